@@ -8,7 +8,7 @@ use plumbline::cluster::{EmbeddedCluster, Role};
 use plumbline::fixture::parse;
 use plumbline::report::Outcome;
 use plumbline::runner::suite::{self, RunOptions, TestBed};
-use plumbline::transcript::{Attributed as _, Entry, Happening};
+use plumbline::transcript::{Attributed as _, EntryKind, TranscriptEntry};
 use serde_json::Value;
 
 /// A resource of a group with its subresource, and a verb.
@@ -58,8 +58,8 @@ pub(crate) fn covers(right: &Right, asked: &Right) -> bool {
 }
 
 /// The right that a request of the controllers needs; `None` for other clients and for discovery.
-pub(crate) fn required(entry: &Entry) -> Option<Right> {
-    let Happening::Request(exchange) = &entry.what else { return None };
+pub(crate) fn required(entry: &TranscriptEntry) -> Option<Right> {
+    let EntryKind::Request(exchange) = &entry.what else { return None };
     let request = &exchange.request;
     if !entry.actor().is_subject() {
         return None;
@@ -83,7 +83,7 @@ pub(crate) fn compare(needed: &BTreeMap<Right, String>) -> Vec<String> {
     missing.chain(unused).collect()
 }
 
-/// The embedded server, which refuses the subject every right that the role in `file` does not grant.
+/// The embedded server, which denies the subject every right that the role in `file` does not grant.
 pub(crate) fn confined(file: &Path) -> TestBed {
     let role = Role::read(file).expect("a role");
     TestBed { cluster: Arc::new(EmbeddedCluster { role: Some(role) }), ..TestBed::embedded() }
@@ -101,7 +101,7 @@ pub(crate) fn a_smaller_role_is_noticed() {
     let mut outcomes = Vec::new();
     suite::run_all(&fixtures, &confined(&file), RunOptions::one_by_one(), |_, judged| {
         let refused = judged.entries.iter().filter_map(|entry| match &entry.what {
-            Happening::Request(exchange) if exchange.request.resource_path() == "pods/status" => {
+            EntryKind::Request(exchange) if exchange.request.resource_path() == "pods/status" => {
                 exchange.reply.as_ref()
             }
             _ => None,

@@ -24,9 +24,9 @@ use crate::runtime::metrics::Metrics;
 use crate::runtime::workers::panic_text;
 use crate::{disruption, podgc, taint_eviction, ttl};
 
-/// How long controllers may take to finish their current work on shutdown.
+/// Time that controllers get to finish their current work on shutdown.
 pub const STOP_GRACE: Duration = Duration::from_secs(20);
-/// How long queued events may take to be written after everything else has stopped.
+/// Time to write queued events after everything else has stopped.
 pub const EVENT_GRACE: Duration = Duration::from_secs(5);
 /// `source.component` of the events on the lease.
 pub const COMPONENT: &str = "plumbline-controllers";

@@ -14,7 +14,7 @@ pub enum Exit {
     Usage = 2,
     /// 3: the kubeconfig cannot be read or used.
     Kubeconfig = 3,
-    /// 4: the lease was lost; another replica may be leading. After a restart this replica stands by.
+    /// 4: the lease was lost; another replica may be leading. After a restart this replica is a standby.
     LostLease = 4,
     /// 5: the health and metrics port cannot be opened.
     Port = 5,

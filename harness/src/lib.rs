@@ -1,8 +1,8 @@
 //! Conformance suite for Kubernetes' disruption, podgc, taint-eviction and ttl controllers.
 //!
-//! A [`cluster`] is the environment of a run: the API server of [`apiserver`] in this process and in virtual time, or a real
-//! one. A [`subject`] is the program under test. A [`fixture`] is one promise about the subject: the initial objects, the
-//! steps, and the expectations.
+//! A [`cluster`] is the environment of a run: the API server of [`apiserver`] in this process and in virtual time, or a
+//! real one. A [`subject`] is the program under test. A [`fixture`] is one promise about the subject: the initial
+//! objects, the steps, and the expectations.
 //!
 //! ```text
 //! fixtures/*.yaml ─► fixture ─► plan ─► runner ──steps──► apiserver ◄──requests── subject
@@ -27,8 +27,8 @@
 //! | [`cli`], [`exit`] | the program |
 //!
 //! Invariants: the judge (`expect`, `invariants`, `apiserver`) shares no code with the controllers, which only
-//! `subject/in_process.rs` imports; only `time` reads a clock or sleeps; no order depends on a hash, a thread or a random
-//! number.
+//! `subject/in_process.rs` imports; only `time` reads a clock or sleeps; no order depends on a hash, a thread or a
+//! random number.
 
 #[cfg(feature = "loadtest")]
 pub mod bench;

@@ -1,8 +1,8 @@
-//! Processes and real API servers: started, reached, stopped, and gone when the harness is killed.
+//! Starts, reaches and stops processes and real API servers, and checks that they are gone when the harness is killed.
 //!
-//! What a machine lacks is skipped, with the reason in brackets. Called with `hold`, this program is the harness that gets
-//! killed: it starts what the other words say, tells, and waits. Called with `k3s-stand-in`, it is what runs in the container,
-//! with `etcd-stand-in` what takes connections as etcd does.
+//! Tests whose requirements this machine lacks are skipped, with the reason in brackets. Called with `hold`, this
+//! program is the harness to be killed: it starts what the remaining arguments name, prints a line, and waits. Called
+//! with `k3s-stand-in`, it is the program in the container; with `etcd-stand-in`, it accepts connections as etcd does.
 
 #[path = "places/envtest.rs"]
 mod envtest;

@@ -22,7 +22,7 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 /// Number of unanswered probes after which the connection is closed.
 const KEEPALIVE_PROBES: u32 = 3;
-/// How long sent data may remain unacknowledged: no keepalive probes are sent during that time.
+/// Time for which sent data may remain unacknowledged: no keepalive probes are sent during that time.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 

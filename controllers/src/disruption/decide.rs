@@ -27,7 +27,7 @@ pub mod reasons {
 pub struct PdbDecision {
     /// The status to write; `None` if the current one is up to date.
     pub status: Option<PdbStatus>,
-    /// When the first granted eviction expires whose pod is still there.
+    /// Time at which the first granted eviction whose pod still exists expires.
     pub recheck_at: Option<Timestamp>,
     /// Pods whose eviction was granted but did not happen; their entries are dropped.
     pub not_deleted: Vec<Arc<PodView>>,

@@ -47,11 +47,11 @@ mod queues;
 mod scale;
 pub mod stale;
 
-/// How long a granted eviction counts against the budget while its pod is not deleted.
+/// Time for which a granted eviction counts against the budget while its pod is not deleted.
 ///
 /// Long compared to the latency between API server and controller, short enough that a crashed evictor does not block a
 /// drain (BR-25-04).
 pub const DELETION_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);
 
-/// How long a pod may have the condition `DisruptionTarget` without being deleted (BR-25-05).
+/// Time for which a pod may have the condition `DisruptionTarget` without being deleted (BR-25-05).
 pub const STALE_POD_DISRUPTION_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);

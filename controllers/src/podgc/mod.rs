@@ -27,8 +27,8 @@ pub mod quarantine;
 /// Time from the end of one cycle to the start of the next.
 pub const GC_CHECK_PERIOD: Duration = Duration::from_secs(20);
 
-/// How long a node must be unknown before it is read from the API server: the node cache may lag behind the pod cache
-/// (BR-24-03).
+/// Time for which a node must be unknown before it is read from the API server: the node cache may lag behind the pod
+/// cache (BR-24-03).
 pub const QUARANTINE_TIME: Duration = Duration::from_secs(40);
 
 /// Number of concurrent deletions; upstream starts one goroutine for each.

@@ -14,7 +14,7 @@ use super::queue::{QueueStatus, WatchedQueue};
 /// A queue that has keys but hands none out for this long is stuck, and so is a key that is processed for this long.
 /// Much longer than all attempts of a request together, so that an unavailable API server never causes a restart.
 pub const STUCK_AFTER: Duration = Duration::from_mins(30);
-/// How long after the expiry of its lease a leader that did not notice it counts as dead, as upstream.
+/// Time after the expiry of its lease at which a leader that did not notice it counts as dead, as upstream.
 pub const LEASE_GRACE: Duration = Duration::from_secs(20);
 
 /// Phase of the program.

@@ -11,8 +11,8 @@
 //! An eviction that is cancelled after its deadline ends with its current attempt, or at once if there is none. A later
 //! taint starts a new countdown.
 //!
-//! A waiting eviction keeps its first deadline, whatever deadline later taints or tolerations would give it (N-017,
-//! N-080), even for changes at the same instant. Entries belong to a UID, so a pod that reuses a name starts from
+//! A waiting eviction keeps its first deadline, even if later taints or tolerations would give another one (N-017,
+//! N-080), also for changes at the same instant. Entries belong to a UID, so a pod that reuses a name starts from
 //! nothing (N-082, N-083, N-084), and a running eviction cannot remove another pod's entry (N-085).
 //!
 //! Times are [`crate::runtime::clock::Clock::monotonic`]'s, so that a step of the system clock does not shorten or
@@ -60,7 +60,7 @@ pub struct Schedule {
     running: BTreeMap<Arc<str>, InFlight>,
 }
 
-/// How the controller learned of the taints from which a plan was made.
+/// The origin of the taints from which a plan was made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TaintSource {
     /// From a node update: the scheduler cannot have known the taint when it bound the pod.

@@ -15,7 +15,7 @@ use crate::runtime::clock::Clock;
 use crate::runtime::error::ApiError;
 use crate::runtime::url;
 
-/// How long a discovery response is reused.
+/// Time for which a discovery response is reused.
 pub const DISCOVERY_TTL: Duration = Duration::from_secs(30);
 
 /// Reads live objects, for decisions that must not be based on a cache. Cheap to clone.

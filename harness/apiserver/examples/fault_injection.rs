@@ -6,13 +6,13 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams};
 use plumbline_apiserver::ApiServer;
 use plumbline_apiserver::clock::run_virtual;
-use plumbline_apiserver::faults::RuleSpec;
+use plumbline_apiserver::faults::FaultRuleSpec;
 use serde_json::json;
 
 async fn example() -> Result<Vec<String>, Box<dyn Error>> {
     let server = ApiServer::builder().build();
     server.seed([json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})])?;
-    let rule: RuleSpec = serde_json::from_value(json!({
+    let rule: FaultRuleSpec = serde_json::from_value(json!({
         "name": "third patch",
         "on": {"verbs": ["patch"], "resource": "configmaps"},
         "nth": 3,

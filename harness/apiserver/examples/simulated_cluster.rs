@@ -25,8 +25,8 @@ async fn example() -> Result<Vec<String>, Box<dyn Error>> {
             },
         })
     }))?;
-    tokio::spawn(workloads::keep_workloads(server.clone()));
-    tokio::spawn(kubelet::run(server.clone(), kubelet::Options::default()));
+    tokio::spawn(workloads::run_workload_controllers(server.clone()));
+    tokio::spawn(kubelet::run(server.clone(), kubelet::KubeletOptions::default()));
 
     let deployments: Api<Deployment> = Api::default_namespaced(server.client("user"));
     let web = serde_json::from_value(json!({

@@ -1,9 +1,9 @@
 //! [`ApiServerBuilder`]: settings of a server, each optional.
 
 use crate::clock::{Clock, epoch};
-use crate::kinds::Plugin;
 use crate::record::Origin;
-use crate::server::{ApiServer, ApiServerConfig, Record};
+use crate::registry::AdmissionPlugin;
+use crate::server::{ApiServer, ApiServerConfig, RecordMode};
 use crate::store::HistoryLimits;
 
 /// Builds an [`ApiServer`]; made by [`ApiServer::builder`].
@@ -13,9 +13,9 @@ pub struct ApiServerBuilder {
     clock: Option<Clock>,
     seed: u64,
     history: HistoryLimits,
-    record: Option<Record>,
+    record: Option<RecordMode>,
     subject_user: Option<String>,
-    disabled: Vec<Plugin>,
+    disabled: Vec<AdmissionPlugin>,
     actor_name: Option<fn(&Origin) -> String>,
 }
 
@@ -64,8 +64,8 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Sets the amount of traffic recorded in the transcript. The default is [`Record::Everything`].
-    pub fn record(mut self, record: Record) -> Self {
+    /// Sets the amount of traffic recorded in the transcript. The default is [`RecordMode::All`].
+    pub fn record(mut self, record: RecordMode) -> Self {
         self.record = Some(record);
         self
     }
@@ -78,7 +78,7 @@ impl ApiServerBuilder {
     }
 
     /// Disables an admission plugin. By default all are enabled.
-    pub fn disable_plugin(mut self, plugin: Plugin) -> Self {
+    pub fn disable_plugin(mut self, plugin: AdmissionPlugin) -> Self {
         self.disabled.push(plugin);
         self
     }

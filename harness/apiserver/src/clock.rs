@@ -1,10 +1,10 @@
 //! Time: one [`Clock`] for the whole harness, and [`settle`], the exact moment at which every task waits.
 //!
-//! A fixture runs on one OS thread in a runtime made by [`run_virtual`]: tokio's time stands still and jumps to the next
-//! timer only when nothing can run. [`settle`] hooks into that very moment: just before the runtime would park, the hook
-//! wakes whoever waits in `settle`, tokio looks at its queue again and goes on *without* moving time. So a step's
-//! consequences (any chain of tasks, channels and yields) have come to rest when `settle` returns, and not a nanosecond has
-//! passed. Nothing here polls or guesses.
+//! A fixture runs on one OS thread in a runtime made by [`run_virtual`]: tokio's time is paused and jumps to the next
+//! timer only when nothing can run. [`settle`] hooks into that moment: just before the runtime would park, the hook
+//! wakes the tasks that wait in `settle`; tokio then checks its queue again and continues *without* moving time. So a
+//! step's consequences (any chain of tasks, channels and yields) are complete when `settle` returns, and no virtual
+//! time has passed. Nothing here polls or guesses.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -16,11 +16,11 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 thread_local! {
-    /// How often this thread's virtual runtime was about to park.
+    /// Number of times this thread's virtual runtime was about to park.
     static PARKS: Cell<u64> = const { Cell::new(0) };
-    /// Whether a runtime of [`run_virtual`] runs on this thread.
+    /// `true` if a runtime of [`run_virtual`] runs on this thread.
     static VIRTUAL: Cell<bool> = const { Cell::new(false) };
-    /// Who waits in [`settle`].
+    /// Wakers of the tasks that wait in [`settle`].
     static WAITING: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -30,14 +30,14 @@ pub fn epoch() -> Timestamp {
     Timestamp::constant(1_893_456_000, 0)
 }
 
-/// Where the harness and its API server read the time and wait.
+/// The time source of the harness and its API server, for reading the time and for waiting.
 ///
-/// Cheap to clone; clones agree.
+/// Cheap to clone; clones show the same time.
 #[derive(Clone, Debug)]
 pub struct Clock {
     epoch: Timestamp,
     start: tokio::time::Instant,
-    kind: Kind,
+    kind: ClockKind,
     /// Nanoseconds by which [`Clock::rebase`] moved the epoch; shared by all clones.
     moved: Arc<AtomicU64>,
     /// Milliseconds that [`Clock::now`] runs ahead; shared by all clones.
@@ -45,36 +45,36 @@ pub struct Clock {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ClockKind {
     Virtual,
     Wall,
 }
 
 impl Clock {
-    /// A clock that shows `epoch` now and follows tokio's (paused) time from here on.
+    /// Creates a clock that shows `epoch` now and follows tokio's (paused) time from here on.
     ///
-    /// Make it inside the runtime whose time it is to follow.
+    /// Call it inside the runtime whose time it is to follow.
     #[must_use]
     pub fn virtual_from(epoch: Timestamp) -> Self {
-        Self::starting(epoch, Kind::Virtual)
+        Self::starting(epoch, ClockKind::Virtual)
     }
 
-    /// The system's clock; its epoch (`t=+0s`) is the moment of this call.
+    /// Creates a clock that shows the system's time; its epoch (`t=+0s`) is the moment of this call.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
     pub fn wall() -> Self {
-        Self::starting(Timestamp::now(), Kind::Wall)
+        Self::starting(Timestamp::now(), ClockKind::Wall)
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
-    fn starting(epoch: Timestamp, kind: Kind) -> Self {
+    fn starting(epoch: Timestamp, kind: ClockKind) -> Self {
         Self { epoch, start: tokio::time::Instant::now(), kind, moved: Arc::default(), skew: Arc::default() }
     }
 
-    /// Whether time moves only when every task waits.
+    /// Returns true if time moves only when every task waits.
     #[must_use]
     pub fn is_virtual(&self) -> bool {
-        self.kind == Kind::Virtual
+        self.kind == ClockKind::Virtual
     }
 
     /// The moment that transcripts call `t=+0s`.
@@ -89,7 +89,7 @@ impl Clock {
 
     /// Makes the moment `offset` after the present epoch the new one, for all clones.
     ///
-    /// On the wall clock a subject needs an unknown time until it is ready; what a fixture calls `0s` is known only then.
+    /// On the wall clock a subject needs an unknown time until it is ready; only then is the fixture's `0s` known.
     pub fn rebase(&self, offset: Duration) {
         let moved = self.moved() + offset;
         self.moved.store(u64::try_from(moved.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -100,16 +100,16 @@ impl Clock {
     #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
     pub fn now(&self) -> Timestamp {
         let now = match self.kind {
-            Kind::Virtual => self.epoch().checked_add(self.elapsed()).unwrap_or(Timestamp::MAX),
-            Kind::Wall => Timestamp::now(),
+            ClockKind::Virtual => self.epoch().checked_add(self.elapsed()).unwrap_or(Timestamp::MAX),
+            ClockKind::Wall => Timestamp::now(),
         };
         let skew = SignedDuration::from_millis(self.skew.load(Ordering::Relaxed));
         now.checked_add(skew).unwrap_or(now)
     }
 
-    /// From now on [`Clock::now`] shows this much more (or less) than the true time, in whole milliseconds, in all clones.
+    /// From now on [`Clock::now`] differs from the true time by this offset, in whole milliseconds, in all clones.
     ///
-    /// [`Clock::elapsed`] and waiting are not concerned: this is a wrong wall clock, not a fast one.
+    /// [`Clock::elapsed`] and waiting are not affected: this is a wrong wall clock, not a fast one.
     pub fn set_skew(&self, skew: SignedDuration) {
         self.skew.store(i64::try_from(skew.as_millis()).unwrap_or_default(), Ordering::Relaxed);
     }
@@ -140,7 +140,7 @@ impl Clock {
         tokio::time::sleep_until(self.start + self.moved() + offset).await;
     }
 
-    /// Runs `future` for at most `limit`; `None` says that the limit was reached first.
+    /// Runs `future` for at most `limit`; returns `None` if the limit was reached first.
     #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
     pub async fn timeout<F: Future>(&self, limit: Duration, future: F) -> Option<F::Output> {
         tokio::time::timeout(limit, future).await.ok()
@@ -169,7 +169,7 @@ impl Clock {
 ///
 /// # Errors
 ///
-/// When the operating system refuses the runtime.
+/// If the operating system cannot create the runtime.
 pub fn run_virtual<F: Future>(future: F) -> std::io::Result<F::Output> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -192,12 +192,12 @@ pub fn run_virtual<F: Future>(future: F) -> std::io::Result<F::Output> {
 ///
 /// # Errors
 ///
-/// When the operating system refuses the runtime.
+/// If the operating system cannot create the runtime.
 pub fn run_wall<F: Future>(future: F) -> std::io::Result<F::Output> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future))
 }
 
-/// Says that this thread runs a virtual runtime for as long as it lives, also through a panic.
+/// Marks this thread as running a virtual runtime until it is dropped, also on a panic.
 struct VirtualMark;
 
 impl VirtualMark {
@@ -214,7 +214,7 @@ impl Drop for VirtualMark {
     }
 }
 
-/// Waits until every other task of this runtime waits for time or for ever. Virtual time does not move meanwhile.
+/// Waits until every other task of this runtime waits for time or indefinitely. Virtual time does not move.
 ///
 /// Tasks whose timer is due at the present moment run first. One caller at a time: a second one would count as work.
 ///
@@ -245,7 +245,7 @@ impl Drop for VirtualMark {
 ///
 /// # Panics
 ///
-/// Outside [`run_virtual`], where there is no such moment.
+/// Outside of [`run_virtual`], where time does not stop.
 pub async fn settle() {
     assert!(VIRTUAL.get(), "settle() works in clock::run_virtual only: on the wall clock nothing ever comes to rest");
     let before = PARKS.get();

@@ -1,7 +1,7 @@
 //! Custom resources: definitions are validated and established, and their kinds are served, defaulted and validated.
 //! Follows `staging/src/k8s.io/apiextensions-apiserver` of Kubernetes 1.36.
 //!
-//! - [`CustomKind`] (in `kinds/custom.rs`): the extra data of a [`Kind`] that a definition declares
+//! - [`CustomResource`] (in `registry/custom.rs`): the extra data of a [`Resource`] that a definition declares
 //! - `definition`: strategy and validation of `CustomResourceDefinition` objects
 //! - `schema_rules`: validation of the schemas in definitions
 //! - `names`: accepted names, and the conditions of a definition
@@ -10,12 +10,12 @@
 //! - `serve`: registration of the kinds, and the status and clean-up of definitions
 
 mod cel;
+mod controller;
 mod defaults;
-mod definition;
+mod definition_strategy;
 mod names;
-mod schema_rules;
-mod serve;
 mod strategy;
+mod structural_schema;
 mod validate;
 
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use std::sync::Arc;
 use base64::Engine as _;
 use ring::digest::{SHA256, digest};
 
-pub use super::kinds::custom::{CLEANUP_FINALIZER, CustomKind, GROUP, RESOURCE, Scale};
-use super::kinds::{Conversion, Kind, Registry, SelectableField, StorageId, Subresource, Text};
+pub use super::registry::custom::{CLEANUP_FINALIZER, CustomResource, CustomResourceScale, GROUP, RESOURCE};
+use super::registry::{Conversion, Registry, Resource, SelectableField, StaticStr, StorageId, Subresource};
 use super::schema::Schema;
 use crate::json::{Value, json};
 use crate::metadata;
 
-pub use definition::Definition;
-pub use serve::{USER_AGENT, completed, is_ending, register, settle};
+pub use controller::{USER_AGENT, is_terminating, reconcile, sync_registry, with_status};
+pub use definition_strategy::DefinitionStrategy;
 
 /// The verbs of custom resources, in discovery's order.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
@@ -42,12 +42,12 @@ static SHARED: Conversion = Conversion { to_storage: |object| object, from_stora
 impl Registry {
     /// Returns all built-in resources that kube-apiserver 1.36 serves by default.
     pub fn builtin() -> Self {
-        Self::with_definitions(Definition)
+        Self::with_definitions(DefinitionStrategy)
     }
 }
 
 /// Returns the kinds of a definition, the preferred version first; empty if the definition is not established.
-fn kinds(definition: &Value) -> Vec<Kind> {
+fn kinds(definition: &Value) -> Vec<Resource> {
     let spec = &definition["spec"];
     let versions = spec["versions"].as_array().map_or(&[] as &[Value], Vec::as_slice);
     if !names::is_established(definition) {
@@ -68,11 +68,17 @@ fn lookup<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').filter(|step| !step.is_empty()).try_fold(object, |value, step| value.get(step))
 }
 
-fn texts(value: &Value) -> Vec<Text> {
-    value.as_array().into_iter().flatten().filter_map(Value::as_str).map(|name| Text::Owned(name.to_owned())).collect()
+fn texts(value: &Value) -> Vec<StaticStr> {
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(|name| StaticStr::Owned(name.to_owned()))
+        .collect()
 }
 
-fn kind(definition: &Value, version: &Value, several: bool) -> Kind {
+fn kind(definition: &Value, version: &Value, several: bool) -> Resource {
     let spec = &definition["spec"];
     let names = &definition["status"]["acceptedNames"];
     let group = text(spec, "group").to_owned();
@@ -86,7 +92,7 @@ fn kind(definition: &Value, version: &Value, several: bool) -> Kind {
             group: group.into(),
             version: version.into(),
             kind: kind.to_owned().into(),
-            verbs: ["get", "patch", "update"].map(Text::Borrowed).to_vec(),
+            verbs: ["get", "patch", "update"].map(StaticStr::Borrowed).to_vec(),
         });
     };
     if own.status {
@@ -95,7 +101,7 @@ fn kind(definition: &Value, version: &Value, several: bool) -> Kind {
     if own.scale.is_some() {
         add("scale", "autoscaling", "v1", "Scale");
     }
-    Kind {
+    Resource {
         kind: text(names, "kind").to_owned().into(),
         list_kind: text(names, "listKind").to_owned().into(),
         plural: text(names, "plural").to_owned().into(),
@@ -103,21 +109,27 @@ fn kind(definition: &Value, version: &Value, several: bool) -> Kind {
         short_names: texts(&names["shortNames"]),
         categories: texts(&names["categories"]),
         namespaced,
-        verbs: VERBS.iter().map(|verb| Text::Borrowed(*verb)).collect(),
+        verbs: VERBS.iter().map(|verb| StaticStr::Borrowed(*verb)).collect(),
         subresources,
         schema: "".into(),
         storage: StorageId { group: group.clone().into(), resource: text(names, "plural").to_owned().into() },
         conversion: several.then_some(&SHARED),
         storage_version_hash: storage_version_hash(spec).into(),
         selectable: selectable(version),
-        strategy: Arc::new(strategy::Custom::new(own.clone(), &group, &version_name, text(names, "kind"), namespaced)),
+        strategy: Arc::new(strategy::CustomResourceStrategy::new(
+            own.clone(),
+            &group,
+            &version_name,
+            text(names, "kind"),
+            namespaced,
+        )),
         custom: Some(own),
         group: group.into(),
         version: version_name.into(),
     }
 }
 
-fn custom_kind(definition: &Value, version: &Value) -> CustomKind {
+fn custom_kind(definition: &Value, version: &Value) -> CustomResource {
     let name = metadata::name(definition).to_owned();
     let schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_else(|| json!({}));
     let preserve = definition["spec"]["preserveUnknownFields"] == json!(true)
@@ -128,7 +140,7 @@ fn custom_kind(definition: &Value, version: &Value) -> CustomKind {
     });
     let types = Arc::new(types.expect("a schema of nothing is not nested"));
     let subresources = &version["subresources"];
-    let scale = subresources.get("scale").filter(|scale| scale.is_object()).map(|scale| Scale {
+    let scale = subresources.get("scale").filter(|scale| scale.is_object()).map(|scale| CustomResourceScale {
         spec_replicas: text(scale, "specReplicasPath").to_owned(),
         status_replicas: text(scale, "statusReplicasPath").to_owned(),
         label_selector: scale.get("labelSelectorPath").and_then(Value::as_str).map(str::to_owned),
@@ -137,7 +149,7 @@ fn custom_kind(definition: &Value, version: &Value) -> CustomKind {
     let status = subresources.get("status").is_some_and(Value::is_object);
     let deprecation = (version["deprecated"] == json!(true)).then(|| deprecation(&definition["spec"], version));
     let ending = metadata::is_deleted(definition);
-    CustomKind { definition: name, schema, types, columns, scale, status, deprecation, ending }
+    CustomResource { definition: name, schema, types, columns, scale, status, deprecation, ending }
 }
 
 /// Returns the warning of a deprecated version: its own, or one that names the preferred served version that is not
@@ -219,7 +231,7 @@ pub(super) mod tests {
     #[test]
     fn an_established_definition_becomes_kinds() {
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
-        let definition = completed(widgets(), &[], now);
+        let definition = with_status(widgets(), &[], now);
         let kinds = kinds(&definition);
         assert_eq!(kinds.iter().map(|kind| kind.version.as_ref()).collect::<Vec<_>>(), ["v1", "v1beta1"]);
         assert_eq!(kinds[0].subresources.iter().map(|sub| sub.name.as_ref()).collect::<Vec<_>>(), ["status", "scale"]);

@@ -11,10 +11,10 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH
 use http::{HeaderName, Method};
 use serde::Serialize;
 
-use super::encoding;
-use super::etag::hash_of;
-use super::kinds::Registry;
-use super::negotiate::{self, MEDIA_TYPES, MediaType, in_yaml};
+use super::etag::document_hash;
+use super::go_json;
+use super::negotiate::{self, MEDIA_TYPES, MediaType, to_yaml};
+use super::registry::Registry;
 use super::request::{ApiRequest, Reply};
 use super::status::Status;
 use crate::json::json;
@@ -32,30 +32,30 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
     let segments: Vec<&str> = path.split('/').skip(1).collect();
     match segments.as_slice() {
         [] | ["index.html"] => {
-            Some(Reply::json(200, encoding::indented(&encode(&document::RootPaths { paths: root_paths(registry) }))))
+            Some(Reply::json(200, go_json::pretty_print(&encode(&document::RootPaths { paths: root_paths(registry) }))))
         }
-        ["api"] => Some(routed(request, &MEDIA_TYPES, || {
-            root_of(request, || document::aggregated(registry, true), || legacy_versions(request))
+        ["api"] => Some(check_route(request, &MEDIA_TYPES, || {
+            negotiate_root(request, || document::aggregated(registry, true), || legacy_versions(request))
         })),
-        ["apis"] => Some(root_of(request, || document::aggregated(registry, false), || legacy_groups(registry))),
+        ["apis"] => Some(negotiate_root(request, || document::aggregated(registry, false), || legacy_groups(registry))),
         ["api", version] => Some(resources_reply(request, registry, "", version)),
-        ["apis", group] => Some(negotiated(request, group_reply(registry, group))),
+        ["apis", group] => Some(negotiate_document(request, group_reply(registry, group))),
         ["apis", group, version] => Some(resources_reply(request, registry, group, version)),
         ["api" | "apis" | "openapi", ..] => None,
-        ["version"] => Some(routed(request, &["application/json"], || {
+        ["version"] => Some(check_route(request, &["application/json"], || {
             // Always indented.
-            Reply::json(200, encoding::indented(&encode(&document::Version::current())))
+            Reply::json(200, go_json::pretty_print(&encode(&document::Version::current())))
         })),
         ["healthz" | "livez", ..] if request.path.ends_with('/') => Some(page_not_found()),
         [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
             Some(health::respond(endpoint, &check.join("/"), &request.query))
         }
         [".well-known", "openid-configuration"] => {
-            Some(routed(request, &["application/json"], || issuer(Reply::json(200, openid(request)))))
+            Some(check_route(request, &["application/json"], || cacheable(Reply::json(200, openid(request)))))
         }
-        ["openid", "v1", "jwks"] => Some(routed(request, &[KEY_SET], || {
+        ["openid", "v1", "jwks"] => Some(check_route(request, &[KEY_SET], || {
             // Tokens of service accounts are signed with a symmetric key, so there is no public key to publish.
-            let mut reply = issuer(Reply::json(200, json!({"keys": []}).to_string()));
+            let mut reply = cacheable(Reply::json(200, json!({"keys": []}).to_string()));
             reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(KEY_SET));
             reply
         })),
@@ -75,25 +75,25 @@ const KEY_SET: &str = "application/jwk-set+json";
 /// The OpenID configuration of the issuer of service account tokens.
 fn openid(request: &ApiRequest) -> Vec<u8> {
     let document = json!({
-        "issuer": super::identity::ISSUER,
+        "issuer": super::authn::ISSUER,
         "jwks_uri": format!("https://{}/openid/v1/jwks", host(request)),
         "response_types_supported": ["id_token"],
         "subject_types_supported": ["public"],
         "id_token_signing_alg_values_supported": ["HS256"],
     });
     let order = ["issuer", "jwks_uri", "response_types_supported", "subject_types_supported"];
-    encoding::in_order(&document, &order)
+    go_json::encode_in_order(&document, &order)
 }
 
-fn issuer(mut reply: Reply) -> Reply {
+fn cacheable(mut reply: Reply) -> Reply {
     reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
     reply
 }
 
 /// Returns the resources of a group and version. Upstream serves those of definitions without going through its router.
 fn resources_reply(request: &ApiRequest, registry: &Registry, group: &str, version: &str) -> Reply {
-    let reply = || negotiated(request, resources(registry, group, version));
-    if is_custom(registry, group, version) { reply() } else { routed(request, &MEDIA_TYPES, reply) }
+    let reply = || negotiate_document(request, resources(registry, group, version));
+    if is_custom(registry, group, version) { reply() } else { check_route(request, &MEDIA_TYPES, reply) }
 }
 
 /// Returns true if all kinds of a group and version come from definitions.
@@ -104,7 +104,7 @@ fn is_custom(registry: &Registry, group: &str, version: &str) -> bool {
 
 /// Applies the checks of upstream's router to a document: GET only, and only the media types that the route produces.
 /// Handlers of the other documents check neither.
-fn routed(request: &ApiRequest, produced: &[&str], reply: impl FnOnce() -> Reply) -> Reply {
+fn check_route(request: &ApiRequest, produced: &[&str], reply: impl FnOnce() -> Reply) -> Reply {
     let reply = reply();
     if reply.status == 404 {
         return reply;
@@ -116,22 +116,22 @@ fn routed(request: &ApiRequest, produced: &[&str], reply: impl FnOnce() -> Reply
     if negotiate::routed(Some(accepted), produced) {
         return reply;
     }
-    let mut refusal = Reply::from(Status::not_routed(produced));
+    let mut refusal = Reply::from(Status::not_acceptable_route(produced));
     if negotiate::wants_yaml(accepted) {
-        in_yaml(&mut refusal);
+        to_yaml(&mut refusal);
     }
     refusal
 }
 
 /// Encodes a document in the format that the client prefers.
-fn negotiated(request: &ApiRequest, mut reply: Reply) -> Reply {
+fn negotiate_document(request: &ApiRequest, mut reply: Reply) -> Reply {
     let accepted = request.header(http::header::ACCEPT);
     if reply.status != 200 || reply.headers.get(CONTENT_TYPE).is_none_or(|kind| kind != "application/json") {
         return reply;
     }
     match negotiate::negotiate_document(accepted) {
         None => return Status::not_acceptable(&MEDIA_TYPES).into(),
-        Some(MediaType::Yaml) => in_yaml(&mut reply),
+        Some(MediaType::Yaml) => to_yaml(&mut reply),
         Some(MediaType::Json) => {}
     }
     reply
@@ -139,10 +139,10 @@ fn negotiated(request: &ApiRequest, mut reply: Reply) -> Reply {
 
 /// The reply to paths outside of the API: a plain 404.
 pub fn page_not_found() -> Reply {
-    sniffless(Reply::text(404, "404 page not found\n"))
+    with_nosniff(Reply::text(404, "404 page not found\n"))
 }
 
-fn sniffless(mut reply: Reply) -> Reply {
+fn with_nosniff(mut reply: Reply) -> Reply {
     reply.headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
     reply
 }
@@ -158,9 +158,9 @@ fn encode(document: &impl Serialize) -> Vec<u8> {
 }
 
 /// Returns `/api` or `/apis` in the format that the client prefers.
-fn root_of(
+fn negotiate_root(
     request: &ApiRequest,
-    aggregated: impl FnOnce() -> document::GroupDiscoveryList,
+    aggregated: impl FnOnce() -> document::ApiGroupDiscoveryList,
     legacy: impl FnOnce() -> Reply,
 ) -> Reply {
     let accepted = request.header(http::header::ACCEPT);
@@ -170,16 +170,16 @@ fn root_of(
         }
         match (clause.param("as"), clause.param("g"), clause.param("v")) {
             ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => return with_etag(request, &aggregated()),
-            ("", _, _) => return negotiated(request, legacy()),
+            ("", _, _) => return negotiate_document(request, legacy()),
             _ => {}
         }
     }
-    negotiated(request, legacy())
+    negotiate_document(request, legacy())
 }
 
-fn with_etag(request: &ApiRequest, document: &document::GroupDiscoveryList) -> Reply {
+fn with_etag(request: &ApiRequest, document: &document::ApiGroupDiscoveryList) -> Reply {
     let bytes = encode(document);
-    let etag = format!("\"{}\"", hash_of(&bytes));
+    let etag = format!("\"{}\"", document_hash(&bytes));
     let mut reply = if request.header(IF_NONE_MATCH) == etag {
         let mut unchanged = Reply::json(304, Vec::new());
         unchanged.headers.remove(CONTENT_TYPE);

@@ -12,17 +12,17 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::ids::Ids;
+use super::ids::IdGenerator;
 use super::request::Reply;
 use super::status::Status;
 use super::store::ResourceId;
 use crate::clock::Clock;
-use crate::record::{Origin, Request};
+use crate::record::{Origin, RecordedRequest};
 
 /// Selects requests by their fields. A request matches if it agrees with every field that is set.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub struct Matcher {
+pub struct RequestMatcher {
     /// API verbs; empty matches any.
     pub verbs: Vec<String>,
     /// API group; absent matches any.
@@ -39,9 +39,9 @@ pub struct Matcher {
     pub user_agent: Option<String>,
 }
 
-impl Matcher {
+impl RequestMatcher {
     /// Returns true if the request matches.
-    pub fn fits(&self, request: &Request) -> bool {
+    pub fn fits(&self, request: &RecordedRequest) -> bool {
         let same = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| wanted == found.unwrap_or_default())
         };
@@ -56,29 +56,29 @@ impl Matcher {
 }
 
 /// A function that selects requests.
-pub type Predicate = Arc<dyn Fn(&Request, &Origin) -> bool + Send + Sync>;
+pub type Predicate = Arc<dyn Fn(&RecordedRequest, &Origin) -> bool + Send + Sync>;
 
 /// Selects the requests that a rule applies to.
 #[derive(Clone)]
-pub enum On {
+pub enum RuleMatcher {
     /// Requests that the matcher matches.
-    Words(Matcher),
+    Fields(RequestMatcher),
     /// Requests for which the function returns true.
-    Predicate(Predicate),
+    Fn(Predicate),
 }
 
-impl std::fmt::Debug for On {
+impl std::fmt::Debug for RuleMatcher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Words(matcher) => matcher.fmt(f),
-            Self::Predicate(_) => f.write_str("Predicate"),
+            Self::Fields(matcher) => matcher.fmt(f),
+            Self::Fn(_) => f.write_str("Predicate"),
         }
     }
 }
 
 /// The fate of a request.
 #[derive(Clone)]
-pub enum Verdict {
+pub enum FaultAction {
     /// The request is served as usual; later rules are not tried.
     Pass,
     /// The server replies with this status.
@@ -113,17 +113,17 @@ pub enum Verdict {
         after: Duration,
     },
     /// 410: as the first event of a watch, or as the reply to a list.
-    Gone,
+    Expired,
 }
 
-impl std::fmt::Debug for Verdict {
+impl std::fmt::Debug for FaultAction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.describe())
     }
 }
 
-impl Verdict {
-    /// Describes the fault; `None` for [`Verdict::Pass`].
+impl FaultAction {
+    /// Describes the fault; `None` for [`FaultAction::Pass`].
     pub fn fault(&self) -> Option<String> {
         (!matches!(self, Self::Pass)).then(|| self.describe())
     }
@@ -138,60 +138,60 @@ impl Verdict {
             Self::Delay { by, applied: yes } => format!("delay {by:?}{}", applied(yes)),
             Self::Hang { applied: yes, .. } => format!("hang{}", applied(yes)),
             Self::CloseWatch { after } => format!("close watch after {after:?}"),
-            Self::Gone => "gone".to_owned(),
+            Self::Expired => "gone".to_owned(),
         }
     }
 }
 
 /// Serves a request according to `verdict`. Returns the reply, and whether the client never receives it. `serve`
 /// handles the request and breaks a watch after the given time; `gone` makes the 410 that suits the request.
-pub async fn carry_out<F: Future<Output = Reply>>(
-    verdict: Verdict,
+pub async fn execute<F: Future<Output = Reply>>(
+    verdict: FaultAction,
     clock: &Clock,
     serve: impl Fn(Option<Duration>) -> F,
     gone: impl FnOnce() -> Reply,
 ) -> (Reply, bool) {
     match verdict {
-        Verdict::Pass => (serve(None).await, false),
-        Verdict::Reply { status, applied } => {
+        FaultAction::Pass => (serve(None).await, false),
+        FaultAction::Reply { status, applied } => {
             if applied {
                 drop(serve(None).await);
             }
             (Reply::status(&status), false)
         }
-        Verdict::Drop { applied } => {
+        FaultAction::Drop { applied } => {
             let mut reply = if applied { serve(None).await } else { Reply::text(0, "") };
             reply.drop_connection = true;
             (reply, true)
         }
-        Verdict::Delay { by, applied: true } => {
+        FaultAction::Delay { by, applied: true } => {
             let reply = serve(None).await;
             clock.sleep(by).await;
             (reply, false)
         }
-        Verdict::Delay { by, applied: false } => {
+        FaultAction::Delay { by, applied: false } => {
             clock.sleep(by).await;
             (serve(None).await, false)
         }
-        Verdict::Hang { applied, tell } => {
+        FaultAction::Hang { applied, tell } => {
             if applied {
                 drop(serve(None).await);
             }
             tell();
             std::future::pending().await
         }
-        Verdict::CloseWatch { after } => (serve(Some(after)).await, false),
-        Verdict::Gone => (gone(), false),
+        FaultAction::CloseWatch { after } => (serve(Some(after)).await, false),
+        FaultAction::Expired => (gone(), false),
     }
 }
 
 /// A rule: a selection of requests and their fate.
 #[derive(Clone, Debug)]
-pub struct Rule {
-    /// Name, for [`Faults::heal`].
+pub struct FaultRule {
+    /// Name, for [`Faults::clear`].
     pub name: Option<String>,
     /// The requests that the rule applies to.
-    pub on: On,
+    pub on: RuleMatcher,
     /// Number of the first matching request that is hit, from 1.
     pub nth: u32,
     /// Number of matching requests that are hit from then on; `None`: all.
@@ -199,12 +199,12 @@ pub struct Rule {
     /// Probability in percent that a due request is hit; 100 means always.
     pub percent: u8,
     /// The fate of the requests that are hit.
-    pub verdict: Verdict,
+    pub verdict: FaultAction,
 }
 
 #[derive(Debug)]
-struct Armed {
-    rule: Rule,
+struct RuleState {
+    rule: FaultRule,
     seen: u32,
     hits: u32,
 }
@@ -221,7 +221,7 @@ pub enum WatchEnd {
 /// The rules and gates of one server.
 #[derive(Debug)]
 pub struct Faults {
-    state: Mutex<State>,
+    state: Mutex<FaultState>,
     /// While `true`, lists and watches of collections wait before they are served.
     readers_wait: tokio::sync::watch::Sender<bool>,
     /// Incremented, under the lock, with every change that an open watch has to notice.
@@ -229,17 +229,17 @@ pub struct Faults {
 }
 
 #[derive(Debug)]
-struct State {
-    rules: Vec<Armed>,
-    ids: Ids,
-    gates: BTreeMap<ResourceId, Gate>,
+struct FaultState {
+    rules: Vec<RuleState>,
+    ids: IdGenerator,
+    gates: BTreeMap<ResourceId, WatchGate>,
     outage: bool,
     next_watch: u64,
 }
 
 /// The state that controls watches and lists of one resource.
 #[derive(Debug, Default)]
-struct Gate {
+struct WatchGate {
     held: bool,
     /// Number of releases of held events.
     releases: u64,
@@ -253,7 +253,7 @@ struct Gate {
 
 /// A watch's registration at the gate of its resource.
 #[derive(Debug)]
-pub struct WatchPass {
+pub struct WatchRegistration {
     resource: ResourceId,
     id: u64,
     releases: u64,
@@ -263,7 +263,7 @@ pub struct WatchPass {
 
 /// The state of a gate for one watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GateState {
+pub enum WatchGateState {
     /// Events are delivered.
     Open,
     /// Open again after events were held; events up to this revision are to be coalesced.
@@ -277,9 +277,9 @@ pub enum GateState {
 impl Faults {
     /// Creates an empty set of rules whose random choices come from `seed`.
     pub fn new(seed: u64) -> Self {
-        let state = State {
+        let state = FaultState {
             rules: Vec::new(),
-            ids: Ids::new(seed.wrapping_add(0x000f_a017)),
+            ids: IdGenerator::new(seed.wrapping_add(0x000f_a017)),
             gates: BTreeMap::new(),
             outage: false,
             next_watch: 0,
@@ -292,7 +292,7 @@ impl Faults {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FaultState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -325,12 +325,12 @@ impl Faults {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn arm(&self, rule: Rule) {
-        self.lock().rules.push(Armed { rule, seen: 0, hits: 0 });
+    pub fn arm(&self, rule: FaultRule) {
+        self.lock().rules.push(RuleState { rule, seen: 0, hits: 0 });
     }
 
     /// Removes the rules of this name, or all rules. Returns the number removed.
-    pub fn heal(&self, name: Option<&str>) -> usize {
+    pub fn clear(&self, name: Option<&str>) -> usize {
         let mut state = self.lock();
         let before = state.rules.len();
         state.rules.retain(|armed| name.is_some_and(|name| armed.rule.name.as_deref() != Some(name)));
@@ -344,17 +344,17 @@ impl Faults {
     }
 
     /// Decides the fate of a request.
-    pub fn judge(&self, request: &Request, origin: &Origin) -> Verdict {
+    pub fn judge(&self, request: &RecordedRequest, origin: &Origin) -> FaultAction {
         let mut state = self.lock();
         if state.outage {
-            return Verdict::Drop { applied: false };
+            return FaultAction::Drop { applied: false };
         }
-        let State { rules, ids, .. } = &mut *state;
+        let FaultState { rules, ids, .. } = &mut *state;
         for armed in rules {
             let rule = &armed.rule;
             let fits = match &rule.on {
-                On::Words(matcher) => matcher.fits(request),
-                On::Predicate(predicate) => predicate(request, origin),
+                RuleMatcher::Fields(matcher) => matcher.fits(request),
+                RuleMatcher::Fn(predicate) => predicate(request, origin),
             };
             if !fits {
                 continue;
@@ -366,17 +366,17 @@ impl Faults {
                 return rule.verdict.clone();
             }
         }
-        Verdict::Pass
+        FaultAction::Pass
     }
 
     /// Makes lists and watches of collections wait, or lets them proceed. They are recorded on arrival and served
     /// afterwards.
-    pub fn keep_readers_waiting(&self, wait: bool) {
+    pub fn block_readers(&self, wait: bool) {
         self.readers_wait.send_replace(wait);
     }
 
     /// Returns true if `request` has to wait in [`Faults::turn`] before it is judged and served.
-    pub fn keeps_waiting(&self, request: &Request) -> bool {
+    pub fn is_blocked(&self, request: &RecordedRequest) -> bool {
         *self.readers_wait.borrow() && request.name.is_none() && matches!(request.verb.as_str(), "list" | "watch")
     }
 
@@ -446,47 +446,47 @@ impl Faults {
     }
 
     /// Registers a watch of a resource; call [`Faults::leave`] when it ends.
-    pub fn enter(&self, resource: &ResourceId) -> WatchPass {
+    pub fn enter(&self, resource: &ResourceId) -> WatchRegistration {
         let mut state = self.lock();
         state.next_watch += 1;
         let id = state.next_watch;
         let gate = state.gates.entry(resource.clone()).or_default();
         gate.watches.insert(id, (None, None));
-        WatchPass { resource: resource.clone(), id, releases: gate.releases, open: None }
+        WatchRegistration { resource: resource.clone(), id, releases: gate.releases, open: None }
     }
 
     /// Returns the state of the gate for a watch; `context` is woken when it changes.
-    pub fn pass(&self, pass: &mut WatchPass, context: &Context<'_>) -> GateState {
+    pub fn pass(&self, pass: &mut WatchRegistration, context: &Context<'_>) -> WatchGateState {
         let changes = self.changes.load(Ordering::Acquire);
         if pass.open.as_ref().is_some_and(|(then, waker)| *then == changes && waker.will_wake(context.waker())) {
-            return GateState::Open;
+            return WatchGateState::Open;
         }
-        let found = self.pass_changed(pass, context);
-        pass.open = (found == GateState::Open).then(|| (changes, context.waker().clone()));
+        let found = self.poll_gate_locked(pass, context);
+        pass.open = (found == WatchGateState::Open).then(|| (changes, context.waker().clone()));
         found
     }
 
-    fn pass_changed(&self, pass: &mut WatchPass, context: &Context<'_>) -> GateState {
+    fn poll_gate_locked(&self, pass: &mut WatchRegistration, context: &Context<'_>) -> WatchGateState {
         let mut state = self.lock();
-        let Some(gate) = state.gates.get_mut(&pass.resource) else { return GateState::Open };
+        let Some(gate) = state.gates.get_mut(&pass.resource) else { return WatchGateState::Open };
         let (held, releases, coalesce) = (gate.held, gate.releases, gate.coalesce_up_to);
-        let Some((end, waker)) = gate.watches.get_mut(&pass.id) else { return GateState::Open };
+        let Some((end, waker)) = gate.watches.get_mut(&pass.id) else { return WatchGateState::Open };
         if let Some(end) = end {
-            return GateState::End(*end);
+            return WatchGateState::End(*end);
         }
         *waker = Some(context.waker().clone());
         if held {
-            return GateState::Held;
+            return WatchGateState::Held;
         }
         if pass.releases != releases {
             pass.releases = releases;
-            return coalesce.map_or(GateState::Open, GateState::Coalesce);
+            return coalesce.map_or(WatchGateState::Open, WatchGateState::Coalesce);
         }
-        GateState::Open
+        WatchGateState::Open
     }
 
     /// Removes a watch that has ended.
-    pub fn leave(&self, pass: &WatchPass) {
+    pub fn leave(&self, pass: &WatchRegistration) {
         if let Some(gate) = self.lock().gates.get_mut(&pass.resource) {
             gate.watches.remove(&pass.id);
         }
@@ -503,13 +503,13 @@ impl Faults {
 /// A rule as written in a file (`plumbline serve --faults FILE`).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct RuleSpec {
+pub struct FaultRuleSpec {
     /// Name of the rule.
     #[serde(default)]
     pub name: Option<String>,
     /// The requests that the rule applies to.
     #[serde(default)]
-    pub on: Matcher,
+    pub on: RequestMatcher,
     /// Number of the first matching request that is hit, from 1.
     #[serde(default = "one")]
     pub nth: u32,
@@ -520,7 +520,7 @@ pub struct RuleSpec {
     #[serde(default = "hundred")]
     pub percent: u8,
     /// The fate of the requests that are hit.
-    pub verdict: VerdictSpec,
+    pub verdict: FaultActionSpec,
 }
 
 /// Verbs that a rule may name: those of the API, and HTTP methods for paths without a resource.
@@ -540,7 +540,7 @@ const VERBS: [&str; 13] = [
     "trace",
 ];
 
-impl RuleSpec {
+impl FaultRuleSpec {
     /// Rejects values that make no sense.
     ///
     /// # Errors
@@ -559,7 +559,7 @@ impl RuleSpec {
             return Err(format!("percent: {} is more than 100", self.percent));
         }
         match self.verdict {
-            VerdictSpec::Reply { code, .. } if !(200..600).contains(&code) => {
+            FaultActionSpec::Reply { code, .. } if !(200..600).contains(&code) => {
                 Err(format!("verdict.reply.code: {code} is no status of an answer (200 to 599)"))
             }
             _ => Ok(()),
@@ -578,7 +578,7 @@ fn hundred() -> u8 {
 /// A verdict as written in a file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum VerdictSpec {
+pub enum FaultActionSpec {
     /// Serves the request as usual.
     Pass,
     /// Replies with a `Status` of this code.
@@ -644,31 +644,31 @@ pub fn usual_reason(code: u16) -> &'static str {
     }
 }
 
-impl From<RuleSpec> for Rule {
-    fn from(spec: RuleSpec) -> Self {
+impl From<FaultRuleSpec> for FaultRule {
+    fn from(spec: FaultRuleSpec) -> Self {
         let verdict = match spec.verdict {
-            VerdictSpec::Pass => Verdict::Pass,
-            VerdictSpec::Reply { code, reason, message, retry_after, applied } => {
+            FaultActionSpec::Pass => FaultAction::Pass,
+            FaultActionSpec::Reply { code, reason, message, retry_after, applied } => {
                 let reason = reason.unwrap_or_else(|| usual_reason(code).to_owned());
                 let message = message.unwrap_or_else(|| format!("a fault rule answered {code}"));
                 let mut status = Status::failure(code, &reason, message);
                 if let Some(seconds) = retry_after {
                     status = status.with_retry_after(seconds);
                 }
-                Verdict::Reply { status, applied }
+                FaultAction::Reply { status, applied }
             }
-            VerdictSpec::Drop { applied } => Verdict::Drop { applied },
-            VerdictSpec::Delay { milliseconds, applied } => {
-                Verdict::Delay { by: Duration::from_millis(milliseconds), applied }
+            FaultActionSpec::Drop { applied } => FaultAction::Drop { applied },
+            FaultActionSpec::Delay { milliseconds, applied } => {
+                FaultAction::Delay { by: Duration::from_millis(milliseconds), applied }
             }
-            VerdictSpec::CloseWatch { after_milliseconds } => {
-                Verdict::CloseWatch { after: Duration::from_millis(after_milliseconds) }
+            FaultActionSpec::CloseWatch { after_milliseconds } => {
+                FaultAction::CloseWatch { after: Duration::from_millis(after_milliseconds) }
             }
-            VerdictSpec::Gone => Verdict::Gone,
+            FaultActionSpec::Gone => FaultAction::Expired,
         };
         Self {
             name: spec.name,
-            on: On::Words(spec.on),
+            on: RuleMatcher::Fields(spec.on),
             nth: spec.nth,
             count: spec.count,
             percent: spec.percent,
@@ -683,12 +683,17 @@ mod tests {
 
     use super::*;
 
-    fn get_pod(name: &str) -> Request {
-        Request { verb: "get".into(), resource: "pods".into(), name: Some(name.into()), ..Request::default() }
+    fn get_pod(name: &str) -> RecordedRequest {
+        RecordedRequest {
+            verb: "get".into(),
+            resource: "pods".into(),
+            name: Some(name.into()),
+            ..RecordedRequest::default()
+        }
     }
 
-    fn rule(spec: serde_json::Value) -> Rule {
-        serde_json::from_value::<RuleSpec>(spec).unwrap().into()
+    fn rule(spec: serde_json::Value) -> FaultRule {
+        serde_json::from_value::<FaultRuleSpec>(spec).unwrap().into()
     }
 
     #[test]
@@ -700,7 +705,7 @@ mod tests {
         assert_eq!(judge("a"), "pass");
         assert_eq!(judge("b"), "reply 429 TooManyRequests");
         assert_eq!(judge("b"), "gone");
-        assert_eq!((faults.hits("rest"), faults.heal(Some("rest"))), (1, 1));
+        assert_eq!((faults.hits("rest"), faults.clear(Some("rest"))), (1, 1));
         assert_eq!(judge("b"), "pass");
     }
 
@@ -715,7 +720,8 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_errors() {
-        let error = serde_json::from_value::<RuleSpec>(json!({"on": {"verb": "get"}, "verdict": "pass"})).unwrap_err();
+        let error =
+            serde_json::from_value::<FaultRuleSpec>(json!({"on": {"verb": "get"}, "verdict": "pass"})).unwrap_err();
         assert!(error.to_string().contains("unknown field `verb`"), "{error}");
     }
 

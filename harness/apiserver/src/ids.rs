@@ -4,9 +4,9 @@
 ///
 /// It is `SplitMix64`: small, well mixed, and of full period.
 #[derive(Clone, Debug)]
-pub struct Ids(u64);
+pub struct IdGenerator(u64);
 
-impl Ids {
+impl IdGenerator {
     /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed ^ 0x706c_756d_626c_696e)
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn ids_are_repeatable_and_look_like_upstreams() {
-        let (mut a, mut b) = (Ids::new(7), Ids::new(7));
+        let (mut a, mut b) = (IdGenerator::new(7), IdGenerator::new(7));
         let uid = a.uid();
         assert_eq!(uid, b.uid());
         assert_ne!(uid, a.uid());

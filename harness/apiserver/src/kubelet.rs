@@ -15,15 +15,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::kinds::time::rfc3339;
-use super::loops::{Agent, Change, Feed, Follow, STRATEGIC_PATCH};
+use super::controllers::{ControllerClient, STRATEGIC_PATCH, WatchChange, WatchMux, WatchSet};
+use super::registry::time::rfc3339;
 use super::server::ApiServer;
-use super::store::{EventType, ResourceId, Stored};
+use super::store::{EventType, ResourceId, StoredObject};
 use crate::json::{Map, Value, json};
 
 /// The timing of the simulation.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct KubeletOptions {
     /// Time from a pod's binding until it is ready.
     pub ready_after: Duration,
     /// Time from a pod's deletion until its removal, unless its grace period is shorter.
@@ -34,7 +34,7 @@ pub struct Options {
     pub bind: bool,
 }
 
-impl Default for Options {
+impl Default for KubeletOptions {
     fn default() -> Self {
         Self {
             ready_after: Duration::from_millis(500),
@@ -47,7 +47,7 @@ impl Default for Options {
 
 /// A scheduled action.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Task {
+enum KubeletTask {
     /// Marks a pod (namespace, name, uid) as ready.
     Ready(String, String, String),
     /// Removes a deleted pod (namespace, name, uid).
@@ -57,11 +57,11 @@ enum Task {
 }
 
 /// Runs the kubelets and the scheduler. Never returns.
-pub async fn run(server: ApiServer, options: Options) {
+pub async fn run(server: ApiServer, options: KubeletOptions) {
     let (nodes, pods) = (ResourceId::new("", "nodes"), ResourceId::new("", "pods"));
-    let mut feed = Feed::new(&server, Follow::Only(vec![nodes.clone(), pods.clone()]));
+    let mut feed = WatchMux::new(&server, WatchSet::Resources(vec![nodes.clone(), pods.clone()]));
     let mut kubelet = Kubelet {
-        agent: Agent::new(&server, "plumbline/kubelet"),
+        agent: ControllerClient::new(&server, "plumbline/kubelet"),
         scheduler: schedule::Scheduler::new(&server),
         options,
         tasks: BTreeSet::new(),
@@ -77,9 +77,9 @@ pub async fn run(server: ApiServer, options: Options) {
         };
         for (resource, change) in changes {
             let objects = match change {
-                Change::All(objects) => objects,
-                Change::Event(event) if event.event_type == EventType::Deleted => continue,
-                Change::Event(event) => vec![event.current.clone()],
+                WatchChange::Replace(objects) => objects,
+                WatchChange::Event(event) if event.event_type == EventType::Deleted => continue,
+                WatchChange::Event(event) => vec![event.current.clone()],
             };
             for object in objects {
                 if resource == pods { kubelet.see_pod(&object) } else { kubelet.see_node(&object) }
@@ -100,38 +100,38 @@ async fn wait_until(server: &ApiServer, due: Option<Timestamp>) {
 }
 
 struct Kubelet {
-    agent: Agent,
+    agent: ControllerClient,
     scheduler: schedule::Scheduler,
-    options: Options,
-    tasks: BTreeSet<(Timestamp, Task)>,
-    planned: BTreeSet<Task>,
+    options: KubeletOptions,
+    tasks: BTreeSet<(Timestamp, KubeletTask)>,
+    planned: BTreeSet<KubeletTask>,
     next_address: u32,
 }
 
 impl Kubelet {
-    fn plan(&mut self, after: Duration, task: Task) {
+    fn plan(&mut self, after: Duration, task: KubeletTask) {
         if self.planned.insert(task.clone()) {
             let at = self.agent.server().clock().now().checked_add(after).unwrap_or(Timestamp::MAX);
             self.tasks.insert((at, task));
         }
     }
 
-    fn see_node(&mut self, node: &Stored) {
+    fn see_node(&mut self, node: &StoredObject) {
         self.scheduler.nodes_changed();
-        self.plan(Duration::ZERO, Task::Heartbeat(node.name().to_owned()));
+        self.plan(Duration::ZERO, KubeletTask::Heartbeat(node.name().to_owned()));
     }
 
-    fn see_pod(&mut self, stored: &Stored) {
+    fn see_pod(&mut self, stored: &StoredObject) {
         let pod = stored.value();
         let id = (stored.namespace().to_owned(), stored.name().to_owned(), stored.uid().to_owned());
-        match pods::wants(&pod) {
-            pods::Wants::Node => self.scheduler.wait(&pod),
-            pods::Wants::Start => self.plan(self.options.ready_after, Task::Ready(id.0, id.1, id.2)),
-            pods::Wants::End { grace } => {
+        match pods::next_action(&pod) {
+            pods::PodAction::Bind => self.scheduler.wait(&pod),
+            pods::PodAction::Start => self.plan(self.options.ready_after, KubeletTask::Ready(id.0, id.1, id.2)),
+            pods::PodAction::Terminate { grace } => {
                 let after = self.options.gone_after.min(grace);
-                self.plan(after, Task::End(id.0, id.1, id.2));
+                self.plan(after, KubeletTask::End(id.0, id.1, id.2));
             }
-            pods::Wants::Nothing => {}
+            pods::PodAction::None => {}
         }
     }
 
@@ -141,11 +141,11 @@ impl Kubelet {
             let Some((_, task)) = self.tasks.pop_first() else { return };
             self.planned.remove(&task);
             match task {
-                Task::Ready(namespace, name, uid) => self.start(&namespace, &name, &uid).await,
-                Task::End(namespace, name, uid) => self.end(&namespace, &name, &uid).await,
-                Task::Heartbeat(node) => {
+                KubeletTask::Ready(namespace, name, uid) => self.start(&namespace, &name, &uid).await,
+                KubeletTask::End(namespace, name, uid) => self.end(&namespace, &name, &uid).await,
+                KubeletTask::Heartbeat(node) => {
                     if self.heartbeat(&node).await {
-                        self.plan(self.options.heartbeat, Task::Heartbeat(node));
+                        self.plan(self.options.heartbeat, KubeletTask::Heartbeat(node));
                     }
                 }
             }
@@ -164,13 +164,13 @@ impl Kubelet {
     async fn start(&mut self, namespace: &str, name: &str, uid: &str) {
         let Some(pod) = self.current(namespace, name, uid) else { return };
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-        if !matches!(pods::wants(&pod), pods::Wants::Start) || !self.node_exists(node) {
+        if !matches!(pods::next_action(&pod), pods::PodAction::Start) || !self.node_exists(node) {
             return;
         }
         let [_, second, third, fourth] = self.next_address.to_be_bytes();
         self.next_address += 1;
         let address = format!("10.{second}.{third}.{fourth}");
-        let status = pods::running(&pod, &address, &rfc3339(self.agent.server().clock().now()));
+        let status = pods::running_status(&pod, &address, &rfc3339(self.agent.server().clock().now()));
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
         self.agent.patch(&path, STRATEGIC_PATCH, &json!({"metadata": {"uid": uid}, "status": status})).await;
     }
@@ -178,7 +178,7 @@ impl Kubelet {
     async fn end(&mut self, namespace: &str, name: &str, uid: &str) {
         let Some(pod) = self.current(namespace, name, uid) else { return };
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-        if !matches!(pods::wants(&pod), pods::Wants::End { .. }) || !self.node_exists(node) {
+        if !matches!(pods::next_action(&pod), pods::PodAction::Terminate { .. }) || !self.node_exists(node) {
             return;
         }
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0, "preconditions": {"uid": uid}});

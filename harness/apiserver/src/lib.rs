@@ -20,56 +20,58 @@
 //!
 //! The folder `examples` has complete programs: `in_process`, `fault_injection`, `simulated_cluster` and `serve`.
 //!
-//! Features, both on by default: `client` adds `ApiServer::client`, `controllers` adds the modules `gc`, `kubelet`,
-//! `workloads` and `expiry`. Without them the crate does not depend on kube.
+//! Features, both on by default: `client` adds `ApiServer::client`, `controllers` adds the modules
+//! `garbage_collector`, `kubelet`, `workloads` and `event_ttl`. Without `client` the crate does not depend on kube.
 //!
 //! | part | modules |
 //! |---|---|
-//! | requests and replies | [`request`], [`status`], [`field`] errors, [`negotiate`] |
+//! | requests and replies | [`request`], [`status`], [`field_errors`], [`negotiate`] |
 //! | state | [`store`], [`watch`] |
-//! | request handlers | [`verbs`], [`lifecycle`], [`selectors`], [`patch`], [`managedfields`], [`subresources`] |
+//! | request handlers | [`handlers`], [`object_meta`], [`selectors`], [`patch`], [`managedfields`], [`subresources`] |
 //! | object representation | [`json`] |
-//! | resources and types | [`kinds`], [`schema`], [`crd`] |
-//! | discovery, OpenAPI, tables, metrics | [`discovery`], [`openapi`], [`table`], `counters` |
+//! | resources and types | [`registry`], [`schema`], [`crd`] |
+//! | discovery, OpenAPI, tables, metrics | [`discovery`], [`openapi`], [`printers`], [`metrics`] |
 //! | objects of a fresh cluster | [`bootstrap`] |
 //! | time, the record of requests | [`clock`], [`record`] |
 //! | transports | [`service`] (in process, virtual time), [`listener`] (sockets, wall time) |
-//! | optional controllers | `gc`, `kubelet`, `workloads`, `expiry` |
+//! | optional controllers | `garbage_collector`, `kubelet`, `workloads`, `event_ttl` |
 //! | fault injection | [`faults`] |
 
+pub mod authn;
 pub mod bootstrap;
 mod builder;
 pub mod clock;
-pub mod counters;
+#[cfg(feature = "controllers")]
+mod controllers;
 pub mod crd;
+mod decode_cache;
 pub mod discovery;
-mod encoding;
 mod etag;
 #[cfg(feature = "controllers")]
-pub mod expiry;
+pub mod event_ttl;
 pub mod faults;
-pub mod field;
+pub mod field_errors;
 #[cfg(feature = "controllers")]
-pub mod gc;
-pub mod identity;
+pub mod garbage_collector;
+mod go_json;
+pub mod handlers;
 pub mod ids;
 pub mod json;
-pub mod kinds;
 #[cfg(feature = "controllers")]
 pub mod kubelet;
-pub mod lifecycle;
 pub mod listener;
-#[cfg(feature = "controllers")]
-mod loops;
 pub mod managedfields;
 mod metadata;
+pub mod metrics;
 pub mod negotiate;
+pub mod object_meta;
 pub mod openapi;
 pub mod patch;
+pub mod printers;
 pub mod protobuf;
 mod quantity;
-mod recent;
 pub mod record;
+pub mod registry;
 pub mod request;
 pub mod schema;
 mod secret;
@@ -80,9 +82,7 @@ pub mod service;
 pub mod status;
 pub mod store;
 pub mod subresources;
-pub mod table;
 pub mod user;
-pub mod verbs;
 pub mod watch;
 #[cfg(feature = "controllers")]
 pub mod workloads;
@@ -93,7 +93,7 @@ pub use request::{ApiRequest, Reply, ReplyBody};
 pub use seed::SeedError;
 pub use server::{ApiServer, ApiServerConfig};
 pub use status::Status;
-pub use store::{ResourceId, Stored};
+pub use store::{ResourceId, StoredObject};
 
 /// Compiles and runs the examples of the README.
 #[cfg(doctest)]

@@ -5,10 +5,10 @@
 //! exhaust the server.
 
 mod body;
-mod http1;
-mod stall;
+mod go_http;
 mod stop;
 mod tls;
+mod write_timeout;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,9 +37,9 @@ use super::status::Status;
 use super::store::ResourceId;
 use crate::clock::Clock;
 pub use crate::secret::{random_token, write_private_file};
-use body::{Bodies, Whole};
-use stall::Unstalled;
-use stop::Stop;
+use body::{BodyBudget, BufferedBody};
+use stop::StopSignal;
+use write_timeout::WriteTimeoutStream;
 
 /// Limits on the resources of clients.
 #[derive(Debug, Clone, Copy)]
@@ -154,9 +154,9 @@ pub enum ListenError {
 /// While it is shut, no request reaches the server and no reply is sent: connections break instead. Requests that have
 /// begun still take effect.
 #[derive(Debug, Clone, Default)]
-pub struct Door(Arc<AtomicBool>);
+pub struct ConnectionGate(Arc<AtomicBool>);
 
-impl Door {
+impl ConnectionGate {
     /// Shuts or opens it.
     pub fn shut(&self, shut: bool) {
         self.0.store(shut, Ordering::SeqCst);
@@ -168,7 +168,7 @@ impl Door {
 }
 
 /// Handles the requests that arrive over a socket.
-pub trait Handler: Clone + Send + Sync + 'static {
+pub trait RequestHandler: Clone + Send + Sync + 'static {
     /// Handles a request.
     fn handle(&self, request: ApiRequest) -> impl Future<Output = Reply> + Send;
 
@@ -179,17 +179,17 @@ pub trait Handler: Clone + Send + Sync + 'static {
     fn rekey(&self, _token: &str) {}
 
     /// Returns true if the handler issued this token itself.
-    fn gave_out(&self, _token: &str) -> bool {
+    fn issued_token(&self, _token: &str) -> bool {
         false
     }
 }
 
-impl Handler for ApiServer {
+impl RequestHandler for ApiServer {
     async fn handle(&self, request: ApiRequest) -> Reply {
-        let queued = is_queued(&request.path);
+        let queued = is_flow_controlled(&request.path);
         let mut reply = Self::handle(self, request).await;
         if queued {
-            classify(self, &mut reply);
+            set_flow_schema_headers(self, &mut reply);
         }
         reply
     }
@@ -202,20 +202,20 @@ impl Handler for ApiServer {
         self.tokens().rekey(token.as_bytes());
     }
 
-    fn gave_out(&self, token: &str) -> bool {
+    fn issued_token(&self, token: &str) -> bool {
         self.valid_token(token).is_some()
     }
 }
 
 /// Returns true if API priority and fairness applies: not to logs and not to connections into pods and nodes.
-fn is_queued(path: &str) -> bool {
+fn is_flow_controlled(path: &str) -> bool {
     let past = ["log", "exec", "attach", "portforward", "proxy"];
     let mut parts = path.trim_matches('/').split('/').skip(3);
     !parts.any(|part| past.contains(&part))
 }
 
 /// Sets the headers that name the flow schema and priority level of the administrator's requests, `exempt`.
-fn classify(server: &ApiServer, reply: &mut Reply) {
+fn set_flow_schema_headers(server: &ApiServer, reply: &mut Reply) {
     static EXEMPT: LazyLock<[(ResourceId, header::HeaderName); 2]> = LazyLock::new(|| {
         [
             ("flowschemas", "x-kubernetes-pf-flowschema-uid"),
@@ -234,7 +234,7 @@ fn classify(server: &ApiServer, reply: &mut Reply) {
 }
 
 /// Sets the `Audit-ID` header of a reply: the client's ID, or a new one.
-fn audit(wanted: Option<header::HeaderValue>, number: u64, reply: &mut Response<HttpBody>) {
+fn set_audit_id(wanted: Option<header::HeaderValue>, number: u64, reply: &mut Response<HttpBody>) {
     const NAME: header::HeaderName = header::HeaderName::from_static("audit-id");
     // Spread over all digits, because some clients use the first digits as a key.
     let spread = u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
@@ -254,19 +254,19 @@ fn audit(wanted: Option<header::HeaderValue>, number: u64, reply: &mut Response<
     }
 }
 
-/// A server with an open socket; [`Listening::serve`] answers requests.
+/// A server with an open socket; [`ApiListener::serve`] answers requests.
 #[derive(Debug)]
-pub struct Listening<H = ApiServer> {
+pub struct ApiListener<H = ApiServer> {
     server: H,
     listener: TcpListener,
     address: SocketAddr,
-    identity: Option<tls::Identity>,
+    identity: Option<tls::ServerCertificate>,
     token: Arc<str>,
     limits: Limits,
-    door: Door,
+    door: ConnectionGate,
 }
 
-/// Starts to listen for `server`. The port is open when this returns; [`Listening::serve`] answers requests.
+/// Starts to listen for `server`. The port is open when this returns; [`ApiListener::serve`] answers requests.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -292,7 +292,7 @@ pub struct Listening<H = ApiServer> {
 /// # Errors
 ///
 /// The address is forbidden or unavailable, the token unusable, or the certificate could not be created.
-pub async fn listen<H: Handler>(server: H, options: ListenOptions) -> Result<Listening<H>, ListenError> {
+pub async fn listen<H: RequestHandler>(server: H, options: ListenOptions) -> Result<ApiListener<H>, ListenError> {
     let wanted = options.address;
     if !wanted.ip().is_loopback() {
         if options.plain {
@@ -308,18 +308,18 @@ pub async fn listen<H: Handler>(server: H, options: ListenOptions) -> Result<Lis
             return Err(ListenError::Token);
         }
         Some(token) => token,
-        None => random_token().map_err(tls::failed)?,
+        None => random_token().map_err(tls::certificate_error)?,
     };
     let bind_error = |source| ListenError::Bind { address: wanted, source };
     let listener = TcpListener::bind(wanted).await.map_err(bind_error)?;
     let address = listener.local_addr().map_err(bind_error)?;
-    let identity = if options.plain { None } else { Some(tls::Identity::make(address.ip())?) };
+    let identity = if options.plain { None } else { Some(tls::ServerCertificate::make(address.ip())?) };
     server.rekey(&token);
-    let (token, door) = (token.into(), Door::default());
-    Ok(Listening { server, listener, address, identity, token, limits: options.limits, door })
+    let (token, door) = (token.into(), ConnectionGate::default());
+    Ok(ApiListener { server, listener, address, identity, token, limits: options.limits, door })
 }
 
-impl<H: Handler> Listening<H> {
+impl<H: RequestHandler> ApiListener<H> {
     /// The address with its actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -343,7 +343,7 @@ impl<H: Handler> Listening<H> {
     }
 
     /// The switch that all requests pass; open at first.
-    pub fn door(&self) -> Door {
+    pub fn door(&self) -> ConnectionGate {
         self.door.clone()
     }
 
@@ -382,13 +382,13 @@ impl<H: Handler> Listening<H> {
     pub async fn serve(self, stop: CancellationToken) {
         let Self { server, listener, identity, token, limits, door, .. } = self;
         let acceptor = identity.map(|identity| TlsAcceptor::from(identity.config));
-        let bodies = Bodies::default();
-        let shared = Arc::new(Connections {
+        let bodies = BodyBudget::default();
+        let shared = Arc::new(ListenerState {
             server,
             token,
             limits,
             door,
-            stop: Stop::default(),
+            stop: StopSignal::default(),
             bodies,
             requests: AtomicU64::new(0),
         });
@@ -438,25 +438,25 @@ async fn accept(
 
 /// State shared by all connections.
 #[derive(Debug)]
-struct Connections<H> {
+struct ListenerState<H> {
     server: H,
     token: Arc<str>,
     limits: Limits,
-    door: Door,
-    stop: Stop,
-    bodies: Bodies,
+    door: ConnectionGate,
+    stop: StopSignal,
+    bodies: BodyBudget,
     /// Number of requests received.
     requests: AtomicU64,
 }
 
-impl<H: Handler> Connections<H> {
+impl<H: RequestHandler> ListenerState<H> {
     async fn connection(self: Arc<Self>, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
         let clock = self.server.clock().clone();
-        let watchful = |stream| Unstalled::new(stream, self.limits.write_time, clock.clone());
+        let watchful = |stream| WriteTimeoutStream::new(stream, self.limits.write_time, clock.clone());
         let Some(acceptor) = acceptor else { return self.clone().http(watchful(stream)).await };
         let handshake = async {
-            if http1::is_plain(&stream).await {
-                http1::refuse_plain(stream).await?;
+            if go_http::is_plain(&stream).await {
+                go_http::refuse_plain(stream).await?;
                 return Ok(None);
             }
             acceptor.accept(watchful(stream)).await.map(Some)
@@ -530,7 +530,7 @@ impl<H: Handler> Connections<H> {
         let wanted = request.headers().get("audit-id").cloned();
         let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         let mut reply = self.reply(request).await?;
-        audit(wanted, number, &mut reply);
+        set_audit_id(wanted, number, &mut reply);
         Ok(reply)
     }
 
@@ -538,22 +538,22 @@ impl<H: Handler> Connections<H> {
         if self.door.is_shut() {
             return Err(ConnectionReset);
         }
-        if let Some(refusal) = http1::refusal(&request) {
-            return Ok(closing(refusal));
+        if let Some(refusal) = go_http::early_reply(&request) {
+            return Ok(with_connection_close(refusal));
         }
         let (parts, body) = request.into_parts();
         let path = parts.uri.path();
-        if (!open_to_all(path) || parts.headers.contains_key(header::AUTHORIZATION))
+        if (!is_public_path(path) || parts.headers.contains_key(header::AUTHORIZATION))
             && let Err(refusal) = self.authenticate(&parts.headers)
         {
-            return Ok(closing(refusal.into()));
+            return Ok(with_connection_close(refusal.into()));
         }
         // Bodies of GET and HEAD requests are ignored.
         let asks = matches!(parts.method, http::Method::GET | http::Method::HEAD);
-        let body = if asks { Ok(Whole::default()) } else { self.body(body, &parts.headers).await };
+        let body = if asks { Ok(BufferedBody::default()) } else { self.body(body, &parts.headers).await };
         let body = match body {
             Ok(body) => body,
-            Err(refusal) => return Ok(closing(refusal.into())),
+            Err(refusal) => return Ok(with_connection_close(refusal.into())),
         };
         let mut headers = parts.headers;
         if let (None, Some(authority)) = (headers.get(header::HOST), parts.uri.authority())
@@ -579,7 +579,7 @@ impl<H: Handler> Connections<H> {
         Ok(into_response(reply))
     }
 
-    async fn body(&self, body: Incoming, headers: &header::HeaderMap) -> Result<Whole, Status> {
+    async fn body(&self, body: Incoming, headers: &header::HeaderMap) -> Result<BufferedBody, Status> {
         let clock = self.server.clock();
         let read = body::read(body, headers, self.limits.body_bytes, &self.bodies, self.limits.bodies_bytes, clock);
         let late = || Status::failure(408, "Timeout", "the request's body did not arrive in time");
@@ -590,25 +590,25 @@ impl<H: Handler> Connections<H> {
         let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let token = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         match token {
-            Some((_, token)) if same(token.trim(), &self.token) => Ok(()),
-            Some((_, token)) if token.contains('.') && self.server.gave_out(token.trim()) => Ok(()),
+            Some((_, token)) if constant_time_eq(token.trim(), &self.token) => Ok(()),
+            Some((_, token)) if token.contains('.') && self.server.issued_token(token.trim()) => Ok(()),
             _ => Err(Status::unauthorized()),
         }
     }
 }
 
 /// Returns true for paths that need no token; kube-apiserver's default roles open them to unauthenticated users.
-fn open_to_all(path: &str) -> bool {
+fn is_public_path(path: &str) -> bool {
     matches!(path, "/healthz" | "/livez" | "/readyz" | "/version" | "/version/")
 }
 
 /// Compares in constant time for texts of equal length.
-fn same(left: &str, right: &str) -> bool {
+fn constant_time_eq(left: &str, right: &str) -> bool {
     left.len() == right.len() && left.bytes().zip(right.bytes()).fold(0, |differing, (l, r)| differing | (l ^ r)) == 0
 }
 
 /// Builds a reply after which an HTTP/1 connection is closed, because the request's body may be unread.
-fn closing(reply: Reply) -> Response<HttpBody> {
+fn with_connection_close(reply: Reply) -> Response<HttpBody> {
     let version_one_only = header::HeaderValue::from_static("close");
     let mut response = into_response(reply);
     if response.status() != http::StatusCode::UNAUTHORIZED {

@@ -10,7 +10,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Method};
 
 use crate::json::Value;
-use crate::kinds::Kind;
+use crate::registry::Resource;
 use crate::request::{ApiRequest, Query, Reply, ReplyBody, ResourcePath};
 use crate::status::Status;
 use crate::yaml;
@@ -20,12 +20,12 @@ pub(crate) const MEDIA_TYPES: [&str; 3] =
     ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
 /// Further media types that routes of collections and watches produce.
-pub(crate) const STREAM_TYPES: [&str; 2] =
+pub(crate) const STREAM_MEDIA_TYPES: [&str; 2] =
     ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
 
 /// A representation of objects other than their own kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transform {
+pub enum Representation {
     /// `as=Table`: rows of cells for display.
     Table,
     /// `as=PartialObjectMetadata`: only the metadata, for one object or in a watch.
@@ -45,14 +45,14 @@ pub enum MediaType {
 
 /// The result of a negotiation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Negotiated {
+pub struct Negotiation {
     /// The encoding of the body.
     pub media: MediaType,
     /// The representation, with its version of group `meta.k8s.io` (`v1` or `v1beta1`).
-    pub transform: Option<(Transform, &'static str)>,
+    pub transform: Option<(Representation, &'static str)>,
 }
 
-impl Negotiated {
+impl Negotiation {
     /// JSON of the object's own kind.
     pub const JSON: Self = Self { media: MediaType::Json, transform: None };
 }
@@ -62,21 +62,21 @@ impl Negotiated {
 /// # Errors
 ///
 /// 406, with another message if upstream's router refuses before it calls a handler.
-pub(crate) fn resource(request: &ApiRequest, path: &ResourcePath, kind: &Kind) -> Result<Negotiated, Status> {
+pub(crate) fn resource(request: &ApiRequest, path: &ResourcePath, kind: &Resource) -> Result<Negotiation, Status> {
     resource_if(request, path, kind, |_| true)
 }
 
 /// Negotiates a reply that is not a stored object. It has no table form, so clients that accept only tables are
 /// refused before anything is done.
-pub(crate) fn transient(request: &ApiRequest, path: &ResourcePath, kind: &Kind) -> Result<Negotiated, Status> {
-    resource_if(request, path, kind, |negotiated| !matches!(negotiated.transform, Some((Transform::Table, _))))
+pub(crate) fn transient(request: &ApiRequest, path: &ResourcePath, kind: &Resource) -> Result<Negotiation, Status> {
+    resource_if(request, path, kind, |negotiated| !matches!(negotiated.transform, Some((Representation::Table, _))))
 }
 
 /// Negotiates the events of a watch, which have no YAML form.
-pub(crate) fn stream(request: &ApiRequest, path: &ResourcePath, kind: &Kind) -> Result<Negotiated, Status> {
+pub(crate) fn stream(request: &ApiRequest, path: &ResourcePath, kind: &Resource) -> Result<Negotiation, Status> {
     let negotiated = resource(request, path, kind)?;
     if negotiated.media == MediaType::Yaml {
-        return Err(Status::not_acceptable(&STREAM_TYPES));
+        return Err(Status::not_acceptable(&STREAM_MEDIA_TYPES));
     }
     Ok(negotiated)
 }
@@ -84,29 +84,29 @@ pub(crate) fn stream(request: &ApiRequest, path: &ResourcePath, kind: &Kind) -> 
 fn resource_if(
     request: &ApiRequest,
     path: &ResourcePath,
-    kind: &Kind,
-    fits: impl Fn(&Negotiated) -> bool,
-) -> Result<Negotiated, Status> {
+    kind: &Resource,
+    fits: impl Fn(&Negotiation) -> bool,
+) -> Result<Negotiation, Status> {
     let accepted = request.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     if kind.is_routed() && !routed(accepted, &MEDIA_TYPES) {
         let collection = request.method == Method::GET && path.name.is_empty();
-        let streams: &[&str] = if collection || path.watch { &STREAM_TYPES } else { &[] };
-        return Err(Status::not_routed(&[&MEDIA_TYPES, streams].concat()));
+        let streams: &[&str] = if collection || path.watch { &STREAM_MEDIA_TYPES } else { &[] };
+        return Err(Status::not_acceptable_route(&[&MEDIA_TYPES, streams].concat()));
     }
     negotiate_if(accepted, fits).ok_or_else(|| Status::not_acceptable(&MEDIA_TYPES))
 }
 
 /// Returns the 406 for an object when a list of metadata was requested.
-pub(crate) fn not_a_list(kind: &Kind) -> Status {
+pub(crate) fn not_a_list(kind: &Resource) -> Status {
     wrong_shape("PartialObjectMetadataList", "not a list", kind, &kind.kind)
 }
 
 /// Returns the 406 for a list when the metadata of one object was requested.
-pub(crate) fn is_a_list(kind: &Kind) -> Status {
+pub(crate) fn is_a_list(kind: &Resource) -> Status {
     wrong_shape("PartialObjectMetadata", "a list", kind, &kind.list_kind)
 }
 
-fn wrong_shape(requested: &str, shape: &str, kind: &Kind, go_type: &str) -> Status {
+fn wrong_shape(requested: &str, shape: &str, kind: &Resource, go_type: &str) -> Status {
     let package = kind.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
     let why = format!("you requested {requested}, but the requested object is {shape} (*{package}.{go_type})");
     Status::failure(406, "NotAcceptable", why)
@@ -124,7 +124,7 @@ pub(crate) fn wants_pretty(request: &ApiRequest, reply: &Reply) -> bool {
     if !is_api(request) || reply.headers.get(CONTENT_TYPE).is_none_or(|kind| kind != "application/json") {
         return false;
     }
-    let refused = reply.status >= 400 && !takes_objects(request.header(ACCEPT));
+    let refused = reply.status >= 400 && !accepts_objects(request.header(ACCEPT));
     let browser = || ["curl", "Wget", "Mozilla/5.0"].iter().any(|name| request.user_agent().starts_with(name));
     let requested = match Query::parse(&request.query).get("pretty").filter(|text| !text.is_empty()) {
         Some(text) => matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True"),
@@ -141,7 +141,7 @@ fn is_api(request: &ApiRequest) -> bool {
 
 /// One clause of an `Accept` header.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Clause<'a> {
+pub struct AcceptClause<'a> {
     /// The type before the slash.
     pub kind: &'a str,
     /// The type after the slash.
@@ -150,7 +150,7 @@ pub struct Clause<'a> {
     pub params: Vec<(&'a str, &'a str)>,
 }
 
-impl<'a> Clause<'a> {
+impl<'a> AcceptClause<'a> {
     /// Returns the value of a parameter; `""` if it is absent.
     pub fn param(&self, name: &str) -> &'a str {
         self.params.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value)
@@ -166,13 +166,13 @@ impl<'a> Clause<'a> {
 }
 
 /// Parses an `Accept` header; returns its clauses by `q`, then by their order.
-pub fn clauses(accept: &str) -> Vec<Clause<'_>> {
-    let mut found: Vec<(i32, Clause<'_>)> = accept.split(',').filter_map(clause).collect();
+pub fn clauses(accept: &str) -> Vec<AcceptClause<'_>> {
+    let mut found: Vec<(i32, AcceptClause<'_>)> = accept.split(',').filter_map(clause).collect();
     found.sort_by_key(|(quality, _)| -quality);
     found.into_iter().map(|(_, clause)| clause).collect()
 }
 
-fn clause(part: &str) -> Option<(i32, Clause<'_>)> {
+fn clause(part: &str) -> Option<(i32, AcceptClause<'_>)> {
     let mut pieces = part.split(';').map(str::trim);
     let (kind, subtype) = match pieces.next()? {
         "" => return None,
@@ -189,7 +189,7 @@ fn clause(part: &str) -> Option<(i32, Clause<'_>)> {
             params.push((name, value));
         }
     }
-    Some((quality, Clause { kind, subtype, params }))
+    Some((quality, AcceptClause { kind, subtype, params }))
 }
 
 /// Returns true if upstream's router would route a request with this `Accept` header to a handler that writes
@@ -203,15 +203,15 @@ pub fn routed(accept: Option<&str>, produced: &[&str]) -> bool {
 /// Chooses the representation for an `Accept` header; `None` if nothing in it can be served.
 ///
 /// An absent or empty header means JSON. Protobuf is answered with JSON: clients decode by the reply's `Content-Type`.
-pub fn negotiate(accept: Option<&str>) -> Option<Negotiated> {
+pub fn negotiate(accept: Option<&str>) -> Option<Negotiation> {
     negotiate_if(accept, |_| true)
 }
 
 /// Like [`negotiate`], but only chooses among results for which `fits` returns true.
-fn negotiate_if(accept: Option<&str>, fits: impl Fn(&Negotiated) -> bool) -> Option<Negotiated> {
+fn negotiate_if(accept: Option<&str>, fits: impl Fn(&Negotiation) -> bool) -> Option<Negotiation> {
     let accept = accept.map(str::trim).filter(|text| !text.is_empty());
-    let Some(accept) = accept else { return Some(Negotiated::JSON) };
-    clauses(accept).iter().filter_map(choose).find(fits)
+    let Some(accept) = accept else { return Some(Negotiation::JSON) };
+    clauses(accept).iter().filter_map(negotiate_clause).find(fits)
 }
 
 /// Chooses the encoding of a document that has only one representation; `None` if the header accepts only others.
@@ -220,9 +220,9 @@ pub(crate) fn negotiate_document(accept: &str) -> Option<MediaType> {
 }
 
 /// Returns true if an `Accept` header accepts plain objects, such as an error Status.
-fn takes_objects(accept: &str) -> bool {
+fn accepts_objects(accept: &str) -> bool {
     accept.trim().is_empty()
-        || clauses(accept).iter().any(|clause| clause.param("as").is_empty() && choose(clause).is_some())
+        || clauses(accept).iter().any(|clause| clause.param("as").is_empty() && negotiate_clause(clause).is_some())
 }
 
 /// Returns true if an `Accept` header prefers YAML. Searches for the word first, because every request passes here.
@@ -230,7 +230,7 @@ pub(crate) fn wants_yaml(accept: &str) -> bool {
     accept.contains("yaml") && negotiate(Some(accept)).is_some_and(|negotiated| negotiated.media == MediaType::Yaml)
 }
 
-fn choose(clause: &Clause<'_>) -> Option<Negotiated> {
+fn negotiate_clause(clause: &AcceptClause<'_>) -> Option<Negotiation> {
     let served = [(MediaType::Json, "json"), (MediaType::Yaml, "yaml"), (MediaType::Json, "vnd.kubernetes.protobuf")];
     let (media, subtype) = served.into_iter().find(|(_, subtype)| clause.allows("application", subtype))?;
     let transform = match clause.param("as") {
@@ -238,26 +238,26 @@ fn choose(clause: &Clause<'_>) -> Option<Negotiated> {
         name => Some(transform(name, clause.param("g"), clause.param("v"))?),
     };
     // Tables have no protobuf form: upstream refuses, so clients that request it also list JSON.
-    let refused = subtype == "vnd.kubernetes.protobuf" && matches!(transform, Some((Transform::Table, _)));
-    (!refused).then_some(Negotiated { media, transform })
+    let refused = subtype == "vnd.kubernetes.protobuf" && matches!(transform, Some((Representation::Table, _)));
+    (!refused).then_some(Negotiation { media, transform })
 }
 
-fn transform(name: &str, group: &str, version: &str) -> Option<(Transform, &'static str)> {
+fn transform(name: &str, group: &str, version: &str) -> Option<(Representation, &'static str)> {
     if group != "meta.k8s.io" {
         return None;
     }
     let version = ["v1", "v1beta1"].into_iter().find(|known| *known == version)?;
     let kind = match name {
-        "Table" => Transform::Table,
-        "PartialObjectMetadata" => Transform::PartialObjectMetadata,
-        "PartialObjectMetadataList" => Transform::PartialObjectMetadataList,
+        "Table" => Representation::Table,
+        "PartialObjectMetadata" => Representation::PartialObjectMetadata,
+        "PartialObjectMetadataList" => Representation::PartialObjectMetadataList,
         _ => return None,
     };
     Some((kind, version))
 }
 
 /// Re-encodes a JSON reply as YAML.
-pub(crate) fn in_yaml(reply: &mut Reply) {
+pub(crate) fn to_yaml(reply: &mut Reply) {
     let ReplyBody::Full(bytes) = &reply.body else { return };
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
     reply.body = ReplyBody::Full(yaml::to_string(&value).into());
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
-    const TABLE: Option<(Transform, &str)> = Some((Transform::Table, "v1"));
+    const TABLE: Option<(Representation, &str)> = Some((Representation::Table, "v1"));
 
     #[rstest]
     #[case::absent(None, MediaType::Json, None)]
@@ -293,9 +293,9 @@ mod tests {
     fn accepted(
         #[case] accept: Option<&str>,
         #[case] media: MediaType,
-        #[case] transform: Option<(Transform, &'static str)>,
+        #[case] transform: Option<(Representation, &'static str)>,
     ) {
-        assert_eq!(negotiate(accept), Some(Negotiated { media, transform }));
+        assert_eq!(negotiate(accept), Some(Negotiation { media, transform }));
     }
 
     #[rstest]

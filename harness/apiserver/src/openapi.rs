@@ -5,9 +5,9 @@
 //! kubectl reads: descriptions for `explain`, support of `fieldValidation` and `dryRun`, and merge strategies of lists.
 
 mod custom;
-mod general;
 mod paths;
 mod protobuf;
+mod root_documents;
 mod types;
 
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ use bytes::Bytes;
 use http::HeaderName;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
 
-use super::etag::hash_of;
-use super::kinds::{Kind, Registry};
+use super::etag::document_hash;
+use super::registry::{Registry, Resource};
 use super::request::{ApiRequest, Reply};
 use crate::json::{Map, Value, json};
 
@@ -30,13 +30,13 @@ pub(crate) use types::read as definitions;
 pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
     let path = request.path.trim_end_matches('/').strip_prefix("/openapi/")?;
     Some(match path.split_once('/') {
-        None if path == "v2" => version_two(registry, request),
+        None if path == "v2" => v2_reply(registry, request),
         None if path == "v3" => {
             let mut index = Reply::json(200, index(registry).to_string());
             index.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
             index
         }
-        Some(("v3", document)) => version_three(registry, request, document),
+        Some(("v3", document)) => v3_reply(registry, request, document),
         _ => return None,
     })
 }
@@ -69,8 +69,8 @@ fn index(registry: &Registry) -> Value {
         let hash = document(registry, group, version).hash.clone();
         (name, hash)
     });
-    let others = general::documents(registry).into_iter().map(|one| {
-        let hash = hash_of(one.text(&info()).as_bytes());
+    let others = root_documents::documents(registry).into_iter().map(|one| {
+        let hash = document_hash(one.text(&info()).as_bytes());
         (one.name, hash)
     });
     let mut entries: Vec<(String, String)> = versions.chain(others).collect();
@@ -86,19 +86,19 @@ fn index(registry: &Registry) -> Value {
 }
 
 /// An encoded document.
-struct Document {
+struct EncodedDocument {
     bytes: Bytes,
     hash: String,
 }
 
 /// Returns the document of a group and version. Those of built-in groups never change and are cached.
-fn document(registry: &Registry, group: &str, version: &str) -> Arc<Document> {
-    static KNOWN: Mutex<BTreeMap<(String, String), Arc<Document>>> = Mutex::new(BTreeMap::new());
-    let kinds: Vec<Arc<Kind>> =
+fn document(registry: &Registry, group: &str, version: &str) -> Arc<EncodedDocument> {
+    static KNOWN: Mutex<BTreeMap<(String, String), Arc<EncodedDocument>>> = Mutex::new(BTreeMap::new());
+    let kinds: Vec<Arc<Resource>> =
         registry.kinds().filter(|kind| kind.group == group && kind.version == version).cloned().collect();
     let make = || {
         let bytes = Bytes::from(group_document(group, version, &kinds).to_string());
-        Arc::new(Document { hash: hash_of(&bytes), bytes })
+        Arc::new(EncodedDocument { hash: document_hash(&bytes), bytes })
     };
     if kinds.iter().any(|kind| kind.custom.is_some()) {
         return make();
@@ -117,7 +117,7 @@ fn info() -> Value {
     json!({"title": "Kubernetes", "version": "1.36"})
 }
 
-fn group_document(group: &str, version: &str, kinds: &[Arc<Kind>]) -> Value {
+fn group_document(group: &str, version: &str, kinds: &[Arc<Resource>]) -> Value {
     let mut roots = vec![
         "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions".to_owned(),
         "io.k8s.apimachinery.pkg.apis.meta.v1.Status".to_owned(),
@@ -140,20 +140,20 @@ fn group_document(group: &str, version: &str, kinds: &[Arc<Kind>]) -> Value {
     json!({
         "openapi": "3.0.0",
         "info": info(),
-        "paths": paths::of_version(group, version, kinds),
+        "paths": paths::version_paths(group, version, kinds),
         "components": {"schemas": schemas},
     })
 }
 
-fn version_three(registry: &Registry, request: &ApiRequest, name: &str) -> Reply {
+fn v3_reply(registry: &Registry, request: &ApiRequest, name: &str) -> Reply {
     let found = documents(registry).into_iter().find(|(document, _, _)| document == name);
-    let small = || general::documents(registry).into_iter().find(|document| document.name == name);
+    let small = || root_documents::documents(registry).into_iter().find(|document| document.name == name);
     let document = match (found, small) {
         (Some((_, group, version)), _) => document(registry, group, version),
         (None, small) => {
             let Some(small) = small() else { return not_found() };
             let bytes = Bytes::from(small.text(&info()));
-            Arc::new(Document { hash: hash_of(&bytes), bytes })
+            Arc::new(EncodedDocument { hash: document_hash(&bytes), bytes })
         }
     };
     let wanted = request.query.split('&').find_map(|pair| pair.strip_prefix("hash=")).unwrap_or_default();
@@ -187,25 +187,25 @@ fn with_etag(mut reply: Reply, etag: &str) -> Reply {
 
 /// Returns all groups in one document, with v2's references and types; as protobuf if the client accepts it (kubectl
 /// accepts nothing else).
-fn version_two(registry: &Registry, request: &ApiRequest) -> Reply {
+fn v2_reply(registry: &Registry, request: &ApiRequest) -> Reply {
     let mut paths = Map::new();
     let mut definitions = Map::new();
     for (_, group, version) in documents(registry) {
-        let kinds: Vec<Arc<Kind>> =
+        let kinds: Vec<Arc<Resource>> =
             registry.kinds().filter(|kind| kind.group == group && kind.version == version).cloned().collect();
         let mut part = group_document(group, version, &kinds);
         if let Value::Object(found) = part["paths"].take() {
-            paths.extend(found.into_iter().map(|(path, item)| (path, paths::as_version_two(item))));
+            paths.extend(found.into_iter().map(|(path, item)| (path, paths::to_v2(item))));
         }
         if let Value::Object(found) = part["components"]["schemas"].take() {
-            definitions.extend(found.into_iter().map(|(name, schema)| (name, types::as_version_two(schema))));
+            definitions.extend(found.into_iter().map(|(name, schema)| (name, types::to_v2(schema))));
         }
     }
     let document = json!({"swagger": "2.0", "info": info(), "paths": paths, "definitions": definitions});
     let accepted = request.header(ACCEPT);
     let as_protobuf = protobuf::ACCEPTED.iter().any(|name| accepted.contains(name));
     let bytes = if as_protobuf { protobuf::document(&document) } else { document.to_string().into_bytes() };
-    let etag = format!("\"{}\"", hash_of(&bytes));
+    let etag = format!("\"{}\"", document_hash(&bytes));
     let unchanged = request.header(IF_NONE_MATCH) == etag;
     let mut reply = if unchanged { Reply::json(304, "") } else { Reply::json(200, bytes) };
     if as_protobuf {

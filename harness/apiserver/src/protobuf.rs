@@ -26,7 +26,7 @@ const MAX_DEPTH: usize = 64;
 
 /// The reason why a body cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum ProtobufError {
     /// The prefix is missing.
     #[error("the body does not begin with the protobuf prefix of Kubernetes")]
     Prefix,
@@ -44,14 +44,14 @@ pub enum Error {
 }
 
 #[derive(Debug)]
-struct Field {
+struct FieldType {
     name: &'static str,
     kind: &'static str,
 }
 
-type Message = BTreeMap<u64, Field>;
+type MessageFields = BTreeMap<u64, FieldType>;
 
-static MESSAGES: LazyLock<BTreeMap<(&'static str, &'static str), Message>> = LazyLock::new(|| {
+static MESSAGES: LazyLock<BTreeMap<(&'static str, &'static str), MessageFields>> = LazyLock::new(|| {
     let mut messages = BTreeMap::new();
     let mut package = "";
     for line in include_str!("protobuf/fields.txt").lines() {
@@ -61,7 +61,7 @@ static MESSAGES: LazyLock<BTreeMap<(&'static str, &'static str), Message>> = Laz
             let fields = body.split(';').filter_map(|field| {
                 let mut words = field.split_whitespace();
                 let number = words.next()?.parse().ok()?;
-                Some((number, Field { name: words.next()?, kind: words.next()? }))
+                Some((number, FieldType { name: words.next()?, kind: words.next()? }))
             });
             messages.insert((package, name), fields.collect());
         }
@@ -74,38 +74,38 @@ static MESSAGES: LazyLock<BTreeMap<(&'static str, &'static str), Message>> = Laz
 /// # Errors
 ///
 /// The body is malformed or of an unknown kind.
-pub fn to_json(body: &[u8]) -> Result<Vec<u8>, Error> {
-    let mut envelope = Reader { rest: body.strip_prefix(MAGIC).ok_or(Error::Prefix)? };
+pub fn to_json(body: &[u8]) -> Result<Vec<u8>, ProtobufError> {
+    let mut envelope = WireReader { rest: body.strip_prefix(MAGIC).ok_or(ProtobufError::Prefix)? };
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[] as &[u8]);
     while let Some((number, value)) = envelope.next()? {
         match (number, value) {
-            (1, Wire::Bytes(bytes)) => {
-                let mut types = Reader { rest: bytes };
+            (1, WireValue::Bytes(bytes)) => {
+                let mut types = WireReader { rest: bytes };
                 while let Some((number, value)) = types.next()? {
                     match (number, value) {
-                        (1, Wire::Bytes(text)) => api_version = utf8(text)?,
-                        (2, Wire::Bytes(text)) => kind = utf8(text)?,
+                        (1, WireValue::Bytes(text)) => api_version = utf8(text)?,
+                        (2, WireValue::Bytes(text)) => kind = utf8(text)?,
                         _ => {}
                     }
                 }
             }
-            (2, Wire::Bytes(bytes)) => raw = bytes,
+            (2, WireValue::Bytes(bytes)) => raw = bytes,
             _ => {}
         }
     }
-    let unknown = || Error::Unknown { kind: kind.clone(), api_version: api_version.clone() };
-    let (package, name) = find(&api_version, &kind).ok_or_else(unknown)?;
+    let unknown = || ProtobufError::Unknown { kind: kind.clone(), api_version: api_version.clone() };
+    let (package, name) = find_message(&api_version, &kind).ok_or_else(unknown)?;
     let mut object = Value::Object(message(package, name, raw, 0)?);
     object["kind"] = json!(kind);
     object["apiVersion"] = json!(api_version);
     if let Some(schema) = schema_of(&api_version, &kind) {
         schema.normalize(&mut object);
     }
-    serde_json::to_vec(&object).map_err(|_| Error::Malformed)
+    serde_json::to_vec(&object).map_err(|_| ProtobufError::Malformed)
 }
 
 /// Returns package and name of the message of a kind.
-fn find(api_version: &str, kind: &str) -> Option<(&'static str, &'static str)> {
+fn find_message(api_version: &str, kind: &str) -> Option<(&'static str, &'static str)> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let package = match group.split('.').next().unwrap_or_default() {
         "" => "core",
@@ -116,47 +116,49 @@ fn find(api_version: &str, kind: &str) -> Option<(&'static str, &'static str)> {
     known(package).or_else(|| known("meta"))
 }
 
-fn utf8(bytes: &[u8]) -> Result<String, Error> {
-    std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| Error::Malformed)
+fn utf8(bytes: &[u8]) -> Result<String, ProtobufError> {
+    std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| ProtobufError::Malformed)
 }
 
 /// A value on the wire.
 #[derive(Debug, Clone, Copy)]
-enum Wire<'a> {
+enum WireValue<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-struct Reader<'a> {
+struct WireReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
-    fn next(&mut self) -> Result<Option<(u64, Wire<'a>)>, Error> {
+impl<'a> WireReader<'a> {
+    fn next(&mut self) -> Result<Option<(u64, WireValue<'a>)>, ProtobufError> {
         if self.rest.is_empty() {
             return Ok(None);
         }
         let tag = self.varint()?;
         let value = match tag & 7 {
-            0 => Wire::Number(self.varint()?),
-            1 => Wire::Number(u64::from_le_bytes(self.take(8)?.try_into().map_err(|_| Error::Malformed)?)),
+            0 => WireValue::Number(self.varint()?),
+            1 => WireValue::Number(u64::from_le_bytes(self.take(8)?.try_into().map_err(|_| ProtobufError::Malformed)?)),
             2 => {
-                let length = usize::try_from(self.varint()?).map_err(|_| Error::Malformed)?;
-                Wire::Bytes(self.take(length)?)
+                let length = usize::try_from(self.varint()?).map_err(|_| ProtobufError::Malformed)?;
+                WireValue::Bytes(self.take(length)?)
             }
-            5 => Wire::Number(u32::from_le_bytes(self.take(4)?.try_into().map_err(|_| Error::Malformed)?).into()),
-            _ => return Err(Error::Malformed),
+            5 => WireValue::Number(
+                u32::from_le_bytes(self.take(4)?.try_into().map_err(|_| ProtobufError::Malformed)?).into(),
+            ),
+            _ => return Err(ProtobufError::Malformed),
         };
         Ok(Some((tag >> 3, value)))
     }
 
-    fn take(&mut self, length: usize) -> Result<&'a [u8], Error> {
-        let (taken, rest) = self.rest.split_at_checked(length).ok_or(Error::Malformed)?;
+    fn take(&mut self, length: usize) -> Result<&'a [u8], ProtobufError> {
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(ProtobufError::Malformed)?;
         self.rest = rest;
         Ok(taken)
     }
 
-    fn varint(&mut self) -> Result<u64, Error> {
+    fn varint(&mut self) -> Result<u64, ProtobufError> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.take(1)?[0];
@@ -165,27 +167,27 @@ impl<'a> Reader<'a> {
                 return Ok(number);
             }
         }
-        Err(Error::Malformed)
+        Err(ProtobufError::Malformed)
     }
 }
 
-fn message(package: &'static str, name: &str, bytes: &[u8], depth: usize) -> Result<Map, Error> {
+fn message(package: &'static str, name: &str, bytes: &[u8], depth: usize) -> Result<Map, ProtobufError> {
     if depth > MAX_DEPTH {
-        return Err(Error::Malformed);
+        return Err(ProtobufError::Malformed);
     }
     let mut fields = Map::new();
     let Some((_, known)) = MESSAGES.iter().find(|((p, n), _)| *p == package && *n == name) else { return Ok(fields) };
-    let mut reader = Reader { rest: bytes };
+    let mut reader = WireReader { rest: bytes };
     while let Some((number, wire)) = reader.next()? {
         let Some(field) = known.get(&number) else { continue };
         if let Some(item) = field.kind.strip_prefix("[]") {
             let list = fields.entry(field.name).or_insert_with(|| json!([]));
             let value = value(package, item, wire, depth)?;
-            list.as_array_mut().ok_or(Error::Malformed)?.push(value);
+            list.as_array_mut().ok_or(ProtobufError::Malformed)?.push(value);
         } else if let Some(item) = field.kind.strip_prefix("{}") {
             let (key, value) = entry(package, item, wire, depth)?;
             let map = fields.entry(field.name).or_insert_with(|| json!({}));
-            map.as_object_mut().ok_or(Error::Malformed)?.insert(key, value);
+            map.as_object_mut().ok_or(ProtobufError::Malformed)?.insert(key, value);
         } else {
             let value = value(package, field.kind, wire, depth)?;
             match (field.name, value) {
@@ -201,13 +203,18 @@ fn message(package: &'static str, name: &str, bytes: &[u8], depth: usize) -> Res
 }
 
 /// Decodes one entry of a map: its key and its value.
-fn entry(package: &'static str, kind: &'static str, wire: Wire<'_>, depth: usize) -> Result<(String, Value), Error> {
-    let Wire::Bytes(bytes) = wire else { return Err(Error::Malformed) };
+fn entry(
+    package: &'static str,
+    kind: &'static str,
+    wire: WireValue<'_>,
+    depth: usize,
+) -> Result<(String, Value), ProtobufError> {
+    let WireValue::Bytes(bytes) = wire else { return Err(ProtobufError::Malformed) };
     let (mut key, mut found) = (String::new(), None);
-    let mut reader = Reader { rest: bytes };
+    let mut reader = WireReader { rest: bytes };
     while let Some((number, wire)) = reader.next()? {
         match (number, wire) {
-            (1, Wire::Bytes(text)) => key = utf8(text)?,
+            (1, WireValue::Bytes(text)) => key = utf8(text)?,
             (2, wire) => found = Some(value(package, kind, wire, depth)?),
             _ => {}
         }
@@ -215,48 +222,48 @@ fn entry(package: &'static str, kind: &'static str, wire: Wire<'_>, depth: usize
     Ok((key, found.unwrap_or_else(|| json!(""))))
 }
 
-fn value(package: &'static str, kind: &'static str, wire: Wire<'_>, depth: usize) -> Result<Value, Error> {
+fn value(package: &'static str, kind: &'static str, wire: WireValue<'_>, depth: usize) -> Result<Value, ProtobufError> {
     let (home, name) = match kind.split_once('.') {
         Some((home, name)) => (home, name),
         None => (package, kind),
     };
     Ok(match (name, wire) {
-        ("bool", Wire::Number(number)) => json!(number != 0),
-        ("int32" | "int64", Wire::Number(number)) => json!(number.cast_signed()),
-        ("double", Wire::Number(number)) => json!(f64::from_bits(number)),
-        ("string", Wire::Bytes(bytes)) => json!(utf8(bytes)?),
-        ("bytes", Wire::Bytes(bytes)) => json!(BASE64.encode(bytes)),
-        ("raw" | "FieldsV1", Wire::Bytes(bytes)) => match part(bytes, 1)? {
-            Some(Wire::Bytes(text)) if !text.is_empty() => {
-                serde_json::from_slice(text).map_err(|_| Error::Malformed)?
+        ("bool", WireValue::Number(number)) => json!(number != 0),
+        ("int32" | "int64", WireValue::Number(number)) => json!(number.cast_signed()),
+        ("double", WireValue::Number(number)) => json!(f64::from_bits(number)),
+        ("string", WireValue::Bytes(bytes)) => json!(utf8(bytes)?),
+        ("bytes", WireValue::Bytes(bytes)) => json!(BASE64.encode(bytes)),
+        ("raw" | "FieldsV1", WireValue::Bytes(bytes)) => match last_field(bytes, 1)? {
+            Some(WireValue::Bytes(text)) if !text.is_empty() => {
+                serde_json::from_slice(text).map_err(|_| ProtobufError::Malformed)?
             }
             _ => Value::Null,
         },
-        ("quantity", Wire::Bytes(bytes)) => match part(bytes, 1)? {
-            Some(Wire::Bytes(text)) => json!(utf8(text)?),
+        ("quantity", WireValue::Bytes(bytes)) => match last_field(bytes, 1)? {
+            Some(WireValue::Bytes(text)) => json!(utf8(text)?),
             _ => json!("0"),
         },
-        ("intorstr", Wire::Bytes(bytes)) => int_or_string(bytes)?,
-        ("Time", Wire::Bytes(bytes)) => time(bytes, false)?,
-        ("MicroTime", Wire::Bytes(bytes)) => time(bytes, true)?,
-        ("ExtraValue", Wire::Bytes(bytes)) => {
+        ("intorstr", WireValue::Bytes(bytes)) => int_or_string(bytes)?,
+        ("Time", WireValue::Bytes(bytes)) => time(bytes, false)?,
+        ("MicroTime", WireValue::Bytes(bytes)) => time(bytes, true)?,
+        ("ExtraValue", WireValue::Bytes(bytes)) => {
             let mut items = Vec::new();
-            let mut reader = Reader { rest: bytes };
+            let mut reader = WireReader { rest: bytes };
             while let Some((_, wire)) = reader.next()? {
-                if let Wire::Bytes(text) = wire {
+                if let WireValue::Bytes(text) = wire {
                     items.push(json!(utf8(text)?));
                 }
             }
             Value::Array(items)
         }
-        (name, Wire::Bytes(bytes)) => Value::Object(message(home, name, bytes, depth + 1)?),
-        (_, Wire::Number(_)) => return Err(Error::Malformed),
+        (name, WireValue::Bytes(bytes)) => Value::Object(message(home, name, bytes, depth + 1)?),
+        (_, WireValue::Number(_)) => return Err(ProtobufError::Malformed),
     })
 }
 
 /// Returns the last value of a field in a small message.
-fn part(bytes: &[u8], wanted: u64) -> Result<Option<Wire<'_>>, Error> {
-    let mut reader = Reader { rest: bytes };
+fn last_field(bytes: &[u8], wanted: u64) -> Result<Option<WireValue<'_>>, ProtobufError> {
+    let mut reader = WireReader { rest: bytes };
     let mut found = None;
     while let Some((number, wire)) = reader.next()? {
         if number == wanted {
@@ -266,29 +273,29 @@ fn part(bytes: &[u8], wanted: u64) -> Result<Option<Wire<'_>>, Error> {
     Ok(found)
 }
 
-fn int_or_string(bytes: &[u8]) -> Result<Value, Error> {
-    let is_text = matches!(part(bytes, 1)?, Some(Wire::Number(1)));
-    Ok(match (is_text, part(bytes, 2)?, part(bytes, 3)?) {
-        (true, _, Some(Wire::Bytes(text))) => json!(utf8(text)?),
+fn int_or_string(bytes: &[u8]) -> Result<Value, ProtobufError> {
+    let is_text = matches!(last_field(bytes, 1)?, Some(WireValue::Number(1)));
+    Ok(match (is_text, last_field(bytes, 2)?, last_field(bytes, 3)?) {
+        (true, _, Some(WireValue::Bytes(text))) => json!(utf8(text)?),
         (true, ..) => json!(""),
-        (false, Some(Wire::Number(number)), _) => json!(number.cast_signed()),
+        (false, Some(WireValue::Number(number)), _) => json!(number.cast_signed()),
         (false, ..) => json!(0),
     })
 }
 
 /// Decodes a time; an empty message is null.
-fn time(bytes: &[u8], micro: bool) -> Result<Value, Error> {
+fn time(bytes: &[u8], micro: bool) -> Result<Value, ProtobufError> {
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
-    let number = |field| -> Result<i64, Error> {
-        Ok(match part(bytes, field)? {
-            Some(Wire::Number(number)) => number.cast_signed(),
+    let number = |field| -> Result<i64, ProtobufError> {
+        Ok(match last_field(bytes, field)? {
+            Some(WireValue::Number(number)) => number.cast_signed(),
             _ => 0,
         })
     };
-    let nanos = i32::try_from(number(2)?).map_err(|_| Error::Malformed)?;
-    let moment = Timestamp::new(number(1)?, if micro { nanos } else { 0 }).map_err(|_| Error::Malformed)?;
+    let nanos = i32::try_from(number(2)?).map_err(|_| ProtobufError::Malformed)?;
+    let moment = Timestamp::new(number(1)?, if micro { nanos } else { 0 }).map_err(|_| ProtobufError::Malformed)?;
     Ok(if micro { json!(format!("{moment:.6}")) } else { json!(format!("{moment:.0}")) })
 }
 
@@ -349,11 +356,11 @@ mod tests {
     }
 
     #[rstest]
-    #[case::no_prefix(b"{}", Error::Prefix)]
-    #[case::cut(b"k8s\0\x0a\x05v1", Error::Malformed)]
-    #[case::endless_number(b"k8s\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", Error::Malformed)]
-    #[case::group(b"k8s\0\x0b", Error::Malformed)]
-    fn bad_bodies(#[case] body: &[u8], #[case] error: Error) {
+    #[case::no_prefix(b"{}", ProtobufError::Prefix)]
+    #[case::cut(b"k8s\0\x0a\x05v1", ProtobufError::Malformed)]
+    #[case::endless_number(b"k8s\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", ProtobufError::Malformed)]
+    #[case::group(b"k8s\0\x0b", ProtobufError::Malformed)]
+    fn bad_bodies(#[case] body: &[u8], #[case] error: ProtobufError) {
         assert_eq!(to_json(body), Err(error));
     }
 

@@ -1,8 +1,8 @@
 //! The server's record of every request, its reply and every change of an object, in order.
 //!
 //! Clients cannot forge it. The entry of a request is written when the request arrives; the reply is filled in later
-//! (never, if it was lost), so the order of entries is the order of arrival and of commits. An [`Origin`] says who acted:
-//! a client with its user agent and its authenticated user, the server itself, or the test.
+//! (never, if it was lost), so the order of entries is the order of arrivals and commits. An [`Origin`] names the
+//! originator: a client with its user agent and its authenticated user, the server itself, or the test.
 
 mod log;
 mod origin;
@@ -15,42 +15,42 @@ use serde_json::Value;
 use log::Log;
 pub use origin::Origin;
 
-/// One thing that happened.
+/// An entry of the transcript.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct TranscriptEntry {
     /// Position in the transcript, from 0.
     pub seq: usize,
     /// Time since the clock's epoch (`t=+40s`).
     pub at: Duration,
-    /// Who did it.
+    /// The origin: a client, the server or the test.
     pub origin: Origin,
-    /// What it was.
-    pub what: Happening,
+    /// The event.
+    pub what: EntryKind,
 }
 
-/// What an [`Entry`] tells of.
+/// The event that a [`TranscriptEntry`] records.
 #[derive(Clone, Debug)]
-pub enum Happening {
+pub enum EntryKind {
     /// A request came in.
     Request(Box<Exchange>),
     /// An object was created, changed or removed.
     Change(Box<Change>),
-    /// The harness did something to the world: a step, a fault, a crash, a restart.
+    /// The harness acted: a step, a fault, a crash, a restart.
     Note(String),
 }
 
 /// A request and, once known, its reply.
 #[derive(Clone, Debug)]
 pub struct Exchange {
-    /// What was asked.
-    pub request: Request,
-    /// What was answered; `None` while it is open, or for ever if the connection was lost.
-    pub reply: Option<Reply>,
+    /// The request.
+    pub request: RecordedRequest,
+    /// The reply; `None` while the request is open, and permanently if the connection was lost.
+    pub reply: Option<RecordedReply>,
 }
 
 /// A request as the server understood it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Request {
+pub struct RecordedRequest {
     /// API verb: `get list watch create update patch delete deletecollection`, or the lower-case HTTP method elsewhere.
     pub verb: String,
     /// Path without query.
@@ -79,14 +79,14 @@ pub struct Request {
     pub body: Option<Arc<Value>>,
 }
 
-impl Request {
+impl RecordedRequest {
     /// The value of query parameter `key`, the first one if there are several.
     #[must_use]
     pub fn query_value(&self, key: &str) -> Option<&str> {
         self.query.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// Whether it may change something.
+    /// Returns true for verbs that can change an object.
     #[must_use]
     pub fn is_write(&self) -> bool {
         matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
@@ -102,9 +102,9 @@ impl Request {
     }
 }
 
-/// What was answered.
+/// The reply to a request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reply {
+pub struct RecordedReply {
     /// Time since the clock's epoch.
     pub at: Duration,
     /// HTTP status code.
@@ -117,11 +117,11 @@ pub struct Reply {
     pub body: Option<Arc<Value>>,
     /// The fault that made or changed this reply, in words.
     pub fault: Option<String>,
-    /// Whether the reply was withheld from the client (the work may have been done).
+    /// `true` if the reply was withheld from the client (the request may have been executed).
     pub lost: bool,
 }
 
-impl Reply {
+impl RecordedReply {
     /// A plain reply: no fault, not lost.
     #[must_use]
     pub fn new(at: Duration, status: u16) -> Self {
@@ -129,23 +129,24 @@ impl Reply {
     }
 }
 
-/// What became of an object.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChangeKind {
-    /// It came to be.
+    /// The object was created.
     Added,
-    /// It has a new content.
+    /// The object was modified.
     Modified,
-    /// It is gone.
+    /// The object was deleted.
     Deleted,
 }
 
 /// A committed change of one object.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// [`Entry::seq`] of the request that caused it; `None` for the server's own doing (garbage collection, end of a grace period).
+    /// [`TranscriptEntry::seq`] of the request that caused it; `None` for the server's own changes (garbage collection,
+    /// end of a grace period).
     pub request: Option<usize>,
-    /// What became of it.
+    /// The kind of the change.
     pub kind: ChangeKind,
     /// API group, empty for the core group.
     pub group: String,
@@ -167,18 +168,18 @@ pub struct Change {
 #[derive(Clone, Debug, Default)]
 pub struct Transcript {
     log: Arc<Mutex<Log>>,
-    /// Told of every entry and every reply.
+    /// Notified of every entry and every reply.
     news: Arc<tokio::sync::Notify>,
 }
 
 impl Transcript {
-    /// An empty one.
+    /// Creates an empty transcript.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty one that forgets its older half when its entries take up more than `bytes`, about.
+    /// Creates an empty transcript that drops its older half when its entries exceed about `bytes`.
     #[must_use]
     pub fn of_recent(bytes: usize) -> Self {
         let transcript = Self::new();
@@ -190,28 +191,28 @@ impl Transcript {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, at: Duration, origin: Origin, what: Happening) -> usize {
+    fn push(&self, at: Duration, origin: Origin, what: EntryKind) -> usize {
         let mut log = self.lock();
         let seq = log.first + log.entries.len();
         log.grow(&what);
-        log.entries.push(Entry { seq, at, origin, what });
+        log.entries.push(TranscriptEntry { seq, at, origin, what });
         drop(log);
         self.news.notify_waiters();
         seq
     }
 
-    /// Waits until something more is recorded. Ask for it before you look: what is recorded between the call and the first
-    /// poll counts.
+    /// Waits until another entry is recorded. Call it before you read the entries: entries recorded between the call
+    /// and the first poll count.
     pub fn news(&self) -> tokio::sync::futures::Notified<'_> {
         self.news.notified()
     }
 
-    /// Says of everything so far that it happened at the epoch: on the wall clock the time before `t=+0s` is the subject's
-    /// start, which has no length in virtual time.
+    /// Moves the time of all entries so far to the epoch: on the wall clock the time before `t=+0s` is the subject's
+    /// start, which takes no virtual time.
     pub fn move_to_epoch(&self) {
         for entry in &mut self.lock().entries {
             entry.at = Duration::ZERO;
-            if let Happening::Request(exchange) = &mut entry.what
+            if let EntryKind::Request(exchange) = &mut entry.what
                 && let Some(reply) = &mut exchange.reply
             {
                 reply.at = Duration::ZERO;
@@ -219,17 +220,19 @@ impl Transcript {
         }
     }
 
-    /// Records that `request` has come in; the number returned names it in [`Transcript::reply`] and [`Change::request`].
+    /// Records an incoming `request`; [`Transcript::reply`] and [`Change::request`] refer to it by the number returned.
     #[must_use]
-    pub fn request(&self, at: Duration, origin: impl Into<Origin>, request: Request) -> usize {
-        self.push(at, origin.into(), Happening::Request(Box::new(Exchange { request, reply: None })))
+    pub fn request(&self, at: Duration, origin: impl Into<Origin>, request: RecordedRequest) -> usize {
+        self.push(at, origin.into(), EntryKind::Request(Box::new(Exchange { request, reply: None })))
     }
 
     /// Records the reply to request number `seq`.
-    pub fn reply(&self, seq: usize, reply: Reply) {
+    pub fn reply(&self, seq: usize, reply: RecordedReply) {
         let mut log = self.lock();
         let at = seq.checked_sub(log.first);
-        if let Some(Entry { what: Happening::Request(exchange), .. }) = at.and_then(|at| log.entries.get_mut(at)) {
+        if let Some(TranscriptEntry { what: EntryKind::Request(exchange), .. }) =
+            at.and_then(|at| log.entries.get_mut(at))
+        {
             let body = reply.body.clone();
             exchange.reply = Some(reply);
             log.count(body.iter());
@@ -238,37 +241,37 @@ impl Transcript {
         self.news.notify_waiters();
     }
 
-    /// Records a change of an object, at the moment of its commit, and says its position.
+    /// Records a change of an object at the time of its commit; returns its position.
     pub fn change(&self, at: Duration, origin: impl Into<Origin>, change: Change) -> usize {
-        self.push(at, origin.into(), Happening::Change(Box::new(change)))
+        self.push(at, origin.into(), EntryKind::Change(Box::new(change)))
     }
 
-    /// Attributes the change at position `seq` to `origin` and its request number `request`: for records that are made
-    /// from outside of the server, where this comes to light only with the reply.
+    /// Attributes the change at position `seq` to `origin` and its request number `request`: for transcripts that are
+    /// recorded outside of the server, where this is known only with the reply.
     pub fn attribute(&self, seq: usize, origin: impl Into<Origin>, request: usize) {
         let mut log = self.lock();
         let at = seq.checked_sub(log.first);
         if let Some(entry) = at.and_then(|at| log.entries.get_mut(at))
-            && let Happening::Change(change) = &mut entry.what
+            && let EntryKind::Change(change) = &mut entry.what
         {
             entry.origin = origin.into();
             change.request = Some(request);
         }
     }
 
-    /// Records what the harness did to the world.
+    /// Records an action of the harness.
     pub fn note(&self, at: Duration, text: impl Into<String>) {
-        self.push(at, Origin::Test, Happening::Note(text.into()));
+        self.push(at, Origin::Test, EntryKind::Note(text.into()));
     }
 
-    /// Number of entries so far, forgotten ones included.
+    /// Number of entries so far, dropped ones included.
     #[must_use]
     pub fn len(&self) -> usize {
         let log = self.lock();
         log.first + log.entries.len()
     }
 
-    /// Whether nothing was recorded yet.
+    /// Returns true if nothing was recorded yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -276,33 +279,12 @@ impl Transcript {
 
     /// A copy of all entries; objects in it are shared, not copied.
     #[must_use]
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<TranscriptEntry> {
         self.lock().entries.clone()
     }
 
-    /// Looks at the entries in place. Do not record from within `look`.
-    ///
-    /// ```
-    /// use http::Method;
-    /// use plumbline_apiserver::record::Happening;
-    /// use plumbline_apiserver::{ApiRequest, ApiServer, clock};
-    ///
-    /// # fn main() -> std::io::Result<()> {
-    /// clock::run_virtual(async {
-    ///     let server = ApiServer::builder().build();
-    ///     server.handle(ApiRequest::new(Method::GET, "/api/v1/nodes")).await;
-    ///     let verbs: Vec<String> = server.transcript().with(|entries| {
-    ///         let requests = entries.iter().filter_map(|entry| match &entry.what {
-    ///             Happening::Request(exchange) => Some(exchange.request.verb.clone()),
-    ///             _ => None,
-    ///         });
-    ///         requests.collect()
-    ///     });
-    ///     assert_eq!(verbs, ["list"]);
-    /// })
-    /// # }
-    /// ```
-    pub fn with<T>(&self, look: impl FnOnce(&[Entry]) -> T) -> T {
+    /// Calls `look` with the entries, without a copy. Do not record from within `look`.
+    pub fn with<T>(&self, look: impl FnOnce(&[TranscriptEntry]) -> T) -> T {
         look(&self.lock().entries)
     }
 }

@@ -102,7 +102,7 @@ impl Reply {
     /// Creates the reply of a `Status`, with its `Retry-After` header.
     pub fn status(status: &Status) -> Self {
         let code = if status.code == 0 { 200 } else { status.code };
-        let mut reply = Self::json(code, super::encoding::document(&status.to_value()));
+        let mut reply = Self::json(code, super::go_json::encode_document(&status.to_value()));
         if let Some(seconds) = status.retry_after() {
             reply.headers.insert(http::header::RETRY_AFTER, HeaderValue::from(seconds));
         }
@@ -207,7 +207,7 @@ pub enum Target {
     /// A resource, an object or a subresource.
     Resource(ResourcePath),
     /// Any other path: `/version`, discovery, …
-    Other(String),
+    NonResource(String),
 }
 
 /// A path below `/api/<version>/` or `/apis/<group>/<version>/`.
@@ -234,7 +234,7 @@ pub struct ResourcePath {
 impl Target {
     /// Parses a path like upstream's `RequestInfoFactory`.
     pub fn parse(path: &str) -> Self {
-        let other = || Self::Other(path.to_owned());
+        let other = || Self::NonResource(path.to_owned());
         let trimmed = path.trim_matches('/');
         // The path is decoded before it is split, so an escaped slash separates segments too.
         let Some(decoded) = unescape(trimmed, false) else { return other() };
@@ -304,7 +304,7 @@ mod tests {
     #[case("/api/v1/watch")]
     #[case("/api/v1/%zz")]
     fn other_paths(#[case] text: &str) {
-        assert_eq!(Target::parse(text), Target::Other(text.to_owned()));
+        assert_eq!(Target::parse(text), Target::NonResource(text.to_owned()));
     }
 
     #[test]

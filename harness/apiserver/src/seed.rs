@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use crate::json::{Value, json};
-use crate::kinds::{Registry, custom};
+use crate::registry::{Registry, custom};
 use crate::server::{ApiServer, draft, storage_id};
 use crate::store::ResourceId;
-use crate::{lifecycle, metadata};
+use crate::{metadata, object_meta};
 
 /// The reason why an object could not be seeded.
 #[derive(Debug, thiserror::Error)]
@@ -104,7 +104,7 @@ impl ApiServer {
         let (api_version, kind_name) = (text("apiVersion"), text("kind"));
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
         let kind = registry
-            .by_kind(group, version, &kind_name)
+            .resource_for_kind(group, version, &kind_name)
             .ok_or_else(|| SeedError::UnknownKind { api_version: api_version.clone(), kind: kind_name.clone() })?;
         if metadata::name(&object).is_empty() {
             return Err(SeedError::MissingName { kind: kind_name });
@@ -112,7 +112,7 @@ impl ApiServer {
         if kind.namespaced {
             let namespace = metadata::namespace(&object).to_owned();
             let namespace = if namespace.is_empty() { "default" } else { &namespace };
-            lifecycle::metadata_mut(&mut object).insert("namespace", namespace.into());
+            object_meta::metadata_mut(&mut object).insert("namespace", namespace.into());
             self.seed_namespace(namespace);
         }
         kind.strategy.default(&mut object);
@@ -120,9 +120,9 @@ impl ApiServer {
         if is_definition {
             object = self.complete_definition(object);
         }
-        let now = crate::kinds::time::rfc3339(self.clock().now());
+        let now = crate::registry::time::rfc3339(self.clock().now());
         let uid = self.ids().uid();
-        let metadata = lifecycle::metadata_mut(&mut object);
+        let metadata = object_meta::metadata_mut(&mut object);
         metadata.remove("resourceVersion");
         metadata.entry("creationTimestamp").or_insert_with(|| now.into());
         metadata.entry("uid").or_insert_with(|| uid.into());
@@ -156,7 +156,7 @@ impl ApiServer {
                     "manager": "kube-apiserver",
                     "operation": "Update",
                     "apiVersion": "v1",
-                    "time": crate::kinds::time::rfc3339(self.clock().now()),
+                    "time": crate::registry::time::rfc3339(self.clock().now()),
                     "fieldsType": "FieldsV1",
                     "fieldsV1": {"f:metadata": {"f:labels": {".": {}, "f:kubernetes.io/metadata.name": {}}}},
                 }],

@@ -3,9 +3,9 @@
 //! They agree with `staging/src/k8s.io/apimachinery/pkg/labels/selector.go` and
 //! `staging/src/k8s.io/apimachinery/pkg/fields/selector.go`.
 
-use super::field::{self, Path};
-use super::kinds::{Kind, names};
-use super::store::Stored;
+use super::field_errors::{self, Path};
+use super::registry::{Resource, names};
+use super::store::StoredObject;
 
 /// The operator of a label requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl LabelSelector {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token {
+enum SelectorToken {
     End,
     Error,
     ClosedPar,
@@ -113,19 +113,19 @@ enum Token {
     Identifier,
 }
 
-fn keyword(text: &str) -> Option<Token> {
+fn keyword(text: &str) -> Option<SelectorToken> {
     Some(match text {
-        ")" => Token::ClosedPar,
-        "," => Token::Comma,
-        "!" => Token::Not,
-        "==" => Token::DoubleEquals,
-        "=" => Token::Equals,
-        ">" => Token::GreaterThan,
-        "in" => Token::In,
-        "<" => Token::LessThan,
-        "!=" => Token::NotEquals,
-        "notin" => Token::NotIn,
-        "(" => Token::OpenPar,
+        ")" => SelectorToken::ClosedPar,
+        "," => SelectorToken::Comma,
+        "!" => SelectorToken::Not,
+        "==" => SelectorToken::DoubleEquals,
+        "=" => SelectorToken::Equals,
+        ">" => SelectorToken::GreaterThan,
+        "in" => SelectorToken::In,
+        "<" => SelectorToken::LessThan,
+        "!=" => SelectorToken::NotEquals,
+        "notin" => SelectorToken::NotIn,
+        "(" => SelectorToken::OpenPar,
         _ => return None,
     })
 }
@@ -139,13 +139,13 @@ fn is_space(c: char) -> bool {
 }
 
 /// Splits a selector into tokens with their texts. A NUL ends the text, as it does upstream.
-fn tokens(text: &str) -> Vec<(Token, String)> {
+fn tokens(text: &str) -> Vec<(SelectorToken, String)> {
     let text = text.split('\0').next().unwrap_or_default();
     let mut rest = text.trim_start_matches(is_space);
     let mut found = Vec::new();
     while let Some(first) = rest.chars().next() {
         let (token, length) = if is_special(first) { special(rest) } else { word(rest) };
-        let literal = if token == Token::Error {
+        let literal = if token == SelectorToken::Error {
             format!("error expected: keyword found '{}'", &rest[..length])
         } else {
             rest[..length].to_owned()
@@ -153,17 +153,17 @@ fn tokens(text: &str) -> Vec<(Token, String)> {
         found.push((token, literal));
         rest = rest[length..].trim_start_matches(is_space);
     }
-    found.push((Token::End, String::new()));
+    found.push((SelectorToken::End, String::new()));
     found
 }
 
-fn word(rest: &str) -> (Token, usize) {
+fn word(rest: &str) -> (SelectorToken, usize) {
     let length = rest.find(|c| is_special(c) || is_space(c)).unwrap_or(rest.len());
-    (keyword(&rest[..length]).unwrap_or(Token::Identifier), length)
+    (keyword(&rest[..length]).unwrap_or(SelectorToken::Identifier), length)
 }
 
 /// Returns the longest operator at the start of `rest`.
-fn special(rest: &str) -> (Token, usize) {
+fn special(rest: &str) -> (SelectorToken, usize) {
     let run = rest.find(|c| !is_special(c)).unwrap_or(rest.len());
     let mut best = None;
     for length in 1..=run {
@@ -173,11 +173,11 @@ fn special(rest: &str) -> (Token, usize) {
             None => {}
         }
     }
-    best.unwrap_or((Token::Error, run))
+    best.unwrap_or((SelectorToken::Error, run))
 }
 
 struct Parser {
-    tokens: Vec<(Token, String)>,
+    tokens: Vec<(SelectorToken, String)>,
     position: usize,
 }
 
@@ -187,23 +187,26 @@ impl Parser {
     }
 
     /// Returns the next token. In the position of a key or value, `in` and `notin` are identifiers.
-    fn peek(&self) -> (Token, &str) {
+    fn peek(&self) -> (SelectorToken, &str) {
         let (token, literal) = self.raw();
-        (if matches!(token, Token::In | Token::NotIn) { Token::Identifier } else { token }, literal)
+        (
+            if matches!(token, SelectorToken::In | SelectorToken::NotIn) { SelectorToken::Identifier } else { token },
+            literal,
+        )
     }
 
-    fn raw(&self) -> (Token, &str) {
-        self.tokens.get(self.position).map_or((Token::End, ""), |(token, literal)| (*token, literal))
+    fn raw(&self) -> (SelectorToken, &str) {
+        self.tokens.get(self.position).map_or((SelectorToken::End, ""), |(token, literal)| (*token, literal))
     }
 
-    fn take(&mut self) -> (Token, String) {
+    fn take(&mut self) -> (SelectorToken, String) {
         let (token, literal) = self.peek();
         let taken = (token, literal.to_owned());
         self.position += 1;
         taken
     }
 
-    fn take_operator(&mut self) -> (Token, String) {
+    fn take_operator(&mut self) -> (SelectorToken, String) {
         let (token, literal) = self.raw();
         let taken = (token, literal.to_owned());
         self.position += 1;
@@ -215,23 +218,23 @@ impl Parser {
         loop {
             let (token, literal) = self.peek();
             match token {
-                Token::Identifier | Token::Not => {
+                SelectorToken::Identifier | SelectorToken::Not => {
                     let requirement =
                         self.requirement().map_err(|error| format!("unable to parse requirement: {error}"))?;
                     requirements.push(requirement);
                     let (token, literal) = self.take();
                     match token {
-                        Token::End => return Ok(requirements),
-                        Token::Comma => {
+                        SelectorToken::End => return Ok(requirements),
+                        SelectorToken::Comma => {
                             let (token, literal) = self.peek();
-                            if !matches!(token, Token::Identifier | Token::Not) {
+                            if !matches!(token, SelectorToken::Identifier | SelectorToken::Not) {
                                 return Err(format!("found '{literal}', expected: identifier after ','"));
                             }
                         }
                         _ => return Err(format!("found '{literal}', expected: ',' or 'end of string'")),
                     }
                 }
-                Token::End => return Ok(requirements),
+                SelectorToken::End => return Ok(requirements),
                 _ => return Err(format!("found '{literal}', expected: !, identifier, or 'end of string'")),
             }
         }
@@ -239,11 +242,11 @@ impl Parser {
 
     fn requirement(&mut self) -> Result<Requirement, String> {
         let (mut token, mut literal) = self.take();
-        let negated = token == Token::Not;
+        let negated = token == SelectorToken::Not;
         if negated {
             (token, literal) = self.take();
         }
-        if token != Token::Identifier {
+        if token != SelectorToken::Identifier {
             return Err(format!("found '{literal}', expected: identifier"));
         }
         let key = literal;
@@ -253,36 +256,40 @@ impl Parser {
         if negated {
             return requirement(key, Operator::DoesNotExist, Vec::new());
         }
-        if matches!(self.peek().0, Token::End | Token::Comma) {
+        if matches!(self.peek().0, SelectorToken::End | SelectorToken::Comma) {
             return requirement(key, Operator::Exists, Vec::new());
         }
         let (token, literal) = self.take_operator();
         match token {
-            Token::In | Token::NotIn => {
-                let operator = if token == Token::In { Operator::In } else { Operator::NotIn };
+            SelectorToken::In | SelectorToken::NotIn => {
+                let operator = if token == SelectorToken::In { Operator::In } else { Operator::NotIn };
                 requirement(key, operator, self.values()?)
             }
-            Token::Equals | Token::DoubleEquals => requirement(key, Operator::In, self.exact_value()?),
-            Token::NotEquals => requirement(key, Operator::NotIn, self.exact_value()?),
-            Token::GreaterThan => requirement(key, Operator::GreaterThan, self.exact_value()?),
-            Token::LessThan => requirement(key, Operator::LessThan, self.exact_value()?),
+            SelectorToken::Equals | SelectorToken::DoubleEquals => requirement(key, Operator::In, self.exact_value()?),
+            SelectorToken::NotEquals => requirement(key, Operator::NotIn, self.exact_value()?),
+            SelectorToken::GreaterThan => requirement(key, Operator::GreaterThan, self.exact_value()?),
+            SelectorToken::LessThan => requirement(key, Operator::LessThan, self.exact_value()?),
             _ => Err(format!("found '{literal}', expected: in, notin, =, ==, !=, gt, lt")),
         }
     }
 
     fn values(&mut self) -> Result<Vec<String>, String> {
         let (token, literal) = self.take();
-        if token != Token::OpenPar {
+        if token != SelectorToken::OpenPar {
             return Err(format!("found '{literal}' expected: '('"));
         }
         let (token, literal) = self.peek();
         match token {
-            Token::Identifier | Token::Comma => {
+            SelectorToken::Identifier | SelectorToken::Comma => {
                 let values = self.identifiers()?;
                 let (token, literal) = self.take();
-                if token == Token::ClosedPar { Ok(values) } else { Err(format!("found '{literal}', expected: ')'")) }
+                if token == SelectorToken::ClosedPar {
+                    Ok(values)
+                } else {
+                    Err(format!("found '{literal}', expected: ')'"))
+                }
             }
-            Token::ClosedPar => {
+            SelectorToken::ClosedPar => {
                 self.take();
                 Ok(vec![String::new()])
             }
@@ -295,25 +302,25 @@ impl Parser {
         loop {
             let (token, literal) = self.take();
             match token {
-                Token::Identifier => {
+                SelectorToken::Identifier => {
                     values.push(literal);
                     let (token, literal) = self.peek();
                     match token {
-                        Token::Comma => {}
-                        Token::ClosedPar => return Ok(values),
+                        SelectorToken::Comma => {}
+                        SelectorToken::ClosedPar => return Ok(values),
                         _ => return Err(format!("found '{literal}', expected: ',' or ')'")),
                     }
                 }
-                Token::Comma => {
+                SelectorToken::Comma => {
                     if values.is_empty() {
                         values.push(String::new());
                     }
                     match self.peek().0 {
-                        Token::ClosedPar => {
+                        SelectorToken::ClosedPar => {
                             values.push(String::new());
                             return Ok(values);
                         }
-                        Token::Comma => values.push(String::new()),
+                        SelectorToken::Comma => values.push(String::new()),
                         _ => {}
                     }
                 }
@@ -323,11 +330,11 @@ impl Parser {
     }
 
     fn exact_value(&mut self) -> Result<Vec<String>, String> {
-        if matches!(self.peek().0, Token::End | Token::Comma) {
+        if matches!(self.peek().0, SelectorToken::End | SelectorToken::Comma) {
             return Ok(vec![String::new()]);
         }
         let (token, literal) = self.take();
-        if token == Token::Identifier {
+        if token == SelectorToken::Identifier {
             Ok(vec![literal])
         } else {
             Err(format!("found '{literal}', expected: identifier"))
@@ -345,20 +352,24 @@ fn requirement(key: String, operator: Operator, mut values: Vec<String>) -> Resu
     values.sort();
     values.dedup();
     let path = Path::new("values");
-    let mut errors = field::ErrorList::new();
+    let mut errors = field_errors::ErrorList::new();
     if matches!(operator, Operator::GreaterThan | Operator::LessThan) {
         for (index, value) in values.iter().enumerate().filter(|(_, value)| parse_int(value).is_none()) {
             let detail = "for 'Gt', 'Lt' operators, the value must be an integer";
-            errors.push(field::Error::invalid(&path.index(index), value.as_str(), detail));
+            errors.push(field_errors::FieldError::invalid(&path.index(index), value.as_str(), detail));
         }
     }
     for (index, value) in values.iter().enumerate() {
         let problems = names::label_value(value);
         if !problems.is_empty() {
-            errors.push(field::Error::invalid(&path.index(index).key(&key), value.as_str(), problems.join("; ")));
+            errors.push(field_errors::FieldError::invalid(
+                &path.index(index).key(&key),
+                value.as_str(),
+                problems.join("; "),
+            ));
         }
     }
-    errors.aggregate().map_or(Ok(Requirement { key, operator, values }), Err)
+    errors.to_aggregate_message().map_or(Ok(Requirement { key, operator, values }), Err)
 }
 
 /// A term of a field selector.
@@ -407,7 +418,7 @@ impl FieldSelector {
     /// # Errors
     ///
     /// Upstream's message for an unsupported field.
-    pub fn check(&mut self, kind: &Kind) -> Result<(), String> {
+    pub fn check(&mut self, kind: &Resource) -> Result<(), String> {
         for term in &mut self.terms {
             if term.field == "spec.host" && kind.group.is_empty() && kind.plural == "pods" {
                 "spec.nodeName".clone_into(&mut term.field);
@@ -435,7 +446,7 @@ impl FieldSelector {
     }
 
     /// Returns the value that `field` must equal, if there is such a term.
-    pub fn exact(&self, field: &str) -> Option<&str> {
+    pub fn required_value(&self, field: &str) -> Option<&str> {
         self.terms.iter().find(|term| term.equal && term.field == field).map(|term| term.value.as_str())
     }
 
@@ -456,7 +467,7 @@ impl FieldSelector {
 }
 
 /// Returns true for resources with field labels of their own; their message for an unsupported label differs.
-fn has_own_labels(kind: &Kind) -> bool {
+fn has_own_labels(kind: &Resource) -> bool {
     !kind.selectable.is_empty() || kind.custom.is_some()
 }
 
@@ -511,16 +522,16 @@ fn unescape(value: &str) -> Result<String, String> {
 
 /// The label and field selectors of a list or watch.
 #[derive(Clone, Debug, Default)]
-pub struct Selection {
+pub struct ListSelector {
     /// The label selector.
     pub labels: LabelSelector,
     /// The field selector.
     pub fields: FieldSelector,
 }
 
-impl Selection {
+impl ListSelector {
     /// Returns true if the object, of kind `kind`, matches.
-    pub fn matches(&self, kind: &Kind, stored: &Stored) -> bool {
+    pub fn matches(&self, kind: &Resource, stored: &StoredObject) -> bool {
         self.labels.matches(|key| stored.label(key)) && self.fields_match(kind, stored)
     }
 
@@ -529,7 +540,7 @@ impl Selection {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    fn fields_match(&self, kind: &Kind, stored: &Stored) -> bool {
+    fn fields_match(&self, kind: &Resource, stored: &StoredObject) -> bool {
         if self.fields.is_empty() {
             return true;
         }

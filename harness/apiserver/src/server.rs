@@ -3,14 +3,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use super::counters::Counters;
+use super::authn::{Claims, TokenIssuer, UserInfo};
+use super::decode_cache::DecodeCache;
 use super::faults::Faults;
-use super::identity::{Claims, Tokens, User};
-use super::ids::Ids;
-use super::kinds::{Kind, Lookup, Plugin, Registry, SelectableField};
-use super::recent::Recent;
+use super::ids::IdGenerator;
+use super::metrics::RequestCounters;
+use super::registry::{AdmissionPlugin, ObjectLister, Registry, Resource, SelectableField};
 use super::request::ApiRequest;
-use super::store::{Draft, Fields, HistoryLimits, Range, ResourceId, Store, Stored, key};
+use super::store::{Draft, HistoryLimits, KeyRange, ResourceId, SelectableValues, Store, StoredObject, key};
 use crate::clock::Clock;
 use crate::json::Value;
 use crate::record::{Origin, Transcript};
@@ -25,34 +25,34 @@ pub struct ApiServerConfig {
     /// The number of log entries and bytes kept per resource for watches and lists at older resourceVersions.
     pub history: HistoryLimits,
     /// The amount of traffic recorded in the transcript.
-    pub record: Record,
+    pub record: RecordMode,
     /// The user that a subject's requests run as, regardless of their token, so that the RBAC roles in the store
     /// apply to them. With `None` they run as administrator.
     pub subject_user: Option<String>,
     /// Admission plugins that are disabled.
-    pub disabled: Vec<Plugin>,
+    pub disabled: Vec<AdmissionPlugin>,
     /// Names the originators of entries in `/plumbline/transcript`; [`Origin::short_name`] by default.
     pub actor_name: fn(&Origin) -> String,
 }
 
 /// The amount of traffic that a server records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Record {
+pub enum RecordMode {
     /// All requests and changes with bodies and objects, as expectations and snapshots need them.
-    Everything,
+    All,
     /// The latest entries, up to about `bytes`; for servers that run for a long time.
     Recent {
         /// Size limit in bytes; when it is exceeded, the older half is dropped.
         bytes: usize,
     },
     /// No record; for load tests.
-    Nothing,
+    Off,
 }
 
 impl ApiServerConfig {
     /// Returns the default configuration on `clock`.
     pub fn new(clock: Clock) -> Self {
-        let (history, record) = (HistoryLimits::default(), Record::Everything);
+        let (history, record) = (HistoryLimits::default(), RecordMode::All);
         Self {
             clock,
             seed: 0,
@@ -68,37 +68,37 @@ impl ApiServerConfig {
 /// A server. Clones are handles to the same server.
 #[derive(Clone, Debug)]
 pub struct ApiServer {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ServerState {
     config: ApiServerConfig,
     store: Store,
     transcript: Transcript,
     registry: RwLock<Arc<Registry>>,
-    ids: Mutex<Ids>,
+    ids: Mutex<IdGenerator>,
     faults: Faults,
-    recent: Recent,
-    counters: Counters,
-    tokens: Tokens,
+    recent: DecodeCache,
+    counters: RequestCounters,
+    tokens: TokenIssuer,
 }
 
 impl ApiServer {
     /// Creates a server that has the four system namespaces.
     pub fn new(config: ApiServerConfig) -> Self {
-        let shared = Shared {
+        let shared = ServerState {
             store: Store::new(config.history),
             transcript: match config.record {
-                Record::Recent { bytes } => Transcript::of_recent(bytes),
-                Record::Everything | Record::Nothing => Transcript::new(),
+                RecordMode::Recent { bytes } => Transcript::of_recent(bytes),
+                RecordMode::All | RecordMode::Off => Transcript::new(),
             },
             registry: RwLock::new(Arc::new(Registry::builtin())),
-            ids: Mutex::new(Ids::new(config.seed)),
+            ids: Mutex::new(IdGenerator::new(config.seed)),
             faults: Faults::new(config.seed),
-            recent: Recent::default(),
-            counters: Counters::default(),
-            tokens: Tokens::new(&config.seed.to_be_bytes()),
+            recent: DecodeCache::default(),
+            counters: RequestCounters::default(),
+            tokens: TokenIssuer::new(&config.seed.to_be_bytes()),
             config,
         };
         let server = Self { shared: Arc::new(shared) };
@@ -134,12 +134,12 @@ impl ApiServer {
     }
 
     /// Returns the request counters.
-    pub(crate) fn counters(&self) -> &Counters {
+    pub(crate) fn counters(&self) -> &RequestCounters {
         &self.shared.counters
     }
 
     /// Returns the signer and verifier of service account tokens.
-    pub(crate) fn tokens(&self) -> &Tokens {
+    pub(crate) fn tokens(&self) -> &TokenIssuer {
         &self.shared.tokens
     }
 
@@ -162,17 +162,17 @@ impl ApiServer {
 
     /// Returns the user of a request with these headers. The listener has authenticated socket requests before; an
     /// in-process request without a token runs as administrator.
-    pub(crate) fn user_of(&self, request: &ApiRequest) -> User {
+    pub(crate) fn user_of(&self, request: &ApiRequest) -> UserInfo {
         let given = request.header(http::header::AUTHORIZATION);
         let token = given.split_once(' ').map_or("", |(_, token)| token.trim());
         // Expiry is not checked again: a token that expires during the request must not turn its user into the
         // administrator.
         let claims = if token.contains('.') { self.shared.tokens.read(token) } else { None };
-        claims.map_or_else(User::administrator, |claims| claims.user())
+        claims.map_or_else(UserInfo::administrator, |claims| claims.user())
     }
 
     /// Returns the cache of recently written objects in decoded form.
-    pub(crate) fn recent(&self) -> &Recent {
+    pub(crate) fn decode_cache(&self) -> &DecodeCache {
         &self.shared.recent
     }
 
@@ -188,18 +188,18 @@ impl ApiServer {
     }
 
     /// Locks the generator of uids and names.
-    pub(crate) fn ids(&self) -> MutexGuard<'_, Ids> {
+    pub(crate) fn ids(&self) -> MutexGuard<'_, IdGenerator> {
         self.shared.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the object under `namespace` (empty for cluster-scoped resources) and `name`.
-    pub fn get(&self, resource: &ResourceId, namespace: &str, name: &str) -> Option<Arc<Stored>> {
+    pub fn get(&self, resource: &ResourceId, namespace: &str, name: &str) -> Option<Arc<StoredObject>> {
         self.shared.store.get(resource, &key(namespace, name))
     }
 
     /// Returns all objects of a resource in key order; `None` selects every namespace.
-    pub fn list(&self, resource: &ResourceId, namespace: Option<&str>) -> Vec<Arc<Stored>> {
-        self.shared.store.list(resource, Range { namespace, ..Range::default() }).0
+    pub fn list(&self, resource: &ResourceId, namespace: Option<&str>) -> Vec<Arc<StoredObject>> {
+        self.shared.store.list(resource, KeyRange { namespace, ..KeyRange::default() }).0
     }
 
     /// Compacts the log up to `revision`, like etcd's compaction: watches and lists that need older state get 410.
@@ -209,20 +209,20 @@ impl ApiServer {
 }
 
 /// Returns the storage location of a resource's objects.
-pub(crate) fn storage_id(kind: &Kind) -> ResourceId {
+pub(crate) fn storage_id(kind: &Resource) -> ResourceId {
     ResourceId::new(&kind.storage.group, &kind.storage.resource)
 }
 
 /// Encodes `object`, which is in the form of `kind`'s version, for the store.
-pub(crate) fn draft(kind: &Kind, object: Value) -> Draft {
-    draft_of(kind, object).0
+pub(crate) fn draft(kind: &Resource, object: Value) -> Draft {
+    draft_and_stored(kind, object).0
 }
 
 /// Like [`draft`]; also returns the object in its storage version.
-pub(crate) fn draft_of(kind: &Kind, object: Value) -> (Draft, Value) {
+pub(crate) fn draft_and_stored(kind: &Resource, object: Value) -> (Draft, Value) {
     let mut stored = kind.to_storage(object);
     let value_of = |field: &SelectableField| (field.label.clone(), field.value_in(&stored).into_owned());
-    let fields: Fields = kind.selectable.iter().map(value_of).collect();
+    let fields: SelectableValues = kind.selectable.iter().map(value_of).collect();
     // A new object has no resourceVersion yet; adding it here saves the encoder a copy of all metadata.
     if let Some(metadata) = stored.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.entry("resourceVersion").or_insert(Value::Null);
@@ -230,7 +230,7 @@ pub(crate) fn draft_of(kind: &Kind, object: Value) -> (Draft, Value) {
     (Draft::new(&stored, fields), stored)
 }
 
-impl Lookup for ApiServer {
+impl ObjectLister for ApiServer {
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value> {
         ApiServer::get(self, &ResourceId::new(group, resource), namespace, name).map(|stored| stored.value())
     }
@@ -251,7 +251,7 @@ impl Lookup for ApiServer {
         holding.map(|stored| stored.value()).collect()
     }
 
-    fn admits_by(&self, plugin: Plugin) -> bool {
+    fn admits_by(&self, plugin: AdmissionPlugin) -> bool {
         !self.config().disabled.contains(&plugin)
     }
 }

@@ -23,15 +23,15 @@ pub type HttpBody = UnsyncBoxBody<Bytes, std::io::Error>;
 
 /// The server as a `tower::Service` over HTTP requests with any body, for `kube::Client::new` of any kube version.
 #[derive(Clone, Debug)]
-pub struct InProcess {
+pub struct InProcessService {
     server: ApiServer,
     user_agent: Option<http::HeaderValue>,
 }
 
 impl ApiServer {
     /// Returns a service for `kube::Client::new`. Requests keep the user agent that the client sets.
-    pub fn service(&self) -> InProcess {
-        InProcess { server: self.clone(), user_agent: None }
+    pub fn service(&self) -> InProcessService {
+        InProcessService { server: self.clone(), user_agent: None }
     }
 
     /// Returns a client of this server that sends `user_agent`, with the default namespace `default`. A text that is
@@ -59,12 +59,13 @@ impl ApiServer {
     /// Panics outside of a tokio runtime: the client spawns a task.
     #[cfg(feature = "client")]
     pub fn client(&self, user_agent: &str) -> kube::Client {
-        let service = InProcess { server: self.clone(), user_agent: http::HeaderValue::from_str(user_agent).ok() };
+        let service =
+            InProcessService { server: self.clone(), user_agent: http::HeaderValue::from_str(user_agent).ok() };
         kube::Client::new(service, "default")
     }
 }
 
-impl<B> tower::Service<Request<B>> for InProcess
+impl<B> tower::Service<Request<B>> for InProcessService
 where
     B: http_body::Body + Send + 'static,
     B::Data: Send,
@@ -105,7 +106,7 @@ where
 /// Converts a reply into an HTTP response.
 pub fn into_response(reply: Reply) -> Response<HttpBody> {
     let body = match reply.body {
-        ReplyBody::Full(bytes) => http_body_util::Full::new(bytes).map_err(never).boxed_unsync(),
+        ReplyBody::Full(bytes) => http_body_util::Full::new(bytes).map_err(infallible).boxed_unsync(),
         ReplyBody::Pieces(pieces) => {
             StreamBody::new(stream::iter(pieces).map(|piece| Ok(Frame::data(piece)))).boxed_unsync()
         }
@@ -118,7 +119,7 @@ pub fn into_response(reply: Reply) -> Response<HttpBody> {
     response
 }
 
-fn never(never: Infallible) -> std::io::Error {
+fn infallible(never: Infallible) -> std::io::Error {
     match never {}
 }
 

@@ -6,8 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use super::field::go_quote;
-use super::field::{self, ErrorList};
+pub use super::field_errors::go_quote;
+use super::field_errors::{self, ErrorList};
 use crate::json::Value;
 
 /// A `metav1.Status` object: an error, or the reply to a deletion that removed its object.
@@ -19,7 +19,7 @@ pub struct Status {
     pub metadata: StatusMeta,
     /// Success or failure.
     #[serde(default)]
-    pub status: Outcome,
+    pub status: StatusKind,
     /// Human-readable message.
     #[serde(default)]
     pub message: String,
@@ -36,7 +36,7 @@ pub struct Status {
 
 /// The `status` field of a [`Status`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Outcome {
+pub enum StatusKind {
     /// The request succeeded.
     Success,
     /// The request failed.
@@ -118,7 +118,7 @@ pub struct Cause {
     pub field: String,
 }
 
-impl field::Error {
+impl field_errors::FieldError {
     /// Returns the error as a cause of a Status.
     pub fn cause(&self) -> Cause {
         Cause { reason: self.error_type.reason().to_owned(), message: self.body(), field: self.field.clone() }
@@ -156,7 +156,7 @@ impl Status {
     pub fn failure(code: u16, reason: &str, message: impl Into<String>) -> Self {
         Self {
             metadata: StatusMeta::default(),
-            status: Outcome::Failure,
+            status: StatusKind::Failure,
             message: message.into(),
             reason: reason.to_owned(),
             details: None,
@@ -168,7 +168,7 @@ impl Status {
     pub fn success(details: Details) -> Self {
         Self {
             metadata: StatusMeta::default(),
-            status: Outcome::Success,
+            status: StatusKind::Success,
             message: String::new(),
             reason: String::new(),
             details: Some(Box::new(details)),
@@ -216,10 +216,10 @@ impl Status {
 
     /// 404 for a path that is not served (`the server could not find the requested resource`).
     pub fn unknown_resource() -> Self {
-        Self::generic(404, "NotFound", "the server could not find the requested resource")
+        Self::with_empty_details(404, "NotFound", "the server could not find the requested resource")
     }
 
-    fn generic(code: u16, reason: &str, message: &str) -> Self {
+    fn with_empty_details(code: u16, reason: &str, message: &str) -> Self {
         Self::failure(code, reason, message).with_details(Details::default())
     }
 
@@ -262,7 +262,7 @@ impl Status {
     }
 
     /// 409 `Conflict` because the resourceVersion of the request is not the current one.
-    pub fn modified(resource: GroupResource<'_>, name: &str) -> Self {
+    pub fn resource_version_conflict(resource: GroupResource<'_>, name: &str) -> Self {
         Self::conflict(resource, name, OPTIMISTIC_LOCK_MESSAGE)
     }
 
@@ -285,11 +285,11 @@ impl Status {
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &ErrorList) -> Self {
         let qualified = GroupResource::new(group, kind);
         let head = format!("{qualified} {} is invalid", go_quote(name));
-        let message = match errors.aggregate() {
+        let message = match errors.to_aggregate_message() {
             None => head,
             Some(all) => format!("{head}: {all}"),
         };
-        let causes = errors.iter().map(field::Error::cause).collect();
+        let causes = errors.iter().map(field_errors::FieldError::cause).collect();
         Self::failure(422, "Invalid", message).with_details(Details {
             name: name.to_owned(),
             group: group.to_owned(),
@@ -311,7 +311,11 @@ impl Status {
 
     /// 405 `MethodNotAllowed` for a verb that the resource does not support.
     pub fn method_not_allowed() -> Self {
-        Self::generic(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        Self::with_empty_details(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
     }
 
     /// 405 `MethodNotAllowed` that names the action.
@@ -327,7 +331,7 @@ impl Status {
     }
 
     /// 406 `NotAcceptable` from the router, before a handler is reached.
-    pub fn not_routed(produced: &[&str]) -> Self {
+    pub fn not_acceptable_route(produced: &[&str]) -> Self {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {}", produced.join(", "));
         Self::failure(406, "NotAcceptable", message).with_details(Details::default())
     }
@@ -348,13 +352,13 @@ impl Status {
     }
 
     /// 500 without a reason: an error that upstream passes on unchanged.
-    pub fn raw_error(message: impl Into<String>) -> Self {
+    pub fn untyped_error(message: impl Into<String>) -> Self {
         Self::failure(500, "", message)
     }
 
     /// 422 with empty details: a patch that cannot be applied.
     pub fn unprocessable() -> Self {
-        Self::generic(422, "Invalid", "the server rejected our request due to an error in our request")
+        Self::with_empty_details(422, "Invalid", "the server rejected our request due to an error in our request")
     }
 
     /// 500 `InternalError`.
@@ -403,7 +407,7 @@ impl Status {
 
     /// Returns true for a failure.
     pub fn is_failure(&self) -> bool {
-        self.status == Outcome::Failure
+        self.status == StatusKind::Failure
     }
 
     /// Returns `retryAfterSeconds` if it is set.
@@ -438,11 +442,11 @@ mod tests {
 
     #[test]
     fn invalid_lists_every_cause_and_repeats_no_message() {
-        let spec = field::Path::new("spec");
+        let spec = field_errors::Path::new("spec");
         let mut errors = ErrorList::new();
-        errors.push(field::Error::required(&spec.child("a"), ""));
-        errors.push(field::Error::required(&spec.child("a"), ""));
-        errors.push(field::Error::invalid(&spec.child("b").index(0), -1, "must be positive"));
+        errors.push(field_errors::FieldError::required(&spec.child("a"), ""));
+        errors.push(field_errors::FieldError::required(&spec.child("a"), ""));
+        errors.push(field_errors::FieldError::invalid(&spec.child("b").index(0), -1, "must be positive"));
         let status = Status::invalid("policy", "PodDisruptionBudget", "b", &errors);
         assert_eq!(
             status.message,

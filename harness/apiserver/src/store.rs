@@ -17,14 +17,14 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
-mod common;
 mod content;
+mod interner;
 mod object;
-mod pages;
+mod page_counts;
 #[cfg(test)]
 mod tests;
 
-pub use object::{Draft, EventType, Fields, LogEntry, Stored, key};
+pub use object::{Draft, EventType, LogEntry, SelectableValues, StoredObject, key};
 
 /// The group and plural name of a stored resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,25 +54,25 @@ pub enum CommitError {
     /// The object does not exist.
     NotFound,
     /// The object exists already (creation), in this state.
-    Exists(Arc<Stored>),
+    Exists(Arc<StoredObject>),
     /// The object is at another resourceVersion, in this state.
-    Changed(Arc<Stored>),
+    Changed(Arc<StoredObject>),
 }
 
 /// The result of a write.
 #[derive(Debug)]
-pub struct Committed {
+pub struct CommitResult {
     /// The previous state, if any.
-    pub old: Option<Arc<Stored>>,
+    pub old: Option<Arc<StoredObject>>,
     /// The new state; for a deletion the last state with the resourceVersion of the deletion.
-    pub new: Arc<Stored>,
+    pub new: Arc<StoredObject>,
     /// `false` if the content was identical: such a write keeps the resourceVersion and makes no watch event.
     pub changed: bool,
 }
 
 /// The requested resourceVersion is older than the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compacted {
+pub struct CompactedError {
     /// The oldest resourceVersion that is still available.
     pub oldest: u64,
 }
@@ -95,25 +95,25 @@ impl Default for HistoryLimits {
 /// The objects and change logs of one server.
 #[derive(Debug)]
 pub struct Store {
-    inner: Mutex<Inner>,
-    parts: Mutex<common::Common<[u8]>>,
+    inner: Mutex<StoreState>,
+    parts: Mutex<interner::Interner<[u8]>>,
     /// Label keys and values, node names and phases, which repeat from object to object.
-    words: Mutex<common::Common<str>>,
-    pages: pages::Pages,
+    words: Mutex<interner::Interner<str>>,
+    pages: page_counts::PageCounts,
     limits: HistoryLimits,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct StoreState {
     revision: u64,
     compacted: u64,
-    resources: BTreeMap<ResourceId, Shelf>,
+    resources: BTreeMap<ResourceId, ResourceTable>,
     next_watch: u64,
 }
 
 #[derive(Debug, Default)]
-struct Shelf {
-    objects: BTreeMap<Arc<str>, Arc<Stored>>,
+struct ResourceTable {
+    objects: BTreeMap<Arc<str>, Arc<StoredObject>>,
     by_node: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     log: VecDeque<Arc<LogEntry>>,
     log_bytes: usize,
@@ -129,7 +129,7 @@ const INDEXED_FIELD: &str = "spec.nodeName";
 
 /// The part of a resource's objects that a read selects.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Range<'a> {
+pub struct KeyRange<'a> {
     /// Selects one namespace.
     pub namespace: Option<&'a str>,
     /// Selects the object with this name (in every namespace, unless `namespace` is set).
@@ -142,21 +142,21 @@ pub struct Range<'a> {
 
 /// A page of a list.
 #[derive(Debug)]
-pub struct Page {
+pub struct ListPage {
     /// The objects in key order.
-    pub objects: Vec<Arc<Stored>>,
+    pub objects: Vec<Arc<StoredObject>>,
     /// The resourceVersion of the list.
     pub revision: u64,
     /// Number of objects after this page; with a selector, 1 if there are any.
     pub left: usize,
 }
 
-type Objects<'s> = Box<dyn Iterator<Item = &'s Arc<Stored>> + 's>;
-type Past<'s> = BTreeMap<&'s str, Option<&'s Arc<Stored>>>;
+type ObjectIter<'s> = Box<dyn Iterator<Item = &'s Arc<StoredObject>> + 's>;
+type Snapshot<'s> = BTreeMap<&'s str, Option<&'s Arc<StoredObject>>>;
 
 /// The position of a watch in the log of its resource.
 #[derive(Debug)]
-pub struct Cursor {
+pub struct WatchCursor {
     id: u64,
     resource: ResourceId,
     position: u64,
@@ -164,7 +164,7 @@ pub struct Cursor {
 
 /// The result of [`Store::poll_events`].
 #[derive(Debug)]
-pub enum Waited {
+pub enum EventPoll {
     /// The next events.
     Events(Vec<Arc<LogEntry>>),
     /// There are no newer events.
@@ -173,7 +173,7 @@ pub enum Waited {
         revision: u64,
     },
     /// The log dropped events before this watcher read them.
-    Compacted(Compacted),
+    Compacted(CompactedError),
 }
 
 impl Default for Store {
@@ -185,22 +185,22 @@ impl Default for Store {
 impl Store {
     /// Creates an empty store. Its resourceVersion is 1, as in etcd, so the first write gets 2.
     pub fn new(limits: HistoryLimits) -> Self {
-        let inner = Inner { revision: 1, compacted: 0, resources: BTreeMap::new(), next_watch: 0 };
+        let inner = StoreState { revision: 1, compacted: 0, resources: BTreeMap::new(), next_watch: 0 };
         let (parts, words) = (Mutex::default(), Mutex::default());
-        Self { inner: Mutex::new(inner), parts, words, pages: pages::Pages::default(), limits }
+        Self { inner: Mutex::new(inner), parts, words, pages: page_counts::PageCounts::default(), limits }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        locked(&self.inner)
+    fn lock(&self) -> MutexGuard<'_, StoreState> {
+        lock(&self.inner)
     }
 
     /// Assembles the object of `draft` without a resourceVersion, sharing the parts that `old` and other objects have
     /// too.
-    fn assemble(&self, mut draft: Draft, old: Option<&Stored>) -> Stored {
-        let content = draft.share(&mut locked(&self.parts));
+    fn assemble(&self, mut draft: Draft, old: Option<&StoredObject>) -> StoredObject {
+        let content = draft.share(&mut lock(&self.parts));
         // Nearly all words of a changed object are in its old state, so the lock is seldom needed.
         let mut words = None;
-        draft.assemble(content, old, &mut |word| words.get_or_insert_with(|| locked(&self.words)).get(word))
+        draft.assemble(content, old, &mut |word| words.get_or_insert_with(|| lock(&self.words)).get(word))
     }
 
     /// Returns the newest resourceVersion.
@@ -219,12 +219,12 @@ impl Store {
     }
 
     /// Returns the object under `key`.
-    pub fn get(&self, resource: &ResourceId, key: &str) -> Option<Arc<Stored>> {
+    pub fn get(&self, resource: &ResourceId, key: &str) -> Option<Arc<StoredObject>> {
         self.lock().resources.get(resource)?.objects.get(key).cloned()
     }
 
     /// Returns the objects of `range` in key order, and the resourceVersion of the list.
-    pub fn list(&self, resource: &ResourceId, range: Range<'_>) -> (Vec<Arc<Stored>>, u64) {
+    pub fn list(&self, resource: &ResourceId, range: KeyRange<'_>) -> (Vec<Arc<StoredObject>>, u64) {
         let inner = self.lock();
         let objects = inner.resources.get(resource).map(|shelf| shelf.collect(range)).unwrap_or_default();
         (objects, inner.revision)
@@ -234,25 +234,25 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Compacted`] if the log does not go back to `revision`.
+    /// [`CompactedError`] if the log does not go back to `revision`.
     pub fn page(
         &self,
         resource: &ResourceId,
-        range: Range<'_>,
+        range: KeyRange<'_>,
         revision: Option<u64>,
         limit: usize,
-        select: Option<&dyn Fn(&Stored) -> bool>,
-    ) -> Result<Page, Compacted> {
+        select: Option<&dyn Fn(&StoredObject) -> bool>,
+    ) -> Result<ListPage, CompactedError> {
         let inner = self.lock();
         let at = revision.unwrap_or(inner.revision);
         let Some(shelf) = inner.resources.get(resource) else {
             return if at < inner.compacted {
-                Err(Compacted { oldest: inner.compacted })
+                Err(CompactedError { oldest: inner.compacted })
             } else {
-                Ok(Page { objects: Vec::new(), revision: at, left: 0 })
+                Ok(ListPage { objects: Vec::new(), revision: at, left: 0 })
             };
         };
-        let past = if at < inner.revision { shelf.past(at, inner.compacted)? } else { BTreeMap::new() };
+        let past = if at < inner.revision { shelf.changes_since(at, inner.compacted)? } else { BTreeMap::new() };
         let mut objects = if past.is_empty() { shelf.objects(range) } else { shelf.objects_at(range, past) };
         let Some(select) = select else {
             let page: Vec<_> = objects.by_ref().take(limit).cloned().collect();
@@ -261,25 +261,25 @@ impl Store {
             if let Some(last) = page.last() {
                 self.pages.put(resource, &range, at, &last.key, left);
             }
-            return Ok(Page { objects: page, revision: at, left });
+            return Ok(ListPage { objects: page, revision: at, left });
         };
         let page: Vec<_> = objects.by_ref().filter(|stored| select(stored)).take(limit).cloned().collect();
         // Looks for one more object only: the next page does the rest of the search.
         let left = if page.len() == limit { usize::from(objects.next().is_some()) } else { 0 };
-        Ok(Page { objects: page, revision: at, left })
+        Ok(ListPage { objects: page, revision: at, left })
     }
 
     /// Returns the objects of `range` as they were at `revision`.
     ///
     /// # Errors
     ///
-    /// [`Compacted`] if the log does not go back to `revision`.
+    /// [`CompactedError`] if the log does not go back to `revision`.
     pub fn list_at(
         &self,
         resource: &ResourceId,
-        range: Range<'_>,
+        range: KeyRange<'_>,
         revision: u64,
-    ) -> Result<Vec<Arc<Stored>>, Compacted> {
+    ) -> Result<Vec<Arc<StoredObject>>, CompactedError> {
         self.page(resource, range, Some(revision), usize::MAX, None).map(|page| page.objects)
     }
     /// Stores a new object.
@@ -287,7 +287,7 @@ impl Store {
     /// # Errors
     ///
     /// [`CommitError::Exists`] if the key is taken.
-    pub fn create(&self, resource: &ResourceId, draft: Draft) -> Result<Committed, CommitError> {
+    pub fn create(&self, resource: &ResourceId, draft: Draft) -> Result<CommitResult, CommitError> {
         let mut stored = self.assemble(draft, None);
         let mut inner = self.lock();
         stored.revision = inner.revision + 1;
@@ -299,7 +299,7 @@ impl Store {
         let left = inner.commit(resource, EventType::Added, stored.clone(), None, self.limits);
         drop(inner);
         left.finish();
-        Ok(Committed { old: None, new: stored, changed: true })
+        Ok(CommitResult { old: None, new: stored, changed: true })
     }
 
     /// Replaces the object whose current state is `from`.
@@ -307,19 +307,24 @@ impl Store {
     /// # Errors
     ///
     /// [`CommitError::NotFound`], or [`CommitError::Changed`] if the object is at another resourceVersion.
-    pub fn update(&self, resource: &ResourceId, from: &Stored, draft: Draft) -> Result<Committed, CommitError> {
+    pub fn update(
+        &self,
+        resource: &ResourceId,
+        from: &StoredObject,
+        draft: Draft,
+    ) -> Result<CommitResult, CommitError> {
         let mut stored = self.assemble(draft, Some(from));
         let mut inner = self.lock();
         let old = inner.expect(resource, &stored.key, from.revision)?;
-        if old.has_content_of(&stored) {
-            return Ok(Committed { old: Some(old.clone()), new: old, changed: false });
+        if old.content_eq(&stored) {
+            return Ok(CommitResult { old: Some(old.clone()), new: old, changed: false });
         }
         stored.revision = inner.revision + 1;
         let stored = Arc::new(stored);
         let left = inner.commit(resource, EventType::Modified, stored.clone(), Some(old.clone()), self.limits);
         drop(inner);
         left.finish();
-        Ok(Committed { old: Some(old), new: stored, changed: true })
+        Ok(CommitResult { old: Some(old), new: stored, changed: true })
     }
 
     /// Removes the object if it is at resourceVersion `expected`.
@@ -327,15 +332,15 @@ impl Store {
     /// # Errors
     ///
     /// The same as for [`Store::update`].
-    pub fn delete(&self, resource: &ResourceId, key: &str, expected: u64) -> Result<Committed, CommitError> {
+    pub fn delete(&self, resource: &ResourceId, key: &str, expected: u64) -> Result<CommitResult, CommitError> {
         let mut inner = self.lock();
         let old = inner.expect(resource, key, expected)?;
         let revision = inner.revision + 1;
-        let gone = Arc::new(old.renumbered(revision));
+        let gone = Arc::new(old.with_revision(revision));
         let left = inner.commit(resource, EventType::Deleted, gone.clone(), Some(old.clone()), self.limits);
         drop(inner);
         left.finish();
-        Ok(Committed { old: Some(old), new: gone, changed: true })
+        Ok(CommitResult { old: Some(old), new: gone, changed: true })
     }
 
     /// Drops the log up to `revision`: older watches and lists get 410 from now on.
@@ -354,51 +359,55 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Compacted`] if the log does not go back to `revision`.
-    pub fn watch_from(&self, resource: &ResourceId, revision: u64) -> Result<Cursor, Compacted> {
+    /// [`CompactedError`] if the log does not go back to `revision`.
+    pub fn watch_from(&self, resource: &ResourceId, revision: u64) -> Result<WatchCursor, CompactedError> {
         let mut inner = self.lock();
         inner.next_watch += 1;
         let (id, compacted) = (inner.next_watch, inner.compacted);
         let shelf = inner.resources.entry(resource.clone()).or_default();
         let oldest = shelf.forgotten.max(compacted);
         if revision < oldest {
-            return Err(Compacted { oldest });
+            return Err(CompactedError { oldest });
         }
         let ahead = shelf.log.partition_point(|entry| entry.current.revision <= revision);
-        Ok(Cursor { id, resource: resource.clone(), position: shelf.dropped + ahead as u64 })
+        Ok(WatchCursor { id, resource: resource.clone(), position: shelf.dropped + ahead as u64 })
     }
 
     /// Lists `range` and opens a watch from that point: returns the objects, their resourceVersion and the cursor.
-    pub fn list_and_watch(&self, resource: &ResourceId, range: Range<'_>) -> (Vec<Arc<Stored>>, u64, Cursor) {
+    pub fn list_and_watch(
+        &self,
+        resource: &ResourceId,
+        range: KeyRange<'_>,
+    ) -> (Vec<Arc<StoredObject>>, u64, WatchCursor) {
         let mut inner = self.lock();
         inner.next_watch += 1;
         let (id, revision) = (inner.next_watch, inner.revision);
         let shelf = inner.resources.entry(resource.clone()).or_default();
         let position = shelf.dropped + shelf.log.len() as u64;
-        (shelf.collect(range), revision, Cursor { id, resource: resource.clone(), position })
+        (shelf.collect(range), revision, WatchCursor { id, resource: resource.clone(), position })
     }
 
     /// Returns up to `limit` events after `cursor`; if there are none, the next change wakes `context`.
-    pub fn poll_events(&self, cursor: &mut Cursor, limit: usize, context: &Context<'_>) -> Waited {
+    pub fn poll_events(&self, cursor: &mut WatchCursor, limit: usize, context: &Context<'_>) -> EventPoll {
         let mut inner = self.lock();
         let (compacted, revision) = (inner.compacted, inner.revision);
         // `watch_from` and `list_and_watch` create the entry, and entries are never removed.
-        let Some(shelf) = inner.resources.get_mut(&cursor.resource) else { return Waited::Idle { revision } };
+        let Some(shelf) = inner.resources.get_mut(&cursor.resource) else { return EventPoll::Idle { revision } };
         if cursor.position < shelf.dropped {
-            return Waited::Compacted(Compacted { oldest: shelf.forgotten.max(compacted) });
+            return EventPoll::Compacted(CompactedError { oldest: shelf.forgotten.max(compacted) });
         }
         let skip = (cursor.position - shelf.dropped) as usize;
         if skip >= shelf.log.len() {
             shelf.wakers.insert(cursor.id, context.waker().clone());
-            return Waited::Idle { revision };
+            return EventPoll::Idle { revision };
         }
         let events: Vec<_> = shelf.log.range(skip..).take(limit).cloned().collect();
         cursor.position += events.len() as u64;
-        Waited::Events(events)
+        EventPoll::Events(events)
     }
 
     /// Closes a watch.
-    pub fn unwatch(&self, cursor: &Cursor) {
+    pub fn unwatch(&self, cursor: &WatchCursor) {
         if let Some(shelf) = self.lock().resources.get_mut(&cursor.resource) {
             shelf.wakers.remove(&cursor.id);
         }
@@ -412,8 +421,8 @@ impl Store {
     }
 }
 
-impl Inner {
-    fn expect(&self, resource: &ResourceId, key: &str, expected: u64) -> Result<Arc<Stored>, CommitError> {
+impl StoreState {
+    fn expect(&self, resource: &ResourceId, key: &str, expected: u64) -> Result<Arc<StoredObject>, CommitError> {
         let old = self.resources.get(resource).and_then(|shelf| shelf.objects.get(key));
         match old {
             None => Err(CommitError::NotFound),
@@ -426,13 +435,13 @@ impl Inner {
         &mut self,
         resource: &ResourceId,
         event_type: EventType,
-        current: Arc<Stored>,
-        previous: Option<Arc<Stored>>,
+        current: Arc<StoredObject>,
+        previous: Option<Arc<StoredObject>>,
         limits: HistoryLimits,
-    ) -> Left {
+    ) -> PostCommit {
         self.revision = current.revision;
-        let Some(shelf) = self.resources.get_mut(resource) else { return Left::default() };
-        let moves = |previous: &Stored| {
+        let Some(shelf) = self.resources.get_mut(resource) else { return PostCommit::default() };
+        let moves = |previous: &StoredObject| {
             event_type == EventType::Deleted || previous.field(INDEXED_FIELD) != current.field(INDEXED_FIELD)
         };
         if let Some(previous) = previous.as_deref().filter(|previous| moves(previous)) {
@@ -453,30 +462,30 @@ impl Inner {
         while shelf.log.len() > limits.entries || (shelf.log_bytes > limits.bytes && shelf.log.len() > 1) {
             forgotten.extend(shelf.take_oldest());
         }
-        Left { wakers: std::mem::take(&mut shelf.wakers), forgotten }
+        PostCommit { wakers: std::mem::take(&mut shelf.wakers), forgotten }
     }
 }
 
 /// The work that remains after a write, done when the lock is released.
 #[derive(Default)]
-struct Left {
+struct PostCommit {
     wakers: BTreeMap<u64, Waker>,
     /// Log entries to drop; they may hold the last reference to large objects.
     forgotten: Vec<Arc<LogEntry>>,
 }
 
-impl Left {
+impl PostCommit {
     fn finish(self) {
         self.wakers.into_values().for_each(Waker::wake);
         drop(self.forgotten);
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shelf {
+impl ResourceTable {
     fn take_oldest(&mut self) -> Option<Arc<LogEntry>> {
         let entry = self.log.pop_front()?;
         self.log_bytes -= entry.size();
@@ -485,7 +494,7 @@ impl Shelf {
         Some(entry)
     }
 
-    fn index(&mut self, stored: &Stored) {
+    fn index(&mut self, stored: &StoredObject) {
         if let Some((_, node)) =
             stored.fields.iter().find(|(field, value)| *field == INDEXED_FIELD && !value.is_empty())
         {
@@ -493,7 +502,7 @@ impl Shelf {
         }
     }
 
-    fn unindex(&mut self, stored: &Stored) {
+    fn unindex(&mut self, stored: &StoredObject) {
         if let Some(node) = stored.field(INDEXED_FIELD).filter(|node| !node.is_empty())
             && let Some(keys) = self.by_node.get_mut(node)
         {
@@ -505,21 +514,21 @@ impl Shelf {
     }
 
     /// Returns the objects that have changed since `revision`, each with its state then (`None` if it did not exist).
-    fn past(&self, revision: u64, compacted: u64) -> Result<Past<'_>, Compacted> {
+    fn changes_since(&self, revision: u64, compacted: u64) -> Result<Snapshot<'_>, CompactedError> {
         let oldest = self.forgotten.max(compacted);
         if revision < oldest {
-            return Err(Compacted { oldest });
+            return Err(CompactedError { oldest });
         }
         let later = self.log.iter().rev().take_while(|entry| entry.current.revision > revision);
         Ok(later.map(|entry| (&*entry.current.key, entry.previous.as_ref())).collect())
     }
 
-    fn collect(&self, range: Range<'_>) -> Vec<Arc<Stored>> {
+    fn collect(&self, range: KeyRange<'_>) -> Vec<Arc<StoredObject>> {
         self.objects(range).cloned().collect()
     }
 
     /// Returns the objects of `range` in key order.
-    fn objects<'s>(&'s self, range: Range<'s>) -> Objects<'s> {
+    fn objects<'s>(&'s self, range: KeyRange<'s>) -> ObjectIter<'s> {
         if let (Some(namespace), Some(name)) = (range.namespace, range.name) {
             let wanted = key(namespace, name);
             return Box::new(self.objects.get(wanted.as_str()).into_iter().filter(move |s| range.contains(s)));
@@ -547,8 +556,8 @@ impl Shelf {
     }
 
     /// Returns the objects of `range` in key order as they were then, given the changes since in `past`.
-    fn objects_at<'s>(&'s self, range: Range<'s>, past: Past<'s>) -> Objects<'s> {
-        let then: Vec<&Arc<Stored>> = past.values().copied().flatten().filter(|s| range.contains(s)).collect();
+    fn objects_at<'s>(&'s self, range: KeyRange<'s>, past: Snapshot<'s>) -> ObjectIter<'s> {
+        let then: Vec<&Arc<StoredObject>> = past.values().copied().flatten().filter(|s| range.contains(s)).collect();
         let mut then = then.into_iter().peekable();
         let mut now = self.objects(range).filter(move |s| !past.contains_key(&*s.key)).peekable();
         Box::new(std::iter::from_fn(move || match (now.peek(), then.peek()) {
@@ -559,8 +568,8 @@ impl Shelf {
     }
 }
 
-impl Range<'_> {
-    fn contains(&self, stored: &Stored) -> bool {
+impl KeyRange<'_> {
+    fn contains(&self, stored: &StoredObject) -> bool {
         self.namespace.is_none_or(|namespace| stored.namespace() == namespace)
             && self.name.is_none_or(|name| stored.name() == name)
             && self.node.is_none_or(|node| stored.field(INDEXED_FIELD) == Some(node))

@@ -6,7 +6,7 @@ use crate::json::{Value, json};
 
 /// An authenticated user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct User {
+pub struct UserInfo {
     /// Name, such as `system:serviceaccount:default:default`.
     pub name: String,
     /// UID; empty if there is none.
@@ -17,7 +17,7 @@ pub struct User {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-impl User {
+impl UserInfo {
     /// The holder of the server's own token.
     pub fn administrator() -> Self {
         let groups = ["system:masters", "system:authenticated"].map(str::to_owned).to_vec();
@@ -35,4 +35,5 @@ impl User {
 }
 
 /// A user without a name.
-pub static NOBODY: User = User { name: String::new(), uid: String::new(), groups: Vec::new(), extra: BTreeMap::new() };
+pub static NO_USER: UserInfo =
+    UserInfo { name: String::new(), uid: String::new(), groups: Vec::new(), extra: BTreeMap::new() };

@@ -14,17 +14,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::Stream;
 
-use super::encoding;
-use super::faults::{GateState, WatchEnd, WatchPass};
-use super::kinds::Kind;
-use super::negotiate::Transform;
+use super::faults::{WatchEnd, WatchGateState, WatchRegistration};
+use super::go_json;
+use super::negotiate::Representation;
+use super::printers;
+use super::registry::Resource;
 use super::request::BodyStream;
 use super::schema;
-use super::selectors::Selection;
+use super::selectors::ListSelector;
 use super::server::ApiServer;
 use super::status::Status;
-use super::store::{Compacted, Cursor, EventType, LogEntry, ResourceId, Stored, Waited};
-use super::table;
+use super::store::{CompactedError, EventPoll, EventType, LogEntry, ResourceId, StoredObject, WatchCursor};
 use crate::json::{Map, Value, json};
 
 /// Server time between two bookmarks.
@@ -35,19 +35,19 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 const BATCH: usize = 256;
 /// In wall time, the pause between sending events and reading the log again. Under many writes, many watchers would
 /// otherwise wake up and make a system call for each event. The first event after a quiet period is sent immediately.
-const GATHERING: Duration = Duration::from_millis(1);
+const BATCH_DELAY: Duration = Duration::from_millis(1);
 
 /// The state of an object before the first of several events, and the last event.
-type Merged = (Option<Arc<Stored>>, Arc<LogEntry>);
+type CoalescedChange = (Option<Arc<StoredObject>>, Arc<LogEntry>);
 
-type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
+type SleepFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The starting point of a watch.
-pub(crate) struct Opening {
+pub(crate) struct WatchStart {
     /// Objects sent as `ADDED` before all other events.
-    pub(crate) initial: Vec<Arc<Stored>>,
+    pub(crate) initial: Vec<Arc<StoredObject>>,
     /// The position in the log.
-    pub(crate) cursor: Cursor,
+    pub(crate) cursor: WatchCursor,
     /// Events up to this resourceVersion are skipped.
     pub(crate) after: u64,
     /// The resourceVersion of the bookmark with `k8s.io/initial-events-end` after the initial objects, if it is
@@ -57,37 +57,37 @@ pub(crate) struct Opening {
 
 /// The selection and representation of a watch's objects.
 #[derive(Clone)]
-pub(crate) struct View {
-    pub(crate) kind: Arc<Kind>,
+pub(crate) struct WatchScope {
+    pub(crate) kind: Arc<Resource>,
     pub(crate) resource: ResourceId,
     pub(crate) namespace: Option<String>,
-    pub(crate) selection: Selection,
-    pub(crate) transform: Option<(Transform, table::Rendering)>,
+    pub(crate) selection: ListSelector,
+    pub(crate) transform: Option<(Representation, printers::TableOptions)>,
     pub(crate) bookmarks: bool,
 }
 
 /// The body of a watch that reports one error and ends.
 pub fn error_stream(status: &Status) -> BodyStream {
-    Watch::failed(status)
+    Watch::error_stream(status)
 }
 
 /// An open watch.
 pub(crate) struct Watch {
     server: ApiServer,
-    view: View,
-    cursor: Cursor,
-    pass: WatchPass,
+    view: WatchScope,
+    cursor: WatchCursor,
+    pass: WatchRegistration,
     after: u64,
     ready: VecDeque<Bytes>,
     /// Number of leading entries of `ready` that belong to the initial list. Faults that hold events back do not hold
     /// these.
     listed: usize,
-    end: Timer,
-    next_bookmark: Option<Timer>,
-    last_bookmark: Option<Timer>,
-    broken: Option<Timer>,
-    /// Runs during the pause of [`GATHERING`].
-    gathering: Option<Timer>,
+    end: SleepFuture,
+    next_bookmark: Option<SleepFuture>,
+    last_bookmark: Option<SleepFuture>,
+    broken: Option<SleepFuture>,
+    /// Runs during the pause of [`BATCH_DELAY`].
+    gathering: Option<SleepFuture>,
     headers_sent: bool,
     over: bool,
 }
@@ -97,15 +97,15 @@ impl Watch {
     /// `broken_after`.
     pub(crate) fn open(
         server: &ApiServer,
-        view: View,
-        opening: Opening,
+        view: WatchScope,
+        opening: WatchStart,
         timeout: Duration,
         broken_after: Option<Duration>,
     ) -> BodyStream {
         if timeout.is_zero() {
             return Box::pin(futures::stream::empty());
         }
-        let timer = |after: Duration| -> Timer {
+        let timer = |after: Duration| -> SleepFuture {
             let clock = server.clock().clone();
             Box::pin(async move { clock.sleep(after).await })
         };
@@ -140,13 +140,13 @@ impl Watch {
     }
 
     /// Returns a stream of a single error event.
-    pub(crate) fn failed(status: &Status) -> BodyStream {
+    pub(crate) fn error_stream(status: &Status) -> BodyStream {
         let event = error_event(status);
         Box::pin(futures::stream::once(async move { Ok(event) }))
     }
 
     /// Queues an event; `of` is the log entry that causes it.
-    fn push(&mut self, event_type: EventType, stored: &Arc<Stored>, revision: u64, of: Option<&LogEntry>) {
+    fn push(&mut self, event_type: EventType, stored: &Arc<StoredObject>, revision: u64, of: Option<&LogEntry>) {
         let encoded = of.filter(|entry| entry.event_type == event_type && Arc::ptr_eq(&entry.current, stored));
         let chunk = match self.view.transform {
             None if self.view.kind.conversion.is_none() => {
@@ -159,7 +159,7 @@ impl Watch {
                 }
                 let shown = match transform {
                     None => object,
-                    Some((how, render)) => self.transformed(how, &render, &object),
+                    Some((how, render)) => self.apply_transform(how, &render, &object),
                 };
                 event(event_type.as_str(), &shown)
             }
@@ -167,16 +167,16 @@ impl Watch {
         self.ready.push_back(chunk);
     }
 
-    fn transformed(&mut self, how: Transform, render: &table::Rendering, object: &Value) -> Value {
+    fn apply_transform(&mut self, how: Representation, render: &printers::TableOptions, object: &Value) -> Value {
         match how {
-            Transform::Table => {
-                let printer = table::printer_of(&self.view.kind);
-                let render = table::Rendering { now: self.server.clock().now(), ..*render };
+            Representation::Table => {
+                let printer = printers::printer_of(&self.view.kind);
+                let render = printers::TableOptions { now: self.server.clock().now(), ..*render };
                 let headers = !std::mem::replace(&mut self.headers_sent, true);
-                table::table_of_object(&printer, object, &render, headers)
+                printers::table_of_object(&printer, object, &render, headers)
             }
-            Transform::PartialObjectMetadata | Transform::PartialObjectMetadataList => {
-                table::partial_metadata(object, render.version)
+            Representation::PartialObjectMetadata | Representation::PartialObjectMetadataList => {
+                printers::partial_metadata(object, render.version)
             }
         }
     }
@@ -198,7 +198,7 @@ impl Watch {
         match self.view.transform {
             None => event("BOOKMARK", &object),
             Some((how, render)) => {
-                let shown = self.transformed(how, &render, &object);
+                let shown = self.apply_transform(how, &render, &object);
                 event("BOOKMARK", &shown)
             }
         }
@@ -224,8 +224,8 @@ impl Watch {
 
     /// Reads everything up to `revision` and keeps only the last state of each object.
     fn coalesce(&mut self, revision: u64, context: &Context<'_>) {
-        let mut first: BTreeMap<Arc<str>, Merged> = BTreeMap::new();
-        while let Waited::Events(entries) = self.server.store().poll_events(&mut self.cursor, BATCH, context) {
+        let mut first: BTreeMap<Arc<str>, CoalescedChange> = BTreeMap::new();
+        while let EventPoll::Events(entries) = self.server.store().poll_events(&mut self.cursor, BATCH, context) {
             for entry in entries {
                 let key = entry.current.key().clone();
                 let before = first.remove(&key).map_or_else(|| entry.previous.clone(), |(before, _)| before);
@@ -251,52 +251,52 @@ impl Watch {
     }
 
     /// Makes one step. `None` means that there is nothing to do until a waker is called.
-    fn step(&mut self, context: &mut Context<'_>) -> Option<Step> {
+    fn step(&mut self, context: &mut Context<'_>) -> Option<PollStep> {
         match self.server.faults().pass(&mut self.pass, context) {
-            GateState::End(end) => return Some(Step::End(end)),
-            GateState::Coalesce(revision) => {
+            WatchGateState::End(end) => return Some(PollStep::End(end)),
+            WatchGateState::Coalesce(revision) => {
                 self.coalesce(revision, context);
-                return Some(Step::Again);
+                return Some(PollStep::Continue);
             }
-            GateState::Held if self.listed == 0 => return self.timers(context, None),
-            GateState::Held | GateState::Open => {}
+            WatchGateState::Held if self.listed == 0 => return self.timers(context, None),
+            WatchGateState::Held | WatchGateState::Open => {}
         }
         if let Some(chunk) = self.ready.pop_front() {
             self.listed = self.listed.saturating_sub(1);
-            return Some(Step::Send(chunk));
+            return Some(PollStep::Send(chunk));
         }
         if self.gathering.is_some() && !is_due(&mut self.gathering, context) {
             return self.timers(context, None);
         }
         match self.server.store().poll_events(&mut self.cursor, BATCH, context) {
-            Waited::Events(entries) => {
+            EventPoll::Events(entries) => {
                 self.take(&entries);
                 self.gathering = self.gather(entries.len());
-                Some(Step::Again)
+                Some(PollStep::Continue)
             }
-            Waited::Compacted(Compacted { oldest }) => {
-                self.ready.push_back(error_event(&too_old(self.after, oldest)));
+            EventPoll::Compacted(CompactedError { oldest }) => {
+                self.ready.push_back(error_event(&too_old_resource_version(self.after, oldest)));
                 self.over = true;
-                Some(Step::Again)
+                Some(PollStep::Continue)
             }
-            Waited::Idle { revision } => self.timers(context, Some(revision)),
+            EventPoll::Idle { revision } => self.timers(context, Some(revision)),
         }
     }
 
     /// Returns the pause before the log is read again after `taken` events; none in virtual time or while there are
     /// more.
-    fn gather(&self, taken: usize) -> Option<Timer> {
+    fn gather(&self, taken: usize) -> Option<SleepFuture> {
         let clock = self.server.clock();
         if clock.is_virtual() || taken == BATCH {
             return None;
         }
         let clock = clock.clone();
-        Some(Box::pin(async move { clock.sleep(GATHERING).await }))
+        Some(Box::pin(async move { clock.sleep(BATCH_DELAY).await }))
     }
 
-    fn timers(&mut self, context: &mut Context<'_>, revision: Option<u64>) -> Option<Step> {
+    fn timers(&mut self, context: &mut Context<'_>, revision: Option<u64>) -> Option<PollStep> {
         if is_due(&mut self.broken, context) {
-            return Some(Step::End(WatchEnd::Broken));
+            return Some(PollStep::End(WatchEnd::Broken));
         }
         if let Some(revision) = revision {
             let last = is_due(&mut self.last_bookmark, context);
@@ -306,20 +306,20 @@ impl Watch {
                 self.next_bookmark = Some(Box::pin(async move { clock.sleep(BOOKMARK_PERIOD).await }));
             }
             if last || next {
-                return Some(Step::Send(self.bookmark(revision, false)));
+                return Some(PollStep::Send(self.bookmark(revision, false)));
             }
         }
-        self.end.as_mut().poll(context).is_ready().then_some(Step::End(WatchEnd::Closed))
+        self.end.as_mut().poll(context).is_ready().then_some(PollStep::End(WatchEnd::Closed))
     }
 }
 
-enum Step {
+enum PollStep {
     Send(Bytes),
-    Again,
+    Continue,
     End(WatchEnd),
 }
 
-fn is_due(timer: &mut Option<Timer>, context: &mut Context<'_>) -> bool {
+fn is_due(timer: &mut Option<SleepFuture>, context: &mut Context<'_>) -> bool {
     let due = timer.as_mut().is_some_and(|timer| timer.as_mut().poll(context).is_ready());
     if due {
         *timer = None;
@@ -337,13 +337,13 @@ impl Stream for Watch {
                 return Poll::Ready(watch.ready.pop_front().map(Ok));
             }
             match watch.step(context) {
-                Some(Step::Send(chunk)) => return Poll::Ready(Some(Ok(chunk))),
-                Some(Step::Again) => {}
-                Some(Step::End(WatchEnd::Closed)) => {
+                Some(PollStep::Send(chunk)) => return Poll::Ready(Some(Ok(chunk))),
+                Some(PollStep::Continue) => {}
+                Some(PollStep::End(WatchEnd::Closed)) => {
                     watch.over = true;
                     watch.ready.clear();
                 }
-                Some(Step::End(WatchEnd::Broken)) => {
+                Some(PollStep::End(WatchEnd::Broken)) => {
                     watch.over = true;
                     watch.ready.clear();
                     return Poll::Ready(Some(Err(std::io::ErrorKind::ConnectionReset.into())));
@@ -365,21 +365,21 @@ impl Drop for Watch {
     }
 }
 
-impl View {
-    fn selects(&self, stored: &Stored) -> bool {
+impl WatchScope {
+    fn selects(&self, stored: &StoredObject) -> bool {
         self.namespace.as_deref().is_none_or(|namespace| stored.namespace() == namespace)
             && self.selection.matches(&self.kind, stored)
     }
 }
 
 /// Returns the error for a resourceVersion that is older than the log.
-pub(crate) fn too_old(wanted: u64, oldest: u64) -> Status {
+pub(crate) fn too_old_resource_version(wanted: u64, oldest: u64) -> Status {
     Status::expired(format!("too old resource version: {wanted} ({oldest})"))
 }
 
 fn event(event_type: &str, object: &Value) -> Bytes {
     let mut line = format!("{{\"type\":\"{event_type}\",\"object\":").into_bytes();
-    encoding::write_object(&mut line, object);
+    go_json::write_object(&mut line, object);
     line.extend_from_slice(b"}\n");
     line.into()
 }

@@ -11,8 +11,8 @@ mod stateful;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::kinds::{Kind, selector};
-use super::loops::{Agent, Change, Feed, Follow, MERGE_PATCH, path_of};
+use super::controllers::{ControllerClient, MERGE_PATCH, WatchChange, WatchMux, WatchSet, path_of};
+use super::registry::{Resource, label_selector};
 use super::server::{ApiServer, storage_id};
 use super::store::ResourceId;
 use crate::json::{Map, Value, json};
@@ -31,18 +31,20 @@ const WORKLOADS: &[(&str, &str)] = &[
 const POINTERS: [&str; 2] = ["terminatingReplicas", "collisionCount"];
 
 /// Runs the workload controllers. Never returns.
-pub async fn keep_workloads(server: ApiServer) {
+pub async fn run_workload_controllers(server: ApiServer) {
     let mut resources: Vec<ResourceId> =
         WORKLOADS.iter().map(|(group, resource)| ResourceId::new(group, resource)).collect();
     resources.push(ResourceId::new("", "pods"));
     resources.push(ResourceId::new("", "nodes"));
-    let mut feed = Feed::new(&server, Follow::Only(resources));
+    let mut feed = WatchMux::new(&server, WatchSet::Resources(resources));
     loop {
         let mut touched: BTreeSet<String> = BTreeSet::new();
         for (_, change) in feed.next().await {
             match change {
-                Change::All(objects) => touched.extend(objects.iter().map(|object| object.namespace().to_owned())),
-                Change::Event(event) => {
+                WatchChange::Replace(objects) => {
+                    touched.extend(objects.iter().map(|object| object.namespace().to_owned()));
+                }
+                WatchChange::Event(event) => {
                     touched.insert(event.current.namespace().to_owned());
                 }
             }
@@ -53,19 +55,19 @@ pub async fn keep_workloads(server: ApiServer) {
             touched.extend(sets.iter().map(|set| set.namespace().to_owned()));
         }
         for namespace in touched {
-            keep_namespace(&server, &namespace).await;
+            sync_namespace(&server, &namespace).await;
         }
     }
 }
 
-async fn keep_namespace(server: &ApiServer, namespace: &str) {
+async fn sync_namespace(server: &ApiServer, namespace: &str) {
     let registry = server.registry();
     for (group, plural) in WORKLOADS {
-        let Some(kind) = registry.lookup(group, "v1", plural).cloned() else { continue };
+        let Some(kind) = registry.get(group, "v1", plural).cloned() else { continue };
         let names: Vec<String> =
             server.list(&storage_id(&kind), Some(namespace)).iter().map(|stored| stored.name().to_owned()).collect();
         for name in names {
-            let desk = Desk::new(server, &kind, namespace);
+            let desk = NamespaceController::new(server, &kind, namespace);
             match *plural {
                 "deployments" => deployment::keep(&desk, &name).await,
                 "statefulsets" => stateful::keep(&desk, &name).await,
@@ -77,14 +79,14 @@ async fn keep_namespace(server: &ApiServer, namespace: &str) {
 }
 
 /// The API access of one controller in one namespace.
-struct Desk {
-    agent: Agent,
-    kind: Arc<Kind>,
+struct NamespaceController {
+    agent: ControllerClient,
+    kind: Arc<Resource>,
     namespace: String,
 }
 
-impl Desk {
-    fn new(server: &ApiServer, kind: &Arc<Kind>, namespace: &str) -> Self {
+impl NamespaceController {
+    fn new(server: &ApiServer, kind: &Arc<Resource>, namespace: &str) -> Self {
         let name = match kind.plural.as_ref() {
             "deployments" => "plumbline/deployment-controller",
             "statefulsets" => "plumbline/statefulset-controller",
@@ -92,7 +94,7 @@ impl Desk {
             "daemonsets" => "plumbline/daemonset-controller",
             _ => "plumbline/replication-controller",
         };
-        Self { agent: Agent::new(server, name), kind: kind.clone(), namespace: namespace.to_owned() }
+        Self { agent: ControllerClient::new(server, name), kind: kind.clone(), namespace: namespace.to_owned() }
     }
 
     /// Returns the current state of the workload.
@@ -101,7 +103,7 @@ impl Desk {
     }
 
     /// Returns the objects of a resource that the workload controls.
-    fn controlled(&self, group: &str, resource: &str, owner: &Value) -> Vec<Value> {
+    fn controlled_objects(&self, group: &str, resource: &str, owner: &Value) -> Vec<Value> {
         let uid = metadata::uid(owner);
         let all = self.agent.server().list(&ResourceId::new(group, resource), Some(&self.namespace));
         all.iter().map(|stored| stored.value()).filter(|object| controller_uid(object) == Some(uid)).collect()
@@ -119,7 +121,7 @@ impl Desk {
             let name = metadata::name(&object);
             let path = format!("{root}/namespaces/{}/{resource}/{name}", self.namespace);
             let mut owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
-            owners.extend(self.reference(owner).as_array().cloned().unwrap_or_default());
+            owners.extend(self.owner_references(owner).as_array().cloned().unwrap_or_default());
             let patch = json!({"metadata": {"uid": metadata::uid(&object),
                 "resourceVersion": metadata::resource_version(&object), "ownerReferences": owners}});
             self.agent.patch(&path, MERGE_PATCH, &patch).await;
@@ -135,7 +137,7 @@ impl Desk {
         format!("/api/v1/namespaces/{}/pods{slash}{name}", self.namespace)
     }
 
-    fn reference(&self, owner: &Value) -> Value {
+    fn owner_references(&self, owner: &Value) -> Value {
         json!([{"apiVersion": self.kind.api_version(), "kind": self.kind.kind, "name": metadata::name(owner),
             "uid": metadata::uid(owner), "controller": true, "blockOwnerDeletion": true}])
     }
@@ -145,7 +147,7 @@ impl Desk {
         let template = &owner["spec"]["template"];
         json!({"apiVersion": "v1", "kind": "Pod", "spec": template["spec"], "metadata": {
             "labels": template["metadata"]["labels"], "annotations": template["metadata"]["annotations"],
-            "namespace": self.namespace, "ownerReferences": self.reference(owner)}})
+            "namespace": self.namespace, "ownerReferences": self.owner_references(owner)}})
     }
 
     async fn delete_pod(&self, pod: &Value) {
@@ -184,7 +186,7 @@ fn selects(selector: &Value, labels: &Value) -> bool {
     let plain = selector.get("matchLabels").is_none() && selector.get("matchExpressions").is_none();
     let empty = selector.as_object().is_none_or(Map::is_empty);
     let selector = if plain { &labels_only } else { selector };
-    !empty && selector::matches(Some(selector), Some(labels)) == Some(true)
+    !empty && label_selector::matches(Some(selector), Some(labels)) == Some(true)
 }
 
 fn count(object: &Value, pointer: &str) -> i64 {
@@ -192,7 +194,7 @@ fn count(object: &Value, pointer: &str) -> i64 {
 }
 
 /// Returns `spec.replicas`; 1 if the field is absent.
-fn wanted(workload: &Value) -> i64 {
+fn desired_replicas(workload: &Value) -> i64 {
     workload.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1)
 }
 

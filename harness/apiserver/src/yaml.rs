@@ -11,14 +11,14 @@ use regex::Regex;
 
 use crate::json::{Key, Map, Value};
 
-pub(crate) use read::{complaints, to_json};
+pub(crate) use read::{duplicate_keys_error, to_json};
 
 /// Lines are folded at the first space after this many characters.
 const WIDTH: usize = 80;
 
 /// Encodes a value as a YAML document.
 pub(crate) fn to_string(value: &Value) -> String {
-    let mut writer = Writer { text: String::new(), column: 0 };
+    let mut writer = Emitter { text: String::new(), column: 0 };
     match value {
         Value::Object(map) if !map.is_empty() => writer.mapping(map, 0, false),
         Value::Array(list) if !list.is_empty() => writer.list(list, 0, false),
@@ -30,12 +30,12 @@ pub(crate) fn to_string(value: &Value) -> String {
     writer.text
 }
 
-struct Writer {
+struct Emitter {
     text: String,
     column: usize,
 }
 
-impl Writer {
+impl Emitter {
     fn put(&mut self, text: &str) {
         self.text.push_str(text);
         self.column += text.chars().count();
@@ -53,7 +53,7 @@ impl Writer {
     /// `started`: the first key continues the current line.
     fn mapping(&mut self, map: &Map, depth: usize, started: bool) {
         let mut keys: Vec<&Key> = map.keys().collect();
-        keys.sort_by(|a, b| natural(a, b));
+        keys.sort_by(|a, b| compare_keys(a, b));
         for (i, key) in keys.into_iter().enumerate() {
             if i > 0 || !started {
                 self.indent(depth);
@@ -110,7 +110,7 @@ impl Writer {
             self.double_quoted(text);
         } else if text.contains('\n') {
             self.literal(text, depth);
-        } else if means_something_else(text) {
+        } else if resolves_to_non_string(text) {
             self.double_quoted(text);
         } else if is_plain(text) {
             self.folded(text, fold);
@@ -177,7 +177,7 @@ fn is_printable(char: char) -> bool {
 }
 
 /// Returns true if plain text would be parsed as something other than a string.
-fn means_something_else(text: &str) -> bool {
+fn resolves_to_non_string(text: &str) -> bool {
     static OTHER: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(concat!(
             r"^(?:|~|<<|y|Y|n|N|(?:[yY]es|YES|[nN]o|NO|[tT]rue|TRUE|[fF]alse|FALSE|[oO]n|ON|[oO]ff|OFF|[nN]ull|NULL)",
@@ -211,7 +211,7 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// Compares keys: letters after everything else, numbers by their value.
-fn natural(a: &str, b: &str) -> Ordering {
+fn compare_keys(a: &str, b: &str) -> Ordering {
     let (left, right): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let Some(at) = left.iter().zip(&right).position(|(a, b)| a != b) else { return left.len().cmp(&right.len()) };
     let (x, y) = (left[at], right[at]);

@@ -1,4 +1,4 @@
-//! The copy of the tree with every mutant in it, and its build.
+//! The copy of the repository that contains every mutant, and its build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +15,7 @@ use crate::edits::Bug;
 use crate::find::{self, Mutant};
 use crate::render::render;
 
-/// The switch, put into the controllers' crate.
+/// Source of the `schemata` module that is added to the controllers' crate: it tells which mutant is on.
 const SCHEMATA: &str = "//! Which mutant is switched on: the number in `PLUMBLINE_MUTANT`.
 #![allow(missing_docs, clippy::all, clippy::pedantic)]
 static ON: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
@@ -24,7 +24,7 @@ pub fn on(id: u32) -> bool {
 }
 ";
 
-/// Dependencies as in every release build; the two crates that are compiled again and again with less care.
+/// Build profile: dependencies as in every release build; the two crates that are rebuilt often get less optimization.
 const PROFILE: &str = "
 [profile.release.package.plumbline]
 opt-level = 1
@@ -33,7 +33,7 @@ opt-level = 1
 overflow-checks = true
 ";
 
-/// `.cargo/mutants.toml`, which cargo-mutants reads as well; what is ours stands in `harness/mutants/survivors.toml`.
+/// The configuration: `.cargo/mutants.toml`, which cargo-mutants reads too, and `harness/mutants/survivors.toml`.
 #[derive(Debug, Deserialize)]
 pub struct Config {
     examine_globs: Vec<String>,
@@ -52,9 +52,9 @@ struct Survivors {
 /// A mutant that no fixture can catch.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Survivor {
-    /// Its name without the line; `*` stands for anything.
+    /// Its name without the line; `*` matches any text.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -67,7 +67,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Why a mutant of that name may survive.
+    /// Returns the reason why a mutant of this name may survive.
     pub fn reason(&self, name: &str) -> Option<&str> {
         self.survivors.iter().find(|known| matches(&known.name, name)).map(|known| known.reason.as_str())
     }
@@ -78,7 +78,7 @@ impl Config {
     }
 }
 
-/// `*` stands for anything, also for `/`.
+/// Returns true if `text` matches `glob`; `*` matches any text, including `/`.
 fn matches(glob: &str, text: &str) -> bool {
     match glob.split_once('*') {
         None => glob == text,
@@ -91,17 +91,17 @@ fn matches(glob: &str, text: &str) -> bool {
     }
 }
 
-/// What the names of bugs begin with.
+/// Prefix of the names of bugs.
 pub const BUG: &str = "bug ";
 
-/// Something to be switched on.
+/// A mutant or bug that can be switched on.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// Its number.
+    /// Its number, from 1.
     pub id: usize,
-    /// Its name: file, function, what is done, and which of several if there are several.
+    /// Its name: file, function, operation, and an index if several mutants have the same name.
     pub name: String,
-    /// Where: `file:line`.
+    /// Its location: `file:line`.
     pub place: String,
 }
 
@@ -117,18 +117,18 @@ struct Source {
     mutants: Vec<(usize, Mutant)>,
 }
 
-/// What came of a tree.
+/// The result of a build.
 pub struct Built {
     /// The program.
     pub program: PathBuf,
     /// The subjects that compile.
     pub subjects: Vec<Subject>,
-    /// How many do not.
+    /// Number of subjects that do not compile.
     pub unviable: usize,
 }
 
 impl Tree {
-    /// The mutants of the files that the configuration names.
+    /// Finds the mutants of the files that the configuration selects.
     pub fn of_mutants(repository: &Path, config: &Config) -> Result<Self, Failure> {
         let mut tree = Self { subjects: Vec::new(), files: BTreeMap::new() };
         for path in tracked(repository)?.into_iter().filter(|path| config.examines(path)) {
@@ -150,7 +150,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Adds bugs that were written by hand.
+    /// Adds handwritten bugs.
     pub fn add(&mut self, repository: &Path, bugs: &[Bug]) -> Result<(), Failure> {
         for bug in bugs {
             let id = self.subjects.len() + 1;
@@ -171,7 +171,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Copies the repository, puts the subjects in, leaves out those that do not compile, and builds.
+    /// Copies the repository, inserts the subjects, leaves out those that do not compile, and builds.
     pub fn build(mut self, repository: &Path, work: &Path) -> Result<Built, Failure> {
         let copy = work.join("tree");
         self.copy(repository, &copy)?;
@@ -203,7 +203,7 @@ impl Tree {
     fn copy(&self, repository: &Path, copy: &Path) -> Result<(), Failure> {
         for path in tracked(repository)? {
             let from = repository.join(&path);
-            // A file that was removed and not committed yet is still tracked.
+            // A deleted file is still tracked until the deletion is committed.
             let Ok(mut text) = fs::read(&from) else { continue };
             if path == "Cargo.toml" {
                 text.extend(PROFILE.bytes());
@@ -218,7 +218,7 @@ impl Tree {
         put(&copy.join("controllers/src/schemata.rs"), SCHEMATA.as_bytes())
     }
 
-    /// Writes the files that hold mutants; says where those are.
+    /// Writes the files that contain mutants and returns the mutants' positions.
     fn write(
         &self,
         copy: &Path,
@@ -235,7 +235,7 @@ impl Tree {
     }
 }
 
-/// Writes a file unless it says so already: what did not change is not compiled again.
+/// Writes a file unless it already has this content, so that cargo does not recompile unchanged files.
 fn put(path: &Path, text: &[u8]) -> Result<(), Failure> {
     if fs::read(path).is_ok_and(|old| old == text) {
         return Ok(());
@@ -244,7 +244,7 @@ fn put(path: &Path, text: &[u8]) -> Result<(), Failure> {
     Ok(fs::write(path, text)?)
 }
 
-/// A number that changes with everything that decides about an outcome: sources, fixtures, the bugs written by hand.
+/// Hashes everything that can change an outcome: sources, fixtures and handwritten bugs.
 pub fn stamp(repository: &Path) -> Result<u64, Failure> {
     let mut hasher = DefaultHasher::new();
     let own = ["harness/mutants/bugs.toml".to_owned(), ".cargo/mutants.toml".to_owned()];
@@ -272,7 +272,7 @@ fn cargo(copy: &Path, work: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Builds the program; gives back the errors of the compiler, one JSON document each.
+/// Builds the program; returns the compiler's errors, one JSON document each.
 fn compile(copy: &Path, work: &Path) -> Result<Vec<String>, Failure> {
     let args = ["build", "--release", "--locked", "-p", "plumbline", "--bin", "plumbline", "--message-format=json"];
     let output = cargo(copy, work, &args).stderr(Stdio::inherit()).output()?;
@@ -285,7 +285,7 @@ fn compile(copy: &Path, work: &Path) -> Result<Vec<String>, Failure> {
     Ok(errors)
 }
 
-/// The mutants that the compiler's errors are about: those in whose text an error points.
+/// Returns the mutants whose text contains the position of a compiler error.
 fn blame(errors: &[String], places: &BTreeMap<String, BTreeMap<usize, Range<usize>>>) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();
     for error in errors {

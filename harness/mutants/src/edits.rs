@@ -1,4 +1,4 @@
-//! `bugs.toml`: upstream's own bugs, brought back by hand, and wrong readings of the rules.
+//! Handwritten bugs from `bugs.toml`: upstream's own bugs, and wrong readings of the rules.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::Failure;
 use crate::find::Change;
 
-/// The whole file.
+/// The content of the file.
 #[derive(Deserialize)]
 struct File {
     bug: Vec<Bug>,
@@ -17,11 +17,11 @@ struct File {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bug {
-    /// Upstream's issue, or a word.
+    /// Number of the upstream issue, or a short name.
     pub id: String,
-    /// What went wrong then, in one sentence.
+    /// The symptom, in one sentence.
     pub symptom: String,
-    /// What brings it back; each text occurs exactly once in its file.
+    /// Edits that introduce the bug; each `find` text occurs exactly once in its file.
     pub edits: Vec<Edit>,
 }
 
@@ -29,16 +29,16 @@ pub struct Bug {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edit {
-    /// The file, from the root of the repository.
+    /// Path from the root of the repository.
     pub file: String,
-    /// What stands there.
+    /// The original text.
     pub find: String,
-    /// What stands there with the bug in it: `ON` is whether it is switched on, `$OLD` what stood there.
+    /// The text with the bug: `ON` is true if the bug is switched on, `$OLD` is the original text.
     pub replace: String,
 }
 
 impl Edit {
-    /// The change of `text`, the file's, for the bug of that number.
+    /// Returns the change of `text`, the file's content, for the bug with this number.
     pub fn change(&self, id: usize, text: &str) -> Result<Change, Failure> {
         let mut places = text.match_indices(&self.find);
         let (Some((start, _)), None) = (places.next(), places.next()) else {

@@ -1,35 +1,36 @@
-//! Where a source file can be broken: the operators of cargo-mutants, found with syn.
+//! Finds the mutants of a source file with syn, using the operators of cargo-mutants.
 
 use std::ops::Range;
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// One way to break a file.
+/// A mutation of a file.
 #[derive(Clone, Debug)]
 pub struct Mutant {
-    /// What is done, e.g. `replace < with ==`.
+    /// The operation, e.g. `replace < with ==`.
     pub what: String,
-    /// The function it is in.
+    /// The function that contains it.
     pub function: String,
-    /// The line it is in.
+    /// The line that contains it.
     pub line: usize,
-    /// How the text changes when it is switched on.
+    /// The change of the text.
     pub change: Change,
 }
 
-/// How the text of a file takes a mutant up. All ranges are of bytes of the original.
+/// A change of a file's text. Ranges are byte ranges of the original.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// Leave the function at its begin with `value`; `at` is behind the opening brace.
+    /// Return `value` at the start of the function; `at` is the position after the opening brace.
     Return { at: usize, value: String },
     /// Compute `instead` in place of the expression.
     Replace { range: Range<usize>, instead: String },
-    /// Skip the arm; `at` is behind its pattern. With `guarded` an own guard follows.
+    /// Skip the arm; `at` is the position after its pattern. `guard` is the range of the arm's own guard, if it has
+    /// one.
     SkipArm { at: usize, guard: Option<Range<usize>> },
-    /// Take the guard for `value`.
+    /// Replace the guard with `value`.
     Guard { range: Range<usize>, value: bool },
-    /// Written by hand: `before` and `after` around what stands there.
+    /// A handwritten edit: `before` and `after` are inserted around the original text.
     Around { range: Range<usize>, before: String, after: String },
 }
 
@@ -37,7 +38,7 @@ pub enum Change {
 ///
 /// # Errors
 ///
-/// If it is not Rust.
+/// If `text` is not valid Rust.
 pub fn find(text: &str) -> Result<Vec<Mutant>, syn::Error> {
     let file = syn::parse_file(text)?;
     let mut finder = Finder { text, found: Vec::new(), names: Vec::new(), lets: 0 };
@@ -49,7 +50,7 @@ struct Finder<'a> {
     text: &'a str,
     found: Vec<Mutant>,
     names: Vec<String>,
-    /// How many `&&` above belong to a chain with `let`, where they are no operators.
+    /// Number of enclosing `&&` that belong to a `let` chain, where they are not operators.
     lets: usize,
 }
 
@@ -68,7 +69,7 @@ impl Finder<'_> {
         if signature.constness.is_none() {
             let at = block.brace_token.span.open().byte_range().end;
             let line = signature.span().start().line;
-            // What does nothing already cannot be replaced by nothing.
+            // An empty body cannot be replaced by an empty body.
             if !block.stmts.is_empty() {
                 for value in values(&signature.output) {
                     let what = format!("replace the body with `{value}`");
@@ -112,7 +113,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         if is_test(&item.attrs) {
             return;
         }
-        // What `derive` would write, and what only people read, decides nothing.
+        // Skips traits that could be derived and those that only format text: they decide nothing.
         let of = item.trait_.as_ref().and_then(|(_, path, _)| path.segments.last().map(|last| last.ident.to_string()));
         if of.is_some_and(|name| matches!(name.as_str(), "Default" | "Debug")) {
             return;
@@ -190,7 +191,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_expr_struct(&mut self, expr: &'ast syn::ExprStruct) {
-        // A field that is left out takes its value from the rest.
+        // A field that is left out takes its value from the rest expression.
         if let Some(rest) = &expr.rest {
             let rest = self.source(rest);
             for field in expr.fields.iter().filter(|field| field.colon_token.is_some()) {
@@ -217,7 +218,7 @@ fn is_chain(expr: &syn::Expr) -> bool {
     matches!(expr, syn::Expr::Binary(binary) if has_let(binary))
 }
 
-/// What an operator is replaced with.
+/// Returns the replacements for an operator.
 fn others(operator: &syn::BinOp) -> &'static [&'static str] {
     use syn::BinOp as B;
     match operator {
@@ -246,7 +247,7 @@ fn others(operator: &syn::BinOp) -> &'static [&'static str] {
     }
 }
 
-/// What a function returns instead of what it should.
+/// Returns replacement values for a function's return type.
 fn values(output: &syn::ReturnType) -> Vec<String> {
     match output {
         syn::ReturnType::Default => vec!["()".to_owned()],
@@ -269,7 +270,7 @@ fn values_of(of: &syn::Type) -> Vec<String> {
     }
 }
 
-/// All combinations of the values of the parts.
+/// Returns all combinations of the values of a tuple's elements.
 fn tuple_values(tuple: &syn::TypeTuple) -> Vec<String> {
     let mut all = vec![String::new()];
     for part in &tuple.elems {

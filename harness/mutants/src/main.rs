@@ -1,4 +1,4 @@
-//! Breaks the controllers on purpose and looks whether the fixtures notice.
+//! Injects faults into the controllers and checks that the fixtures detect them.
 //!
 //! ```text
 //! .cargo/mutants.toml ──► files ──find──► mutants ─┐
@@ -8,8 +8,8 @@
 //!                                    plumbline run --fail-fast, for each mutant ──► mutants.json, mutants.md
 //! ```
 //!
-//! The operators are those of cargo-mutants. One build for all mutants is what makes a few hundred of them affordable; the
-//! fixtures alone judge, no unit test runs.
+//! The operators are those of cargo-mutants. All mutants share one build, which makes it affordable to run a few
+//! hundred of them. Only the fixtures judge; unit tests do not run.
 
 mod build;
 mod edits;
@@ -21,7 +21,7 @@ mod run;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What went wrong around the mutants.
+/// An error of the tool itself.
 type Failure = Box<dyn std::error::Error>;
 
 const HELP: &str = "\
@@ -30,16 +30,16 @@ usage: plumbline-mutants <mutants | bugs | list | build> [OPTION]...
   list         print the mutants of the files in .cargo/mutants.toml
   mutants      build them all, run the suite on each, write mutants.json and mutants.md
   bugs         the same for the bugs in harness/mutants/bugs.toml
-  build        build them all and stop there
+  build        build them all without running the suite
 
-  --work DIR        where the copy, the build and the reports go  [default: target/mutants]
+  --work DIR        folder for the copy, the build and the reports  [default: target/mutants]
   --only TEXT       only mutants whose name contains TEXT
-  --anew            forget what an earlier run found, though nothing has changed since
-  --remember        write down which fixture caught which mutant (harness/mutants/caught.toml): it is tried first next time
-  --jobs N          fixtures that run side by side  [default: one per core]
-  --timeout SECS    when a run counts as hanging  [default: three times what the suite takes without a mutant, 20 at least]
+  --anew            discard the results of an earlier run even if nothing has changed
+  --remember        save the fixture that caught each mutant to harness/mutants/caught.toml, to try it first next time
+  --jobs N          fixtures that run in parallel  [default: one per core]
+  --timeout SECS    time limit of a run  [default: three times the duration without a mutant, at least 20]
 
-What was judged stands in mutants.json below DIR: a run that was broken off goes on there.";
+Results are saved in mutants.json below DIR; an interrupted run resumes from there.";
 
 /// The command line.
 struct Args {
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether everything is as it should be: nothing survived that the configuration does not list with a reason.
+/// Returns true if every survivor is listed with a reason in the configuration.
 fn work(args: &Args) -> Result<bool, Failure> {
     let config = build::Config::load(&args.repository)?;
     let mut tree = build::Tree::of_mutants(&args.repository, &config)?;

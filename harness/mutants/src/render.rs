@@ -1,33 +1,33 @@
-//! One source text that holds all mutants of a file, each behind a switch.
+//! Renders one source text that contains all mutants of a file, each behind a switch.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::find::{Change, Mutant};
 
-/// The function that says whether a mutant is switched on.
+/// Path of the function that returns true if a mutant is switched on.
 const ON: &str = "crate::schemata::on";
 
-/// A file with its mutants in it.
+/// A source text with its mutants.
 #[derive(Debug, Default)]
 pub struct Rendered {
     /// The text.
     pub text: String,
-    /// Where the text of each mutant is: what the compiler says there concerns it.
+    /// Byte range of each mutant's text: compiler errors in that range belong to the mutant.
     pub places: BTreeMap<usize, Range<usize>>,
 }
 
-/// What happens at one place of the original.
+/// The mutations at one place of the original.
 enum Node<'a> {
     /// Mutants of one expression.
     Expr { range: Range<usize>, instead: Vec<(usize, &'a str)> },
     /// Early returns of one function.
     Return { at: usize, values: Vec<(usize, &'a str)> },
-    /// A guard that can be taken for true or false, and an arm that can be skipped.
+    /// A guard that can be replaced with true or false, and an arm that can be skipped.
     Guard { range: Range<usize>, skip: Option<usize>, values: Vec<(usize, bool)> },
     /// An arm without a guard that can be skipped.
     Skip { at: usize, id: usize },
-    /// Something written by hand around what stands there.
+    /// A handwritten edit around the original text.
     Around { range: Range<usize>, id: usize, before: &'a str, after: &'a str },
 }
 
@@ -40,14 +40,14 @@ impl Node<'_> {
     }
 }
 
-/// Puts `mutants` (with their numbers) into `text`.
+/// Inserts `mutants` (with their numbers) into `text`.
 pub fn render<'a>(text: &str, mutants: impl IntoIterator<Item = (usize, &'a Mutant)>) -> Rendered {
     let mut nodes: BTreeMap<(usize, usize, usize), Node<'a>> = BTreeMap::new();
     for (id, mutant) in mutants {
         add(&mut nodes, id, &mutant.change);
     }
-    // Outer before inner: by begin, then the longer one first, then what was written by hand, then a guard around the
-    // expression that it is.
+    // Outer nodes before inner ones: by start, then the longer one, then handwritten edits, then a guard before the
+    // expression with the same range.
     let mut nodes: Vec<Node<'_>> = nodes.into_values().collect();
     nodes.sort_by_key(|node| {
         let inner = match node {
@@ -100,7 +100,7 @@ fn guard<'m, 'a>(nodes: &'m mut BTreeMap<(usize, usize, usize), Node<'a>>, range
     nodes.entry((range.start, range.end, 3)).or_insert_with(node)
 }
 
-/// Writes `range` of `text` with `nodes`, all of which lie in it.
+/// Writes `range` of `text` with `nodes`, all of which lie inside it.
 fn piece(text: &str, range: Range<usize>, nodes: &[Node<'_>], out: &mut Rendered) {
     let mut at = range.start;
     let mut rest = nodes;
@@ -131,7 +131,7 @@ fn one(text: &str, node: &Node<'_>, inner: &[Node<'_>], out: &mut Rendered) {
             out.text.push_str(before);
             piece(text, range.clone(), inner, out);
             out.text.push_str(after);
-            // Only what was written is its own; what stands there is the others'.
+            // Only the inserted text belongs to this mutant; the original text belongs to the nested ones.
             out.places.insert(*id, start..start + before.len());
         }
         Node::Skip { id, .. } => switch(out, *id, " if ", &format!("!{ON}({id})"), ""),

@@ -1,4 +1,4 @@
-//! What came of it.
+//! Outcomes of mutants: state file, hints and report.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 use crate::Failure;
 use crate::build::{BUG, Config};
 
-/// What came of one mutant.
+/// The outcome for one mutant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     /// Its name.
     pub name: String,
-    /// Its file and line.
+    /// Its location: `file:line`.
     pub place: String,
-    /// The first fixture that failed; none: it survived.
+    /// The first fixture that failed; `None` if the mutant survived.
     pub caught_by: Option<String>,
-    /// How long it took.
+    /// Duration of its run.
     pub seconds: u64,
 }
 
@@ -32,42 +32,43 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What is known so far: a run that was broken off goes on from here, if nothing has changed since.
+/// Outcomes so far: an interrupted run resumes from here if nothing has changed since.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct State {
-    /// Of [`crate::build::stamp`].
+    /// The value of [`crate::build::stamp`].
     pub stamp: u64,
-    /// In the order in which they were judged.
+    /// In the order of the runs.
     pub outcomes: Vec<Outcome>,
 }
 
 impl State {
-    /// What `path` says of this very state of the repository; nothing, if it says nothing.
+    /// Reads the state from `path`; empty if the file is missing or has another stamp.
     pub fn load(path: &Path, stamp: u64) -> Self {
         let state = fs::read_to_string(path).ok().and_then(|text| serde_json::from_str::<Self>(&text).ok());
         state.filter(|state| state.stamp == stamp).unwrap_or_else(|| Self { stamp, outcomes: Vec::new() })
     }
 
-    /// Writes it.
+    /// Writes the state to `path`.
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
         Ok(fs::write(path, serde_json::to_string_pretty(self)?)?)
     }
 
-    /// What is known of the mutant of that name.
+    /// Returns the outcome of the mutant with this name.
     pub fn of(&self, name: &str) -> Option<&Outcome> {
         self.outcomes.iter().find(|outcome| outcome.name == name)
     }
 }
 
-/// Which fixture caught which mutant last time: it is tried first. Nothing depends on it but time.
+/// The fixture that caught each mutant in the last run. It is tried first, which only saves time.
 pub type Caught = BTreeMap<String, String>;
 
-/// Reads them.
+/// Reads the hints.
 pub fn caught(path: &Path) -> Result<Caught, Failure> {
     Ok(toml::from_str(&fs::read_to_string(path).unwrap_or_default())?)
 }
 
-/// Writes those of `outcomes`, beside what `known` says of bugs if these are mutants, and the other way round.
+/// Writes the hints of `outcomes`. Keeps the known hints of bugs if these are mutants, and those of mutants if these
+/// are bugs.
 pub fn remember(path: &Path, mut known: Caught, outcomes: &[Outcome]) -> Result<(), Failure> {
     let caught = |outcome: &Outcome| Some((outcome.name.clone(), outcome.caught_by.clone()?));
     let bugs = outcomes.first().is_some_and(|outcome| outcome.name.starts_with(BUG));
@@ -78,7 +79,7 @@ pub fn remember(path: &Path, mut known: Caught, outcomes: &[Outcome]) -> Result<
     Ok(fs::write(path, format!("{head}{}", toml::to_string(&known)?))?)
 }
 
-/// The report for people.
+/// Renders the report in Markdown.
 pub fn markdown(outcomes: &[Outcome], unviable: usize, config: &Config) -> String {
     let caught = outcomes.iter().filter(|outcome| outcome.caught_by.is_some()).count();
     let total = outcomes.len();

@@ -12,12 +12,12 @@ use crate::build::Subject;
 use crate::report::{Caught, Outcome};
 use crate::{Args, Failure};
 
-/// The exit code of `plumbline` when fixtures failed.
+/// Exit code of `plumbline` when fixtures failed.
 const FAILED: i32 = 100;
-/// The one when nothing is selected.
+/// Exit code of `plumbline` when no fixture is selected.
 const NOTHING: i32 = 4;
 
-/// The suites of a controller each.
+/// The suites that test one controller each.
 const SUITES: [&str; 4] = ["disruption", "podgc", "taint-eviction", "ttl"];
 
 /// Runs the suite.
@@ -31,7 +31,7 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Checks that nothing fails while nothing is switched on: else no failure would say anything.
+    /// Creates a runner. Checks that all fixtures pass without a mutant, since a failure would otherwise mean nothing.
     pub fn new(repository: &Path, program: &Path, args: &Args) -> Result<Self, Failure> {
         let jobs = args.jobs.iter().flat_map(|jobs| ["--jobs".to_owned(), jobs.clone()]).collect();
         let mut runner = Self {
@@ -51,13 +51,13 @@ impl Runner {
         Ok(runner)
     }
 
-    /// Tries these fixtures first.
+    /// Sets the fixtures to try first.
     pub fn with_hints(self, hints: Caught) -> Self {
         Self { hints, ..self }
     }
 
-    /// Switches `subject` on and looks which fixture fails first: the one that caught it last time, those of its controller,
-    /// then all others.
+    /// Switches `subject` on and finds the first fixture that fails: it tries the one that caught it last time, then
+    /// those of its controller, then all others.
     pub fn judge(&self, subject: &Subject) -> Result<Outcome, Failure> {
         let begin = Instant::now();
         let suite = SUITES.into_iter().find(|suite| subject.place.contains(&format!("/{}/", suite.replace('-', "_"))));
@@ -74,7 +74,7 @@ impl Runner {
         Ok(Outcome { name, place, caught_by, seconds: begin.elapsed().as_secs() })
     }
 
-    /// Runs fixtures; `None` if they all pass, else the first that does not.
+    /// Runs fixtures; returns the first that fails, or `None` if all pass.
     fn run(&self, id: usize, select: &[&str]) -> Result<Option<String>, Failure> {
         let _ = fs::remove_file(&self.report);
         let mut child = Command::new(&self.program)
@@ -94,15 +94,15 @@ impl Runner {
         match code {
             0 => Ok(None),
             FAILED => Ok(Some(first_failure(&self.report)?)),
-            // A fixture that was renamed since it was remembered.
+            // The remembered fixture was renamed.
             NOTHING => Ok(None),
-            // A panic that took the whole harness along, or memory that ran out, is noticed too.
+            // A panic of the whole harness or an out-of-memory kill counts as caught.
             other => Ok(Some(format!("(exit code {other})"))),
         }
     }
 }
 
-/// The exit code, or `None` if there was none in time.
+/// Waits for the exit code; `None` after `timeout`.
 fn wait(child: &mut Child, timeout: Duration) -> Result<Option<i32>, Failure> {
     let begin = Instant::now();
     while begin.elapsed() < timeout {

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::BenchError;
-use crate::apiserver::counters::Counters;
+use crate::apiserver::metrics::RequestCounters;
 use crate::apiserver::request::Target;
 
 /// Read size for the buffer, in bytes.
@@ -34,12 +34,12 @@ pub(crate) struct Endpoint {
     address: Arc<str>,
     tls: Option<(TlsConnector, ServerName<'static>)>,
     head: Arc<str>,
-    counters: Option<Arc<Counters>>,
+    counters: Option<Arc<RequestCounters>>,
 }
 
 impl Endpoint {
     /// Returns the same endpoint with requests counted in `counters`, as the server counts them.
-    pub(crate) fn counted(self, counters: Arc<Counters>) -> Self {
+    pub(crate) fn counted(self, counters: Arc<RequestCounters>) -> Self {
         Self { counters: Some(counters), ..self }
     }
 
@@ -108,7 +108,7 @@ enum Framing {
 pub(crate) struct Connection {
     io: Box<dyn Io>,
     head: Arc<str>,
-    counters: Option<Arc<Counters>>,
+    counters: Option<Arc<RequestCounters>>,
     out: Vec<u8>,
     buffer: BytesMut,
     body: Vec<u8>,

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::duration;
-use crate::apiserver::kinds::Plugin;
 use crate::apiserver::listener::{Limits, ListenOptions, listen};
-use crate::apiserver::server::Record;
-use crate::apiserver::{ApiServer, ApiServerConfig, expiry, faults, gc, kubelet, schema, workloads};
+use crate::apiserver::registry::AdmissionPlugin;
+use crate::apiserver::server::RecordMode;
+use crate::apiserver::{ApiServer, ApiServerConfig, event_ttl, faults, garbage_collector, kubelet, schema, workloads};
 use crate::exit::Exit;
 use crate::time::Clock;
 
@@ -109,10 +109,10 @@ enum PluginName {
 }
 
 impl PluginName {
-    fn plugin(self) -> Option<Plugin> {
+    fn plugin(self) -> Option<AdmissionPlugin> {
         match self {
-            Self::TaintNodesByCondition => Some(Plugin::TaintNodesByCondition),
-            Self::DefaultTolerationSeconds => Some(Plugin::DefaultTolerationSeconds),
+            Self::TaintNodesByCondition => Some(AdmissionPlugin::TaintNodesByCondition),
+            Self::DefaultTolerationSeconds => Some(AdmissionPlugin::DefaultTolerationSeconds),
             Self::None => None,
         }
     }
@@ -144,7 +144,7 @@ fn logging() {
 
 async fn serve(args: &ServeArgs) -> Result<Exit, String> {
     let mut config = ApiServerConfig::new(Clock::wall());
-    config.record = if args.no_transcript { Record::Nothing } else { Record::Recent { bytes: TRANSCRIPT } };
+    config.record = if args.no_transcript { RecordMode::Off } else { RecordMode::Recent { bytes: TRANSCRIPT } };
     config.disabled = args.disable_admission_plugins.iter().filter_map(|disabled| disabled.plugin()).collect();
     let server = ApiServer::new(config);
     arm(&server, args)?;
@@ -209,7 +209,8 @@ fn arm(server: &ApiServer, args: &ServeArgs) -> Result<(), String> {
     if let Some(path) = &args.faults {
         let text = read(path)?;
         let file = path.display();
-        let rules: Vec<faults::RuleSpec> = serde_saphyr::from_str(&text).map_err(|error| format!("{file}: {error}"))?;
+        let rules: Vec<faults::FaultRuleSpec> =
+            serde_saphyr::from_str(&text).map_err(|error| format!("{file}: {error}"))?;
         for (index, rule) in rules.into_iter().enumerate() {
             let name = rule.name.as_deref().unwrap_or("without a name");
             rule.check().map_err(|why| format!("{file}: rule {} ({name}): {why}", index + 1))?;
@@ -219,7 +220,7 @@ fn arm(server: &ApiServer, args: &ServeArgs) -> Result<(), String> {
     // As the last rule, it delays only requests that no other rule matches.
     if let Some(by) = args.latency {
         let late = json!({"name": "latency", "verdict": {"delay": {"milliseconds": by.as_millis()}}});
-        let rule: faults::RuleSpec = serde_json::from_value(late).map_err(|error| format!("latency: {error}"))?;
+        let rule: faults::FaultRuleSpec = serde_json::from_value(late).map_err(|error| format!("latency: {error}"))?;
         server.faults().arm(rule.into());
     }
     Ok(())
@@ -228,17 +229,19 @@ fn arm(server: &ApiServer, args: &ServeArgs) -> Result<(), String> {
 async fn run_loops(server: ApiServer, args: &ServeArgs) {
     let mut running = tokio::task::JoinSet::new();
     // Part of the server, not of the controller manager.
-    running.spawn(expiry::expire_events(server.clone()));
+    running.spawn(event_ttl::expire_events(server.clone()));
     for wanted in &args.loops {
         match wanted {
-            ControllerLoop::Gc => running.spawn(gc::collect_garbage(server.clone(), args.loop_delay)),
-            ControllerLoop::Namespaces => running.spawn(gc::terminate_namespaces(server.clone(), args.loop_delay)),
-            ControllerLoop::Workloads => running.spawn(workloads::keep_workloads(server.clone())),
+            ControllerLoop::Gc => running.spawn(garbage_collector::collect_garbage(server.clone(), args.loop_delay)),
+            ControllerLoop::Namespaces => {
+                running.spawn(garbage_collector::terminate_namespaces(server.clone(), args.loop_delay))
+            }
+            ControllerLoop::Workloads => running.spawn(workloads::run_workload_controllers(server.clone())),
             ControllerLoop::None => continue,
         };
     }
     if args.kubelet {
-        let options = kubelet::Options { ready_after: args.ready_after, ..kubelet::Options::default() };
+        let options = kubelet::KubeletOptions { ready_after: args.ready_after, ..kubelet::KubeletOptions::default() };
         running.spawn(kubelet::run(server, options));
     }
     while let Some(ended) = running.join_next().await {
@@ -311,7 +314,7 @@ fn check(server: &ApiServer, object: &Value) -> Result<(), String> {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
     let registry = server.registry();
-    let Some(kind) = registry.by_kind(group, version, text("kind")) else { return Ok(()) };
+    let Some(kind) = registry.resource_for_kind(group, version, text("kind")) else { return Ok(()) };
     let types = kind.custom.as_ref().map(|custom| custom.types.clone()).or_else(|| schema::builtin(&kind.schema));
     match types.map(|types| types.convert(&object.clone().into())) {
         Some(Err(error)) => Err(format!("{}: {error}", kind.kind)),

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Access, Answer, Call, Cluster, ClusterError, Role, Sandbox, SeedError};
 use crate::apiserver::discovery::KUBERNETES_VERSION;
 use crate::apiserver::faults::Faults;
-use crate::apiserver::listener::{Door, Handler};
+use crate::apiserver::listener::{ConnectionGate, RequestHandler};
 use crate::apiserver::service::into_response;
 use crate::apiserver::{ApiRequest, ApiServer, ApiServerConfig};
 use crate::fixture::{Capability, Fixture};
@@ -89,8 +89,8 @@ impl Sandbox for EmbeddedSandbox {
     }
 
     /// Nothing connects through this gate: the subject's own client factory cuts it off between two polls.
-    fn door(&self) -> Door {
-        Door::default()
+    fn door(&self) -> ConnectionGate {
+        ConnectionGate::default()
     }
 
     fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), ClusterError>> {
@@ -107,7 +107,7 @@ pub(super) fn seed(server: &ApiServer, objects: Vec<Value>) -> Result<Vec<Value>
 }
 
 /// Sends `call` to `server` and waits for the complete answer.
-pub(super) async fn send(server: &impl Handler, call: Call) -> Answer {
+pub(super) async fn send(server: &impl RequestHandler, call: Call) -> Answer {
     let mut headers = HeaderMap::new();
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
     if let Ok(user_agent) = HeaderValue::from_str(&call.user_agent) {

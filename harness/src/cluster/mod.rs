@@ -25,7 +25,7 @@ use http::Method;
 use serde_json::Value;
 
 use crate::apiserver::faults::Faults;
-use crate::apiserver::listener::Door;
+use crate::apiserver::listener::ConnectionGate;
 use crate::apiserver::{ApiServer, ResourceId};
 use crate::fixture::{Capability, Fixture, Resource};
 use crate::time::Clock;
@@ -163,7 +163,7 @@ pub trait Sandbox {
 
     /// The gate for the subject's connections. It is closed at the moment of a crash, because a process takes longer to
     /// die.
-    fn door(&self) -> Door;
+    fn door(&self) -> ConnectionGate;
 
     /// Deletes everything that the fixture created.
     ///

@@ -17,7 +17,7 @@ use super::embedded::{seed, send};
 use super::{Access, Answer, Call, Cluster, ClusterError, Role, Sandbox, SeedError};
 use crate::apiserver::discovery::KUBERNETES_VERSION;
 use crate::apiserver::faults::Faults;
-use crate::apiserver::listener::{Door, ListenOptions, listen};
+use crate::apiserver::listener::{ConnectionGate, ListenOptions, listen};
 use crate::apiserver::{ApiServer, ApiServerConfig, ResourceId};
 use crate::fixture::{Capability, Fixture};
 use crate::time::Clock;
@@ -69,7 +69,7 @@ struct ServedSandbox {
     server: ApiServer,
     kubeconfig: PathBuf,
     stop: CancellationToken,
-    door: Door,
+    door: ConnectionGate,
     serving: JoinHandle<()>,
     _folder: tempfile::TempDir,
 }
@@ -101,12 +101,12 @@ impl Sandbox for ServedSandbox {
     }
 
     fn hold_readers(&self) -> bool {
-        self.server.faults().keep_readers_waiting(true);
+        self.server.faults().block_readers(true);
         true
     }
 
     fn release_readers(&self) {
-        self.server.faults().keep_readers_waiting(false);
+        self.server.faults().block_readers(false);
     }
 
     fn compact(&self) {
@@ -126,7 +126,7 @@ impl Sandbox for ServedSandbox {
         Access::Kubeconfig(Path::new(&self.kubeconfig))
     }
 
-    fn door(&self) -> Door {
+    fn door(&self) -> ConnectionGate {
         self.door.clone()
     }
 

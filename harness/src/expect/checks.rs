@@ -11,7 +11,7 @@ use crate::fixture::check::{BudgetStatus, ConditionPattern, EventPattern, TextPa
 use crate::fixture::matching::{self, MatchContext, is_in_second, show};
 use crate::fixture::pattern::{RequestPattern, Target, glob};
 use crate::fixture::{Check, CheckKind};
-use crate::transcript::{Attributed as _, Entry, Exchange};
+use crate::transcript::{Attributed as _, Exchange, TranscriptEntry};
 
 /// A point of a run at which checks are evaluated.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,7 @@ pub(crate) struct CheckPoint<'a> {
     /// The objects at this point.
     pub(crate) world: &'a ObjectStates,
     /// The entries in which to count requests: from the begin of the window, or of the run, up to this point.
-    pub(crate) entries: &'a [Entry],
+    pub(crate) entries: &'a [TranscriptEntry],
     /// The time of the point.
     pub(crate) at: Duration,
     /// True if `entries` is a window, all of which `quiet` inspects.
@@ -286,11 +286,11 @@ fn event(pattern: &EventPattern, point: CheckPoint<'_>) -> Result<(), Gap> {
     })
 }
 
-fn found<'a>(pattern: &RequestPattern, point: CheckPoint<'a>) -> Vec<(&'a Entry, &'a Exchange)> {
+fn found<'a>(pattern: &RequestPattern, point: CheckPoint<'a>) -> Vec<(&'a TranscriptEntry, &'a Exchange)> {
     requests(point.entries).filter(|(entry, exchange)| covers(pattern, entry, exchange, point.run)).collect()
 }
 
-fn listed(found: &[(&Entry, &Exchange)]) -> String {
+fn listed(found: &[(&TranscriptEntry, &Exchange)]) -> String {
     let lines: Vec<String> = found.iter().take(6).map(|(entry, exchange)| line(entry, exchange)).collect();
     match found.len() {
         0 => "none".to_owned(),
@@ -309,7 +309,7 @@ fn quiet(point: CheckPoint<'_>) -> Result<(), Gap> {
 }
 
 /// Returns true if `pattern` covers this request of `run`.
-pub(crate) fn covers(pattern: &RequestPattern, entry: &Entry, exchange: &Exchange, run: &Run<'_>) -> bool {
+pub(crate) fn covers(pattern: &RequestPattern, entry: &TranscriptEntry, exchange: &Exchange, run: &Run<'_>) -> bool {
     let request = &exchange.request;
     let by = match &pattern.actor {
         Some(actor) => entry.actor().name() == actor,

@@ -4,7 +4,7 @@ use super::Run;
 use super::checks::{CheckPoint, evaluate};
 use super::world::ObjectStates;
 use crate::fixture::{Check, Fixture, StepKind};
-use crate::transcript::Entry;
+use crate::transcript::TranscriptEntry;
 
 /// Follows a run in wall time, so that a step waits no longer than necessary. Keeps the cluster state between calls:
 /// each call costs only the new entries and the checks, not the whole run.
@@ -52,7 +52,7 @@ impl<'a> LiveChecker<'a> {
     fn hold(
         &self,
         run: &Run<'_>,
-        entries: &[Entry],
+        entries: &[TranscriptEntry],
         (at, window): (std::time::Duration, bool),
         checks: &[Check],
     ) -> bool {

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::fixture::{Fixture, matching};
-use crate::transcript::{Attributed as _, Entry, Exchange, Happening};
+use crate::transcript::{Attributed as _, EntryKind, Exchange, TranscriptEntry};
 
 pub(crate) mod checks;
 mod live;
@@ -35,7 +35,7 @@ pub struct Run<'a> {
     /// The objects as the server had stored them before the controllers started.
     pub initial: &'a [Arc<Value>],
     /// The transcript's entries, in order.
-    pub entries: &'a [Entry],
+    pub entries: &'a [TranscriptEntry],
     /// For every step that was reached, in order: the length of the transcript when the step was over and the cluster
     /// had become idle. A window (`consistently`, `eventually`) is over at its end ([`crate::fixture::Step::end`]).
     pub marks: &'a [usize],
@@ -88,7 +88,7 @@ pub struct BrokenPromise {
     pub line: u64,
     /// Time of the failure, as an offset from the start.
     pub at: Duration,
-    /// Position of the closest entry of the transcript ([`Entry::seq`]).
+    /// Position of the closest entry of the transcript ([`TranscriptEntry::seq`]).
     pub seq: usize,
     /// The check, in the words of the fixture.
     pub check: String,
@@ -127,16 +127,16 @@ pub(crate) struct JudgeContext<'a> {
 }
 
 /// Returns the requests among `entries`.
-pub(crate) fn requests(entries: &[Entry]) -> impl DoubleEndedIterator<Item = (&Entry, &Exchange)> {
+pub(crate) fn requests(entries: &[TranscriptEntry]) -> impl DoubleEndedIterator<Item = (&TranscriptEntry, &Exchange)> {
     entries.iter().filter_map(|entry| match &entry.what {
-        Happening::Request(exchange) => Some((entry, exchange.as_ref())),
-        Happening::Change(_) | Happening::Note(_) => None,
+        EntryKind::Request(exchange) => Some((entry, exchange.as_ref())),
+        EntryKind::Change(_) | EntryKind::Note(_) => None,
     })
 }
 
 /// Returns true for writes of the subject that fixtures cover. Leases, token requests and reviews are the subject's
 /// own.
-pub(crate) fn is_subject_write(entry: &Entry, exchange: &Exchange) -> bool {
+pub(crate) fn is_subject_write(entry: &TranscriptEntry, exchange: &Exchange) -> bool {
     const OWN: [&str; 4] = ["leases", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"];
     entry.actor().is_subject()
         && exchange.request.is_write()
@@ -145,7 +145,7 @@ pub(crate) fn is_subject_write(entry: &Entry, exchange: &Exchange) -> bool {
 }
 
 /// Formats a request in one line, in the form of a request pattern: `PATCH pods/a/status 200`.
-pub(crate) fn line(entry: &Entry, exchange: &Exchange) -> String {
+pub(crate) fn line(entry: &TranscriptEntry, exchange: &Exchange) -> String {
     use std::fmt::Write as _;
     let request = &exchange.request;
     let verb = match request.verb.as_str() {

@@ -9,7 +9,7 @@ use super::world::ObjectStates;
 use super::{BrokenPromise, JudgeContext, Run, is_subject_write, requests};
 use crate::fixture::matching::{self, MatchContext};
 use crate::fixture::{Check, CheckKind, ReplyPattern, Step, StepKind};
-use crate::transcript::Happening;
+use crate::transcript::EntryKind;
 
 /// Judges all steps.
 pub(super) fn steps(context: JudgeContext<'_>) -> Vec<BrokenPromise> {
@@ -178,7 +178,7 @@ impl Window<'_> {
         for position in self.begin..=self.end {
             if position > self.begin {
                 let entry = &self.run.entries[position - 1];
-                if !matches!(entry.what, Happening::Change(_)) {
+                if !matches!(entry.what, EntryKind::Change(_)) {
                     continue;
                 }
                 world.step(entry);
@@ -198,8 +198,9 @@ impl Window<'_> {
             if position > self.begin {
                 world.step(&self.run.entries[position - 1]);
             }
-            let more =
-                |next: &crate::transcript::Entry| position > self.begin && next.at == self.run.entries[position - 1].at;
+            let more = |next: &crate::transcript::TranscriptEntry| {
+                position > self.begin && next.at == self.run.entries[position - 1].at
+            };
             if self.run.entries[..self.end].get(position).is_some_and(more) {
                 continue;
             }

@@ -10,7 +10,7 @@ use crate::fixture::matching::{self, MatchContext};
 use crate::fixture::parse::step_checks;
 use crate::fixture::pattern::Target;
 use crate::fixture::{Check, CheckKind, Fixture};
-use crate::transcript::{Entry, Exchange};
+use crate::transcript::{Exchange, TranscriptEntry};
 
 /// Judges `order`, `writes`, `only`, and that nothing else was written.
 pub(super) fn judge(context: JudgeContext<'_>) -> Vec<BrokenPromise> {
@@ -28,7 +28,7 @@ fn end_of(run: &Run<'_>) -> usize {
 /// error.
 fn meets(
     wanted: &RequestCheck,
-    entry: &Entry,
+    entry: &TranscriptEntry,
     exchange: &Exchange,
     world: &ObjectStates,
     run: &Run<'_>,
@@ -50,7 +50,7 @@ fn order(JudgeContext { fixture, run, begin }: JudgeContext<'_>) -> Vec<BrokenPr
     let mut passed = Vec::new();
     let mut near = None;
     for entry in run.entries {
-        let crate::transcript::Happening::Request(exchange) = &entry.what else {
+        let crate::transcript::EntryKind::Request(exchange) = &entry.what else {
             world.step(entry);
             continue;
         };
@@ -96,7 +96,7 @@ fn writes(JudgeContext { fixture, run, begin }: JudgeContext<'_>) -> Vec<BrokenP
     let mut wanted = wanted.iter();
     for entry in run.entries {
         world.step(entry);
-        let crate::transcript::Happening::Request(exchange) = &entry.what else { continue };
+        let crate::transcript::EntryKind::Request(exchange) = &entry.what else { continue };
         if !is_subject_write(entry, exchange) || is_event_write(exchange) {
             continue;
         }
@@ -160,7 +160,7 @@ fn unexplained(JudgeContext { fixture, run, begin }: JudgeContext<'_>) -> Vec<Br
     let mut failures: Vec<BrokenPromise> = Vec::new();
     for entry in run.entries {
         world.step(entry);
-        let crate::transcript::Happening::Request(exchange) = &entry.what else { continue };
+        let crate::transcript::EntryKind::Request(exchange) = &entry.what else { continue };
         if !is_subject_write(entry, exchange) {
             continue;
         }
@@ -196,7 +196,7 @@ fn unexplained(JudgeContext { fixture, run, begin }: JudgeContext<'_>) -> Vec<Br
     failures
 }
 
-fn described(entry: &Entry, exchange: &Exchange) -> String {
+fn described(entry: &TranscriptEntry, exchange: &Exchange) -> String {
     let body = exchange.request.body.as_deref();
     match body.filter(|_| is_event_write(exchange)) {
         Some(event) => {

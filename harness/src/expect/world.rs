@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Run;
 use crate::fixture::pattern::{Resource, Resources, Target};
-use crate::transcript::{Change, Entry, Happening};
+use crate::transcript::{Change, EntryKind, TranscriptEntry};
 
 /// The key of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,7 +47,7 @@ impl ObjectStates {
 
     /// Returns the state after `entries`.
     #[must_use]
-    pub fn after(mut self, entries: &[Entry]) -> Self {
+    pub fn after(mut self, entries: &[TranscriptEntry]) -> Self {
         for entry in entries {
             self.step(entry);
         }
@@ -55,8 +55,8 @@ impl ObjectStates {
     }
 
     /// Applies an entry.
-    pub fn step(&mut self, entry: &Entry) {
-        if let Happening::Change(change) = &entry.what {
+    pub fn step(&mut self, entry: &TranscriptEntry) {
+        if let EntryKind::Change(change) = &entry.what {
             self.put(key_of_change(change), change.new.clone());
         }
     }

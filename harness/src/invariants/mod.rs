@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::expect::world::ObjectStates;
 use crate::expect::{BrokenPromise, JudgeContext, Run, line};
 use crate::fixture::{Fixture, Level};
-use crate::transcript::{Actor, Attributed as _, Change, Entry, Exchange, Happening};
+use crate::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, TranscriptEntry};
 
 mod budgets;
 mod podgc;
@@ -150,12 +150,12 @@ pub const ALL: [Invariant; 16] = [
 /// A violation of an invariant by an entry.
 #[derive(Debug)]
 struct Violation {
-    entry: Entry,
+    entry: TranscriptEntry,
     observed: String,
 }
 
 impl Violation {
-    fn new(entry: &Entry, observed: impl Into<String>) -> Self {
+    fn new(entry: &TranscriptEntry, observed: impl Into<String>) -> Self {
         Self { entry: entry.clone(), observed: observed.into() }
     }
 }
@@ -164,14 +164,14 @@ impl<'a> JudgeContext<'a> {
     /// Visits the requests, each with the objects just before it.
     fn requests(
         &self,
-        mut visit: impl FnMut(&'a Entry, &'a Exchange, &ObjectStates) -> Option<Violation>,
+        mut visit: impl FnMut(&'a TranscriptEntry, &'a Exchange, &ObjectStates) -> Option<Violation>,
     ) -> Vec<Violation> {
         let mut world = self.begin.clone();
         let mut violations = Vec::new();
         for entry in self.run.entries {
             match &entry.what {
-                Happening::Request(exchange) => violations.extend(visit(entry, exchange, &world)),
-                Happening::Change(_) | Happening::Note(_) => world.step(entry),
+                EntryKind::Request(exchange) => violations.extend(visit(entry, exchange, &world)),
+                EntryKind::Change(_) | EntryKind::Note(_) => world.step(entry),
             }
         }
         violations
@@ -182,11 +182,11 @@ impl<'a> JudgeContext<'a> {
         &self,
         actor: &Actor,
         resource: &str,
-        mut visit: impl FnMut(&'a Entry, &'a Change, Option<&Arc<Value>>, &Arc<Value>) -> Option<Violation>,
+        mut visit: impl FnMut(&'a TranscriptEntry, &'a Change, Option<&Arc<Value>>, &Arc<Value>) -> Option<Violation>,
     ) -> Vec<Violation> {
         let mut violations = Vec::new();
         for entry in self.run.entries.iter().filter(|entry| entry.actor() == *actor) {
-            if let Happening::Change(change) = &entry.what
+            if let EntryKind::Change(change) = &entry.what
                 && change.resource == resource
                 && let Some(new) = &change.new
             {
@@ -230,9 +230,9 @@ pub fn check(fixture: &Fixture, run: &Run<'_>) -> Vec<BrokenPromise> {
     for invariant in ALL.iter().filter(concerns) {
         for violation in (invariant.check)(&context).into_iter().take(2) {
             let place = match &violation.entry.what {
-                Happening::Request(exchange) => line(&violation.entry, exchange),
-                Happening::Change(change) => format!("the change of {}/{}", change.resource, change.name),
-                Happening::Note(text) => text.clone(),
+                EntryKind::Request(exchange) => line(&violation.entry, exchange),
+                EntryKind::Change(change) => format!("the change of {}/{}", change.resource, change.name),
+                EntryKind::Note(text) => text.clone(),
             };
             failures.push(BrokenPromise {
                 line: 0,

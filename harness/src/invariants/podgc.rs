@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{JudgeContext, Violation, deletes_pod, pod_of};
 use crate::expect::requests;
-use crate::transcript::{Actor, Attributed as _, Entry, Exchange, Happening};
+use crate::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry};
 
 /// Time for which a node must be missing before its pods count as orphaned.
 const QUARANTINE: Duration = Duration::from_secs(40);
@@ -49,7 +49,7 @@ pub(super) fn failed_before_delete(context: &JudgeContext<'_>) -> Vec<Violation>
 }
 
 /// Returns true if the request marks a pod as deleted by PodGC.
-fn marks_orphan(entry: &Entry, exchange: &Exchange) -> bool {
+fn marks_orphan(entry: &TranscriptEntry, exchange: &Exchange) -> bool {
     let conditions = exchange.request.body.as_ref().and_then(|body| body["status"]["conditions"].as_array());
     entry.actor() == Actor::PodGc
         && exchange.request.resource == "pods"
@@ -97,7 +97,7 @@ fn first_missing(context: &JudgeContext<'_>, node: &str) -> Option<(Duration, Du
         return Some((Duration::ZERO, context.run.tolerance));
     }
     context.run.entries.iter().find_map(|entry| match &entry.what {
-        Happening::Change(change) if change.resource == "nodes" && change.name == node && change.new.is_none() => {
+        EntryKind::Change(change) if change.resource == "nodes" && change.name == node && change.new.is_none() => {
             Some((entry.at, context.run.slack()))
         }
         _ => None,

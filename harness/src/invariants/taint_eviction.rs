@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{JudgeContext, Violation, condition, deletes_pod, pod_of};
 use crate::expect::world::ObjectStates;
-use crate::transcript::{Actor, Attributed as _, Happening};
+use crate::transcript::{Actor, Attributed as _, EntryKind};
 
 /// See [`super::ALL`].
 pub(super) fn condition_before_delete(context: &JudgeContext<'_>) -> Vec<Violation> {
@@ -45,7 +45,7 @@ fn earliest(context: &JudgeContext<'_>, uid: &str, before: usize) -> Option<Dura
     let (mut world, slack) = (context.begin.clone(), context.run.slack());
     let mut earliest = limit(&world, uid).map(|limit| limit.saturating_sub(context.run.tolerance));
     for entry in context.run.entries.iter().take_while(|entry| entry.seq < before) {
-        if let Happening::Change(change) = &entry.what {
+        if let EntryKind::Change(change) = &entry.what {
             world.step(entry);
             if matches!(change.resource.as_str(), "pods" | "nodes") {
                 let found = limit(&world, uid).map(|limit| entry.at.saturating_add(limit.saturating_sub(slack)));

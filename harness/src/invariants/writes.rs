@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::{JudgeContext, Violation, deletes_pod};
 use crate::expect::{is_subject_write, requests};
-use crate::transcript::{Actor, Attributed as _, Happening};
+use crate::transcript::{Actor, Attributed as _, EntryKind};
 
 /// See [`super::ALL`].
 pub(super) fn role_limits(context: &JudgeContext<'_>) -> Vec<Violation> {
-    let violation = |(entry, exchange): (&crate::transcript::Entry, &crate::transcript::Exchange)| {
+    let violation = |(entry, exchange): (&crate::transcript::TranscriptEntry, &crate::transcript::Exchange)| {
         let request = &exchange.request;
         let what = (request.verb.as_str(), request.resource.as_str(), request.subresource.as_deref());
         let status = |resource| matches!(what, ("update" | "patch", found, Some("status")) if found == resource);
@@ -34,7 +34,7 @@ pub(super) fn role_limits(context: &JudgeContext<'_>) -> Vec<Violation> {
 pub(super) fn no_idle_writes(context: &JudgeContext<'_>) -> Vec<Violation> {
     let mut effects: BTreeMap<usize, bool> = BTreeMap::new();
     for entry in context.run.entries {
-        if let Happening::Change(change) = &entry.what
+        if let EntryKind::Change(change) = &entry.what
             && let Some(seq) = change.request
         {
             let same =

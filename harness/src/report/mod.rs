@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::transcript::Entry;
+use crate::transcript::TranscriptEntry;
 
 /// Version of [`RunReport`] in JSON. Within a version, fields may be added but keep their meaning.
 pub const API_VERSION: &str = "plumbline/v1";
@@ -242,7 +242,7 @@ pub struct JudgedRun {
     /// The whole transcript as text.
     pub transcript: String,
     /// The raw, unredacted entries.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<TranscriptEntry>,
     /// The time at `t=+0s`.
     pub start: Timestamp,
     /// Allowed deviation of times and lateness of reactions; zero in virtual time.

@@ -422,7 +422,7 @@ impl<'a> FixtureRun<'a> {
                 Action::Control(control) => self.control(*control).await?,
                 Action::Fault(fault) => self.arm(fault)?,
                 Action::Heal(name) => {
-                    let healed = self.faults()?.heal(name.as_deref());
+                    let healed = self.faults()?.clear(name.as_deref());
                     let which = name.as_deref().map_or_else(|| "all faults".to_owned(), |name| format!("fault {name}"));
                     self.note(&format!("{which} healed ({healed})"));
                 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::apiserver::Status;
-use crate::apiserver::faults::{On, Predicate, Rule, Verdict, usual_reason};
+use crate::apiserver::faults::{FaultAction, FaultRule, Predicate, RuleMatcher, usual_reason};
 use crate::fixture::{Effect, Fault, RequestPattern};
 use crate::time::Clock;
-use crate::transcript::{Attributed as _, Origin, Request};
+use crate::transcript::{Attributed as _, Origin, RecordedRequest};
 
 /// A crash of the subject by a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub fn rule(
     leeway: (Duration, Duration),
     cut: Arc<dyn Fn() + Send + Sync>,
     crashes: &UnboundedSender<CrashEvent>,
-) -> (Rule, ArmedFault) {
+) -> (FaultRule, ArmedFault) {
     let verdict = match &fault.effect {
         Effect::Reply { code, reason, message, retry_after, applied } => {
             let reason = reason.clone().unwrap_or_else(|| usual_reason(*code).to_owned());
@@ -57,10 +57,10 @@ pub fn rule(
             if let Some(seconds) = retry_after {
                 status = status.with_retry_after(i32::try_from(*seconds).unwrap_or(i32::MAX));
             }
-            Verdict::Reply { status, applied: *applied }
+            FaultAction::Reply { status, applied: *applied }
         }
-        Effect::Drop { applied } => Verdict::Drop { applied: *applied },
-        Effect::Delay { by, applied } => Verdict::Delay { by: *by, applied: *applied },
+        Effect::Drop { applied } => FaultAction::Drop { applied: *applied },
+        Effect::Delay { by, applied } => FaultAction::Delay { by: *by, applied: *applied },
         Effect::Crash { applied, restart_after } => {
             let when = if *applied { "after" } else { "before" };
             let crashed = CrashEvent { restart_after: *restart_after, at: format!("{when} {}", fault.on) };
@@ -70,7 +70,7 @@ pub fn rule(
                 // If the receiver is gone, the fixture is over.
                 let _ = crashes.send(crashed.clone());
             };
-            Verdict::Hang { applied: *applied, tell: Arc::new(tell) }
+            FaultAction::Hang { applied: *applied, tell: Arc::new(tell) }
         }
     };
     let armed = ArmedFault { on: fault.on.to_string(), nth: fault.nth, seen: Arc::default() };
@@ -80,8 +80,8 @@ pub fn rule(
         seen.fetch_add(u32::from(is_meant), Ordering::Relaxed);
         is_meant
     });
-    let on = On::Predicate(on);
-    (Rule { name: fault.name.clone(), on, nth: fault.nth, count: fault.count, percent: 100, verdict }, armed)
+    let on = RuleMatcher::Fn(on);
+    (FaultRule { name: fault.name.clone(), on, nth: fault.nth, count: fault.count, percent: 100, verdict }, armed)
 }
 
 /// Returns the predicate for `pattern`; without an actor it matches any request of the subject.
@@ -96,7 +96,7 @@ fn predicate(pattern: RequestPattern, clock: Clock, (tolerance, late): (Duration
     })
 }
 
-fn is_aimed_at(pattern: &RequestPattern, request: &Request, _origin: &Origin) -> bool {
+fn is_aimed_at(pattern: &RequestPattern, request: &RecordedRequest, _origin: &Origin) -> bool {
     let target = &pattern.target;
     let name = request.name.as_deref().or_else(|| request.body.as_ref()?.get("metadata")?.get("name")?.as_str());
     let subresource = target.subresource.as_deref();

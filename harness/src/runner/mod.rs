@@ -31,7 +31,7 @@ use serde_json::Value;
 pub use error::{RunError, StartUpError};
 
 use crate::expect::{Run, StepReply};
-use crate::transcript::{Entry, Transcript};
+use crate::transcript::{Transcript, TranscriptEntry};
 
 /// Records a run while it goes on, so that the record survives a panic or a hang of the fixture.
 #[derive(Clone, Debug, Default)]
@@ -74,7 +74,7 @@ pub struct RunRecord {
 impl RunRecord {
     /// Returns everything that judging needs. `entries` are the transcript's entries, `end` is the end of the run.
     #[must_use]
-    pub fn run<'a>(&'a self, entries: &'a [Entry], end: Duration) -> Run<'a> {
+    pub fn run<'a>(&'a self, entries: &'a [TranscriptEntry], end: Duration) -> Run<'a> {
         Run {
             start: self.start,
             initial: &self.initial,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use ring::digest::{Context, SHA256};
 
 use super::suite::{self, RunOptions, TestBed};
-use crate::apiserver::ids::Ids;
+use crate::apiserver::ids::IdGenerator;
 use crate::fixture::Fixture;
 use crate::process::signals;
 use crate::report::{JudgedRun, Outcome};
@@ -137,7 +137,7 @@ pub fn run(
     }
     let mut same = RoundsResult { runs: 1, wall: stopwatch.elapsed() };
     on_round(same);
-    let mut ids = Ids::new(rounds.seed);
+    let mut ids = IdGenerator::new(rounds.seed);
     let mut order: Vec<usize> = (0..fixtures.len()).collect();
     for (run, jobs) in (2..=rounds.runs).zip(rounds.jobs.clone().cycle()) {
         if rounds.at_most.is_some_and(|limit| same.wall >= limit) {
@@ -172,7 +172,7 @@ pub fn run(
 }
 
 /// Fisher-Yates shuffle.
-fn shuffle(order: &mut [usize], ids: &mut Ids) {
+fn shuffle(order: &mut [usize], ids: &mut IdGenerator) {
     for last in (1..order.len()).rev() {
         let other = usize::try_from(ids.number() % (last as u64 + 1)).unwrap_or_default();
         order.swap(last, other);
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn every_order_has_everything_and_the_seed_decides() {
         let orders = |seed| {
-            let mut ids = Ids::new(seed);
+            let mut ids = IdGenerator::new(seed);
             let mut order: Vec<usize> = (0..50).collect();
             let mut seen = Vec::new();
             for _ in 0..3 {

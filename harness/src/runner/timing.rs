@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use super::drive::RunContext;
 use crate::fixture::{Controller, Fixture, Step};
 use crate::time::Clock;
-use crate::transcript::{Entry, Request, Transcript};
+use crate::transcript::{RecordedRequest, Transcript, TranscriptEntry};
 
 /// Time without an entry after which the cluster counts as quiet, and the maximum time to wait for that.
 const CALM: Duration = Duration::from_millis(120);
@@ -94,17 +94,17 @@ pub(super) async fn wait_until_quiet(transcript: &Transcript, clock: &Clock) {
 }
 
 /// Returns true for the requests with which an informer starts.
-fn is_informer(request: &Request) -> bool {
+fn is_informer(request: &RecordedRequest) -> bool {
     request.name.is_none() && matches!(request.verb.as_str(), "list" | "watch")
 }
 
 /// Returns true if any informer has started to read.
-pub(super) fn has_reads(entries: &[Entry]) -> bool {
+pub(super) fn has_reads(entries: &[TranscriptEntry]) -> bool {
     crate::expect::requests(entries).any(|(_, exchange)| is_informer(&exchange.request))
 }
 
 /// Returns the resources that the fixture's controllers need, with the time of the first informer request for each.
-fn first_requests(fixture: &Fixture, entries: &[Entry]) -> BTreeMap<&'static str, Option<Duration>> {
+fn first_requests(fixture: &Fixture, entries: &[TranscriptEntry]) -> BTreeMap<&'static str, Option<Duration>> {
     let wanted = fixture.controllers.iter().flat_map(|controller| watched(*controller));
     let mut asked: BTreeMap<&str, Option<Duration>> = wanted.map(|resource| (*resource, None)).collect();
     for (entry, exchange) in crate::expect::requests(entries) {
@@ -118,13 +118,13 @@ fn first_requests(fixture: &Fixture, entries: &[Entry]) -> BTreeMap<&'static str
 }
 
 /// Returns the resources that the fixture's controllers need and that no informer has requested in `entries`.
-pub(super) fn missing_requests(fixture: &Fixture, entries: &[Entry]) -> Vec<&'static str> {
+pub(super) fn missing_requests(fixture: &Fixture, entries: &[TranscriptEntry]) -> Vec<&'static str> {
     let asked = first_requests(fixture, entries).into_iter();
     asked.filter(|(_, at)| at.is_none()).map(|(resource, _)| resource).collect()
 }
 
 /// Returns the time at which the last needed resource was first requested.
-pub(super) fn last_first_request(fixture: &Fixture, entries: &[Entry]) -> Option<Duration> {
+pub(super) fn last_first_request(fixture: &Fixture, entries: &[TranscriptEntry]) -> Option<Duration> {
     first_requests(fixture, entries).into_values().flatten().max()
 }
 

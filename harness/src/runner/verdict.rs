@@ -12,7 +12,7 @@ use crate::expect::{self, BrokenPromise, Run};
 use crate::fixture::Fixture;
 use crate::invariants;
 use crate::report::{Failure, FixtureReport, JudgedRun, Outcome};
-use crate::transcript::Entry;
+use crate::transcript::TranscriptEntry;
 use crate::transcript::render::{Paragraph, render, to_text};
 
 /// Number of transcript lines shown before and after a failure.
@@ -69,7 +69,12 @@ fn plain(message: &str) -> Failure {
     Failure { message: message.to_owned(), ..Failure::default() }
 }
 
-fn report(fixture: &Fixture, record: &RunRecord, entries: Vec<Entry>, mut failures: Vec<Failure>) -> JudgedRun {
+fn report(
+    fixture: &Fixture,
+    record: &RunRecord,
+    entries: Vec<TranscriptEntry>,
+    mut failures: Vec<Failure>,
+) -> JudgedRun {
     let paragraphs = render(record.start, &record.initial, &entries);
     let mut shown = String::new();
     for failure in &mut failures {
@@ -95,7 +100,7 @@ fn report(fixture: &Fixture, record: &RunRecord, entries: Vec<Entry>, mut failur
     JudgedRun { report, transcript, entries, start: record.start, leeway, objects }
 }
 
-fn objects_at_the_end(record: &RunRecord, entries: &[Entry]) -> Vec<Arc<Value>> {
+fn objects_at_the_end(record: &RunRecord, entries: &[TranscriptEntry]) -> Vec<Arc<Value>> {
     let run = record.run(entries, record.end);
     ObjectStates::new(&run, "").after(entries).objects().cloned().collect()
 }
@@ -110,7 +115,7 @@ pub fn broken_promises(fixture: &Fixture, run: &Run<'_>) -> Vec<BrokenPromise> {
 }
 
 /// Converts the broken promises of the run to failures of the report.
-fn promises(fixture: &Fixture, record: &RunRecord, entries: &[Entry]) -> Vec<Failure> {
+fn promises(fixture: &Fixture, record: &RunRecord, entries: &[TranscriptEntry]) -> Vec<Failure> {
     let run = record.run(entries, record.end);
     let failures = broken_promises(fixture, &run);
     let to_report = |failure: BrokenPromise| Failure {

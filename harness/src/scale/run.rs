@@ -12,7 +12,7 @@ use super::server_state::{Remaining, ServerState};
 use super::subject::{MeasuredCommand, RunningSubject};
 use super::target_cluster::TargetCluster;
 use super::{ProgressEvent, ProgressSink, ScaleError, ScaleOptions, curve};
-use crate::apiserver::counters::Counters;
+use crate::apiserver::metrics::RequestCounters;
 use crate::bench::bodies::{self, LoadSpec};
 use crate::bench::http::Endpoint;
 use crate::bench::load;
@@ -81,7 +81,7 @@ pub(super) struct ScaleBench<'a> {
     pub(super) live: Option<RunningSubject>,
     pub(super) place: TargetCluster,
     say: ProgressSink<'a>,
-    counters: Arc<Counters>,
+    counters: Arc<RequestCounters>,
     folder: PathBuf,
 }
 
@@ -106,7 +106,7 @@ impl<'a> ScaleBench<'a> {
         say(ProgressEvent::Phase("starting the cluster".to_owned()));
         let clock = Clock::wall();
         let place = TargetCluster::start(&options.cluster, folder).await?;
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(RequestCounters::default());
         let endpoint = Endpoint::from_kubeconfig(&place.kubeconfig, "plumbline-scale/1 load").await?;
         let endpoint = endpoint.counted(counters.clone());
         let owners = seed(&clock, &endpoint, world, options.connections, (say, &counters)).await?;
@@ -327,7 +327,7 @@ async fn seed(
     endpoint: &Endpoint,
     world: LoadSpec,
     connections: usize,
-    (say, counters): (ProgressSink<'_>, &Counters),
+    (say, counters): (ProgressSink<'_>, &RequestCounters),
 ) -> Result<Vec<Arc<str>>, ScaleError> {
     let LoadSpec { nodes, apps, pods, namespaces, .. } = world;
     let all = (namespaces + nodes + 2 * apps + 2 * pods) as u64;

@@ -1,7 +1,7 @@
 //! Clients for a subject, and the way a crash cuts their connection.
 //!
-//! After [`KillSwitch::trip`] no request of the subject arrives and none of its pending calls returns, so whatever its
-//! tasks still do before the runtime drops them has no effect. A crash is thus exact to the request.
+//! After [`KillSwitch::trip`] no request of the subject arrives and none of its pending calls returns, so anything that
+//! its tasks still do before the runtime drops them has no effect. A crash is thus exact to the request.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use plumbline_apiserver::record::{Entry, Origin};
+use plumbline_apiserver::record::{Origin, TranscriptEntry};
 
 /// The originator of a request or change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,7 +90,7 @@ impl Attributed for Origin {
     }
 }
 
-impl Attributed for Entry {
+impl Attributed for TranscriptEntry {
     fn actor(&self) -> Actor {
         self.origin.actor()
     }

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::redact::{self, Redactions};
 use super::render::{changes_of_requests, event_line, object_of, options, target, verb};
-use super::{Actor, Attributed as _, Change, Entry, Exchange, Happening, diff};
+use super::{Actor, Attributed as _, Change, EntryKind, Exchange, TranscriptEntry, diff};
 
 /// The note of the runner when it starts the subject in the middle of a run.
 pub const STARTS: &str = "the controllers start";
@@ -36,7 +36,7 @@ struct ObjectEvent<'a> {
 
 /// Renders one line for each call and indented lines for the object's changes, ordered by object.
 #[must_use]
-pub fn by_object(epoch: Timestamp, entries: &[Entry]) -> String {
+pub fn by_object(epoch: Timestamp, entries: &[TranscriptEntry]) -> String {
     let names = Redactions::collect(epoch, &[], entries);
     let changes = changes_of_requests(entries);
     let mut events: BTreeMap<(String, String), Vec<ObjectEvent<'_>>> = BTreeMap::new();
@@ -64,13 +64,13 @@ pub fn by_object(epoch: Timestamp, entries: &[Entry]) -> String {
 /// Returns the longest time from a start in the middle of a run to the subject's next request. Later times are inexact
 /// by this much.
 #[must_use]
-pub fn slowest_start(entries: &[Entry]) -> Duration {
+pub fn slowest_start(entries: &[TranscriptEntry]) -> Duration {
     let mut slowest = Duration::ZERO;
     let mut starting = None;
     for entry in entries {
         match &entry.what {
-            Happening::Note(text) if text == STARTS => starting = Some(entry.at),
-            Happening::Request(_) if !matches!(entry.actor(), Actor::User | Actor::Kubelet | Actor::Server) => {
+            EntryKind::Note(text) if text == STARTS => starting = Some(entry.at),
+            EntryKind::Request(_) if !matches!(entry.actor(), Actor::User | Actor::Kubelet | Actor::Server) => {
                 slowest = slowest.max(starting.take().map_or(Duration::ZERO, |from| entry.at.saturating_sub(from)));
             }
             _ => {}
@@ -79,20 +79,24 @@ pub fn slowest_start(entries: &[Entry]) -> Duration {
     slowest
 }
 
-fn events_of<'a>(entry: &'a Entry, changes: &[&'a Change], names: &Redactions) -> Vec<(String, ObjectEvent<'a>)> {
+fn events_of<'a>(
+    entry: &'a TranscriptEntry,
+    changes: &[&'a Change],
+    names: &Redactions,
+) -> Vec<(String, ObjectEvent<'a>)> {
     let at = entry.at;
     match &entry.what {
-        Happening::Note(_) => Vec::new(),
-        Happening::Change(change) if change.request.is_some() => Vec::new(),
-        Happening::Change(change) => {
+        EntryKind::Note(_) => Vec::new(),
+        EntryKind::Change(change) if change.request.is_some() => Vec::new(),
+        EntryKind::Change(change) => {
             vec![(object_of(change), ObjectEvent { at, change: Some(change), ..ObjectEvent::default() })]
         }
-        Happening::Request(exchange) => asked(entry, exchange, changes, names),
+        EntryKind::Request(exchange) => asked(entry, exchange, changes, names),
     }
 }
 
 fn asked<'a>(
-    entry: &Entry,
+    entry: &TranscriptEntry,
     exchange: &Exchange,
     changes: &[&'a Change],
     names: &Redactions,
@@ -164,7 +168,7 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::super::{ChangeKind, Reply, Request, Transcript};
+    use super::super::{ChangeKind, RecordedReply, RecordedRequest, Transcript};
     use super::*;
 
     fn budget(healthy: u64) -> Arc<Value> {
@@ -174,14 +178,14 @@ mod tests {
 
     fn put(transcript: &Transcript, millis: u64, status: u16, change: Option<(u64, u64)>) {
         let at = Duration::from_millis(millis);
-        let request = Request {
+        let request = RecordedRequest {
             verb: "update".to_owned(),
             resource: "poddisruptionbudgets".to_owned(),
             subresource: Some("status".to_owned()),
             namespace: Some("default".to_owned()),
             name: Some("b".to_owned()),
             body: Some(budget(0)),
-            ..Request::default()
+            ..RecordedRequest::default()
         };
         let seq = transcript.request(at, Actor::Disruption, request);
         if let Some((from, to)) = change {
@@ -198,7 +202,7 @@ mod tests {
             };
             transcript.change(at, Actor::Disruption, change);
         }
-        transcript.reply(seq, Reply::new(at, status));
+        transcript.reply(seq, RecordedReply::new(at, status));
     }
 
     /// One sync or three, with a conflict or a note between them: the budget ends in the same state.

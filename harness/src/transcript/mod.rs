@@ -3,7 +3,7 @@
 //! The entries come from [`plumbline_apiserver::record`], which the subject cannot forge: they are the single source of
 //! expectations ([`crate::expect`]), snapshots ([`crate::snapshot`]) and reports.
 //!
-//! - [`Entry`], [`Happening`]: the record
+//! - [`TranscriptEntry`], [`EntryKind`]: the record
 //! - [`Actor`], [`Attributed`]: the controller or other party behind an entry, derived from its user agent
 //! - [`redact`], [`render`]: the record as text, byte for byte the same on every run
 //! - [`by_object`]: the record grouped by object, to compare two runs on the wall clock
@@ -16,5 +16,5 @@ pub mod render;
 
 pub use actor::{Actor, Attributed, USER_AGENT_OF_STEPS};
 pub use plumbline_apiserver::record::{
-    Change, ChangeKind, Entry, Exchange, Happening, Origin, Reply, Request, Transcript,
+    Change, ChangeKind, EntryKind, Exchange, Origin, RecordedReply, RecordedRequest, Transcript, TranscriptEntry,
 };

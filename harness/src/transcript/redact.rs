@@ -12,7 +12,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Entry, Happening};
+use super::{EntryKind, TranscriptEntry};
 
 /// The names of all uids and resource versions of one transcript.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl Redactions {
     /// Collects the names from `entries` in order, then from the `initial` objects, so that the same history gets the
     /// same names.
     #[must_use]
-    pub fn collect(epoch: Timestamp, initial: &[Arc<Value>], entries: &[Entry]) -> Self {
+    pub fn collect(epoch: Timestamp, initial: &[Arc<Value>], entries: &[TranscriptEntry]) -> Self {
         let mut all = Self { epoch, ..Self::default() };
         let mut versions: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
         let mut learn = |object: &Value| {
@@ -43,14 +43,14 @@ impl Redactions {
         };
         for entry in entries {
             match &entry.what {
-                Happening::Change(change) => {
+                EntryKind::Change(change) => {
                     [&change.old, &change.new].into_iter().flatten().for_each(|object| learn(object));
                 }
-                Happening::Request(exchange) => {
+                EntryKind::Request(exchange) => {
                     let body = exchange.reply.as_ref().and_then(|reply| reply.body.as_deref());
                     body.into_iter().for_each(&mut learn);
                 }
-                Happening::Note(_) => {}
+                EntryKind::Note(_) => {}
             }
         }
         for object in initial {

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::redact::{self, Redactions};
-use super::{Actor, Attributed as _, Change, ChangeKind, Entry, Exchange, Happening, Request, diff};
+use super::{Actor, Attributed as _, Change, ChangeKind, EntryKind, Exchange, RecordedRequest, TranscriptEntry, diff};
 
 /// Minimum number of equal writes that are rendered in one line.
 const RUN: usize = 4;
@@ -29,7 +29,7 @@ pub struct Paragraph {
 
 /// Renders `entries`; the same history gives the same bytes. `initial` are the objects before the first entry.
 #[must_use]
-pub fn render(epoch: Timestamp, initial: &[Arc<Value>], entries: &[Entry]) -> Vec<Paragraph> {
+pub fn render(epoch: Timestamp, initial: &[Arc<Value>], entries: &[TranscriptEntry]) -> Vec<Paragraph> {
     let names = Redactions::collect(epoch, initial, entries);
     let changes = changes_of_requests(entries);
     let lines = entries.iter().filter_map(|entry| line(entry, &changes[entry.seq], &names)).collect();
@@ -37,10 +37,10 @@ pub fn render(epoch: Timestamp, initial: &[Arc<Value>], entries: &[Entry]) -> Ve
 }
 
 /// Returns the changes caused by each request, indexed by sequence number.
-pub(super) fn changes_of_requests(entries: &[Entry]) -> Vec<Vec<&Change>> {
+pub(super) fn changes_of_requests(entries: &[TranscriptEntry]) -> Vec<Vec<&Change>> {
     let mut changes: Vec<Vec<&Change>> = vec![Vec::new(); entries.len()];
     for entry in entries {
-        if let Happening::Change(change) = &entry.what
+        if let EntryKind::Change(change) = &entry.what
             && let Some(of) = change.request.and_then(|seq| changes.get_mut(seq))
         {
             of.push(change);
@@ -122,7 +122,7 @@ fn join_runs(lines: Vec<RenderedLine>) -> Vec<Paragraph> {
     out
 }
 
-fn line(entry: &Entry, changes: &[&Change], names: &Redactions) -> Option<RenderedLine> {
+fn line(entry: &TranscriptEntry, changes: &[&Change], names: &Redactions) -> Option<RenderedLine> {
     let head = format!("{:<11} {:<14}", redact::at(entry.at), entry.actor().name());
     let plain = |verb: &str, object: String, tail: String, details| {
         Some(RenderedLine {
@@ -136,9 +136,9 @@ fn line(entry: &Entry, changes: &[&Change], names: &Redactions) -> Option<Render
         })
     };
     match &entry.what {
-        Happening::Note(text) => plain("--", text.clone(), String::new(), Vec::new()),
-        Happening::Change(change) if change.request.is_some() => None,
-        Happening::Change(change) => {
+        EntryKind::Note(text) => plain("--", text.clone(), String::new(), Vec::new()),
+        EntryKind::Change(change) if change.request.is_some() => None,
+        EntryKind::Change(change) => {
             let (verb, details) = match change.kind {
                 ChangeKind::Added => ("added", Vec::new()),
                 ChangeKind::Modified => ("changed", differences(change, names)),
@@ -146,7 +146,7 @@ fn line(entry: &Entry, changes: &[&Change], names: &Redactions) -> Option<Render
             };
             plain(verb, object_of(change), String::new(), details)
         }
-        Happening::Request(exchange) => {
+        EntryKind::Request(exchange) => {
             if !is_shown(&entry.actor(), exchange) {
                 return None;
             }
@@ -166,7 +166,7 @@ fn is_shown(actor: &Actor, exchange: &Exchange) -> bool {
     request.is_write() || look || !(went_well || open_watch)
 }
 
-pub(super) fn verb(request: &Request) -> String {
+pub(super) fn verb(request: &RecordedRequest) -> String {
     match request.verb.as_str() {
         "create" => "POST".to_owned(),
         "update" => "PUT".to_owned(),
@@ -176,7 +176,7 @@ pub(super) fn verb(request: &Request) -> String {
 }
 
 /// Formats the target: `pods/a`, `kube-system:pods/a`, `pods/a/status`. The default namespace is omitted.
-pub(super) fn target(request: &Request) -> String {
+pub(super) fn target(request: &RecordedRequest) -> String {
     if request.resource.is_empty() {
         return request.path.clone();
     }
@@ -214,7 +214,7 @@ pub(super) fn object_of(change: &Change) -> String {
 }
 
 /// Formats the reply's code, as in request patterns, then reason, preconditions and options.
-fn tail(entry: &Entry, exchange: &Exchange, names: &Redactions) -> String {
+fn tail(entry: &TranscriptEntry, exchange: &Exchange, names: &Redactions) -> String {
     let mut parts = options(&exchange.request, names);
     match &exchange.reply {
         None => parts.insert(0, "no reply".to_owned()),
@@ -235,7 +235,7 @@ fn tail(entry: &Entry, exchange: &Exchange, names: &Redactions) -> String {
     parts.join("  ")
 }
 
-pub(super) fn options(request: &Request, names: &Redactions) -> Vec<String> {
+pub(super) fn options(request: &RecordedRequest, names: &Redactions) -> Vec<String> {
     let mut out = Vec::new();
     let null = Value::Null;
     let body = request.body.as_deref().unwrap_or(&null);
@@ -270,7 +270,7 @@ pub(super) fn options(request: &Request, names: &Redactions) -> Vec<String> {
     out
 }
 
-fn query(request: &Request, key: &str) -> Option<String> {
+fn query(request: &RecordedRequest, key: &str) -> Option<String> {
     request.query_value(key).map(str::to_owned)
 }
 
@@ -345,18 +345,18 @@ mod tests {
 
     use serde_json::json;
 
-    use super::super::{Reply, Transcript};
+    use super::super::{RecordedReply, Transcript};
     use super::*;
 
-    fn request(verb: &str, name: &str, subresource: Option<&str>, body: Option<Value>) -> Request {
-        Request {
+    fn request(verb: &str, name: &str, subresource: Option<&str>, body: Option<Value>) -> RecordedRequest {
+        RecordedRequest {
             verb: verb.to_owned(),
             resource: "pods".to_owned(),
             subresource: subresource.map(str::to_owned),
             namespace: Some("default".to_owned()),
             name: Some(name.to_owned()),
             body: body.map(Arc::new),
-            ..Request::default()
+            ..RecordedRequest::default()
         }
     }
 
@@ -388,18 +388,22 @@ mod tests {
         let transcript = Transcript::new();
         let t = Duration::from_secs;
         let watch = transcript.request(t(0), Actor::Informers, request("watch", "", None, None));
-        transcript.reply(watch, Reply::new(t(0), 200));
+        transcript.reply(watch, RecordedReply::new(t(0), 200));
         let body = json!({"metadata": {"uid": "uid-of-a"}, "status": {"phase": "Failed"}});
         let patch = transcript.request(t(60), Actor::PodGc, request("patch", "a", Some("status"), Some(body.clone())));
         transcript.change(t(60), Actor::PodGc, change(Some(patch), ChangeKind::Modified, "a"));
-        transcript.reply(patch, Reply::new(t(60), 200));
-        let fault = Reply { reason: Some("Conflict".into()), fault: Some("409 once".into()), ..Reply::new(t(61), 409) };
+        transcript.reply(patch, RecordedReply::new(t(60), 200));
+        let fault = RecordedReply {
+            reason: Some("Conflict".into()),
+            fault: Some("409 once".into()),
+            ..RecordedReply::new(t(61), 409)
+        };
         let refused = transcript.request(t(60), Actor::PodGc, request("patch", "b", Some("status"), Some(body)));
         transcript.reply(refused, fault);
         let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": "uid-of-a", "resourceVersion": "6"}});
         let delete = transcript.request(t(60), Actor::PodGc, request("delete", "a", None, Some(options)));
         transcript.change(t(60), Actor::PodGc, change(Some(delete), ChangeKind::Deleted, "a"));
-        transcript.reply(delete, Reply { lost: true, ..Reply::new(t(60), 200) });
+        transcript.reply(delete, RecordedReply { lost: true, ..RecordedReply::new(t(60), 200) });
         transcript.note(t(61), "subject crashes");
         transcript.change(Duration::from_millis(61_500), Actor::Server, change(None, ChangeKind::Deleted, "c"));
         let text = to_text(&render(crate::time::epoch(), &[], &transcript.entries()));
@@ -422,7 +426,7 @@ mod tests {
             let name = format!("p{index:03}");
             let seq = transcript.request(Duration::ZERO, Actor::Ttl, request("patch", &name, None, None));
             transcript.change(Duration::ZERO, Actor::Ttl, change(Some(seq), ChangeKind::Modified, &name));
-            transcript.reply(seq, Reply::new(Duration::ZERO, 200));
+            transcript.reply(seq, RecordedReply::new(Duration::ZERO, 200));
         }
         let text = to_text(&render(crate::time::epoch(), &[], &transcript.entries()));
         insta::assert_snapshot!(text, @r"

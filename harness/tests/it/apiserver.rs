@@ -1,7 +1,7 @@
-//! Two arms, one script: the same requests go to the fake and, where its binaries are at hand, to a real kube-apiserver.
+//! Sends the same scripted requests to the fake server and, where its binaries are installed, to a real kube-apiserver.
 //!
-//! `KUBEBUILDER_ASSETS` names the folder with `etcd` and `kube-apiserver` (envtest's layout). Without it the real arm
-//! says so and checks nothing.
+//! `KUBEBUILDER_ASSETS` names the folder with `etcd` and `kube-apiserver` (envtest's layout). Without it the real half
+//! reports that it is skipped and checks nothing.
 
 mod real;
 mod script;
@@ -11,7 +11,7 @@ use plumbline::time::Clock;
 
 use script::{Answer, Line};
 
-/// The scripts; each begins on a server of its own.
+/// The scripts; each runs on a fresh server.
 const SCRIPTS: [(&str, &str); 5] = [
     ("requests", include_str!("apiserver/requests.txt")),
     ("objects", include_str!("apiserver/objects.txt")),

@@ -1,4 +1,4 @@
-//! Malformed fixtures: every mistake is told with its place, its field and what to do.
+//! Malformed fixtures: every error names its position, its field and the remedy.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ fn read(text: &str) -> (Vec<Fixture>, Vec<Problem>) {
     parse::read(Path::new("fixtures/podgc/case.yaml"), "podgc", text)
 }
 
-/// The problems of a fixture with a good head and this rest, which begins at line 5.
+/// Returns the problems of a fixture with a valid head and this rest, which begins at line 5.
 fn problems(rest: &str) -> Vec<String> {
     let (fixtures, problems) = read(&format!("{HEAD}{rest}"));
     assert!(fixtures.is_empty(), "a fixture with problems must not be run");

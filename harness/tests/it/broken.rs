@@ -1,9 +1,9 @@
-//! Subjects that are wrong on purpose: each must fail exactly the fixtures that are about what it does wrong, and the report
-//! must name them. Their sound twins pass the same fixtures, so that it is the flaw that fails and nothing else.
+//! Subjects with deliberate flaws: each must fail exactly the fixtures that test the flawed behaviour, and the report
+//! must name them. The same subjects without the flaw pass these fixtures, so the flaw alone is the cause.
 //!
-//! They run through the whole profile of their controller in virtual time: our own controllers behind a connection that lies
-//! (`broken/lies.rs`), or small controllers that were written wrong (`broken/small.rs`). One goes through `conform --command`, too: see
-//! `subjects.rs`.
+//! They run the whole profile of their controller in virtual time: our own controllers behind a connection that
+//! falsifies data (`broken/lies.rs`), or small controllers with an error in them (`broken/small.rs`). One also runs
+//! through `conform --command`: see `subjects.rs`.
 
 mod expected;
 mod lies;
@@ -30,7 +30,7 @@ use plumbline::subject::Subject;
 use rstest::rstest;
 use small::{Small, What};
 
-/// The profiles of the controllers, whole.
+/// The whole profiles of the controllers.
 const DISRUPTION: &str = "disruption/*";
 const PODGC: &str = "podgc/*";
 const TAINT_EVICTION: &str = "taint-eviction/*";
@@ -40,7 +40,7 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("harness/ lies in the repository").join("fixtures")
 }
 
-/// The report about `subject` on the fixtures that `glob` names.
+/// Returns the report about `subject` on the fixtures that `glob` selects.
 fn conform(name: &str, subject: impl Subject + 'static, glob: &str) -> ConformanceReport {
     let all = parse::load(&fixtures()).expect("well-formed fixtures");
     let text = format!("profiles: [{{ name: part, about: A part of the suite., fixtures: [\"{glob}\"] }}]");
@@ -94,7 +94,7 @@ fn the_truth_passes(#[case] name: &str, #[case] profile: &str) {
 
 fn must_fail(report: &ConformanceReport, expected: &[&str]) {
     assert_eq!(failed(report), expected);
-    // Named in the document, with the verdict that follows.
+    // The report names each fixture, and the verdict on the profile follows from them.
     let yaml = report.to_yaml().expect("YAML");
     for id in expected {
         assert!(yaml.contains(id), "{id}: {yaml}");
@@ -104,7 +104,7 @@ fn must_fail(report: &ConformanceReport, expected: &[&str]) {
     assert_eq!(report.profiles[0].conformant, !core);
 }
 
-/// A small controller does less than the whole: its flaw is what it fails beyond its sound twin.
+/// A small controller implements only part of the profile, so failures of the correct twin are subtracted.
 fn must_fail_beyond(sound: &ConformanceReport, report: &ConformanceReport, expected: &[&str]) {
     let (small, both) = (failed(sound), failed(report));
     let flaw: Vec<&str> = both.iter().filter(|id| !small.contains(id)).copied().collect();
@@ -123,14 +123,14 @@ fn floor_instead_of_ceil() {
     must_fail(&report, FLOOR);
 }
 
-/// Sees every pod without its first toleration.
+/// Does not see the first toleration of any pod.
 #[test]
 fn first_toleration_ignored() {
     let report = conform("toleration", Lied(Lie::FirstTolerationHidden), TAINT_EVICTION);
     must_fail(&report, TOLERATION);
 }
 
-/// Deletes without having set the condition: its patches of pods' statuses never arrive.
+/// Deletes without setting the condition: its patches of pod statuses never arrive.
 #[test]
 fn no_condition_before_the_delete() {
     let report = conform("condition", Lied(Lie::MarksLost), TAINT_EVICTION);
@@ -145,7 +145,7 @@ fn quarantine_of_39_seconds() {
     must_fail_beyond(&sound, &report, QUARANTINE);
 }
 
-/// Looks at the number of nodes only, not at where it came from.
+/// Looks only at the number of nodes, not at its direction of change.
 #[test]
 fn no_hysteresis() {
     let sound = conform("sound-nodes", Small(What::Ttl { remembers: true }), TTL);

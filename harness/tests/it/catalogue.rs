@@ -1,4 +1,4 @@
-//! The catalogue: every known behaviour has its fixture, or a reason why it has none.
+//! The catalogue: every known behaviour has a fixture, or a reason why it has none.
 
 use std::fs;
 use std::path::{Path, PathBuf};

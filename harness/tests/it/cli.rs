@@ -8,7 +8,7 @@ use plumbline::report::{Outcome, RunReport};
 
 const GOOD: &str = include_str!("../samples/good.yaml");
 
-/// A folder of fixtures of its own for the test of this name.
+/// Creates a folder of fixtures for the test of this name.
 fn folder(test: &str, files: &[(&str, &str)]) -> PathBuf {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = std::fs::remove_dir_all(&root);
@@ -46,7 +46,7 @@ fn two() -> Vec<(&'static str, &'static str)> {
     vec![("podgc/good.yaml", GOOD), ("podgc/bad.yaml", BAD)]
 }
 
-/// As [`GOOD`], but it wants the impossible.
+/// Like [`GOOD`], with an expectation that cannot hold.
 const BAD: &str = "\
 promise: A pod of a missing node lives for ever.
 rule: BR-24-03
@@ -194,7 +194,7 @@ fn what_was_repeated_until_a_signal_is_told() {
     let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("plumbline starts");
     let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut line = String::new();
-    // Told after the first fifty runs.
+    // Printed after the first fifty runs.
     said.read_line(&mut line).expect("text");
     let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a process");
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal");

@@ -1,8 +1,9 @@
-//! Real client libraries over HTTPS against `plumbline serve`: the Python client and kube-rs list in pages, watch, resume when
-//! the server closes or breaks the watch, list anew after 410, and end with the server's objects, while others change them.
+//! Real client libraries over HTTPS against `plumbline serve`: the Python client and kube-rs list in pages, watch,
+//! resume when the server closes or breaks the watch, list again after 410, and end with the server's objects, while
+//! others change them.
 //!
-//! Python is looked for in `PLUMBLINE_PYTHON` and on `PATH`; where it cannot `import kubernetes` its test is skipped with
-//! that reason, unless `PLUMBLINE_PYTHON` promised that it can (as `.ci/run` does).
+//! Python is taken from `PLUMBLINE_PYTHON` or `PATH`; if it cannot `import kubernetes`, its test is skipped with that
+//! reason, unless `PLUMBLINE_PYTHON` is set (as in `.ci/run`), which makes it an error.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,7 +35,7 @@ fn breaking(folder: &str, user_agent: &str, count: u32) -> String {
     path.display().to_string()
 }
 
-/// A Python that has the client; `None` says why not.
+/// Returns a Python that has the client; `None`, after reporting a skip, if there is none.
 fn python() -> Option<String> {
     let promised = std::env::var("PLUMBLINE_PYTHON").ok();
     let program = promised.clone().unwrap_or_else(|| "python3".to_owned());
@@ -74,7 +75,7 @@ async fn client(server: &Server, user_agent: &str) -> Client {
     Client::try_from(config).expect("a client")
 }
 
-/// Creates, changes and deletes config maps until told to stop; every now and then the server forgets its past.
+/// Creates, changes and deletes config maps until stopped; now and then the server drops its watch history.
 async fn write(server_client: Client, clock: Clock, stop: CancellationToken) -> u32 {
     let maps: Api<ConfigMap> = Api::default_namespaced(server_client.clone());
     let mut number = 0;
@@ -105,7 +106,7 @@ async fn write(server_client: Client, clock: Clock, stop: CancellationToken) -> 
     number
 }
 
-/// What the events say, checked as they come.
+/// The events so far, checked as they arrive.
 #[derive(Debug, Default)]
 struct Seen {
     begun: u32,
@@ -145,7 +146,7 @@ impl Seen {
     }
 }
 
-/// Follows the maps with kube-rs while they change; the reflector ends with what the server lists.
+/// Follows the config maps with a kube-rs reflector while they change; it must end with the server's list.
 async fn follow(name: &str, strategy: InitialListStrategy) -> Seen {
     let agent = format!("follower-{name}");
     let faults = breaking(name, &agent, 3);
@@ -171,7 +172,7 @@ async fn follow(name: &str, strategy: InitialListStrategy) -> Seen {
             seen.take(event.expect("watchers do not end"));
         }
         assert!(clock.elapsed() < PATIENCE * 2, "{name}: not there yet: {seen:?}");
-        // Enough has happened: broken watches, ones that the server closed, and lists from the start.
+        // Enough has happened: broken watches, watches that the server closed, and lists from the start.
         if !stop.is_cancelled() && seen.errors >= 2 && seen.begun >= 2 && clock.elapsed() > Duration::from_secs(5) {
             stop.cancel();
         }
@@ -210,13 +211,13 @@ async fn kube_rs_follows_with_streaming_lists() {
     assert!(seen.expired > 0, "no 410 was met: {seen:?}");
 }
 
-/// A watch that is closed in time and resumed at once, seen from the API: no event is lost or comes twice.
+/// Watches that time out and are resumed at once: no event is lost or repeated.
 #[tokio::test(flavor = "multi_thread")]
 async fn resumed_watches_continue_where_they_ended() {
     let server = Server::start(&[]);
     let clock = Clock::wall();
     let maps: Api<ConfigMap> = Api::default_namespaced(client(&server, "resumer").await);
-    // Before the first write: what a list shows comes in no watch from it.
+    // Taken before the first write: a watch from a list's version does not repeat the list's objects.
     let mut version =
         maps.list(&ListParams::default()).await.expect("a list").metadata.resource_version.expect("a version");
     let writer = client(&server, "writer").await;

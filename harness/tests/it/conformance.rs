@@ -1,4 +1,4 @@
-//! `conform`, `verify` and `compare` as their users meet them.
+//! `conform`, `verify` and `compare` on the command line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use plumbline::time::Stopwatch;
 /// A pod of a missing node is deleted after its quarantine.
 const GOOD: &str = include_str!("../samples/good.yaml");
 
-/// As [`GOOD`], but it wants the impossible.
+/// Like [`GOOD`], with an expectation that cannot hold.
 const BAD: &str = "\
 promise: A pod of a missing node lives for ever.
 rule: BR-24-03
@@ -41,7 +41,7 @@ features: [podgc.*]
 
 const DEVIATION: &str = "- { fixtures: podgc/bad, reason: Nobody lives for ever., upstream: example/collector#1 }\n";
 
-/// A folder of its own for the test of this name: fixtures, profiles, a claim, and `files`.
+/// Creates a folder for the test of this name: fixtures, profiles, a claim, and `files`.
 fn folder(test: &str, files: &[(&str, &str)]) -> PathBuf {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance").join(test);
     let _ = fs::remove_dir_all(&root);
@@ -60,7 +60,7 @@ fn command(folder: &Path, arguments: &str) -> Command {
     command
 }
 
-/// Exit code, standard output, standard error.
+/// Returns exit code, standard output and standard error.
 fn plumbline(folder: &Path, arguments: &str) -> (i32, String, String) {
     let Output { status, stdout, stderr } = command(folder, arguments).output().expect("the program starts");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
@@ -236,7 +236,7 @@ fn bad_input_is_named_before_anything_runs() {
     assert!(err.contains("fixtures/profiles.yaml: unable to read"), "{err}");
 }
 
-/// Whoever kills the harness finds `not-run`, never `pass`, for what had not come to its end.
+/// A killed harness leaves `not-run`, never `pass`, for fixtures that had not finished.
 #[test]
 fn killed_in_mid_run() {
     let root = folder("killed", &[("fixtures/podgc/bad.yaml", BAD)]);
@@ -267,7 +267,7 @@ fn two_subjects_are_compared() {
     let (code, out, err) = plumbline(&root, "compare in-process @b.txt");
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.contains("no difference in 1 fixtures"), "{out}");
-    // A subject that refuses its flags fails where the other passes.
+    // A subject that rejects its flags fails where the other passes.
     let arguments = ["compare", "in-process", "in-process --terminated-pod-gc-threshold=x", "--format", "json"];
     let output = command(&root, "").args(arguments).output().expect("the program starts");
     assert_eq!(output.status.code(), Some(101), "{}", String::from_utf8_lossy(&output.stderr));
@@ -283,7 +283,7 @@ fn two_subjects_are_compared() {
     assert!(text.contains("- t=+60s") && text.contains("1 of 1 fixtures differ"), "{text}");
 }
 
-/// Nodes come, objects carry moments, the controllers start anew.
+/// Nodes are added, objects contain timestamps, the controllers restart.
 const BUSY: &str = "\
 promise: Nodes that come get their annotation, also from controllers that have just started.
 rule: BR-19-07
@@ -295,7 +295,7 @@ steps:
 - { by: 4s, eventually: { match: { nodes/n6: { metadata: { annotations: { node.alpha.kubernetes.io/ttl: \"0\" } } } } } }
 ";
 
-/// On the wall clock no two runs agree to the millisecond; whoever is compared with himself does not differ all the same.
+/// On the wall clock no two runs agree to the millisecond; a subject compared with itself must not differ all the same.
 #[test]
 fn who_is_compared_with_himself_on_the_wall_clock_does_not_differ() {
     let root = folder("compare-wall", &[("fixtures/ttl/busy.yaml", BUSY)]);

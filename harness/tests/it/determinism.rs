@@ -1,11 +1,12 @@
-//! A sample of the suite, run again with another number of jobs, gives the same bytes. `just repeat` runs all of it.
+//! Runs a sample of the suite twice with different numbers of jobs; the bytes must be the same. `just repeat` runs all
+//! of it.
 
 use std::path::Path;
 
 use plumbline::fixture::{Fixture, parse};
 use plumbline::runner::suite::{self, RunOptions, TestBed};
 
-/// One fixture in so many is in the sample.
+/// One fixture in this many is in the sample.
 const EVERY: usize = 12;
 
 /// Runs `fixtures` and returns for each its id, its transcript as text, and the record itself with UIDs, versions and
@@ -36,7 +37,7 @@ fn transcripts_do_not_depend_on_the_run_or_on_the_number_of_jobs() {
     }
 }
 
-/// Shows the first lines that differ, not megabytes.
+/// Shows the first lines that differ instead of megabytes.
 fn similar_asserts(one: &str, other: &str, id: &str, jobs: usize) {
     if one == other {
         return;

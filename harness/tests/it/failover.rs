@@ -1,10 +1,10 @@
-//! Two replicas of our controllers whose leader is killed at random points under load (40 times; 200 times with
-//! `PLUMBLINE_FAILOVER=full`); in between it is cut off from the server or asked to stop. Virtual time and one seed: every
-//! run is the same.
+//! Runs two replicas of our controllers and kills the leader at random points under load (40 times; 200 times with
+//! `PLUMBLINE_FAILOVER=full`); in between it is cut off from the server or asked to stop. Virtual time and one seed:
+//! every run is the same.
 //!
-//! Between a replica and the server lies a network that takes its time, so that requests of a dead leader still arrive.
-//! What is judged is the server's transcript: who held the lease when a write arrived, what each delete changed, and
-//! what is left to do in the end.
+//! The network between a replica and the server has delays, so that requests of a dead leader still arrive. The test
+//! checks the server's transcript: who held the lease when a write arrived, what each delete changed, and what is left
+//! to do at the end.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,30 +15,31 @@ use crate::fleet::{
     Dice, Fleet, JSON, MERGE, Replica, SLOWEST, TAINT, check_world, is_tainted, node, text, user, world,
 };
 use http::{HeaderValue, Method, header};
-use plumbline::apiserver::kubelet::{self, Options};
-use plumbline::apiserver::workloads::keep_workloads;
+use plumbline::apiserver::kubelet::{self, KubeletOptions};
+use plumbline::apiserver::workloads::run_workload_controllers;
 use plumbline::apiserver::{ApiRequest, ApiServer, ApiServerConfig, ResourceId};
 use plumbline::time::{Clock, epoch, run_virtual};
-use plumbline::transcript::{Actor, Attributed as _, Change, ChangeKind, Entry, Happening};
+use plumbline::transcript::{Actor, Attributed as _, Change, ChangeKind, EntryKind, TranscriptEntry};
 use plumbline_controllers::app::AppError;
 use plumbline_controllers::runtime::clock::Clock as SubjectClock;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-/// How often the leader is killed. It ends half as often again in other ways.
+/// Number of times the leader is killed. It ends in other ways half as often in addition.
 const KILLS: usize = 40;
-/// The same with `PLUMBLINE_FAILOVER=full`.
+/// Number of kills with `PLUMBLINE_FAILOVER=full`.
 const KILLS_IN_FULL: usize = 200;
-/// A leader that is cut off gives up after its renew deadline at the latest (10 s), its requests' timeout included.
+/// A leader that is cut off gives up after its renew deadline (10 s) at the latest, including the timeout of its
+/// requests.
 const LEARNS_WITHIN: Duration = Duration::from_secs(30);
 /// Ways for a leader to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// At once, with requests on their way.
+    /// Killed at once, with requests in flight.
     Killed,
-    /// The server is out of reach, the program runs on.
+    /// The server is unreachable; the program continues to run.
     CutOff,
-    /// In order, on SIGTERM.
+    /// Orderly stop, as on SIGTERM.
     Stopped,
 }
 
@@ -53,7 +54,8 @@ async fn end(clock: Clock, replica: Replica, how: End) {
                 let error = ended.unwrap().unwrap_err();
                 assert!(matches!(error, AppError::LostLease(_)), "{name}: {error}");
             } else {
-                // The answer that made it the leader was still on its way: it never learnt of it, and tries on.
+                // The reply that granted the lease was still in flight: the replica never learned of it and keeps
+                // trying.
                 stop.cancel();
                 assert!(task.await.unwrap().is_ok(), "{name}");
             }
@@ -72,7 +74,8 @@ fn holder(server: &ApiServer) -> String {
     holder.unwrap_or_default()
 }
 
-/// A node that is tainted or not, at random; now and then one goes for good and another comes; budgets change; jobs end.
+/// Taints and untaints nodes at random; now and then one is removed for good and another is added; budgets change; jobs
+/// end.
 async fn load(server: ApiServer, dice: Dice) {
     let nodes = ResourceId::new("", "nodes");
     let mut made = 6;
@@ -117,7 +120,7 @@ async fn load(server: ApiServer, dice: Dice) {
     }
 }
 
-/// What was done to the leaders.
+/// Number of leaders that ended, by way.
 #[derive(Debug, Default)]
 struct Tally {
     ends: BTreeMap<String, usize>,
@@ -128,8 +131,10 @@ async fn fail_over(seed: u64) -> (ApiServer, Tally) {
     let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
     server.seed(world()).unwrap();
     let dice = Dice::new(seed);
-    let background =
-        [tokio::spawn(keep_workloads(server.clone())), tokio::spawn(kubelet::run(server.clone(), Options::default()))];
+    let background = [
+        tokio::spawn(run_workload_controllers(server.clone())),
+        tokio::spawn(kubelet::run(server.clone(), KubeletOptions::default())),
+    ];
     let mut fleet = Fleet {
         server: server.clone(),
         clock: SubjectClock::simulated(clock.now()),
@@ -164,7 +169,7 @@ async fn fail_over(seed: u64) -> (ApiServer, Tally) {
     for ending in endings {
         ending.await.unwrap();
     }
-    // Time for the last takeover, quarantine and sweeps included.
+    // Leaves time for the last takeover, including quarantine and sweeps.
     clock.sleep(Duration::from_mins(4)).await;
     for replica in replicas {
         end(clock.clone(), replica, End::Stopped).await;
@@ -173,7 +178,7 @@ async fn fail_over(seed: u64) -> (ApiServer, Tally) {
     (server, tally)
 }
 
-/// Which replica a request came from, if it came from one.
+/// Returns the replica that sent a request, if a replica did.
 fn replica_of(user_agent: &str) -> Option<&str> {
     user_agent.split('/').next().filter(|name| name.starts_with("replica-"))
 }
@@ -182,18 +187,18 @@ fn is_controllers(actor: &Actor) -> bool {
     matches!(actor, Actor::Disruption | Actor::PodGc | Actor::TaintEviction | Actor::Ttl)
 }
 
-/// The writes of controllers and their events, each with who held the lease when it arrived.
-fn check_writers(entries: &[Entry]) -> (usize, usize) {
+/// Checks that the sender of each write of a controller and each event held the lease when it arrived.
+fn check_writers(entries: &[TranscriptEntry]) -> (usize, usize) {
     let (mut holder, mut writes, mut terms) = (String::new(), 0, 0);
     for entry in entries {
         match &entry.what {
-            Happening::Change(change) if change.resource == "leases" && change.name == "plumbline-controllers" => {
+            EntryKind::Change(change) if change.resource == "leases" && change.name == "plumbline-controllers" => {
                 let new = change.new.as_ref().map(|lease| lease["spec"]["holderIdentity"].as_str().unwrap_or_default());
                 let new = new.unwrap_or_default();
                 terms += usize::from(!new.is_empty() && new != holder);
                 new.clone_into(&mut holder);
             }
-            Happening::Request(exchange) if exchange.request.is_write() => {
+            EntryKind::Request(exchange) if exchange.request.is_write() => {
                 let request = &exchange.request;
                 let Some(replica) = replica_of(&request.user_agent) else { continue };
                 if request.resource == "leases" {
@@ -212,15 +217,15 @@ fn check_writers(entries: &[Entry]) -> (usize, usize) {
     (writes, terms)
 }
 
-/// Every pod that controllers ended, by UID: that one request did it, and that it was due. A second delete of the same
-/// pod, as a successor may send, must have changed nothing.
-fn check_evictions(entries: &[Entry]) -> usize {
+/// Checks every pod that controllers evicted, by UID: exactly one request deleted it, and the deletion was due. A
+/// second delete of the same pod, which a successor may send, must have changed nothing.
+fn check_evictions(entries: &[TranscriptEntry]) -> usize {
     let (mut nodes, mut gone_nodes) = (BTreeMap::<String, Value>::new(), BTreeMap::<String, Duration>::new());
     let mut untainted = BTreeMap::<String, Duration>::new();
     let mut ended = BTreeSet::new();
     let deletes: BTreeMap<usize, Actor> = entries.iter().filter_map(controllers_delete).collect();
     for entry in entries {
-        let Happening::Change(change) = &entry.what else { continue };
+        let EntryKind::Change(change) = &entry.what else { continue };
         if change.resource == "nodes" && change.group.is_empty() {
             note_node(change, entry.at, &mut nodes, &mut gone_nodes, &mut untainted);
         }
@@ -233,7 +238,7 @@ fn check_evictions(entries: &[Entry]) -> usize {
             let times = ["/metadata/deletionTimestamp", "/metadata/deletionGracePeriodSeconds"];
             let new = change.new.as_ref().unwrap();
             let same = times.iter().all(|path| old.pointer(path) == new.pointer(path));
-            // What its node's end left terminating is for podgc to end, once more and at once.
+            // Pods left terminating when their node was removed are deleted by podgc again, without delay.
             let left_over = *actor == Actor::PodGc && gone_nodes.contains_key(text(old, "/spec/nodeName"));
             assert!(same || left_over, "{:?}: {} was evicted twice", entry.at, change.name);
         }
@@ -243,7 +248,7 @@ fn check_evictions(entries: &[Entry]) -> usize {
         assert!(ended.insert(uid), "{:?}: {} was ended twice", entry.at, change.name);
         let node = text(old, "/spec/nodeName");
         let due = if *actor == Actor::TaintEviction {
-            // The taint may have gone while the request was on its way.
+            // The taint may have been removed while the request was in flight.
             let tainted = nodes.get(node).is_some_and(is_tainted);
             let late = Duration::from_millis(4 * SLOWEST);
             let just_now = untainted.get(node).is_some_and(|at| entry.at.saturating_sub(*at) <= late);
@@ -257,8 +262,8 @@ fn check_evictions(entries: &[Entry]) -> usize {
     ended.len()
 }
 
-fn controllers_delete(entry: &Entry) -> Option<(usize, Actor)> {
-    let Happening::Request(exchange) = &entry.what else { return None };
+fn controllers_delete(entry: &TranscriptEntry) -> Option<(usize, Actor)> {
+    let EntryKind::Request(exchange) = &entry.what else { return None };
     let is_delete = exchange.request.verb == "delete" && exchange.request.resource == "pods";
     (is_delete && is_controllers(&entry.actor())).then(|| (entry.seq, entry.actor()))
 }
@@ -299,7 +304,7 @@ fn killed_leaders_lose_nothing_and_do_nothing_twice() {
     assert!(writes > 4 * ends && ended > ends, "too little work: {writes} writes, {ended} pods");
 }
 
-/// The checks can fail: a writer without the lease is found.
+/// Proves that the check can fail: it finds a writer without the lease.
 #[test]
 fn a_second_writer_would_be_found() {
     let (server, ()) = run_virtual(async {

@@ -1,4 +1,4 @@
-//! The fixtures of the repository and the reference that describes them.
+//! The repository's fixtures and their reference documentation.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,7 +23,7 @@ fn every_fixture_is_well_formed() {
     }
 }
 
-/// A whole run on the wall clock takes as long as its longest fixture: an author at work waits that long.
+/// A whole run on the wall clock takes as long as its longest fixture, so this bounds an author's waiting time.
 const LONGEST_ON_THE_WALL_CLOCK: Duration = Duration::from_secs(200);
 
 #[test]
@@ -60,7 +60,7 @@ fn known_deviations_are_well_formed() {
     assert!(files > 0);
 }
 
-/// The parts of `fixtures/README.md` that are made from code: name of the section, text.
+/// The sections of `fixtures/README.md` that are generated from code: name and text.
 fn sections() -> Vec<(&'static str, String)> {
     let mut operators = String::from("| operator | argument | meaning |\n| --- | --- | --- |\n");
     for (name, argument, meaning) in matching::OPERATORS {
@@ -77,7 +77,8 @@ fn sections() -> Vec<(&'static str, String)> {
         let _ = writeln!(features, "| `{name}` | {doc} |");
     }
     let names: Vec<String> = Capability::ALL.iter().map(|capability| format!("`{capability}`")).collect();
-    let capabilities = format!("{}.\n", names.join(", "));
+    let lines: Vec<String> = names.chunks(8).map(|line| line.join(", ")).collect();
+    let capabilities = format!("{}.\n", lines.join(",\n"));
     vec![
         ("operators", operators),
         ("invariants", invariants),
@@ -108,7 +109,7 @@ fn the_reference_is_what_the_reader_accepts() {
     fs::write(&path, new).expect("write fixtures/README.md");
 }
 
-/// The schema is committed, so that editors find it without the program.
+/// The schema is committed so that editors can use it without the program.
 #[test]
 fn the_committed_schema_is_the_generated_one() {
     let path = repository().join("fixtures/fixture.schema.json");

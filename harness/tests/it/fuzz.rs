@@ -1,8 +1,8 @@
-//! Whatever comes in, the server answers with a `Status` or an object, within bounded time and with a bounded answer, and
-//! what it stores can still be read: requests, bodies (JSON, YAML, protobuf), each type of patch, selectors, watch
-//! parameters and continue tokens, made up at random but near enough to the real thing to get past the first check.
+//! The server replies to any input with a `Status` or an object, within bounded time and with a bounded size, and
+//! stored objects remain readable. Inputs are requests, bodies (JSON, YAML, protobuf), each type of patch, selectors,
+//! watch parameters and continue tokens, random but realistic enough to pass the first check.
 //!
-//! 64 cases each by default; `PROPTEST_CASES=100000 cargo test --release -p plumbline --test it fuzz::` looks longer.
+//! 64 cases each by default; `PROPTEST_CASES=100000 cargo test --release -p plumbline --test it fuzz::` runs more.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 
-/// No request may take longer, debug builds on busy machines included.
+/// Longest time of a request, also in debug builds on busy machines.
 const LONGEST: Duration = Duration::from_secs(10);
-/// No answer may be larger than this and so many times what was sent and is stored.
+/// Largest reply: this plus a multiple of the bytes that were sent and are stored.
 const LARGEST: usize = 1 << 20;
 const GROWTH: usize = 64;
 
@@ -46,7 +46,7 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 const COLLECTIONS: [&str; 6] = [PODS, BUDGETS, DEPLOYMENTS, DEFINITIONS, MAPS, WIDGETS];
 
-/// Where objects of a kind go, and a good one.
+/// Path and a valid object for each kind.
 fn samples() -> Vec<(&'static str, Value)> {
     let pod = json!({"containers": [{"name": "a", "image": "i", "env": [{"name": "E", "value": "1"}], "ports": [{"containerPort": 80, "protocol": "TCP"}],
         "resources": {"requests": {"cpu": "100m"}}}], "tolerations": [{"key": "k", "operator": "Exists"}]});
@@ -103,7 +103,7 @@ async fn server() -> ApiServer {
     server
 }
 
-/// The body of a reply; of an open stream what comes at once.
+/// Reads the body of a reply; of an open stream, the part that is available at once.
 async fn body_of(reply: Reply) -> Vec<u8> {
     match reply.body {
         ReplyBody::Full(bytes) => bytes.to_vec(),
@@ -120,7 +120,7 @@ async fn body_of(reply: Reply) -> Vec<u8> {
     }
 }
 
-/// Asks, and holds the answer against what every answer must be; returns its status.
+/// Sends a request, checks the properties that every reply must have, and returns its status.
 async fn ask(server: &ApiServer, request: ApiRequest) -> Result<u16, TestCaseError> {
     let asked = format!("{} {}?{} {:?}", request.method, request.path, request.query, request.body);
     let sent = request.body.len() + request.path.len() + request.query.len();
@@ -163,7 +163,7 @@ async fn ask(server: &ApiServer, request: ApiRequest) -> Result<u16, TestCaseErr
     Ok(status)
 }
 
-/// What is stored can be listed and read, whatever was written before.
+/// Checks that stored objects can be listed and read, regardless of earlier writes.
 async fn sound(server: &ApiServer) -> Result<(), TestCaseError> {
     for path in &COLLECTIONS[..5] {
         prop_assert_eq!(ask(server, request(Method::GET, path, "", "")).await?, 200, "{}", path);
@@ -171,7 +171,7 @@ async fn sound(server: &ApiServer) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Words that mean something somewhere.
+/// Words that have a meaning somewhere in the API.
 fn word() -> impl Strategy<Value = String> {
     const WORDS: [&str; 44] = [
         "",
@@ -240,7 +240,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Pointers to everything in a value.
+/// Collects JSON pointers to everything in a value.
 fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
     found.push(at.to_owned());
     let escape = |key: &str| key.replace('~', "~0").replace('/', "~1");
@@ -259,7 +259,7 @@ fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// A place in a sample: its pointer, sometimes with something odd behind.
+/// Returns a pointer into a sample, sometimes followed by an odd segment.
 fn place(object: &Value, at: Index, odd: Option<String>) -> String {
     let mut found = Vec::new();
     pointers(object, "", &mut found);
@@ -267,7 +267,7 @@ fn place(object: &Value, at: Index, odd: Option<String>) -> String {
     odd.map_or(pointer.clone(), |odd| format!("{pointer}/{odd}"))
 }
 
-/// A sample with some of its parts exchanged.
+/// A sample with some of its parts replaced.
 fn mutant() -> impl Strategy<Value = (&'static str, Value)> {
     let changes = proptest::collection::vec((any::<Index>(), value(), any::<bool>()), 0..4);
     (select(samples()), changes).prop_map(|((path, mut object), changes)| {
@@ -417,12 +417,12 @@ fn selector() -> impl Strategy<Value = String> {
         .prop_map(|parts| parts.concat())
 }
 
-/// Every byte of a text as a query may carry it.
+/// Percent-encodes every byte of a text for a query.
 fn escaped(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect::<Vec<_>>().concat()
 }
 
-/// Protobuf as far as its framing goes: fields of all wire types, messages in messages.
+/// Random protobuf framing: fields of all wire types, and nested messages.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let varint = |mut number: u64| {
         let mut bytes = Vec::new();
@@ -557,7 +557,7 @@ proptest! {
             for query in [format!("labelSelector={}", escaped(&labels)), format!("fieldSelector={}", escaped(&fields))] {
                 let listed = ask(&server, request(Method::GET, &format!("{path}?{query}"), "", "")).await?;
                 let watched = ask(&server, request(Method::GET, &format!("{path}?watch=1&timeoutSeconds=1&{query}"), "", "")).await?;
-                // A watch says the same about a selector as a list.
+                // A watch must treat a selector as a list does.
                 prop_assert_eq!(listed, watched, "{}", query);
             }
             Ok(())

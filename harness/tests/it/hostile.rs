@@ -1,8 +1,8 @@
-//! What a hostile or broken client can do to `plumbline serve` over real sockets: it gets the `Status` that kube-apiserver
-//! 1.36 gives, or a closed connection; the server lives, and its memory stays bounded.
+//! Hostile and broken clients of `plumbline serve` over real sockets: they get the `Status` that kube-apiserver 1.36
+//! gives, or a closed connection; the server stays up, and its memory stays bounded.
 //!
-//! Expected statuses and messages were taken from a kube-apiserver 1.36 that was asked the same, unless a comment says
-//! otherwise. Time limits are made short through [`Limits`]; everything else runs against the program itself.
+//! Expected statuses and messages were recorded from a kube-apiserver 1.36 with the same requests, unless a comment
+//! states otherwise. [`Limits`] shortens time limits; everything else runs against the program itself.
 
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
@@ -24,12 +24,12 @@ const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
-/// Levels of a body that nests too deeply.
+/// Nesting depth of a body that is too deep.
 const DEEP: usize = 100_000;
-/// What the server may take up in the worst of these tests; measured are some 120 MiB in a debug build.
+/// Memory limit for the server in the worst of these tests; a debug build takes about 120 MiB.
 const MEMORY_MIB: u64 = 700;
 
-/// A request, and what it is answered with.
+/// A request and its expected reply.
 struct Case {
     what: &'static str,
     method: &'static str,
@@ -69,7 +69,7 @@ fn map(name: &str, more: &str) -> String {
     format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}"}}{more}}}"#)
 }
 
-/// A few lines that stand for ten thousand million nodes.
+/// A few lines of YAML that expand to ten thousand million nodes.
 fn alias_bomb() -> String {
     let mut text = "a: &a [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
     for letter in 'b'..='j' {
@@ -80,7 +80,7 @@ fn alias_bomb() -> String {
     text
 }
 
-/// Nests a document once more with every two operations.
+/// A patch that adds a nesting level with every two operations.
 fn move_chain(length: usize) -> String {
     let mut operations = vec![r#"{"op":"add","path":"/a","value":{}}"#.to_owned()];
     for index in 0..length {
@@ -91,7 +91,7 @@ fn move_chain(length: usize) -> String {
     format!("[{}]", operations.join(","))
 }
 
-/// Doubles a document with every operation.
+/// A patch that doubles the document with every operation.
 fn copy_bomb() -> String {
     let mut operations = vec![format!(r#"{{"op":"add","path":"/data","value":{{"a":"{}"}}}}"#, "x".repeat(1000))];
     operations.extend((0..60).map(|index| format!(r#"{{"op":"copy","from":"/data","path":"/data/{index}"}}"#)));
@@ -139,7 +139,7 @@ fn json_bodies() -> Vec<Case> {
     ]
 }
 
-/// Nearly the largest body there may be, in which each name belongs before all names so far, and most begin alike.
+/// A body near the size limit, in which each name sorts before all previous ones and most share a prefix.
 fn many_names() -> String {
     let names: Vec<String> = (0..200_000).rev().map(|number| format!(r#""n{number:06}":"""#)).collect();
     format!(
@@ -246,7 +246,7 @@ fn patches() -> Vec<Case> {
             422,
             "the server rejected our request due to an error in our request",
         ),
-        // Upstream takes documents of 10 000 levels on the way; here 512 are enough.
+        // Upstream's decoder accepts 10 000 levels; 512 are enough here.
         patch(
             "JSON patch that nests",
             JSON_PATCH,
@@ -376,7 +376,7 @@ fn a_hundred_megabytes_are_refused_and_not_kept() {
                 break;
             }
         }
-        // The answer may be lost where the server closed while more was on its way.
+        // The reply may be lost if the server closed while the client was still sending.
         let answer = read_all(stream);
         assert!(answer.status == 413 || answer.status == 0, "{answer:?}");
     }
@@ -389,7 +389,7 @@ fn a_hundred_megabytes_are_refused_and_not_kept() {
 #[test]
 fn what_is_recorded_does_not_pile_up() {
     let server = Server::start(&["--http"]);
-    // 435 MB in all, and every body stands in the transcript.
+    // 435 MB in all, and the transcript records every body.
     let body = map("large", &format!(",\"data\":{{\"a\":\"{}\"}}", "x".repeat(2_900_000)));
     for _ in 0..150 {
         let answer = server.ask("POST", MAPS, JSON, body.as_bytes());
@@ -477,7 +477,7 @@ fn requests_that_are_none() {
         ("a large header", get(&format!("x: {}\r\n", "y".repeat(500_000))), &[200]),
         ("a larger header", get(&format!("x: {}\r\n", "y".repeat(1_200_000))), &[431]),
         ("an endless header", get(&format!("x: {}\r\n", "y".repeat(10_000_000))), &[431, 0]),
-        // Upstream takes a long path for a name; hyper knows no longer ones.
+        // Upstream takes a long path as a name; hyper rejects longer paths itself.
         ("a long path", get("").replacen("namespaces", &"y".repeat(500_000), 1), &[414]),
         ("a space in a header's name", get("x y: z\r\n"), &[400]),
         ("a control character in a header", get("x: \u{1}\r\n"), &[400]),
@@ -511,7 +511,7 @@ fn a_wrong_chunk_and_half_a_body() {
     stream.shutdown(Shutdown::Write).expect("half a connection");
     let answer = read_all(stream);
     assert!(answer.status == 500 || answer.status == 0, "{answer:?}");
-    // A whole request on a connection that is half closed: whoever closes wants no answer, or gets it.
+    // A whole request on a half-closed connection: the server may reply or close.
     let mut stream = server.connect();
     stream.write_all(&request("GET", "/api", "", b"")).expect("the server reads");
     stream.shutdown(Shutdown::Write).expect("half a connection");
@@ -545,10 +545,10 @@ fn streams_that_are_reset_at_once() {
         flood.extend(h2::head(id, "GET", "/api/v1/namespaces", "", false));
         flood.extend(h2::frame(h2::RST_STREAM, 0, id, &8_u32.to_be_bytes()));
     }
-    // The server may close before it has read everything: that is its defence.
+    // The server may close before it has read everything, which is its defence.
     let _ = connection.write_all(&flood);
     drop(connection);
-    // Headers without end, and a window of which there is none.
+    // Endless headers, and a flow-control window of zero.
     let mut connection = h2::begin(server.connect());
     let _ = connection.write_all(&h2::frame(h2::HEADERS, 0, 1, &h2::field("x", "y")));
     for _ in 0..100_000 {
@@ -571,7 +571,7 @@ fn streams_that_are_reset_at_once() {
 #[test]
 fn a_thousand_connections_that_say_nothing() {
     let server = Server::start(&[]);
-    // As many as the system gives to this process.
+    // As many connections as the system allows this process.
     let idle: Vec<TcpStream> = (0..1000).map_while(|_| TcpStream::connect(server.address).ok()).collect();
     assert!(idle.len() > 100, "only {} connections", idle.len());
     let answer = server.talk(&request("GET", "/api", "", b""));
@@ -582,7 +582,7 @@ fn a_thousand_connections_that_say_nothing() {
     drop(idle);
 }
 
-/// A server of this process with limits of its own, for those that take time to strike.
+/// Starts a server in this process with limits of its own, for limits whose defaults take long to reach.
 async fn with(limits: Limits) -> (ApiServer, SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
     let server = ApiServer::new(ApiServerConfig::new(Clock::wall()));
     let options = ListenOptions { plain: true, limits, token: Some(TOKEN.to_owned()), ..ListenOptions::loopback() };
@@ -643,7 +643,7 @@ async fn bodies_share_a_limit() {
     let small = client(address, request("POST", MAPS, JSON, map("small", "").as_bytes())).await.expect("an answer");
     assert_eq!(small.status, 201);
     assert_eq!(first.await.expect("an answer").status, 408);
-    // What was held is free again.
+    // The memory that was held is free again.
     let again = client(address, request("POST", MAPS, JSON, &vec![b' '; 900_000])).await.expect("an answer");
     assert_eq!(again.status, 400);
     stop.cancel();
@@ -662,7 +662,7 @@ async fn a_watcher_that_never_reads_is_closed() {
         assert!(clock.elapsed() < PATIENCE, "no watch opened");
         clock.sleep(Duration::from_millis(10)).await;
     }
-    // More than the system's buffers between the two hold.
+    // More than the system's socket buffers hold.
     let large = map("x", &format!(",\"data\":{{\"a\":\"{}\"}}", "y".repeat(1_000_000)));
     for index in 0..24 {
         let body = large.replacen("\"x\"", &format!("\"m{index}\""), 1);

@@ -1,8 +1,8 @@
-//! The image of the controllers, made from nothing but the program: built by the local Docker Engine and run as the
+//! The image of the controllers, which contains only the program: built by the local Docker Engine and run as the
 //! deployment runs it, with a service account, against `plumbline serve`.
 //!
-//! Needs Docker. `PLUMBLINE_IMAGE_BINARY` names a statically linked `plumbline-controllers` (the nightly workflow builds
-//! one); without it the program of this build runs on a base image that holds the shared libraries it needs.
+//! Needs Docker. `PLUMBLINE_IMAGE_BINARY` names a statically linked `plumbline-controllers` (the nightly workflow
+//! builds one); without it the program of this build runs on a base image with the shared libraries that it needs.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use plumbline::time::{Clock, run_wall};
 use serde_json::json;
 
-/// Longest wait for something to happen.
+/// Longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Runs `docker …` and returns what it prints.
@@ -46,7 +46,7 @@ fn libraries(program: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// What was made in Docker; gone when dropped.
+/// Containers and images created by the test; removed on drop.
 struct Made {
     image: String,
     container: String,
@@ -81,7 +81,7 @@ fn build(image: &str, binary: &Path, libraries: &[PathBuf]) {
     docker(&["build", "--quiet", "--tag", image, "--file", &file, &folder]);
 }
 
-/// The folder that kubelets mount into pods.
+/// The service account folder that kubelets mount into pods.
 fn service_account(server: &Server) -> tempfile::TempDir {
     let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
     let cluster = kubeconfig.clusters[0].cluster.as_ref().unwrap();
@@ -91,7 +91,7 @@ fn service_account(server: &Server) -> tempfile::TempDir {
     std::fs::write(folder.path().join("ca.crt"), authority).unwrap();
     std::fs::write(folder.path().join("token"), TOKEN).unwrap();
     std::fs::write(folder.path().join("namespace"), "kube-system").unwrap();
-    // Docker's user is another one than this test's.
+    // The container's user differs from this test's.
     let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), everybody).unwrap();
     folder
@@ -116,7 +116,7 @@ async fn client(server: &Server) -> kube::Client {
     kube::Client::try_from(config).unwrap()
 }
 
-/// Waits until the leader has annotated the node; returns who leads.
+/// Waits until the leader has annotated the node; returns the leader.
 async fn until_it_works(client: &kube::Client, made: &Made) -> String {
     let (nodes, leases) = (Api::<Node>::all(client.clone()), leases(client));
     let clock = Clock::wall();

@@ -1,4 +1,4 @@
-//! Judging a run: transcripts written by hand, and the promises they break.
+//! Judging a run: handwritten transcripts and the expectations that they violate.
 
 use std::time::Duration;
 

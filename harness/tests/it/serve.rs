@@ -1,4 +1,4 @@
-//! `plumbline serve` as its users meet it: one line when ready, tokens, addresses, files that are wrong, and the end.
+//! `plumbline serve` on the command line: the line printed when ready, tokens, addresses, invalid files, shutdown.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::serving::{PATIENCE, Server, TOKEN, read_all, request};
 
-/// What kube-apiserver 1.36 answers where a token is wrong.
+/// The reply of kube-apiserver 1.36 to an invalid token.
 const UNAUTHORIZED: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#;
 
-/// Runs a server that must not start; returns its exit code and what it says.
+/// Runs a server that must fail to start; returns its exit code and its error output.
 fn refused(flags: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
     let mut child =
@@ -61,8 +61,8 @@ fn tokens_are_asked_for() {
     assert_eq!(open.json()["major"], "1");
 }
 
-/// Tokens of service accounts let in, too, and say who holds them, until the account is gone. What they may do is in roles;
-/// the cluster's own may do everything: kube-controller-manager with `--use-service-account-credentials` lives on them.
+/// Tokens of service accounts authenticate their account until it is deleted. Roles determine its rights; the control
+/// plane's own accounts may do everything: kube-controller-manager with `--use-service-account-credentials` needs them.
 #[test]
 fn tokens_of_service_accounts_let_in() {
     let server = Server::start(&["--http"]);
@@ -91,7 +91,7 @@ fn tokens_of_service_accounts_let_in() {
     assert_eq!(refused.status, 403);
     let why = r#"nodes is forbidden: User "system:serviceaccount:default:robot" cannot list resource "nodes" in API group "" at the cluster scope"#;
     assert_eq!(refused.json()["message"], why);
-    // Nor may it become somebody who may.
+    // Nor may it impersonate a user with more rights.
     let disguised = format!("{token}\r\nimpersonate-user: x\r\nimpersonate-group: system:masters");
     let refused = send("GET", "/api/v1/nodes", &disguised, "");
     assert_eq!(refused.status, 403);
@@ -121,13 +121,13 @@ fn a_server_says_one_line_and_ends_its_watches_cleanly() {
     let mut watches: Vec<_> = (0..20).map(|_| server.connect()).collect();
     for watch in &mut watches {
         watch.write_all(&request("GET", "/api/v1/namespaces?watch=true", "", b"")).expect("the server reads");
-        // The head has come: the watch is open.
+        // The response head has arrived: the watch is open.
         let mut first = [0; 64];
         watch.read_exact(&mut first).expect("an answer");
     }
     assert_eq!(server.stop(), Some(0), "{}", server.log());
     for watch in watches {
-        // The rest after 64 bytes of the head; `Answer` refuses a body whose last chunk is missing.
+        // The rest after the first 64 bytes of the head; `Answer` rejects a body whose last chunk is missing.
         let rest = read_all(watch);
         assert!(rest.head.contains("transfer-encoding: chunked"), "{rest:?}");
         let events: Vec<Value> =

@@ -1,8 +1,9 @@
-//! A week of churn in virtual time: rolling deployments, taints that flap, nodes that are lost, evictions, jobs that end. What the
-//! controllers keep stays as small as what there is, and their caches are what the server holds. One seed: every run is the same.
+//! A week of churn in virtual time: rolling deployments, flapping taints, lost nodes, evictions, jobs that end. The
+//! controllers' state must stay proportional to the cluster, and their caches must equal the server's objects. One
+//! seed: every run is the same.
 //!
-//! A small cluster lives through a day with each run of the tests. `PLUMBLINE_SOAK=full cargo test --release -p plumbline --test it soak::
-//! -- --nocapture` makes it a week with 10,000 nodes, and tells figures.
+//! Every test run simulates a day of a small cluster. `PLUMBLINE_SOAK=full cargo test --release -p plumbline --test it
+//! soak:: -- --nocapture` simulates a week with 10,000 nodes and prints figures.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod churn;
@@ -14,8 +15,8 @@ use std::time::Duration;
 
 use crate::fleet::Dice;
 use churn::{Churn, FINISHED, Size};
-use plumbline::apiserver::expiry::expire_events;
-use plumbline::apiserver::server::Record;
+use plumbline::apiserver::event_ttl::expire_events;
+use plumbline::apiserver::server::RecordMode;
 use plumbline::apiserver::store::HistoryLimits;
 use plumbline::apiserver::{ApiServer, ApiServerConfig, ResourceId};
 use plumbline::time::{Clock, Stopwatch, epoch, run_virtual, settle};
@@ -32,15 +33,15 @@ use tokio_util::sync::CancellationToken;
 const SMALL: Size = Size { nodes: 300, apps: 40, replicas: 20, days: 1, events: 2 };
 const FULL: Size = Size { nodes: 10_000, apps: 1_000, replicas: 20, days: 7, events: 6 };
 const DAY: usize = 24 * 60;
-/// Minutes between looks at what is kept.
+/// Minutes between samples of the controllers' state.
 const LOOK: usize = 5;
-/// Longer than any toleration, quarantine and back-off.
+/// Minutes without new churn at the end; longer than any toleration, quarantine and back-off.
 const CALM: usize = 120;
-/// What the server sends together is not told at once.
+/// Time that the caches get to receive the last watch events.
 const TOLD: Duration = Duration::from_secs(1);
 const LEASE: &str = "nobody-else-leads";
 
-/// Our controllers on `server`, without a network between.
+/// Starts our controllers on `server`, without a simulated network.
 fn subject(server: &ApiServer, election: Option<Election>) -> (Diagnostics, JoinHandle<()>) {
     let server = server.clone();
     let clock = SubjectClock::simulated(server.clock().now());
@@ -70,7 +71,7 @@ fn caches(diagnostics: &Diagnostics) -> BTreeMap<String, (u64, String)> {
     all.collect()
 }
 
-/// Everything that is kept for later, by name: keys in each queue, timers, nodes in quarantine.
+/// Pending state by name: keys in each queue, timers, nodes in quarantine.
 fn kept(diagnostics: &Diagnostics) -> BTreeMap<String, u64> {
     let caches = diagnostics.caches();
     let list = |name: &str| caches[name].as_array().unwrap().clone();
@@ -88,7 +89,8 @@ fn kept(diagnostics: &Diagnostics) -> BTreeMap<String, u64> {
     kept
 }
 
-/// The caches are what the server holds: as many objects, and the same checksums as caches have that list everything anew.
+/// Checks that the caches equal the server's objects: same number of objects, and same checksums as caches filled by a
+/// new list.
 async fn check_drift(server: &ApiServer, diagnostics: &Diagnostics) {
     server.clock().sleep(TOLD).await;
     settle().await;
@@ -103,18 +105,18 @@ async fn check_drift(server: &ApiServer, diagnostics: &Diagnostics) {
     server.clock().sleep(TOLD).await;
     settle().await;
     assert_eq!(caches(diagnostics), caches(&fresh), "caches have drifted from the server");
-    assert_eq!(fresh.caches()["phase"], "waiting", "whoever looks does nothing");
+    assert_eq!(fresh.caches()["phase"], "waiting", "a standby only fills its caches");
     task.abort();
 }
 
-/// A lease that nobody can have: whoever asks for it fills caches, and no more.
+/// A lease held by another replica: controllers that ask for it fill their caches and do nothing else.
 fn occupied(server: &ApiServer) -> Value {
     let now = server.clock().now().to_string();
     json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": LEASE, "namespace": "kube-system" },
         "spec": { "holderIdentity": "somebody", "leaseDurationSeconds": i32::MAX, "acquireTime": now, "renewTime": now } })
 }
 
-/// Resident memory of this process in bytes, server and churn included; 0 where the system does not tell.
+/// Resident memory of this process in bytes, server and churn included; 0 if the system does not report it.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -122,7 +124,7 @@ fn resident() -> u64 {
     kilobytes.unwrap_or_default() * 1024
 }
 
-/// What was highest on each day.
+/// The highest values of each day.
 #[derive(Debug, Default)]
 struct Peaks {
     days: Vec<BTreeMap<String, u64>>,
@@ -138,7 +140,7 @@ impl Peaks {
         }
     }
 
-    /// Nothing is more on a later day than twice of what it was on the first two, or a handful.
+    /// Checks that no later day exceeds twice the maximum of the first two days plus 20, and that memory stays bounded.
     fn check(&self) {
         let first = |name: &str| self.days.iter().take(2).filter_map(|day| day.get(name)).max().copied().unwrap_or(0);
         for (day, peaks) in self.days.iter().enumerate().skip(2) {
@@ -154,9 +156,10 @@ impl Peaks {
 
 async fn soak(size: Size, seed: u64) -> (Peaks, Churn) {
     let clock = Clock::virtual_from(epoch());
-    // Each resource has a history of its own, and those of slow ones would fill up for days: that is no leak, but looks like one.
+    // Each resource has its own history, and those of rarely changed ones would fill up for days, which would look like
+    // a leak.
     let history = HistoryLimits { entries: 8192, bytes: 8 << 20 };
-    let config = ApiServerConfig { record: Record::Nothing, history, ..ApiServerConfig::new(clock.clone()) };
+    let config = ApiServerConfig { record: RecordMode::Off, history, ..ApiServerConfig::new(clock.clone()) };
     let server = ApiServer::new(config);
     server.seed([occupied(&server)]).unwrap();
     let expiry = tokio::spawn(expire_events(server.clone()));

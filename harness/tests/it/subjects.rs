@@ -1,4 +1,4 @@
-//! Programs that are no good subjects: what is said about them, what is kept, and that nothing of them is left running.
+//! Programs that fail as subjects: the error messages, the evidence that is kept, and that no process is left running.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("harness/ lies in the repository").to_owned()
 }
 
-/// Runs the program in a folder of its own; exit code, standard output, standard error.
+/// Runs the program in a folder of its own; returns exit code, standard output, standard error and the folder.
 fn plumbline(test: &str, arguments: &[&str]) -> (i32, String, String, PathBuf) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("subjects").join(test);
     let _ = fs::remove_dir_all(&folder);
@@ -27,7 +27,7 @@ fn plumbline(test: &str, arguments: &[&str]) -> (i32, String, String, PathBuf) {
     (status.code().unwrap_or(-1), text(stdout), text(stderr), folder)
 }
 
-/// The command lines of all processes that have `word` in them.
+/// Returns the command lines of all processes that contain `word`.
 fn running(word: &str) -> Vec<String> {
     let line = |entry: fs::DirEntry| {
         let line = fs::read(entry.path().join("cmdline")).ok()?;
@@ -75,22 +75,22 @@ fn a_subject_that_does_not_start(
             assert!(err.contains(words), "{words}: {err}");
         }
         assert!(!folder.join("conformance/report.yaml").exists(), "nothing was tested");
-        // What it logged is kept, where it is said to be.
+        // Its logs are kept in the folder that the error names.
         let logs = err.split("\n  logs: ").nth(1).expect("the folder of the logs").trim();
         assert!(fs::read_dir(logs).expect("a folder").count() >= 1, "{logs}");
         fs::remove_dir_all(logs).expect("it is ours");
     }
-    // Each case sleeps for a time of its own, which tells its processes from the others'.
+    // Each case sleeps for a different time, which distinguishes its processes from the others'.
     if let Some((_, rest)) = command.split_once("sleep 770") {
         let left = running(&format!("sleep 770{}", &rest[..2]));
         assert_eq!(left, <[&str; 0]>::default());
     }
 }
 
-/// It started, so what it does afterwards is its own fault: the fixture fails, and the evidence says how it ended.
+/// It started, so its exit is a failure of the subject: the fixture fails, and the evidence contains its exit status.
 #[test]
 fn a_subject_that_ends_in_mid_run() {
-    // A drop-in that runs for two seconds beyond its start: nothing but a real one can be asked for more.
+    // Runs the real controllers as the subject, kills them after 15 seconds and exits with 7.
     let ours = crate::support::controllers();
     let script = format!(
         "{} --leader-elect=false --secure-port=0 --kubeconfig={{kubeconfig}} --controllers={{controllers}} & sleep 15; kill $!; exit 7",
@@ -126,8 +126,8 @@ fn who_crashes_while_a_step_waits_starts_again() {
     assert!(out.contains("1 passed of 1") && out.contains("on the wall clock"), "{out}");
 }
 
-/// Rounds down where Kubernetes rounds up: through `conform --command`, over HTTPS, on the wall clock. What it must fail in virtual
-/// time is in `broken.rs`.
+/// Rounds down where Kubernetes rounds up: through `conform --command`, over HTTPS, on the wall clock. `broken.rs`
+/// lists the failures in virtual time.
 #[test]
 fn a_broken_command_fails_what_it_should_over_https() {
     let ours = crate::support::controllers();
@@ -155,7 +155,8 @@ fn a_broken_command_fails_what_it_should_over_https() {
     assert_eq!(failed, expected, "{out}");
     assert!(out.contains("disruption       ✗ not conformant: 8 of "), "{out}");
     let report = folder.join("conformance/report.yaml").display().to_string();
-    // What was said about the command beside its line is part of what was tested; what variables hold is nobody's business.
+    // Options given with the command are part of the tested configuration and are in the report; values of variables
+    // are not.
     let text = fs::read_to_string(&report).expect("a report");
     let read = ConformanceReport::read(&text).expect("our own document");
     assert_eq!(read.subject.environment, ["A_TOKEN"], "{text}");

@@ -1,5 +1,5 @@
-//! The API server slow, refusing, restarting, failing or busy for five minutes: the controllers wait with growing pauses,
-//! never storm it, and do by themselves what there is to do once it is well. Virtual time.
+//! The API server is slow, refusing, restarting, failing or busy for five minutes: the controllers back off, never
+//! storm it, and catch up by themselves when it has recovered. Virtual time.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::Arc;
@@ -7,78 +7,78 @@ use std::time::Duration;
 
 use crate::fleet::{Dice, Fleet, JSON, MERGE, TAINT, check_world, user, world};
 use http::Method;
-use plumbline::apiserver::faults::{On, Rule, Verdict, WatchEnd};
-use plumbline::apiserver::kubelet::{self, Options};
+use plumbline::apiserver::faults::{FaultAction, FaultRule, RuleMatcher, WatchEnd};
+use plumbline::apiserver::kubelet::{self, KubeletOptions};
 use plumbline::apiserver::status::Status;
-use plumbline::apiserver::workloads::keep_workloads;
+use plumbline::apiserver::workloads::run_workload_controllers;
 use plumbline::apiserver::{ApiServer, ApiServerConfig};
 use plumbline::time::{Clock, epoch, run_virtual};
-use plumbline::transcript::Happening;
+use plumbline::transcript::EntryKind;
 use plumbline_controllers::runtime::clock::Clock as SubjectClock;
 use rstest::rstest;
 use serde_json::json;
 
-/// How long the trouble lasts, minutes.
+/// Duration of the fault, in minutes.
 const MINUTES: usize = 5;
 
-/// What is wrong with the server.
+/// The fault of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
-    /// Connections break without an answer.
+    /// Connections break without a reply.
     Refusing,
-    /// Every answer is 500.
+    /// Every reply is 500.
     Failing,
-    /// Every answer is 429, come back in a second.
+    /// Every reply is 429 with a Retry-After of one second.
     Busy,
-    /// Every answer takes twenty seconds.
+    /// Every reply takes twenty seconds.
     Slow,
-    /// Every answer takes longer than anybody waits.
+    /// Every reply takes longer than any client's timeout.
     Hanging,
-    /// Down for three seconds out of twenty, and it has forgotten what watches could go on from.
+    /// Down for three seconds out of twenty, and the watch history is lost.
     Restarting,
 }
 
 impl Trouble {
-    fn verdict(self) -> Verdict {
+    fn verdict(self) -> FaultAction {
         match self {
-            Self::Refusing | Self::Restarting => Verdict::Drop { applied: false },
-            Self::Failing => Verdict::Reply { status: Status::internal("trouble"), applied: false },
-            Self::Busy => Verdict::Reply { status: Status::too_many_requests("busy", 1), applied: false },
-            Self::Slow => Verdict::Delay { by: Duration::from_secs(20), applied: false },
-            Self::Hanging => Verdict::Hang { applied: false, tell: Arc::new(|| ()) },
+            Self::Refusing | Self::Restarting => FaultAction::Drop { applied: false },
+            Self::Failing => FaultAction::Reply { status: Status::internal("trouble"), applied: false },
+            Self::Busy => FaultAction::Reply { status: Status::too_many_requests("busy", 1), applied: false },
+            Self::Slow => FaultAction::Delay { by: Duration::from_secs(20), applied: false },
+            Self::Hanging => FaultAction::Hang { applied: false, tell: Arc::new(|| ()) },
         }
     }
 
     fn begin(self, server: &ApiServer) {
-        let on = On::Predicate(Arc::new(|request, _| request.user_agent.starts_with("replica-")));
+        let on = RuleMatcher::Fn(Arc::new(|request, _| request.user_agent.starts_with("replica-")));
         let rule =
-            Rule { name: Some("trouble".into()), on, nth: 1, count: None, percent: 100, verdict: self.verdict() };
+            FaultRule { name: Some("trouble".into()), on, nth: 1, count: None, percent: 100, verdict: self.verdict() };
         server.faults().arm(rule);
         server.faults().end_watches(None, WatchEnd::Broken);
         server.compact(server.store().revision());
     }
 
-    /// Lets the trouble last.
+    /// Keeps the fault active for its duration.
     async fn last(self, server: &ApiServer) {
         for _ in 0..MINUTES * 3 {
             self.begin(server);
             let down = if self == Self::Restarting { 3 } else { 20 };
             server.clock().sleep(Duration::from_secs(down)).await;
             if self == Self::Restarting {
-                server.faults().heal(None);
+                server.faults().clear(None);
             }
             server.clock().sleep(Duration::from_secs(20 - down)).await;
-            server.faults().heal(None);
+            server.faults().clear(None);
         }
     }
 }
 
-/// Requests of the controllers in each minute of the trouble.
+/// Requests of the controllers in each minute of the fault.
 fn requests(server: &ApiServer, from: Duration) -> Vec<usize> {
     let mut minutes = vec![0; MINUTES];
     server.transcript().with(|entries| {
         for entry in entries {
-            let Happening::Request(exchange) = &entry.what else { continue };
+            let EntryKind::Request(exchange) = &entry.what else { continue };
             let minute = entry.at.checked_sub(from).map(|since| since.as_secs() as usize / 60);
             if exchange.request.user_agent.starts_with("replica-")
                 && let Some(count) = minute.and_then(|minute| minutes.get_mut(minute))
@@ -94,15 +94,17 @@ async fn suffer(trouble: Trouble) -> Vec<usize> {
     let clock = Clock::virtual_from(epoch());
     let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
     server.seed(world()).unwrap();
-    let background =
-        [tokio::spawn(keep_workloads(server.clone())), tokio::spawn(kubelet::run(server.clone(), Options::default()))];
+    let background = [
+        tokio::spawn(run_workload_controllers(server.clone())),
+        tokio::spawn(kubelet::run(server.clone(), KubeletOptions::default())),
+    ];
     let subject_clock = SubjectClock::simulated(clock.now());
     let mut fleet =
         Fleet { server: server.clone(), clock: subject_clock, dice: Dice::new(7), started: 0, elects: false };
     let replica = fleet.start();
     clock.sleep(Duration::from_mins(1)).await;
     check_world(&server);
-    // There is work for each controller, and all of it is in its queues when the trouble begins.
+    // Each controller has work, and all of it is queued when the fault begins.
     for node in ["node-1", "node-2"] {
         let taints = json!({ "spec": { "taints": [{ "key": TAINT, "effect": "NoExecute" }] } });
         assert_eq!(user(&server, Method::PATCH, &format!("/api/v1/nodes/{node}"), MERGE, taints).await, 200);
@@ -112,7 +114,7 @@ async fn suffer(trouble: Trouble) -> Vec<usize> {
     clock.sleep(Duration::from_millis(5)).await;
     let begin = clock.elapsed();
     trouble.last(&server).await;
-    // Quarantine of the lost node, two sweeps, and the longest pause of any back-off that five minutes can earn.
+    // The quarantine of the lost node, two sweeps, and the longest back-off that five minutes of failures can cause.
     clock.sleep(Duration::from_mins(12)).await;
     assert!(replica.is_running(), "it gave up");
     check_world(&server);
@@ -121,8 +123,9 @@ async fn suffer(trouble: Trouble) -> Vec<usize> {
     requests(&server, begin)
 }
 
-/// Bounds: of the first minute, in which every pause begins at its shortest, and of each later one. About twice of what
-/// 13 pods, 9 nodes and 3 budgets cost today; busy is what the server asks for, a repetition a second.
+/// Bounds for the first minute, in which every back-off starts at its shortest, and for each later one. About twice the
+/// requests that 13 pods, 9 nodes and 3 budgets cause today; for the busy server they follow from its Retry-After of
+/// one second.
 #[rstest]
 #[case::refusing(Trouble::Refusing, 300, 60)]
 #[case::failing(Trouble::Failing, 300, 60)]

@@ -1,5 +1,5 @@
-//! etcd and kube-apiserver. Without them, in `KUBEBUILDER_ASSETS` or where they usually are, these tests are skipped; their
-//! errors are tested with programs of our own.
+//! etcd and kube-apiserver. Without the programs, in `KUBEBUILDER_ASSETS` or a usual location, these tests are skipped;
+//! error handling is tested with fake programs.
 
 use std::any::Any;
 use std::os::unix::fs::PermissionsExt as _;
@@ -17,17 +17,17 @@ use serde_json::json;
 
 use crate::tools::{Harness, eventually, folder, trial};
 
-/// First word of the command line of the program that stands for etcd.
+/// First argument of the program that replaces etcd.
 pub(crate) const ETCD_STAND_IN: &str = "etcd-stand-in";
 
-/// The real programs, if they are here.
+/// Folder of the real programs, if they are installed.
 static ASSETS: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let named = std::env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty()).map(PathBuf::from);
     let places = [named, Some("/usr/local/kubebuilder/bin".into())].into_iter().flatten();
     places.into_iter().find(|place| place.join("etcd").is_file() && place.join("kube-apiserver").is_file())
 });
 
-/// Why nothing real can be started here, if it cannot.
+/// Returns the reason why no real server can be started here, if there is one.
 pub(crate) fn lacks() -> Option<&'static str> {
     ASSETS.is_none().then_some("no etcd and kube-apiserver; set KUBEBUILDER_ASSETS")
 }
@@ -80,7 +80,7 @@ async fn lives() {
     let mode = std::fs::metadata(&server.kubeconfig).expect("a kubeconfig").permissions().mode();
     assert_eq!(mode & 0o077, 0, "others may read the token");
 
-    // Pods need no service account here.
+    // Pods in this namespace need no service account.
     let pods: Api<Pod> = Api::default_namespaced(client(&server).await);
     let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let pod: Pod = serde_json::from_value(pod).expect("a pod");
@@ -109,7 +109,7 @@ async fn dies() {
     let file = Kubeconfig::read_from(&server.kubeconfig).expect("a kubeconfig");
     let url = file.clusters[0].cluster.as_ref().and_then(|cluster| cluster.server.clone()).expect("a server");
     let port = url.rsplit(':').next().expect("a port").to_owned();
-    // Its own number, out of everybody's: the one with our port.
+    // Finds the process id of this server among all: its command line has our port.
     let flag = format!("--secure-port={port}");
     let found = std::fs::read_dir("/proc").expect("Linux").filter_map(Result::ok).find(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -129,7 +129,7 @@ async fn dies() {
         plumbline::time::Clock::wall().sleep(std::time::Duration::from_millis(50)).await;
     }
     assert!(end.expect("it has ended").contains("kube-apiserver was killed by signal 9"));
-    // Stopping says so too, and stops the rest.
+    // `stop` reports the failure too, and stops the rest.
     assert_eq!(server.stop().await.expect_err("it was dead").kind, FailureKind::Failed);
 }
 
@@ -147,13 +147,13 @@ fn killed_harness() {
     assert!(!kubeconfig.parent().expect("a folder").exists(), "the temporary folder is gone");
 }
 
-/// A folder with programs that are these shell scripts, for etcd and for kube-apiserver.
+/// Creates a folder with these shell scripts as etcd and kube-apiserver.
 fn fake(test: &str, scripts: [&str; 2], limit: u64) -> EnvtestOptions {
     let folder = folder(test).join("bin");
     std::fs::create_dir_all(&folder).expect("a folder");
     for (program, script) in ["etcd", "kube-apiserver"].into_iter().zip(scripts) {
-        // By another process: what this one has open for writing, a child that another test starts at this moment has open
-        // too, and such a file cannot be run ("Text file busy").
+        // Another process writes the file: a child that another test starts at this moment inherits our open
+        // descriptors, and a file that is open for writing cannot be run ("Text file busy").
         let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#;
         let path = folder.join(program);
         let written = std::process::Command::new("sh").arg("-c").arg(write).arg(path).arg(script).status();
@@ -162,13 +162,13 @@ fn fake(test: &str, scripts: [&str; 2], limit: u64) -> EnvtestOptions {
     EnvtestOptions { envtest_assets: Some(folder), envtest_ready_limit: limit, ..EnvtestOptions::default() }
 }
 
-/// A script that is an etcd which takes connections and does nothing else.
+/// A script for an etcd that accepts connections and does nothing else.
 fn listening() -> String {
     let me = std::env::current_exe().expect("this program");
     format!("exec '{}' {ETCD_STAND_IN} \"$@\"", me.display())
 }
 
-/// What it does: it listens where `--listen-client-urls` says.
+/// Runs the etcd stand-in: it listens on the address in `--listen-client-urls`.
 pub(crate) fn etcd_stand_in(words: &[String]) {
     let url = words.iter().find_map(|word| word.strip_prefix("--listen-client-urls=http://")).expect("the flag");
     let listener = std::net::TcpListener::bind(url).expect("a free port");
@@ -179,7 +179,7 @@ pub(crate) fn etcd_stand_in(words: &[String]) {
 
 async fn ends_at_once() {
     let no_room = "echo 'no room in the data folder'; exit 7";
-    // A server whose storage ended would say something else, and must not be heard first.
+    // A server whose storage ended would report another error; the storage's own error must be reported first.
     let options = fake("envtest-ends", [no_room, "echo 'no etcd'; exit 1"], 60);
     let logs = folder("envtest-ends-logs");
     let error = failure(start(&options, &logs).await);

@@ -1,4 +1,4 @@
-//! Clusters that are there already: contexts, reachability, rights.
+//! Existing clusters: contexts, reachability, rights.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A kubeconfig with the contexts `near` and `far`, which lead to `url`; `near` is the current one.
+/// Writes a kubeconfig with the contexts `near` and `far`, which lead to `url`; `near` is the current one.
 fn kubeconfig(test: &str, url: &str) -> PathBuf {
     let file = folder(test).join("config");
     let config = json!({
@@ -58,16 +58,16 @@ async fn found() {
     let options = ExistingClusterOptions { kubeconfig: Some(file.clone()), ..ExistingClusterOptions::default() };
     let mut server = begin(options).await.unwrap_or_else(|error| panic!("{error}"));
     assert!(server.version.starts_with("v1."));
-    assert!(!server.allows_disruption, "nobody allowed it");
+    assert!(!server.allows_disruption, "disruption was not allowed");
     assert_eq!(server.ended().await, None);
     stop.cancel();
     serving.await.expect("it stops");
-    assert!(server.ended().await.is_some(), "nobody answers any more");
+    assert!(server.ended().await.is_some(), "the server no longer replies");
     server.stop().await.expect("there is nothing to stop");
     assert!(file.exists(), "the user's own file stays");
 }
 
-/// An API server where nobody may delete pods, change nodes, update the status of pods, or make events.
+/// An API server that denies everyone deleting pods, changing nodes, updating the status of pods and creating events.
 async fn strict() -> MockServer {
     let server = MockServer::start().await;
     let version = ResponseTemplate::new(200).set_body_json(json!({"gitVersion": "v1.36.0"}));

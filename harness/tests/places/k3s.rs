@@ -1,6 +1,6 @@
-//! k3s in a container, for real, but for the image: it is made here from nothing, with this very program in it, and does
-//! what `rancher/k3s` does where the harness touches it (`server …`, port 6443, the kubeconfig). Without Docker skipped,
-//! unless `PLUMBLINE_REQUIRE_DOCKER` is set.
+//! k3s in a real container but with a fake image: the test builds it from scratch around this program, which imitates
+//! `rancher/k3s` where the harness touches it (`server …`, port 6443, the kubeconfig). Skipped without Docker, unless
+//! `PLUMBLINE_REQUIRE_DOCKER` is set.
 
 use std::any::Any;
 use std::io::Write as _;
@@ -19,27 +19,27 @@ use tokio_util::sync::CancellationToken;
 use crate::envtest::client;
 use crate::tools::{Harness, eventually, folder, runtime, trial};
 
-/// First word of the command line of the container's program.
+/// First argument of the program in the container.
 pub(crate) const STAND_IN: &str = "k3s-stand-in";
 const TAG: &str = "test";
 
-/// The image of this test's process. Made at the first use.
+/// The image of this test process, built at first use.
 static IMAGE: LazyLock<String> = LazyLock::new(|| {
-    // A harness to kill uses the image of the test that started it.
+    // A harness to be killed uses the image of the test that started it.
     std::env::var("PLUMBLINE_TEST_IMAGE").unwrap_or_else(|_| make_image())
 });
 
-/// Whether Docker starts privileged containers here: in containers and sandboxes it often may not.
+/// `true` if Docker can start privileged containers here; inside containers and sandboxes it often cannot.
 static PRIVILEGED: LazyLock<bool> = LazyLock::new(|| {
     let image = format!("{}:{TAG}", *IMAGE);
-    // The program itself knows no agents and says so with 1; Docker's own troubles are 125 and more.
+    // The program itself exits with 1, as it does not support agents; Docker's own errors are 125 and above.
     let output = docker(&["run", "--rm", "--privileged", &image]);
     output.is_some_and(|output| output.status.code() == Some(1))
 });
 
 pub(crate) fn trials() -> Vec<Trial> {
     let docker = docker(&["version", "--format", "{{.Server.Version}}"]).is_some_and(|output| output.status.success());
-    // Where Docker must be there, as in CI, a skip would be a false green.
+    // Where Docker is required, as in CI, a skip would hide a failure.
     let required = std::env::var_os("PLUMBLINE_REQUIRE_DOCKER").is_some();
     let skip = (!docker && !required).then_some("Docker is not available");
     vec![
@@ -79,26 +79,26 @@ fn make_image() -> String {
     let program = root.join("bin/k3s");
     std::fs::create_dir_all(root.join("bin")).expect("a folder");
     std::fs::copy(&me, &program).expect("the program");
-    // Without what debuggers need it is a tenth of the size.
+    // Stripping debug information reduces the size to a tenth.
     let _ = Command::new("strip").arg(&program).status();
     let archive = folder("image-archive").join("image.tar");
     let packed = Command::new("tar").arg("-C").arg(&root).arg("-cf").arg(&archive).arg(".").status().expect("tar");
     assert!(packed.success());
     let entry = format!("ENTRYPOINT [\"/bin/k3s\", \"{STAND_IN}\"]");
-    // As rancher/k3s has it: without a command it is an agent.
+    // As in rancher/k3s, the default command is `agent`.
     let words = ["import", "--change", &entry, "--change", "CMD [\"agent\"]", &archive.display().to_string()];
     said(&[&words[..], &[&format!("{name}:{TAG}")]].concat());
     name
 }
 
-/// Removes the image, if it was made.
+/// Removes the image if it was built.
 pub(crate) fn clean_up() {
     if let Some(name) = LazyLock::get(&IMAGE) {
         let _ = docker(&["rmi", "--force", &format!("{name}:{TAG}")]);
     }
 }
 
-/// What the container does: the fake API server with k3s' manners.
+/// Runs in the container: a fake API server that behaves like k3s.
 pub(crate) fn stand_in(words: &[String]) -> ExitCode {
     let tell = |text: &str| writeln!(std::io::stderr(), "{text}").expect("somebody reads");
     let known = ["--disable=", "--disable-agent", "--disable-network-policy", "--disable-scheduler"];
@@ -144,7 +144,7 @@ fn failure(result: Result<Server, EnvironmentError>) -> EnvironmentError {
     result.map(|server| panic!("it starts: {server:?}")).expect_err("a failure")
 }
 
-/// The containers of this test's image, running or not.
+/// Names of the containers of this test's image, running or not.
 fn containers() -> Vec<String> {
     let filter = format!("ancestor={}:{TAG}", *IMAGE);
     said(&["ps", "--all", "--quiet", "--no-trunc", "--filter", &filter]).lines().map(str::to_owned).collect()
@@ -172,7 +172,7 @@ async fn lives() {
     assert!(log.contains("k3s is up and running"), "{log}");
 }
 
-/// The suite's own command line, as for a real k3s but for the image.
+/// Runs the command line that is used with a real k3s, apart from the image.
 fn fixtures_run() {
     let logs = folder("k3s-fixtures").display().to_string();
     let unprivileged = if *PRIVILEGED { None } else { Some("--k3s-unprivileged") };
@@ -198,7 +198,7 @@ async fn bad_argument() {
 }
 
 async fn port_taken() {
-    // On all addresses, as Docker publishes ports.
+    // Listens on all addresses, as Docker does for published ports.
     let taken = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
     let port = taken.local_addr().expect("an address").port();
     let options = K3sOptions { k3s_port: Some(port), k3s_arg: vec!["--debug=port".to_owned()], ..options() };
@@ -217,7 +217,7 @@ async fn no_image() {
     assert!(error.next.contains("docker pull") && error.next.contains("PLUMBLINE_K3S_IMAGE"), "{error}");
 }
 
-/// What Docker says about each container of this test's image. Those of other tests may go at any moment.
+/// Inspects each container of this test's image. Containers of other tests may disappear at any time.
 fn about(words: &[&str]) -> Vec<(String, String)> {
     let one = |id: String| {
         let output = docker(&[words, &[&id]].concat()).filter(|output| output.status.success())?;
@@ -226,11 +226,11 @@ fn about(words: &[&str]) -> Vec<(String, String)> {
     containers().into_iter().filter_map(one).collect()
 }
 
-/// The container with this kubeconfig's port.
+/// Finds the container that publishes the port in this kubeconfig.
 fn container_of(kubeconfig: &Path) -> String {
     let text = std::fs::read_to_string(kubeconfig).expect("a kubeconfig");
     let port = text.split("127.0.0.1:").nth(1).and_then(|rest| rest.split('"').next()).expect("a port").to_owned();
-    // Ports for IPv6 are numbered on their own: another container may have the same there.
+    // IPv6 ports are numbered separately: another container may have the same number there.
     let published = format!("0.0.0.0:{port}");
     let mut ports = about(&["port"]).into_iter();
     ports.find(|(_, text)| text.split_whitespace().any(|word| word == published)).expect("a container with that port").0
@@ -269,7 +269,7 @@ async fn leftovers() {
 }
 
 async fn no_docker() {
-    // In a process of its own: the address of Docker is read from the environment, once.
+    // Runs in a separate process, because Docker's address is read from the environment only once.
     let output = Command::new(std::env::current_exe().expect("this program"))
         .args([crate::tools::HOLD, "k3s", &folder("k3s-no-docker").display().to_string()])
         .env("DOCKER_HOST", "unix:///no/such/docker.sock")

@@ -1,4 +1,4 @@
-//! The flow of kind with a program in its place that notes what it is asked and gives out a kubeconfig of ours.
+//! The kind workflow with a fake program that records its arguments and prints a kubeconfig from the test.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A `kind` that does `create` when it is to make a cluster. `$HERE` is its folder, `$5` is `--config` and so on.
+/// Creates a `kind` script that runs `create` when asked to create a cluster. `$HERE` is its folder, `$5` is `--config`
+/// and so on.
 fn fake(here: &Path, create: &str) -> KindOptions {
     let program = here.join("kind");
     let script = format!(
@@ -40,7 +41,7 @@ fn fake(here: &Path, create: &str) -> KindOptions {
     }
 }
 
-/// The name in `create cluster --name NAME …`, and all that was asked.
+/// Returns the name in `create cluster --name NAME …`, and all recorded calls.
 fn asked(here: &Path) -> (String, Vec<String>) {
     let text = std::fs::read_to_string(here.join("asked")).expect("it was asked");
     let lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -82,7 +83,7 @@ async fn leftovers() {
     let begun = async || start(&options, &here.join("logs")).await.map(|_| ()).expect_err("it makes none");
     begun().await;
     let (mine, _) = asked(&here);
-    // A process with this one's number that started at another time is no more; of another machine's nothing is known.
+    // A process with our id but another start time is dead; a process of another machine may still be alive.
     let dead = format!("{mine}0");
     let elsewhere = "plumbline-0a0b0c0d-1-1";
     std::fs::write(here.join("clusters"), format!("{mine}\n{elsewhere}\n{dead}\n")).expect("a list");

@@ -1,4 +1,4 @@
-//! Processes under guard: they end when told to, and when nobody is left to tell them.
+//! Guarded processes: they end on request, and when the harness that guards them dies.
 
 use std::any::Any;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn shell(script: &str, log: &Path) -> GuardedProcess {
     ProcessSpec { argv, env: Vec::new(), folder: None, log: log.to_owned() }.spawn().expect("a shell")
 }
 
-/// A process with a child that ignores SIGTERM, as bad subjects do.
+/// Starts a process with a child that ignores SIGTERM, as faulty subjects do.
 pub(crate) fn hold(words: &[String]) -> (String, Box<dyn Any>) {
     let log = Path::new(&words[0]).join("log");
     let process = shell("trap '' TERM; sleep 1000 & echo up; wait; sleep 1000", &log);
@@ -53,7 +53,7 @@ async fn terminating() {
     eventually("the child has ended", || !Path::new("/proc").join(&child).exists());
 }
 
-/// A daemon of the subject's, in a session of its own, with a child that ignores SIGTERM, and the log still open.
+/// A daemon of the subject's in a session of its own, with a child that ignores SIGTERM and the log still open.
 async fn escaped() {
     let folder = folder("escaped");
     let daemon = "trap \"\" TERM; sleep 1003 & echo $$ $!; wait; sleep 1003";

@@ -1,5 +1,5 @@
-//! The suite on servers that are reached over HTTPS only: `plumbline run` as its users call it, against `plumbline serve`, and against
-//! etcd and kube-apiserver where they are.
+//! Runs the suite over HTTPS: `plumbline run` on the command line, against `plumbline serve`, and against etcd and
+//! kube-apiserver where they are installed.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -23,7 +23,8 @@ use serde_json::json;
 use crate::tools::{eventually, folder, trial};
 use crate::trouble::LONG;
 
-/// One of each kind: counting, an eviction, faults, a crash, watches held back, a quarantine, timers, nodes with a taint.
+/// One fixture of each kind: counting, an eviction, faults, a crash, delayed watches, a quarantine, timers, a tainted
+/// node.
 const FIXTURES: [&str; 6] = [
     "disruption/status-min-available[",
     "api/eviction-takes-from-the-budget",
@@ -50,7 +51,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// `plumbline run` with these words, the report in JSON.
+/// Runs `plumbline run` with these arguments and a JSON report.
 pub(crate) fn run(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
     command.current_dir(root()).env_remove("PLUMBLINE_FIXTURES").env("NO_COLOR", "1");
@@ -63,7 +64,7 @@ pub(crate) fn report(output: &Output) -> RunReport {
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Demands that some fixtures passed, none failed, and that what was skipped says why.
+/// Checks that at least `at_least` fixtures passed, none failed, and that every skip has a reason.
 pub(crate) fn all_well(output: &Output, at_least: usize) {
     let report = report(output);
     let told = String::from_utf8_lossy(&output.stderr);
@@ -75,7 +76,7 @@ pub(crate) fn all_well(output: &Output, at_least: usize) {
     assert!(report.count(Outcome::Pass) >= at_least, "{told}");
 }
 
-/// `plumbline serve` in a process of its own.
+/// `plumbline serve` in a separate process.
 pub(crate) struct Serving {
     child: Child,
     kubeconfig: String,
@@ -114,7 +115,7 @@ impl Serving {
         self.names::<k8s_openapi::api::core::v1::Namespace>()
     }
 
-    /// On a thread of its own: trials live in a runtime.
+    /// Runs on a separate thread, because trials already run inside a runtime.
     fn names<K>(&self) -> Vec<String>
     where
         K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
@@ -128,7 +129,7 @@ impl Serving {
     }
 }
 
-/// A definition that an earlier fixture left takes a while to go.
+/// The run waits for a custom resource definition of an earlier fixture that is still being deleted.
 fn waits() {
     let serving = Serving::start("remote-waits");
     let definition = json!({
@@ -217,7 +218,7 @@ fn usage() {
     assert!(told.contains("--subject external requires a real cluster"), "{told}");
 }
 
-/// Our own controllers as somebody else's: they reach the server by themselves.
+/// Our controllers as an external subject: they connect to the server by themselves.
 fn external() {
     let serving = Serving::start("remote-external");
     let kubeconfig = serving.kubeconfig.clone();
@@ -254,7 +255,7 @@ fn external() {
     controllers.join().expect("no panic").expect("a runtime").expect("they stop well");
     all_well(&output, 1);
     assert_eq!(report(&output).subject, "somebody");
-    // Nobody does the work now.
+    // No controller is running now.
     let output = run(&words).output().expect("it runs");
     assert_eq!(output.status.code(), Some(100), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(report(&output).count(Outcome::Pass), 0);

@@ -1,4 +1,4 @@
-//! What these tests share: skipping with a reason, a harness to kill, and a look at what is left of it.
+//! Helpers of these tests: skipping with a reason, a harness to kill, and a check for leftover processes.
 
 use std::future::Future;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
 
-/// First word of the command line of a harness to kill.
+/// First argument of a harness to kill.
 pub(crate) const HOLD: &str = "hold";
-/// The variable by which all processes of a harness to kill are known.
+/// Environment variable that marks all processes of a harness to kill.
 const MARK: &str = "PLUMBLINE_TEST_MARK";
 
-/// A test in a runtime of its own; `skip` says why it cannot run here.
+/// Creates a test with its own runtime; `skip` is the reason why it cannot run here.
 pub(crate) fn trial<F>(name: &'static str, skip: Option<&str>, test: impl FnOnce() -> F + Send + 'static) -> Trial
 where
     F: Future<Output = ()>,
@@ -37,7 +37,7 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 }
 
-/// Starts what `words` say, tells so with a line, and waits to be killed.
+/// Starts what `words` name, prints a line about it, and waits to be killed.
 pub(crate) fn hold(words: &[String]) {
     runtime().block_on(async {
         let (kind, rest) = words.split_first().expect("what to hold");
@@ -53,11 +53,11 @@ pub(crate) fn hold(words: &[String]) {
     });
 }
 
-/// A harness in a process of its own.
+/// A harness in a separate process.
 pub(crate) struct Harness {
     child: Child,
     mark: String,
-    /// What it told when everything had started.
+    /// The line that it printed after everything had started.
     pub(crate) told: String,
 }
 
@@ -67,7 +67,7 @@ impl Harness {
         Self::start_with(words, &[])
     }
 
-    /// The same with variables.
+    /// Like [`Harness::start`], with environment variables.
     pub(crate) fn start_with(words: &[&str], variables: &[(&str, &str)]) -> Self {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -88,7 +88,7 @@ impl Harness {
         Self { child, mark, told: told.trim().to_owned() }
     }
 
-    /// The processes that it and its children started, without itself: their command lines.
+    /// Returns the command lines of the processes that it and its children started, without its own.
     pub(crate) fn descendants(&self) -> Vec<String> {
         let mark = format!("{MARK}={}", self.mark);
         let entries = std::fs::read_dir("/proc").expect("Linux").filter_map(Result::ok);
@@ -104,7 +104,7 @@ impl Harness {
         lines.filter(|line| !line.is_empty()).collect()
     }
 
-    /// Kills it with SIGKILL: it cannot clean up.
+    /// Kills it with SIGKILL, so that it cannot clean up.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ended");
@@ -118,7 +118,7 @@ impl Drop for Harness {
     }
 }
 
-/// Waits until `what` holds, at most 20 s.
+/// Waits until `what` returns true, at most 20 s.
 pub(crate) fn eventually(why: &str, mut what: impl FnMut() -> bool) {
     for _ in 0..200 {
         if what() {
@@ -129,7 +129,7 @@ pub(crate) fn eventually(why: &str, mut what: impl FnMut() -> bool) {
     panic!("not within 20 s: {why}");
 }
 
-/// An empty folder for the test of this name.
+/// Creates an empty folder for the test of this name.
 pub(crate) fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("places").join(test);
     let _ = std::fs::remove_dir_all(&folder);

@@ -1,4 +1,5 @@
-//! Runs that go wrong: what is said, what stays as evidence, and that nothing else does, in somebody's cluster neither.
+//! Failed runs: their messages, the evidence they keep, and that they leave nothing else behind, also in an existing
+//! cluster.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -9,7 +10,7 @@ use plumbline::report::Outcome;
 use crate::remote::{Serving, report, run};
 use crate::tools::{eventually, folder, trial};
 
-/// Both take minutes, and the nodes of the first stay.
+/// Two fixtures that take minutes; the nodes of the first one remain.
 pub(crate) const LONG: [&str; 2] =
     ["taint-eviction/default-tolerations-last-five-minutes", "disruption/disrupted-pod-claim-120s"];
 
@@ -24,7 +25,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A run of [`LONG`] that has begun, with a folder of its own for what is temporary.
+/// Starts a run of [`LONG`] that uses `temporary` for temporary files, and waits until it has begun.
 fn begun(serving: &Serving, temporary: &Path) -> Child {
     let words = [&serving.words()[..], &["--allow-disruptive"], &LONG].concat();
     let running =
@@ -37,7 +38,7 @@ fn inside(folder: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path()).collect()
 }
 
-/// Namespaces that are not the server's own.
+/// Names of namespaces that the server did not create itself.
 fn namespaces(serving: &Serving) -> Vec<String> {
     serving.namespaces().into_iter().filter(|name| name.contains("-pl")).collect()
 }
@@ -132,7 +133,7 @@ fn verified() {
     assert_eq!(verify.status.code(), Some(0), "{}", String::from_utf8_lossy(&verify.stderr));
 }
 
-/// No client can make such a node.
+/// A fixture with a node that the API server rejects as invalid.
 const INVALID: &str = "\
 promise: A node gets its annotation.
 rule: BR-19-07

@@ -43,9 +43,9 @@ pub struct Election {
 /// Timings of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// How long other replicas respect a lease that is not renewed.
+    /// Time for which other replicas respect a lease that is not renewed.
     pub lease_duration: Duration,
-    /// How long a leader may go on after its last renewal.
+    /// Time for which a leader may continue after its last renewal.
     pub renew_deadline: Duration,
     /// Interval between renewals of a leader, and between checks of a standby.
     pub retry_period: Duration,
@@ -127,7 +127,7 @@ pub struct LeaderElector {
     holding: bool,
     /// `true` if the server may have a lease of this replica: a write was sent, with any outcome.
     may_hold: bool,
-    /// When leadership ends unless the lease is renewed.
+    /// Time at which leadership ends unless the lease is renewed.
     until: Duration,
     tries: u64,
 }

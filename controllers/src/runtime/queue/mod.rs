@@ -69,7 +69,7 @@ struct QueueState<K> {
     processing: BTreeMap<K, Duration>,
     delayed: DelayQueue<K>,
     limiter: RateLimiter<K>,
-    /// When a key was last handed out, or the queue was last empty.
+    /// Time at which a key was last handed out, or at which the queue was last empty.
     last_progress: Duration,
 }
 

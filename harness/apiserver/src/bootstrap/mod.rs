@@ -2,7 +2,7 @@
 //! `default/kubernetes` with its endpoints and address, the service CIDR, the system's priority classes, roles and
 //! bindings. Namespaces exist already. Follows `pkg/controlplane` of Kubernetes 1.36.
 
-mod control;
+mod flow_control;
 mod roles;
 
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ const MANAGER: &str = "kube-apiserver";
 
 /// Returns the objects of a server at this address that starts at `now`.
 pub fn objects(address: SocketAddr, now: jiff::Timestamp) -> Vec<Value> {
-    let mut objects = cluster(now);
-    objects.extend(own_service(address));
+    let mut objects = cluster_objects(now);
+    objects.extend(kubernetes_service(address));
     objects.extend(roles::objects());
-    objects.extend(control::objects(now));
+    objects.extend(flow_control::objects(now));
     for object in &mut objects {
         let api_version = object["apiVersion"].clone();
         let time = format!("{now:.0}");
@@ -30,32 +30,32 @@ pub fn objects(address: SocketAddr, now: jiff::Timestamp) -> Vec<Value> {
 }
 
 /// Returns an entry of managedFields without the fields that all entries have in common.
-fn by(manager: &str, fields: Value) -> Value {
+fn manager_entry(manager: &str, fields: Value) -> Value {
     json!([{"manager": manager, "operation": "Update", "fieldsV1": fields}])
 }
 
 /// Returns the field set of some names.
-fn fields(names: &[&str]) -> Value {
+fn field_set(names: &[&str]) -> Value {
     names.iter().map(|name| (format!("f:{name}"), json!({}))).collect::<serde_json::Map<_, _>>().into()
 }
 
 fn labels(names: &[&str]) -> Value {
-    let mut set = fields(names);
+    let mut set = field_set(names);
     set["."] = json!({});
     json!({"f:labels": set})
 }
 
-fn cluster(now: jiff::Timestamp) -> Vec<Value> {
+fn cluster_objects(now: jiff::Timestamp) -> Vec<Value> {
     let priority = |name: &str, value: i64, description: &str| {
         json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
             "metadata": {"name": name, "generation": 1,
-                "managedFields": by(MANAGER, fields(&["description", "preemptionPolicy", "value"]))},
+                "managedFields": manager_entry(MANAGER, field_set(&["description", "preemptionPolicy", "value"]))},
             "value": value, "description": description, "preemptionPolicy": "PreemptLowerPriority"})
     };
     let today = now.strftime("%Y-%m-%d").to_string();
     let tracking = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"since": today},
         "metadata": {"name": "kube-apiserver-legacy-service-account-token-tracking", "namespace": "kube-system",
-            "managedFields": by(MANAGER, json!({"f:data": {".": {}, "f:since": {}}}))}});
+            "managedFields": manager_entry(MANAGER, json!({"f:data": {".": {}, "f:since": {}}}))}});
     let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": format!("{now:.0}"), "reason": "",
         "message": "Kubernetes default Service CIDR is ready"});
     let told = json!({"manager": "kubernetes-service-cidr-controller", "operation": "Apply", "subresource": "status",
@@ -82,10 +82,10 @@ fn cluster(now: jiff::Timestamp) -> Vec<Value> {
 }
 
 /// Returns the service of the API server itself, with its address and endpoints.
-fn own_service(server: SocketAddr) -> [Value; 4] {
+fn kubernetes_service(server: SocketAddr) -> [Value; 4] {
     let (ip, port) = (server.ip().to_string(), server.port());
     let family = if server.is_ipv4() { "IPv4" } else { "IPv6" };
-    let mut spec = fields(&["clusterIP", "internalTrafficPolicy", "ipFamilyPolicy", "sessionAffinity", "type"]);
+    let mut spec = field_set(&["clusterIP", "internalTrafficPolicy", "ipFamilyPolicy", "sessionAffinity", "type"]);
     let mut ports = json!({".": {}});
     ports["k:{\"port\":443,\"protocol\":\"TCP\"}"] =
         json!({".": {}, "f:name": {}, "f:port": {}, "f:protocol": {}, "f:targetPort": {}});
@@ -93,28 +93,28 @@ fn own_service(server: SocketAddr) -> [Value; 4] {
     let service = json!({"apiVersion": "v1", "kind": "Service",
         "metadata": {"name": "kubernetes", "namespace": "default",
             "labels": {"component": "apiserver", "provider": "kubernetes"},
-            "managedFields": by(MANAGER, json!({"f:metadata": labels(&["component", "provider"]), "f:spec": spec}))},
+            "managedFields": manager_entry(MANAGER, json!({"f:metadata": labels(&["component", "provider"]), "f:spec": spec}))},
         "spec": {"type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"],
             "ipFamilyPolicy": "SingleStack", "internalTrafficPolicy": "Cluster", "sessionAffinity": "None",
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}]},
         "status": {"loadBalancer": {}}});
     let managed_by = ["ipaddress.kubernetes.io/ip-family", "ipaddress.kubernetes.io/managed-by"];
-    let mut parent = fields(&["name", "namespace", "resource"]);
+    let mut parent = field_set(&["name", "namespace", "resource"]);
     parent["."] = json!({});
     let address = json!({"apiVersion": "networking.k8s.io/v1", "kind": "IPAddress",
         "metadata": {"name": "10.0.0.1", "labels": {managed_by[0]: "IPv4", managed_by[1]: "ipallocator.k8s.io"},
             "managedFields":
-                by(MANAGER, json!({"f:metadata": labels(&managed_by), "f:spec": {"f:parentRef": parent}}))},
+                manager_entry(MANAGER, json!({"f:metadata": labels(&managed_by), "f:spec": {"f:parentRef": parent}}))},
         "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "kubernetes"}}});
     let skip = "endpointslice.kubernetes.io/skip-mirror";
     let endpoints = json!({"apiVersion": "v1", "kind": "Endpoints",
         "metadata": {"name": "kubernetes", "namespace": "default", "labels": {skip: "true"},
-            "managedFields": by(MANAGER, json!({"f:metadata": labels(&[skip]), "f:subsets": {}}))},
+            "managedFields": manager_entry(MANAGER, json!({"f:metadata": labels(&[skip]), "f:subsets": {}}))},
         "subsets": [{"addresses": [{"ip": ip}], "ports": [{"name": "https", "port": port, "protocol": "TCP"}]}]});
     let of = "kubernetes.io/service-name";
     let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
         "metadata": {"name": "kubernetes", "namespace": "default", "generation": 1, "labels": {of: "kubernetes"},
-            "managedFields": by(MANAGER,
+            "managedFields": manager_entry(MANAGER,
                 json!({"f:addressType": {}, "f:endpoints": {}, "f:metadata": labels(&[of]), "f:ports": {}}))},
         "addressType": family, "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}],
         "ports": [{"name": "https", "protocol": "TCP", "port": port}]});

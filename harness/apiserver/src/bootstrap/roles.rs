@@ -11,7 +11,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{MANAGER, by, fields, labels};
+use super::{MANAGER, field_set, labels, manager_entry};
 
 const TABLE: &str = include_str!("roles.txt");
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -58,17 +58,17 @@ fn object(line: &str) -> Option<Value> {
             vec!["rules"]
         }
     };
-    let mut owned = fields(&owned);
+    let mut owned = field_set(&owned);
     if object.get("aggregationRule").is_some() {
         owned["f:aggregationRule"] = json!({".": {}, "f:clusterRoleSelectors": {}});
     }
     let names: Vec<&str> = marks.keys().map(String::as_str).collect();
     let mut metadata = labels(&names);
-    let mut annotations = fields(&[UPDATED]);
+    let mut annotations = field_set(&[UPDATED]);
     annotations["."] = json!({});
     metadata["f:annotations"] = annotations;
     owned["f:metadata"] = metadata;
-    object["metadata"]["managedFields"] = by(MANAGER, owned);
+    object["metadata"]["managedFields"] = manager_entry(MANAGER, owned);
     object["metadata"]["labels"] = marks.into();
     if let Some(namespace) = namespace {
         object["metadata"]["namespace"] = namespace.into();

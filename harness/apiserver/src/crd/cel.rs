@@ -19,23 +19,23 @@ use cel::common::value::Val;
 use cel::{Context, ExecutionError, Program, Value as CelValue};
 
 use super::text;
-use crate::field::{BadValue, Error, ErrorList, ErrorType};
+use crate::field_errors::{BadValue, ErrorList, ErrorType, FieldError};
 use crate::json::{Value, json};
-use check::{Checked, check};
-use types::Ty;
-use value::Typed;
+use check::{CheckResult, check};
+use types::CelType;
+use value::TypedValue;
 
 const RULES: &str = "x-kubernetes-validations";
 
 /// The path printed for the whole object.
-const WHOLE: &str = "<nil>";
+const ROOT_PATH: &str = "<nil>";
 
 /// Deepest schema level that is visited.
 const MAX_DEPTH: usize = 64;
 
 /// A compiled rule.
 #[derive(Debug)]
-struct Rule {
+struct CompiledRule {
     program: Program,
     source: String,
     message: String,
@@ -48,15 +48,15 @@ struct Rule {
 
 /// The rules of a schema and of the schemas nested in it.
 #[derive(Debug)]
-pub(super) struct Rules {
-    own: Vec<Rule>,
+pub(super) struct CompiledRules {
+    own: Vec<CompiledRule>,
     schema: Value,
     properties: BTreeMap<String, Self>,
     items: Option<Box<Self>>,
     additional: Option<Box<Self>>,
 }
 
-impl Rules {
+impl CompiledRules {
     /// Compiles the rules of a version's schema; `None` when it has none. A rule that does not compile here is skipped
     /// with a warning, because the definition was already validated.
     pub(super) fn of(schema: &Value, definition: &str) -> Option<Self> {
@@ -74,7 +74,7 @@ impl Rules {
         let items = schema.get("items").filter(|items| items.is_object()).and_then(below).map(Box::new);
         let additional = schema.get("additionalProperties").filter(|extra| extra.is_object());
         let additional = additional.and_then(below).map(Box::new);
-        let own = Ty::of(schema, root);
+        let own = CelType::of(schema, root);
         let mut rules = Vec::new();
         for rule in schema[RULES].as_array().into_iter().flatten() {
             match compile(rule, &own) {
@@ -128,7 +128,7 @@ impl Rules {
     }
 }
 
-fn compile(rule: &Value, own: &Ty) -> Result<Rule, String> {
+fn compile(rule: &Value, own: &CelType) -> Result<CompiledRule, String> {
     let source = text(rule, "rule").trim().to_owned();
     let program = library::ENV.compile(&source).map_err(|error| error.to_string())?;
     let old = old_type(rule, own);
@@ -144,7 +144,7 @@ fn compile(rule: &Value, own: &Ty) -> Result<Rule, String> {
         "FieldValueDuplicate" => ErrorType::Duplicate,
         _ => ErrorType::Invalid,
     };
-    Ok(Rule {
+    Ok(CompiledRule {
         program,
         source,
         message: text(rule, "message").trim().to_owned(),
@@ -156,11 +156,11 @@ fn compile(rule: &Value, own: &Ty) -> Result<Rule, String> {
     })
 }
 
-fn old_type(rule: &Value, own: &Ty) -> Ty {
+fn old_type(rule: &Value, own: &CelType) -> CelType {
     if rule["optionalOldSelf"] == json!(true) { own.clone().optional() } else { own.clone() }
 }
 
-impl Rule {
+impl CompiledRule {
     fn ask(&self, schema: &Value, (new, old): (&Value, Option<&Value>), path: &str, errors: &mut ErrorList) {
         if self.uses_old && !self.optional_old && old.is_none() {
             return;
@@ -174,9 +174,9 @@ impl Rule {
             Ok(_) => errors.push(self.refusal(schema, new, old, path)),
             Err(error) => {
                 let own = text(schema, "type").to_owned();
-                let why = explain(&error, &self.source);
-                let field = if path.is_empty() { WHOLE } else { path };
-                errors.push(error_at(ErrorType::Invalid, field.to_owned(), BadValue::Text(own), why));
+                let why = format_evaluation_error(&error, &self.source);
+                let field = if path.is_empty() { ROOT_PATH } else { path };
+                errors.push(error_at(ErrorType::Invalid, field.to_owned(), BadValue::Quoted(own), why));
             }
         }
     }
@@ -190,7 +190,7 @@ impl Rule {
     ) -> Result<CelValue, ExecutionError> {
         let ordered = self.uses_old;
         let convert = |value: &Value| {
-            cel::to_value(Typed { value, schema, ordered })
+            cel::to_value(TypedValue { value, schema, ordered })
                 .map_err(|error| ExecutionError::InternalError(error.to_string()))
         };
         let mut context = Context::with_env(library::ENV.clone());
@@ -211,7 +211,7 @@ impl Rule {
         program.execute(&context)
     }
 
-    fn refusal(&self, schema: &Value, new: &Value, old: Option<&Value>, path: &str) -> Error {
+    fn refusal(&self, schema: &Value, new: &Value, old: Option<&Value>, path: &str) -> FieldError {
         let said = self.message_expression.as_ref().and_then(|program| {
             match self.evaluate(program, schema, new, old) {
                 Ok(CelValue::String(said)) => Some(said.trim().to_owned()),
@@ -225,7 +225,7 @@ impl Rule {
         let scalar = !new.is_object() && !new.is_array();
         let shown = if scalar { BadValue::from(new) } else { BadValue::Omitted };
         let whole = if self.field_path.is_empty() { path.to_owned() } else { joined(path, &self.field_path) };
-        let field = if whole.is_empty() { WHOLE.to_owned() } else { whole };
+        let field = if whole.is_empty() { ROOT_PATH.to_owned() } else { whole };
         let shown =
             if matches!(self.reason, ErrorType::Forbidden | ErrorType::Required) { BadValue::Omitted } else { shown };
         let why = if self.reason == ErrorType::Duplicate { String::new() } else { why };
@@ -233,8 +233,8 @@ impl Rule {
     }
 }
 
-fn error_at(error_type: ErrorType, field: String, bad_value: BadValue, detail: String) -> Error {
-    Error { error_type, field, bad_value, detail }
+fn error_at(error_type: ErrorType, field: String, bad_value: BadValue, detail: String) -> FieldError {
+    FieldError { error_type, field, bad_value, detail }
 }
 
 /// Appends a rule's `fieldPath`, such as `.a.b` or `['a']`, to a path.
@@ -245,7 +245,7 @@ fn joined(path: &str, added: &str) -> String {
 }
 
 /// Formats an evaluation error as cel-go does.
-fn explain(error: &ExecutionError, source: &str) -> String {
+fn format_evaluation_error(error: &ExecutionError, source: &str) -> String {
     let why = match error {
         ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
         ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
@@ -292,18 +292,18 @@ fn check_all(schema: &Value, path: &str, root: bool, around: Option<&str>, depth
 /// Checks the expressions of a schema's own rules. `uncorrelated` is the path of the enclosing list or atomic map whose
 /// elements have no old counterpart.
 fn check_rules(schema: &Value, path: &str, root: bool, uncorrelated: Option<&str>, errors: &mut ErrorList) {
-    let own = Ty::of(schema, root);
+    let own = CelType::of(schema, root);
     for (index, rule) in schema[RULES].as_array().into_iter().flatten().enumerate() {
         let at = |field: &str| format!("{path}.{RULES}[{index}].{field}");
         let source = text(rule, "rule").trim();
         if source.is_empty() {
             continue;
         }
-        let invalid = |field: String, why: String| error_at(ErrorType::Invalid, field, shown(rule), why);
+        let invalid = |field: String, why: String| error_at(ErrorType::Invalid, field, format_rule(rule), why);
         let old = old_type(rule, &own);
         match checked(source, &own, &old) {
             Err(why) => errors.push(invalid(at("rule"), format!("compilation failed: {why}"))),
-            Ok(result) if result.unsupported.is_none() && !matches!(result.ty, Ty::Bool | Ty::Dyn) => {
+            Ok(result) if result.unsupported.is_none() && !matches!(result.ty, CelType::Bool | CelType::Dyn) => {
                 errors.push(invalid(at("rule"), "cel expression must evaluate to a bool".to_owned()));
             }
             Ok(result) => {
@@ -312,7 +312,7 @@ fn check_rules(schema: &Value, path: &str, root: bool, uncorrelated: Option<&str
                 {
                     let why =
                         format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
-                    errors.push(error_at(ErrorType::Invalid, at("rule"), BadValue::Text(source.to_owned()), why));
+                    errors.push(error_at(ErrorType::Invalid, at("rule"), BadValue::Quoted(source.to_owned()), why));
                 }
                 if !result.uses_old && rule.get("optionalOldSelf").is_some_and(|flag| !flag.is_null()) {
                     let given = BadValue::from(&rule["optionalOldSelf"]);
@@ -329,7 +329,7 @@ fn check_rules(schema: &Value, path: &str, root: bool, uncorrelated: Option<&str
             Err(why) => {
                 errors.push(invalid(at("messageExpression"), format!("messageExpression compilation failed: {why}")));
             }
-            Ok(result) if result.unsupported.is_none() && !matches!(result.ty, Ty::Text | Ty::Dyn) => {
+            Ok(result) if result.unsupported.is_none() && !matches!(result.ty, CelType::Text | CelType::Dyn) => {
                 errors.push(invalid(at("messageExpression"), "messageExpression must evaluate to a string".to_owned()));
             }
             Ok(_) => {}
@@ -337,14 +337,14 @@ fn check_rules(schema: &Value, path: &str, root: bool, uncorrelated: Option<&str
     }
 }
 
-fn checked(source: &str, own: &Ty, old: &Ty) -> Result<Checked, String> {
+fn checked(source: &str, own: &CelType, old: &CelType) -> Result<CheckResult, String> {
     let program = library::ENV.compile(source).map_err(|errors| {
         let texts = errors.errors.iter().map(|error| {
             let (line, column) = error.pos;
             let line = usize::try_from(line).unwrap_or(1).max(1) - 1;
             let before: usize = source.split_inclusive('\n').take(line).map(|text| text.chars().count()).sum();
             let offset = before + usize::try_from(column).unwrap_or(1).max(1) - 1;
-            check::located(source, offset, &error.msg)
+            check::format_error(source, offset, &error.msg)
         });
         texts.collect::<Vec<_>>().join("\n")
     })?;
@@ -353,7 +353,7 @@ fn checked(source: &str, own: &Ty, old: &Ty) -> Result<Checked, String> {
 }
 
 /// Prints a rule as upstream's internal type is printed in errors.
-fn shown(rule: &Value) -> BadValue {
+fn format_rule(rule: &Value) -> BadValue {
     let given = |field: &str| escaped(&text(rule, field).into());
     let optional = |field: &str| escaped(&rule.get(field).cloned().unwrap_or(Value::Null));
     BadValue::Raw(format!(

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::text;
 use crate::json::{Map, Value, json};
-use crate::kinds::time::rfc3339;
+use crate::registry::time::rfc3339;
 
 /// Returns true if the definition has the condition `Established`.
 pub(super) fn is_established(definition: &Value) -> bool {
@@ -46,16 +46,16 @@ pub(super) fn status(definition: &Value, others: &[Value], now: Timestamp) -> Va
         })
         .map(|other| &other["status"]["acceptedNames"])
         .collect();
-    let (accepted, conflict) = accept(definition, &rivals);
+    let (accepted, conflict) = accept_names(definition, &rivals);
     let mut conditions: Vec<Value> =
         definition.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     let was_established = is_established(definition);
     match &conflict {
-        Some((reason, message)) => set(&mut conditions, "NamesAccepted", "False", reason, message, now),
-        None => set(&mut conditions, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now),
+        Some((reason, message)) => set_condition(&mut conditions, "NamesAccepted", "False", reason, message, now),
+        None => set_condition(&mut conditions, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now),
     }
     if conflict.is_none() {
-        set(
+        set_condition(
             &mut conditions,
             "Established",
             "True",
@@ -64,10 +64,10 @@ pub(super) fn status(definition: &Value, others: &[Value], now: Timestamp) -> Va
             now,
         );
     } else if !was_established {
-        set(&mut conditions, "Established", "False", "NotAccepted", "not all names are accepted", now);
+        set_condition(&mut conditions, "Established", "False", "NotAccepted", "not all names are accepted", now);
     }
-    if let Some((status, reason, message)) = approval(definition) {
-        set(&mut conditions, "KubernetesAPIApprovalPolicyConformant", status, reason, &message, now);
+    if let Some((status, reason, message)) = approval_condition(definition) {
+        set_condition(&mut conditions, "KubernetesAPIApprovalPolicyConformant", status, reason, &message, now);
     }
     json!({
         "conditions": conditions,
@@ -77,8 +77,8 @@ pub(super) fn status(definition: &Value, others: &[Value], now: Timestamp) -> Va
 }
 
 /// Returns status, reason and message of the approval condition; `None` outside protected groups.
-fn approval(definition: &Value) -> Option<(&'static str, &'static str, String)> {
-    if !super::definition::is_protected(text(&definition["spec"], "group")) {
+fn approval_condition(definition: &Value) -> Option<(&'static str, &'static str, String)> {
+    if !super::definition_strategy::is_protected(text(&definition["spec"], "group")) {
         return None;
     }
     let given = crate::metadata::annotation(definition, "api-approved.kubernetes.io")?;
@@ -89,7 +89,14 @@ fn approval(definition: &Value) -> Option<(&'static str, &'static str, String)> 
 }
 
 /// Sets a condition; its transition time changes only with its status.
-pub(super) fn set(conditions: &mut Vec<Value>, kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) {
+pub(super) fn set_condition(
+    conditions: &mut Vec<Value>,
+    kind: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) {
     let found = conditions.iter_mut().find(|condition| text(condition, "type") == kind);
     let since = match &found {
         Some(old) if text(old, "status") == status => old["lastTransitionTime"].clone(),
@@ -103,13 +110,13 @@ pub(super) fn set(conditions: &mut Vec<Value>, kind: &str, status: &str, reason:
     }
 }
 
-type Conflict = (&'static str, String);
+type NameConflict = (&'static str, String);
 
 /// A name's field, the reason of its conflict, and the check for another definition that has the name.
-type Rule<'a> = (&'static str, &'static str, &'a dyn Fn(&str) -> bool);
+type NameCheck<'a> = (&'static str, &'static str, &'a dyn Fn(&str) -> bool);
 
 /// Returns the names that the definition may use, and the last conflict.
-fn accept(definition: &Value, rivals: &[&Value]) -> (Value, Option<Conflict>) {
+fn accept_names(definition: &Value, rivals: &[&Value]) -> (Value, Option<NameConflict>) {
     let wanted = &definition["spec"]["names"];
     let mut accepted: Map =
         definition.pointer("/status/acceptedNames").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -126,7 +133,7 @@ fn accept(definition: &Value, rivals: &[&Value]) -> (Value, Option<Conflict>) {
         |name: &str| rivals.iter().any(|rival| text(rival, "kind") == name || text(rival, "listKind") == name);
     let in_use = |name: &str| format!("{name:?} is already in use");
 
-    let rules: [Rule<'_>; 4] = [
+    let rules: [NameCheck<'_>; 4] = [
         ("plural", "PluralConflict", &taken_resource),
         ("singular", "SingularConflict", &taken_resource),
         ("kind", "KindConflict", &taken_kind),
@@ -156,7 +163,7 @@ fn copy_list(wanted: &Value, accepted: &mut Map, field: &str) {
     };
 }
 
-fn accept_short_names(wanted: &Value, accepted: &mut Map, taken: &dyn Fn(&str) -> bool) -> Option<Conflict> {
+fn accept_short_names(wanted: &Value, accepted: &mut Map, taken: &dyn Fn(&str) -> bool) -> Option<NameConflict> {
     let own = accepted.get("shortNames").cloned().unwrap_or_else(|| json!([]));
     let names = wanted.get("shortNames").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let conflicts: Vec<String> = names

@@ -3,25 +3,25 @@
 
 use std::sync::Arc;
 
-use super::{CustomKind, cel, defaults, lookup, text, validate};
-use crate::field::{ErrorList, ErrorType, Path};
+use super::{CustomResource, cel, defaults, lookup, text, validate};
+use crate::field_errors::{ErrorList, ErrorType, Path};
 use crate::json::{Key, Value};
-use crate::kinds::{Context, NameRule, Strategy, meta};
+use crate::registry::{NameFormat, Strategy, StrategyContext, meta};
 
 /// The strategy of one served version of a definition.
 #[derive(Debug)]
-pub(super) struct Custom {
-    own: Arc<CustomKind>,
+pub(super) struct CustomResourceStrategy {
+    own: Arc<CustomResource>,
     /// The compiled CEL rules of the schema, if it has any.
-    rules: Option<cel::Rules>,
+    rules: Option<cel::CompiledRules>,
     api_version: String,
     kind: String,
     namespaced: bool,
 }
 
-impl Custom {
-    pub(super) fn new(own: Arc<CustomKind>, group: &str, version: &str, kind: &str, namespaced: bool) -> Self {
-        let rules = cel::Rules::of(&own.schema, &own.definition);
+impl CustomResourceStrategy {
+    pub(super) fn new(own: Arc<CustomResource>, group: &str, version: &str, kind: &str, namespaced: bool) -> Self {
+        let rules = cel::CompiledRules::of(&own.schema, &own.definition);
         Self { own, rules, api_version: format!("{group}/{version}"), kind: kind.to_owned(), namespaced }
     }
 
@@ -122,12 +122,12 @@ fn without_metadata(object: &Value) -> Vec<(&Key, &Value)> {
     object.as_object().into_iter().flatten().filter(|(field, _)| *field != "metadata").collect()
 }
 
-impl Strategy for Custom {
+impl Strategy for CustomResourceStrategy {
     fn default(&self, object: &mut Value) {
         defaults::apply(&self.own.schema, object);
     }
 
-    fn prepare_for_create(&self, object: &mut Value, _ctx: &Context<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, _ctx: &StrategyContext<'_>) {
         if self.own.status
             && let Some(fields) = object.as_object_mut()
         {
@@ -141,16 +141,16 @@ impl Strategy for Custom {
         if !errors.is_empty() {
             return errors;
         }
-        errors.append(meta::validate(object, self.namespaced, NameRule::Subdomain, &Path::new("metadata")));
+        errors.append(meta::validate(object, self.namespaced, NameFormat::Subdomain, &Path::new("metadata")));
         errors.append(validate::validate(&self.own.schema, object, ""));
         self.scale_errors(object, true, &mut errors);
         self.judge(object, None, &mut errors);
         errors
     }
 
-    fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
         if self.own.status {
-            meta::keep_field(new, old, "status");
+            meta::copy_field(new, old, "status");
         }
         let changed = without_metadata(new) != without_metadata(old);
         meta::set_generation(new, meta::generation(old) + i64::from(changed));
@@ -170,11 +170,11 @@ impl Strategy for Custom {
     }
 
     /// Takes only the status from `new`. Unlike with most built-in kinds, labels and annotations cannot change here.
-    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _ctx: &Context<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
         let (status, metadata) = (new.get("status").cloned(), new.get("metadata").cloned());
         *new = old.clone();
         let kept = ["managedFields", "resourceVersion"];
-        if let (Some(fields), Some(metadata)) = (meta::object_at(new, "metadata"), metadata) {
+        if let (Some(fields), Some(metadata)) = (meta::object_or_insert(new, "metadata"), metadata) {
             fields.extend(kept.iter().filter_map(|name| Some(((*name).to_owned(), metadata.get(*name)?.clone()))));
         }
         if let Some(fields) = new.as_object_mut() {

@@ -4,9 +4,9 @@
 
 use regex::Regex;
 
-use crate::field::{Error, ErrorList, Path, go_json};
+use crate::field_errors::{ErrorList, FieldError, Path, go_json};
 use crate::json::{Map, Number, Value};
-use crate::kinds::names;
+use crate::registry::names;
 
 /// Deepest value that is visited; the decoder of request bodies rejects deeper ones.
 const MAX_DEPTH: usize = 200;
@@ -14,14 +14,14 @@ const MAX_DEPTH: usize = 200;
 /// Validates `value` by `schema`. `name` is the value's path, empty for the whole object.
 pub(super) fn validate(schema: &Value, value: &Value, name: &str) -> ErrorList {
     let mut errors = ErrorList::new();
-    Validator { depth: 0 }.value(schema, value, name, &mut errors);
-    embedded(schema, value, name, &mut errors);
+    SchemaValidator { depth: 0 }.value(schema, value, name, &mut errors);
+    check_embedded(schema, value, name, &mut errors);
     list_types(schema, value, name, &mut errors);
     errors
 }
 
 /// Checks that embedded objects have an apiVersion and a kind.
-fn embedded(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
+fn check_embedded(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
     match value {
         Value::Object(fields) => {
             if flag(schema, "x-kubernetes-embedded-resource") {
@@ -31,14 +31,14 @@ fn embedded(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
                 let known = schema.get("properties").and_then(|known| known.get(field));
                 let known = known.or_else(|| schema.get("additionalProperties").filter(|extra| extra.is_object()));
                 if let Some(schema) = known {
-                    embedded(schema, value, &child(name, field), errors);
+                    check_embedded(schema, value, &child(name, field), errors);
                 }
             }
         }
         Value::Array(list) => {
             for (index, item) in list.iter().enumerate() {
                 if let Some(items) = schema.get("items") {
-                    embedded(items, item, &format!("{name}[{index}]"), errors);
+                    check_embedded(items, item, &format!("{name}[{index}]"), errors);
                 }
             }
         }
@@ -73,7 +73,7 @@ fn embedded_type(fields: &Map, name: &str, errors: &mut ErrorList) {
     }
 }
 
-struct Validator {
+struct SchemaValidator {
     depth: usize,
 }
 
@@ -114,7 +114,7 @@ fn has_type(value: &Value, wanted: &str) -> bool {
     }
 }
 
-impl Validator {
+impl SchemaValidator {
     fn value(&mut self, schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
         if self.depth > MAX_DEPTH || (value.is_null() && flag(schema, "nullable")) {
             return;
@@ -263,7 +263,7 @@ fn check_type(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList)
             _ => "",
         };
     }
-    errors.push(Error::type_invalid(
+    errors.push(FieldError::type_invalid(
         &path(name),
         actual,
         format!("{name} in body must be of type {wanted}: {actual:?}"),
@@ -287,7 +287,7 @@ fn check_string(schema: &Value, text: &str, name: &str, errors: &mut ErrorList) 
     let length = text.chars().count();
     let pattern = schema.get("pattern").and_then(Value::as_str).filter(|pattern| !pattern.is_empty());
     if let Some(most) = integer(schema, "maxLength").filter(|&most| length > most) {
-        errors.push(Error::too_long(&path(name), most));
+        errors.push(FieldError::too_long(&path(name), most));
     } else if let Some(least) = integer(schema, "minLength").filter(|&least| length < least) {
         errors.invalid(&path(name), text, format!("{name} in body should be at least {least} chars long"));
     } else if let Some(pattern) = pattern.filter(|text_of| Regex::new(text_of).is_ok_and(|regex| !regex.is_match(text)))
@@ -295,7 +295,7 @@ fn check_string(schema: &Value, text: &str, name: &str, errors: &mut ErrorList) 
         errors.invalid(&path(name), text, format!("{name} in body should match '{pattern}'"));
     }
     if let Some(format) = schema.get("format").and_then(Value::as_str).filter(|format| !has_format(format, text)) {
-        errors.push(Error::type_invalid(
+        errors.push(FieldError::type_invalid(
             &path(name),
             text,
             format!("{name} in body must be of type {format}: {text:?}"),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::kinds::{Kind, Registry, Subresource, VersionInfo};
+use crate::registry::{GroupVersion, Registry, Resource, Subresource};
 
 /// The document at `/`.
 #[derive(Debug, Serialize)]
@@ -89,28 +89,28 @@ impl ApiVersions {
 /// The document at `/apis`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct GroupList {
+pub(super) struct ApiGroupList {
     kind: &'static str,
     api_version: &'static str,
-    groups: Vec<Group>,
+    groups: Vec<ApiGroup>,
 }
 
 /// The document at `/apis/<group>`, and an element of the one at `/apis`, there without kind and apiVersion.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Group {
+pub(super) struct ApiGroup {
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     api_version: Option<&'static str>,
     name: String,
-    versions: Vec<GroupVersion>,
-    preferred_version: GroupVersion,
+    versions: Vec<GroupVersionForDiscovery>,
+    preferred_version: GroupVersionForDiscovery,
 }
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct GroupVersion {
+struct GroupVersionForDiscovery {
     group_version: String,
     version: String,
 }
@@ -129,44 +129,44 @@ fn groups(registry: &Registry) -> Vec<&str> {
 }
 
 /// Returns all groups except the core group.
-pub(super) fn group_list(registry: &Registry) -> GroupList {
+pub(super) fn group_list(registry: &Registry) -> ApiGroupList {
     let groups = groups(registry).into_iter().filter_map(|name| describe_group(registry, name)).collect();
-    GroupList { kind: "APIGroupList", api_version: "v1", groups }
+    ApiGroupList { kind: "APIGroupList", api_version: "v1", groups }
 }
 
 /// Returns one group's document; `None` if the group is not served.
-pub(super) fn group(registry: &Registry, name: &str) -> Option<Group> {
+pub(super) fn group(registry: &Registry, name: &str) -> Option<ApiGroup> {
     let group = describe_group(registry, name).filter(|_| !name.is_empty())?;
-    Some(Group { kind: Some("APIGroup"), api_version: Some("v1"), ..group })
+    Some(ApiGroup { kind: Some("APIGroup"), api_version: Some("v1"), ..group })
 }
 
-fn describe_group(registry: &Registry, name: &str) -> Option<Group> {
-    let versions: Vec<GroupVersion> = registry
+fn describe_group(registry: &Registry, name: &str) -> Option<ApiGroup> {
+    let versions: Vec<GroupVersionForDiscovery> = registry
         .versions(name)
         .iter()
-        .map(|info| GroupVersion {
+        .map(|info| GroupVersionForDiscovery {
             group_version: format!("{name}/{}", info.version),
             version: info.version.to_owned(),
         })
         .collect();
     let preferred_version = versions.first()?.clone();
-    Some(Group { kind: None, api_version: None, name: name.to_owned(), versions, preferred_version })
+    Some(ApiGroup { kind: None, api_version: None, name: name.to_owned(), versions, preferred_version })
 }
 
 /// The document at `/apis/<group>/<version>` and `/api/v1`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ResourceList {
+pub(super) struct ApiResourceList {
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     api_version: Option<&'static str>,
     group_version: String,
-    resources: Vec<Resource>,
+    resources: Vec<ApiResource>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Resource {
+struct ApiResource {
     name: String,
     singular_name: String,
     namespaced: bool,
@@ -184,17 +184,17 @@ struct Resource {
     storage_version_hash: String,
 }
 
-fn texts(names: &[crate::kinds::Text]) -> Vec<String> {
+fn texts(names: &[crate::registry::StaticStr]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
 /// Returns the resources of a version; `None` if it is not served.
-pub(super) fn resource_list(registry: &Registry, group: &str, version: &str) -> Option<ResourceList> {
+pub(super) fn resource_list(registry: &Registry, group: &str, version: &str) -> Option<ApiResourceList> {
     let versions = registry.versions(group);
     let info = versions.iter().find(|info| info.version == version)?;
     let resources = info.kinds.iter().flat_map(|kind| legacy_resources(kind)).collect();
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    Some(ResourceList {
+    Some(ApiResourceList {
         kind: "APIResourceList",
         api_version: (!group.is_empty()).then_some("v1"),
         group_version,
@@ -203,7 +203,7 @@ pub(super) fn resource_list(registry: &Registry, group: &str, version: &str) -> 
 }
 
 /// Returns the verbs of a kind; without create, patch and update while its definition is being deleted.
-fn verbs(kind: &Kind) -> Vec<String> {
+fn verbs(kind: &Resource) -> Vec<String> {
     let all = texts(&kind.verbs);
     if !kind.custom.as_ref().is_some_and(|custom| custom.ending) {
         return all;
@@ -211,8 +211,8 @@ fn verbs(kind: &Kind) -> Vec<String> {
     all.into_iter().filter(|verb| !matches!(verb.as_str(), "create" | "patch" | "update")).collect()
 }
 
-fn legacy_resources(kind: &Kind) -> Vec<Resource> {
-    let itself = Resource {
+fn legacy_resources(kind: &Resource) -> Vec<ApiResource> {
+    let itself = ApiResource {
         name: kind.plural.to_string(),
         singular_name: kind.singular.to_string(),
         namespaced: kind.namespaced,
@@ -224,7 +224,7 @@ fn legacy_resources(kind: &Kind) -> Vec<Resource> {
         categories: texts(&kind.categories),
         storage_version_hash: kind.storage_version_hash.to_string(),
     };
-    let subresource = |sub: &Subresource| Resource {
+    let subresource = |sub: &Subresource| ApiResource {
         name: format!("{}/{}", kind.plural, sub.name),
         singular_name: String::new(),
         namespaced: kind.namespaced,
@@ -242,24 +242,24 @@ fn legacy_resources(kind: &Kind) -> Vec<Resource> {
 /// Aggregated discovery: `APIGroupDiscoveryList` of `apidiscovery.k8s.io/v2`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct GroupDiscoveryList {
+pub(super) struct ApiGroupDiscoveryList {
     kind: &'static str,
     api_version: &'static str,
-    metadata: Empty,
+    metadata: EmptyMeta,
     items: Vec<GroupDiscovery>,
 }
 
 #[derive(Debug, Serialize)]
-struct Empty {}
+struct EmptyMeta {}
 
 #[derive(Debug, Serialize)]
 struct GroupDiscovery {
-    metadata: GroupName,
+    metadata: GroupMeta,
     versions: Vec<VersionDiscovery>,
 }
 
 #[derive(Debug, Serialize)]
-struct GroupName {
+struct GroupMeta {
     #[serde(skip_serializing_if = "String::is_empty")]
     name: String,
 }
@@ -303,24 +303,24 @@ struct SubresourceDiscovery {
 }
 
 /// Returns the core group (`/api`) or all others (`/apis`) with their resources.
-pub(super) fn aggregated(registry: &Registry, core: bool) -> GroupDiscoveryList {
+pub(super) fn aggregated(registry: &Registry, core: bool) -> ApiGroupDiscoveryList {
     let names = if core { vec![""] } else { groups(registry) };
     let items = names
         .into_iter()
         .map(|name| GroupDiscovery {
-            metadata: GroupName { name: name.to_owned() },
+            metadata: GroupMeta { name: name.to_owned() },
             versions: registry.versions(name).iter().map(version_discovery).collect(),
         })
         .collect();
-    GroupDiscoveryList {
+    ApiGroupDiscoveryList {
         kind: "APIGroupDiscoveryList",
         api_version: "apidiscovery.k8s.io/v2",
-        metadata: Empty {},
+        metadata: EmptyMeta {},
         items,
     }
 }
 
-fn version_discovery(info: &VersionInfo<'_>) -> VersionDiscovery {
+fn version_discovery(info: &GroupVersion<'_>) -> VersionDiscovery {
     VersionDiscovery {
         version: info.version.to_owned(),
         resources: info.kinds.iter().copied().map(resource_discovery).collect(),
@@ -328,7 +328,7 @@ fn version_discovery(info: &VersionInfo<'_>) -> VersionDiscovery {
     }
 }
 
-fn resource_discovery(kind: &Arc<Kind>) -> ResourceDiscovery {
+fn resource_discovery(kind: &Arc<Resource>) -> ResourceDiscovery {
     // Upstream leaves group and version of a built-in kind empty here, and sets those of a custom kind.
     let custom = kind.schema.is_empty();
     let response_kind = |group: &str, version: &str, name: &str| match group {

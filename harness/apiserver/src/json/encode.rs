@@ -36,7 +36,7 @@ impl Serialize for Map {
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyVisitor)
+        deserializer.deserialize_any(ValueVisitor)
     }
 }
 
@@ -46,9 +46,9 @@ impl<'de> Deserialize<'de> for Map {
     }
 }
 
-struct AnyVisitor;
+struct ValueVisitor;
 
-impl<'de> Visitor<'de> for AnyVisitor {
+impl<'de> Visitor<'de> for ValueVisitor {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

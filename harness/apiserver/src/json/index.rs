@@ -7,7 +7,7 @@ use super::{Key, Map, Value};
 static NULL: Value = Value::Null;
 
 /// An index into a value: a member name or an item number.
-pub trait Index {
+pub trait ValueIndex {
     /// Returns the part, if it exists.
     fn of<'v>(&self, value: &'v Value) -> Option<&'v Value>;
     /// Returns the part mutably, if it exists.
@@ -20,7 +20,7 @@ pub trait Index {
     fn made<'v>(&self, value: &'v mut Value) -> &'v mut Value;
 }
 
-impl Index for str {
+impl ValueIndex for str {
     fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         value.as_object()?.get(self)
     }
@@ -37,7 +37,7 @@ impl Index for str {
     }
 }
 
-impl Index for usize {
+impl ValueIndex for usize {
     fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         value.as_array()?.get(*self)
     }
@@ -53,7 +53,7 @@ impl Index for usize {
 
 macro_rules! as_text {
     ($($text:ty),+) => { $(
-        impl Index for $text {
+        impl ValueIndex for $text {
             fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
                 str::of(self, value)
             }
@@ -70,7 +70,7 @@ macro_rules! as_text {
 }
 as_text!(String, Key);
 
-impl<I: Index + ?Sized> Index for &I {
+impl<I: ValueIndex + ?Sized> ValueIndex for &I {
     fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         (**self).of(value)
     }
@@ -86,19 +86,19 @@ impl<I: Index + ?Sized> Index for &I {
 
 impl Value {
     /// Returns the member or item, if it exists.
-    pub fn get(&self, index: impl Index) -> Option<&Self> {
+    pub fn get(&self, index: impl ValueIndex) -> Option<&Self> {
         index.of(self)
     }
 
     /// Returns the member or item mutably, if it exists.
-    pub fn get_mut(&mut self, index: impl Index) -> Option<&mut Self> {
+    pub fn get_mut(&mut self, index: impl ValueIndex) -> Option<&mut Self> {
         index.of_mut(self)
     }
 
     /// Returns the value at an RFC 6901 pointer such as `/spec/containers/0`.
     pub fn pointer(&self, pointer: &str) -> Option<&Self> {
         steps(pointer)?.try_fold(self, |value, step| match value {
-            Self::Object(map) => map.get(unescaped(step)),
+            Self::Object(map) => map.get(unescape_pointer_token(step)),
             Self::Array(items) => items.get(number(step)?),
             _ => None,
         })
@@ -109,7 +109,7 @@ impl Value {
         // Checked first, so that shared parts are not copied for a pointer that does not exist.
         self.pointer(pointer)?;
         steps(pointer)?.try_fold(self, |value, step| match value {
-            Self::Object(map) => map.get_mut(unescaped(step)),
+            Self::Object(map) => map.get_mut(unescape_pointer_token(step)),
             Self::Array(items) => items.get_mut(number(step)?),
             _ => None,
         })
@@ -122,7 +122,7 @@ fn steps(pointer: &str) -> Option<impl Iterator<Item = &str>> {
     (steps.next() == Some("")).then_some(steps)
 }
 
-fn unescaped(step: &str) -> std::borrow::Cow<'_, str> {
+fn unescape_pointer_token(step: &str) -> std::borrow::Cow<'_, str> {
     if step.contains('~') { step.replace("~1", "/").replace("~0", "~").into() } else { step.into() }
 }
 
@@ -130,7 +130,7 @@ fn number(step: &str) -> Option<usize> {
     if step.starts_with('+') || (step.starts_with('0') && step.len() > 1) { None } else { step.parse().ok() }
 }
 
-impl<I: Index> ops::Index<I> for Value {
+impl<I: ValueIndex> ops::Index<I> for Value {
     type Output = Self;
 
     /// Returns the member or item; `null` if it does not exist.
@@ -139,7 +139,7 @@ impl<I: Index> ops::Index<I> for Value {
     }
 }
 
-impl<I: Index> ops::IndexMut<I> for Value {
+impl<I: ValueIndex> ops::IndexMut<I> for Value {
     /// Returns the member or item, inserting a member that is missing.
     fn index_mut(&mut self, index: I) -> &mut Self {
         index.made(self)

@@ -9,26 +9,26 @@ use ecow::EcoVec;
 use smol_str::SmolStr;
 
 use super::Value;
-use Members::{Few, Many};
+use Members::{Sorted, Tree};
 
 /// A member name.
 pub type Key = SmolStr;
 
 #[derive(Clone, PartialEq, Eq)]
 struct Member {
-    prefix: Prefix,
+    prefix: KeyPrefix,
     key: Key,
     value: Value,
 }
 
 impl Member {
     fn new(key: Key, value: Value) -> Self {
-        Self { prefix: Prefix::of(&key), key, value }
+        Self { prefix: KeyPrefix::of(&key), key, value }
     }
 
     /// Compares the member's name with `key`, which has the same prefix.
     fn order(&self, key: &str) -> Ordering {
-        if self.key.len() <= Prefix::LEN && key.len() <= Prefix::LEN {
+        if self.key.len() <= KeyPrefix::LEN && key.len() <= KeyPrefix::LEN {
             return self.key.len().cmp(&key.len());
         }
         self.key.as_str().cmp(key)
@@ -42,9 +42,9 @@ impl Member {
 /// The first bytes of a name as a number with the same order. It distinguishes nearly all names, and comparing
 /// numbers is cheaper than comparing strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Prefix(u64);
+pub(crate) struct KeyPrefix(u64);
 
-impl Prefix {
+impl KeyPrefix {
     /// Number of bytes in a prefix.
     pub(crate) const LEN: usize = 8;
 
@@ -75,17 +75,17 @@ pub struct Map(Members);
 #[derive(Clone)]
 enum Members {
     /// A sorted list, the usual case.
-    Few(EcoVec<Member>),
+    Sorted(EcoVec<Member>),
     /// A tree, for objects with too many members to keep sorted in a list.
-    Many(Arc<BTreeMap<Key, Value>>),
+    Tree(Arc<BTreeMap<Key, Value>>),
 }
 
 /// Maximum number of members of a list.
-const FEW: usize = 64;
+const SORTED_MAX: usize = 64;
 
 /// Returns the index of the member, or the index at which it would be inserted.
 fn find(members: &[Member], key: &str) -> Result<usize, usize> {
-    let prefix = Prefix::of(key);
+    let prefix = KeyPrefix::of(key);
     // For short lists a linear scan is faster than binary search.
     let first = members.iter().position(|member| member.prefix >= prefix).unwrap_or(members.len());
     // Few names have the same prefix.
@@ -105,22 +105,22 @@ fn find(members: &[Member], key: &str) -> Result<usize, usize> {
 impl Map {
     /// Creates an empty object.
     pub const fn new() -> Self {
-        Self(Few(EcoVec::new()))
+        Self(Sorted(EcoVec::new()))
     }
 
     /// Creates an empty object with room for `capacity` members.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self(if capacity <= FEW { Few(EcoVec::with_capacity(capacity)) } else { Many(Arc::default()) })
+        Self(if capacity <= SORTED_MAX { Sorted(EcoVec::with_capacity(capacity)) } else { Tree(Arc::default()) })
     }
 
     /// Returns true if both share their members in memory, which implies that they are equal; equal objects may
     /// differ here.
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub fn ptr_eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Few(one), Few(other)) => {
+            (Sorted(one), Sorted(other)) => {
                 one.len() == other.len() && (one.is_empty() || std::ptr::eq(one.as_slice(), other.as_slice()))
             }
-            (Many(one), Many(other)) => Arc::ptr_eq(one, other),
+            (Tree(one), Tree(other)) => Arc::ptr_eq(one, other),
             _ => false,
         }
     }
@@ -128,8 +128,8 @@ impl Map {
     /// Returns the number of members.
     pub fn len(&self) -> usize {
         match &self.0 {
-            Few(members) => members.len(),
-            Many(members) => members.len(),
+            Sorted(members) => members.len(),
+            Tree(members) => members.len(),
         }
     }
 
@@ -146,16 +146,16 @@ impl Map {
     /// Returns a member.
     pub fn get_key_value(&self, key: impl AsRef<str>) -> Option<(&Key, &Value)> {
         match &self.0 {
-            Few(members) => members.get(find(members, key.as_ref()).ok()?).map(Member::pair),
-            Many(members) => members.get_key_value(key.as_ref()),
+            Sorted(members) => members.get(find(members, key.as_ref()).ok()?).map(Member::pair),
+            Tree(members) => members.get_key_value(key.as_ref()),
         }
     }
 
     /// Returns the member at index `at`; linear in the size of large objects.
     pub(crate) fn nth(&self, at: usize) -> Option<(&Key, &Value)> {
         match &self.0 {
-            Few(members) => members.get(at).map(Member::pair),
-            Many(members) => members.iter().nth(at),
+            Sorted(members) => members.get(at).map(Member::pair),
+            Tree(members) => members.iter().nth(at),
         }
     }
 
@@ -163,12 +163,12 @@ impl Map {
     pub fn get_mut(&mut self, key: impl AsRef<str>) -> Option<&mut Value> {
         let key = key.as_ref();
         match &mut self.0 {
-            Few(members) => {
+            Sorted(members) => {
                 let at = find(members, key).ok()?;
                 members.make_mut().get_mut(at).map(|member| &mut member.value)
             }
-            Many(members) if members.contains_key(key) => Arc::make_mut(members).get_mut(key),
-            Many(_) => None,
+            Tree(members) if members.contains_key(key) => Arc::make_mut(members).get_mut(key),
+            Tree(_) => None,
         }
     }
 
@@ -180,19 +180,19 @@ impl Map {
     /// Sets a member; returns its previous value.
     pub fn insert(&mut self, key: impl Into<Key>, value: Value) -> Option<Value> {
         let key = key.into();
-        if let Few(members) = &mut self.0 {
+        if let Sorted(members) = &mut self.0 {
             match find(members, &key) {
                 Ok(at) => return Some(std::mem::replace(&mut members.make_mut()[at].value, value)),
-                Err(at) if members.len() < FEW => {
+                Err(at) if members.len() < SORTED_MAX => {
                     members.insert(at, Member::new(key, value));
                     return None;
                 }
-                Err(_) => self.0 = Many(Arc::new(std::mem::take(self).into_iter().collect())),
+                Err(_) => self.0 = Tree(Arc::new(std::mem::take(self).into_iter().collect())),
             }
         }
         match &mut self.0 {
-            Many(members) => Arc::make_mut(members).insert(key, value),
-            Few(_) => unreachable!("few become many above"),
+            Tree(members) => Arc::make_mut(members).insert(key, value),
+            Sorted(_) => unreachable!("few become many above"),
         }
     }
 
@@ -205,13 +205,13 @@ impl Map {
     pub fn remove_entry(&mut self, key: impl AsRef<str>) -> Option<(Key, Value)> {
         let key = key.as_ref();
         match &mut self.0 {
-            Few(members) => {
+            Sorted(members) => {
                 let at = find(members, key).ok()?;
                 let member = members.remove(at);
                 Some((member.key, member.value))
             }
-            Many(members) if members.contains_key(key) => Arc::make_mut(members).remove_entry(key),
-            Many(_) => None,
+            Tree(members) if members.contains_key(key) => Arc::make_mut(members).remove_entry(key),
+            Tree(_) => None,
         }
     }
 
@@ -223,9 +223,9 @@ impl Map {
     /// Retains the members for which `keep` returns true; it may change their values. Copies shared members.
     pub fn retain(&mut self, mut keep: impl FnMut(&Key, &mut Value) -> bool) {
         match &mut self.0 {
-            Few(members) if members.is_empty() => {}
-            Few(members) => members.retain(|member| keep(&member.key, &mut member.value)),
-            Many(members) => Arc::make_mut(members).retain(|key, value| keep(key, value)),
+            Sorted(members) if members.is_empty() => {}
+            Sorted(members) => members.retain(|member| keep(&member.key, &mut member.value)),
+            Tree(members) => Arc::make_mut(members).retain(|key, value| keep(key, value)),
         }
     }
 
@@ -237,16 +237,16 @@ impl Map {
     /// Iterates over the members.
     pub fn iter(&self) -> Iter<'_> {
         Iter(match &self.0 {
-            Few(members) => Either::Few(members.iter()),
-            Many(members) => Either::Many(members.iter()),
+            Sorted(members) => Either::Few(members.iter()),
+            Tree(members) => Either::Many(members.iter()),
         })
     }
 
     /// Iterates over the members with mutable values. Copies shared members.
     pub fn iter_mut(&mut self) -> IterMut<'_> {
         IterMut(match &mut self.0 {
-            Few(members) => Either::Few(members.make_mut().iter_mut()),
-            Many(members) => Either::Many(Arc::make_mut(members).iter_mut()),
+            Sorted(members) => Either::Few(members.make_mut().iter_mut()),
+            Tree(members) => Either::Many(Arc::make_mut(members).iter_mut()),
         })
     }
 
@@ -274,9 +274,9 @@ impl Default for Map {
 
 impl PartialEq for Map {
     fn eq(&self, other: &Self) -> bool {
-        self.is_same(other)
+        self.ptr_eq(other)
             || match (&self.0, &other.0) {
-                (Few(one), Few(other)) => one == other,
+                (Sorted(one), Sorted(other)) => one == other,
                 _ => self.len() == other.len() && self.iter().eq(other),
             }
     }
@@ -429,8 +429,8 @@ impl IntoIterator for Map {
 
     fn into_iter(self) -> IntoIter {
         IntoIter(match self.0 {
-            Few(members) => Either::Few(members.into_iter()),
-            Many(members) => Either::Many(Arc::unwrap_or_clone(members).into_iter()),
+            Sorted(members) => Either::Few(members.into_iter()),
+            Tree(members) => Either::Many(Arc::unwrap_or_clone(members).into_iter()),
         })
     }
 }

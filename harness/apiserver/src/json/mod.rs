@@ -21,7 +21,7 @@ mod map;
 pub mod path;
 mod value;
 
-pub(crate) use map::Prefix;
+pub(crate) use map::KeyPrefix;
 pub use map::{Entry, IntoIter, Iter, IterMut, Key, Map};
 pub use serde_json::Number;
 pub use value::Value;

@@ -5,15 +5,15 @@ use super::{Value, json};
 /// A simple JSON path: fields, indexes, `[*]` and equality filters, the forms that printer columns may use.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JsonPath {
-    steps: Vec<Step>,
+    steps: Vec<PathStep>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Step {
+enum PathStep {
     Field(String),
     Index(i64),
-    Each,
-    Where { path: Vec<String>, equals: bool, value: Value },
+    Wildcard,
+    Filter { path: Vec<String>, equals: bool, value: Value },
 }
 
 impl JsonPath {
@@ -36,7 +36,7 @@ impl JsonPath {
         Some(Self { steps })
     }
 
-    fn field(rest: &str) -> Option<(Option<Step>, &str)> {
+    fn field(rest: &str) -> Option<(Option<PathStep>, &str)> {
         let rest = rest.strip_prefix('.')?;
         let mut name = String::new();
         let mut chars = rest.char_indices();
@@ -53,27 +53,27 @@ impl JsonPath {
         }
         let step = match name.as_str() {
             "" => None,
-            "*" => Some(Step::Each),
-            _ => Some(Step::Field(name)),
+            "*" => Some(PathStep::Wildcard),
+            _ => Some(PathStep::Field(name)),
         };
         Some((step, &rest[end..]))
     }
 
-    fn bracket(inner: &str) -> Option<(Option<Step>, &str)> {
+    fn bracket(inner: &str) -> Option<(Option<PathStep>, &str)> {
         if let Some(filter) = inner.strip_prefix("?(") {
             let (condition, after) = filter.split_once(")]")?;
             return Some((Some(Self::filter(condition)?), after));
         }
         if let Some(quoted) = inner.strip_prefix('\'') {
             let (name, after) = quoted.split_once("']")?;
-            return Some((Some(Step::Field(name.replace("\\.", "."))), after));
+            return Some((Some(PathStep::Field(name.replace("\\.", "."))), after));
         }
         let (index, after) = inner.split_once(']')?;
-        let step = if index == "*" { Step::Each } else { Step::Index(index.trim().parse().ok()?) };
+        let step = if index == "*" { PathStep::Wildcard } else { PathStep::Index(index.trim().parse().ok()?) };
         Some((Some(step), after))
     }
 
-    fn filter(condition: &str) -> Option<Step> {
+    fn filter(condition: &str) -> Option<PathStep> {
         let (left, right, equals) = match (condition.split_once("=="), condition.split_once("!=")) {
             (Some((left, right)), _) => (left, right, true),
             (None, Some((left, right))) => (left, right, false),
@@ -86,7 +86,7 @@ impl JsonPath {
             Some(text) => json!(text),
             None => serde_json::from_str(right).ok()?,
         };
-        Some(Step::Where { path, equals, value })
+        Some(PathStep::Filter { path, equals, value })
     }
 
     /// Returns the first value that the path selects.
@@ -99,7 +99,7 @@ impl JsonPath {
     }
 }
 
-impl Step {
+impl PathStep {
     fn apply<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         match (self, value) {
             (Self::Field(name), Value::Object(map)) => map.get(name).into_iter().collect(),
@@ -108,9 +108,9 @@ impl Step {
                 let index = if *index < 0 { length + index } else { *index };
                 usize::try_from(index).ok().and_then(|index| list.get(index)).into_iter().collect()
             }
-            (Self::Each, Value::Array(list)) => list.iter().collect(),
-            (Self::Each, Value::Object(map)) => map.values().collect(),
-            (Self::Where { path, equals, value: wanted }, Value::Array(list)) => list
+            (Self::Wildcard, Value::Array(list)) => list.iter().collect(),
+            (Self::Wildcard, Value::Object(map)) => map.values().collect(),
+            (Self::Filter { path, equals, value: wanted }, Value::Array(list)) => list
                 .iter()
                 .filter(|item| {
                     let found = path.iter().try_fold(*item, |value, field| value.get(field));

@@ -27,7 +27,7 @@ fn models() -> impl Strategy<Value = Model> {
 
 /// A change of an object.
 #[derive(Clone, Debug)]
-enum Change {
+enum MapEdit {
     Insert(String, i32),
     Remove(String),
     OrInsert(String, i32),
@@ -38,40 +38,40 @@ enum Change {
     Append(Vec<(String, i32)>),
 }
 
-fn changes() -> impl Strategy<Value = Change> {
+fn changes() -> impl Strategy<Value = MapEdit> {
     let key = || prop_oneof!["[a-e]{1,2}", "same-beginning-[a-h]{2}"];
     prop_oneof![
-        (key(), 0..9).prop_map(|(key, value)| Change::Insert(key, value)),
-        key().prop_map(Change::Remove),
-        (key(), 0..9).prop_map(|(key, value)| Change::OrInsert(key, value)),
-        (key(), 0..9).prop_map(|(key, value)| Change::Modify(key, value)),
-        (key(), 0..9).prop_map(|(key, value)| Change::Set(key, value)),
-        (0..9).prop_map(Change::Retain),
-        Just(Change::Double),
-        prop::collection::vec((key(), 0..9), 0..40).prop_map(Change::Append),
+        (key(), 0..9).prop_map(|(key, value)| MapEdit::Insert(key, value)),
+        key().prop_map(MapEdit::Remove),
+        (key(), 0..9).prop_map(|(key, value)| MapEdit::OrInsert(key, value)),
+        (key(), 0..9).prop_map(|(key, value)| MapEdit::Modify(key, value)),
+        (key(), 0..9).prop_map(|(key, value)| MapEdit::Set(key, value)),
+        (0..9).prop_map(MapEdit::Retain),
+        Just(MapEdit::Double),
+        prop::collection::vec((key(), 0..9), 0..40).prop_map(MapEdit::Append),
     ]
 }
 
 /// Applies the same change to our object or `serde_json`'s; returns the removed or replaced value.
 macro_rules! change {
     ($name:ident, $map:ty, $value:ty) => {
-        fn $name(map: &mut $map, change: &Change) -> Option<$value> {
+        fn $name(map: &mut $map, change: &MapEdit) -> Option<$value> {
             match change.clone() {
-                Change::Insert(key, value) => return map.insert(key, value.into()),
-                Change::Remove(key) => return map.remove(&key),
-                Change::OrInsert(key, value) => return Some(map.entry(key).or_insert(value.into()).clone()),
-                Change::Modify(key, value) => {
+                MapEdit::Insert(key, value) => return map.insert(key, value.into()),
+                MapEdit::Remove(key) => return map.remove(&key),
+                MapEdit::OrInsert(key, value) => return Some(map.entry(key).or_insert(value.into()).clone()),
+                MapEdit::Modify(key, value) => {
                     map.entry(key).and_modify(|old| *old = value.into()).or_insert_with(|| <$value>::Null);
                 }
-                Change::Set(key, value) => {
+                MapEdit::Set(key, value) => {
                     let found = map.get_mut(&key)?;
                     *found = value.into();
                 }
-                Change::Retain(least) => map.retain(|_, value| value.as_i64() >= Some(least.into())),
-                Change::Double => {
+                MapEdit::Retain(least) => map.retain(|_, value| value.as_i64() >= Some(least.into())),
+                MapEdit::Double => {
                     map.values_mut().for_each(|value| *value = value.as_i64().map(|number| number * 2).into());
                 }
-                Change::Append(members) => {
+                MapEdit::Append(members) => {
                     map.append(&mut members.into_iter().map(|(key, value)| (key, <$value>::from(value))).collect());
                 }
             }
@@ -146,10 +146,10 @@ fn a_copy_is_the_same_until_it_changes() {
     // A call that finds nothing to change leaves the object shared.
     assert!(other.as_object_mut().unwrap().remove("x").is_none());
     assert!(other.pointer_mut("/spec/x").is_none());
-    assert!(one.as_object().unwrap().is_same(other.as_object().unwrap()));
+    assert!(one.as_object().unwrap().ptr_eq(other.as_object().unwrap()));
     other["status"]["b"] = 3.into();
-    assert!(part(&one, "spec").is_same(&part(&other, "spec")));
-    assert!(!part(&one, "status").is_same(&part(&other, "status")));
+    assert!(part(&one, "spec").ptr_eq(&part(&other, "spec")));
+    assert!(!part(&one, "status").ptr_eq(&part(&other, "status")));
     assert_eq!((&one["status"]["b"], &other["status"]["b"]), (&json!(2), &json!(3)));
 }
 
@@ -207,7 +207,7 @@ fn few_and_many_are_equal_when_their_members_are() {
     assert_ne!(few, many);
     many.remove("n064");
     assert_eq!((&few, &many), (&many, &few));
-    assert!(many.iter().rev().eq(few.iter().rev()) && !many.is_same(&few) && many.is_same(&many.clone()));
+    assert!(many.iter().rev().eq(few.iter().rev()) && !many.ptr_eq(&few) && many.ptr_eq(&many.clone()));
     let (mut copy, before) = (many.clone(), many.clone());
     for (_, value) in &mut copy {
         *value = Value::Null;

@@ -7,38 +7,38 @@ use crate::metadata::{self, is_deleted};
 
 /// The next action for a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wants {
+pub(super) enum PodAction {
     /// The pod has to be bound.
-    Node,
+    Bind,
     /// The pod is bound and has to start.
     Start,
     /// The pod is being deleted.
-    End {
+    Terminate {
         /// The pod's grace period.
         grace: Duration,
     },
     /// The pod is running, has finished, or is gated.
-    Nothing,
+    None,
 }
 
 /// Returns the next action for `pod`.
-pub(super) fn wants(pod: &Value) -> Wants {
+pub(super) fn next_action(pod: &Value) -> PodAction {
     let phase = pod["status"]["phase"].as_str().unwrap_or_default();
     let bound = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
     if is_deleted(pod) {
         let grace = pod["metadata"]["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
-        return if bound { Wants::End { grace: Duration::from_secs(grace) } } else { Wants::Nothing };
+        return if bound { PodAction::Terminate { grace: Duration::from_secs(grace) } } else { PodAction::None };
     }
     let gated = pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
     match phase {
-        "" | "Pending" if bound => Wants::Start,
-        "" | "Pending" if !gated => Wants::Node,
-        _ => Wants::Nothing,
+        "" | "Pending" if bound => PodAction::Start,
+        "" | "Pending" if !gated => PodAction::Bind,
+        _ => PodAction::None,
     }
 }
 
 /// Returns the status of a pod whose containers are all running and ready.
-pub(super) fn running(pod: &Value, address: &str, moment: &str) -> Value {
+pub(super) fn running_status(pod: &Value, address: &str, moment: &str) -> Value {
     let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": moment});
     let conditions: Vec<Value> =
         ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]
@@ -80,20 +80,20 @@ mod tests {
     use rstest::rstest;
 
     #[rstest]
-    #[case(json!({"spec": {}, "status": {"phase": "Pending"}}), Wants::Node)]
-    #[case(json!({"spec": {"schedulingGates": [{"name": "g"}]}, "status": {"phase": "Pending"}}), Wants::Nothing)]
-    #[case(json!({"spec": {"nodeName": "n"}, "status": {"phase": "Pending"}}), Wants::Start)]
-    #[case(json!({"spec": {"nodeName": "n"}, "status": {"phase": "Running"}}), Wants::Nothing)]
+    #[case(json!({"spec": {}, "status": {"phase": "Pending"}}), PodAction::Bind)]
+    #[case(json!({"spec": {"schedulingGates": [{"name": "g"}]}, "status": {"phase": "Pending"}}), PodAction::None)]
+    #[case(json!({"spec": {"nodeName": "n"}, "status": {"phase": "Pending"}}), PodAction::Start)]
+    #[case(json!({"spec": {"nodeName": "n"}, "status": {"phase": "Running"}}), PodAction::None)]
     #[case(json!({"metadata": {"deletionTimestamp": "t", "deletionGracePeriodSeconds": 7}, "spec": {"nodeName": "n"}}),
-        Wants::End { grace: Duration::from_secs(7) })]
-    fn needs(#[case] pod: Value, #[case] expected: Wants) {
-        assert_eq!(wants(&pod), expected);
+        PodAction::Terminate { grace: Duration::from_secs(7) })]
+    fn needs(#[case] pod: Value, #[case] expected: PodAction) {
+        assert_eq!(next_action(&pod), expected);
     }
 
     #[test]
     fn a_running_pod_is_ready_in_every_container() {
         let pod = json!({"metadata": {"uid": "u"}, "spec": {"containers": [{"name": "a", "image": "i"}, {"name": "b", "image": "j"}]}});
-        let status = running(&pod, "10.0.0.1", "2026-01-01T00:00:00Z");
+        let status = running_status(&pod, "10.0.0.1", "2026-01-01T00:00:00Z");
         assert_eq!(status["containerStatuses"].as_array().map(Vec::len), Some(2));
         assert!(status.get("initContainerStatuses").is_none());
     }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::controllers::ControllerClient;
 use crate::json::{Value, json};
-use crate::loops::Agent;
 use crate::metadata;
 use crate::server::ApiServer;
 use crate::store::ResourceId;
@@ -37,7 +37,7 @@ impl Scheduler {
     }
 
     /// Binds the waiting pods for which there is a node.
-    pub(super) async fn bind_waiting(&mut self, agent: &Agent) {
+    pub(super) async fn bind_waiting(&mut self, agent: &ControllerClient) {
         let keys = if std::mem::take(&mut self.try_all) {
             self.fresh.clear();
             self.waiting.keys().cloned().collect()
@@ -51,7 +51,7 @@ impl Scheduler {
             self.server.list(&ResourceId::new("", "nodes"), None).iter().map(|node| node.value()).collect();
         for key in keys {
             let current = self.server.get(&ResourceId::new("", "pods"), &key.0, &key.1).map(|stored| stored.value());
-            let Some(pod) = current.filter(|pod| super::pods::wants(pod) == super::pods::Wants::Node) else {
+            let Some(pod) = current.filter(|pod| super::pods::next_action(pod) == super::pods::PodAction::Bind) else {
                 self.waiting.remove(&key);
                 continue;
             };

@@ -18,22 +18,22 @@ const DISCARDING_TIME: Duration = Duration::from_secs(1);
 
 /// Total bytes of the bodies held at present.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bodies(Arc<AtomicUsize>);
+pub(super) struct BodyBudget(Arc<AtomicUsize>);
 
 /// A body, counted in the total until it is dropped.
 #[derive(Debug, Default)]
-pub(super) struct Whole {
+pub(super) struct BufferedBody {
     pub(super) bytes: Bytes,
-    _share: Share,
+    _share: BudgetShare,
 }
 
 #[derive(Debug, Default)]
-struct Share {
-    all: Bodies,
+struct BudgetShare {
+    all: BodyBudget,
     own: usize,
 }
 
-impl Share {
+impl BudgetShare {
     /// Adds bytes to the total; `false` if the total exceeds `limit`.
     fn grow(&mut self, by: usize, limit: usize) -> bool {
         self.own += by;
@@ -41,7 +41,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for BudgetShare {
     fn drop(&mut self) {
         self.all.0.fetch_sub(self.own, Ordering::Relaxed);
     }
@@ -55,10 +55,10 @@ pub(super) async fn read(
     mut body: Incoming,
     headers: &header::HeaderMap,
     limit: usize,
-    all: &Bodies,
+    all: &BodyBudget,
     limit_of_all: usize,
     clock: &Clock,
-) -> Result<Whole, Status> {
+) -> Result<BufferedBody, Status> {
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let too_large = async |body: &mut Incoming| {
         // Clients that send everything before they read would otherwise never see the reply.
@@ -68,12 +68,12 @@ pub(super) async fn read(
     if announced.is_some_and(|length| length > limit as u64) {
         return too_large(&mut body).await;
     }
-    let mut share = Share { all: all.clone(), own: 0 };
+    let mut share = BudgetShare { all: all.clone(), own: 0 };
     let mut collected = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
             tracing::debug!(%error, "unable to read a body");
-            Status::raw_error("unexpected EOF")
+            Status::untyped_error("unexpected EOF")
         })?;
         if let Ok(data) = frame.into_data() {
             if collected.len() + data.len() > limit {
@@ -86,7 +86,7 @@ pub(super) async fn read(
             collected.extend_from_slice(&data);
         }
     }
-    Ok(Whole { bytes: collected.freeze(), _share: share })
+    Ok(BufferedBody { bytes: collected.freeze(), _share: share })
 }
 
 async fn discard(body: &mut Incoming) {

@@ -12,34 +12,34 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// Signals that the server stops.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stop {
+pub(super) struct StopSignal {
     flag: Arc<AtomicBool>,
     token: CancellationToken,
 }
 
-impl Stop {
+impl StopSignal {
     /// Sends the signal.
     pub(super) fn stop(&self) {
         self.flag.store(true, Ordering::Release);
         self.token.cancel();
     }
 
-    /// Waits for [`Stop::stop`].
-    pub(super) fn stopped(&self) -> Stopped {
+    /// Waits for [`StopSignal::stop`].
+    pub(super) fn stopped(&self) -> StopFuture {
         let waiting = Box::pin(self.token.clone().cancelled_owned());
-        Stopped { flag: self.flag.clone(), waiting, told: None }
+        StopFuture { flag: self.flag.clone(), waiting, told: None }
     }
 }
 
 /// Completes when the server stops.
-pub(super) struct Stopped {
+pub(super) struct StopFuture {
     flag: Arc<AtomicBool>,
     waiting: Pin<Box<WaitForCancellationFutureOwned>>,
     /// The waker registered with the token.
     told: Option<Waker>,
 }
 
-impl Future for Stopped {
+impl Future for StopFuture {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -64,7 +64,7 @@ mod tests {
 
     #[tokio::test]
     async fn all_who_wait_hear_of_it_wherever_they_moved() {
-        let stop = Stop::default();
+        let stop = StopSignal::default();
         let mut moved = stop.stopped();
         let waiting = tokio::spawn(stop.stopped());
         assert!(futures::poll!(&mut moved).is_pending());

@@ -1,9 +1,9 @@
 //! Compares two objects of one type by field. Follows `typed/compare.go` of `sigs.k8s.io/structured-merge-diff/v6`.
 
-use super::super::schema::{List, ListTopology, Schema, Shape, Struct, TypeRef};
-use super::element::index_key;
-use super::reset::{Reset, reset_set};
-use super::set::{FieldSet, node};
+use super::super::schema::{ElementRelationship, ListType, Schema, StructType, TypeKind, TypeRef};
+use super::path_element::index_key;
+use super::reset::{ResetFields, reset_set};
+use super::set::{FieldSet, build_node};
 use crate::json::{Key, Map, Value};
 
 /// The fields in which the right object differs from the left.
@@ -16,7 +16,7 @@ pub(crate) struct Comparison {
 
 impl Comparison {
     /// Ignores the fields that an endpoint does not change.
-    pub(crate) fn exclude(&mut self, reset: Reset) {
+    pub(crate) fn exclude(&mut self, reset: ResetFields) {
         if reset.is_empty() {
             return;
         }
@@ -32,7 +32,7 @@ impl Comparison {
 /// # Errors
 /// Items of a list cannot be identified.
 pub(crate) fn compare(schema: &Schema, left: &Value, right: &Value) -> Result<Comparison, String> {
-    let mut root = Difference::default();
+    let mut root = NodeDifference::default();
     walk(schema, schema.root(), Some(left), Some(right), &mut root)?;
     let [removed, modified, added] = root.children.map(FieldSet::from_map);
     Ok(Comparison { removed, modified, added })
@@ -44,17 +44,17 @@ const ADDED: usize = 2;
 
 /// The differences at a node and below it, indexed by `REMOVED`, `MODIFIED` and `ADDED`.
 #[derive(Default)]
-struct Difference {
+struct NodeDifference {
     member: [bool; 3],
     children: [Map; 3],
 }
 
-impl Difference {
+impl NodeDifference {
     /// Adds the differences of a child.
-    fn absorb(&mut self, key: Key, child: Self) {
+    fn merge_child(&mut self, key: Key, child: Self) {
         let members = child.member;
         for ((ours, member), children) in self.children.iter_mut().zip(members).zip(child.children) {
-            if let Some(value) = node(member, children) {
+            if let Some(value) = build_node(member, children) {
                 ours.insert(key.clone(), value);
             }
         }
@@ -64,10 +64,10 @@ impl Difference {
 /// Returns true if two values of a type other than a list are compared member by member.
 fn is_granular(schema: &Schema, ty: TypeRef, sides: [Option<&Value>; 2]) -> bool {
     let atomic = match schema.shape(ty) {
-        Shape::Scalar(_) | Shape::List(_) => true,
-        Shape::Struct(shape) => shape.atomic,
-        Shape::Map(shape) => shape.atomic,
-        Shape::Any => schema.is_raw(ty),
+        TypeKind::Scalar(_) | TypeKind::List(_) => true,
+        TypeKind::Struct(shape) => shape.atomic,
+        TypeKind::Map(shape) => shape.atomic,
+        TypeKind::Any => schema.is_raw(ty),
     };
     let fits = |v: Option<&Value>| v.is_none_or(|v| matches!(v, Value::Object(_) | Value::Null));
     let filled = |v: Option<&Value>| v.and_then(Value::as_object).is_some_and(|m| !m.is_empty());
@@ -78,7 +78,7 @@ fn is_granular(schema: &Schema, ty: TypeRef, sides: [Option<&Value>; 2]) -> bool
 fn whole(schema: &Schema, ty: TypeRef, value: &Value) -> Result<Map, String> {
     let mut parts = Map::new();
     match (schema.shape(ty), value) {
-        (Shape::List(list), Value::Array(items)) if list.topology != ListTopology::Atomic => {
+        (TypeKind::List(list), Value::Array(items)) if list.topology != ElementRelationship::Atomic => {
             let items = index_key(schema, list, items)?;
             for (at, (key, item)) in items.iter().enumerate() {
                 let again = |others: &[(String, &Value)]| others.iter().any(|(other, _)| other == key);
@@ -105,18 +105,18 @@ fn whole(schema: &Schema, ty: TypeRef, value: &Value) -> Result<Map, String> {
 
 /// Returns a member of a field set, with the fields below it.
 fn member(below: Map) -> Value {
-    node(true, below).unwrap_or_default()
+    build_node(true, below).unwrap_or_default()
 }
 
-fn struct_of(schema: &Schema, ty: TypeRef) -> Option<&Struct> {
+fn struct_of(schema: &Schema, ty: TypeRef) -> Option<&StructType> {
     match schema.shape(ty) {
-        Shape::Struct(shape) => Some(shape),
+        TypeKind::Struct(shape) => Some(shape),
         _ => None,
     }
 }
 
 /// Returns the path element of an object's member, and the member's type; `None` if it is not declared.
-fn child(schema: &Schema, ty: TypeRef, shape: Option<&Struct>, name: &str) -> Option<(Key, TypeRef)> {
+fn child(schema: &Schema, ty: TypeRef, shape: Option<&StructType>, name: &str) -> Option<(Key, TypeRef)> {
     match shape.and_then(|shape| shape.field(name)) {
         Some(field) => Some((field.element.clone(), field.ty)),
         None => schema.field_type(ty, name).map(|ty| (["f:", name].concat().into(), ty)),
@@ -128,7 +128,7 @@ fn walk(
     ty: TypeRef,
     left: Option<&Value>,
     right: Option<&Value>,
-    out: &mut Difference,
+    out: &mut NodeDifference,
 ) -> Result<(), String> {
     let (side, value) = match (left, right) {
         (Some(left), Some(right)) => return walk_both(schema, ty, left, right, out),
@@ -141,13 +141,19 @@ fn walk(
     Ok(())
 }
 
-fn walk_both(schema: &Schema, ty: TypeRef, left: &Value, right: &Value, out: &mut Difference) -> Result<(), String> {
-    if let Shape::List(list) = schema.shape(ty) {
+fn walk_both(
+    schema: &Schema,
+    ty: TypeRef,
+    left: &Value,
+    right: &Value,
+    out: &mut NodeDifference,
+) -> Result<(), String> {
+    if let TypeKind::List(list) = schema.shape(ty) {
         return walk_list(schema, list, left, right, out);
     }
     if !is_granular(schema, ty, [Some(left), Some(right)]) {
         out.member[MODIFIED] |= left != right;
-        if !matches!(schema.shape(ty), Shape::Any) || schema.is_raw(ty) {
+        if !matches!(schema.shape(ty), TypeKind::Any) || schema.is_raw(ty) {
             return Ok(());
         }
         // A free-form value may change from an object to something else: then its fields are removed.
@@ -179,19 +185,25 @@ fn walk_both(schema: &Schema, ty: TypeRef, left: &Value, right: &Value, out: &mu
             // walking types.
             continue;
         }
-        let mut child = Difference::default();
+        let mut child = NodeDifference::default();
         walk(schema, child_type, l, r, &mut child)?;
         if child.member != [false; 3] || child.children.iter().any(|c| !c.is_empty()) {
-            out.absorb(element, child);
+            out.merge_child(element, child);
         }
     }
     Ok(())
 }
 
-fn walk_list(schema: &Schema, list: &List, left: &Value, right: &Value, out: &mut Difference) -> Result<(), String> {
+fn walk_list(
+    schema: &Schema,
+    list: &ListType,
+    left: &Value,
+    right: &Value,
+    out: &mut NodeDifference,
+) -> Result<(), String> {
     let left_items = left.as_array().map(Vec::as_slice).unwrap_or_default();
     let right_items = right.as_array().map(Vec::as_slice).unwrap_or_default();
-    if list.topology == ListTopology::Atomic || (left_items.is_empty() && right_items.is_empty()) {
+    if list.topology == ElementRelationship::Atomic || (left_items.is_empty() && right_items.is_empty()) {
         out.member[MODIFIED] |= left != right;
         return Ok(());
     }
@@ -208,10 +220,10 @@ fn walk_list(schema: &Schema, list: &List, left: &Value, right: &Value, out: &mu
         seen.push(key);
         let lefts = matching(&left_keys, key);
         let rights = matching(&right_keys, key);
-        let mut child = Difference::default();
+        let mut child = NodeDifference::default();
         compare_items(schema, list, &lefts, &rights, &mut child)?;
         if child.member != [false; 3] || child.children.iter().any(|c| !c.is_empty()) {
-            out.absorb(key.as_str().into(), child);
+            out.merge_child(key.as_str().into(), child);
         }
     }
     Ok(())
@@ -224,10 +236,10 @@ fn matching<'v>(items: &[(String, &'v Value)], key: &str) -> Vec<&'v Value> {
 /// Compares items with the same key: normally one on each side; several are owned together, as if atomic.
 fn compare_items(
     schema: &Schema,
-    list: &List,
+    list: &ListType,
     left: &[&Value],
     right: &[&Value],
-    out: &mut Difference,
+    out: &mut NodeDifference,
 ) -> Result<(), String> {
     match (left.len(), right.len()) {
         (0 | 1, 0 | 1) => walk(schema, list.items, left.first().copied(), right.first().copied(), out)?,

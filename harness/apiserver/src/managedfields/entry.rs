@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use jiff::Timestamp;
 
-use super::Write;
+use super::WriteInfo;
 use super::set::FieldSet;
 use crate::json::{Map, Value};
 
@@ -36,7 +36,7 @@ impl Operation {
 
 /// An entry of managedFields.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct ManagedFieldsEntry {
     pub(crate) manager: String,
     pub(crate) operation: Operation,
     pub(crate) api_version: String,
@@ -46,7 +46,7 @@ pub(crate) struct Entry {
     pub(crate) set: FieldSet,
 }
 
-impl Entry {
+impl ManagedFieldsEntry {
     /// Returns true if both entries belong to one manager. An applier keeps its entry when it moves to another version.
     fn same_manager(&self, other: &Self) -> bool {
         self.manager == other.manager
@@ -56,7 +56,7 @@ impl Entry {
     }
 
     /// Returns true if this is the entry of `write`'s manager for `operation`.
-    pub(crate) fn is_of(&self, write: &Write<'_>, operation: Operation) -> bool {
+    pub(crate) fn belongs_to(&self, write: &WriteInfo<'_>, operation: Operation) -> bool {
         self.manager == manager_name(write)
             && self.operation == operation
             && self.subresource == write.subresource
@@ -64,7 +64,7 @@ impl Entry {
     }
 
     /// Creates an entry of `write`'s manager.
-    pub(crate) fn of(write: &Write<'_>, operation: Operation, set: FieldSet) -> Self {
+    pub(crate) fn of(write: &WriteInfo<'_>, operation: Operation, set: FieldSet) -> Self {
         Self {
             manager: manager_name(write).to_owned(),
             operation,
@@ -155,7 +155,7 @@ fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
-fn manager_name<'a>(write: &Write<'a>) -> &'a str {
+fn manager_name<'a>(write: &WriteInfo<'a>) -> &'a str {
     if write.manager.is_empty() { "unknown" } else { write.manager }
 }
 
@@ -166,18 +166,18 @@ pub(crate) fn stamp(now: Timestamp) -> String {
 
 /// All entries of an object.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Entries(Vec<Entry>);
+pub(crate) struct ManagedEntries(Vec<ManagedFieldsEntry>);
 
-impl Entries {
+impl ManagedEntries {
     /// Reads a `managedFields` list.
     ///
     /// # Errors
     /// Upstream's message for the first malformed entry.
     pub(crate) fn read(value: Value) -> Result<Self, String> {
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<ManagedFieldsEntry> = Vec::new();
         let Value::Array(list) = value else { return Ok(Self::default()) };
         for value in list {
-            let entry = Entry::read(value)?;
+            let entry = ManagedFieldsEntry::read(value)?;
             match entries.iter_mut().find(|e| e.same_manager(&entry)) {
                 Some(earlier) => *earlier = entry,
                 None => entries.push(entry),
@@ -191,19 +191,19 @@ impl Entries {
     }
 
     /// Drops entries of other API groups than `write`'s: an Event is served by two groups.
-    pub(crate) fn keep_group(&mut self, write: &Write<'_>) {
+    pub(crate) fn retain_group(&mut self, write: &WriteInfo<'_>) {
         self.0.retain(|entry| group_of(&entry.api_version) == group_of(write.api_version));
     }
 
-    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Entry> {
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, ManagedFieldsEntry> {
         self.0.iter()
     }
 
-    pub(crate) fn find_mut(&mut self, write: &Write<'_>, operation: Operation) -> Option<&mut Entry> {
-        self.0.iter_mut().find(|e| e.is_of(write, operation))
+    pub(crate) fn find_mut(&mut self, write: &WriteInfo<'_>, operation: Operation) -> Option<&mut ManagedFieldsEntry> {
+        self.0.iter_mut().find(|e| e.belongs_to(write, operation))
     }
 
-    pub(crate) fn push(&mut self, entry: Entry) {
+    pub(crate) fn push(&mut self, entry: ManagedFieldsEntry) {
         self.0.push(entry);
     }
 
@@ -223,9 +223,9 @@ impl Entries {
     }
 
     /// Removes the changed and removed fields from all managers except the applier.
-    pub(crate) fn release_others(&mut self, write: &Write<'_>, changed: &FieldSet, removed: &FieldSet) {
+    pub(crate) fn remove_fields_of_others(&mut self, write: &WriteInfo<'_>, changed: &FieldSet, removed: &FieldSet) {
         for entry in &mut self.0 {
-            if !entry.is_of(write, Operation::Apply) {
+            if !entry.belongs_to(write, Operation::Apply) {
                 entry.set.difference(changed);
                 entry.set.difference(removed);
             }
@@ -233,27 +233,28 @@ impl Entries {
     }
 
     /// Gives these fields to the writer.
-    pub(super) fn gain(&mut self, write: &Write<'_>, set: FieldSet) {
+    pub(super) fn add_fields(&mut self, write: &WriteInfo<'_>, set: FieldSet) {
         let time = Some(stamp(write.now));
         if let Some(entry) = self.find_mut(write, Operation::Update) {
             entry.set.union(set);
             entry.time = time;
         } else {
-            self.0.push(Entry { time, ..Entry::of(write, Operation::Update, set) });
+            self.0.push(ManagedFieldsEntry { time, ..ManagedFieldsEntry::of(write, Operation::Update, set) });
         }
     }
 
     /// Merges the oldest `Update` entries of each version until few enough are left.
     pub(crate) fn cap(&mut self) {
-        let updates = |entries: &[Entry]| entries.iter().filter(|e| e.operation == Operation::Update).count();
+        let updates =
+            |entries: &[ManagedFieldsEntry]| entries.iter().filter(|e| e.operation == Operation::Update).count();
         if updates(&self.0) <= MAX_UPDATE_MANAGERS {
             return;
         }
-        let (mut updaters, mut rest): (Vec<Entry>, Vec<Entry>) =
+        let (mut updaters, mut rest): (Vec<ManagedFieldsEntry>, Vec<ManagedFieldsEntry>) =
             std::mem::take(&mut self.0).into_iter().partition(|e| e.operation == Operation::Update);
         updaters.sort_by(|a, b| a.time.cmp(&b.time).then_with(|| a.identity().cmp(&b.identity())));
         let mut length = updaters.len();
-        let mut kept: Vec<Entry> = Vec::new();
+        let mut kept: Vec<ManagedFieldsEntry> = Vec::new();
         for entry in updaters {
             let first = kept.iter_mut().find(|e| e.api_version == entry.api_version);
             match first {
@@ -273,12 +274,12 @@ impl Entries {
 
     /// Writes the entries into `object.metadata.managedFields`.
     pub(crate) fn write(mut self, object: &mut Value) {
-        self.0.sort_by(Entry::order);
+        self.0.sort_by(ManagedFieldsEntry::order);
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
         if self.0.is_empty() {
             metadata.remove("managedFields");
         } else {
-            let entries = self.0.into_iter().map(Entry::into_value).collect();
+            let entries = self.0.into_iter().map(ManagedFieldsEntry::into_value).collect();
             metadata.insert("managedFields", Value::Array(entries));
         }
     }

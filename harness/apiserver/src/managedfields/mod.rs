@@ -7,7 +7,7 @@
 //! ```text
 //! set.rs       field sets: union, difference, intersection, paths
 //! compare.rs   the fields that a write added, changed and removed
-//! element.rs   identity of list items
+//! path_element.rs identity of list items
 //! entry.rs     the entries of managedFields: reading, order, limits
 //! reset.rs     fields that an endpoint never changes
 //! ```
@@ -17,8 +17,8 @@
 //! strategy prepares it.
 
 mod compare;
-mod element;
 mod entry;
+mod path_element;
 mod reset;
 mod set;
 
@@ -27,11 +27,11 @@ use jiff::Timestamp;
 use crate::json::{Map, Value};
 
 pub(crate) use compare::{Comparison, compare};
-pub(crate) use element::{index_key, list_key};
 pub use entry::Operation;
-pub(crate) use entry::{Entries, Entry, stamp};
-pub use reset::{CUSTOM_MAIN, CUSTOM_STATUS, Reset, reset_fields};
-pub(crate) use set::{FieldSet, is_member, node, show};
+pub(crate) use entry::{ManagedEntries, ManagedFieldsEntry, stamp};
+pub(crate) use path_element::{index_key, list_item_path_element};
+pub use reset::{CUSTOM_MAIN, CUSTOM_STATUS, ResetFields, reset_fields};
+pub(crate) use set::{FieldSet, build_node, format_path_element, is_member};
 
 use super::schema::Schema;
 
@@ -40,7 +40,7 @@ pub(crate) const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// The attributes of a write that determine field ownership.
 #[derive(Clone, Copy, Debug)]
-pub struct Write<'a> {
+pub struct WriteInfo<'a> {
     /// Field manager: `fieldManager`, or the user agent up to the first slash.
     pub manager: &'a str,
     /// API version of the request, such as `apps/v1`.
@@ -48,7 +48,7 @@ pub struct Write<'a> {
     /// Subresource such as `status`; empty for the object itself.
     pub subresource: &'a str,
     /// Fields that the endpoint does not change ([`reset_fields`]).
-    pub reset: Reset,
+    pub reset: ResetFields,
     /// The server's time.
     pub now: Timestamp,
 }
@@ -58,33 +58,35 @@ pub struct Write<'a> {
 /// Entries sent by the client replace the stored ones, unless they are absent or malformed or `write.subresource` is
 /// set; `[]` or `[{}]` clears the ownership. If fields cannot be tracked, the object loses its managedFields, as
 /// upstream.
-pub fn update(schema: &Schema, live: Option<&Value>, new: &mut Value, write: &Write<'_>) {
+pub fn update(schema: &Schema, live: Option<&Value>, new: &mut Value, write: &WriteInfo<'_>) {
     let sent = take_managed_fields(new);
     let stored = live.and_then(|l| l.get("metadata")).and_then(|m| m.get("managedFields"));
     let entries = if write.subresource.is_empty() && is_reset(sent.as_ref()) {
-        Some(Entries::default())
+        Some(ManagedEntries::default())
     } else if write.subresource.is_empty() {
-        let sent = sent.and_then(|value| Entries::read(value).ok()).filter(|entries| !entries.is_empty());
-        sent.or_else(|| Entries::read(stored?.clone()).ok())
+        let sent = sent.and_then(|value| ManagedEntries::read(value).ok()).filter(|entries| !entries.is_empty());
+        sent.or_else(|| ManagedEntries::read(stored?.clone()).ok())
     } else {
         // Clients mostly send back the entries they received; then no copy is needed.
         let same = sent.filter(|sent| Some(sent) == stored);
-        same.or_else(|| stored.cloned()).and_then(|value| Entries::read(value).ok())
+        same.or_else(|| stored.cloned()).and_then(|value| ManagedEntries::read(value).ok())
     };
     let mut entries = entries.unwrap_or_default();
     let exists = live.is_some_and(|l| l.pointer("/metadata/uid").is_some());
     if entries.is_empty() && exists {
         return;
     }
-    entries.keep_group(write);
-    if track(schema, live, new, &mut entries, write).is_ok() {
+    entries.retain_group(write);
+    if move_ownership(schema, live, new, &mut entries, write).is_ok() {
         entries.write(new);
     }
 }
 
 /// Removes the field at `path` from all its owners.
-pub(crate) fn disown(object: &mut Value, path: &[&str]) {
-    let Some(mut entries) = take_managed_fields(object).and_then(|value| Entries::read(value).ok()) else { return };
+pub(crate) fn remove_ownership(object: &mut Value, path: &[&str]) {
+    let Some(mut entries) = take_managed_fields(object).and_then(|value| ManagedEntries::read(value).ok()) else {
+        return;
+    };
     entries.release(&FieldSet::of_fields(&[path]));
     entries.write(object);
 }
@@ -107,12 +109,12 @@ fn is_reset(sent: Option<&Value>) -> bool {
 }
 
 /// Moves the changed fields from the other managers to `write.manager`.
-pub(crate) fn track(
+pub(crate) fn move_ownership(
     schema: &Schema,
     live: Option<&Value>,
     new: &Value,
-    entries: &mut Entries,
-    write: &Write<'_>,
+    entries: &mut ManagedEntries,
+    write: &WriteInfo<'_>,
 ) -> Result<(), String> {
     let mut comparison = compare(schema, live.unwrap_or_else(|| schema.empty()), new)?;
     comparison.exclude(write.reset);
@@ -126,7 +128,7 @@ pub(crate) fn track(
     entries.release(&removed);
     own.strip_meta();
     if !own.is_empty() {
-        entries.gain(write, own);
+        entries.add_fields(write, own);
     }
     entries.cap();
     Ok(())

@@ -5,12 +5,12 @@ use std::sync::{Mutex, PoisonError};
 use super::set::FieldSet;
 
 /// Paths of fields.
-pub type Reset = &'static [&'static [&'static str]];
+pub type ResetFields = &'static [&'static [&'static str]];
 
 /// Returns the set of these fields; each is built once.
-pub(super) fn reset_set(reset: Reset) -> FieldSet {
+pub(super) fn reset_set(reset: ResetFields) -> FieldSet {
     // Bounded: one entry for each list below.
-    static SETS: Mutex<Vec<(Reset, FieldSet)>> = Mutex::new(Vec::new());
+    static SETS: Mutex<Vec<(ResetFields, FieldSet)>> = Mutex::new(Vec::new());
     let mut sets = SETS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, set)) = sets.iter().find(|(known, _)| *known == reset) {
         return set.clone();
@@ -22,7 +22,7 @@ pub(super) fn reset_set(reset: Reset) -> FieldSet {
 
 /// Returns the reset fields of a built-in type's endpoint; `subresource` is empty for the object itself.
 /// For custom resources see [`CUSTOM_MAIN`] and [`CUSTOM_STATUS`].
-pub fn reset_fields(schema: &str, subresource: &str) -> Reset {
+pub fn reset_fields(schema: &str, subresource: &str) -> ResetFields {
     let name = schema.rsplit('.').next().unwrap_or_default();
     match (subresource, name) {
         ("", "CertificateSigningRequest") => &[&["spec"], &["status"]],

@@ -112,7 +112,7 @@ pub(crate) fn is_member(node: &Map) -> bool {
 }
 
 /// Builds a node; `None` if it is neither a member nor has children.
-pub(crate) fn node(member: bool, mut children: Map) -> Option<Value> {
+pub(crate) fn build_node(member: bool, mut children: Map) -> Option<Value> {
     if member && !children.is_empty() {
         children.insert(SELF, Value::Object(Map::new()));
     }
@@ -175,7 +175,7 @@ fn intersection(ours: &Map, theirs: &Map) -> Map {
         }
         let (Some(Value::Object(our)), Value::Object(their)) = (ours.get(key), their) else { continue };
         let both = is_member(our) && is_member(their);
-        if let Some(value) = node(both, intersection(our, their)) {
+        if let Some(value) = build_node(both, intersection(our, their)) {
             out.insert(key.clone(), value);
         }
     }
@@ -186,18 +186,18 @@ fn collect(map: &Map, path: &str, out: &mut Vec<String>) {
     let children = || map.iter().filter(|(key, _)| *key != SELF).filter_map(|(k, v)| Some((k, v.as_object()?)));
     for (key, child) in children() {
         if is_member(child) {
-            out.push(format!("{path}{}", show(key)));
+            out.push(format!("{path}{}", format_path_element(key)));
         }
     }
     for (key, child) in children() {
         if !child.is_empty() {
-            collect(child, &format!("{path}{}", show(key)), out);
+            collect(child, &format!("{path}{}", format_path_element(key)), out);
         }
     }
 }
 
 /// Formats a path element for messages: `.name`, `[name="c"]`, `[="x"]`.
-pub(crate) fn show(element: &str) -> String {
+pub(crate) fn format_path_element(element: &str) -> String {
     match element.split_once(':') {
         Some(("f", name)) => format!(".{name}"),
         Some(("v", value)) => format!("[={value}]"),

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use rstest::rstest;
 
-use super::super::patch::apply::{Apply, apply};
+use super::super::patch::apply::{ApplyRequest, apply};
 use super::super::schema::builtin;
 use super::super::status::Status;
 use super::*;
@@ -10,8 +10,8 @@ use crate::json::json;
 const CONFIG_MAP: &str = "io.k8s.api.core.v1.ConfigMap";
 const DEPLOYMENT: &str = "io.k8s.api.apps.v1.Deployment";
 
-fn write<'a>(manager: &'a str, api_version: &'a str) -> Write<'a> {
-    Write { manager, api_version, subresource: "", reset: &[], now: "2026-01-02T03:04:05.6Z".parse().unwrap() }
+fn write<'a>(manager: &'a str, api_version: &'a str) -> WriteInfo<'a> {
+    WriteInfo { manager, api_version, subresource: "", reset: &[], now: "2026-01-02T03:04:05.6Z".parse().unwrap() }
 }
 
 fn managed(schema: &str, live: Option<&Value>, mut new: Value, manager: &str) -> Value {
@@ -110,7 +110,7 @@ fn reset_fields_are_nobodys() {
     let schema = builtin("io.k8s.api.core.v1.Pod").unwrap();
     let mut new = json!({"metadata": {"name": "p", "labels": {"a": "1"}}, "status": {"phase": "Running"}});
     let reset = reset_fields("io.k8s.api.core.v1.Pod", "");
-    update(&schema, None, &mut new, &Write { reset, ..write("m", "v1") });
+    update(&schema, None, &mut new, &WriteInfo { reset, ..write("m", "v1") });
     assert_eq!(sets(&new)[0].1.get("f:status"), None);
 }
 
@@ -118,7 +118,7 @@ fn ssa(schema: &str, live: Option<&Value>, config: Value, manager: &str, force: 
     let schema = builtin(schema).unwrap();
     let api_version = config["apiVersion"].as_str().unwrap_or_default().to_owned();
     let kind = config["kind"].as_str().unwrap_or_default().to_owned();
-    apply(&schema, live, config, &Apply { write: write(manager, &api_version), force, kind: &kind })
+    apply(&schema, live, config, &ApplyRequest { write: write(manager, &api_version), force, kind: &kind })
 }
 
 fn config_map(data: Value) -> Value {

@@ -3,8 +3,8 @@
 
 use super::types;
 use crate::json::{Map, json};
-use crate::kinds::Kind;
-use crate::kinds::custom::CustomKind;
+use crate::registry::Resource;
+use crate::registry::custom::CustomResource;
 
 /// The built-in type from which the descriptions of common fields are taken.
 const LIKE: &str = "api.core.v1.Pod";
@@ -12,14 +12,14 @@ const LIKE: &str = "api.core.v1.Pod";
 const META: &str = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1";
 
 /// Returns the name of a custom kind's type: its group reversed, version and kind.
-pub(super) fn name_of(kind: &Kind) -> String {
+pub(super) fn name_of(kind: &Resource) -> String {
     let mut parts: Vec<&str> = kind.group.split('.').collect();
     parts.reverse();
     format!("{}.{}.{}", parts.join("."), kind.version, kind.kind)
 }
 
 /// Adds the types of a kind and of its list.
-pub(super) fn add(kind: &Kind, own: &CustomKind, schemas: &mut Map) {
+pub(super) fn add(kind: &Resource, own: &CustomResource, schemas: &mut Map) {
     let name = name_of(kind);
     let gvk = |kind_name: &str| json!([{"group": kind.group, "kind": kind_name, "version": kind.version}]);
     let mut schema = if own.schema.is_object() { own.schema.clone() } else { json!({}) };

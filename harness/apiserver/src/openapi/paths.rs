@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::custom;
 use crate::json::{Map, Value, json};
-use crate::kinds::{Kind, Subresource};
+use crate::registry::{Resource, Subresource};
 
 /// Returns the name of a kind's type.
-fn type_of(kind: &Kind) -> String {
+fn type_of(kind: &Resource) -> String {
     if kind.custom.is_some() { custom::name_of(kind) } else { kind.schema.to_string() }
 }
 
 /// Returns the name of a subresource's type if it differs from the kind's.
-pub(super) fn body_of(kind: &Kind, sub: &Subresource) -> Option<String> {
+pub(super) fn body_of(kind: &Resource, sub: &Subresource) -> Option<String> {
     let name = match sub.kind.as_ref() {
         "Scale" => "io.k8s.api.autoscaling.v1.Scale",
         "Eviction" => "io.k8s.api.policy.v1.Eviction",
@@ -26,7 +26,7 @@ pub(super) fn body_of(kind: &Kind, sub: &Subresource) -> Option<String> {
 }
 
 /// Returns the paths of a version.
-pub(super) fn of_version(group: &str, version: &str, kinds: &[Arc<Kind>]) -> Value {
+pub(super) fn version_paths(group: &str, version: &str, kinds: &[Arc<Resource>]) -> Value {
     let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
     let tag = if group.is_empty() { format!("core_{version}") } else { format!("{}_{version}", first_word(group)) };
     let mut paths = Map::new();
@@ -46,7 +46,7 @@ fn title(text: &str) -> String {
     letters.next().map(|first| first.to_ascii_uppercase().to_string() + letters.as_str()).unwrap_or_default()
 }
 
-fn add_kind(root: &str, tag: &str, kind: &Kind, paths: &mut Map) {
+fn add_kind(root: &str, tag: &str, kind: &Resource, paths: &mut Map) {
     let own = type_of(kind);
     let gvk = json!({"group": kind.group, "kind": kind.kind, "version": kind.version});
     let scope = if kind.namespaced { "/namespaces/{namespace}" } else { "" };
@@ -56,7 +56,7 @@ fn add_kind(root: &str, tag: &str, kind: &Kind, paths: &mut Map) {
         let namespaced = if kind.namespaced { "Namespaced" } else { "" };
         format!("{verb}{}{}{namespaced}{}{rest}", title(&group), title(&kind.version), kind.kind)
     };
-    let operation = |verb: &str, action: &str, rest: &str, body: &str, gvk: &Value| Operation {
+    let operation = |verb: &str, action: &str, rest: &str, body: &str, gvk: &Value| PathOperation {
         tag: tag.to_owned(),
         id: id(verb, rest),
         verb: verb.to_owned(),
@@ -66,20 +66,20 @@ fn add_kind(root: &str, tag: &str, kind: &Kind, paths: &mut Map) {
         gvk: gvk.clone(),
     };
     let has = |verb: &str| kind.has_verb(verb);
-    let mut item = Item::new(kind.namespaced, false);
+    let mut item = PathItem::new(kind.namespaced, false);
     item.add(has("list"), "get", &operation("list", "list", "", &format!("{own}List"), &gvk));
     item.add(has("create"), "post", &operation("create", "post", "", &own, &gvk));
     item.add(has("deletecollection"), "delete", &operation("deletecollection", "deletecollection", "", STATUS, &gvk));
     item.put(collection.clone(), paths);
 
     if kind.namespaced && has("list") {
-        let mut item = Item::new(false, false);
+        let mut item = PathItem::new(false, false);
         let mut everywhere = operation("list", "list", "", &format!("{own}List"), &gvk);
         everywhere.id = format!("list{}{}{}ForAllNamespaces", title(&group), title(&kind.version), kind.kind);
         item.add(true, "get", &everywhere);
         item.put(format!("{root}/{}", kind.plural), paths);
     }
-    let mut item = Item::new(kind.namespaced, true);
+    let mut item = PathItem::new(kind.namespaced, true);
     item.add(has("get"), "get", &operation("read", "get", "", &own, &gvk));
     item.add(has("update"), "put", &operation("replace", "put", "", &own, &gvk));
     item.add(has("patch"), "patch", &operation("patch", "patch", "", &own, &gvk));
@@ -96,7 +96,7 @@ fn add_kind(root: &str, tag: &str, kind: &Kind, paths: &mut Map) {
         let version = if sub.version.is_empty() { &kind.version } else { &sub.version };
         let gvk = json!({"group": group, "kind": sub.kind, "version": version});
         let rest = title(&sub.name);
-        let mut item = Item::new(kind.namespaced, true);
+        let mut item = PathItem::new(kind.namespaced, true);
         item.add(sub.has_verb("get"), "get", &operation("read", "get", &rest, &body, &gvk));
         item.add(sub.has_verb("update"), "put", &operation("replace", "put", &rest, &body, &gvk));
         item.add(sub.has_verb("patch"), "patch", &operation("patch", "patch", &rest, &body, &gvk));
@@ -108,7 +108,7 @@ fn add_kind(root: &str, tag: &str, kind: &Kind, paths: &mut Map) {
 const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 
 /// An operation.
-struct Operation {
+struct PathOperation {
     tag: String,
     id: String,
     verb: String,
@@ -126,7 +126,7 @@ fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-impl Operation {
+impl PathOperation {
     fn parameters(&self) -> Vec<Value> {
         let dry_run = || query("dryRun", "string", "Directives of a dry run; All means that nothing is stored");
         let manager = || query("fieldManager", "string", "The name under which the fields in this request are owned");
@@ -194,12 +194,12 @@ impl Operation {
 }
 
 /// The operations of one path.
-struct Item {
+struct PathItem {
     operations: Map,
     parameters: Vec<Value>,
 }
 
-impl Item {
+impl PathItem {
     fn new(namespaced: bool, named: bool) -> Self {
         let in_path = |name: &str, description: &str| {
             json!({"name": name, "in": "path", "required": true, "description": description,
@@ -216,7 +216,7 @@ impl Item {
         Self { operations: Map::new(), parameters }
     }
 
-    fn add(&mut self, served: bool, method: &str, operation: &Operation) {
+    fn add(&mut self, served: bool, method: &str, operation: &PathOperation) {
         if served {
             self.operations.insert(method.to_owned(), operation.render());
         }
@@ -231,7 +231,7 @@ impl Item {
 }
 
 /// Converts a path to v2: parameters carry their type directly, and the body is a parameter.
-pub(super) fn as_version_two(mut item: Value) -> Value {
+pub(super) fn to_v2(mut item: Value) -> Value {
     let plain = |parameter: &mut Value| {
         if let Some(schema) = parameter.as_object_mut().and_then(|fields| fields.remove("schema")) {
             parameter["type"] = schema["type"].clone();
@@ -248,7 +248,7 @@ pub(super) fn as_version_two(mut item: Value) -> Value {
             parameters.iter_mut().for_each(plain);
             let schema = body.as_ref().and_then(|body| body.pointer("/content/*~1*/schema")).cloned();
             if body.is_some() {
-                let schema = super::types::as_version_two(schema.unwrap_or_else(|| json!({"type": "object"})));
+                let schema = super::types::to_v2(schema.unwrap_or_else(|| json!({"type": "object"})));
                 parameters.push(json!({"name": "body", "in": "body", "schema": schema}));
             }
         }
@@ -258,7 +258,7 @@ pub(super) fn as_version_two(mut item: Value) -> Value {
         for response in operation["responses"].as_object_mut().into_iter().flat_map(Map::values_mut) {
             let content = response.as_object_mut().and_then(|fields| fields.remove("content"));
             if let Some(schema) = content.as_ref().and_then(|content| content.pointer("/application~1json/schema")) {
-                response["schema"] = super::types::as_version_two(schema.clone());
+                response["schema"] = super::types::to_v2(schema.clone());
             }
         }
     }

@@ -15,9 +15,9 @@ pub(super) const ACCEPTED: [&str; 2] = ["application/com.github.proto-openapi.sp
 
 /// A message being encoded.
 #[derive(Default)]
-struct Message(Vec<u8>);
+struct MessageWriter(Vec<u8>);
 
-impl Message {
+impl MessageWriter {
     fn varint(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.0.push(u8::try_from(number & 0x7f).unwrap_or_default() | 0x80);
@@ -36,7 +36,7 @@ impl Message {
         self.bytes(field, content.as_bytes());
     }
 
-    fn message(&mut self, field: u64, content: &Message) {
+    fn message(&mut self, field: u64, content: &MessageWriter) {
         self.bytes(field, &content.0);
     }
 
@@ -46,8 +46,8 @@ impl Message {
     }
 
     /// Appends a message `{name = 1, value = 2}`.
-    fn named(&mut self, field: u64, name: &str, value: &Message) {
-        let mut pair = Message::default();
+    fn named(&mut self, field: u64, name: &str, value: &MessageWriter) {
+        let mut pair = MessageWriter::default();
         pair.text(1, name);
         pair.message(2, value);
         self.message(field, &pair);
@@ -56,32 +56,32 @@ impl Message {
 
 /// Encodes the definitions of `document` with its title and version.
 pub(super) fn document(document: &Value) -> Vec<u8> {
-    let mut encoded = Message::default();
+    let mut encoded = MessageWriter::default();
     encoded.text(1, document["swagger"].as_str().unwrap_or("2.0"));
-    let mut info = Message::default();
+    let mut info = MessageWriter::default();
     info.text(1, document["info"]["title"].as_str().unwrap_or_default());
     info.text(2, document["info"]["version"].as_str().unwrap_or_default());
     encoded.message(2, &info);
     // Must be present, even if empty: readers iterate over it.
-    encoded.message(8, &Message::default());
+    encoded.message(8, &MessageWriter::default());
     encoded.message(9, &schemas(&document["definitions"]));
     encoded.0
 }
 
 /// Encodes named schemas in the order of their names.
-fn schemas(of: &Value) -> Message {
+fn schemas(of: &Value) -> MessageWriter {
     let sorted: BTreeMap<&Key, &Value> = of.as_object().into_iter().flatten().collect();
-    let mut all = Message::default();
+    let mut all = MessageWriter::default();
     for (name, value) in sorted {
         all.named(1, name, &schema(value));
     }
     all
 }
 
-fn schema(of: &Value) -> Message {
+fn schema(of: &Value) -> MessageWriter {
     let none = Map::new();
     let fields = of.as_object().unwrap_or(&none);
-    let mut encoded = Message::default();
+    let mut encoded = MessageWriter::default();
     for (name, value) in fields {
         match (name.as_str(), value) {
             ("$ref", Value::String(text)) => encoded.text(1, text),
@@ -96,7 +96,7 @@ fn schema(of: &Value) -> Message {
             ("additionalProperties", value) => encoded.message(21, &additional(value)),
             ("type", value) => encoded.message(22, &type_item(value)),
             ("items", value) => {
-                let mut item = Message::default();
+                let mut item = MessageWriter::default();
                 item.message(1, &schema(value));
                 encoded.message(23, &item);
             }
@@ -110,8 +110,8 @@ fn schema(of: &Value) -> Message {
     encoded
 }
 
-fn additional(of: &Value) -> Message {
-    let mut encoded = Message::default();
+fn additional(of: &Value) -> MessageWriter {
+    let mut encoded = MessageWriter::default();
     match of {
         Value::Bool(on) => encoded.flag(2, *on),
         other => encoded.message(1, &schema(other)),
@@ -119,8 +119,8 @@ fn additional(of: &Value) -> Message {
     encoded
 }
 
-fn type_item(of: &Value) -> Message {
-    let mut encoded = Message::default();
+fn type_item(of: &Value) -> MessageWriter {
+    let mut encoded = MessageWriter::default();
     match of {
         Value::String(text) => encoded.text(1, text),
         Value::Array(list) => list.iter().filter_map(Value::as_str).for_each(|text| encoded.text(1, text)),
@@ -130,8 +130,8 @@ fn type_item(of: &Value) -> Message {
 }
 
 /// Encodes a value as YAML, of which JSON is a subset.
-fn any(value: &Value) -> Message {
-    let mut encoded = Message::default();
+fn any(value: &Value) -> MessageWriter {
+    let mut encoded = MessageWriter::default();
     encoded.text(2, &value.to_string());
     encoded
 }
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn long_texts_have_long_lengths() {
-        let mut message = Message::default();
+        let mut message = MessageWriter::default();
         message.text(1, &"x".repeat(300));
         assert_eq!(message.0.get(..3), Some([0x0a, 0xac, 0x02].as_slice()));
     }

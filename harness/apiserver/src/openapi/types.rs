@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use crate::json::{Map, Value, json};
-use crate::kinds::Registry;
+use crate::registry::Registry;
 
 const PREFIX: &str = "#/components/schemas/";
 
@@ -16,7 +16,7 @@ const PREFIX: &str = "#/components/schemas/";
 const VALUES: &str = "\n\nPossible enum values:";
 
 /// All types by name.
-static TYPES: LazyLock<BTreeMap<String, Value>> = LazyLock::new(all);
+static TYPES: LazyLock<BTreeMap<String, Value>> = LazyLock::new(build_types);
 
 /// Returns the description of a field without its enumerated values; `kind` is the type without `io.k8s.`.
 pub fn description(kind: &str, field: &str) -> String {
@@ -106,7 +106,7 @@ fn list_values(schema: &mut Value) {
     schema["description"] = json!(format!("{about}{VALUES}{}", listed.concat()));
 }
 
-fn all() -> BTreeMap<String, Value> {
+fn build_types() -> BTreeMap<String, Value> {
     let mut types = read();
     for kind in Registry::builtin().kinds() {
         let gvk = |kind_name: &str| json!([{"group": kind.group, "kind": kind_name, "version": kind.version}]);
@@ -153,10 +153,10 @@ fn list(kind: &str, schema: &str, gvk: &Value, like: Option<&Value>) -> Value {
 }
 
 /// Converts a schema to v2: references point to `definitions` and are not wrapped in `allOf`; `oneOf` becomes a string.
-pub(super) fn as_version_two(schema: Value) -> Value {
+pub(super) fn to_v2(schema: Value) -> Value {
     match schema {
-        Value::Object(fields) => Value::Object(object_two(fields)),
-        Value::Array(list) => Value::Array(list.into_iter().map(as_version_two).collect()),
+        Value::Object(fields) => Value::Object(object_to_v2(fields)),
+        Value::Array(list) => Value::Array(list.into_iter().map(to_v2).collect()),
         Value::String(text) => match text.strip_prefix(PREFIX) {
             Some(name) => json!(format!("#/definitions/{name}")),
             None => Value::String(text),
@@ -165,7 +165,7 @@ pub(super) fn as_version_two(schema: Value) -> Value {
     }
 }
 
-fn object_two(mut fields: Map) -> Map {
+fn object_to_v2(mut fields: Map) -> Map {
     if fields.get("oneOf").is_some_and(Value::is_array) {
         fields.remove("oneOf");
         fields.insert("type", json!("string"));
@@ -176,7 +176,7 @@ fn object_two(mut fields: Map) -> Map {
         fields.remove("default");
         fields.extend(target);
     }
-    fields.into_iter().map(|(name, value)| (name, as_version_two(value))).collect()
+    fields.into_iter().map(|(name, value)| (name, to_v2(value))).collect()
 }
 
 #[cfg(test)]

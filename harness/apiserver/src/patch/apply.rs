@@ -5,7 +5,7 @@
 //! removed unless another manager owns them. Changing a field of another manager is a conflict unless forced.
 
 mod fieldset;
-mod merging;
+mod merge;
 mod prune;
 mod validate;
 
@@ -14,17 +14,17 @@ use crate::json::{Map, Value};
 pub(crate) use validate::fits;
 
 use super::super::managedfields::{
-    BEFORE_FIRST_APPLY, Comparison, Entries, Entry, FieldSet, Operation, Write, compare, stamp, take_managed_fields,
-    track,
+    BEFORE_FIRST_APPLY, Comparison, FieldSet, ManagedEntries, ManagedFieldsEntry, Operation, WriteInfo, compare,
+    move_ownership, stamp, take_managed_fields,
 };
 use super::super::schema::Schema;
 use super::super::status::{Cause, Status};
 
 /// An apply request.
 #[derive(Clone, Copy, Debug)]
-pub struct Apply<'a> {
+pub struct ApplyRequest<'a> {
     /// Manager, version, subresource, reset fields and time.
-    pub write: Write<'a>,
+    pub write: WriteInfo<'a>,
     /// `force=true`: conflicts are ignored.
     pub force: bool,
     /// Kind that the endpoint serves.
@@ -42,27 +42,33 @@ const MAX_ANNOTATIONS: usize = 256 * 1024;
 ///
 /// # Errors
 /// 400 for a body of another kind or with managedFields, 409 for conflicts, 500 for a body that does not fit the type.
-pub fn apply(schema: &Schema, live: Option<&Value>, config: Value, request: &Apply<'_>) -> Result<Value, Status> {
+pub fn apply(
+    schema: &Schema,
+    live: Option<&Value>,
+    config: Value,
+    request: &ApplyRequest<'_>,
+) -> Result<Value, Status> {
     let config = check(schema, config, request)?;
-    let mut live = live.cloned().unwrap_or_else(|| named(schema, request));
+    let mut live = live.cloned().unwrap_or_else(|| typed_empty(schema, request));
     let stored = take_managed_fields(&mut live).unwrap_or(Value::Null);
-    let mut entries = Entries::read(stored).map_err(|e| failed(format!("failed to decode managed fields: {e}")))?;
+    let mut entries =
+        ManagedEntries::read(stored).map_err(|e| internal_error(format!("failed to decode managed fields: {e}")))?;
     if entries.is_empty() {
-        let write = Write { manager: BEFORE_FIRST_APPLY, ..request.write };
-        track(schema, None, &live, &mut entries, &write)
-            .map_err(|e| failed(format!("failed to create manager for existing fields: {e}")))?;
+        let write = WriteInfo { manager: BEFORE_FIRST_APPLY, ..request.write };
+        move_ownership(schema, None, &live, &mut entries, &write)
+            .map_err(|e| internal_error(format!("failed to create manager for existing fields: {e}")))?;
     }
-    entries.keep_group(&request.write);
+    entries.retain_group(&request.write);
     let (mut object, entries) = match merge_config(schema, &live, &config, entries.clone(), request, request.force)? {
-        Outcome::Done(object, entries) => (object, entries),
-        Outcome::Conflicts(conflicts) => {
-            let conflicts = overrule(schema, &live, conflicts, request);
+        MergeOutcome::Done(object, entries) => (object, entries),
+        MergeOutcome::Conflicts(conflicts) => {
+            let conflicts = drop_client_side_apply_conflicts(schema, &live, conflicts, request);
             if !conflicts.is_empty() {
-                return Err(refuse(conflicts));
+                return Err(conflict_error(conflicts));
             }
             match merge_config(schema, &live, &config, entries, request, true)? {
-                Outcome::Done(object, entries) => (object, entries),
-                Outcome::Conflicts(conflicts) => return Err(refuse(conflicts)),
+                MergeOutcome::Done(object, entries) => (object, entries),
+                MergeOutcome::Conflicts(conflicts) => return Err(conflict_error(conflicts)),
             }
         }
     };
@@ -74,7 +80,7 @@ pub fn apply(schema: &Schema, live: Option<&Value>, config: Value, request: &App
 }
 
 /// Returns an object that has only its type.
-fn named(schema: &Schema, request: &Apply<'_>) -> Value {
+fn typed_empty(schema: &Schema, request: &ApplyRequest<'_>) -> Value {
     let mut object = schema.empty().clone();
     if let Some(map) = object.as_object_mut() {
         map.insert("apiVersion", Value::from(request.write.api_version));
@@ -83,12 +89,12 @@ fn named(schema: &Schema, request: &Apply<'_>) -> Value {
     object
 }
 
-fn failed(message: String) -> Status {
+fn internal_error(message: String) -> Status {
     Status::failure(500, "", message)
 }
 
 /// Checks that the body is an object of the endpoint's kind, has no managedFields and fits the type.
-fn check(schema: &Schema, config: Value, request: &Apply<'_>) -> Result<Value, Status> {
+fn check(schema: &Schema, config: Value, request: &ApplyRequest<'_>) -> Result<Value, Status> {
     let text = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     if api_version != request.write.api_version || kind != request.kind {
@@ -102,7 +108,7 @@ fn check(schema: &Schema, config: Value, request: &Apply<'_>) -> Result<Value, S
         return Ok(config);
     }
     let whose = describe(&config, &show_kind(&api_version, &kind));
-    Err(failed(format!("failed to create typed patch object ({whose}): {}", validate::message(&errors))))
+    Err(internal_error(format!("failed to create typed patch object ({whose}): {}", validate::message(&errors))))
 }
 
 /// Returns namespace, name and kind of an object for messages.
@@ -117,8 +123,8 @@ fn show_kind(api_version: &str, kind: &str) -> String {
     format!("{slash}{api_version}, Kind={kind}")
 }
 
-enum Outcome {
-    Done(Value, Entries),
+enum MergeOutcome {
+    Done(Value, ManagedEntries),
     Conflicts(Vec<Conflict>),
 }
 
@@ -132,13 +138,14 @@ fn merge_config(
     schema: &Schema,
     live: &Value,
     config: &Value,
-    mut entries: Entries,
-    request: &Apply<'_>,
+    mut entries: ManagedEntries,
+    request: &ApplyRequest<'_>,
     force: bool,
-) -> Result<Outcome, Status> {
+) -> Result<MergeOutcome, Status> {
     let write = &request.write;
-    let merged = merging::merge(schema, live, config).map_err(|e| failed(format!("failed to merge config: {e}")))?;
-    let mut set = fieldset::of(schema, config);
+    let merged =
+        merge::merge(schema, live, config).map_err(|e| internal_error(format!("failed to merge config: {e}")))?;
+    let mut set = fieldset::to_field_set(schema, config);
     if !write.reset.is_empty() {
         set.recursive_difference(&FieldSet::of_fields(write.reset));
     }
@@ -148,16 +155,16 @@ fn merge_config(
             entry.set = set;
             write.api_version.clone_into(&mut entry.api_version);
         }
-        None => entries.push(Entry::of(write, Operation::Apply, set)),
+        None => entries.push(ManagedFieldsEntry::of(write, Operation::Apply, set)),
     }
     let merged = match last {
         Some(last) if !last.is_empty() => prune::prune(schema, merged, &last, &entries),
         _ => merged,
     };
-    let conflicts = take_over(schema, live, &merged, &mut entries, write)
-        .map_err(|e| failed(format!("failed to compare objects: {e}")))?;
+    let conflicts = transfer_ownership(schema, live, &merged, &mut entries, write)
+        .map_err(|e| internal_error(format!("failed to compare objects: {e}")))?;
     if !force && !conflicts.is_empty() {
-        return Ok(Outcome::Conflicts(conflicts));
+        return Ok(MergeOutcome::Conflicts(conflicts));
     }
     let changed = merged != *live;
     if let Some(entry) = entries.find_mut(write, Operation::Apply) {
@@ -168,44 +175,49 @@ fn merge_config(
     }
     entries.remove_empty();
     if !changed {
-        return Ok(Outcome::Done(merged, entries));
+        return Ok(MergeOutcome::Done(merged, entries));
     }
     let kind = show_kind(write.api_version, request.kind);
     let whose = describe(&merged, &kind);
     let object = schema.convert_unstructured(merged).map_err(|error| {
         let why = format!("unable to convert unstructured object to {kind}: {error}");
-        failed(format!("failed to convert new object ({whose}) to proper version: {why}"))
+        internal_error(format!("failed to convert new object ({whose}) to proper version: {why}"))
     })?;
-    Ok(Outcome::Done(object.value, entries))
+    Ok(MergeOutcome::Done(object.value, entries))
 }
 
 /// Removes the changed fields from the other managers. Changed fields that another manager owned are conflicts.
-fn take_over(
+fn transfer_ownership(
     schema: &Schema,
     live: &Value,
     merged: &Value,
-    entries: &mut Entries,
-    write: &Write<'_>,
+    entries: &mut ManagedEntries,
+    write: &WriteInfo<'_>,
 ) -> Result<Vec<Conflict>, String> {
     let mut comparison = compare(schema, live, merged)?;
     comparison.exclude(write.reset);
     let Comparison { removed, modified, added } = comparison;
     let mut changed = modified;
     changed.union(added);
-    let mut conflicts: Vec<(&Entry, FieldSet)> = entries
+    let mut conflicts: Vec<(&ManagedFieldsEntry, FieldSet)> = entries
         .iter()
-        .filter(|e| !e.is_of(write, Operation::Apply))
+        .filter(|e| !e.belongs_to(write, Operation::Apply))
         .map(|e| (e, e.set.intersection(&changed)))
         .filter(|(_, set)| !set.is_empty())
         .collect();
     conflicts.sort_by(|a, b| a.0.identity().cmp(&b.0.identity()));
     let conflicts = conflicts.into_iter().map(|(e, set)| Conflict { manager: e.describe(), set }).collect();
-    entries.release_others(write, &changed, &removed);
+    entries.remove_fields_of_others(write, &changed, &removed);
     Ok(conflicts)
 }
 
 /// Drops the conflicts over fields that kubectl's own client-side apply set before.
-fn overrule(schema: &Schema, live: &Value, conflicts: Vec<Conflict>, request: &Apply<'_>) -> Vec<Conflict> {
+fn drop_client_side_apply_conflicts(
+    schema: &Schema,
+    live: &Value,
+    conflicts: Vec<Conflict>,
+    request: &ApplyRequest<'_>,
+) -> Vec<Conflict> {
     if request.write.manager != "kubectl" {
         return conflicts;
     }
@@ -218,7 +230,7 @@ fn overrule(schema: &Schema, live: &Value, conflicts: Vec<Conflict>, request: &A
 }
 
 /// Returns the fields that client-side apply set and that have not changed since.
-fn last_applied_set(schema: &Schema, live: &Value, request: &Apply<'_>) -> Option<FieldSet> {
+fn last_applied_set(schema: &Schema, live: &Value, request: &ApplyRequest<'_>) -> Option<FieldSet> {
     let text = live.get("metadata")?.get("annotations")?.get(LAST_APPLIED)?.as_str()?;
     let applied: Value = serde_json::from_str(text).ok()?;
     if applied.get("apiVersion")?.as_str()? != request.write.api_version {
@@ -228,7 +240,7 @@ fn last_applied_set(schema: &Schema, live: &Value, request: &Apply<'_>) -> Optio
         return None;
     }
     let comparison = compare(schema, &applied, live).ok()?;
-    let mut set = fieldset::of(schema, &applied);
+    let mut set = fieldset::to_field_set(schema, &applied);
     for different in [&comparison.modified, &comparison.added, &comparison.removed] {
         set.difference(different);
     }
@@ -256,7 +268,7 @@ fn sync_last_applied(object: &mut Value, mut config: Value) {
     }
 }
 
-fn refuse(conflicts: Vec<Conflict>) -> Status {
+fn conflict_error(conflicts: Vec<Conflict>) -> Status {
     let all: Vec<(String, Vec<String>)> = conflicts.into_iter().map(|c| (c.manager, c.set.paths())).collect();
     let causes: Vec<Cause> = all
         .iter()

@@ -18,7 +18,7 @@ const MAX_COPIED: usize = 3 * 1024 * 1024;
 const MAX_DEPTH: usize = 512;
 
 /// Number of times that one patch may have the document's depth measured because of its moves.
-const MAX_LOOKS: u8 = 32;
+const MAX_DEPTH_SCANS: u8 = 32;
 
 /// Decodes the body of a JSON patch; returns complaints about unknown and duplicate fields, and the operations.
 ///
@@ -48,21 +48,21 @@ pub fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, 
 /// # Errors
 /// 422 if an operation cannot be applied; kube-apiserver does not report which one.
 pub fn apply(document: Value, operations: Vec<Value>) -> Result<Value, Status> {
-    let mut patching = Patching { depth: depth(&document), document, copied: 0, looks: 0 };
+    let mut patching = PatchState { depth: depth(&document), document, copied: 0, looks: 0 };
     for operation in operations {
-        let Value::Object(operation) = operation else { return Err(refused()) };
-        patching.step(operation).ok_or_else(refused)?;
+        let Value::Object(operation) = operation else { return Err(unprocessable()) };
+        patching.step(operation).ok_or_else(unprocessable)?;
     }
     Ok(patching.document)
 }
 
-fn refused() -> Status {
+fn unprocessable() -> Status {
     Status::failure(422, "Invalid", "the server rejected our request due to an error in our request")
         .with_details(Details::default())
 }
 
 /// A document between two operations.
-struct Patching {
+struct PatchState {
     document: Value,
     /// Upper bound of the document's depth.
     depth: usize,
@@ -72,7 +72,7 @@ struct Patching {
     looks: u8,
 }
 
-impl Patching {
+impl PatchState {
     /// Applies one operation; `None` if it cannot be applied.
     fn step(&mut self, mut operation: Map) -> Option<()> {
         let value = operation.remove("value");
@@ -83,20 +83,20 @@ impl Patching {
             "remove" => remove(&mut self.document, path?).map(drop),
             "replace" => {
                 let value = value.unwrap_or(Value::Null);
-                self.deepen(segments(path?) + depth(&value))?;
+                self.reserve_depth(segments(path?) + depth(&value))?;
                 replace(&mut self.document, path?, value)
             }
             "move" => {
                 let from = text("from")?;
                 let moved = remove(&mut self.document, from)?;
                 let mut bound = segments(path?) + self.depth.saturating_sub(segments(from));
-                if bound > MAX_DEPTH && self.looks < MAX_LOOKS {
+                if bound > MAX_DEPTH && self.looks < MAX_DEPTH_SCANS {
                     // The bound still counts parts that were removed: measure the depth.
                     self.looks += 1;
                     self.depth = depth(&self.document);
                     bound = segments(path?) + depth(&moved);
                 }
-                self.deepen(bound)?;
+                self.reserve_depth(bound)?;
                 add(&mut self.document, path?, moved)
             }
             "copy" => {
@@ -119,12 +119,12 @@ impl Patching {
     }
 
     fn add(&mut self, path: &str, value: Value) -> Option<()> {
-        self.deepen(segments(path) + depth(&value))?;
+        self.reserve_depth(segments(path) + depth(&value))?;
         add(&mut self.document, path, value)
     }
 
     /// Raises the bound of the depth; `None` if the document would be too deep.
-    fn deepen(&mut self, bound: usize) -> Option<()> {
+    fn reserve_depth(&mut self, bound: usize) -> Option<()> {
         self.depth = self.depth.max(bound);
         (bound <= MAX_DEPTH).then_some(())
     }

@@ -8,23 +8,23 @@
 //! json.rs       RFC 6902 (application/json-patch+json)
 //! merge.rs      RFC 7386 (application/merge-patch+json)
 //! strategic.rs  Kubernetes' own (application/strategic-merge-patch+json)
-//! shown.rs      the patched document in error messages
+//! go_rendering.rs the patched document in error messages
 //! apply.rs      server-side apply (application/apply-patch+yaml)
 //! ```
 
 pub mod apply;
+mod go_rendering;
 pub mod json;
 pub mod merge;
-mod shown;
 pub mod strategic;
 
 use std::fmt::Write as _;
 
-use super::field::{Error, ErrorList, Path};
-use super::schema::{DecodeError, Decoded, FieldValidation, Schema, decode_untyped};
+use super::field_errors::{ErrorList, FieldError, Path};
+use super::schema::{DecodeError, DecodedBody, FieldValidation, Schema, decode_untyped};
 use super::status::Status;
 use crate::json::{Map, Value};
-use shown::Touched;
+use go_rendering::PatchTrace;
 
 /// The patch formats other than server-side apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub enum PatchType {
 
 /// The result of a patch.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Patched {
+pub struct PatchResult {
     /// The patched object, decoded and normalized.
     pub value: Value,
     /// `Warning` headers: unknown and duplicate fields.
@@ -56,23 +56,23 @@ pub fn apply_patch(
     live: Value,
     body: &[u8],
     validation: FieldValidation,
-) -> Result<Patched, Status> {
-    apply_patch_as(patch_type, schema, live, body, validation, &|_| None)
+) -> Result<PatchResult, Status> {
+    apply_checked_patch(patch_type, schema, live, body, validation, &|_| None)
 }
 
 /// Like [`apply_patch`], but rejects results for which `foreign` returns an error: a patch may not change the kind.
 ///
 /// # Errors
 /// 400, 422 or 500, as kube-apiserver answers.
-pub fn apply_patch_as(
+pub fn apply_checked_patch(
     patch_type: PatchType,
     schema: &Schema,
     live: Value,
     body: &[u8],
     validation: FieldValidation,
     foreign: &dyn Fn(&Value) -> Option<String>,
-) -> Result<Patched, Status> {
-    let judge = |decoded: Decoded| match foreign(&decoded.value) {
+) -> Result<PatchResult, Status> {
+    let judge = |decoded: DecodedBody| match foreign(&decoded.value) {
         None => Ok(decoded),
         Some(why) => Err(why),
     };
@@ -81,7 +81,7 @@ pub fn apply_patch_as(
             let (strict, operations) = json::decode(body, validation)?;
             let paths = operations.clone();
             let value = json::apply(live, operations)?;
-            let shown = || shown::show(schema, &value, &Touched::by_operations(&paths, body));
+            let shown = || go_rendering::show(schema, &value, &PatchTrace::by_operations(&paths, body));
             let decoded = convert(schema, &value, shown).map_err(|error| error.to_string()).and_then(judge);
             finish(decoded, strict, validation, shown)
         }
@@ -90,9 +90,9 @@ pub fn apply_patch_as(
             let mut value = live;
             // Custom resources have no struct whose field order could show.
             let touched =
-                if schema.is_structural() { Touched::Brought(None) } else { Touched::by_merge(&value, &patch) };
+                if schema.is_structural() { PatchTrace::Added(None) } else { PatchTrace::by_merge(&value, &patch) };
             merge::merge(&mut value, patch);
-            let shown = || shown::show(schema, &value, &touched);
+            let shown = || go_rendering::show(schema, &value, &touched);
             let decoded = convert(schema, &value, shown).map_err(|error| error.to_string()).and_then(judge);
             finish(decoded, strict, validation, shown)
         }
@@ -117,7 +117,7 @@ pub fn apply_patch_as(
 }
 
 /// Decodes a patched document; errors are in the order of its text.
-fn convert(schema: &Schema, value: &Value, shown: impl FnOnce() -> String) -> Result<Decoded, DecodeError> {
+fn convert(schema: &Schema, value: &Value, shown: impl FnOnce() -> String) -> Result<DecodedBody, DecodeError> {
     match schema.convert(value) {
         Ok(decoded) if decoded.strict.is_empty() => Ok(decoded),
         _ => schema.decode(shown().as_bytes()),
@@ -126,13 +126,13 @@ fn convert(schema: &Schema, value: &Value, shown: impl FnOnce() -> String) -> Re
 
 /// Turns the errors of decoding a patched object into warnings or an error Status.
 fn finish<E: std::fmt::Display>(
-    decoded: Result<Decoded, E>,
+    decoded: Result<DecodedBody, E>,
     mut strict: Vec<String>,
     validation: FieldValidation,
     shown: impl FnOnce() -> String,
-) -> Result<Patched, Status> {
+) -> Result<PatchResult, Status> {
     let refuse = |detail: String| {
-        let errors = ErrorList::from(Error::invalid(&Path::new("patch"), shown(), detail));
+        let errors = ErrorList::from(FieldError::invalid(&Path::new("patch"), shown(), detail));
         Err(Status::invalid("", "", "", &errors))
     };
     let decoded = match decoded {
@@ -140,15 +140,15 @@ fn finish<E: std::fmt::Display>(
         Err(error) => return refuse(error.to_string()),
     };
     match validation {
-        FieldValidation::Ignore => Ok(Patched { value: decoded.value, warnings: Vec::new() }),
+        FieldValidation::Ignore => Ok(PatchResult { value: decoded.value, warnings: Vec::new() }),
         FieldValidation::Warn => {
             strict.extend(decoded.strict);
-            Ok(Patched { value: decoded.value, warnings: strict })
+            Ok(PatchResult { value: decoded.value, warnings: strict })
         }
         FieldValidation::Strict => {
             strict.extend(decoded.strict);
             if strict.is_empty() {
-                Ok(Patched { value: decoded.value, warnings: strict })
+                Ok(PatchResult { value: decoded.value, warnings: strict })
             } else {
                 refuse(format!("strict decoding error: {}", strict.join(", ")))
             }
@@ -157,10 +157,10 @@ fn finish<E: std::fmt::Display>(
 }
 
 /// Errors for duplicate fields of a body, and the object; `None` for `null`.
-type Partial = (Vec<String>, Option<Map>);
+type DecodedObject = (Vec<String>, Option<Map>);
 
 /// Decodes a body that must be an object or `null`. Error messages have no prefix.
-fn decode_object(body: &[u8]) -> Result<Partial, String> {
+fn decode_object(body: &[u8]) -> Result<DecodedObject, String> {
     let decoded = decode_untyped(body).map_err(|e| e.message)?;
     let found = match decoded.value {
         Value::Object(map) => return Ok((decoded.strict, Some(map))),

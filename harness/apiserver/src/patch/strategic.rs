@@ -11,7 +11,7 @@
 //! | `$deleteFromPrimitiveList/x: […]` | these values are removed from the list `x` |
 //! | `$setElementOrder/x: […]` | the order of the list `x`; items not in it stay near their neighbours |
 
-use super::super::schema::{FieldValidation, PatchStrategy, Schema, Shape, TypeRef};
+use super::super::schema::{FieldValidation, PatchStrategy, Schema, TypeKind, TypeRef};
 use super::super::status::Status;
 use super::{decode_object, go_text, go_type};
 use crate::json::{Key, Map, Value};
@@ -43,29 +43,29 @@ pub fn merge(schema: &Schema, original: Value, patch: Object) -> Result<Value, S
         Value::Object(map) => map,
         _ => Object::new(),
     };
-    merge_map(Some(Place { schema, ty: schema.root() }), original, patch).map(Value::Object)
+    merge_map(Some(MergeCursor { schema, ty: schema.root() }), original, patch).map(Value::Object)
 }
 
 /// A position in the type tree.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct MergeCursor<'a> {
     schema: &'a Schema,
     ty: TypeRef,
 }
 
-impl<'a> Place<'a> {
+impl<'a> MergeCursor<'a> {
     /// Returns the type and patch strategy of a field that holds an object or a list.
     fn field(self, name: &str) -> Result<(TypeRef, &'a PatchStrategy), Status> {
         match self.schema.shape(self.ty) {
-            Shape::Struct(shape) => shape.field(name).map(|field| (field.ty, &field.patch)).ok_or_else(|| {
+            TypeKind::Struct(shape) => shape.field(name).map(|field| (field.ty, &field.patch)).ok_or_else(|| {
                 let go = &*self.schema.get(self.ty).go;
                 let go = go.rsplit_once('.').map_or(go, |(_, name)| name);
                 failed(format!("unable to find api field in struct {go} for the json field {name:?}"))
             }),
             shape => {
                 let kind = match shape {
-                    Shape::Map(_) => "map",
-                    Shape::List(_) => "slice",
+                    TypeKind::Map(_) => "map",
+                    TypeKind::List(_) => "slice",
                     _ => "interface",
                 };
                 Err(failed(format!("merging an object in json but data type is not struct, instead is: {kind}")))
@@ -92,7 +92,7 @@ fn unknown_directive(directive: &Value, item: &Object) -> Status {
     failed(format!("unknown patch type: {} in map: {item}", go_text(directive)))
 }
 
-fn merge_map(place: Option<Place<'_>>, mut original: Object, mut patch: Object) -> Result<Object, Status> {
+fn merge_map(place: Option<MergeCursor<'_>>, mut original: Object, mut patch: Object) -> Result<Object, Status> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
             Some("replace") => {
@@ -113,7 +113,7 @@ fn merge_map(place: Option<Place<'_>>, mut original: Object, mut patch: Object) 
     Ok(original)
 }
 
-fn merge_field(place: Option<Place<'_>>, original: &mut Object, key: Key, value: Value) -> Result<(), Status> {
+fn merge_field(place: Option<MergeCursor<'_>>, original: &mut Object, key: Key, value: Value) -> Result<(), Status> {
     let deletes = key.starts_with(DELETE_FROM);
     let key = if deletes {
         match key.split_once('/') {
@@ -128,7 +128,7 @@ fn merge_field(place: Option<Place<'_>>, original: &mut Object, key: Key, value:
         return Ok(());
     }
     let lookup = || match place {
-        Some(place) => place.field(&key).map(|(ty, strategy)| (Some(Place { ty, ..place }), Some(strategy))),
+        Some(place) => place.field(&key).map(|(ty, strategy)| (Some(MergeCursor { ty, ..place }), Some(strategy))),
         None => Ok((None, None)),
     };
     match (original.get_mut(&key), value) {
@@ -141,7 +141,7 @@ fn merge_field(place: Option<Place<'_>>, original: &mut Object, key: Key, value:
         (Some(Value::Array(current)), Value::Array(patch)) => {
             let (place, strategy) = lookup()?;
             let current = std::mem::take(current);
-            let merged = merge_lists(item_place(place), strategy, current, patch, deletes)?;
+            let merged = merge_lists(item_cursor(place), strategy, current, patch, deletes)?;
             original.insert(key, Value::Array(merged));
         }
         (_, _) if deletes => {}
@@ -158,10 +158,10 @@ fn merge_field(place: Option<Place<'_>>, original: &mut Object, key: Key, value:
 }
 
 /// Returns the type of a list's items.
-fn item_place(place: Option<Place<'_>>) -> Option<Place<'_>> {
+fn item_cursor(place: Option<MergeCursor<'_>>) -> Option<MergeCursor<'_>> {
     let place = place?;
     match place.schema.shape(place.ty) {
-        Shape::List(list) => Some(Place { ty: list.items, ..place }),
+        TypeKind::List(list) => Some(MergeCursor { ty: list.items, ..place }),
         _ => None,
     }
 }
@@ -183,7 +183,11 @@ fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), Status> 
 }
 
 /// Merges the lists for which the patch has `$setElementOrder`, orders them, and removes them from the patch.
-fn merge_ordered_lists(place: Option<Place<'_>>, original: &mut Object, patch: &mut Object) -> Result<(), Status> {
+fn merge_ordered_lists(
+    place: Option<MergeCursor<'_>>,
+    original: &mut Object,
+    patch: &mut Object,
+) -> Result<(), Status> {
     let directives: Vec<Key> = patch.keys().filter(|k| k.starts_with(ELEMENT_ORDER)).cloned().collect();
     for directive in directives {
         let order = match patch.remove(&directive) {
@@ -202,7 +206,7 @@ fn merge_ordered_lists(place: Option<Place<'_>>, original: &mut Object, patch: &
         let (place, strategy) = match place {
             Some(place) => {
                 let (ty, strategy) = place.field(key)?;
-                (item_place(Some(Place { ty, ..place })), Some(strategy))
+                (item_cursor(Some(MergeCursor { ty, ..place })), Some(strategy))
             }
             None => (None, None),
         };
@@ -225,7 +229,8 @@ fn merge_ordered_lists(place: Option<Place<'_>>, original: &mut Object, patch: &
             }
             (Some(current), Some(changed)) => merge_lists(place, strategy, current, changed, false)?,
         };
-        let sorted = if merged.is_empty() { merged } else { put_in_order(merged, &order, &before, merge_key)? };
+        let sorted =
+            if merged.is_empty() { merged } else { sort_by_element_order(merged, &order, &before, merge_key)? };
         original.insert(key.to_owned(), Value::Array(sorted));
     }
     Ok(())
@@ -271,7 +276,7 @@ fn key_of<'v>(item: &'v Value, key: &str) -> Result<&'v Value, Status> {
 }
 
 fn merge_lists(
-    place: Option<Place<'_>>,
+    place: Option<MergeCursor<'_>>,
     strategy: Option<&PatchStrategy>,
     current: Vec<Value>,
     patch: Vec<Value>,
@@ -296,13 +301,13 @@ fn merge_lists(
                 merged.push(value.clone());
             }
         }
-        return put_in_order(merged, &patch, &before, None);
+        return sort_by_element_order(merged, &patch, &before, None);
     }
     let Some(key) = strategy.and_then(|s| s.merge_key.as_deref()) else {
         return Err(failed("cannot merge lists without merge key for struct"));
     };
-    let MergedItems { before, merged, order } = merge_items(place, key, current, patch)?;
-    put_in_order(merged, &order, &before, Some(key))
+    let MergedList { before, merged, order } = merge_items(place, key, current, patch)?;
+    sort_by_element_order(merged, &order, &before, Some(key))
 }
 
 /// Returns true if the lists hold objects. All items must be of one kind.
@@ -321,7 +326,7 @@ fn check_items(current: &[Value], patch: &[Value]) -> Result<bool, Status> {
 }
 
 /// The result of merging two lists of objects.
-struct MergedItems {
+struct MergedList {
     /// The original without the items that the patch deletes.
     before: Vec<Value>,
     /// Items of both lists.
@@ -332,11 +337,11 @@ struct MergedItems {
 
 /// Merges lists of objects by key.
 fn merge_items(
-    place: Option<Place<'_>>,
+    place: Option<MergeCursor<'_>>,
     key: &str,
     mut current: Vec<Value>,
     patch: Vec<Value>,
-) -> Result<MergedItems, Status> {
+) -> Result<MergedList, Status> {
     let mut plain = Vec::with_capacity(patch.len());
     let mut replaces = false;
     for item in patch {
@@ -355,7 +360,7 @@ fn merge_items(
         }
     }
     if replaces {
-        return Ok(MergedItems { before: plain.clone(), merged: plain, order: Vec::new() });
+        return Ok(MergedList { before: plain.clone(), merged: plain, order: Vec::new() });
     }
     let before = current.clone();
     for item in &plain {
@@ -370,11 +375,11 @@ fn merge_items(
             None => current.push(item.clone()),
         }
     }
-    Ok(MergedItems { before, merged: current, order: plain })
+    Ok(MergedList { before, merged: current, order: plain })
 }
 
 /// Puts the items named by `order` into that order, and inserts the others by their position in `before`.
-fn put_in_order(
+fn sort_by_element_order(
     items: Vec<Value>,
     order: &[Value],
     before: &[Value],

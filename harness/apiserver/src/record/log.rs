@@ -1,41 +1,41 @@
-//! The entries, and how much of them is kept.
+//! The entries, and the limit on their size.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Entry, Happening};
+use super::{EntryKind, TranscriptEntry};
 
-/// What an entry takes up beside its objects, about, in bytes.
+/// Approximate size of an entry without its objects, in bytes.
 const ENTRY: usize = 512;
-/// What a value takes up beside its texts, about, in bytes.
+/// Approximate size of a value without its strings, in bytes.
 const VALUE: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    pub(super) entries: Vec<Entry>,
-    /// `seq` of the first entry: so many were forgotten.
+    pub(super) entries: Vec<TranscriptEntry>,
+    /// `seq` of the first entry, which is the number of dropped entries.
     pub(super) first: usize,
-    /// When all that is kept is larger, the older half is forgotten; `None` keeps everything.
+    /// Size limit in bytes, above which the older half is dropped; `None` keeps everything.
     pub(super) keep: Option<usize>,
-    /// What is kept takes up so much, about; counted only where there is a limit.
+    /// Approximate size of the entries in bytes; counted only if there is a limit.
     bytes: usize,
 }
 
 impl Log {
     /// Makes room for one more entry.
-    pub(super) fn grow(&mut self, what: &Happening) {
+    pub(super) fn grow(&mut self, what: &EntryKind) {
         if self.keep.is_some() {
             self.bytes += ENTRY;
             match what {
-                Happening::Request(exchange) => self.count(exchange.request.body.iter()),
-                Happening::Change(change) => self.count(change.old.iter().chain(&change.new)),
-                Happening::Note(text) => self.bytes += text.len(),
+                EntryKind::Request(exchange) => self.count(exchange.request.body.iter()),
+                EntryKind::Change(change) => self.count(change.old.iter().chain(&change.new)),
+                EntryKind::Note(text) => self.bytes += text.len(),
             }
         }
     }
 
-    /// Counts objects that came with an entry, and forgets old ones where that is too much.
+    /// Adds the size of an entry's objects, and drops old entries above the limit.
     pub(super) fn count<'v>(&mut self, values: impl Iterator<Item = &'v Arc<Value>>) {
         let Some(keep) = self.keep else { return };
         self.bytes += values.map(|value| size(value)).sum::<usize>();
@@ -48,14 +48,14 @@ impl Log {
     }
 }
 
-fn weight(entry: &Entry) -> usize {
+fn weight(entry: &TranscriptEntry) -> usize {
     let objects = match &entry.what {
-        Happening::Request(exchange) => {
+        EntryKind::Request(exchange) => {
             let reply = exchange.reply.as_ref().and_then(|reply| reply.body.as_ref());
             exchange.request.body.iter().chain(reply).map(|value| size(value)).sum()
         }
-        Happening::Change(change) => change.old.iter().chain(&change.new).map(|value| size(value)).sum(),
-        Happening::Note(text) => text.len(),
+        EntryKind::Change(change) => change.old.iter().chain(&change.new).map(|value| size(value)).sum(),
+        EntryKind::Note(text) => text.len(),
     };
     ENTRY + objects
 }
@@ -74,7 +74,7 @@ fn size(value: &Value) -> usize {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{Happening, Origin, Reply, Request, Transcript};
+    use super::super::{EntryKind, Origin, RecordedReply, RecordedRequest, Transcript};
     use super::*;
 
     #[test]
@@ -83,18 +83,19 @@ mod tests {
         let body = Arc::new(Value::from("x".repeat(10_000)));
         let mut last = 0;
         for _ in 0..100 {
-            let request = Request { body: Some(body.clone()), ..Request::default() };
+            let request = RecordedRequest { body: Some(body.clone()), ..RecordedRequest::default() };
             last = transcript.request(Duration::ZERO, Origin::client("user", ""), request);
-            transcript.reply(last, Reply::new(Duration::ZERO, 200));
+            transcript.reply(last, RecordedReply::new(Duration::ZERO, 200));
         }
         assert_eq!((last, transcript.len()), (99, 100));
         let entries = transcript.entries();
         assert!((4..=10).contains(&entries.len()), "{}", entries.len());
         assert_eq!(entries.last().map(|entry| entry.seq), Some(99));
-        let answered = |entry: &Entry| matches!(&entry.what, Happening::Request(exchange) if exchange.reply.is_some());
+        let answered =
+            |entry: &TranscriptEntry| matches!(&entry.what, EntryKind::Request(exchange) if exchange.reply.is_some());
         assert!(entries.iter().all(answered));
-        // The reply to a request that is forgotten is nobody's.
-        transcript.reply(0, Reply::new(Duration::ZERO, 200));
+        // A reply to a dropped request is ignored.
+        transcript.reply(0, RecordedReply::new(Duration::ZERO, 200));
     }
 
     #[test]

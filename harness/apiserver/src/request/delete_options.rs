@@ -2,7 +2,7 @@
 //! `staging/src/k8s.io/apimachinery/pkg/apis/meta` of Kubernetes 1.36.
 
 use super::Query;
-use crate::field::{BadValue, Error, ErrorList, Path};
+use crate::field_errors::{BadValue, ErrorList, FieldError, Path};
 use crate::json::{Value, json};
 use crate::status::Status;
 
@@ -11,7 +11,7 @@ pub(crate) const META_GROUP: &str = "meta.k8s.io";
 pub(crate) fn check_dry_run(values: &[&str], errors: &mut ErrorList) {
     if values.iter().any(|value| *value != "All") {
         let list = BadValue::from(json!(values));
-        errors.push(Error::not_supported(&Path::new("dryRun"), list, &["All"]));
+        errors.push(FieldError::not_supported(&Path::new("dryRun"), list, &["All"]));
     }
 }
 

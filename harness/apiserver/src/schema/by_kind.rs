@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::registry::{builtin, is_object};
+use super::builtin_types::{builtin, is_object};
 use super::{Schema, tables};
 
 /// Object types of the tables that are no kinds of the API.
@@ -26,7 +26,7 @@ pub(crate) fn schema_of(api_version: &str, kind: &str) -> Option<Arc<Schema>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::Registry;
+    use crate::registry::Registry;
     use crate::schema::builtin_names;
 
     const BODIES: [&str; 3] = ["Eviction", "Scale", "TokenRequest"];
@@ -50,7 +50,7 @@ mod tests {
             }
             for version in &versions {
                 let (group, number) = version.split_once('/').unwrap_or(("", version));
-                let served = registry.by_kind(group, number, short).is_some();
+                let served = registry.resource_for_kind(group, number, short).is_some();
                 assert_eq!(schema_of(version, short).is_some(), served, "{version} {short}");
             }
         }

@@ -9,8 +9,8 @@ use std::sync::{LazyLock, OnceLock};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::json::{Reader, SyntaxError, TOO_DEEP, Token, operation_values};
-use super::{Field, List, ListTopology, Scalar, Schema, Shape, Struct, Type, TypeRef, leaf};
+use super::pull_parser::{JsonToken, PullParser, SyntaxError, TOO_DEEP, operation_values};
+use super::{ElementRelationship, ListType, Scalar, Schema, StructField, StructType, Type, TypeKind, TypeRef, scalar};
 use crate::json::{Key, Map, Number, Value};
 use crate::status::go_quote;
 
@@ -19,14 +19,14 @@ const MAX_STRICT_ERRORS: usize = 100;
 
 /// A decoded body.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decoded {
+pub struct DecodedBody {
     /// The object, without undeclared fields.
     pub value: Value,
     /// `unknown field "spec.foo"` and `duplicate field "spec.foo"`, in order of appearance.
     pub strict: Vec<String>,
 }
 
-impl Decoded {
+impl DecodedBody {
     /// Returns the message of a strict decoding failure, if there is one: `strict decoding error: unknown field "x",
     /// …`.
     pub fn strict_error(&self) -> Option<String> {
@@ -59,7 +59,7 @@ impl From<SyntaxError> for DecodeError {
 
 impl Schema {
     /// Decodes a JSON body of the root type and normalizes it ([`Schema::normalize`]).
-    pub fn decode(&self, text: &[u8]) -> Result<Decoded, DecodeError> {
+    pub fn decode(&self, text: &[u8]) -> Result<DecodedBody, DecodeError> {
         let mut decoded = Decoder::new(text, Some(self)).run(self.root())?;
         self.normalize(&mut decoded.value);
         Ok(decoded)
@@ -70,7 +70,7 @@ impl Schema {
     pub(crate) fn decode_field(&self, name: &str, text: &[u8], object: &mut Map) -> bool {
         let Some(field) = self.root_struct().and_then(|root| root.field(name)) else { return false };
         let mut decoder = Decoder::new(text, Some(self));
-        decoder.reader = Reader::inside(text);
+        decoder.reader = PullParser::for_field(text);
         let Ok(decoded) = decoder.run(field.ty) else { return false };
         if !decoded.strict.is_empty() {
             return false;
@@ -83,32 +83,32 @@ impl Schema {
     }
 
     /// Decodes a value, such as the result of a patch, as if it had been sent as a body.
-    pub fn convert(&self, value: &Value) -> Result<Decoded, DecodeError> {
+    pub fn convert(&self, value: &Value) -> Result<DecodedBody, DecodeError> {
         // Through text and the same reader, so that the messages cannot diverge.
         self.decode(value.to_string().as_bytes())
     }
 }
 
 /// Decodes JSON without a type; only duplicate fields are reported.
-pub fn decode_untyped(text: &[u8]) -> Result<Decoded, DecodeError> {
+pub fn decode_untyped(text: &[u8]) -> Result<DecodedBody, DecodeError> {
     let mut decoder = Decoder::new(text, None);
     let value = decoder.any()?;
     decoder.reader.end()?;
-    Ok(Decoded { value, strict: decoder.strict })
+    Ok(DecodedBody { value, strict: decoder.strict })
 }
 
 /// Decodes the body of a JSON patch, a list of operations; unknown and duplicate fields are reported.
-pub fn decode_json_patch(text: &[u8]) -> Result<Decoded, DecodeError> {
+pub fn decode_json_patch(text: &[u8]) -> Result<DecodedBody, DecodeError> {
     static OPERATIONS: LazyLock<Schema> = LazyLock::new(|| {
-        let string = |name: &str| Field::plain(name, TypeRef(2));
-        let fields = vec![string("from"), string("op"), string("path"), Field::plain("value", TypeRef(3))].into();
+        let string = |name: &str| StructField::plain(name, TypeRef(2));
+        let fields = vec![string("from"), string("op"), string("path"), StructField::plain("value", TypeRef(3))].into();
         let ty = |go: &str, shape| Type { go: go.into(), shape };
-        let list = List { items: TypeRef(1), topology: ListTopology::Atomic };
+        let list = ListType { items: TypeRef(1), topology: ElementRelationship::Atomic };
         let types = vec![
-            ty("[]handlers.jsonPatchOp", Shape::List(list)),
-            ty("handlers.jsonPatchOp", Shape::Struct(Struct { fields, ..Struct::default() })),
-            ty("string", Shape::Scalar(Scalar::String)),
-            ty("interface {}", Shape::Any),
+            ty("[]handlers.jsonPatchOp", TypeKind::List(list)),
+            ty("handlers.jsonPatchOp", TypeKind::Struct(StructType { fields, ..StructType::default() })),
+            ty("string", TypeKind::Scalar(Scalar::String)),
+            ty("interface {}", TypeKind::Any),
         ];
         Schema { name: String::new(), types, structural: false, empty: OnceLock::new() }
     });
@@ -121,7 +121,7 @@ pub(crate) fn json_patch_values(text: &[u8]) -> Vec<Option<String>> {
 }
 
 struct Decoder<'a> {
-    reader: Reader<'a>,
+    reader: PullParser<'a>,
     schema: Option<&'a Schema>,
     strict: Vec<String>,
     /// Path of the current value in the format of strict errors.
@@ -142,7 +142,7 @@ struct Decoder<'a> {
 impl<'a> Decoder<'a> {
     fn new(text: &'a [u8], schema: Option<&'a Schema>) -> Self {
         Self {
-            reader: Reader::new(text),
+            reader: PullParser::new(text),
             schema,
             strict: Vec::new(),
             path: String::new(),
@@ -154,7 +154,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn run(mut self, ty: TypeRef) -> Result<Decoded, DecodeError> {
+    fn run(mut self, ty: TypeRef) -> Result<DecodedBody, DecodeError> {
         let value = self.value(ty)?;
         self.reader.end()?;
         if let Some(message) = self.fatal.or(self.saved) {
@@ -162,7 +162,7 @@ impl<'a> Decoder<'a> {
         }
         // A body of `null` is an object without fields.
         let value = if value.is_null() { Value::Object(Map::new()) } else { value };
-        Ok(Decoded { value, strict: self.strict })
+        Ok(DecodedBody { value, strict: self.strict })
     }
 
     fn strict_error(&mut self, what: &str, name: &str) {
@@ -177,10 +177,10 @@ impl<'a> Decoder<'a> {
     }
 
     /// Reports a value of the wrong type. For types with their own `UnmarshalJSON` that error ends the decoding.
-    fn misfit(&mut self, shape: &Shape, found: &str, go: &str) {
+    fn wrong_type(&mut self, shape: &TypeKind, found: &str, go: &str) {
         match shape {
-            Shape::Scalar(Scalar::IntOrString) => self.self_decoder_error(found, "int32"),
-            Shape::Scalar(Scalar::Time | Scalar::MicroTime | Scalar::Duration) => {
+            TypeKind::Scalar(Scalar::IntOrString) => self.self_decoder_error(found, "int32"),
+            TypeKind::Scalar(Scalar::Time | Scalar::MicroTime | Scalar::Duration) => {
                 self.self_decoder_error(found, "string");
             }
             _ => self.type_error(found, go),
@@ -218,45 +218,45 @@ impl<'a> Decoder<'a> {
         let described = schema.get(ty);
         let token = self.reader.peek()?;
         match (&described.shape, token) {
-            (Shape::Any, _) => {
+            (TypeKind::Any, _) => {
                 self.raw = &*described.go == "runtime.RawExtension";
                 let value = self.any();
                 self.raw = false;
                 value
             }
-            (_, Token::Null) => {
+            (_, JsonToken::Null) => {
                 self.reader.literal(token)?;
                 Ok(Value::Null)
             }
-            (Shape::Struct(shape), Token::Object) => self.structure(schema, ty, shape),
-            (Shape::Map(shape), Token::Object) => self.map(shape.values),
-            (Shape::List(list), Token::Array) => self.list(list.items),
-            (Shape::Scalar(scalar), Token::String | Token::Number | Token::True | Token::False) => {
+            (TypeKind::Struct(shape), JsonToken::Object) => self.structure(schema, ty, shape),
+            (TypeKind::Map(shape), JsonToken::Object) => self.map(shape.values),
+            (TypeKind::List(list), JsonToken::Array) => self.list(list.items),
+            (TypeKind::Scalar(scalar), JsonToken::String | JsonToken::Number | JsonToken::True | JsonToken::False) => {
                 self.scalar(*scalar, &described.go, token)
             }
             _ if schema.structural => self.any(),
-            (Shape::Scalar(Scalar::Bytes), Token::Array) => self.byte_list(),
-            (Shape::Scalar(Scalar::Quantity), _) => {
+            (TypeKind::Scalar(Scalar::Bytes), JsonToken::Array) => self.byte_list(),
+            (TypeKind::Scalar(Scalar::Quantity), _) => {
                 self.reader.skip()?;
-                self.fatal_error(leaf::QUANTITY_FORMAT.to_owned());
+                self.fatal_error(scalar::QUANTITY_FORMAT.to_owned());
                 Ok(Value::Null)
             }
             (shape, _) => {
                 self.reader.skip()?;
                 let found = match token {
-                    Token::Object => "object",
-                    Token::Array => "array",
-                    Token::String => "string",
-                    Token::Number => "number",
+                    JsonToken::Object => "object",
+                    JsonToken::Array => "array",
+                    JsonToken::String => "string",
+                    JsonToken::Number => "number",
                     _ => "bool",
                 };
-                self.misfit(shape, found, &described.go);
+                self.wrong_type(shape, found, &described.go);
                 Ok(Value::Null)
             }
         }
     }
 
-    fn structure(&mut self, schema: &'a Schema, ty: TypeRef, shape: &'a Struct) -> Result<Value, SyntaxError> {
+    fn structure(&mut self, schema: &'a Schema, ty: TypeRef, shape: &'a StructType) -> Result<Value, SyntaxError> {
         self.reader.enter()?;
         let mut map = Map::new();
         let mut first = true;
@@ -342,43 +342,45 @@ impl<'a> Decoder<'a> {
         Ok(Value::Null)
     }
 
-    fn scalar(&mut self, scalar: Scalar, go: &str, token: Token) -> Result<Value, SyntaxError> {
+    fn scalar(&mut self, scalar: Scalar, go: &str, token: JsonToken) -> Result<Value, SyntaxError> {
         let structural = self.schema.is_some_and(|s| s.structural);
         match token {
-            Token::String => {
+            JsonToken::String => {
                 let text = self.reader.string()?;
                 if structural {
                     return Ok(text.into());
                 }
-                match leaf::from_text(scalar, text) {
+                match scalar::from_text(scalar, text) {
                     Ok(value) => return Ok(value),
-                    Err(leaf::Bad::Type) => self.type_error("string", go),
-                    Err(leaf::Bad::Value(message)) => self.fatal_error(message),
+                    Err(scalar::ScalarError::WrongType) => self.type_error("string", go),
+                    Err(scalar::ScalarError::InvalidValue(message)) => self.fatal_error(message),
                 }
             }
-            Token::Number => {
+            JsonToken::Number => {
                 let text = self.reader.number()?;
                 if structural {
                     return Ok(number(text));
                 }
-                match leaf::from_number(scalar, text) {
+                match scalar::from_number(scalar, text) {
                     Ok(value) => return Ok(value),
-                    Err(leaf::Bad::Type) if matches!(scalar, Scalar::Int { .. } | Scalar::IntOrString) => {
-                        self.misfit(&Shape::Scalar(scalar), &format!("number {text}"), go);
+                    Err(scalar::ScalarError::WrongType)
+                        if matches!(scalar, Scalar::Int { .. } | Scalar::IntOrString) =>
+                    {
+                        self.wrong_type(&TypeKind::Scalar(scalar), &format!("number {text}"), go);
                     }
-                    Err(leaf::Bad::Type) => self.misfit(&Shape::Scalar(scalar), "number", go),
-                    Err(leaf::Bad::Value(message)) => self.fatal_error(message),
+                    Err(scalar::ScalarError::WrongType) => self.wrong_type(&TypeKind::Scalar(scalar), "number", go),
+                    Err(scalar::ScalarError::InvalidValue(message)) => self.fatal_error(message),
                 }
             }
             _ => {
                 self.reader.literal(token)?;
                 if structural || matches!(scalar, Scalar::Bool | Scalar::Untyped) {
-                    return Ok(Value::Bool(token == Token::True));
+                    return Ok(Value::Bool(token == JsonToken::True));
                 }
                 if scalar == Scalar::Quantity {
-                    self.fatal_error(leaf::QUANTITY_FORMAT.to_owned());
+                    self.fatal_error(scalar::QUANTITY_FORMAT.to_owned());
                 } else {
-                    self.misfit(&Shape::Scalar(scalar), "bool", go);
+                    self.wrong_type(&TypeKind::Scalar(scalar), "bool", go);
                 }
             }
         }
@@ -389,7 +391,7 @@ impl<'a> Decoder<'a> {
     fn any(&mut self) -> Result<Value, SyntaxError> {
         let token = self.reader.peek()?;
         match token {
-            Token::Object => {
+            JsonToken::Object => {
                 self.reader.enter()?;
                 let mut map = Map::new();
                 let mut first = true;
@@ -405,7 +407,7 @@ impl<'a> Decoder<'a> {
                 }
                 Ok(Value::Object(map))
             }
-            Token::Array => {
+            JsonToken::Array => {
                 self.reader.enter()?;
                 let mut list = Vec::new();
                 let mut first = true;
@@ -418,13 +420,13 @@ impl<'a> Decoder<'a> {
                 }
                 Ok(Value::Array(list))
             }
-            Token::String => Ok(self.reader.string()?.into()),
-            Token::Number => Ok(number(self.reader.number()?)),
-            Token::True | Token::False => {
+            JsonToken::String => Ok(self.reader.string()?.into()),
+            JsonToken::Number => Ok(number(self.reader.number()?)),
+            JsonToken::True | JsonToken::False => {
                 self.reader.literal(token)?;
-                Ok(Value::Bool(token == Token::True))
+                Ok(Value::Bool(token == JsonToken::True))
             }
-            Token::Null => {
+            JsonToken::Null => {
                 self.reader.literal(token)?;
                 Ok(Value::Null)
             }

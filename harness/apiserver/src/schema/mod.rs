@@ -7,34 +7,34 @@
 //!
 //! ```text
 //! tables/          type definitions, one line per type
-//! registry.rs      tables → Schema, once per root type
+//! builtin_types.rs tables → Schema, once per root type
 //! by_kind.rs       apiVersion and kind → Schema
 //! structural.rs    a custom resource's OpenAPI schema → Schema
-//! json.rs          a pull parser with the messages of Go's encoding/json
+//! pull_parser.rs   a pull parser with the messages of Go's encoding/json
 //! decode.rs        bytes → Value, with unknown and duplicate fields reported and wrong types rejected
 //! leaf.rs, quantity.rs  times, bytes, quantities
 //! unstructured.rs  Value → Value, with the messages of strategic merge patch
 //! normalize.rs     a Value as the server encodes it
 //! ```
 
+mod builtin_types;
 mod by_kind;
 mod decode;
-mod json;
-mod leaf;
 mod normalize;
-mod registry;
+mod pull_parser;
+mod scalar;
 mod structural;
 mod tables;
 mod unstructured;
 
 use std::sync::OnceLock;
 
-use crate::json::{Key, Prefix, Value};
+use crate::json::{Key, KeyPrefix, Value};
 
+pub use builtin_types::{builtin, builtin_names};
 pub(crate) use by_kind::schema_of;
 pub(crate) use decode::json_patch_values;
-pub use decode::{DecodeError, Decoded, decode_json_patch, decode_untyped};
-pub use registry::{builtin, builtin_names};
+pub use decode::{DecodeError, DecodedBody, decode_json_patch, decode_untyped};
 pub use structural::StructuralError;
 
 /// The handling of unknown and duplicate fields (`fieldValidation`).
@@ -68,22 +68,22 @@ pub struct Type {
     /// The Go name: `v1.PodSpec`, `[]v1.Container`, `int32`.
     pub go: Box<str>,
     /// The shape.
-    pub shape: Shape,
+    pub shape: TypeKind,
 }
 
 /// The structure of a type's values.
 #[derive(Debug)]
-pub enum Shape {
+pub enum TypeKind {
     /// A scalar.
     Scalar(Scalar),
     /// Any JSON (`RawExtension`, `FieldsV1`, preserved unknown fields).
     Any,
     /// An object with declared fields.
-    Struct(Struct),
+    Struct(StructType),
     /// A list.
-    List(List),
+    List(ListType),
     /// An object with free keys.
-    Map(Map),
+    Map(MapType),
 }
 
 /// The scalar types, by their encoding.
@@ -120,26 +120,28 @@ pub enum Scalar {
 
 /// An object with declared fields.
 #[derive(Debug, Default)]
-pub struct Struct {
+pub struct StructType {
     /// The declared fields.
-    pub fields: Fields,
+    pub fields: StructFields,
     /// Server-side apply treats it as a single value.
     pub atomic: bool,
     /// Type of undeclared fields, if they are allowed (custom resources).
     pub additional: Option<TypeRef>,
 }
 
-impl Struct {
+impl StructType {
     /// Returns the field `name`.
-    pub fn field(&self, name: &str) -> Option<&Field> {
+    pub fn field(&self, name: &str) -> Option<&StructField> {
         self.fields.get(self.index(name)?)
     }
 
     /// Returns the index in `fields` of the field `name`.
     pub(crate) fn index(&self, name: &str) -> Option<usize> {
-        let start = Prefix::of(name);
-        let Fields { starts, list } = &self.fields;
-        let same = |field: &Field| field.name.len() == name.len() && (name.len() <= Prefix::LEN || field.name == *name);
+        let start = KeyPrefix::of(name);
+        let StructFields { starts, list } = &self.fields;
+        let same = |field: &StructField| {
+            field.name.len() == name.len() && (name.len() <= KeyPrefix::LEN || field.name == *name)
+        };
         let mut at = starts.partition_point(|other| *other < start);
         while starts.get(at) == Some(&start) {
             let field = list.get(at)?;
@@ -155,44 +157,44 @@ impl Struct {
 /// Fields sorted by name. The name prefixes are kept in an array of their own, because every walk over an object
 /// looks up each field.
 #[derive(Clone, Debug, Default)]
-pub struct Fields {
-    starts: Vec<Prefix>,
-    list: Vec<Field>,
+pub struct StructFields {
+    starts: Vec<KeyPrefix>,
+    list: Vec<StructField>,
 }
 
-impl From<Vec<Field>> for Fields {
-    fn from(mut list: Vec<Field>) -> Self {
+impl From<Vec<StructField>> for StructFields {
+    fn from(mut list: Vec<StructField>) -> Self {
         list.sort_by(|one, other| one.name.cmp(&other.name));
-        Self { starts: list.iter().map(|field| Prefix::of(&field.name)).collect(), list }
+        Self { starts: list.iter().map(|field| KeyPrefix::of(&field.name)).collect(), list }
     }
 }
 
-impl FromIterator<Field> for Fields {
-    fn from_iter<I: IntoIterator<Item = Field>>(fields: I) -> Self {
+impl FromIterator<StructField> for StructFields {
+    fn from_iter<I: IntoIterator<Item = StructField>>(fields: I) -> Self {
         Self::from(Vec::from_iter(fields))
     }
 }
 
-impl IntoIterator for Fields {
-    type Item = Field;
-    type IntoIter = std::vec::IntoIter<Field>;
+impl IntoIterator for StructFields {
+    type Item = StructField;
+    type IntoIter = std::vec::IntoIter<StructField>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.list.into_iter()
     }
 }
 
-impl std::ops::Deref for Fields {
-    type Target = [Field];
+impl std::ops::Deref for StructFields {
+    type Target = [StructField];
 
-    fn deref(&self) -> &[Field] {
+    fn deref(&self) -> &[StructField] {
         &self.list
     }
 }
 
 /// A declared field.
 #[derive(Clone, Debug)]
-pub struct Field {
+pub struct StructField {
     /// Name on the wire.
     pub name: Key,
     /// The field's path element in `fieldsV1`: `f:` and its name.
@@ -202,7 +204,7 @@ pub struct Field {
     /// The Go field is a pointer, so that absent and zero differ.
     pub pointer: bool,
     /// The condition for encoding the field.
-    pub emit: Emit,
+    pub emit: EmitRule,
     /// The strategic merge patch strategy.
     pub patch: PatchStrategy,
     /// Default of a list-map key that an item lacks.
@@ -214,10 +216,10 @@ pub struct Field {
     pub embedded: Box<str>,
 }
 
-impl Field {
+impl StructField {
     /// Creates an optional field without further rules.
     fn plain(name: &str, ty: TypeRef) -> Self {
-        let (emit, patch) = (Emit::OmitEmpty, PatchStrategy::default());
+        let (emit, patch) = (EmitRule::OmitEmpty, PatchStrategy::default());
         let (name, element) = (name.into(), ["f:", name].concat().into());
         Self { name, element, ty, pointer: true, emit, patch, key_default: None, order: 0, embedded: "".into() }
     }
@@ -225,7 +227,7 @@ impl Field {
 
 /// The condition for encoding a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Emit {
+pub enum EmitRule {
     /// Unless empty (Go's `omitempty`, which never omits a struct).
     OmitEmpty,
     /// Unless zero (Go's `omitzero`).
@@ -249,16 +251,16 @@ pub struct PatchStrategy {
 
 /// A list.
 #[derive(Debug)]
-pub struct List {
+pub struct ListType {
     /// Type of the items.
     pub items: TypeRef,
     /// The identity of items in server-side apply.
-    pub topology: ListTopology,
+    pub topology: ElementRelationship,
 }
 
 /// The identity of list items in server-side apply (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListTopology {
+pub enum ElementRelationship {
     /// None: the list is treated as a single value.
     Atomic,
     /// Items are identified by value.
@@ -269,7 +271,7 @@ pub enum ListTopology {
 
 /// An object with free keys.
 #[derive(Debug)]
-pub struct Map {
+pub struct MapType {
     /// Type of the values.
     pub values: TypeRef,
     /// Server-side apply treats it as a single value.
@@ -298,30 +300,30 @@ impl Schema {
     }
 
     /// Returns the shape of a type.
-    pub fn shape(&self, ty: TypeRef) -> &Shape {
+    pub fn shape(&self, ty: TypeRef) -> &TypeKind {
         &self.types[ty.0 as usize].shape
     }
 
     /// Returns true for an embedded object of any kind (`RawExtension`), which is a single value for field ownership.
     pub fn is_raw(&self, ty: TypeRef) -> bool {
         let ty = self.get(ty);
-        !self.structural && matches!(ty.shape, Shape::Any) && &*ty.go == "runtime.RawExtension"
+        !self.structural && matches!(ty.shape, TypeKind::Any) && &*ty.go == "runtime.RawExtension"
     }
 
     /// Returns the type of the field or entry `name` of an object of type `ty`; free-form objects accept any name.
     pub fn field_type(&self, ty: TypeRef, name: &str) -> Option<TypeRef> {
         match self.shape(ty) {
-            Shape::Struct(shape) => shape.field(name).map(|f| f.ty).or(shape.additional),
-            Shape::Map(map) => Some(map.values),
-            Shape::Any => Some(ty),
-            Shape::Scalar(_) | Shape::List(_) => None,
+            TypeKind::Struct(shape) => shape.field(name).map(|f| f.ty).or(shape.additional),
+            TypeKind::Map(map) => Some(map.values),
+            TypeKind::Any => Some(ty),
+            TypeKind::Scalar(_) | TypeKind::List(_) => None,
         }
     }
 
     /// Returns the root's fields, if it is a struct.
-    pub fn root_struct(&self) -> Option<&Struct> {
+    pub fn root_struct(&self) -> Option<&StructType> {
         match self.shape(self.root()) {
-            Shape::Struct(s) => Some(s),
+            TypeKind::Struct(s) => Some(s),
             _ => None,
         }
     }
@@ -337,6 +339,6 @@ impl Schema {
 }
 
 #[cfg(test)]
-mod facts;
+mod table_tests;
 #[cfg(test)]
 mod tests;

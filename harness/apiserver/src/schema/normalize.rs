@@ -1,7 +1,7 @@
 //! Normalization of values to the form in which Go's structs encode them: required fields appear even when zero,
 //! optional ones are omitted when empty (`omitempty`, `omitzero`).
 
-use super::{Emit, Field, Scalar, Schema, Shape, Struct, TypeRef};
+use super::{EmitRule, Scalar, Schema, StructField, StructType, TypeKind, TypeRef};
 use crate::json::Value;
 
 impl Schema {
@@ -21,38 +21,40 @@ impl Schema {
 
     /// Converts `value`, of the root type, to its form after a round trip through storage as protobuf, which does not
     /// distinguish empty from missing lists and maps, or missing from empty bytes.
-    pub fn forget_emptiness(&self, value: &mut Value) {
+    pub fn drop_empty_fields(&self, value: &mut Value) {
         // Checked first: most objects have nothing to convert, and then stay shared with other states.
-        if !self.structural && self.has_emptiness(self.root(), value) {
+        if !self.structural && self.has_empty_fields(self.root(), value) {
             self.forget_emptiness_at(self.root(), value);
         }
     }
 
-    /// Returns true if [`Schema::forget_emptiness`] would change the value.
-    fn has_emptiness(&self, ty: TypeRef, value: &Value) -> bool {
+    /// Returns true if [`Schema::drop_empty_fields`] would change the value.
+    fn has_empty_fields(&self, ty: TypeRef, value: &Value) -> bool {
         match (self.shape(ty), value) {
-            (Shape::Struct(shape), Value::Object(map)) => map.iter().any(|(name, value)| match value {
+            (TypeKind::Struct(shape), Value::Object(map)) => map.iter().any(|(name, value)| match value {
                 Value::Array(_) | Value::Object(_) => shape.field(name).is_some_and(|field| {
-                    let empty = value.as_array().is_some_and(Vec::is_empty) && field.emit == Emit::Always;
-                    empty || self.has_emptiness(field.ty, value)
+                    let empty = value.as_array().is_some_and(Vec::is_empty) && field.emit == EmitRule::Always;
+                    empty || self.has_empty_fields(field.ty, value)
                 }),
                 _ => false,
             }),
-            (Shape::List(list), Value::Array(items)) => items.iter().any(|item| self.has_emptiness(list.items, item)),
-            (Shape::Map(shape), Value::Object(map)) => {
-                map.values().any(|value| self.has_emptiness(shape.values, value))
+            (TypeKind::List(list), Value::Array(items)) => {
+                items.iter().any(|item| self.has_empty_fields(list.items, item))
             }
-            (Shape::Scalar(Scalar::Bytes), Value::Null) => true,
+            (TypeKind::Map(shape), Value::Object(map)) => {
+                map.values().any(|value| self.has_empty_fields(shape.values, value))
+            }
+            (TypeKind::Scalar(Scalar::Bytes), Value::Null) => true,
             _ => false,
         }
     }
 
     fn forget_emptiness_at(&self, ty: TypeRef, value: &mut Value) {
         match (self.shape(ty), value) {
-            (Shape::Struct(shape), Value::Object(map)) => {
+            (TypeKind::Struct(shape), Value::Object(map)) => {
                 for (name, value) in map {
                     let Some(field) = shape.field(name) else { continue };
-                    let shown = field.emit == Emit::Always;
+                    let shown = field.emit == EmitRule::Always;
                     match value {
                         Value::Array(items) if items.is_empty() && shown => *value = Value::Null,
                         Value::Array(_) | Value::Object(_) => self.forget_emptiness_at(field.ty, value),
@@ -60,30 +62,30 @@ impl Schema {
                     }
                 }
             }
-            (Shape::List(list), Value::Array(items)) => {
+            (TypeKind::List(list), Value::Array(items)) => {
                 for item in items {
                     self.forget_emptiness_at(list.items, item);
                 }
             }
-            (Shape::Map(shape), Value::Object(map)) => {
+            (TypeKind::Map(shape), Value::Object(map)) => {
                 for value in map.values_mut() {
                     self.forget_emptiness_at(shape.values, value);
                 }
             }
-            (Shape::Scalar(Scalar::Bytes), value @ Value::Null) => *value = "".into(),
+            (TypeKind::Scalar(Scalar::Bytes), value @ Value::Null) => *value = "".into(),
             _ => {}
         }
     }
 
     fn normalize_at(&self, ty: TypeRef, value: &mut Value) {
         match (self.shape(ty), value) {
-            (Shape::Struct(shape), Value::Object(map)) => self.normalize_struct(shape, map),
-            (Shape::List(list), Value::Array(items)) => {
+            (TypeKind::Struct(shape), Value::Object(map)) => self.normalize_struct(shape, map),
+            (TypeKind::List(list), Value::Array(items)) => {
                 for item in items {
                     self.normalize_element(list.items, item);
                 }
             }
-            (Shape::Map(shape), Value::Object(map)) => {
+            (TypeKind::Map(shape), Value::Object(map)) => {
                 for value in map.values_mut() {
                     self.normalize_element(shape.values, value);
                 }
@@ -100,88 +102,88 @@ impl Schema {
         }
     }
 
-    fn normalize_struct(&self, shape: &Struct, map: &mut crate::json::Map) {
+    fn normalize_struct(&self, shape: &StructType, map: &mut crate::json::Map) {
         map.retain(|name, value| {
             let Some(field) = shape.field(name) else { return true };
             self.normalize_field(field, value)
         });
         for field in shape.fields.iter() {
-            if self.shown_when_absent(field) && !map.contains_key(&field.name) {
-                map.insert(field.name.clone(), self.absent(field));
+            if self.is_encoded_when_absent(field) && !map.contains_key(&field.name) {
+                map.insert(field.name.clone(), self.absent_value(field));
             }
         }
     }
 
     /// Normalizes the value of a field. Returns false if the field is omitted.
-    fn normalize_field(&self, field: &Field, value: &mut Value) -> bool {
+    fn normalize_field(&self, field: &StructField, value: &mut Value) -> bool {
         if value.is_null() {
             return false;
         }
         self.normalize_at(field.ty, value);
-        field.pointer || !self.is_left_out(field, value)
+        field.pointer || !self.is_omitted(field, value)
     }
 
     /// Returns the normalized value of a field, unless the field is omitted.
-    pub(super) fn normalized_field(&self, field: &Field, mut value: Value) -> Option<Value> {
+    pub(super) fn normalized_field(&self, field: &StructField, mut value: Value) -> Option<Value> {
         let shown = self.normalize_field(field, &mut value).then_some(value);
-        shown.or_else(|| self.shown_when_absent(field).then(|| self.absent(field)))
+        shown.or_else(|| self.is_encoded_when_absent(field).then(|| self.absent_value(field)))
     }
 
     /// Returns the value that Go encodes for an absent field.
-    fn absent(&self, field: &Field) -> Value {
+    fn absent_value(&self, field: &StructField) -> Value {
         if field.pointer { Value::Null } else { self.zero(field.ty) }
     }
 
     /// Returns true if a field that is not a pointer is omitted because of its value.
-    fn is_left_out(&self, field: &Field, value: &Value) -> bool {
+    fn is_omitted(&self, field: &StructField, value: &Value) -> bool {
         match field.emit {
-            Emit::Always => false,
-            Emit::OmitZero => *value == self.zero(field.ty),
-            Emit::OmitEmpty => match value {
-                Value::String(s) => s.is_empty() && !matches!(self.shape(field.ty), Shape::Scalar(Scalar::Quantity)),
+            EmitRule::Always => false,
+            EmitRule::OmitZero => *value == self.zero(field.ty),
+            EmitRule::OmitEmpty => match value {
+                Value::String(s) => s.is_empty() && !matches!(self.shape(field.ty), TypeKind::Scalar(Scalar::Quantity)),
                 Value::Bool(b) => !b,
                 Value::Number(n) => {
-                    n.as_f64() == Some(0.0) && !matches!(self.shape(field.ty), Shape::Scalar(Scalar::IntOrString))
+                    n.as_f64() == Some(0.0) && !matches!(self.shape(field.ty), TypeKind::Scalar(Scalar::IntOrString))
                 }
                 // An empty `managedFields` list resets field ownership, so it differs from an absent one.
                 Value::Array(items) => items.is_empty() && field.name != "managedFields",
-                Value::Object(map) => map.is_empty() && matches!(self.shape(field.ty), Shape::Map(_)),
+                Value::Object(map) => map.is_empty() && matches!(self.shape(field.ty), TypeKind::Map(_)),
                 Value::Null => true,
             },
         }
     }
 
     /// Returns true if Go encodes the field although it is absent.
-    fn shown_when_absent(&self, field: &Field) -> bool {
+    fn is_encoded_when_absent(&self, field: &StructField) -> bool {
         match field.emit {
-            Emit::Always => true,
-            Emit::OmitZero => false,
-            Emit::OmitEmpty => !field.pointer && self.is_go_struct(field.ty),
+            EmitRule::Always => true,
+            EmitRule::OmitZero => false,
+            EmitRule::OmitEmpty => !field.pointer && self.is_go_struct(field.ty),
         }
     }
 
     /// Returns true for types that are Go structs, which `omitempty` never omits.
     fn is_go_struct(&self, ty: TypeRef) -> bool {
         match self.shape(ty) {
-            Shape::Struct(_) => true,
-            Shape::Scalar(scalar) => matches!(
+            TypeKind::Struct(_) => true,
+            TypeKind::Scalar(scalar) => matches!(
                 scalar,
                 Scalar::Quantity | Scalar::IntOrString | Scalar::Time | Scalar::MicroTime | Scalar::Duration
             ),
-            Shape::Any => self.is_raw(ty),
-            Shape::List(_) | Shape::Map(_) => false,
+            TypeKind::Any => self.is_raw(ty),
+            TypeKind::List(_) | TypeKind::Map(_) => false,
         }
     }
 
     /// Returns the encoded zero value of a type.
     pub(super) fn zero(&self, ty: TypeRef) -> Value {
         match self.shape(ty) {
-            Shape::Struct(shape) => {
+            TypeKind::Struct(shape) => {
                 let mut map = crate::json::Map::new();
                 self.normalize_struct(shape, &mut map);
                 Value::Object(map)
             }
-            Shape::Scalar(scalar) => match scalar {
+            TypeKind::Scalar(scalar) => match scalar {
                 Scalar::String => "".into(),
                 Scalar::Bool => Value::Bool(false),
                 Scalar::Int { .. } | Scalar::Float | Scalar::IntOrString => Value::from(0),
@@ -189,7 +191,7 @@ impl Schema {
                 Scalar::Duration => "0s".into(),
                 Scalar::Time | Scalar::MicroTime | Scalar::Bytes | Scalar::Untyped => Value::Null,
             },
-            Shape::Any | Shape::List(_) | Shape::Map(_) => Value::Null,
+            TypeKind::Any | TypeKind::List(_) | TypeKind::Map(_) => Value::Null,
         }
     }
 }

@@ -4,8 +4,11 @@
 
 use std::sync::OnceLock;
 
-use super::registry::builtin;
-use super::{Field, Fields, List, ListTopology, Map, Scalar, Schema, Shape, Struct, Type, TypeRef};
+use super::builtin_types::builtin;
+use super::{
+    ElementRelationship, ListType, MapType, Scalar, Schema, StructField, StructFields, StructType, Type, TypeKind,
+    TypeRef,
+};
 use crate::json::Value;
 
 /// The schema is unusable.
@@ -26,7 +29,7 @@ impl Schema {
     /// (`x-kubernetes-preserve-unknown-fields` at the root), all fields are accepted. Metadata is always
     /// `ObjectMeta`.
     pub fn from_structural(name: &str, schema: Option<&Value>, preserve: bool) -> Result<Self, StructuralError> {
-        let mut builder = Builder { types: Vec::new() };
+        let mut builder = StructuralSchemaBuilder { types: Vec::new() };
         let none = Value::Object(crate::json::Map::new());
         builder.read(schema.unwrap_or(&none), "", 0)?;
         builder.add_type_meta(preserve || schema.is_none());
@@ -34,12 +37,12 @@ impl Schema {
     }
 }
 
-struct Builder {
+struct StructuralSchemaBuilder {
     types: Vec<Type>,
 }
 
-impl Builder {
-    fn push(&mut self, shape: Shape) -> TypeRef {
+impl StructuralSchemaBuilder {
+    fn push(&mut self, shape: TypeKind) -> TypeRef {
         let slot = TypeRef(u32::try_from(self.types.len()).unwrap_or(u32::MAX));
         self.types.push(Type { go: "interface {}".into(), shape });
         slot
@@ -50,16 +53,16 @@ impl Builder {
         if depth > MAX_DEPTH {
             return Err(StructuralError { path: path.to_owned(), reason: "nested too deeply" });
         }
-        let slot = self.push(Shape::Any);
+        let slot = self.push(TypeKind::Any);
         let shape = self.shape(schema, path, depth)?;
         self.types[slot.0 as usize].shape = shape;
         Ok(slot)
     }
 
-    fn shape(&mut self, schema: &Value, path: &str, depth: usize) -> Result<Shape, StructuralError> {
+    fn shape(&mut self, schema: &Value, path: &str, depth: usize) -> Result<TypeKind, StructuralError> {
         let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or(false);
         if flag("x-kubernetes-int-or-string") {
-            return Ok(Shape::Scalar(Scalar::IntOrString));
+            return Ok(TypeKind::Scalar(Scalar::IntOrString));
         }
         if flag("x-kubernetes-embedded-resource") {
             return self.embedded(schema, path, depth);
@@ -67,16 +70,16 @@ impl Builder {
         Ok(match schema.get("type").and_then(Value::as_str) {
             Some("object") => self.object(schema, path, depth)?,
             Some("array") => self.array(schema, path, depth)?,
-            Some("string") => Shape::Scalar(Scalar::String),
-            Some("boolean") => Shape::Scalar(Scalar::Bool),
-            Some("integer") => Shape::Scalar(Scalar::Int { min: i64::MIN, max: i64::MAX }),
-            Some("number") => Shape::Scalar(Scalar::Float),
+            Some("string") => TypeKind::Scalar(Scalar::String),
+            Some("boolean") => TypeKind::Scalar(Scalar::Bool),
+            Some("integer") => TypeKind::Scalar(Scalar::Int { min: i64::MIN, max: i64::MAX }),
+            Some("number") => TypeKind::Scalar(Scalar::Float),
             _ if schema.get("properties").is_some() => self.object(schema, path, depth)?,
-            _ => Shape::Any,
+            _ => TypeKind::Any,
         })
     }
 
-    fn object(&mut self, schema: &Value, path: &str, depth: usize) -> Result<Shape, StructuralError> {
+    fn object(&mut self, schema: &Value, path: &str, depth: usize) -> Result<TypeKind, StructuralError> {
         let atomic = schema.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic");
         let preserve = schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(true);
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -85,89 +88,89 @@ impl Builder {
                 let inner = &schema["additionalProperties"];
                 Some(self.read(inner, &format!("{path}.*"), depth + 1)?)
             }
-            Some(Value::Bool(true)) => Some(self.push(Shape::Any)),
-            _ if preserve => Some(self.push(Shape::Any)),
+            Some(Value::Bool(true)) => Some(self.push(TypeKind::Any)),
+            _ if preserve => Some(self.push(TypeKind::Any)),
             _ => None,
         };
         if let (None, Some(values)) = (properties, additional) {
             if preserve && !atomic {
-                return Ok(Shape::Any);
+                return Ok(TypeKind::Any);
             }
-            return Ok(Shape::Map(Map { values, atomic }));
+            return Ok(TypeKind::Map(MapType { values, atomic }));
         }
         let mut fields = Vec::new();
         for (name, property) in properties.into_iter().flatten() {
             let ty = self.read(property, &format!("{path}.{name}"), depth + 1)?;
             fields.push(field(name, ty, property.get("default").cloned()));
         }
-        Ok(Shape::Struct(Struct { fields: fields.into(), atomic, additional }))
+        Ok(TypeKind::Struct(StructType { fields: fields.into(), atomic, additional }))
     }
 
     /// Reads an embedded resource, which has `apiVersion`, `kind` and `metadata`.
-    fn embedded(&mut self, schema: &Value, path: &str, depth: usize) -> Result<Shape, StructuralError> {
+    fn embedded(&mut self, schema: &Value, path: &str, depth: usize) -> Result<TypeKind, StructuralError> {
         let preserve = schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(true);
         let mut object = match self.object(schema, path, depth)? {
-            Shape::Struct(object) => object,
-            _ => Struct::default(),
+            TypeKind::Struct(object) => object,
+            _ => StructType::default(),
         };
         if preserve && object.additional.is_none() {
-            object.additional = Some(self.push(Shape::Any));
+            object.additional = Some(self.push(TypeKind::Any));
         }
-        let string = self.push(Shape::Scalar(Scalar::String));
+        let string = self.push(TypeKind::Scalar(Scalar::String));
         let metadata = self.add_object_meta();
         object.fields = with_type_meta(object.fields, string, metadata);
-        Ok(Shape::Struct(object))
+        Ok(TypeKind::Struct(object))
     }
 
-    fn array(&mut self, schema: &Value, path: &str, depth: usize) -> Result<Shape, StructuralError> {
+    fn array(&mut self, schema: &Value, path: &str, depth: usize) -> Result<TypeKind, StructuralError> {
         let none = Value::Object(crate::json::Map::new());
         let items = self.read(schema.get("items").unwrap_or(&none), &format!("{path}[*]"), depth + 1)?;
         let topology = match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
-            Some("set") => ListTopology::Set,
+            Some("set") => ElementRelationship::Set,
             Some("map") => {
                 let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
                 let mut keys: Vec<Box<str>> =
                     keys.into_iter().flatten().filter_map(Value::as_str).map(Into::into).collect();
                 keys.sort();
-                ListTopology::Map(keys)
+                ElementRelationship::Map(keys)
             }
-            _ => ListTopology::Atomic,
+            _ => ElementRelationship::Atomic,
         };
-        Ok(Shape::List(List { items, topology }))
+        Ok(TypeKind::List(ListType { items, topology }))
     }
 
     /// Adds `apiVersion`, `kind` and the built-in `metadata`, which all custom resources have.
     fn add_type_meta(&mut self, preserve: bool) {
-        let string = self.push(Shape::Scalar(Scalar::String));
+        let string = self.push(TypeKind::Scalar(Scalar::String));
         let metadata = self.add_object_meta();
-        let any = preserve.then(|| self.push(Shape::Any));
-        let mut root = match std::mem::replace(&mut self.types[0].shape, Shape::Any) {
-            Shape::Struct(root) => root,
-            Shape::Map(map) => Struct { additional: Some(map.values), ..Struct::default() },
-            _ => Struct { additional: any, ..Struct::default() },
+        let any = preserve.then(|| self.push(TypeKind::Any));
+        let mut root = match std::mem::replace(&mut self.types[0].shape, TypeKind::Any) {
+            TypeKind::Struct(root) => root,
+            TypeKind::Map(map) => StructType { additional: Some(map.values), ..StructType::default() },
+            _ => StructType { additional: any, ..StructType::default() },
         };
         if root.additional.is_none() {
             root.additional = any;
         }
         root.fields = with_type_meta(root.fields, string, metadata);
-        self.types[0].shape = Shape::Struct(root);
+        self.types[0].shape = TypeKind::Struct(root);
     }
 
     /// Appends the types of the built-in `ObjectMeta`.
     fn add_object_meta(&mut self) -> TypeRef {
         let base = u32::try_from(self.types.len()).unwrap_or(u32::MAX);
         let Some(meta) = builtin("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta") else {
-            return self.push(Shape::Any);
+            return self.push(TypeKind::Any);
         };
         let moved = |ty: TypeRef| TypeRef(ty.0 + base);
         for ty in &meta.types {
             let shape = match &ty.shape {
-                Shape::Scalar(s) => Shape::Scalar(*s),
-                Shape::Any => Shape::Any,
-                Shape::List(l) => Shape::List(List { items: moved(l.items), topology: l.topology.clone() }),
-                Shape::Map(m) => Shape::Map(Map { values: moved(m.values), atomic: m.atomic }),
-                Shape::Struct(s) => Shape::Struct(Struct {
-                    fields: s.fields.iter().map(|f| Field { ty: moved(f.ty), ..f.clone() }).collect(),
+                TypeKind::Scalar(s) => TypeKind::Scalar(*s),
+                TypeKind::Any => TypeKind::Any,
+                TypeKind::List(l) => TypeKind::List(ListType { items: moved(l.items), topology: l.topology.clone() }),
+                TypeKind::Map(m) => TypeKind::Map(MapType { values: moved(m.values), atomic: m.atomic }),
+                TypeKind::Struct(s) => TypeKind::Struct(StructType {
+                    fields: s.fields.iter().map(|f| StructField { ty: moved(f.ty), ..f.clone() }).collect(),
                     atomic: s.atomic,
                     additional: s.additional.map(moved),
                 }),
@@ -179,12 +182,12 @@ impl Builder {
 }
 
 /// Replaces `apiVersion`, `kind` and `metadata` in `fields` with the built-in definitions.
-fn with_type_meta(fields: Fields, string: TypeRef, metadata: TypeRef) -> Fields {
+fn with_type_meta(fields: StructFields, string: TypeRef, metadata: TypeRef) -> StructFields {
     let every = [("apiVersion", string), ("kind", string), ("metadata", metadata)];
     let own = fields.into_iter().filter(|own| every.iter().all(|(name, _)| *own.name != **name));
     own.chain(every.map(|(name, ty)| field(name, ty, None))).collect()
 }
 
-fn field(name: &str, ty: TypeRef, key_default: Option<Value>) -> Field {
-    Field { key_default, ..Field::plain(name, ty) }
+fn field(name: &str, ty: TypeRef, key_default: Option<Value>) -> StructField {
+    StructField { key_default, ..StructField::plain(name, ty) }
 }

@@ -15,7 +15,7 @@ fn every_type_resolves() {
         let schema = builtin(&name).unwrap();
         for ty in &schema.types {
             assert!(
-                !matches!(ty.shape, Shape::Any) || matches!(&*ty.go, "interface {}" | "runtime.RawExtension"),
+                !matches!(ty.shape, TypeKind::Any) || matches!(&*ty.go, "interface {}" | "runtime.RawExtension"),
                 "{name}: {} is not defined",
                 ty.go
             );
@@ -84,7 +84,7 @@ fn normalized(#[case] name: &str, #[case] mut value: Value, #[case] expected: Va
 fn every_field_is_found_by_its_name_and_by_no_other() {
     for schema in builtin_names().filter_map(|name| builtin(&name)) {
         for ty in &schema.types {
-            let Shape::Struct(shape) = &ty.shape else { continue };
+            let TypeKind::Struct(shape) = &ty.shape else { continue };
             let names: Vec<&str> = shape.fields.iter().map(|field| &*field.name).collect();
             for &name in &names {
                 assert!(shape.field(name).is_some_and(|found| *found.name == *name), "{} {name}", ty.go);
@@ -102,7 +102,7 @@ fn every_field_is_found_by_its_name_and_by_no_other() {
 #[case::bytes("io.k8s.api.core.v1.Secret", json!({"data": {"a": null}}), json!({"data": {"a": ""}}))]
 #[case::with_items("io.k8s.api.rbac.v1.Role", json!({"rules": [{"verbs": ["get"]}]}), json!({"rules": [{"verbs": ["get"]}]}))]
 fn what_is_stored_has_no_empty_lists(#[case] name: &str, #[case] mut value: Value, #[case] expected: Value) {
-    builtin(name).expect("known").forget_emptiness(&mut value);
+    builtin(name).expect("known").drop_empty_fields(&mut value);
     assert_eq!(value, expected);
 }
 

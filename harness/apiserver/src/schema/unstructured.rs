@@ -6,19 +6,19 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::{Decoded, Scalar, Schema, Shape, TypeRef, leaf};
+use super::{DecodedBody, Scalar, Schema, TypeKind, TypeRef, scalar};
 use crate::json::{Map, Value};
 use crate::status::go_quote;
 
 impl Schema {
     /// Converts and normalizes a value of the root type. The error is upstream's message.
-    pub fn convert_unstructured(&self, mut value: Value) -> Result<Decoded, String> {
+    pub fn convert_unstructured(&self, mut value: Value) -> Result<DecodedBody, String> {
         let mut converter = Converter { schema: self, path: String::new(), strict: Vec::new() };
         converter.value(self.root(), &mut value)?;
         let mut strict = converter.strict;
         strict.sort();
         self.normalize(&mut value);
-        Ok(Decoded { value, strict })
+        Ok(DecodedBody { value, strict })
     }
 }
 
@@ -34,18 +34,18 @@ impl Converter<'_> {
             return Ok(());
         }
         match (self.schema.shape(ty), value) {
-            (Shape::Any, _) => Ok(()),
-            (Shape::Struct(shape), Value::Object(map)) => self.structure(shape, map),
-            (Shape::Struct(_), other) => Err(format!("cannot restore struct from: {}", go_kind(other))),
-            (Shape::Map(shape), Value::Object(map)) => {
+            (TypeKind::Any, _) => Ok(()),
+            (TypeKind::Struct(shape), Value::Object(map)) => self.structure(shape, map),
+            (TypeKind::Struct(_), other) => Err(format!("cannot restore struct from: {}", go_kind(other))),
+            (TypeKind::Map(shape), Value::Object(map)) => {
                 let values = shape.values;
                 for (name, value) in map.iter_mut() {
                     self.within(name, |c| c.value(values, value))?;
                 }
                 Ok(())
             }
-            (Shape::Map(_), other) => Err(format!("cannot restore map from {}", go_kind(other))),
-            (Shape::List(list), Value::Array(items)) => {
+            (TypeKind::Map(_), other) => Err(format!("cannot restore map from {}", go_kind(other))),
+            (TypeKind::List(list), Value::Array(items)) => {
                 let length = self.path.len();
                 for (i, item) in items.iter_mut().enumerate() {
                     _ = write!(self.path, "[{i}]");
@@ -54,8 +54,8 @@ impl Converter<'_> {
                 }
                 Ok(())
             }
-            (Shape::List(_), other) => Err(format!("cannot restore slice from {}", go_kind(other))),
-            (Shape::Scalar(scalar), value) => self.scalar(*scalar, ty, value),
+            (TypeKind::List(_), other) => Err(format!("cannot restore slice from {}", go_kind(other))),
+            (TypeKind::Scalar(scalar), value) => self.scalar(*scalar, ty, value),
         }
     }
 
@@ -70,7 +70,7 @@ impl Converter<'_> {
         result
     }
 
-    fn structure(&mut self, shape: &super::Struct, map: &mut Map) -> Result<(), String> {
+    fn structure(&mut self, shape: &super::StructType, map: &mut Map) -> Result<(), String> {
         let mut unknown = Vec::new();
         for (name, value) in map.iter_mut() {
             match (shape.field(name), shape.additional) {
@@ -91,8 +91,10 @@ impl Converter<'_> {
         let go = &*self.schema.get(ty).go;
         let read = match (scalar, &*value) {
             (Scalar::Untyped, _) | (Scalar::Float, Value::Number(_)) | (Scalar::Bool, Value::Bool(_)) => return Ok(()),
-            (Scalar::Bytes, Value::String(text)) => leaf::from_text(scalar, Cow::Borrowed(text)).map_err(prefix_bytes),
-            (_, Value::String(text)) => leaf::from_text(scalar, Cow::Borrowed(text)),
+            (Scalar::Bytes, Value::String(text)) => {
+                scalar::from_text(scalar, Cow::Borrowed(text)).map_err(prefix_bytes)
+            }
+            (_, Value::String(text)) => scalar::from_text(scalar, Cow::Borrowed(text)),
             (Scalar::Int { min, max }, Value::Number(n)) => {
                 // Go converts silently here: fractions are rejected, larger integers wrap.
                 match n.as_i64() {
@@ -104,31 +106,33 @@ impl Converter<'_> {
                     },
                 }
             }
-            (_, Value::Number(n)) => leaf::from_number(scalar, &n.to_string()),
-            _ => Err(leaf::Bad::Type),
+            (_, Value::Number(n)) => scalar::from_number(scalar, &n.to_string()),
+            _ => Err(scalar::ScalarError::WrongType),
         };
         match read {
             Ok(read) => {
                 *value = read;
                 Ok(())
             }
-            Err(leaf::Bad::Value(message)) => Err(message),
-            Err(leaf::Bad::Type) => Err(mismatch(scalar, go, value)),
+            Err(scalar::ScalarError::InvalidValue(message)) => Err(message),
+            Err(scalar::ScalarError::WrongType) => Err(conversion_error(scalar, go, value)),
         }
     }
 }
 
-fn prefix_bytes(bad: leaf::Bad) -> leaf::Bad {
+fn prefix_bytes(bad: scalar::ScalarError) -> scalar::ScalarError {
     match bad {
-        leaf::Bad::Value(message) => leaf::Bad::Value(format!("error decoding from json: {message}")),
-        leaf::Bad::Type => leaf::Bad::Type,
+        scalar::ScalarError::InvalidValue(message) => {
+            scalar::ScalarError::InvalidValue(format!("error decoding from json: {message}"))
+        }
+        scalar::ScalarError::WrongType => scalar::ScalarError::WrongType,
     }
 }
 
 /// Returns the error of Go's converter for a scalar of the wrong type.
-fn mismatch(scalar: Scalar, go: &str, value: &Value) -> String {
+fn conversion_error(scalar: Scalar, go: &str, value: &Value) -> String {
     match (scalar, value) {
-        (Scalar::Quantity, _) => leaf::QUANTITY_FORMAT.to_owned(),
+        (Scalar::Quantity, _) => scalar::QUANTITY_FORMAT.to_owned(),
         (Scalar::IntOrString, Value::Number(n)) => {
             format!("json: cannot unmarshal number {n} into Go value of type int32")
         }

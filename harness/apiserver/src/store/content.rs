@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use super::common::Common;
-use crate::encoding::{self, Member, Place};
+use super::interner::Interner;
+use crate::go_json::{self, EncodedMember, TypeCursor};
 use crate::json::{Map, Value};
-use crate::schema::Shape;
+use crate::schema::TypeKind;
 
 /// Minimum length in bytes of a shared part; shorter ones are not worth the bookkeeping.
 const SHARED_MIN: usize = 192;
@@ -43,7 +43,7 @@ impl Content {
 
     /// If `text` starts with this object's encoding (at `revision`, up to offset `to` in its own bytes, which is
     /// after all shared parts), returns the rest of `text`.
-    pub(super) fn behind<'t>(&self, text: &'t [u8], to: u32, revision: u64) -> Option<&'t [u8]> {
+    pub(super) fn strip_encoded_prefix<'t>(&self, text: &'t [u8], to: u32, revision: u64) -> Option<&'t [u8]> {
         let mut at = self.digits as usize;
         let mut rest = text.strip_prefix(&self.own[..at])?.strip_prefix(revision.to_string().as_bytes())?;
         for (place, part) in &self.shared {
@@ -54,7 +54,7 @@ impl Content {
     }
 
     /// Translates an offset in the complete encoding, after all shared parts, to an offset in the object's own bytes.
-    pub(super) fn own_place(&self, place: usize) -> u32 {
+    pub(super) fn to_own_offset(&self, place: usize) -> u32 {
         let shared: usize = self.shared.iter().map(|(_, part)| part.len()).sum();
         (place - shared) as u32
     }
@@ -73,16 +73,16 @@ impl Content {
 /// An encoding under construction: the bytes before the resourceVersion's digits, the bytes after them, and the
 /// ranges of the latter that may be shared.
 #[derive(Debug, Default)]
-pub(super) struct Encoding {
+pub(super) struct ContentBuilder {
     pub(super) head: Vec<u8>,
     pub(super) rest: Vec<u8>,
     parts: Vec<(usize, usize)>,
 }
 
-impl Encoding {
+impl ContentBuilder {
     /// Appends the members of an object, each followed by a comma. `share` selects the values that may be shared.
-    fn members(&mut self, place: Place<'_>, map: &Map, share: impl Fn(&str) -> bool) {
-        for member in encoding::fields(place, map) {
+    fn members(&mut self, place: TypeCursor<'_>, map: &Map, share: impl Fn(&str) -> bool) {
+        for member in go_json::fields(place, map) {
             let from = self.member(&member);
             let to = self.rest.len() - 1;
             if share(member.name) && to - from >= SHARED_MIN {
@@ -92,16 +92,16 @@ impl Encoding {
     }
 
     /// Appends a member followed by a comma; returns the offset of its value in `rest`.
-    pub(super) fn member(&mut self, member: &Member<'_>) -> usize {
+    pub(super) fn member(&mut self, member: &EncodedMember<'_>) -> usize {
         member.write_name(&mut self.rest);
         let from = self.rest.len();
-        encoding::write(&mut self.rest, member.place, member.value);
+        go_json::write(&mut self.rest, member.place, member.value);
         self.rest.push(b',');
         from
     }
 
     /// Appends a member that is an object whose long members are shared.
-    pub(super) fn shared_member(&mut self, member: &Member<'_>, map: &Map) {
+    pub(super) fn shared_member(&mut self, member: &EncodedMember<'_>, map: &Map) {
         member.write_name(&mut self.rest);
         self.rest.push(b'{');
         self.members(member.place, map, |_| true);
@@ -109,9 +109,9 @@ impl Encoding {
     }
 
     /// Appends `managedFields` as a member; long `fieldsV1` sets are shared.
-    pub(super) fn managed_fields(&mut self, member: &Member<'_>, entries: &[Value]) {
+    pub(super) fn managed_fields(&mut self, member: &EncodedMember<'_>, entries: &[Value]) {
         let place = member.place.and_then(|(schema, ty)| match schema.shape(ty) {
-            Shape::List(list) => Some((schema, list.items)),
+            TypeKind::List(list) => Some((schema, list.items)),
             _ => None,
         });
         member.write_name(&mut self.rest);
@@ -122,7 +122,7 @@ impl Encoding {
                 self.members(place, entry, |name| name == "fieldsV1");
                 self.close(b'}');
             } else {
-                encoding::write(&mut self.rest, None, entry);
+                go_json::write(&mut self.rest, None, entry);
                 self.rest.push(b',');
             }
         }
@@ -136,7 +136,7 @@ impl Encoding {
     }
 
     /// Builds the content, using the parts that `known` has already.
-    pub(super) fn share(self, known: &mut Common<[u8]>) -> Content {
+    pub(super) fn share(self, known: &mut Interner<[u8]>) -> Content {
         let length = self.head.len() + self.rest.len();
         let digits = self.head.len();
         let mut own = Vec::with_capacity(length - self.parts.iter().map(|(from, to)| to - from).sum::<usize>());
@@ -157,10 +157,10 @@ mod tests {
     use super::*;
     use crate::json::json;
 
-    fn encode(object: &Value, known: &mut Common<[u8]>) -> Content {
-        let mut encoding = Encoding { head: b"{\"v\":".to_vec(), ..Encoding::default() };
+    fn encode(object: &Value, known: &mut Interner<[u8]>) -> Content {
+        let mut encoding = ContentBuilder { head: b"{\"v\":".to_vec(), ..ContentBuilder::default() };
         encoding.rest.push(b',');
-        for member in encoding::fields(None, object.as_object().unwrap()) {
+        for member in go_json::fields(None, object.as_object().unwrap()) {
             match member.value {
                 Value::Array(entries) => encoding.managed_fields(&member, entries),
                 Value::Object(spec) => encoding.shared_member(&member, spec),
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn long_parts_are_held_once_and_nothing_is_lost() {
         let long = "x".repeat(SHARED_MIN);
-        let mut known = Common::default();
+        let mut known = Interner::default();
         let one =
             json!({"v": 7, "managed": [{"fieldsV1": {"f": long}, "time": "1"}, {}, 5], "spec": {"a": [long], "b": 1}});
         let two = json!({"v": 7, "managed": [{"fieldsV1": {"f": long}, "time": "2"}], "spec": {"a": [long], "b": 2}});

@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::common::Common;
-use super::content::{Content, Encoding};
-use crate::encoding::{self, Place};
+use super::content::{Content, ContentBuilder};
+use super::interner::Interner;
+use crate::go_json::{self, TypeCursor};
 use crate::json::{Map, Value};
 
 /// Returns the key of an object within its resource: `namespace/name`, or `name` without a namespace.
@@ -17,11 +17,11 @@ pub fn key(namespace: &str, name: &str) -> String {
 }
 
 /// The selectable fields of an object with their values.
-pub type Fields = Vec<(Cow<'static, str>, String)>;
+pub type SelectableValues = Vec<(Cow<'static, str>, String)>;
 
 /// A stored object.
 #[derive(Debug)]
-pub struct Stored {
+pub struct StoredObject {
     pub(super) key: Arc<str>,
     pub(super) revision: u64,
     uid: Arc<str>,
@@ -44,7 +44,7 @@ const EVENT_END: &[u8] = b"}\n";
 /// Number of digits of the largest resourceVersion.
 const DIGITS_MAX: usize = 20;
 
-impl Stored {
+impl StoredObject {
     /// Returns the key, `namespace/name` or `name`.
     pub fn key(&self) -> &Arc<str> {
         &self.key
@@ -76,8 +76,8 @@ impl Stored {
     }
 
     /// If `text` is this object's encoding except for the status, returns the status in `text`.
-    pub(crate) fn status_in<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
-        let status = self.content.behind(text, self.status?.get(), self.revision)?;
+    pub(crate) fn strip_to_status<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
+        let status = self.content.strip_encoded_prefix(text, self.status?.get(), self.revision)?;
         status.trim_ascii_end().strip_suffix(b"}")
     }
 
@@ -152,18 +152,18 @@ impl Stored {
     }
 
     /// Returns true if the objects differ at most in their resourceVersion.
-    pub(super) fn has_content_of(&self, other: &Self) -> bool {
+    pub(super) fn content_eq(&self, other: &Self) -> bool {
         self.content == other.content
     }
 
     /// Returns the shared string equal to `wanted` among the object's labels and fields.
-    fn word(&self, wanted: &str) -> Option<&Arc<str>> {
+    fn shared_string(&self, wanted: &str) -> Option<&Arc<str>> {
         let labels = self.labels.iter().flat_map(|(key, value)| [key, value]);
         self.fields.iter().map(|(_, value)| value).chain(labels).find(|word| &***word == wanted)
     }
 
     /// Returns the same object with another resourceVersion.
-    pub(super) fn renumbered(&self, revision: u64) -> Self {
+    pub(super) fn with_revision(&self, revision: u64) -> Self {
         Self {
             key: self.key.clone(),
             revision,
@@ -230,15 +230,15 @@ pub struct LogEntry {
     /// The type of the change.
     pub event_type: EventType,
     /// The new state; for a deletion the last state, with the resourceVersion of the deletion.
-    pub current: Arc<Stored>,
+    pub current: Arc<StoredObject>,
     /// The previous state; `None` for a creation.
-    pub previous: Option<Arc<Stored>>,
+    pub previous: Option<Arc<StoredObject>>,
     event: OnceLock<Bytes>,
 }
 
 impl LogEntry {
     /// Creates the entry of a change.
-    pub fn new(event_type: EventType, current: Arc<Stored>, previous: Option<Arc<Stored>>) -> Self {
+    pub fn new(event_type: EventType, current: Arc<StoredObject>, previous: Option<Arc<StoredObject>>) -> Self {
         Self { event_type, current, previous, event: OnceLock::new() }
     }
 
@@ -259,8 +259,8 @@ pub struct Draft {
     pub(super) key: String,
     uid: String,
     labels: Vec<(String, String)>,
-    fields: Fields,
-    encoding: Encoding,
+    fields: SelectableValues,
+    encoding: ContentBuilder,
     tail_at: usize,
     owners: (u32, u32),
     status_at: Option<usize>,
@@ -270,7 +270,7 @@ pub struct Draft {
 
 impl Draft {
     /// Encodes `object`, which has its name, namespace and uid. `fields` are the values for field selectors.
-    pub fn new(object: &Value, fields: Fields) -> Self {
+    pub fn new(object: &Value, fields: SelectableValues) -> Self {
         let empty = Map::new();
         let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
         let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -283,11 +283,12 @@ impl Draft {
             .unwrap_or_default();
         labels.sort();
 
-        let schema = encoding::schema_for(object);
+        let schema = go_json::schema_for(object);
         let place = schema.as_deref().map(|schema| (schema, schema.root()));
-        let mut writer = Writer { encoding: Encoding::default(), tail_at: 0, owners: (0, 0), status_at: None };
+        let mut writer =
+            DraftWriter { encoding: ContentBuilder::default(), tail_at: 0, owners: (0, 0), status_at: None };
         writer.object(place, object);
-        let Writer { encoding, tail_at, owners, status_at } = writer;
+        let DraftWriter { encoding, tail_at, owners, status_at } = writer;
         Self {
             key: key(text("namespace"), text("name")),
             uid: text("uid").to_owned(),
@@ -308,7 +309,7 @@ impl Draft {
     }
 
     /// Takes the encoded content out, for [`Draft::assemble`].
-    pub(super) fn share(&mut self, known: &mut Common<[u8]>) -> Content {
+    pub(super) fn share(&mut self, known: &mut Interner<[u8]>) -> Content {
         std::mem::take(&mut self.encoding).share(known)
     }
 
@@ -317,20 +318,21 @@ impl Draft {
     pub(super) fn assemble(
         self,
         content: Content,
-        old: Option<&Stored>,
+        old: Option<&StoredObject>,
         find: &mut dyn FnMut(&str) -> Arc<str>,
-    ) -> Stored {
-        let same = |text: String, of: fn(&Stored) -> &Arc<str>| {
+    ) -> StoredObject {
+        let same = |text: String, of: fn(&StoredObject) -> &Arc<str>| {
             old.map(of).filter(|known| ***known == *text).map_or_else(|| text.into(), Arc::clone)
         };
-        let mut word = |word: String| old.and_then(|old| old.word(&word)).map_or_else(|| find(&word), Arc::clone);
-        Stored {
+        let mut word =
+            |word: String| old.and_then(|old| old.shared_string(&word)).map_or_else(|| find(&word), Arc::clone);
+        StoredObject {
             key: same(self.key, |old| &old.key),
             revision: 0,
             uid: same(self.uid, |old| &old.uid),
             labels: self.labels.into_iter().map(|(k, v)| (word(k), word(v))).collect(),
             fields: self.fields.into_iter().map(|(name, value)| (name, word(value))).collect(),
-            status: self.status_at.and_then(|at| NonZeroU32::new(content.own_place(at))),
+            status: self.status_at.and_then(|at| NonZeroU32::new(content.to_own_offset(at))),
             content,
             tail: self.tail_at as u32,
             owners: self.owners,
@@ -346,20 +348,20 @@ impl Draft {
 }
 
 /// Encodes an object and records the offsets of its parts.
-struct Writer {
-    encoding: Encoding,
+struct DraftWriter {
+    encoding: ContentBuilder,
     tail_at: usize,
     owners: (u32, u32),
     /// The offset of the status, if it is the last field so far and follows the resourceVersion.
     status_at: Option<usize>,
 }
 
-impl Writer {
-    fn object(&mut self, place: Place<'_>, object: &Value) {
+impl DraftWriter {
+    fn object(&mut self, place: TypeCursor<'_>, object: &Value) {
         let empty = Map::new();
         let map = object.as_object().unwrap_or(&empty);
         self.encoding.rest.push(b'{');
-        for member in encoding::fields(place, map) {
+        for member in go_json::fields(place, map) {
             self.status_at = None;
             match (member.name.as_str(), member.value) {
                 ("metadata", Value::Object(metadata)) => {
@@ -378,14 +380,14 @@ impl Writer {
     }
 
     /// Encodes the metadata. The bytes before the resourceVersion's digits become the head; the digits are left out.
-    fn metadata(&mut self, place: Place<'_>, metadata: &Map) {
+    fn metadata(&mut self, place: TypeCursor<'_>, metadata: &Map) {
         let mut metadata = Cow::Borrowed(metadata);
         if !metadata.contains_key("resourceVersion") {
             metadata.to_mut().insert("resourceVersion", Value::Null);
         }
         let encoding = &mut self.encoding;
         encoding.rest.extend_from_slice(b"\"metadata\":{");
-        for member in encoding::fields(place, &metadata) {
+        for member in go_json::fields(place, &metadata) {
             match (member.name.as_str(), member.value) {
                 ("resourceVersion", _) => {
                     encoding.rest.extend_from_slice(b"\"resourceVersion\":\"");

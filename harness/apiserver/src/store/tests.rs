@@ -25,9 +25,9 @@ fn waker() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
 
-fn drain(store: &Store, cursor: &mut Cursor) -> Vec<Arc<LogEntry>> {
+fn drain(store: &Store, cursor: &mut WatchCursor) -> Vec<Arc<LogEntry>> {
     let mut all = Vec::new();
-    while let Waited::Events(events) = store.poll_events(cursor, 3, &waker()) {
+    while let EventPoll::Events(events) = store.poll_events(cursor, 3, &waker()) {
         all.extend(events);
     }
     all
@@ -66,7 +66,7 @@ fn writing_what_is_there_changes_nothing() {
     let same = store.update(&pods(), &first, draft("a", 1)).unwrap();
     assert!(!same.changed);
     assert_eq!((store.revision(), same.new.revision()), (2, 2));
-    assert!(matches!(store.update(&pods(), &first.renumbered(1), draft("a", 2)), Err(CommitError::Changed(_))));
+    assert!(matches!(store.update(&pods(), &first.with_revision(1), draft("a", 2)), Err(CommitError::Changed(_))));
     assert!(matches!(store.update(&pods(), &first, draft("b", 2)), Err(CommitError::NotFound)));
     assert!(matches!(store.create(&pods(), draft("a", 2)), Err(CommitError::Exists(_))));
 }
@@ -79,19 +79,19 @@ fn a_changed_object_shares_its_words_and_is_found_on_its_node_only() {
     assert!(Arc::ptr_eq(first.key(), second.key()) && Arc::ptr_eq(first.shared_uid(), second.shared_uid()));
     assert_eq!((first.label("content"), second.label("content")), (Some("1"), Some("4")));
     let third = store.update(&pods(), &second, draft("a", 2)).unwrap().new;
-    let on = |node| store.list(&pods(), Range { node: Some(node), ..Range::default() }).0;
+    let on = |node| store.list(&pods(), KeyRange { node: Some(node), ..KeyRange::default() }).0;
     assert_eq!((on("n1").len(), on("n2").len()), (0, 1));
     store.delete(&pods(), third.key(), third.revision()).unwrap();
     assert_eq!(on("n2").len(), 0);
 }
 
 #[rstest]
-#[case::node(Range { node: Some("n1"), ..Range::default() }, &["a", "d"])]
-#[case::name(Range { namespace: Some("ns"), name: Some("b"), ..Range::default() }, &["b"])]
-#[case::other_namespace(Range { namespace: Some("n"), ..Range::default() }, &[])]
-#[case::after(Range { namespace: Some("ns"), after: Some("ns/b"), ..Range::default() }, &["c", "d"])]
-#[case::after_everywhere(Range { after: Some("ns/c"), ..Range::default() }, &["d"])]
-fn ranges(#[case] range: Range<'_>, #[case] names: &[&str]) {
+#[case::node(KeyRange { node: Some("n1"), ..KeyRange::default() }, &["a", "d"])]
+#[case::name(KeyRange { namespace: Some("ns"), name: Some("b"), ..KeyRange::default() }, &["b"])]
+#[case::other_namespace(KeyRange { namespace: Some("n"), ..KeyRange::default() }, &[])]
+#[case::after(KeyRange { namespace: Some("ns"), after: Some("ns/b"), ..KeyRange::default() }, &["c", "d"])]
+#[case::after_everywhere(KeyRange { after: Some("ns/c"), ..KeyRange::default() }, &["d"])]
+fn ranges(#[case] range: KeyRange<'_>, #[case] names: &[&str]) {
     let store = Store::default();
     for (content, name) in (1..).zip(["a", "b", "c", "d"]) {
         store.create(&pods(), draft(name, content)).unwrap();
@@ -107,9 +107,9 @@ fn keys_are_in_etcds_order() {
         let object = json!({"metadata": {"name": "x", "namespace": namespace}});
         store.create(&pods(), Draft::new(&object, Vec::new())).unwrap();
     }
-    let (found, _) = store.list(&pods(), Range::default());
+    let (found, _) = store.list(&pods(), KeyRange::default());
     assert_eq!(found.iter().map(|stored| stored.namespace()).collect::<Vec<_>>(), ["a-b", "a.b", "a"]);
-    assert_eq!(store.list(&pods(), Range { namespace: Some("a"), ..Range::default() }).0.len(), 1);
+    assert_eq!(store.list(&pods(), KeyRange { namespace: Some("a"), ..KeyRange::default() }).0.len(), 1);
 }
 
 #[rstest]
@@ -129,7 +129,7 @@ fn each_page_says_how_many_follow(
     let revision = store.revision();
     let (mut after, mut seen) = (None, 0);
     for (limit, left) in limits.iter().zip(expected) {
-        let range = Range { namespace, after: after.as_deref(), ..Range::default() };
+        let range = KeyRange { namespace, after: after.as_deref(), ..KeyRange::default() };
         let page = store.page(&pods(), range, Some(revision), *limit, None).unwrap();
         seen += page.objects.len();
         assert_eq!((page.objects.len(), page.left), (*limit, *left));
@@ -137,10 +137,10 @@ fn each_page_says_how_many_follow(
         // Objects created later are not part of the list.
         store.create(&pods(), draft(&format!("q{seen}"), 0)).unwrap();
     }
-    let now = Range { namespace, after: after.as_deref(), ..Range::default() };
+    let now = KeyRange { namespace, after: after.as_deref(), ..KeyRange::default() };
     let page = store.page(&pods(), now, None, 1, None).unwrap();
     assert_eq!(page.left, expected[1] + 2 - 1, "at another resourceVersion it is counted anew");
-    let rest = Range { namespace, after: after.as_deref(), ..Range::default() };
+    let rest = KeyRange { namespace, after: after.as_deref(), ..KeyRange::default() };
     let rest = store.page(&pods(), rest, Some(revision), usize::MAX, None).unwrap();
     assert_eq!((rest.objects.len(), rest.left), (expected[1], 0));
 }
@@ -153,49 +153,49 @@ fn the_log_is_bounded() {
         let name = format!("p{content}");
         store.create(&pods(), draft(&name, content)).unwrap();
     }
-    assert!(matches!(store.poll_events(&mut slow, 9, &waker()), Waited::Compacted(Compacted { oldest: 5 })));
-    assert_eq!(store.watch_from(&pods(), 4).unwrap_err(), Compacted { oldest: 5 });
+    assert!(matches!(store.poll_events(&mut slow, 9, &waker()), EventPoll::Compacted(CompactedError { oldest: 5 })));
+    assert_eq!(store.watch_from(&pods(), 4).unwrap_err(), CompactedError { oldest: 5 });
     let mut on_time = store.watch_from(&pods(), 5).unwrap();
     assert_eq!(drain(&store, &mut on_time).len(), 4);
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum StoreStep {
     Put(u8, u8),
     Delete(u8),
     Compact,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = StoreStep> {
     prop_oneof![
-        6 => (0..6_u8, any::<u8>()).prop_map(|(name, content)| Step::Put(name, content)),
-        2 => (0..6_u8).prop_map(Step::Delete),
-        1 => Just(Step::Compact),
+        6 => (0..6_u8, any::<u8>()).prop_map(|(name, content)| StoreStep::Put(name, content)),
+        2 => (0..6_u8).prop_map(StoreStep::Delete),
+        1 => Just(StoreStep::Compact),
     ]
 }
 
 type Model = BTreeMap<String, Value>;
 
-fn snapshot(objects: &[Arc<Stored>]) -> Model {
+fn snapshot(objects: &[Arc<StoredObject>]) -> Model {
     objects.iter().map(|stored| (stored.key().to_string(), stored.value())).collect()
 }
 
-fn take(store: &Store, step: &Step) {
+fn take(store: &Store, step: &StoreStep) {
     let name = |number: u8| format!("p{number}");
     match step {
-        Step::Put(number, content) => {
+        StoreStep::Put(number, content) => {
             let draft = draft(&name(*number), *content);
             match store.get(&pods(), draft.key()) {
                 Some(old) => drop(store.update(&pods(), &old, draft)),
                 None => drop(store.create(&pods(), draft)),
             }
         }
-        Step::Delete(number) => {
+        StoreStep::Delete(number) => {
             if let Some(old) = store.get(&pods(), &key("ns", &name(*number))) {
                 drop(store.delete(&pods(), old.key(), old.revision()));
             }
         }
-        Step::Compact => store.compact(store.revision()),
+        StoreStep::Compact => store.compact(store.revision()),
     }
 }
 
@@ -208,14 +208,14 @@ proptest! {
         history.insert(1, Model::new());
         for step in &steps {
             take(&store, step);
-            if matches!(step, Step::Compact) {
+            if matches!(step, StoreStep::Compact) {
                 compacted = store.revision();
             }
-            let (now, revision) = store.list(&pods(), Range::default());
+            let (now, revision) = store.list(&pods(), KeyRange::default());
             history.insert(revision, snapshot(&now));
         }
         for (&revision, model) in &history {
-            let listed = store.list_at(&pods(), Range::default(), revision);
+            let listed = store.list_at(&pods(), KeyRange::default(), revision);
             let watched = store.watch_from(&pods(), revision);
             if revision < compacted {
                 prop_assert!(listed.is_err() && watched.is_err());

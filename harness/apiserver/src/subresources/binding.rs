@@ -2,10 +2,10 @@
 //! `pkg/registry/core/pod/storage/storage.go` and `plugin/pkg/admission/podtopologylabels/admission.go` of Kubernetes
 //! 1.36.
 
-use crate::field::{ErrorList, Path};
+use crate::field_errors::{ErrorList, Path};
 use crate::json::Value;
-use crate::kinds::{Lookup, conditions, meta, selector, topology_labels};
 use crate::metadata;
+use crate::registry::{ObjectLister, conditions, label_selector, meta, topology_labels};
 use crate::status::{GroupResource, Status};
 
 /// Validates a Binding.
@@ -13,11 +13,11 @@ pub fn validate(binding: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let target = binding.get("target").unwrap_or(&Value::Null);
     let path = Path::new("target");
-    let kind = meta::text(target, "kind");
+    let kind = meta::str_field(target, "kind");
     if !kind.is_empty() && kind != "Node" {
         errors.not_supported(&path.child("kind"), kind, &["Node", "<empty>"]);
     }
-    if meta::text(target, "name").is_empty() {
+    if meta::str_field(target, "name").is_empty() {
         errors.required(&path.child("name"), "");
     }
     errors
@@ -31,21 +31,21 @@ pub fn check(binding: &Value, name: Option<&str>) -> Result<(), Status> {
     if name.is_some_and(|name| name != meta::name(binding)) {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }
-    match validate(binding).aggregate() {
+    match validate(binding).to_aggregate_message() {
         Some(message) => Err(Status::failure(500, "", message)),
         None => Ok(()),
     }
 }
 
 /// `PodTopologyLabels` admission: adds the labels of the node's zone and region, which the pod gets.
-pub fn admit(binding: &mut Value, lookup: &dyn Lookup) {
-    let node = binding.get("target").map_or("", |t| meta::text(t, "name")).to_owned();
+pub fn admit(binding: &mut Value, lookup: &dyn ObjectLister) {
+    let node = binding.get("target").map_or("", |t| meta::str_field(t, "name")).to_owned();
     let labels = topology_labels(lookup, &node);
     if labels.is_empty() {
         return;
     }
     let Some(metadata) = binding.get_mut("metadata") else { return };
-    if let Some(own) = meta::object_at(metadata, "labels") {
+    if let Some(own) = meta::object_or_insert(metadata, "labels") {
         own.extend(labels);
     }
 }
@@ -59,12 +59,12 @@ pub fn apply(pod: &mut Value, binding: &Value, now: &str) -> Result<(), Status> 
     check_preconditions(pod, binding, &name)?;
     let empty = Value::Null;
     let spec = pod.get("spec").unwrap_or(&empty);
-    let node = meta::text(spec, "nodeName");
+    let node = meta::str_field(spec, "nodeName");
     let refusal = if metadata::is_deleted(pod) {
         Some(format!("pod {name} is being deleted, cannot be assigned to a host"))
     } else if !node.is_empty() {
         Some(format!("pod {name} is already assigned to node \"{node}\""))
-    } else if !selector::array(spec, "schedulingGates").is_empty() {
+    } else if !label_selector::array_field(spec, "schedulingGates").is_empty() {
         Some(format!("pod {name} has non-empty .spec.schedulingGates"))
     } else {
         None
@@ -72,14 +72,14 @@ pub fn apply(pod: &mut Value, binding: &Value, now: &str) -> Result<(), Status> 
     if let Some(why) = refusal {
         return Err(Status::conflict(GroupResource::new("", "pods/binding"), &name, &why));
     }
-    let target = binding.get("target").map_or("", |t| meta::text(t, "name"));
-    if let Some(spec) = meta::object_at(pod, "spec") {
+    let target = binding.get("target").map_or("", |t| meta::str_field(t, "name"));
+    if let Some(spec) = meta::object_or_insert(pod, "spec") {
         spec.insert("nodeName", target.into());
     }
     for field in ["annotations", "labels"] {
         merge(pod, binding, field);
     }
-    if meta::object_at(pod, "status").is_some()
+    if meta::object_or_insert(pod, "status").is_some()
         && let Some(status) = pod.get_mut("status")
     {
         if let Some(map) = status.as_object_mut() {
@@ -96,7 +96,7 @@ fn merge(pod: &mut Value, binding: &Value, field: &str) {
         return;
     }
     let Some(metadata) = pod.get_mut("metadata") else { return };
-    if let Some(own) = meta::object_at(metadata, field) {
+    if let Some(own) = meta::object_or_insert(metadata, field) {
         for (key, value) in given {
             own.insert(key.clone(), value.clone());
         }
@@ -106,9 +106,9 @@ fn merge(pod: &mut Value, binding: &Value, field: &str) {
 fn check_preconditions(pod: &Value, binding: &Value, name: &str) -> Result<(), Status> {
     let empty = Value::Null;
     let (wanted, own) = (binding.get("metadata").unwrap_or(&empty), pod.get("metadata").unwrap_or(&empty));
-    let namespace = meta::text(own, "namespace");
+    let namespace = meta::str_field(own, "namespace");
     for (field, what) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
-        let (precondition, actual) = (meta::text(wanted, field), meta::text(own, field));
+        let (precondition, actual) = (meta::str_field(wanted, field), meta::str_field(own, field));
         if !precondition.is_empty() && precondition != actual {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {precondition}, {what} in object meta: {actual}"

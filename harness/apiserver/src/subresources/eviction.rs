@@ -8,10 +8,10 @@
 use std::future::Future;
 use std::time::Duration;
 
-use crate::field::{Error, ErrorList, Path};
+use crate::field_errors::{ErrorList, FieldError, Path};
 use crate::json::{Map, Value, json};
-use crate::kinds::{conditions, meta, selector};
 use crate::metadata;
+use crate::registry::{conditions, label_selector, meta};
 use crate::status::{Details, GroupResource, Status};
 
 /// Attempts at a step that fails with a conflict.
@@ -72,8 +72,8 @@ pub async fn evict<B: EvictionBackend + Sync>(
     body: &Value,
     dry_run: &[String],
 ) -> Result<Status, Status> {
-    let request = Request::read(namespace, name, body, dry_run)?;
-    let Some(pod) = delete_unguarded(backend, &request).await? else { return Ok(created()) };
+    let request = EvictionRequest::read(namespace, name, body, dry_run)?;
+    let Some(pod) = delete_without_budget(backend, &request).await? else { return Ok(created_status()) };
     let charged = charge_budget(backend, &request, &pod).await?;
     let mut options = request.options.clone();
     if charged.pin_version {
@@ -82,21 +82,21 @@ pub async fn evict<B: EvictionBackend + Sync>(
     match mark_and_delete(backend, &request, options) {
         Err(status) if status.code == 409 && charged.pin_version && !request.client_pins_version => {
             // The pod changed after it was found unready: the client has to try again.
-            Err(still_processed(&charged.budget))
+            Err(budget_not_observed(&charged.budget))
         }
         Err(status) => Err(status),
-        Ok(()) => Ok(created()),
+        Ok(()) => Ok(created_status()),
     }
 }
 
-fn created() -> Status {
+fn created_status() -> Status {
     let mut status = Status::success(Details::default());
     status.details = None;
     status.code = 201;
     status
 }
 
-struct Request<'a> {
+struct EvictionRequest<'a> {
     namespace: &'a str,
     name: &'a str,
     /// The client's `DeleteOptions`, with the request's dry run.
@@ -105,7 +105,7 @@ struct Request<'a> {
     client_pins_version: bool,
 }
 
-impl<'a> Request<'a> {
+impl<'a> EvictionRequest<'a> {
     fn read(namespace: &'a str, name: &'a str, body: &Value, dry_run: &[String]) -> Result<Self, Status> {
         if meta::name(body) != name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
@@ -115,12 +115,14 @@ impl<'a> Request<'a> {
             let options = Path::new("deleteOptions");
             let path = options.child("ignoreStoreReadErrorWithClusterBreakingPotential");
             let detail = "can not be set for pod eviction, try after removing the option";
-            let errors = ErrorList::from(Error::invalid(&path, true, detail));
+            let errors = ErrorList::from(FieldError::invalid(&path, true, detail));
             return Err(Status::invalid("policy", "Eviction", name, &errors));
         }
         let mut options = given.cloned().unwrap_or_else(|| Value::Object(Map::new()));
-        let in_body: Vec<String> =
-            selector::array(&options, "dryRun").iter().filter_map(|v| v.as_str().map(str::to_owned)).collect();
+        let in_body: Vec<String> = label_selector::array_field(&options, "dryRun")
+            .iter()
+            .filter_map(|v| v.as_str().map(str::to_owned))
+            .collect();
         if in_body.is_empty() {
             if !dry_run.is_empty() {
                 options["dryRun"] = dry_run.into();
@@ -138,7 +140,7 @@ impl<'a> Request<'a> {
         Ok(Self {
             namespace,
             name,
-            dry_run: selector::array(&options, "dryRun").iter().any(|v| v == "All"),
+            dry_run: label_selector::array_field(&options, "dryRun").iter().any(|v| v == "All"),
             client_pins_version: pinned_version(&options).is_some(),
             options,
         })
@@ -146,14 +148,14 @@ impl<'a> Request<'a> {
 }
 
 /// Deletes the pod if no budget needs to be checked; otherwise returns the pod.
-async fn delete_unguarded<B: EvictionBackend + Sync>(
+async fn delete_without_budget<B: EvictionBackend + Sync>(
     backend: &B,
-    request: &Request<'_>,
+    request: &EvictionRequest<'_>,
 ) -> Result<Option<Value>, Status> {
     let mut attempt = 1;
     loop {
         let pod = backend.pod(request.namespace, request.name)?;
-        if !needs_no_budget(&pod) {
+        if !can_ignore_budget(&pod) {
             return Ok(Some(pod));
         }
         let mut options = request.options.clone();
@@ -173,7 +175,7 @@ async fn delete_unguarded<B: EvictionBackend + Sync>(
 }
 
 /// The outcome of the budget check.
-struct Charged {
+struct BudgetDecision {
     budget: String,
     /// The pod may be deleted because it is unready, but only in this version.
     pin_version: bool,
@@ -181,23 +183,23 @@ struct Charged {
 
 async fn charge_budget<B: EvictionBackend + Sync>(
     backend: &B,
-    request: &Request<'_>,
+    request: &EvictionRequest<'_>,
     pod: &Value,
-) -> Result<Charged, Status> {
+) -> Result<BudgetDecision, Status> {
     let labels = pod.get("metadata").and_then(|m| m.get("labels"));
     let mut matching = backend.budgets(request.namespace)?;
-    matching.retain(|b| selector::matches(b.get("spec").and_then(|s| s.get("selector")), labels) == Some(true));
+    matching.retain(|b| label_selector::matches(b.get("spec").and_then(|s| s.get("selector")), labels) == Some(true));
     if matching.len() > 1 {
         let message =
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
         return Err(Status::failure(500, "", message));
     }
     let Some(mut budget) = matching.pop() else {
-        return Ok(Charged { budget: String::new(), pin_version: false });
+        return Ok(BudgetDecision { budget: String::new(), pin_version: false });
     };
     let name = meta::name(&budget).to_owned();
-    if !is_ready(pod) && unready_may_go(&budget) {
-        return Ok(Charged { budget: name, pin_version: true });
+    if !is_ready(pod) && can_evict_unready(&budget) {
+        return Ok(BudgetDecision { budget: name, pin_version: true });
     }
     let mut attempt = 1;
     loop {
@@ -213,12 +215,12 @@ async fn charge_budget<B: EvictionBackend + Sync>(
         attempt += 1;
         budget = backend.budget(request.namespace, &name)?;
     }
-    Ok(Charged { budget: name, pin_version: false })
+    Ok(BudgetDecision { budget: name, pin_version: false })
 }
 
 /// Returns true if an unready pod may be deleted without charging the budget.
-fn unready_may_go(budget: &Value) -> bool {
-    let policy = budget.get("spec").map_or("", |s| meta::text(s, "unhealthyPodEvictionPolicy"));
+fn can_evict_unready(budget: &Value) -> bool {
+    let policy = budget.get("spec").map_or("", |s| meta::str_field(s, "unhealthyPodEvictionPolicy"));
     if policy == "AlwaysAllow" {
         return true;
     }
@@ -230,7 +232,7 @@ fn unready_may_go(budget: &Value) -> bool {
 fn check_and_decrement(budget: &Value, pod: &str, now: &str) -> Result<Value, Status> {
     let name = meta::name(budget);
     if count(budget, "observedGeneration") < meta::generation(budget) {
-        return Err(still_processed(name));
+        return Err(budget_not_observed(name));
     }
     let resource = GroupResource::new("policy", "poddisruptionbudget");
     let allowed = count(budget, "disruptionsAllowed");
@@ -243,16 +245,16 @@ fn check_and_decrement(budget: &Value, pod: &str, now: &str) -> Result<Value, St
         return Err(Status::forbidden(resource, name, why));
     }
     if allowed == 0 {
-        return Err(refused(budget, name));
+        return Err(disruption_not_allowed(budget, name));
     }
     let mut charged = budget.clone();
     let observed = count(budget, "observedGeneration");
-    let Some(status) = charged.get_mut("status") else { return Err(refused(budget, name)) };
+    let Some(status) = charged.get_mut("status") else { return Err(disruption_not_allowed(budget, name)) };
     status["disruptionsAllowed"] = (allowed - 1).into();
     if allowed == 1 {
         conditions::upsert(status, "DisruptionAllowed", "False", observed, "InsufficientPods", "", now);
     }
-    if let Some(pods) = meta::object_at(status, "disruptedPods") {
+    if let Some(pods) = meta::object_or_insert(status, "disruptedPods") {
         pods.insert(pod.to_owned(), now.into());
     }
     Ok(charged)
@@ -262,7 +264,7 @@ fn count(budget: &Value, field: &str) -> i64 {
     budget.get("status").and_then(|s| s.get(field)).and_then(Value::as_i64).unwrap_or(0)
 }
 
-fn still_processed(budget: &str) -> Status {
+fn budget_not_observed(budget: &str) -> Status {
     Status::too_many_requests(REFUSED, RETRY_AFTER_SECONDS).with_cause(
         "DisruptionBudget",
         format!("The disruption budget {budget} is still being processed by the server."),
@@ -270,15 +272,15 @@ fn still_processed(budget: &str) -> Status {
     )
 }
 
-fn refused(budget: &Value, name: &str) -> Status {
+fn disruption_not_allowed(budget: &Value, name: &str) -> Status {
     let empty = Value::Null;
     let condition = budget
         .get("status")
         .and_then(|s| conditions::find(s, "DisruptionAllowed"))
-        .filter(|c| meta::text(c, "status") == "False" && !meta::text(c, "message").is_empty());
+        .filter(|c| meta::str_field(c, "status") == "False" && !meta::str_field(c, "message").is_empty());
     let (reason, message) = {
         let c = condition.unwrap_or(&empty);
-        (meta::text(c, "reason"), meta::text(c, "message"))
+        (meta::str_field(c, "reason"), meta::str_field(c, "message"))
     };
     let (current, desired) = (count(budget, "currentHealthy"), count(budget, "desiredHealthy"));
     let why = if condition.is_some() && reason == "SyncFailed" {
@@ -293,7 +295,11 @@ fn refused(budget: &Value, name: &str) -> Status {
     Status::too_many_requests(REFUSED, 0).with_cause("DisruptionBudget", why, "")
 }
 
-fn mark_and_delete<B: EvictionBackend>(backend: &B, request: &Request<'_>, mut options: Value) -> Result<(), Status> {
+fn mark_and_delete<B: EvictionBackend>(
+    backend: &B,
+    request: &EvictionRequest<'_>,
+    mut options: Value,
+) -> Result<(), Status> {
     if !request.dry_run {
         let now = backend.now();
         let marked = backend.update_pod_status(request.namespace, request.name, &mut |pod| {
@@ -321,7 +327,7 @@ fn mark_and_delete<B: EvictionBackend>(backend: &B, request: &Request<'_>, mut o
 
 fn check_preconditions(pod: &Value, options: &Value) -> Result<(), Status> {
     let Some(wanted) = options.get("preconditions") else { return Ok(()) };
-    let (uid, version) = (meta::text(wanted, "uid"), meta::text(wanted, "resourceVersion"));
+    let (uid, version) = (meta::str_field(wanted, "uid"), meta::str_field(wanted, "resourceVersion"));
     let (actual_uid, actual_version) = (metadata::uid(pod), metadata::resource_version(pod));
     let why = if !uid.is_empty() && uid != actual_uid {
         format!(
@@ -342,7 +348,7 @@ fn pinned_version(options: &Value) -> Option<&str> {
 }
 
 fn set_resource_version(options: &mut Value, version: &str) {
-    if let Some(preconditions) = meta::object_at(options, "preconditions") {
+    if let Some(preconditions) = meta::object_or_insert(options, "preconditions") {
         preconditions.insert("resourceVersion", version.into());
     }
 }
@@ -352,14 +358,14 @@ fn resource_version(object: &Value) -> &str {
 }
 
 fn phase(pod: &Value) -> &str {
-    pod.get("status").map_or("", |s| meta::text(s, "phase"))
+    pod.get("status").map_or("", |s| meta::str_field(s, "phase"))
 }
 
 fn is_terminating(pod: &Value) -> bool {
     metadata::is_deleted(pod)
 }
 
-fn needs_no_budget(pod: &Value) -> bool {
+fn can_ignore_budget(pod: &Value) -> bool {
     matches!(phase(pod), "Succeeded" | "Failed" | "Pending") || is_terminating(pod)
 }
 

@@ -1,5 +1,5 @@
 //! Subresources with logic of their own: `/scale`, `/eviction`, `/binding`. Each kind's
-//! [`Strategy`](super::kinds::Strategy) defines the rules of `/status`; [`status`] applies them.
+//! [`Strategy`](super::registry::Strategy) defines the rules of `/status`; [`status`] applies them.
 
 pub mod binding;
 pub mod eviction;

@@ -4,9 +4,9 @@
 
 use std::borrow::Cow;
 
-use crate::field::{ErrorList, Path};
+use crate::field_errors::{ErrorList, Path};
 use crate::json::{Map, Value, json};
-use crate::kinds::{NameRule, meta, selector};
+use crate::registry::{NameFormat, label_selector, meta};
 use crate::status::Status;
 
 /// The `subresources.scale` of a definition: the fields that a Scale reads and writes.
@@ -31,13 +31,13 @@ impl Default for ScalePaths {
 }
 
 /// Returns the Scale of a built-in workload.
-pub fn of_builtin(object: &Value) -> Value {
-    let replicas = |part: &str| at(object, part, "replicas");
+pub fn from_builtin(object: &Value) -> Value {
+    let replicas = |part: &str| int_field(object, part, "replicas");
     let selector = object.get("spec").and_then(|s| s.get("selector"));
-    build(object, replicas("spec"), replicas("status"), &selector_text(selector))
+    build(object, replicas("spec"), replicas("status"), &selector_to_string(selector))
 }
 
-fn at(object: &Value, part: &str, field: &str) -> i64 {
+fn int_field(object: &Value, part: &str, field: &str) -> i64 {
     object.get(part).and_then(|p| p.get(field)).and_then(Value::as_i64).unwrap_or(0)
 }
 
@@ -45,7 +45,7 @@ fn at(object: &Value, part: &str, field: &str) -> i64 {
 ///
 /// # Errors
 /// 500 if the desired replicas are missing or not an integer; kube-apiserver cannot build a Scale then either.
-pub fn of_custom(object: &Value, paths: &ScalePaths) -> Result<Value, Status> {
+pub fn from_custom(object: &Value, paths: &ScalePaths) -> Result<Value, Status> {
     let number = |path: &str| -> Result<Option<i64>, Status> {
         match lookup(object, path) {
             None | Some(Value::Null) => Ok(None),
@@ -91,10 +91,10 @@ fn build(object: &Value, wanted: i64, observed: i64, selector: &str) -> Value {
 
 /// Validates a Scale.
 pub fn validate(scale: &Value) -> ErrorList {
-    let mut errors = meta::validate(scale, true, NameRule::Subdomain, &Path::new("metadata"));
+    let mut errors = meta::validate(scale, true, NameFormat::Subdomain, &Path::new("metadata"));
     let spec = Path::new("spec");
     let replicas = scale.get("spec").and_then(|s| s.get("replicas"));
-    meta::non_negative(replicas, &spec.child("replicas"), &mut errors);
+    meta::validate_non_negative(replicas, &spec.child("replicas"), &mut errors);
     errors
 }
 
@@ -113,14 +113,14 @@ pub fn apply(object: &mut Value, scale: &Value, paths: Option<&ScalePaths>) -> R
     let replicas = scale.get("spec").and_then(|s| s.get("replicas")).and_then(Value::as_i64).unwrap_or(0);
     match paths {
         None => {
-            if let Some(spec) = meta::object_at(object, "spec") {
+            if let Some(spec) = meta::object_or_insert(object, "spec") {
                 spec.insert("replicas", replicas.into());
             }
         }
-        Some(paths) => store(object, &paths.spec_replicas, replicas.into()),
+        Some(paths) => set_at_path(object, &paths.spec_replicas, replicas.into()),
     }
-    let version = meta::text(metadata, "resourceVersion");
-    if let Some(own) = meta::object_at(object, "metadata") {
+    let version = meta::str_field(metadata, "resourceVersion");
+    if let Some(own) = meta::object_or_insert(object, "metadata") {
         if version.is_empty() {
             own.remove("resourceVersion");
         } else {
@@ -132,7 +132,7 @@ pub fn apply(object: &mut Value, scale: &Value, paths: Option<&ScalePaths>) -> R
 
 /// Sets the desired replicas of a custom resource.
 pub fn set_replicas(object: &mut Value, paths: &ScalePaths, replicas: Value) {
-    store(object, &paths.spec_replicas, replicas);
+    set_at_path(object, &paths.spec_replicas, replicas);
 }
 
 fn steps(path: &str) -> impl Iterator<Item = &str> {
@@ -143,7 +143,7 @@ fn lookup<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     steps(path).try_fold(object, |value, step| value.get(step))
 }
 
-fn store(object: &mut Value, path: &str, value: Value) {
+fn set_at_path(object: &mut Value, path: &str, value: Value) {
     let mut steps: Vec<&str> = steps(path).collect();
     let Some(last) = steps.pop() else { return };
     let mut place = object;
@@ -157,7 +157,7 @@ fn store(object: &mut Value, path: &str, value: Value) {
 }
 
 /// Formats a selector as a query parameter, like `labels.Selector` in Go: requirements sorted by key.
-pub fn selector_text(selector: Option<&Value>) -> String {
+pub fn selector_to_string(selector: Option<&Value>) -> String {
     let Some(selector) = selector else { return String::new() };
     let mut requirements: Vec<(&str, Cow<'_, str>)> = Vec::new();
     // ReplicationControllers have a plain map of labels.
@@ -166,11 +166,12 @@ pub fn selector_text(selector: Option<&Value>) -> String {
     for (key, value) in labels.into_iter().flatten() {
         requirements.push((key, format!("{key}={}", value.as_str().unwrap_or_default()).into()));
     }
-    for expression in selector::array(selector, "matchExpressions") {
-        let key = meta::text(expression, "key");
-        let mut values: Vec<&str> = selector::array(expression, "values").iter().filter_map(Value::as_str).collect();
+    for expression in label_selector::array_field(selector, "matchExpressions") {
+        let key = meta::str_field(expression, "key");
+        let mut values: Vec<&str> =
+            label_selector::array_field(expression, "values").iter().filter_map(Value::as_str).collect();
         values.sort_unstable();
-        let text = match meta::text(expression, "operator") {
+        let text = match meta::str_field(expression, "operator") {
             "In" => format!("{key} in ({})", values.join(",")),
             "NotIn" => format!("{key} notin ({})", values.join(",")),
             "DoesNotExist" => format!("!{key}"),
@@ -201,7 +202,7 @@ mod tests {
     #[case::bare_map(json!({"a": "b"}), "a=b")]
     #[case::empty(json!({}), "")]
     fn selectors_print_sorted(#[case] selector: Value, #[case] expected: &str) {
-        assert_eq!(selector_text(Some(&selector)), expected);
+        assert_eq!(selector_to_string(Some(&selector)), expected);
     }
 
     fn deployment() -> Value {
@@ -214,13 +215,13 @@ mod tests {
         let expected = json!({"kind": "Scale", "apiVersion": "autoscaling/v1",
             "metadata": {"name": "d", "namespace": "n", "uid": "u", "resourceVersion": "7"},
             "spec": {"replicas": 3}, "status": {"replicas": 2, "selector": "a=b"}});
-        assert_eq!(of_builtin(&deployment()), expected);
+        assert_eq!(from_builtin(&deployment()), expected);
     }
 
     #[test]
     fn applying_a_scale_moves_replicas_and_version() {
         let mut object = deployment();
-        let mut scale = of_builtin(&object);
+        let mut scale = from_builtin(&object);
         scale["spec"]["replicas"] = 5.into();
         scale["metadata"]["resourceVersion"] = "8".into();
         apply(&mut object, &scale, None).expect("valid");
@@ -235,9 +236,9 @@ mod tests {
         let paths = ScalePaths { label_selector: Some(".status.sel".to_owned()), ..ScalePaths::default() };
         let object =
             json!({"metadata": {"name": "c"}, "spec": {"replicas": 4}, "status": {"replicas": 4, "sel": "a=b"}});
-        let scale = of_custom(&object, &paths).expect("scale");
+        let scale = from_custom(&object, &paths).expect("scale");
         assert_eq!(scale["spec"]["replicas"], 4);
         assert_eq!(scale["status"], json!({"replicas": 4, "selector": "a=b"}));
-        assert_eq!(of_custom(&json!({"spec": {}}), &paths).expect_err("no replicas").code, 500);
+        assert_eq!(from_custom(&json!({"spec": {}}), &paths).expect_err("no replicas").code, 500);
     }
 }

@@ -9,7 +9,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, W
 use rstest::rstest;
 
 use crate::clock::{Clock, epoch, run_virtual, settle};
-use crate::faults::{Matcher, On, Rule, Verdict, WatchEnd};
+use crate::faults::{FaultAction, FaultRule, RequestMatcher, RuleMatcher, WatchEnd};
 use crate::json::{Value, json};
 use crate::{ApiRequest, ApiServer, ApiServerConfig, ReplyBody, ResourceId, Status};
 
@@ -172,20 +172,20 @@ fn a_list_as_a_stream_is_stale_and_not_held() {
     });
 }
 
-fn arm(server: &ApiServer, verb: &str, verdict: Verdict) {
-    let on = On::Words(Matcher { verbs: vec![verb.to_owned()], ..Matcher::default() });
-    server.faults().arm(Rule { name: None, on, nth: 1, count: Some(1), percent: 100, verdict });
+fn arm(server: &ApiServer, verb: &str, verdict: FaultAction) {
+    let on = RuleMatcher::Fields(RequestMatcher { verbs: vec![verb.to_owned()], ..RequestMatcher::default() });
+    server.faults().arm(FaultRule { name: None, on, nth: 1, count: Some(1), percent: 100, verdict });
 }
 
 #[test]
 fn replies_are_lost_and_late() {
     virtually(|server| async move {
-        arm(&server, "create", Verdict::Reply { status: Status::timeout("lost", 0), applied: true });
+        arm(&server, "create", FaultAction::Reply { status: Status::timeout("lost", 0), applied: true });
         let error = api(&server).create(&PostParams::default(), &map("a", "1")).await.unwrap_err();
         assert!(matches!(error, kube::Error::Api(status) if status.code == 504));
         assert!(api(&server).get("a").await.is_ok(), "it took effect all the same");
 
-        arm(&server, "patch", Verdict::Delay { by: Duration::from_secs(3), applied: false });
+        arm(&server, "patch", FaultAction::Delay { by: Duration::from_secs(3), applied: false });
         let changed = tokio::spawn({
             let server = server.clone();
             async move { set(&server, "a", "2").await }
@@ -195,12 +195,12 @@ fn replies_are_lost_and_late() {
         changed.await.unwrap();
         assert_eq!(server.clock().elapsed(), Duration::from_secs(3));
 
-        arm(&server, "delete", Verdict::Drop { applied: true });
+        arm(&server, "delete", FaultAction::Drop { applied: true });
         api(&server).delete("a", &DeleteParams::default()).await.unwrap_err();
         assert!(api(&server).get("a").await.is_err());
         let faults: Vec<_> = server.transcript().with(|entries| {
             let replies = entries.iter().filter_map(|entry| match &entry.what {
-                crate::record::Happening::Request(exchange) => exchange.reply.as_ref(),
+                crate::record::EntryKind::Request(exchange) => exchange.reply.as_ref(),
                 _ => None,
             });
             replies.filter_map(|reply| Some((reply.fault.clone()?, reply.lost))).collect()
@@ -220,7 +220,7 @@ fn hanging_requests_tell() {
                 told.fetch_add(1, Ordering::SeqCst);
             })
         };
-        arm(&server, "get", Verdict::Hang { applied: false, tell });
+        arm(&server, "get", FaultAction::Hang { applied: false, tell });
         let maps = api(&server);
         let hanging = tokio::spawn(async move { maps.get("a").await });
         settle().await;
@@ -233,11 +233,11 @@ fn hanging_requests_tell() {
 #[test]
 fn a_watch_can_be_refused_with_410_or_broken_later() {
     virtually(|server| async move {
-        arm(&server, "watch", Verdict::Gone);
+        arm(&server, "watch", FaultAction::Expired);
         let events: Vec<_> =
             api(&server).watch(&WatchParams::default(), "1").await.unwrap().try_collect().await.unwrap();
         assert_eq!(events.iter().map(told).collect::<Vec<_>>(), ["error 410"]);
-        arm(&server, "watch", Verdict::CloseWatch { after: Duration::from_secs(5) });
+        arm(&server, "watch", FaultAction::CloseWatch { after: Duration::from_secs(5) });
         let events: Vec<_> = api(&server).watch(&WatchParams::default(), "1").await.unwrap().collect().await;
         assert!(matches!(&events[..], [Err(_)]), "{events:?}");
         assert_eq!(server.clock().elapsed(), Duration::from_secs(5));

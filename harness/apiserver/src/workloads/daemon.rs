@@ -1,6 +1,6 @@
 //! Daemon sets: one pod on every node that accepts it. See `pkg/controller/daemon/daemon_controller.go`.
 
-use super::{Desk, is_active, is_ready};
+use super::{NamespaceController, is_active, is_ready};
 use crate::json::{Value, json};
 use crate::kubelet::takes;
 use crate::metadata::{self, is_deleted};
@@ -8,7 +8,7 @@ use crate::store::ResourceId;
 
 /// The taints that every daemon pod tolerates (`AddOrUpdateDaemonPodTolerations` in
 /// `pkg/controller/daemon/util/daemonset_util.go`).
-const TOLERATED: [(&str, &str); 6] = [
+const DAEMON_TOLERATIONS: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
     ("node.kubernetes.io/disk-pressure", "NoSchedule"),
@@ -18,29 +18,29 @@ const TOLERATED: [(&str, &str); 6] = [
 ];
 
 /// Syncs the pods and the status of one DaemonSet.
-pub(super) async fn keep(desk: &Desk, name: &str) {
+pub(super) async fn keep(desk: &NamespaceController, name: &str) {
     let Some(set) = desk.workload(name) else { return };
     let nodes: Vec<Value> =
         desk.agent.server().list(&ResourceId::new("", "nodes"), None).iter().map(|stored| stored.value()).collect();
     let hash = super::deployment::template_hash(&set["spec"]["template"]);
-    let wanted: Vec<&str> = nodes.iter().filter(|node| belongs(desk, &set, node)).map(metadata::name).collect();
+    let wanted: Vec<&str> = nodes.iter().filter(|node| should_run_on(desk, &set, node)).map(metadata::name).collect();
     if !is_deleted(&set) {
         desk.adopt("", "pods", &set).await;
         move_on(desk, &set, &wanted, &hash).await;
     }
     let Some(set) = desk.workload(name) else { return };
-    let pods = desk.controlled("", "pods", &set);
+    let pods = desk.controlled_objects("", "pods", &set);
     desk.write_status(&set, &status(&set, &pods, &wanted, &hash)).await;
 }
 
 /// Returns true if the DaemonSet has a pod on the node. A cordoned node is eligible.
-fn belongs(desk: &Desk, set: &Value, node: &Value) -> bool {
+fn should_run_on(desk: &NamespaceController, set: &Value, node: &Value) -> bool {
     let mut open = node.clone();
     open["spec"]["unschedulable"] = json!(false);
     !is_deleted(node) && takes(&open, &pod_for(desk, set, metadata::name(node), ""))
 }
 
-fn pod_for(desk: &Desk, set: &Value, node: &str, hash: &str) -> Value {
+fn pod_for(desk: &NamespaceController, set: &Value, node: &str, hash: &str) -> Value {
     let mut pod = desk.pod(set);
     pod["metadata"]["generateName"] = json!(format!("{}-", metadata::name(set)));
     pod["metadata"]["labels"]["controller-revision-hash"] = json!(hash);
@@ -49,14 +49,15 @@ fn pod_for(desk: &Desk, set: &Value, node: &str, hash: &str) -> Value {
     pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = json!({
         "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]});
     let mut tolerations = pod["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
-    tolerations.extend(TOLERATED.map(|(key, effect)| json!({"key": key, "operator": "Exists", "effect": effect})));
+    tolerations
+        .extend(DAEMON_TOLERATIONS.map(|(key, effect)| json!({"key": key, "operator": "Exists", "effect": effect})));
     pod["spec"]["tolerations"] = Value::Array(tolerations);
     pod
 }
 
 /// Creates missing pods and deletes surplus ones; when all pods are ready, deletes one pod of an old template.
-async fn move_on(desk: &Desk, set: &Value, wanted: &[&str], hash: &str) {
-    let pods = desk.controlled("", "pods", set);
+async fn move_on(desk: &NamespaceController, set: &Value, wanted: &[&str], hash: &str) {
+    let pods = desk.controlled_objects("", "pods", set);
     let mut settled = true;
     for node in wanted {
         let mut own = pods.iter().filter(|pod| pod["spec"]["nodeName"] == *node && !is_deleted(pod));

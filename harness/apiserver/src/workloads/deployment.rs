@@ -1,49 +1,49 @@
 //! Deployments: one ReplicaSet per template, and rolling or recreating updates. See
 //! `pkg/controller/deployment/{rolling,recreate,sync}.go`.
 
-use super::{Desk, count, wanted};
+use super::{NamespaceController, count, desired_replicas};
+use crate::controllers::MERGE_PATCH;
 use crate::json::{Map, Value, json};
-use crate::kinds::time::rfc3339;
-use crate::loops::MERGE_PATCH;
 use crate::metadata::{self, is_deleted};
+use crate::registry::time::rfc3339;
 
 const HASH_LABEL: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";
 const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
-const MOST: &str = "deployment.kubernetes.io/max-replicas";
+const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 
 /// Annotations of a Deployment that are not copied to its replica sets (`annotationsToSkip` in
 /// `pkg/controller/deployment/util/deployment_util.go`).
 const NOT_COPIED: [&str; 6] = [
     REVISION,
     DESIRED,
-    MOST,
+    MAX_REPLICAS,
     "deployment.kubernetes.io/revision-history",
     "deprecated.deployment.rollback.to",
     "kubectl.kubernetes.io/last-applied-configuration",
 ];
 
 /// Syncs the replica sets and the status of one Deployment.
-pub(super) async fn keep(desk: &Desk, name: &str) {
+pub(super) async fn keep(desk: &NamespaceController, name: &str) {
     let Some(deployment) = desk.workload(name) else { return };
     if is_deleted(&deployment) {
         return;
     }
     desk.adopt("apps", "replicasets", &deployment).await;
-    let sets = desk.controlled("apps", "replicasets", &deployment);
+    let sets = desk.controlled_objects("apps", "replicasets", &deployment);
     if deployment["spec"]["paused"] != json!(true) {
         match sets.iter().find(|set| same_template(set, &deployment)) {
             None => create_set(desk, &deployment, &sets).await,
             Some(new) => {
                 mark_revision(desk, &deployment, new, &sets).await;
-                for (set, replicas) in next_sizes(&deployment, new, &sets) {
+                for (set, replicas) in next_replicas(&deployment, new, &sets) {
                     scale(desk, set, replicas).await;
                 }
             }
         }
     }
     let Some(deployment) = desk.workload(name) else { return };
-    let sets = desk.controlled("apps", "replicasets", &deployment);
+    let sets = desk.controlled_objects("apps", "replicasets", &deployment);
     let now = rfc3339(desk.agent.server().clock().now());
     desk.write_status(&deployment, &status(&deployment, &sets, &now)).await;
 }
@@ -68,7 +68,7 @@ fn revision(object: &Value) -> i64 {
     metadata::annotation(object, REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-async fn create_set(desk: &Desk, deployment: &Value, sets: &[Value]) {
+async fn create_set(desk: &NamespaceController, deployment: &Value, sets: &[Value]) {
     let hash = template_hash(&deployment["spec"]["template"]);
     let name = metadata::name(deployment);
     let mut template = deployment["spec"]["template"].clone();
@@ -78,12 +78,12 @@ async fn create_set(desk: &Desk, deployment: &Value, sets: &[Value]) {
     let next = sets.iter().map(revision).max().unwrap_or(0) + 1;
     let recreate = deployment["spec"]["strategy"]["type"] == "Recreate";
     let existing: i64 = sets.iter().map(|set| count(set, "/spec/replicas")).sum();
-    let (surge, _) = limits(deployment);
-    let room = (wanted(deployment) + surge - existing).clamp(0, wanted(deployment));
+    let (surge, _) = resolve_fenceposts(deployment);
+    let room = (desired_replicas(deployment) + surge - existing).clamp(0, desired_replicas(deployment));
     let replicas = if recreate && existing > 0 { 0 } else { room };
     let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
         "metadata": {"name": format!("{name}-{hash}"), "namespace": desk.namespace, "labels": template["metadata"]["labels"],
-            "annotations": set_annotations(deployment, next), "ownerReferences": desk.reference(deployment)},
+            "annotations": set_annotations(deployment, next), "ownerReferences": desk.owner_references(deployment)},
         "spec": {"replicas": replicas, "minReadySeconds": count(deployment, "/spec/minReadySeconds"), "selector": selector,
             "template": template}});
     let path = format!("/apis/apps/v1/namespaces/{}/replicasets", desk.namespace);
@@ -92,18 +92,18 @@ async fn create_set(desk: &Desk, deployment: &Value, sets: &[Value]) {
 
 /// Returns the Deployment's annotations (such as the change cause) with the revision and the sizes added.
 fn set_annotations(deployment: &Value, revision: i64) -> Value {
-    let (surge, _) = limits(deployment);
+    let (surge, _) = resolve_fenceposts(deployment);
     let own = deployment["metadata"]["annotations"].as_object().into_iter().flatten();
     let kept = own.filter(|(name, _)| !NOT_COPIED.contains(&name.as_str()));
     let mut all: Map = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
     all.insert(REVISION, json!(revision.to_string()));
-    all.insert(DESIRED, json!(wanted(deployment).to_string()));
-    all.insert(MOST, json!((wanted(deployment) + surge).to_string()));
+    all.insert(DESIRED, json!(desired_replicas(deployment).to_string()));
+    all.insert(MAX_REPLICAS, json!((desired_replicas(deployment) + surge).to_string()));
     Value::Object(all)
 }
 
 /// Gives the new ReplicaSet the highest revision, and the Deployment the same one.
-async fn mark_revision(desk: &Desk, deployment: &Value, new: &Value, sets: &[Value]) {
+async fn mark_revision(desk: &NamespaceController, deployment: &Value, new: &Value, sets: &[Value]) {
     let newest = sets.iter().filter(|set| metadata::uid(set) != metadata::uid(new)).map(revision).max().unwrap_or(0);
     let wanted = revision(new).max(newest + 1);
     if set_annotations(deployment, wanted)
@@ -124,19 +124,19 @@ async fn mark_revision(desk: &Desk, deployment: &Value, new: &Value, sets: &[Val
     }
 }
 
-async fn scale(desk: &Desk, set: &Value, replicas: i64) {
+async fn scale(desk: &NamespaceController, set: &Value, replicas: i64) {
     let name = metadata::name(set);
     let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{name}", desk.namespace);
     desk.agent.patch(&path, MERGE_PATCH, &json!({"spec": {"replicas": replicas}})).await;
 }
 
 /// Returns `maxSurge` and `maxUnavailable` in pods; one of them is at least 1, except with the Recreate strategy.
-fn limits(deployment: &Value) -> (i64, i64) {
+fn resolve_fenceposts(deployment: &Value) -> (i64, i64) {
     let rolling = &deployment["spec"]["strategy"]["rollingUpdate"];
     if deployment["spec"]["strategy"]["type"] == "Recreate" {
         return (0, 0);
     }
-    let wanted = wanted(deployment);
+    let wanted = desired_replicas(deployment);
     let resolve = |value: &Value, round_up: bool| match value {
         Value::String(text) => {
             let percent: i64 = text.trim_end_matches('%').parse().unwrap_or(25);
@@ -149,8 +149,8 @@ fn limits(deployment: &Value) -> (i64, i64) {
 }
 
 /// Returns the replica sets to scale now, with their new sizes.
-fn next_sizes<'a>(deployment: &Value, new: &'a Value, sets: &'a [Value]) -> Vec<(&'a Value, i64)> {
-    let wanted = wanted(deployment);
+fn next_replicas<'a>(deployment: &Value, new: &'a Value, sets: &'a [Value]) -> Vec<(&'a Value, i64)> {
+    let wanted = desired_replicas(deployment);
     let size = |set: &Value| count(set, "/spec/replicas");
     let old: Vec<&Value> =
         sets.iter().filter(|set| metadata::uid(set) != metadata::uid(new) && size(set) > 0).collect();
@@ -165,7 +165,7 @@ fn next_sizes<'a>(deployment: &Value, new: &'a Value, sets: &'a [Value]) -> Vec<
         }
         return changes;
     }
-    let (surge, unavailable) = limits(deployment);
+    let (surge, unavailable) = resolve_fenceposts(deployment);
     if new_size > wanted {
         return vec![(new, wanted)];
     }
@@ -193,10 +193,10 @@ fn next_sizes<'a>(deployment: &Value, new: &'a Value, sets: &'a [Value]) -> Vec<
 fn status(deployment: &Value, sets: &[Value], now: &str) -> Value {
     let sum = |field: &str| sets.iter().map(|set| count(set, field)).sum::<i64>();
     let new = sets.iter().find(|set| same_template(set, deployment));
-    let wanted = wanted(deployment);
+    let wanted = desired_replicas(deployment);
     let (replicas, available) = (sum("/status/replicas"), sum("/status/availableReplicas"));
     let updated = new.map_or(0, |set| count(set, "/status/replicas"));
-    let (_, unavailable) = limits(deployment);
+    let (_, unavailable) = resolve_fenceposts(deployment);
     let enough = available >= wanted - unavailable;
     let done = updated == wanted && replicas == wanted && available == wanted;
     let available_condition = if enough {
@@ -270,7 +270,7 @@ mod tests {
     #[case(json!("30%"), json!(0), (2, 0))]
     #[case(json!(0), json!(0), (0, 1))]
     fn limits_are_resolved(#[case] surge: Value, #[case] unavailable: Value, #[case] expected: (i64, i64)) {
-        assert_eq!(limits(&deployment(4, &surge, &unavailable)), expected);
+        assert_eq!(resolve_fenceposts(&deployment(4, &surge, &unavailable)), expected);
     }
 
     #[rstest]
@@ -280,7 +280,7 @@ mod tests {
     #[case::done(set("new", 4, 4), set("old", 0, 0), vec![])]
     fn a_rollout_in_steps(#[case] new: Value, #[case] old: Value, #[case] expected: Vec<(&str, i64)>) {
         let sets = [new.clone(), old];
-        let changes = next_sizes(&deployment(4, &json!(1), &json!(1)), &new, &sets);
+        let changes = next_replicas(&deployment(4, &json!(1), &json!(1)), &new, &sets);
         let shown: Vec<(&str, i64)> =
             changes.iter().map(|(set, size)| (set["metadata"]["uid"].as_str().unwrap(), *size)).collect();
         assert_eq!(shown, expected);

@@ -1,20 +1,20 @@
 //! Replica sets and replication controllers: a fixed number of pods of one template. See
 //! `pkg/controller/replicaset/replica_set.go`.
 
-use super::{Desk, is_active, is_ready, wanted};
+use super::{NamespaceController, desired_replicas, is_active, is_ready};
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
 
 /// Syncs the pods and the status of one set.
-pub(super) async fn keep(desk: &Desk, name: &str) {
+pub(super) async fn keep(desk: &NamespaceController, name: &str) {
     let Some(set) = desk.workload(name) else { return };
     if !is_deleted(&set) {
         desk.adopt("", "pods", &set).await;
     }
-    let pods = desk.controlled("", "pods", &set);
+    let pods = desk.controlled_objects("", "pods", &set);
     let active: Vec<&Value> = pods.iter().filter(|pod| is_active(pod)).collect();
     if !is_deleted(&set) {
-        let missing = wanted(&set) - i64::try_from(active.len()).unwrap_or(i64::MAX);
+        let missing = desired_replicas(&set) - i64::try_from(active.len()).unwrap_or(i64::MAX);
         for _ in 0..missing {
             let mut pod = desk.pod(&set);
             pod["metadata"]["generateName"] = json!(format!("{name}-"));
@@ -23,18 +23,18 @@ pub(super) async fn keep(desk: &Desk, name: &str) {
             }
         }
         let surplus = usize::try_from(-missing).unwrap_or(0);
-        for pod in first_to_go(active).into_iter().take(surplus) {
+        for pod in deletion_order(active).into_iter().take(surplus) {
             desk.delete_pod(pod).await;
         }
     }
     let Some(set) = desk.workload(name) else { return };
-    let pods = desk.controlled("", "pods", &set);
+    let pods = desk.controlled_objects("", "pods", &set);
     desk.write_status(&set, &status(&set, &pods, &*desk.kind.kind == "ReplicaSet")).await;
 }
 
 /// Sorts pods by deletion order: unassigned before assigned, not running before running, not ready before ready,
 /// newest first. It is a part of `ActivePodsWithRanks` in `pkg/controller/controller_utils.go`.
-fn first_to_go(mut pods: Vec<&Value>) -> Vec<&Value> {
+fn deletion_order(mut pods: Vec<&Value>) -> Vec<&Value> {
     pods.sort_by_key(|pod| {
         let created = pod["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
         let name = metadata::name(pod).to_owned();
@@ -79,7 +79,7 @@ mod tests {
             pod("unbound", "", false, "2026-01-01"),
         ];
         let order: Vec<&str> =
-            first_to_go(pods.iter().collect()).iter().filter_map(|p| p["metadata"]["name"].as_str()).collect();
+            deletion_order(pods.iter().collect()).iter().filter_map(|p| p["metadata"]["name"].as_str()).collect();
         assert_eq!(order, ["unbound", "unready", "young", "old"]);
     }
 }

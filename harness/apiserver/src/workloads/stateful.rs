@@ -1,19 +1,19 @@
 //! Stateful sets: pods with ordinals, created and updated in order. See
 //! `pkg/controller/statefulset/stateful_set_control.go`.
 
-use super::{Desk, count, is_active, is_ready, wanted};
+use super::{NamespaceController, count, desired_replicas, is_active, is_ready};
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
 
 /// Syncs the pods and the status of one StatefulSet.
-pub(super) async fn keep(desk: &Desk, name: &str) {
+pub(super) async fn keep(desk: &NamespaceController, name: &str) {
     let Some(set) = desk.workload(name) else { return };
-    let pods = desk.controlled("", "pods", &set);
+    let pods = desk.controlled_objects("", "pods", &set);
     if !is_deleted(&set) {
         move_on(desk, name, &set, &pods).await;
     }
     let Some(set) = desk.workload(name) else { return };
-    let pods = desk.controlled("", "pods", &set);
+    let pods = desk.controlled_objects("", "pods", &set);
     desk.write_status(&set, &status(&set, &pods)).await;
 }
 
@@ -29,9 +29,9 @@ fn revision(set: &Value) -> String {
 
 /// Makes the next step: creates a missing pod, deletes a surplus one, or replaces one of an old template; with the
 /// Parallel policy it creates and deletes several at once.
-async fn move_on(desk: &Desk, name: &str, set: &Value, pods: &[Value]) {
+async fn move_on(desk: &NamespaceController, name: &str, set: &Value, pods: &[Value]) {
     let parallel = set["spec"]["podManagementPolicy"] == "Parallel";
-    let wanted = wanted(set);
+    let wanted = desired_replicas(set);
     for index in 0..wanted {
         match pods.iter().find(|pod| number(pod) == index) {
             None => {

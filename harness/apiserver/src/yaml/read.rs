@@ -7,7 +7,7 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 use crate::json::{Map, Value};
 
 /// A decoded YAML document.
-pub(crate) struct Read {
+pub(crate) struct JsonDocument {
     /// The document as JSON text.
     pub(crate) json: Vec<u8>,
     /// Complaints about duplicate keys, worded as Go's parser does; the last value counts.
@@ -15,7 +15,7 @@ pub(crate) struct Read {
 }
 
 /// Converts a YAML document to JSON text; errors are worded as Go's parser does. Only the first document counts.
-pub(crate) fn to_json(text: &[u8]) -> Result<Read, String> {
+pub(crate) fn to_json(text: &[u8]) -> Result<JsonDocument, String> {
     let text = std::str::from_utf8(text).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
     if text.contains(is_control) {
         return Err("yaml: control characters are not allowed".to_owned());
@@ -24,16 +24,16 @@ pub(crate) fn to_json(text: &[u8]) -> Result<Read, String> {
         return Err("yaml: found character that cannot start any token".to_owned());
     }
     let read = match read_yaml(text, DEPTH_USUAL) {
-        Err(complaint) if complaint == TOO_DEEP => on_a_large_stack(|| read_yaml(text, DEPTH))?,
+        Err(complaint) if complaint == TOO_DEEP => with_large_stack(|| read_yaml(text, DEPTH))?,
         read => read,
     };
     let (value, again) = read.map_err(|complaint| format!("yaml: {complaint}"))?;
     let json = serde_json::to_vec(&value).map_err(|error| format!("yaml: {error}"))?;
-    Ok(Read { json, again })
+    Ok(JsonDocument { json, again })
 }
 
 /// Joins complaints of Go's YAML parser into one message.
-pub(crate) fn complaints(again: &[String]) -> String {
+pub(crate) fn duplicate_keys_error(again: &[String]) -> String {
     format!("yaml: unmarshal errors:\n  {}", again.join("\n  "))
 }
 
@@ -67,7 +67,7 @@ fn read_yaml(text: &str, depth: usize) -> Result<(Value, Vec<String>), String> {
         }
         read => read,
     };
-    let complain = |error: String| go_complaint(text, &error);
+    let complain = |error: String| go_error(text, &error);
     match read.map_err(|error| error.to_string()) {
         Ok(value) => Ok((value, Vec::new())),
         Err(error) if error.contains("duplicate mapping key") => {
@@ -78,7 +78,7 @@ fn read_yaml(text: &str, depth: usize) -> Result<(Value, Vec<String>), String> {
 }
 
 /// Runs `read` on a thread with a stack large enough for the deepest document.
-fn on_a_large_stack<T: Send>(read: impl FnOnce() -> T + Send) -> Result<T, String> {
+fn with_large_stack<T: Send>(read: impl FnOnce() -> T + Send) -> Result<T, String> {
     const STACK: usize = 16 * 1024 * 1024;
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, read);
@@ -104,7 +104,7 @@ fn unknown_anchor(text: &str) -> &str {
 }
 
 /// Translates an error to the words of Go's YAML parser, which gives a line only from the second on.
-fn go_complaint(text: &str, error: &str) -> String {
+fn go_error(text: &str, error: &str) -> String {
     let first = error.lines().next().unwrap_or_default();
     if first.contains("recursion limit") || first.contains("Depth {") {
         return TOO_DEEP.to_owned();
@@ -150,17 +150,17 @@ fn go_complaint(text: &str, error: &str) -> String {
 
 /// Decodes a document with duplicate keys: the last value counts, and every duplicate is reported with its line.
 fn last_wins(text: &str, options: serde_saphyr::Options) -> Result<(Value, Vec<String>), String> {
-    let read: Node = serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
+    let read: YamlNode = serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
     Ok((read.value, read.again.into_iter().map(|(_, complaint)| complaint).collect()))
 }
 
 /// A value, and the duplicate keys in it with their lines.
-struct Node {
+struct YamlNode {
     value: Value,
     again: Vec<(u64, String)>,
 }
 
-impl<'de> Deserialize<'de> for Node {
+impl<'de> Deserialize<'de> for YamlNode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(NodeVisitor)
     }
@@ -169,72 +169,72 @@ impl<'de> Deserialize<'de> for Node {
 struct NodeVisitor;
 
 impl NodeVisitor {
-    fn plain(value: impl Into<Value>) -> Node {
-        Node { value: value.into(), again: Vec::new() }
+    fn plain(value: impl Into<Value>) -> YamlNode {
+        YamlNode { value: value.into(), again: Vec::new() }
     }
 }
 
 impl<'de> Visitor<'de> for NodeVisitor {
-    type Value = Node;
+    type Value = YamlNode;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a YAML value")
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+    fn visit_bool<E>(self, value: bool) -> Result<YamlNode, E> {
         Ok(Self::plain(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
+    fn visit_i64<E>(self, value: i64) -> Result<YamlNode, E> {
         Ok(Self::plain(value))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
+    fn visit_u64<E>(self, value: u64) -> Result<YamlNode, E> {
         Ok(Self::plain(value))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
+    fn visit_f64<E>(self, value: f64) -> Result<YamlNode, E> {
         Ok(Self::plain(value))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
+    fn visit_str<E>(self, value: &str) -> Result<YamlNode, E> {
         Ok(Self::plain(value))
     }
 
-    fn visit_unit<E>(self) -> Result<Node, E> {
+    fn visit_unit<E>(self) -> Result<YamlNode, E> {
         Ok(Self::plain(Value::Null))
     }
 
-    fn visit_none<E>(self) -> Result<Node, E> {
+    fn visit_none<E>(self) -> Result<YamlNode, E> {
         Ok(Self::plain(Value::Null))
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
-        Node::deserialize(deserializer)
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<YamlNode, D::Error> {
+        YamlNode::deserialize(deserializer)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<YamlNode, A::Error> {
         let (mut items, mut again) = (Vec::new(), Vec::new());
-        while let Some(item) = list.next_element::<Node>()? {
+        while let Some(item) = list.next_element::<YamlNode>()? {
             items.push(item.value);
             again.extend(item.again);
         }
-        Ok(Node { value: items.into(), again })
+        Ok(YamlNode { value: items.into(), again })
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<YamlNode, A::Error> {
         let (mut map, mut again) = (Map::new(), Vec::new());
         while let Some(key) = entries.next_key::<Spanned<String>>()? {
             let line = key.referenced.line();
             if map.contains_key(&key.value) {
                 again.push((line, format!("line {line}: key {:?} already set in map", key.value)));
             }
-            let item: Node = entries.next_value()?;
+            let item: YamlNode = entries.next_value()?;
             again.extend(item.again);
             map.insert(key.value, item.value);
         }
         again.sort_by_key(|(line, _)| *line);
-        Ok(Node { value: map.into(), again })
+        Ok(YamlNode { value: map.into(), again })
     }
 }
 

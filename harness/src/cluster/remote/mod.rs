@@ -41,7 +41,7 @@ use super::provision::{Bystanders, EnvironmentError, Server, random_token};
 use super::{Access, Answer, Call, Cluster, ClusterError, Sandbox, SeedError, client, embedded};
 use crate::apiserver::ResourceId;
 use crate::apiserver::faults::Faults;
-use crate::apiserver::listener::{Door, ListenOptions, listen};
+use crate::apiserver::listener::{ConnectionGate, ListenOptions, listen};
 use crate::expect::world::kinds;
 use crate::fixture::pattern::Resources;
 use crate::fixture::{Action, Capability, Fixture, parse};
@@ -291,7 +291,7 @@ struct RemoteSandbox {
     proxy: Proxy,
     kubeconfig: PathBuf,
     stop: CancellationToken,
-    door: Door,
+    door: ConnectionGate,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     resources: Resources,
     followers: Vec<ResourceFollower>,
@@ -418,13 +418,13 @@ impl Sandbox for RemoteSandbox {
     /// Holds readers that connect through the proxy.
     fn hold_readers(&self) -> bool {
         if self.is_seen {
-            self.proxy.faults().keep_readers_waiting(true);
+            self.proxy.faults().block_readers(true);
         }
         self.is_seen
     }
 
     fn release_readers(&self) {
-        self.proxy.faults().keep_readers_waiting(false);
+        self.proxy.faults().block_readers(false);
     }
 
     /// Does nothing: no client can compact, so the capability is missing.
@@ -451,7 +451,7 @@ impl Sandbox for RemoteSandbox {
         Access::Kubeconfig(&self.kubeconfig)
     }
 
-    fn door(&self) -> Door {
+    fn door(&self) -> ConnectionGate {
         self.door.clone()
     }
 

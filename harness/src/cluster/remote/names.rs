@@ -250,7 +250,7 @@ mod tests {
     fn parsed(path: &str) -> ResourcePath {
         match Target::parse(path) {
             Target::Resource(path) => path,
-            Target::Other(path) => panic!("{path} is about no resource"),
+            Target::NonResource(path) => panic!("{path} is about no resource"),
         }
     }
 

@@ -14,12 +14,12 @@ use serde_json::Value;
 use super::names::{NameMapper, query_text};
 use super::stream::{ByteStream, LineStream, WatchRelay};
 use super::tracker::{ChangeTracker, version};
-use crate::apiserver::faults::{Faults, Verdict, carry_out};
-use crate::apiserver::field::{ErrorList, Path};
-use crate::apiserver::kinds::Registry;
-use crate::apiserver::listener::Handler;
+use crate::apiserver::faults::{FaultAction, Faults, execute};
+use crate::apiserver::field_errors::{ErrorList, Path};
+use crate::apiserver::handlers::{protobuf_body_to_json, record_reply, record_request};
+use crate::apiserver::listener::RequestHandler;
+use crate::apiserver::registry::Registry;
 use crate::apiserver::request::{Query, ResourcePath, Target};
-use crate::apiserver::verbs::{describe, describe_reply, read_protobuf};
 use crate::apiserver::{ApiRequest, Reply, ReplyBody, ResourceId, Status};
 use crate::cluster::chain;
 use crate::time::Clock;
@@ -202,8 +202,8 @@ impl Proxy {
         let actor = Actor::from_user_agent(request.user_agent());
         let (path, resource) = match target {
             Target::Resource(resource) => (self.path(request, resource), Some(resource)),
-            Target::Other(_) if request.query.is_empty() => (request.path.clone(), None),
-            Target::Other(_) => (format!("{}?{}", request.path, request.query), None),
+            Target::NonResource(_) if request.query.is_empty() => (request.path.clone(), None),
+            Target::NonResource(_) => (format!("{}?{}", request.path, request.query), None),
         };
         let body = self.body(request, resource);
         let writes = resource.filter(|_| !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS));
@@ -270,7 +270,7 @@ impl Proxy {
     }
 
     fn is_namespaced(&self, path: &ResourcePath) -> bool {
-        let known = self.0.registry.lookup(&path.group, &path.version, &path.resource);
+        let known = self.0.registry.get(&path.group, &path.version, &path.resource);
         known.map_or_else(
             || self.0.custom.iter().any(|(group, plural)| *group == path.group && *plural == path.resource),
             |kind| kind.namespaced,
@@ -345,15 +345,15 @@ impl Proxy {
     }
 }
 
-impl Handler for Proxy {
+impl RequestHandler for Proxy {
     async fn handle(&self, mut request: ApiRequest) -> Reply {
-        read_protobuf(&mut request);
+        protobuf_body_to_json(&mut request);
         let target = Target::parse(&request.path);
         let origin = Origin::client(request.user_agent(), "");
-        let arrived = describe(&request, &target, true);
+        let arrived = record_request(&request, &target, true);
         let ProxyInner { faults, transcript, clock, .. } = &*self.0;
         // A held request is judged when it is released, because faults may be armed in the meantime.
-        let waiting = faults.keeps_waiting(&arrived).then(|| arrived.clone());
+        let waiting = faults.is_blocked(&arrived).then(|| arrived.clone());
         let at_once = waiting.is_none().then(|| faults.judge(&arrived, &origin));
         let number = transcript.request(clock.elapsed(), origin.clone(), arrived);
         let verdict = match (at_once, waiting) {
@@ -362,12 +362,12 @@ impl Handler for Proxy {
                 faults.turn().await;
                 faults.judge(&arrived, &origin)
             }
-            (None, None) => Verdict::Pass,
+            (None, None) => FaultAction::Pass,
         };
         let fault = verdict.fault();
         let serve = |break_after| self.forward(&request, &target, number, break_after);
-        let (reply, lost) = carry_out(verdict, clock, serve, || Self::gone(&request)).await;
-        transcript.reply(number, describe_reply(clock.elapsed(), &reply, fault, lost || reply.drop_connection));
+        let (reply, lost) = execute(verdict, clock, serve, || Self::gone(&request)).await;
+        transcript.reply(number, record_reply(clock.elapsed(), &reply, fault, lost || reply.drop_connection));
         reply
     }
 

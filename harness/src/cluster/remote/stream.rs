@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::tracker::version;
 use crate::apiserver::ResourceId;
-use crate::apiserver::faults::{Faults, GateState, WatchEnd, WatchPass};
+use crate::apiserver::faults::{Faults, WatchEnd, WatchGateState, WatchRegistration};
 use crate::time::Clock;
 
 /// Time to wait for late events when held events are released: the server may deliver them later than other observers
@@ -70,7 +70,7 @@ pub(super) struct WatchRelay {
     lines: LineStream,
     sort: EventFilter,
     faults: Arc<Faults>,
-    pass: WatchPass,
+    pass: WatchRegistration,
     /// Events that were not delivered yet.
     backlog: VecDeque<Value>,
     merging: Option<MergeWindow>,
@@ -146,13 +146,13 @@ impl Stream for WatchRelay {
         }
         this.gather(context);
         match this.faults.pass(&mut this.pass, context) {
-            GateState::End(WatchEnd::Closed) => return Poll::Ready(None),
-            GateState::End(WatchEnd::Broken) => return broken(),
-            GateState::Held => return Poll::Pending,
-            GateState::Coalesce(up_to) => {
+            WatchGateState::End(WatchEnd::Closed) => return Poll::Ready(None),
+            WatchGateState::End(WatchEnd::Broken) => return broken(),
+            WatchGateState::Held => return Poll::Pending,
+            WatchGateState::Coalesce(up_to) => {
                 this.merging = Some(MergeWindow { up_to, patience: timer(&this.clock, STRAGGLERS) });
             }
-            GateState::Open => {}
+            WatchGateState::Open => {}
         }
         if !this.is_gathered(context) {
             return Poll::Pending;

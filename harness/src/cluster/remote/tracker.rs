@@ -313,12 +313,12 @@ mod tests {
     use super::*;
     use crate::apiserver::request::Target;
     use crate::time::epoch;
-    use crate::transcript::{Attributed as _, Happening, Request};
+    use crate::transcript::{Attributed as _, EntryKind, RecordedRequest};
 
     fn path(text: &str) -> ResourcePath {
         match Target::parse(text) {
             Target::Resource(path) => path,
-            Target::Other(path) => panic!("{path}"),
+            Target::NonResource(path) => panic!("{path}"),
         }
     }
 
@@ -341,7 +341,7 @@ mod tests {
 
     fn changes(transcript: &Transcript) -> Vec<(u64, Option<usize>, String)> {
         let changes = transcript.entries().into_iter().filter_map(|entry| match &entry.what {
-            Happening::Change(change) => {
+            EntryKind::Change(change) => {
                 Some((change.resource_version, change.request, entry.actor().name().to_owned()))
             }
             _ => None,
@@ -368,7 +368,7 @@ mod tests {
     }
 
     fn ask(transcript: &Transcript, actor: &Actor) -> usize {
-        transcript.request(Duration::ZERO, actor.clone(), Request::default())
+        transcript.request(Duration::ZERO, actor.clone(), RecordedRequest::default())
     }
 
     #[test]

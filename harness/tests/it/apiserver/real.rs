@@ -1,4 +1,4 @@
-//! A real etcd and kube-apiserver on loopback, for as long as the value lives.
+//! A real etcd and kube-apiserver on loopback, which stop when the value is dropped.
 
 use std::fs;
 use std::io;
@@ -12,10 +12,10 @@ use plumbline::time::Clock;
 use super::script::{Answer, Line};
 
 const TOKEN: &str = "two-arm-test";
-/// How long the two may take to start.
+/// Longest start-up time of both programs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The running pair; both end with it.
+/// The running programs; both end when it is dropped.
 pub(crate) struct Cluster {
     client: kube::Client,
     programs: Vec<Child>,
@@ -25,7 +25,7 @@ pub(crate) struct Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         for program in self.programs.iter_mut().rev() {
-            // They may have ended by themselves.
+            // They may have exited already.
             let _ = program.kill();
             let _ = program.wait();
         }
@@ -82,8 +82,8 @@ pub(crate) async fn start(assets: &Path) -> io::Result<Cluster> {
     Ok(cluster)
 }
 
-/// A pod that is admitted once the default namespace and the system's priority classes are there, and the admission
-/// plugins know it: on a slow machine seconds after the server says that it is ready.
+/// A pod that is admitted once the default namespace and the system's priority classes exist and the admission plugins
+/// know them: on a slow machine seconds after the server reports that it is ready.
 const FIRST_POD: &str = r#"{"metadata":{"name":"first"},"spec":{"containers":[{"name":"c","image":"i"}],"priorityClassName":"system-node-critical"}}"#;
 
 fn run(program: &Path, log: &str, arguments: &[String]) -> io::Result<Child> {
@@ -125,7 +125,7 @@ impl Cluster {
         Err(io::Error::other(format!("kube-apiserver is not ready after {PATIENCE:?}: {last}")))
     }
 
-    /// The answer to one line of the script.
+    /// Returns the reply to one line of the script.
     pub(crate) async fn ask(&self, line: &Line) -> Answer {
         let request = line.http().map(kube::client::Body::from);
         let reply = self.client.send(request).await.expect("an answer");

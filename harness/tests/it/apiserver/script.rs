@@ -1,10 +1,10 @@
-//! The script's lines, answers to them, and what is compared.
+//! The script's lines, the replies to them, and the comparison.
 
 use http::{HeaderName, HeaderValue, Method, header};
 use plumbline::apiserver::ApiRequest;
 use serde_json::Value;
 
-/// One request and the status it is answered with.
+/// A request and the expected status of its reply.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     pub(crate) status: u16,
@@ -60,12 +60,12 @@ fn read(line: &str) -> Option<Line> {
 }
 
 impl Line {
-    /// Whether the answer has no body, whatever the handler writes.
+    /// Returns true if the reply has no body, even if the handler writes one.
     pub(crate) fn is_bodiless(&self) -> bool {
         self.method == Method::HEAD
     }
 
-    /// The request in words.
+    /// A description of the request.
     pub(crate) fn title(&self) -> String {
         format!("{} {} {}", self.method, self.path, self.body)
     }
@@ -80,7 +80,7 @@ impl Line {
         request
     }
 
-    /// The same for a client.
+    /// The same request for an HTTP client.
     pub(crate) fn http(&self) -> http::Request<Vec<u8>> {
         let mut request = http::Request::new(self.body.clone().into_bytes());
         *request.method_mut() = self.method.clone();
@@ -98,7 +98,7 @@ impl Line {
     }
 }
 
-/// What came back, without what differs from run to run.
+/// A reply, without the parts that differ from run to run.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -112,7 +112,7 @@ impl Answer {
         Self { status, warnings, body: plain(body, "") }
     }
 
-    /// Whether the body is a `Status` that says no, or the plain text of an unknown path.
+    /// Returns true if the body is a failure `Status`, or the plain text of an unknown path.
     pub(crate) fn is_refusal(&self) -> bool {
         self.body["kind"] == "Status" && self.body["status"] == "Failure" || self.body.is_string()
     }
@@ -125,7 +125,7 @@ fn plain(value: Value, field: &str) -> Value {
             let mut items: Vec<Value> =
                 items.into_iter().map(|item| plain(item, if field == "clusterIPs" { field } else { "" })).collect();
             if field == "managedFields" {
-                // By time, of which the two arms do not see the same seconds pass.
+                // Sorted by time, which differs between the two servers.
                 items.sort_by_cached_key(Value::to_string);
             }
             if field == "resources" && items.iter().all(Value::is_object) {
@@ -146,13 +146,13 @@ fn plain(value: Value, field: &str) -> Value {
     }
 }
 
-/// Whether a cell tells an age of seconds: the two arms do not ask in the same one.
+/// Returns true if a cell is an age in seconds, which differs between the two servers.
 fn is_age(text: &str) -> bool {
     text.strip_suffix('s')
         .is_some_and(|seconds| !seconds.is_empty() && seconds.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A text without uids, versions and times.
+/// Replaces uids, versions and times.
 fn words(text: &str) -> String {
     let separator = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | ':'));
     let mut out = String::with_capacity(text.len());
@@ -176,7 +176,7 @@ fn words(text: &str) -> String {
     out
 }
 
-/// Where two answers differ, in words.
+/// Describes the differences between two replies.
 pub(crate) fn differences(left: &Answer, right: &Answer) -> Vec<String> {
     let mut found = Vec::new();
     if left.status != right.status {

@@ -1,6 +1,7 @@
-//! What each flaw must fail, in the whole profile of its controller, and nothing else.
+//! The fixtures that each flaw must fail in the whole profile of its controller; it must fail no others.
 
-/// Rounds down: where the percentage of a scale in maxUnavailable is no whole number; minAvailable is not concerned.
+/// Rounds down: fixtures where a percentage in maxUnavailable is not a whole number of pods; minAvailable is not
+/// affected.
 pub(crate) const FLOOR: &[&str] = &[
     "disruption/owner-kinds[custom-max-percent]",
     "disruption/owner-kinds[deployment-max-percent]",
@@ -23,7 +24,8 @@ pub(crate) const FLOOR: &[&str] = &[
     "disruption/trigger-scale-of-unlike-pods",
 ];
 
-/// Sees no first toleration: pods that some toleration keeps for a while or for ever. Those that go at once do so without it too.
+/// Ignores the first toleration: pods that a toleration keeps for a time or forever. Pods without one are evicted at
+/// once anyway.
 pub(crate) const TOLERATION: &[&str] = &[
     "taint-eviction/deadline-stays-when-taints-change[replaced-by-a-longer-one]",
     "taint-eviction/deadline-stays-when-taints-change[replaced-by-a-shorter-one]",
@@ -86,7 +88,7 @@ pub(crate) const TOLERATION: &[&str] = &[
     "taint-eviction/untolerated-taint-ends-the-countdown",
 ];
 
-/// Sets no condition: wherever a pod is evicted that has none yet.
+/// Sets no condition: every eviction of a pod that does not have the condition yet.
 pub(crate) const CONDITION: &[&str] = &[
     "taint-eviction/a-held-pod-is-asked-again",
     "taint-eviction/an-identical-mark-is-not-repeated[another-reason]",
@@ -180,7 +182,7 @@ pub(crate) const CONDITION: &[&str] = &[
     "taint-eviction/untolerated-taint-ends-the-countdown",
 ];
 
-/// Acts after 39 s: not where 41 s or 61 s are early enough to look.
+/// Acts after 39 s: except in fixtures that first check at 41 s or 61 s.
 pub(crate) const QUARANTINE: &[&str] = &[
     "podgc/grace-of-the-pod-does-not-count[orphaned]",
     "podgc/orphaned-crash-between-patch-and-delete[after-the-patch]",
@@ -201,7 +203,7 @@ pub(crate) const QUARANTINE: &[&str] = &[
     "podgc/terminated-off[zero]",
 ];
 
-/// Has no hysteresis: where nodes go; growing clusters have no use for it.
+/// No hysteresis: fixtures in which nodes are removed; growing clusters do not need it.
 pub(crate) const HYSTERESIS: &[&str] = &[
     "ttl/between-the-bounds-history-decides[from-above]",
     "ttl/hysteresis-down",

@@ -1,4 +1,4 @@
-//! Our own controllers behind a connection that lies to them, or about them.
+//! Our own controllers behind a connection that falsifies requests or replies.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use http::{HeaderValue, Method, Request, Response, header};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, Full};
 use kube::client::Body;
-use plumbline::apiserver::service::{HttpBody, InProcess};
+use plumbline::apiserver::service::{HttpBody, InProcessService};
 use plumbline::cluster::Access;
 use plumbline::fixture::{Capability, Controller};
 use plumbline::subject::client_factory::KillSwitch;
@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
-/// What is wrong with the connection, or with the flags.
+/// The flaw of the connection, or of the flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lie {
     None,
@@ -36,7 +36,7 @@ pub(crate) enum Lie {
     MarksLost,
 }
 
-/// The controllers, lied to.
+/// The controllers with a flaw.
 pub(crate) struct Lied(pub(crate) Lie);
 
 impl Subject for Lied {
@@ -71,7 +71,7 @@ impl Subject for Lied {
         let names: Vec<&str> = launch.controllers.iter().map(|controller| controller.flag_name()).collect();
         let mut argv =
             vec!["x".to_owned(), format!("--controllers={}", names.join(",")), "--kube-api-qps=0".to_owned()];
-        // The fixtures' own flags come last but for the lie, which contradicts them.
+        // The fixtures' own flags come last, except for the flag that is the flaw.
         argv.extend(launch.flags.iter().map(|(name, value)| format!("--{name}={value}")));
         if self.0 == Lie::RoundsDown && !launch.flags.contains_key("max-unavailable-rounding") {
             argv.push("--max-unavailable-rounding=down".to_owned());
@@ -95,11 +95,11 @@ impl Subject for Lied {
     }
 }
 
-/// A subject that is a task.
+/// A subject that runs as a task.
 pub(crate) struct Task {
     pub(crate) handle: JoinHandle<Result<(), String>>,
     pub(crate) cut: KillSwitch,
-    /// For those that can be asked to end.
+    /// Set for subjects that support an orderly stop.
     pub(crate) stop: Option<CancellationToken>,
 }
 
@@ -141,7 +141,7 @@ impl Drop for Task {
 
 #[derive(Clone)]
 struct Connection {
-    inner: InProcess,
+    inner: InProcessService,
     agent: Option<HeaderValue>,
     lie: Lie,
     cut: KillSwitch,
@@ -180,7 +180,7 @@ impl Service<Request<Body>> for Connection {
     }
 }
 
-/// A patch of a pod's status becomes a look at the pod.
+/// Turns a patch of a pod's status into a read of the pod.
 fn without_mark(request: Request<Body>) -> Request<Body> {
     let path = request.uri().path();
     let Some(pod) = path.strip_suffix("/status").filter(|path| path.contains("/pods/")) else { return request };
@@ -208,7 +208,7 @@ async fn hide(answer: Answer, watch: bool) -> Result<Answer, tower::BoxError> {
     Ok(Response::from_parts(parts, body))
 }
 
-/// The same, line by line, without first tolerations. Whatever is no JSON stays as it is.
+/// Removes first tolerations from each line. Text that is not JSON stays unchanged.
 fn told(data: &Bytes) -> Bytes {
     let mut out = Vec::with_capacity(data.len());
     for line in data.split_inclusive(|byte| *byte == b'\n') {

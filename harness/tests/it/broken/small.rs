@@ -1,4 +1,4 @@
-//! Two controllers as somebody might write them in an afternoon, with a knob that makes them wrong.
+//! Two minimal controllers, each with a parameter that makes it wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,12 +18,12 @@ use super::lies::Task;
 
 const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
 
-/// Which of them.
+/// The controller and its parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// Pods of nodes that are gone. Upstream waits 40 seconds.
+    /// Deletes the pods of nodes that are gone. Upstream waits 40 seconds.
     Orphans { quarantine: u64 },
-    /// The TTL annotation. Upstream remembers where the number of nodes came from.
+    /// Maintains the TTL annotation. Upstream remembers from which side the number of nodes came.
     Ttl { remembers: bool },
 }
 
@@ -87,14 +87,14 @@ fn launched(task: tokio::task::JoinHandle<Result<(), kube::Error>>, cut: KillSwi
     Task { handle: task, cut, stop: None }
 }
 
-/// Every 20 s it looks for nodes that are missing, and `quarantine` later whether they still are.
+/// Looks for missing nodes every 20 s, and again `quarantine` later.
 async fn orphans(client: Client, clock: Clock, quarantine: Duration) -> Result<(), kube::Error> {
     let (nodes, pods): (Api<Node>, Api<Pod>) = (Api::all(client.clone()), Api::all(client.clone()));
     let mut missing: BTreeMap<String, Duration> = BTreeMap::new();
     let begin = clock.elapsed();
     for cycle in 0.. {
         let now = begin + Duration::from_secs(20 * cycle);
-        // What is over before this cycle, at its own time; what is over at its time, in it.
+        // Deadlines before this cycle are handled at their own time, those at its time within the cycle.
         while let Some((name, due)) =
             missing.iter().min_by_key(|(_, due)| **due).map(|(name, due)| (name.clone(), *due))
             && due <= now
@@ -117,7 +117,7 @@ async fn orphans(client: Client, clock: Clock, quarantine: Duration) -> Result<(
 }
 
 async fn collect(client: &Client, nodes: &Api<Node>, pods: &Api<Pod>, name: &str) -> Result<(), kube::Error> {
-    // Its own view first, then the question.
+    // Checks its own view before it asks the server.
     if nodes.list(&ListParams::default()).await?.iter().any(|node| node.name_any() == name) {
         return Ok(());
     }
@@ -154,7 +154,7 @@ struct Ttl {
     nodes: Api<Node>,
     remembers: bool,
     known: BTreeSet<String>,
-    /// The version that each node got by the last write: older news of it say nothing.
+    /// The version of each node's last write: older events of the node are ignored.
     written: BTreeMap<String, u64>,
     step: usize,
 }

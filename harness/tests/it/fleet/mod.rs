@@ -1,5 +1,5 @@
-//! Replicas of our controllers in one process and in virtual time, the network between them and the server, and a world to
-//! work on.
+//! Replicas of our controllers in one process and in virtual time, a simulated network between them and the server, and
+//! objects to work on.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -22,12 +22,12 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, Service as _};
 
-/// Longest way of a request to the server, and of an answer back: together less than what lies between the renew
+/// Longest delay of a request to the server, and of a reply. Both together are less than the time between the renew
 /// deadline and the lease's duration.
 pub(crate) const SLOWEST: u64 = 2_000;
 pub(crate) const TAINT: &str = "maintenance";
 
-/// `SplitMix64`: a seed and no state that anybody shares.
+/// `SplitMix64`, with a seed of its own and no shared state.
 #[derive(Clone)]
 pub(crate) struct Dice(Arc<Mutex<u64>>);
 
@@ -64,7 +64,7 @@ impl Link {
         let (link, agent) = (self.clone(), format!("{}/{agent}", self.replica));
         let service = tower::service_fn(move |mut request: Request<Body>| {
             let link = link.clone();
-            // What the program says of itself is kept; which replica it was stands in front.
+            // Keeps the program's user agent and prefixes it with the replica's name.
             let said = request.headers().get(header::USER_AGENT).and_then(|value| value.to_str().ok());
             let agent = said.map_or(agent.clone(), |said| format!("{}/{said}", link.replica));
             request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_str(&agent).unwrap());
@@ -73,7 +73,7 @@ impl Link {
         kube::Client::new(service, "default")
     }
 
-    /// Once sent, a request is on its way whatever becomes of who sent it.
+    /// A request that was sent arrives even if its sender is killed.
     pub(crate) async fn send(self, request: Request<Body>) -> Result<Response<HttpBody>, BoxError> {
         let (there, back) = (self.way(), self.way());
         let (answer, answered) = tokio::sync::oneshot::channel();
@@ -105,7 +105,7 @@ impl Link {
     }
 }
 
-/// Nothing comes back, and nobody is told.
+/// Never replies; ends when the sender gives up.
 pub(crate) async fn answer_never<T>(answer: tokio::sync::oneshot::Sender<T>) {
     let mut answer = answer;
     answer.closed().await;
@@ -119,12 +119,12 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// Whether it has not given up.
+    /// Returns true if it has not given up.
     pub(crate) fn is_running(&self) -> bool {
         !self.task.is_finished()
     }
 
-    /// Ends it at once.
+    /// Kills it at once.
     pub(crate) fn kill(self) {
         self.task.abort();
     }
@@ -136,7 +136,7 @@ pub(crate) struct Fleet {
     pub(crate) clock: SubjectClock,
     pub(crate) dice: Dice,
     pub(crate) started: usize,
-    /// Whether replicas elect a leader.
+    /// `true` if the replicas elect a leader.
     pub(crate) elects: bool,
 }
 
@@ -213,7 +213,7 @@ pub(crate) fn is_tainted(node: &Value) -> bool {
     taints.is_some_and(|taints| taints.iter().any(|taint| taint["key"] == TAINT && taint["effect"] == "NoExecute"))
 }
 
-/// Nothing is left to do.
+/// Checks that no work is left to do.
 pub(crate) fn check_world(server: &ApiServer) {
     let list = |group: &str, resource: &str| -> Vec<Value> {
         server.list(&ResourceId::new(group, resource), None).iter().map(|object| object.value().into()).collect()

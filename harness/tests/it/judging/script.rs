@@ -1,4 +1,4 @@
-//! Runs written by hand.
+//! Handwritten runs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use plumbline::expect::{BrokenPromise, Run, StepReply};
 use plumbline::fixture::{Fixture, parse, time_text};
 use plumbline::runner::verdict;
-use plumbline::transcript::{Actor, Change, ChangeKind, Entry, Reply, Request, Transcript};
+use plumbline::transcript::{Actor, Change, ChangeKind, RecordedReply, RecordedRequest, Transcript, TranscriptEntry};
 use serde_json::{Value, json};
 
-/// A run written by hand.
+/// A handwritten run.
 pub(crate) struct Script {
     pub(crate) fixture: Fixture,
     pub(crate) transcript: Transcript,
@@ -42,7 +42,7 @@ impl Script {
         Self { fixture, transcript, initial, marks: vec![], replies: vec![], scrapes: vec![], version, tolerance }
     }
 
-    /// A request: `PATCH pods/a/status`, its body, its reply; returns its number.
+    /// Adds a request (such as `PATCH pods/a/status`), its body and its reply; returns its number.
     pub(crate) fn request(&self, at: f64, actor: &Actor, line: &str, body: Value, code: u16) -> usize {
         let (verb, path) = line.split_once(' ').expect("VERB path");
         let verb = match verb {
@@ -56,7 +56,7 @@ impl Script {
         let mut parts = path.split('/').map(str::to_owned);
         let resource = parts.next().unwrap_or_default();
         let group = if resource == "poddisruptionbudgets" { "policy" } else { "" };
-        let request = Request {
+        let request = RecordedRequest {
             verb: verb.to_owned(),
             path: path.to_owned(),
             group: group.to_owned(),
@@ -65,18 +65,18 @@ impl Script {
             name: parts.next(),
             subresource: parts.next(),
             body: (!body.is_null()).then(|| Arc::new(body)),
-            ..Request::default()
+            ..RecordedRequest::default()
         };
         let at = Duration::from_secs_f64(at);
         let seq = self.transcript.request(at, actor.clone(), request);
-        self.transcript.reply(seq, Reply::new(at, code));
+        self.transcript.reply(seq, RecordedReply::new(at, code));
         seq
     }
 
     pub(crate) fn object(&self, resource: &str, name: &str) -> Option<Value> {
         let entries = self.transcript.entries();
         let changed = entries.iter().rev().find_map(|entry| match &entry.what {
-            plumbline::transcript::Happening::Change(change) if change.resource == resource && change.name == name => {
+            plumbline::transcript::EntryKind::Change(change) if change.resource == resource && change.name == name => {
                 Some(change.new.as_deref().cloned())
             }
             _ => None,
@@ -85,7 +85,7 @@ impl Script {
         changed.unwrap_or_else(|| self.initial.iter().find(named).map(|object| Value::clone(object)))
     }
 
-    /// A change of an object by a function; `None` from it: the object goes.
+    /// Changes an object by a function; `None` from it deletes the object.
     pub(crate) fn change(
         &mut self,
         at: f64,
@@ -117,7 +117,7 @@ impl Script {
         self.transcript.change(Duration::from_secs_f64(at), actor.clone(), change);
     }
 
-    /// The step is over.
+    /// Ends the current step.
     pub(crate) fn mark(&mut self) {
         self.marks.push(self.transcript.len());
     }
@@ -126,8 +126,8 @@ impl Script {
         verdict::broken_promises(&self.fixture, &self.run(&self.transcript.entries()))
     }
 
-    /// The run so far, of which these are the entries.
-    pub(crate) fn run<'a>(&'a self, entries: &'a [Entry]) -> Run<'a> {
+    /// The run so far, with these entries.
+    pub(crate) fn run<'a>(&'a self, entries: &'a [TranscriptEntry]) -> Run<'a> {
         Run {
             start: start(),
             initial: &self.initial,
@@ -141,7 +141,7 @@ impl Script {
         }
     }
 
-    /// What failed, in order.
+    /// The failures, in order.
     pub(crate) fn verdict(&self) -> Vec<String> {
         self.failures().into_iter().map(|failure| failure.check).collect()
     }
@@ -149,7 +149,7 @@ impl Script {
 
 pub(crate) const NONE: [String; 0] = [];
 
-/// The pod garbage collector finds pod `a` orphaned at `at`, and does it right.
+/// The pod garbage collector finds pod `a` orphaned at `at`, and handles it correctly.
 pub(crate) fn collect(script: &mut Script, at: f64) {
     script.request(at, &Actor::PodGc, "GET nodes/n1", Value::Null, 404);
     let conditions = json!([{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}]);

@@ -1,4 +1,4 @@
-//! Judging a run on a real clock: both sides of what is tolerated, and that nothing is where time is virtual.
+//! Judging a run on a real clock: both limits of each tolerance, and that virtual time has none.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn tolerant(suite: &str, tolerance: f64, rest: &str) -> Script {
     script
 }
 
-/// Pod `a` goes or comes back.
+/// Pod `a` is deleted or created again.
 fn user(script: &mut Script, at: f64, gone: bool) {
     let given = script.initial.iter().find(|object| object["metadata"]["name"] == "a");
     let pod = given.map(|object| Value::clone(object));
@@ -201,7 +201,7 @@ fn metrics_of_a_subject_that_may_be_late(#[case] read: &[(f64, u32)], #[case] pa
     assert_eq!(script.verdict().is_empty(), passes);
 }
 
-/// The pod garbage collector takes pod `a` of node `n1`, which goes at 5 s or was never there.
+/// The pod garbage collector deletes pod `a` of node `n1`, which is removed at 5 s or never existed.
 fn orphan(tolerance: f64, known: bool, asked: f64, at: f64) -> Vec<String> {
     let nodes = if known { "nodes: [n1], " } else { "" };
     let rest =

@@ -1,10 +1,11 @@
-//! Transcripts of kubectl: `kubectl/*.txt` hold commands and what they print against kube-apiserver 1.36 with its
-//! controller manager. Each is run again, by `sh` in `kubectl/files`, against `plumbline serve`, and compared line by line.
+//! Transcripts of kubectl: `kubectl/*.txt` contain commands and their output against kube-apiserver 1.36 with its
+//! controller manager. `sh` runs each of them again in `kubectl/files` against `plumbline serve`; the outputs are
+//! compared line by line.
 //!
 //! A command follows `$ `; its output (standard output and error, in their order) ends before the next one; `[exit N]`
-//! tells a failure. `#flags` in the first line are the server's. What differs from run to run is put aside on both sides:
-//! see [`normalized`]. The texts were recorded from the real server, never from this one, with the client of
-//! [`RECORDED_WITH`].
+//! is a non-zero exit code. `#flags` in the first line are the server's. Values that differ from run to run are
+//! normalized on both sides: see [`normalized`]. The texts were recorded from the real server, never from this one,
+//! with the client of [`RECORDED_WITH`].
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,10 +16,10 @@ use regex::Regex;
 
 use super::{Controllers, Session};
 
-/// Minor version of the kubectl that the transcripts come from; older ones word some messages differently.
+/// Minor version of the kubectl that recorded the transcripts; older ones word some messages differently.
 const RECORDED_WITH: u32 = 37;
 
-/// One command and what it prints.
+/// A command and its output.
 struct Step<'a> {
     command: &'a str,
     output: String,
@@ -37,12 +38,12 @@ fn steps(text: &str) -> Vec<Step<'_>> {
     steps
 }
 
-/// Replaces what no two runs share.
+/// Replaces values that differ between runs.
 struct Normalizer(Vec<(Regex, &'static str)>);
 
 impl Normalizer {
     fn new() -> Self {
-        // The letters of generated names.
+        // The alphabet of generated names.
         const L: &str = "[bcdfghjklmnpqrstvwxz2456789]";
         let rules = [
             (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z".to_owned(), "TIME"),
@@ -60,7 +61,7 @@ impl Normalizer {
         Self(rules.into_iter().map(|(rule, to)| (Regex::new(&rule).expect("a valid rule"), to)).collect())
     }
 
-    /// Indentation stays; other runs of spaces, which depend on the widths of names and ages, become one.
+    /// Collapses runs of spaces, which depend on the widths of names and ages; keeps indentation.
     fn line(&self, line: &str) -> String {
         let mut text = line.to_owned();
         for (rule, to) in &self.0 {
@@ -129,7 +130,7 @@ pub(super) fn replay(name: &str) {
     assert!(!steps.is_empty(), "{name}: nothing to run");
     for step in &steps {
         let printed = normalizer.lines(&run(&session, &here.join("files"), step.command));
-        // Recorded texts are normalized already; once more does no harm.
+        // Recorded texts are normalized already; normalizing is idempotent.
         let recorded = normalizer.lines(&step.output);
         if printed != recorded {
             let _ = writeln!(failures, "$ {}", step.command);
@@ -146,7 +147,7 @@ pub(super) fn replay(name: &str) {
     assert!(failures.is_empty(), "{name}: differs from what the real server makes kubectl print\n{failures}");
 }
 
-/// A shell with kubectl, the session's kubeconfig and no editor of its own.
+/// A shell with kubectl, the session's kubeconfig and no user-defined editor.
 pub(super) fn shell(session: &Session, script: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", script]);

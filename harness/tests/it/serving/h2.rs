@@ -1,4 +1,4 @@
-//! HTTP/2 by hand, as far as a hostile client needs it: frames with headers that no table knows.
+//! Minimal handwritten HTTP/2 for hostile clients: frames, and headers that do not use the dynamic table.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -22,13 +22,13 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A header field that is put into no table (RFC 7541, 6.2.2), values shorter than 127 bytes.
+/// A literal header field without indexing (RFC 7541, 6.2.2), values shorter than 127 bytes.
 pub(crate) fn field(name: &str, value: &str) -> Vec<u8> {
     let length = |text: &str| u8::try_from(text.len()).ok().filter(|length| *length < 127).expect("short");
     [&[0, length(name)], name.as_bytes(), &[length(value)], value.as_bytes()].concat()
 }
 
-/// HEADERS of a request; with `body` the stream stays open for it.
+/// A HEADERS frame of a request; with `body` the stream stays open for it.
 pub(crate) fn head(stream: u32, method: &str, path: &str, content_type: &str, body: bool) -> Vec<u8> {
     let mut fields = [
         field(":method", method),
@@ -44,7 +44,7 @@ pub(crate) fn head(stream: u32, method: &str, path: &str, content_type: &str, bo
     frame(HEADERS, END_HEADERS | if body { 0 } else { END_STREAM }, stream, &fields)
 }
 
-/// A connection after its preface, with windows that never close on the server's answers.
+/// Sends the preface and opens the flow-control windows for the server's replies.
 pub(crate) fn begin(mut stream: TcpStream) -> TcpStream {
     let window = 0x0fff_ffff_u32.to_be_bytes();
     let settings = [&[0, 4][..], &window].concat();
@@ -57,7 +57,7 @@ pub(crate) fn begin(mut stream: TcpStream) -> TcpStream {
     stream
 }
 
-/// The next frame: kind, flags, stream, payload. `None`: the connection is over.
+/// Reads the next frame: kind, flags, stream, payload. `None` if the connection is closed.
 pub(crate) fn next(stream: &mut TcpStream) -> Option<(u8, u8, u32, Vec<u8>)> {
     let mut head = [0; 9];
     stream.read_exact(&mut head).ok()?;
@@ -71,7 +71,7 @@ fn length(bytes: usize) -> i64 {
     i64::try_from(bytes).expect("few")
 }
 
-/// Sends a body as far as the server's windows allow and reads the answer's: `None` if the stream or connection broke.
+/// Sends a body as far as the server's windows allow and reads the reply's: `None` if the stream or connection broke.
 pub(crate) fn exchange(stream: &mut TcpStream, id: u32, mut body: &[u8]) -> Option<String> {
     const PIECE: usize = 16_384;
     const WINDOW: i64 = 65_535;

@@ -1,4 +1,4 @@
-//! A `plumbline serve` of one's own, and the plainest HTTP client: bytes out, bytes in.
+//! A `plumbline serve` process for one test, and a minimal HTTP client that sends and receives raw bytes.
 
 pub(crate) mod h2;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Nothing here takes longer, or the server hangs.
+/// Time limit of every operation; exceeding it means that the server hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) const TOKEN: &str = "t0ken";
 
@@ -62,7 +62,7 @@ impl Server {
         self.child.try_wait().expect("a child").is_none()
     }
 
-    /// Most memory that the server had at once, in MiB; 0 where the system does not tell.
+    /// Peak memory of the server in MiB; 0 if the system does not report it.
     pub(crate) fn peak_mib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or_default();
@@ -76,7 +76,7 @@ impl Server {
         stream
     }
 
-    /// Sends bytes and reads until the server closes. A server that stops reading is none the worse for it.
+    /// Sends bytes and reads until the server closes. Ignores write errors, since the server may stop reading.
     pub(crate) fn talk(&self, bytes: &[u8]) -> Answer {
         let mut stream = self.connect();
         let _ = stream.write_all(bytes);
@@ -108,7 +108,7 @@ impl Drop for Server {
     }
 }
 
-/// A whole request after which the connection closes.
+/// A whole request with `Connection: close`.
 pub(crate) fn request(method: &str, path: &str, content_type: &str, body: &[u8]) -> Vec<u8> {
     let mut head =
         format!("{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\nconnection: close\r\n");
@@ -121,7 +121,7 @@ pub(crate) fn request(method: &str, path: &str, content_type: &str, body: &[u8])
     [head.as_bytes(), b"\r\n", body].concat()
 }
 
-/// Reads what comes until the connection ends, one way or the other.
+/// Reads until the connection ends, orderly or not.
 pub(crate) fn read_all(mut stream: TcpStream) -> Answer {
     let mut bytes = Vec::new();
     let mut piece = vec![0; 65_536];
@@ -138,10 +138,10 @@ pub(crate) fn read_all(mut stream: TcpStream) -> Answer {
     Answer::new(&bytes)
 }
 
-/// What came back.
+/// A reply.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// 0: nothing came.
+    /// 0 if no reply arrived.
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: String,
@@ -164,7 +164,7 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
     }
 
-    /// The message of a `Status` whose code is the HTTP status.
+    /// Returns the message of a `Status` whose code must be the HTTP status.
     pub(crate) fn refusal(&self) -> String {
         let status = self.json();
         assert_eq!((&status["kind"], &status["apiVersion"]), (&"Status".into(), &"v1".into()), "{self:?}");
@@ -173,7 +173,7 @@ impl Answer {
     }
 }
 
-/// The pieces of a chunked body; panics when the last one is missing or cut.
+/// Decodes a chunked body; panics if the last chunk is missing or truncated.
 pub(crate) fn unchunked(mut body: &str) -> String {
     let mut whole = String::new();
     loop {

@@ -1,6 +1,8 @@
-//! A cluster that never rests: what administrators, deployments, kubelets and failing machines do, one step a minute.
+//! A cluster under constant change: the actions of administrators, deployments, kubelets and failing machines, one step
+//! a minute.
 //!
-//! It knows what is there from a watch of pods, as everybody does, and plays replica sets' controller and kubelets for what it sees.
+//! It learns about pods from a watch, as real components do, and acts as the replica sets' controller and the kubelets
+//! for them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -12,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Dice, JSON, MERGE, TAINT, is_tainted, user};
 
-/// How much of everything.
+/// Sizes of the cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) nodes: usize,
@@ -20,7 +22,7 @@ pub(crate) struct Size {
     /// Pods of each application.
     pub(crate) replicas: usize,
     pub(crate) days: usize,
-    /// Things that happen each minute.
+    /// Number of events each minute.
     pub(crate) events: usize,
 }
 
@@ -28,9 +30,9 @@ pub(crate) struct Size {
 const NAMESPACES: usize = 20;
 /// Pods of an application that are replaced at once.
 const SURGE: usize = 5;
-/// How many finished pods may stay.
+/// Number of finished pods that may remain.
 pub(crate) const FINISHED: usize = 50;
-/// Whoever is gone already cannot be changed; what is new has to come into being.
+/// Status codes of changes: the object may be gone already. Creations must succeed.
 const FOUND: [u16; 2] = [200, 404];
 const CREATED: [u16; 1] = [201];
 
@@ -40,7 +42,7 @@ struct Pod {
     terminating: bool,
 }
 
-/// The cluster, as the churn knows it.
+/// The cluster as the churn knows it.
 pub(crate) struct Churn {
     pub(crate) server: ApiServer,
     size: Size,
@@ -57,7 +59,7 @@ pub(crate) struct Churn {
     step: usize,
     watch: BodyStream,
     begun: Vec<u8>,
-    /// What happened how often.
+    /// Number of events by kind.
     pub(crate) tally: BTreeMap<&'static str, usize>,
 }
 
@@ -85,13 +87,13 @@ impl Churn {
             begun: Vec::new(),
             tally: BTreeMap::new(),
         };
-        // What is made now is known already.
+        // The pods created now are known already.
         churn.fill().await;
         churn.watch = watch(&churn.server, churn.server.store().revision()).await;
         churn
     }
 
-    /// A minute's happenings.
+    /// Runs the events of one minute.
     pub(crate) async fn happen(&mut self) {
         for _ in 0..self.size.events {
             self.one().await;
@@ -99,14 +101,14 @@ impl Churn {
         self.keep_up().await;
     }
 
-    /// Only what follows from what happened before; no taint stays.
+    /// Removes all taints that the churn has set.
     pub(crate) async fn calm_down(&mut self) {
         while let Some((_, name)) = self.tainted.pop_front() {
             self.untaint(&name).await;
         }
     }
 
-    /// What kubelets and the replica sets' controller do in a minute.
+    /// Runs one minute of the kubelets and the replica sets' controller.
     pub(crate) async fn keep_up(&mut self) {
         self.step += 1;
         while self.tainted.front().is_some_and(|(until, _)| *until <= self.step) {
@@ -161,7 +163,7 @@ impl Churn {
             self.untaint(&node).await;
             return "taints flapped";
         }
-        // The queue is in order of time: what was tainted later is freed later.
+        // The queue is ordered by time: taints set later are removed later.
         let last = self.tainted.back().map_or(0, |(until, _)| *until);
         self.tainted.push_back((last.max(self.step + self.dice.roll(30) as usize), node));
         "nodes tainted"
@@ -172,7 +174,7 @@ impl Churn {
         self.send(Method::PATCH, &format!("/api/v1/nodes/{node}"), MERGE, body).await;
     }
 
-    /// A machine is lost with its pods, and another one comes.
+    /// A machine is lost with its pods, and a new one is added.
     async fn lose(&mut self, at: usize) -> &'static str {
         self.named += 1;
         let new = format!("node-{}-{}", self.step, self.named);
@@ -203,7 +205,7 @@ impl Churn {
         }
     }
 
-    /// A job's pod that has ended; nobody but the garbage collector takes it away.
+    /// Creates a finished pod of a job; only the garbage collector deletes it.
     async fn finish_job(&mut self, at: usize) -> &'static str {
         self.named += 1;
         let name = format!("job-{}", self.named);
@@ -226,7 +228,7 @@ impl Churn {
         "replica sets scaled"
     }
 
-    /// A pod loses its readiness; its replacement comes with the next rollout, or it is ready again.
+    /// A pod becomes unready; it is replaced by the next rollout, or becomes ready again.
     async fn unready(&mut self, app: usize) -> &'static str {
         let Some(name) = self.of(app).pop() else { return "no probes" };
         for ready in ["False", "True"] {
@@ -236,7 +238,7 @@ impl Churn {
         "probes failed"
     }
 
-    /// Names of an application's pods that are not about to go.
+    /// Names of an application's pods that are not terminating.
     fn of(&self, app: usize) -> Vec<String> {
         let prefix = format!("{}-", name(app));
         let from = self.pods.range(prefix.clone()..).take_while(|(name, _)| name.starts_with(&prefix));
@@ -267,14 +269,14 @@ impl Churn {
         assert!(expected.contains(&status), "{method} {path}: {status}");
     }
 
-    /// Takes what the watch has told by now.
+    /// Processes the watch events that have arrived.
     async fn follow(&mut self) {
         tokio::task::yield_now().await;
         loop {
             match self.watch.next().now_or_never() {
                 None => return,
                 Some(Some(piece)) => self.begun.extend_from_slice(&piece.unwrap()),
-                // Its time was over.
+                // The watch timed out on the server.
                 Some(None) => panic!("the watch of pods ended"),
             }
             while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
@@ -305,7 +307,7 @@ impl Churn {
         }
     }
 
-    /// Nothing is left to do for anybody.
+    /// Checks that no work is left to do.
     pub(crate) fn check(&self) {
         let list = |group: &str, resource: &str| -> Vec<Value> {
             let all = self.server.list(&ResourceId::new(group, resource), None);
@@ -381,7 +383,7 @@ fn labels(app: usize) -> Value {
     json!({ "app": name(app) })
 }
 
-/// Some pods go at once, some after a while, some never.
+/// Some pods are evicted at once, some later, some never.
 fn tolerations(app: usize) -> Value {
     match app % 4 {
         0 => json!([]),
@@ -396,7 +398,7 @@ fn node(name: &str) -> Value {
         "status": { "conditions": [{ "type": "Ready", "status": "True" }] } })
 }
 
-/// uids are the churn's choice, so that pods can name their owners.
+/// The churn chooses uids, so that pods can refer to their owners.
 fn owner_uid(app: usize) -> String {
     format!("00000000-0000-4000-8000-{app:012x}")
 }

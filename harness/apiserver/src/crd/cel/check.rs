@@ -10,13 +10,13 @@ use std::sync::LazyLock;
 use cel::Program;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, SourceInfo};
 
-use super::types::Ty;
+use super::types::CelType;
 
 /// The outcome of a type check.
 #[derive(Debug)]
-pub(super) struct Checked {
+pub(super) struct CheckResult {
     /// Type of the expression's value.
-    pub(super) ty: Ty,
+    pub(super) ty: CelType,
     /// Errors in the order of the source.
     pub(super) errors: Vec<String>,
     /// A function of kube-apiserver that this server lacks, if the expression calls one.
@@ -58,7 +58,7 @@ base64.encode - bytes string|base64.decode - string bytes
 ";
 
 /// Functions and macros that kube-apiserver has and this server lacks.
-const MISSING: [&str; 24] = [
+const UNSUPPORTED: [&str; 24] = [
     "all",
     "exists",
     "existsOne",
@@ -91,8 +91,8 @@ const TYPES: [&str; 12] =
 
 #[derive(Debug)]
 struct Overload {
-    receiver: Option<Ty>,
-    arguments: Vec<Ty>,
+    receiver: Option<CelType>,
+    arguments: Vec<CelType>,
     result: &'static str,
 }
 
@@ -112,29 +112,29 @@ static OVERLOADS: LazyLock<BTreeMap<&'static str, Vec<Overload>>> = LazyLock::ne
     overloads
 });
 
-fn named(name: &'static str) -> Ty {
+fn named(name: &'static str) -> CelType {
     match name {
-        "string" => Ty::Text,
-        "bytes" => Ty::Bytes,
-        "int" => Ty::Int,
-        "uint" => Ty::Uint,
-        "double" => Ty::Double,
-        "bool" => Ty::Bool,
-        "timestamp" => Ty::Timestamp,
-        "duration" => Ty::Duration,
-        "type" => Ty::Type,
-        "list" => Ty::Dyn.list(),
-        "list(string)" => Ty::Text.list(),
-        "list(int)" => Ty::Int.list(),
-        "map" => Ty::Map(Box::new(Ty::Dyn), Box::new(Ty::Dyn)),
-        "optional" => Ty::Dyn.optional(),
-        "dyn" => Ty::Dyn,
-        other => Ty::Other(other),
+        "string" => CelType::Text,
+        "bytes" => CelType::Bytes,
+        "int" => CelType::Int,
+        "uint" => CelType::Uint,
+        "double" => CelType::Double,
+        "bool" => CelType::Bool,
+        "timestamp" => CelType::Timestamp,
+        "duration" => CelType::Duration,
+        "type" => CelType::Type,
+        "list" => CelType::Dyn.list(),
+        "list(string)" => CelType::Text.list(),
+        "list(int)" => CelType::Int.list(),
+        "map" => CelType::Map(Box::new(CelType::Dyn), Box::new(CelType::Dyn)),
+        "optional" => CelType::Dyn.optional(),
+        "dyn" => CelType::Dyn,
+        other => CelType::Other(other),
     }
 }
 
 /// Checks a program whose variables are `self`, of type `own`, and `oldSelf`, if `old` is given.
-pub(super) fn check(program: &Program, own: &Ty, old: Option<&Ty>) -> Checked {
+pub(super) fn check(program: &Program, own: &CelType, old: Option<&CelType>) -> CheckResult {
     let mut scope = vec![("self".to_owned(), own.clone())];
     scope.extend(old.map(|old| ("oldSelf".to_owned(), old.clone())));
     let mut checker =
@@ -142,43 +142,43 @@ pub(super) fn check(program: &Program, own: &Ty, old: Option<&Ty>) -> Checked {
     let ty = checker.expression(program.expression());
     let Checker { mut errors, unsupported, uses_old, .. } = checker;
     errors.sort_by_key(|(offset, _)| *offset);
-    Checked { ty, errors: errors.into_iter().map(|(_, text)| text).collect(), unsupported, uses_old }
+    CheckResult { ty, errors: errors.into_iter().map(|(_, text)| text).collect(), unsupported, uses_old }
 }
 
 struct Checker<'a> {
     source: &'a SourceInfo,
-    scope: Vec<(String, Ty)>,
+    scope: Vec<(String, CelType)>,
     errors: Vec<(usize, String)>,
     unsupported: Option<String>,
     uses_old: bool,
 }
 
 impl Checker<'_> {
-    fn error(&mut self, id: u64, message: &str) -> Ty {
+    fn error(&mut self, id: u64, message: &str) -> CelType {
         let offset = self.source.offset_for(id).map_or(0, |(start, _)| start as usize);
-        self.errors.push((offset, located(&self.source.source, offset, message)));
-        Ty::Dyn
+        self.errors.push((offset, format_error(&self.source.source, offset, message)));
+        CelType::Dyn
     }
 
-    fn expression(&mut self, expression: &IdedExpr) -> Ty {
+    fn expression(&mut self, expression: &IdedExpr) -> CelType {
         match &expression.expr {
             Expr::Literal(literal) => match literal {
-                LiteralValue::Boolean(_) => Ty::Bool,
-                LiteralValue::Bytes(_) => Ty::Bytes,
-                LiteralValue::Double(_) => Ty::Double,
-                LiteralValue::Int(_) => Ty::Int,
-                LiteralValue::Null => Ty::Null,
-                LiteralValue::String(_) => Ty::Text,
-                LiteralValue::UInt(_) => Ty::Uint,
+                LiteralValue::Boolean(_) => CelType::Bool,
+                LiteralValue::Bytes(_) => CelType::Bytes,
+                LiteralValue::Double(_) => CelType::Double,
+                LiteralValue::Int(_) => CelType::Int,
+                LiteralValue::Null => CelType::Null,
+                LiteralValue::String(_) => CelType::Text,
+                LiteralValue::UInt(_) => CelType::Uint,
             },
             Expr::Ident(name) => self.variable(expression.id, name),
             Expr::Select(select) => self.select(expression.id, select),
             Expr::Call(call) => self.call(expression.id, call),
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
             Expr::List(list) => {
-                let types: Vec<Ty> = list.elements.iter().map(|element| self.expression(element)).collect();
-                let first = types.first().cloned().unwrap_or(Ty::Dyn);
-                if types.iter().all(|ty| *ty == first) { first.list() } else { Ty::Dyn.list() }
+                let types: Vec<CelType> = list.elements.iter().map(|element| self.expression(element)).collect();
+                let first = types.first().cloned().unwrap_or(CelType::Dyn);
+                if types.iter().all(|ty| *ty == first) { first.list() } else { CelType::Dyn.list() }
             }
             Expr::Map(map) => {
                 for entry in &map.entries {
@@ -187,38 +187,38 @@ impl Checker<'_> {
                         self.expression(&entry.value);
                     }
                 }
-                Ty::Map(Box::new(Ty::Dyn), Box::new(Ty::Dyn))
+                CelType::Map(Box::new(CelType::Dyn), Box::new(CelType::Dyn))
             }
-            Expr::Struct(_) | Expr::Unspecified => Ty::Dyn,
+            Expr::Struct(_) | Expr::Unspecified => CelType::Dyn,
         }
     }
 
-    fn variable(&mut self, id: u64, name: &str) -> Ty {
+    fn variable(&mut self, id: u64, name: &str) -> CelType {
         self.uses_old |= name == "oldSelf";
         if let Some((_, ty)) = self.scope.iter().rev().find(|(known, _)| known == name) {
             return ty.clone();
         }
         if TYPES.contains(&name) {
-            return Ty::Type;
+            return CelType::Type;
         }
         self.error(id, &format!("undeclared reference to '{name}' (in container '')"))
     }
 
-    fn select(&mut self, id: u64, select: &SelectExpr) -> Ty {
+    fn select(&mut self, id: u64, select: &SelectExpr) -> CelType {
         let operand = self.expression(&select.operand);
         let found = self.field(id, &operand, &select.field);
-        if select.test { Ty::Bool } else { found }
+        if select.test { CelType::Bool } else { found }
     }
 
-    fn field(&mut self, id: u64, operand: &Ty, name: &str) -> Ty {
+    fn field(&mut self, id: u64, operand: &CelType, name: &str) -> CelType {
         match operand {
-            Ty::Object(fields) => match fields.get(name) {
+            CelType::Object(fields) => match fields.get(name) {
                 Some(field) => field.clone(),
                 None => self.error(id, &format!("undefined field '{name}'")),
             },
-            Ty::Map(_, value) => (**value).clone(),
-            Ty::Optional(inner) => self.field(id, inner, name).optional(),
-            Ty::Dyn => Ty::Dyn,
+            CelType::Map(_, value) => (**value).clone(),
+            CelType::Optional(inner) => self.field(id, inner, name).optional(),
+            CelType::Dyn => CelType::Dyn,
             other => {
                 let message = format!("type '{other}' does not support field selection");
                 self.error(id, &message)
@@ -226,38 +226,38 @@ impl Checker<'_> {
         }
     }
 
-    fn call(&mut self, id: u64, call: &CallExpr) -> Ty {
+    fn call(&mut self, id: u64, call: &CallExpr) -> CelType {
         let name = call.func_name.as_str();
         if let Some(target) = &call.target
             && let Expr::Ident(namespace) = &target.expr
             && !self.scope.iter().any(|(known, _)| known == namespace)
         {
             let qualified = format!("{namespace}.{name}");
-            let arguments: Vec<Ty> = call.args.iter().map(|argument| self.expression(argument)).collect();
+            let arguments: Vec<CelType> = call.args.iter().map(|argument| self.expression(argument)).collect();
             if OVERLOADS.contains_key(qualified.as_str()) {
                 return self.function(id, &qualified, None, &arguments);
             }
-            if MISSING.contains(&qualified.as_str())
+            if UNSUPPORTED.contains(&qualified.as_str())
                 || matches!(namespace.as_str(), "math" | "cel" | "format" | "authorizer")
             {
                 self.unsupported.get_or_insert(qualified);
-                return Ty::Dyn;
+                return CelType::Dyn;
             }
         }
-        let two_variables = call.target.is_some() && call.args.len() > 2 && MISSING.contains(&name);
-        if two_variables || (MISSING.contains(&name) && !OVERLOADS.contains_key(name)) {
+        let two_variables = call.target.is_some() && call.args.len() > 2 && UNSUPPORTED.contains(&name);
+        if two_variables || (UNSUPPORTED.contains(&name) && !OVERLOADS.contains_key(name)) {
             if let Some(target) = &call.target {
                 self.expression(target);
             }
             let suffix = if two_variables { " with two variables" } else { "" };
             self.unsupported.get_or_insert(format!("{name}{suffix}"));
-            return Ty::Dyn;
+            return CelType::Dyn;
         }
         let receiver = call.target.as_ref().map(|target| self.expression(target));
         if name == "_?._" {
             return self.optional_field(id, call);
         }
-        let arguments: Vec<Ty> = call.args.iter().map(|argument| self.expression(argument)).collect();
+        let arguments: Vec<CelType> = call.args.iter().map(|argument| self.expression(argument)).collect();
         if let ("matches", Some(pattern)) = (name, call.args.last())
             && let Expr::Literal(LiteralValue::String(text)) = &pattern.expr
             && regex::Regex::new(text.inner()).is_err()
@@ -271,20 +271,20 @@ impl Checker<'_> {
         }
     }
 
-    fn optional_field(&mut self, id: u64, call: &CallExpr) -> Ty {
-        let [operand, field] = call.args.as_slice() else { return Ty::Dyn };
+    fn optional_field(&mut self, id: u64, call: &CallExpr) -> CelType {
+        let [operand, field] = call.args.as_slice() else { return CelType::Dyn };
         let operand = self.expression(operand);
-        let Expr::Literal(LiteralValue::String(field)) = &field.expr else { return Ty::Dyn };
+        let Expr::Literal(LiteralValue::String(field)) = &field.expr else { return CelType::Dyn };
         match self.field(id, &operand, field.inner()) {
-            Ty::Optional(inner) => Ty::Optional(inner),
+            CelType::Optional(inner) => CelType::Optional(inner),
             other => other.optional(),
         }
     }
 
-    fn function(&mut self, id: u64, name: &str, receiver: Option<&Ty>, arguments: &[Ty]) -> Ty {
+    fn function(&mut self, id: u64, name: &str, receiver: Option<&CelType>, arguments: &[CelType]) -> CelType {
         let Some(overloads) = OVERLOADS.get(name) else {
             return if name.starts_with('@') {
-                Ty::Dyn
+                CelType::Dyn
             } else {
                 self.error(id, &format!("undeclared reference to '{name}' (in container '')"))
             };
@@ -298,29 +298,29 @@ impl Checker<'_> {
         match known {
             None => self.no_overload(id, name, receiver, arguments),
             Some(overload) if overload.result == "T" => match receiver {
-                Some(Ty::List(inner) | Ty::Optional(inner)) => (**inner).clone(),
-                _ => Ty::Dyn,
+                Some(CelType::List(inner) | CelType::Optional(inner)) => (**inner).clone(),
+                _ => CelType::Dyn,
             },
-            Some(overload) if overload.result == "list" => receiver.cloned().unwrap_or_else(|| Ty::Dyn.list()),
+            Some(overload) if overload.result == "list" => receiver.cloned().unwrap_or_else(|| CelType::Dyn.list()),
             Some(overload) => named(overload.result),
         }
     }
 
-    fn no_overload(&mut self, id: u64, name: &str, receiver: Option<&Ty>, arguments: &[Ty]) -> Ty {
+    fn no_overload(&mut self, id: u64, name: &str, receiver: Option<&CelType>, arguments: &[CelType]) -> CelType {
         let given = arguments.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let receiver = receiver.map(|receiver| format!("{receiver}.")).unwrap_or_default();
         self.error(id, &format!("found no matching overload for '{name}' applied to '{receiver}({given})'"))
     }
 
-    fn comprehension(&mut self, parts: &ComprehensionExpr) -> Ty {
+    fn comprehension(&mut self, parts: &ComprehensionExpr) -> CelType {
         let item = match self.expression(&parts.iter_range) {
-            Ty::List(item) => *item,
-            Ty::Map(key, _) => *key,
-            _ => Ty::Dyn,
+            CelType::List(item) => *item,
+            CelType::Map(key, _) => *key,
+            _ => CelType::Dyn,
         };
         let begin = self.expression(&parts.accu_init);
         let outer = self.scope.len();
-        let any = begin == Ty::Dyn.list();
+        let any = begin == CelType::Dyn.list();
         self.scope.push((parts.accu_var.clone(), begin));
         self.scope.push((parts.iter_var.clone(), item));
         self.expression(&parts.loop_cond);
@@ -336,23 +336,32 @@ impl Checker<'_> {
 }
 
 /// Returns the type of an operator's result, or `Err` for operands of wrong types; `None` if `name` is no operator.
-fn operator(name: &str, arguments: &[Ty]) -> Option<Result<Ty, ()>> {
-    let fits = |ok: bool, ty: Ty| Some(if ok { Ok(ty) } else { Err(()) });
+fn operator(name: &str, arguments: &[CelType]) -> Option<Result<CelType, ()>> {
+    let fits = |ok: bool, ty: CelType| Some(if ok { Ok(ty) } else { Err(()) });
     match (name, arguments) {
-        ("_==_" | "_!=_", [a, b]) => fits(a.takes(b), Ty::Bool),
+        ("_==_" | "_!=_", [a, b]) => fits(a.takes(b), CelType::Bool),
         ("_<_" | "_<=_" | "_>_" | "_>=_", [a, b]) => {
-            let ordered = |ty: &Ty| {
-                ty.is_number() || matches!(ty, Ty::Text | Ty::Bytes | Ty::Bool | Ty::Timestamp | Ty::Duration | Ty::Dyn)
+            let ordered = |ty: &CelType| {
+                ty.is_number()
+                    || matches!(
+                        ty,
+                        CelType::Text
+                            | CelType::Bytes
+                            | CelType::Bool
+                            | CelType::Timestamp
+                            | CelType::Duration
+                            | CelType::Dyn
+                    )
             };
-            fits(ordered(a) && ordered(b) && (a.takes(b) || (a.is_number() && b.is_number())), Ty::Bool)
+            fits(ordered(a) && ordered(b) && (a.takes(b) || (a.is_number() && b.is_number())), CelType::Bool)
         }
-        ("_&&_" | "_||_", [a, b]) => fits(Ty::Bool.takes(a) && Ty::Bool.takes(b), Ty::Bool),
-        ("!_", [a]) => fits(Ty::Bool.takes(a), Ty::Bool),
-        ("@not_strictly_false", _) => Some(Ok(Ty::Bool)),
-        ("-_", [a]) => fits(matches!(a, Ty::Int | Ty::Double | Ty::Dyn), a.clone()),
+        ("_&&_" | "_||_", [a, b]) => fits(CelType::Bool.takes(a) && CelType::Bool.takes(b), CelType::Bool),
+        ("!_", [a]) => fits(CelType::Bool.takes(a), CelType::Bool),
+        ("@not_strictly_false", _) => Some(Ok(CelType::Bool)),
+        ("-_", [a]) => fits(matches!(a, CelType::Int | CelType::Double | CelType::Dyn), a.clone()),
         ("_?_:_", [condition, a, b]) => {
-            let ty = if a == b { a.clone() } else { Ty::Dyn };
-            fits(Ty::Bool.takes(condition) && a.takes(b), ty)
+            let ty = if a == b { a.clone() } else { CelType::Dyn };
+            fits(CelType::Bool.takes(condition) && a.takes(b), ty)
         }
         ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [a, b]) => match arithmetic(name, a, b) {
             Some(ty) => Some(Ok(ty)),
@@ -360,42 +369,48 @@ fn operator(name: &str, arguments: &[Ty]) -> Option<Result<Ty, ()>> {
         },
         ("@in", [item, list]) => fits(
             match list {
-                Ty::List(element) => element.takes(item),
-                Ty::Map(key, _) => key.takes(item),
-                other => *other == Ty::Dyn,
+                CelType::List(element) => element.takes(item),
+                CelType::Map(key, _) => key.takes(item),
+                other => *other == CelType::Dyn,
             },
-            Ty::Bool,
+            CelType::Bool,
         ),
         ("_[_]" | "_[?_]", [list, index]) => {
             let found = match list {
-                Ty::List(element) => Ty::Int.takes(index).then(|| (**element).clone()),
-                Ty::Map(key, value) => key.takes(index).then(|| (**value).clone()),
-                Ty::Dyn | Ty::Optional(_) => Some(Ty::Dyn),
+                CelType::List(element) => CelType::Int.takes(index).then(|| (**element).clone()),
+                CelType::Map(key, value) => key.takes(index).then(|| (**value).clone()),
+                CelType::Dyn | CelType::Optional(_) => Some(CelType::Dyn),
                 _ => None,
             };
-            let found = if name == "_[?_]" { found.map(Ty::optional) } else { found };
+            let found = if name == "_[?_]" { found.map(CelType::optional) } else { found };
             Some(found.ok_or(()))
         }
         _ => None,
     }
 }
 
-fn arithmetic(name: &str, a: &Ty, b: &Ty) -> Option<Ty> {
+fn arithmetic(name: &str, a: &CelType, b: &CelType) -> Option<CelType> {
     match (name, a, b) {
-        (_, Ty::Dyn, other) | (_, other, Ty::Dyn) => Some(other.clone()),
-        ("_+_", Ty::Text, Ty::Text) => Some(Ty::Text),
-        ("_+_", Ty::Bytes, Ty::Bytes) => Some(Ty::Bytes),
-        ("_+_", Ty::List(x), Ty::List(y)) if x.takes(y) => Some(if **x == Ty::Dyn { b.clone() } else { a.clone() }),
-        ("_+_" | "_-_", Ty::Timestamp, Ty::Duration) | ("_+_", Ty::Duration, Ty::Timestamp) => Some(Ty::Timestamp),
-        ("_+_" | "_-_", Ty::Duration, Ty::Duration) | ("_-_", Ty::Timestamp, Ty::Timestamp) => Some(Ty::Duration),
-        ("_%_", Ty::Double, _) => None,
+        (_, CelType::Dyn, other) | (_, other, CelType::Dyn) => Some(other.clone()),
+        ("_+_", CelType::Text, CelType::Text) => Some(CelType::Text),
+        ("_+_", CelType::Bytes, CelType::Bytes) => Some(CelType::Bytes),
+        ("_+_", CelType::List(x), CelType::List(y)) if x.takes(y) => {
+            Some(if **x == CelType::Dyn { b.clone() } else { a.clone() })
+        }
+        ("_+_" | "_-_", CelType::Timestamp, CelType::Duration) | ("_+_", CelType::Duration, CelType::Timestamp) => {
+            Some(CelType::Timestamp)
+        }
+        ("_+_" | "_-_", CelType::Duration, CelType::Duration) | ("_-_", CelType::Timestamp, CelType::Timestamp) => {
+            Some(CelType::Duration)
+        }
+        ("_%_", CelType::Double, _) => None,
         (_, a, b) if a.is_number() && a == b => Some(a.clone()),
         _ => None,
     }
 }
 
 /// Formats an error as cel-go does: line and column, the source line, and a caret under the column.
-pub(super) fn located(source: &str, offset: usize, message: &str) -> String {
+pub(super) fn format_error(source: &str, offset: usize, message: &str) -> String {
     let before: String = source.chars().take(offset).collect();
     let line = before.matches('\n').count();
     let column = before.rsplit('\n').next().map_or(0, |text| text.chars().count());

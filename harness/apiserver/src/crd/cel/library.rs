@@ -17,11 +17,11 @@ use regex::Regex;
 
 use crate::quantity::Quantity;
 
-type Reply<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
+type CelResult<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
 
 /// A value of a type that these libraries add.
 #[derive(Debug, Clone, PartialEq)]
-enum Own {
+enum LibraryValue {
     Quantity(Quantity),
     Url(Url),
     Ip(IpAddr),
@@ -40,7 +40,7 @@ static URL: Type = Type::new_unspecified_type("kubernetes.URL");
 static IP: Type = Type::new_unspecified_type("net.IP");
 static CIDR: Type = Type::new_unspecified_type("net.CIDR");
 
-impl Val for Own {
+impl Val for LibraryValue {
     fn get_type(&self) -> &Type {
         match self {
             Self::Quantity(_) => &QUANTITY,
@@ -67,7 +67,7 @@ impl Val for Own {
     }
 }
 
-impl StaticVal for Own {}
+impl StaticVal for LibraryValue {}
 
 /// The environment in which all rules are compiled.
 pub(super) static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
@@ -86,7 +86,7 @@ pub(super) static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
 });
 
 /// A function: its name, its receiver's type, its arguments' types and its implementation.
-type Entry = (&'static str, Option<&'static Type>, Vec<&'static Type>, Function);
+type FunctionEntry = (&'static str, Option<&'static Type>, Vec<&'static Type>, Function);
 
 static TEXT: Type = STRING_TYPE;
 static LIST: Type = LIST_TYPE;
@@ -109,85 +109,91 @@ fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     Ok(())
 }
 
-fn globals() -> Vec<Entry> {
+fn globals() -> Vec<FunctionEntry> {
     vec![
-        ("isURL", None, vec![&TEXT], |args| truth(url(said(&args, 0)).is_some())),
-        ("url", None, vec![&TEXT], |args| own(parse_url(said(&args, 0))?)),
-        ("isQuantity", None, vec![&TEXT], |args| truth(Quantity::parse(said(&args, 0)).is_some())),
-        ("quantity", None, vec![&TEXT], |args| own(Own::Quantity(parse_quantity(said(&args, 0))?))),
-        ("isIP", None, vec![&TEXT], |args| truth(said(&args, 0).parse::<IpAddr>().is_ok())),
-        ("ip", None, vec![&TEXT], |args| own(Own::Ip(parse_ip(said(&args, 0))?))),
-        ("isCIDR", None, vec![&TEXT], |args| truth(cidr(said(&args, 0)).is_some())),
-        ("cidr", None, vec![&TEXT], |args| own(parse_cidr(said(&args, 0))?)),
-        ("sets.contains", None, vec![&LIST, &LIST], |args| truth(within(&args, 1, 0))),
-        ("sets.intersects", None, vec![&LIST, &LIST], |args| {
-            truth(items(&args, 1).iter().any(|item| has(&args, 0, &**item)))
+        ("isURL", None, vec![&TEXT], |args| bool_value(url(string_argument(&args, 0)).is_some())),
+        ("url", None, vec![&TEXT], |args| library_value(parse_url(string_argument(&args, 0))?)),
+        ("isQuantity", None, vec![&TEXT], |args| bool_value(Quantity::parse(string_argument(&args, 0)).is_some())),
+        ("quantity", None, vec![&TEXT], |args| {
+            library_value(LibraryValue::Quantity(parse_quantity(string_argument(&args, 0))?))
         }),
-        ("sets.equivalent", None, vec![&LIST, &LIST], |args| truth(within(&args, 0, 1) && within(&args, 1, 0))),
+        ("isIP", None, vec![&TEXT], |args| bool_value(string_argument(&args, 0).parse::<IpAddr>().is_ok())),
+        ("ip", None, vec![&TEXT], |args| library_value(LibraryValue::Ip(parse_ip(string_argument(&args, 0))?))),
+        ("isCIDR", None, vec![&TEXT], |args| bool_value(cidr(string_argument(&args, 0)).is_some())),
+        ("cidr", None, vec![&TEXT], |args| library_value(parse_cidr(string_argument(&args, 0))?)),
+        ("sets.contains", None, vec![&LIST, &LIST], |args| bool_value(is_subset(&args, 1, 0))),
+        ("sets.intersects", None, vec![&LIST, &LIST], |args| {
+            bool_value(items(&args, 1).iter().any(|item| has(&args, 0, &**item)))
+        }),
+        ("sets.equivalent", None, vec![&LIST, &LIST], |args| {
+            bool_value(is_subset(&args, 0, 1) && is_subset(&args, 1, 0))
+        }),
     ]
 }
 
-fn lists_and_texts() -> Vec<Entry> {
+fn lists_and_texts() -> Vec<FunctionEntry> {
     vec![
         ("find", Some(&TEXT), vec![&TEXT], find),
         ("findAll", Some(&TEXT), vec![&TEXT], find_all),
         ("findAll", Some(&TEXT), vec![&TEXT, &INT], find_all),
         ("isSorted", Some(&LIST), vec![], is_sorted),
         ("sum", Some(&LIST), vec![], sum),
-        ("min", Some(&LIST), vec![], |args| extreme(&args, Ordering::Less, "min")),
-        ("max", Some(&LIST), vec![], |args| extreme(&args, Ordering::Greater, "max")),
+        ("min", Some(&LIST), vec![], |args| min_or_max(&args, Ordering::Less, "min")),
+        ("max", Some(&LIST), vec![], |args| min_or_max(&args, Ordering::Greater, "max")),
         ("indexOf", Some(&LIST), vec![&ANY], |args| {
-            number(items(&args, 0).iter().position(|item| item.equals(args[1].as_ref())))
+            index_value(items(&args, 0).iter().position(|item| item.equals(args[1].as_ref())))
         }),
         ("lastIndexOf", Some(&LIST), vec![&ANY], |args| {
-            number(items(&args, 0).iter().rposition(|item| item.equals(args[1].as_ref())))
+            index_value(items(&args, 0).iter().rposition(|item| item.equals(args[1].as_ref())))
         }),
     ]
 }
 
-fn addresses() -> Vec<Entry> {
+fn addresses() -> Vec<FunctionEntry> {
     vec![
         ("getScheme", Some(&URL), vec![], |args| part(&args, |url| url.scheme.clone())),
         ("getHost", Some(&URL), vec![], |args| part(&args, |url| url.host.clone())),
         ("getHostname", Some(&URL), vec![], |args| part(&args, |url| split_host(&url.host).0)),
         ("getPort", Some(&URL), vec![], |args| part(&args, |url| split_host(&url.host).1)),
         ("getEscapedPath", Some(&URL), vec![], |args| part(&args, |url| url.path.clone())),
-        ("family", Some(&IP), vec![], |args| match args[0].downcast_ref::<Own>() {
-            Some(Own::Ip(ip)) => int_of(if ip.is_ipv4() { 4 } else { 6 }),
+        ("family", Some(&IP), vec![], |args| match args[0].downcast_ref::<LibraryValue>() {
+            Some(LibraryValue::Ip(ip)) => int_of(if ip.is_ipv4() { 4 } else { 6 }),
             _ => Err(mismatch("family")),
         }),
         ("containsIP", Some(&CIDR), vec![&ANY], contains_ip),
     ]
 }
 
-fn quantities() -> Vec<Entry> {
+fn quantities() -> Vec<FunctionEntry> {
     vec![
         ("sign", Some(&QUANTITY), vec![], |args| int_of(i64::try_from(quantity(&args, 0)?.sign()).unwrap_or(0))),
-        ("isInteger", Some(&QUANTITY), vec![], |args| truth(as_integer(quantity(&args, 0)?).is_some())),
+        ("isInteger", Some(&QUANTITY), vec![], |args| bool_value(as_integer(quantity(&args, 0)?).is_some())),
         ("asInteger", Some(&QUANTITY), vec![], |args| match as_integer(quantity(&args, 0)?) {
             Some(number) => int_of(number),
-            None => Err(failed("asInteger", "cannot convert value to integer")),
+            None => Err(function_error("asInteger", "cannot convert value to integer")),
         }),
         ("asApproximateFloat", Some(&QUANTITY), vec![], |args| {
             Ok(CowVal::owned(CelDouble::from(quantity(&args, 0)?.to_f64())))
         }),
-        ("isGreaterThan", Some(&QUANTITY), vec![&QUANTITY], |args| truth(quantity(&args, 0)? > quantity(&args, 1)?)),
-        ("isLessThan", Some(&QUANTITY), vec![&QUANTITY], |args| truth(quantity(&args, 0)? < quantity(&args, 1)?)),
+        ("isGreaterThan", Some(&QUANTITY), vec![&QUANTITY], |args| {
+            bool_value(quantity(&args, 0)? > quantity(&args, 1)?)
+        }),
+        ("isLessThan", Some(&QUANTITY), vec![&QUANTITY], |args| bool_value(quantity(&args, 0)? < quantity(&args, 1)?)),
         ("compareTo", Some(&QUANTITY), vec![&QUANTITY], |args| {
             let order = quantity(&args, 0)?.partial_cmp(&quantity(&args, 1)?);
             int_of(order.map_or(0, |order| order as i64))
         }),
         ("add", Some(&QUANTITY), vec![&QUANTITY], |args| {
-            own(Own::Quantity(quantity(&args, 0)?.plus(quantity(&args, 1)?)))
+            library_value(LibraryValue::Quantity(quantity(&args, 0)?.plus(quantity(&args, 1)?)))
         }),
         ("sub", Some(&QUANTITY), vec![&QUANTITY], |args| {
-            own(Own::Quantity(quantity(&args, 0)?.minus(quantity(&args, 1)?)))
+            library_value(LibraryValue::Quantity(quantity(&args, 0)?.minus(quantity(&args, 1)?)))
         }),
         ("add", Some(&QUANTITY), vec![&INT], |args| {
-            own(Own::Quantity(quantity(&args, 0)?.plus(whole(&args, 1).into())))
+            library_value(LibraryValue::Quantity(quantity(&args, 0)?.plus(int_argument(&args, 1).into())))
         }),
         ("sub", Some(&QUANTITY), vec![&INT], |args| {
-            own(Own::Quantity(quantity(&args, 0)?.minus(whole(&args, 1).into())))
+            library_value(LibraryValue::Quantity(quantity(&args, 0)?.minus(int_argument(&args, 1).into())))
         }),
     ]
 }
@@ -197,36 +203,36 @@ fn as_integer(quantity: Quantity) -> Option<i64> {
 }
 
 /// Returns true if every item of the list `a` is in the list `b`.
-fn within(args: &[CowVal<'_, '_>], a: usize, b: usize) -> bool {
+fn is_subset(args: &[CowVal<'_, '_>], a: usize, b: usize) -> bool {
     items(args, a).iter().all(|item| has(args, b, &**item))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the form of all functions")]
-fn truth<'b, 'v>(value: bool) -> Reply<'b, 'v> {
+fn bool_value<'b, 'v>(value: bool) -> CelResult<'b, 'v> {
     Ok(CowVal::owned(CelBool::from(value)))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the form of all functions")]
-fn int_of<'b, 'v>(value: i64) -> Reply<'b, 'v> {
+fn int_of<'b, 'v>(value: i64) -> CelResult<'b, 'v> {
     Ok(CowVal::owned(CelInt::from(value)))
 }
 
 /// Returns an index as a CEL value; -1 for `None`.
-fn number<'b, 'v>(index: Option<usize>) -> Reply<'b, 'v> {
+fn index_value<'b, 'v>(index: Option<usize>) -> CelResult<'b, 'v> {
     int_of(index.and_then(|index| i64::try_from(index).ok()).unwrap_or(-1))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the form of all functions")]
-fn text<'b, 'v>(value: String) -> Reply<'b, 'v> {
+fn text<'b, 'v>(value: String) -> CelResult<'b, 'v> {
     Ok(CowVal::owned(CelString::from(value)))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the form of all functions")]
-fn own<'b, 'v>(value: Own) -> Reply<'b, 'v> {
+fn library_value<'b, 'v>(value: LibraryValue) -> CelResult<'b, 'v> {
     Ok(CowVal::owned(value))
 }
 
-fn failed(function: &str, message: impl ToString) -> ExecutionError {
+fn function_error(function: &str, message: impl ToString) -> ExecutionError {
     ExecutionError::function_error(function, message.to_string())
 }
 
@@ -235,11 +241,11 @@ fn mismatch(function: &str) -> ExecutionError {
 }
 
 /// Returns an argument's text; the overload guarantees that it is a string.
-fn said<'a>(args: &'a [CowVal<'_, '_>], index: usize) -> &'a str {
+fn string_argument<'a>(args: &'a [CowVal<'_, '_>], index: usize) -> &'a str {
     args.get(index).and_then(|value| value.downcast_ref::<CelString>()).map_or("", |text| text.inner())
 }
 
-fn whole(args: &[CowVal<'_, '_>], index: usize) -> i64 {
+fn int_argument(args: &[CowVal<'_, '_>], index: usize) -> i64 {
     args.get(index).and_then(|value| value.downcast_ref::<CelInt>()).map_or(0, |number| *number.inner())
 }
 
@@ -260,18 +266,21 @@ fn has(args: &[CowVal<'_, '_>], index: usize, wanted: &dyn Val) -> bool {
 }
 
 fn compiled(function: &str, pattern: &str) -> Result<Regex, ExecutionError> {
-    Regex::new(pattern).map_err(|error| failed(function, format!("Illegal regex: {error}")))
+    Regex::new(pattern).map_err(|error| function_error(function, format!("Illegal regex: {error}")))
 }
 
-fn find<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Reply<'b, 'v> {
-    let found = compiled("find", said(&args, 1))?.find(said(&args, 0)).map_or("", |found| found.as_str()).to_owned();
+fn find<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> CelResult<'b, 'v> {
+    let found = compiled("find", string_argument(&args, 1))?
+        .find(string_argument(&args, 0))
+        .map_or("", |found| found.as_str())
+        .to_owned();
     text(found)
 }
 
-fn find_all<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Reply<'b, 'v> {
-    let most = args.get(2).map_or(usize::MAX, |_| usize::try_from(whole(&args, 2)).unwrap_or(usize::MAX));
-    let pattern = compiled("findAll", said(&args, 1))?;
-    let found = pattern.find_iter(said(&args, 0)).take(most);
+fn find_all<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> CelResult<'b, 'v> {
+    let most = args.get(2).map_or(usize::MAX, |_| usize::try_from(int_argument(&args, 2)).unwrap_or(usize::MAX));
+    let pattern = compiled("findAll", string_argument(&args, 1))?;
+    let found = pattern.find_iter(string_argument(&args, 0)).take(most);
     let found: Vec<Box<dyn Val + 'v>> =
         found.map(|found| Box::new(CelString::from(found.as_str().to_owned())) as Box<dyn Val + 'v>).collect();
     Ok(CowVal::owned(CelList::from(found)))
@@ -281,17 +290,17 @@ fn compare(a: &dyn Val, b: &dyn Val, function: &str) -> Result<Ordering, Executi
     a.as_comparer().ok_or_else(|| mismatch(function))?.compare(b)
 }
 
-fn is_sorted<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Reply<'b, 'v> {
+fn is_sorted<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> CelResult<'b, 'v> {
     let items = items(&args, 0);
     for pair in items.windows(2) {
         if compare(&*pair[0], &*pair[1], "isSorted")? == Ordering::Greater {
-            return truth(false);
+            return bool_value(false);
         }
     }
-    truth(true)
+    bool_value(true)
 }
 
-fn sum<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Reply<'b, 'v> {
+fn sum<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> CelResult<'b, 'v> {
     let mut items = items(&args, 0).into_iter();
     let Some(first) = items.next() else { return int_of(0) };
     let mut total = CowVal::Owned(first);
@@ -302,10 +311,10 @@ fn sum<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Reply<'b, 'v> {
     Ok(total)
 }
 
-fn extreme<'b, 'v>(args: &[CowVal<'b, 'v>], wanted: Ordering, function: &str) -> Reply<'b, 'v> {
+fn min_or_max<'b, 'v>(args: &[CowVal<'b, 'v>], wanted: Ordering, function: &str) -> CelResult<'b, 'v> {
     let mut items = items(args, 0).into_iter();
     let Some(mut best) = items.next() else {
-        return Err(failed(function, format!("{function} called on empty list")));
+        return Err(function_error(function, format!("{function} called on empty list")));
     };
     for item in items {
         if compare(&*item, &*best, function)? == wanted {
@@ -316,21 +325,21 @@ fn extreme<'b, 'v>(args: &[CowVal<'b, 'v>], wanted: Ordering, function: &str) ->
 }
 
 fn quantity(args: &[CowVal<'_, '_>], index: usize) -> Result<Quantity, ExecutionError> {
-    match args.get(index).and_then(|value| value.downcast_ref::<Own>()) {
-        Some(Own::Quantity(quantity)) => Ok(*quantity),
+    match args.get(index).and_then(|value| value.downcast_ref::<LibraryValue>()) {
+        Some(LibraryValue::Quantity(quantity)) => Ok(*quantity),
         _ => Err(mismatch("quantity")),
     }
 }
 
 fn parse_quantity(given: &str) -> Result<Quantity, ExecutionError> {
     const WHY: &str = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-    Quantity::parse(given).ok_or_else(|| failed("quantity", WHY))
+    Quantity::parse(given).ok_or_else(|| function_error("quantity", WHY))
 }
 
 fn parse_ip(given: &str) -> Result<IpAddr, ExecutionError> {
     given.parse().map_err(|_| {
         let why = format!("ParseAddr({given:?}): unable to parse IP");
-        failed("ip", format!("IP Address {given:?} parse error during conversion from string: {why}"))
+        function_error("ip", format!("IP Address {given:?} parse error during conversion from string: {why}"))
     })
 }
 
@@ -341,26 +350,28 @@ fn cidr(given: &str) -> Option<(IpAddr, u8)> {
     bits.parse().ok().filter(|bits| *bits <= most).map(|bits| (address, bits))
 }
 
-fn parse_cidr(given: &str) -> Result<Own, ExecutionError> {
-    cidr(given).map(|(address, bits)| Own::Cidr(address, bits)).ok_or_else(|| {
+fn parse_cidr(given: &str) -> Result<LibraryValue, ExecutionError> {
+    cidr(given).map(|(address, bits)| LibraryValue::Cidr(address, bits)).ok_or_else(|| {
         let why = format!("netip.ParsePrefix({given:?}): no '/'");
-        failed("cidr", format!("network address parse error during conversion from string: {why}"))
+        function_error("cidr", format!("network address parse error during conversion from string: {why}"))
     })
 }
 
-fn contains_ip<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Reply<'b, 'v> {
-    let ip = match args.get(1).and_then(|value| value.downcast_ref::<Own>()) {
-        Some(Own::Ip(ip)) => *ip,
-        _ => said(&args, 1).parse().map_err(|_| mismatch("containsIP"))?,
+fn contains_ip<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> CelResult<'b, 'v> {
+    let ip = match args.get(1).and_then(|value| value.downcast_ref::<LibraryValue>()) {
+        Some(LibraryValue::Ip(ip)) => *ip,
+        _ => string_argument(&args, 1).parse().map_err(|_| mismatch("containsIP"))?,
     };
-    let Some(Own::Cidr(network, bits)) = args[0].downcast_ref::<Own>() else { return Err(mismatch("containsIP")) };
+    let Some(LibraryValue::Cidr(network, bits)) = args[0].downcast_ref::<LibraryValue>() else {
+        return Err(mismatch("containsIP"));
+    };
     let widened = |ip: IpAddr| match ip {
         IpAddr::V4(ip) => u128::from(u32::from(ip)) << 96,
         IpAddr::V6(ip) => u128::from(ip),
     };
     let same = network.is_ipv4() == ip.is_ipv4();
     let differing = (widened(*network) ^ widened(ip)).leading_zeros();
-    truth(same && differing >= u32::from(*bits))
+    bool_value(same && differing >= u32::from(*bits))
 }
 
 fn url(given: &str) -> Option<Url> {
@@ -385,10 +396,10 @@ fn url(given: &str) -> Option<Url> {
     Some(Url { scheme, host, path: path_of(&after[end..]) })
 }
 
-fn parse_url(given: &str) -> Result<Own, ExecutionError> {
-    url(given).map(Own::Url).ok_or_else(|| {
+fn parse_url(given: &str) -> Result<LibraryValue, ExecutionError> {
+    url(given).map(LibraryValue::Url).ok_or_else(|| {
         let why = format!("parse {given:?}: invalid URI for request");
-        failed("url", format!("URL parse error during conversion from string: {why}"))
+        function_error("url", format!("URL parse error during conversion from string: {why}"))
     })
 }
 
@@ -403,9 +414,9 @@ fn split_host(host: &str) -> (String, String) {
     }
 }
 
-fn part<'b, 'v>(args: &[CowVal<'b, 'v>], of: fn(&Url) -> String) -> Reply<'b, 'v> {
-    match args.first().and_then(|value| value.downcast_ref::<Own>()) {
-        Some(Own::Url(url)) => text(of(url)),
+fn part<'b, 'v>(args: &[CowVal<'b, 'v>], of: fn(&Url) -> String) -> CelResult<'b, 'v> {
+    match args.first().and_then(|value| value.downcast_ref::<LibraryValue>()) {
+        Some(LibraryValue::Url(url)) => text(of(url)),
         _ => Err(mismatch("url")),
     }
 }

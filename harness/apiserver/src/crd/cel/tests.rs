@@ -12,7 +12,7 @@ fn recorded() -> Value {
 
 /// Formats errors as the causes of a Status.
 fn told(errors: &ErrorList) -> Vec<String> {
-    errors.iter().map(Error::cause).map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
+    errors.iter().map(FieldError::cause).map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn objects_are_refused_with_the_same_words() {
     let mut differences = String::new();
     for case in recorded()["cases"].as_array().expect("cases") {
         let (schema, name) = (&case["schema"], text(case, "name"));
-        let rules = Rules::of(schema, name).unwrap_or_else(|| panic!("{name}: no rules"));
+        let rules = CompiledRules::of(schema, name).unwrap_or_else(|| panic!("{name}: no rules"));
         let mut stored: Option<Value> = None;
         for step in case["steps"].as_array().expect("steps") {
             let object =
@@ -60,7 +60,7 @@ fn judge(rule: &str, spec: Value) -> Vec<String> {
     let schema = json!({"type": "object", "properties": {
         "s": field("string"), "l": {"type": "array", "items": field("integer")}, "m": {"type": "object", "additionalProperties": field("integer")}},
         "x-kubernetes-validations": [{"rule": rule}]});
-    Rules::of(&schema, "x").map_or_else(Vec::new, |rules| told(&rules.judge(&spec, None)))
+    CompiledRules::of(&schema, "x").map_or_else(Vec::new, |rules| told(&rules.judge(&spec, None)))
 }
 
 #[rstest::rstest]
@@ -89,5 +89,5 @@ fn a_rule_with_a_function_that_is_not_here_is_accepted_and_not_asked() {
     let mut errors = ErrorList::new();
     check_schema(&schema, "s", &mut errors);
     assert_eq!(told(&errors), Vec::<String>::new());
-    assert!(Rules::of(&schema, "x").is_none());
+    assert!(CompiledRules::of(&schema, "x").is_none());
 }

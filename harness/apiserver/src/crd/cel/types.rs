@@ -38,7 +38,7 @@ const RESERVED: [&str; 22] = [
 
 /// A CEL type.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Ty {
+pub(super) enum CelType {
     /// Any type; known only at evaluation.
     Dyn,
     Null,
@@ -61,7 +61,7 @@ pub(super) enum Ty {
     Other(&'static str),
 }
 
-impl Ty {
+impl CelType {
     /// Returns the type of a schema's values. `root` objects have apiVersion, kind and metadata.
     pub(super) fn of(schema: &Value, root: bool) -> Self {
         of_schema(schema, root, 0)
@@ -98,7 +98,7 @@ impl Ty {
     }
 }
 
-impl fmt::Display for Ty {
+impl fmt::Display for CelType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Dyn => f.write_str("dyn"),
@@ -121,10 +121,10 @@ impl fmt::Display for Ty {
     }
 }
 
-fn of_schema(schema: &Value, root: bool, depth: usize) -> Ty {
+fn of_schema(schema: &Value, root: bool, depth: usize) -> CelType {
     let flag = |field: &str| schema.get(field) == Some(&Value::Bool(true));
     if depth > MAX_DEPTH || flag("x-kubernetes-int-or-string") {
-        return Ty::Dyn;
+        return CelType::Dyn;
     }
     let below = |schema: &Value| of_schema(schema, false, depth + 1);
     let embedded = root || flag("x-kubernetes-embedded-resource");
@@ -132,33 +132,33 @@ fn of_schema(schema: &Value, root: bool, depth: usize) -> Ty {
         "object" => {
             let declared = schema.get("properties").and_then(Value::as_object);
             if let Some(values) = schema.get("additionalProperties").filter(|one| one.is_object()) {
-                return Ty::Map(Box::new(Ty::Text), Box::new(below(values)));
+                return CelType::Map(Box::new(CelType::Text), Box::new(below(values)));
             }
             if declared.is_none_or(Map::is_empty) && flag("x-kubernetes-preserve-unknown-fields") && !embedded {
-                return Ty::Dyn;
+                return CelType::Dyn;
             }
             let fields = declared.into_iter().flatten();
-            let mut fields: BTreeMap<String, Ty> =
+            let mut fields: BTreeMap<String, CelType> =
                 fields.filter_map(|(name, schema)| Some((escape(name)?, below(schema)))).collect();
             if embedded {
-                fields.insert("apiVersion".to_owned(), Ty::Text);
-                fields.insert("kind".to_owned(), Ty::Text);
-                let own = ["name", "generateName"].map(|name| (name.to_owned(), Ty::Text));
-                fields.insert("metadata".to_owned(), Ty::Object(Arc::new(own.into())));
+                fields.insert("apiVersion".to_owned(), CelType::Text);
+                fields.insert("kind".to_owned(), CelType::Text);
+                let own = ["name", "generateName"].map(|name| (name.to_owned(), CelType::Text));
+                fields.insert("metadata".to_owned(), CelType::Object(Arc::new(own.into())));
             }
-            Ty::Object(Arc::new(fields))
+            CelType::Object(Arc::new(fields))
         }
-        "array" => schema.get("items").map_or(Ty::Dyn, below).list(),
+        "array" => schema.get("items").map_or(CelType::Dyn, below).list(),
         "string" => match schema.get("format").and_then(Value::as_str).unwrap_or_default() {
-            "byte" => Ty::Bytes,
-            "duration" => Ty::Duration,
-            "date" | "date-time" => Ty::Timestamp,
-            _ => Ty::Text,
+            "byte" => CelType::Bytes,
+            "duration" => CelType::Duration,
+            "date" | "date-time" => CelType::Timestamp,
+            _ => CelType::Text,
         },
-        "boolean" => Ty::Bool,
-        "integer" => Ty::Int,
-        "number" => Ty::Double,
-        _ => Ty::Dyn,
+        "boolean" => CelType::Bool,
+        "integer" => CelType::Int,
+        "number" => CelType::Double,
+        _ => CelType::Dyn,
     }
 }
 
@@ -212,6 +212,6 @@ mod tests {
     #[case(json!({"type": "object", "additionalProperties": {"type": "string"}}), "map(string, string)")]
     #[case(json!({"x-kubernetes-int-or-string": true}), "dyn")]
     fn types(#[case] schema: Value, #[case] expected: &str) {
-        assert_eq!(Ty::of(&schema, false).to_string(), expected);
+        assert_eq!(CelType::of(&schema, false).to_string(), expected);
     }
 }

@@ -11,14 +11,14 @@ use crate::json::Value;
 
 /// A value and its schema.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Typed<'a> {
+pub(super) struct TypedValue<'a> {
     pub(super) value: &'a Value,
     pub(super) schema: &'a Value,
     /// Sorts lists of type `set` and `map`, so that their order does not matter in comparisons.
     pub(super) ordered: bool,
 }
 
-impl<'a> Typed<'a> {
+impl<'a> TypedValue<'a> {
     fn text(&self, field: &str) -> &'a str {
         self.schema.get(field).and_then(Value::as_str).unwrap_or_default()
     }
@@ -46,7 +46,7 @@ pub(super) fn keys_of(item: &Value, schema: &Value) -> String {
     keys.collect::<Vec<_>>().join(",")
 }
 
-impl Serialize for Typed<'_> {
+impl Serialize for TypedValue<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.value {
             Value::Null => serializer.serialize_none(),
@@ -82,7 +82,7 @@ impl Serialize for Typed<'_> {
     }
 }
 
-impl Typed<'_> {
+impl TypedValue<'_> {
     fn serialize_text<S: Serializer>(&self, text: &str, serializer: S) -> Result<S::Ok, S::Error> {
         match self.text("format") {
             "byte" => match STANDARD.decode(text) {
@@ -109,7 +109,7 @@ fn timestamp(text: &str) -> Option<DateTime<FixedOffset>> {
 
 /// Parses a Go duration such as `1h30m` or `-1.5s`.
 fn duration(text: &str) -> Option<chrono::Duration> {
-    crate::kinds::go_duration(text).map(chrono::Duration::nanoseconds)
+    crate::registry::go_duration(text).map(chrono::Duration::nanoseconds)
 }
 
 #[cfg(test)]

@@ -1,34 +1,34 @@
 //! Removes fields that a manager applied before and now leaves out, unless another manager owns them. Follows `prune`
 //! in `merge/update.go` and `typed/remove.go` of `sigs.k8s.io/structured-merge-diff/v6`.
 
-use super::super::super::managedfields::{Entries, FieldSet, is_member, list_key};
-use super::super::super::schema::{List, ListTopology, Schema, Shape, TypeRef};
+use super::super::super::managedfields::{FieldSet, ManagedEntries, is_member, list_item_path_element};
+use super::super::super::schema::{ElementRelationship, ListType, Schema, TypeKind, TypeRef};
 use super::fieldset;
 use crate::json::{Map, Value};
 
 /// Prunes `merged`. `last` is the manager's set before this apply; `entries` has its new set.
-pub(super) fn prune(schema: &Schema, merged: Value, last: &FieldSet, entries: &Entries) -> Value {
-    let last = with_containers(schema, last);
+pub(super) fn prune(schema: &Schema, merged: Value, last: &FieldSet, entries: &ManagedEntries) -> Value {
+    let last = ensure_named_fields_are_members(schema, last);
     let pruned = remove(schema, &merged, &last);
     let mut managed = FieldSet::default();
     for entry in entries.iter() {
         managed.union(entry.set.clone());
     }
     // Restores items that a manager owns.
-    let all = with_containers(schema, &fieldset::of(schema, &merged));
-    let mut kept = with_containers(schema, &fieldset::of(schema, &pruned));
-    kept.union(with_containers(schema, &managed));
+    let all = ensure_named_fields_are_members(schema, &fieldset::to_field_set(schema, &merged));
+    let mut kept = ensure_named_fields_are_members(schema, &fieldset::to_field_set(schema, &pruned));
+    kept.union(ensure_named_fields_are_members(schema, &managed));
     let mut unwanted = all.clone();
     unwanted.difference(&kept);
     let pruned = remove(schema, &merged, &unwanted);
     // Restores fields that this manager never applied but that were removed with their container.
     let mut gone = all;
-    gone.difference(&with_containers(schema, &fieldset::of(schema, &pruned)));
+    gone.difference(&ensure_named_fields_are_members(schema, &fieldset::to_field_set(schema, &pruned)));
     remove(schema, &merged, &gone.intersection(&last))
 }
 
 /// Adds all declared fields on the way to the set's members.
-fn with_containers(schema: &Schema, set: &FieldSet) -> FieldSet {
+fn ensure_named_fields_are_members(schema: &Schema, set: &FieldSet) -> FieldSet {
     FieldSet::from_map(containers(schema, Some(schema.root()), set.as_map()))
 }
 
@@ -44,10 +44,10 @@ fn containers(schema: &Schema, ty: Option<TypeRef>, map: &Map) -> Map {
         let shape = ty.map(|ty| (ty, schema.shape(ty)));
         let child_type = match (shape, name) {
             (Some((ty, _)), Some(name)) => schema.field_type(ty, name),
-            (Some((_, Shape::List(list))), None) if key.starts_with("k:") => Some(list.items),
+            (Some((_, TypeKind::List(list))), None) if key.starts_with("k:") => Some(list.items),
             _ => None,
         };
-        let declared = matches!((shape, name), (Some((_, Shape::Struct(s))), Some(name)) if s.field(name).is_some());
+        let declared = matches!((shape, name), (Some((_, TypeKind::Struct(s))), Some(name)) if s.field(name).is_some());
         let mut child = containers(schema, child_type, child);
         if declared && !child.is_empty() {
             child.insert(".", Value::Object(Map::new()));
@@ -64,16 +64,18 @@ fn remove(schema: &Schema, value: &Value, set: &FieldSet) -> Value {
 
 fn walk(schema: &Schema, ty: TypeRef, value: &Value, set: &Map) -> Option<Value> {
     match (schema.shape(ty), value) {
-        (Shape::List(list), Value::Array(items)) => {
-            if list.topology == ListTopology::Atomic {
+        (TypeKind::List(list), Value::Array(items)) => {
+            if list.topology == ElementRelationship::Atomic {
                 return None;
             }
             walk_list(schema, list, items, set)
         }
-        (Shape::Struct(shape), _) if shape.atomic => None,
-        (Shape::Map(shape), _) if shape.atomic => None,
-        (Shape::Struct(_) | Shape::Map(_) | Shape::Any, Value::Object(map)) => walk_object(schema, ty, map, set),
-        (Shape::Struct(_) | Shape::Map(_) | Shape::List(_), _) => None,
+        (TypeKind::Struct(shape), _) if shape.atomic => None,
+        (TypeKind::Map(shape), _) if shape.atomic => None,
+        (TypeKind::Struct(_) | TypeKind::Map(_) | TypeKind::Any, Value::Object(map)) => {
+            walk_object(schema, ty, map, set)
+        }
+        (TypeKind::Struct(_) | TypeKind::Map(_) | TypeKind::List(_), _) => None,
         (_, scalar) => Some(scalar.clone()),
     }
 }
@@ -108,11 +110,11 @@ fn walk_object(schema: &Schema, ty: TypeRef, map: &Map, set: &Map) -> Option<Val
     (!out.is_empty() || touched).then_some(Value::Object(out))
 }
 
-fn walk_list(schema: &Schema, list: &List, items: &[Value], set: &Map) -> Option<Value> {
+fn walk_list(schema: &Schema, list: &ListType, items: &[Value], set: &Map) -> Option<Value> {
     let mut out = Vec::new();
     let mut touched = false;
     for item in items {
-        let key = list_key(schema, list, item).unwrap_or_default();
+        let key = list_item_path_element(schema, list, item).unwrap_or_default();
         if let Some((item, changed)) = part(schema, Some(list.items), item, set.get(&key)) {
             touched |= changed;
             out.push(item);

@@ -3,23 +3,23 @@
 
 use std::collections::BTreeSet;
 
-use super::super::super::managedfields::{list_key, show};
-use super::super::super::schema::{List, ListTopology, Scalar, Schema, Shape, TypeRef};
+use super::super::super::managedfields::{format_path_element, list_item_path_element};
+use super::super::super::schema::{ElementRelationship, ListType, Scalar, Schema, TypeKind, TypeRef};
 use super::super::super::status::go_quote;
 use super::super::go_text;
 use crate::json::{Map, Value};
 
 /// Returns the errors, each with its path.
 pub(super) fn validate(schema: &Schema, value: &Value) -> Vec<String> {
-    complaints(schema, value, false)
+    errors(schema, value, false)
 }
 
 /// Returns true if an object fits its schema. Unlike in an applied object, items may occur twice.
 pub(crate) fn fits(schema: &Schema, value: &Value) -> bool {
-    complaints(schema, value, true).is_empty()
+    errors(schema, value, true).is_empty()
 }
 
-fn complaints(schema: &Schema, value: &Value, duplicates: bool) -> Vec<String> {
+fn errors(schema: &Schema, value: &Value, duplicates: bool) -> Vec<String> {
     let mut validator = Validator { schema, path: String::new(), errors: Vec::new(), duplicates };
     validator.value(schema.root(), value);
     validator.errors
@@ -59,12 +59,14 @@ impl Validator<'_> {
             return;
         }
         match (self.schema.shape(ty), value) {
-            (Shape::Any, _) => {}
-            (Shape::Scalar(scalar), _) => self.scalar(*scalar, value),
-            (Shape::List(list), Value::Array(items)) => self.list(list, items),
-            (Shape::List(_), other) => self.error(&format!("expected list, got {}", held(other))),
-            (Shape::Struct(_) | Shape::Map(_), Value::Object(map)) => self.object(ty, map),
-            (Shape::Struct(_) | Shape::Map(_), other) => self.error(&format!("expected map, got {}", held(other))),
+            (TypeKind::Any, _) => {}
+            (TypeKind::Scalar(scalar), _) => self.scalar(*scalar, value),
+            (TypeKind::List(list), Value::Array(items)) => self.list(list, items),
+            (TypeKind::List(_), other) => self.error(&format!("expected list, got {}", go_wrapped(other))),
+            (TypeKind::Struct(_) | TypeKind::Map(_), Value::Object(map)) => self.object(ty, map),
+            (TypeKind::Struct(_) | TypeKind::Map(_), other) => {
+                self.error(&format!("expected map, got {}", go_wrapped(other)));
+            }
         }
     }
 
@@ -79,15 +81,15 @@ impl Validator<'_> {
         }
     }
 
-    fn list(&mut self, list: &List, items: &[Value]) {
+    fn list(&mut self, list: &ListType, items: &[Value]) {
         let mut seen: BTreeSet<String> = BTreeSet::new();
         for (i, item) in items.iter().enumerate() {
-            let step = if list.topology == ListTopology::Atomic {
+            let step = if list.topology == ElementRelationship::Atomic {
                 format!("[{i}]")
             } else {
-                match list_key(self.schema, list, item) {
+                match list_item_path_element(self.schema, list, item) {
                     Ok(key) => {
-                        let shown = show(&key);
+                        let shown = format_path_element(&key);
                         if !seen.insert(key) && !self.duplicates {
                             self.error(&format!("duplicate entries for key {shown}"));
                         }
@@ -120,9 +122,9 @@ impl Validator<'_> {
             Scalar::Int { .. } | Scalar::Float => {
                 format!("expected numeric (int or float), got {}", super::super::go_type(value))
             }
-            Scalar::Bool => format!("expected boolean, got {}", held(value)),
+            Scalar::Bool => format!("expected boolean, got {}", go_wrapped(value)),
             Scalar::Quantity | Scalar::IntOrString | Scalar::Untyped => {
-                format!("expected any scalar, got {}", held(value))
+                format!("expected any scalar, got {}", go_wrapped(value))
             }
             _ => format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(value)),
         };
@@ -131,7 +133,7 @@ impl Validator<'_> {
 }
 
 /// Formats a value wrapped in upstream's `value.Value`, as Go's `%v` prints it.
-fn held(value: &Value) -> String {
+fn go_wrapped(value: &Value) -> String {
     format!("&{{{}}}", go_text(value))
 }
 

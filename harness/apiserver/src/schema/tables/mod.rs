@@ -1,7 +1,7 @@
 //! The fields of all built-in types, one compact line per type. They are those of `staging/src/k8s.io/api`, with the
 //! markers of its structs (`+listType`, `patchMergeKey`, …).
 //!
-//! The notation is made for grepping (`^PodSpec:`); [`super::registry`] parses it:
+//! The notation is made for grepping (`^PodSpec:`); [`super::builtin_types`] parses it:
 //!
 //! ```text
 //! Name: [=atomic] field type[marks]; field type[marks]; …      a struct; continuation lines begin with a space

@@ -10,10 +10,10 @@ use crate::json::json;
 
 /// A store with one pod and some budgets in namespace `n`, which records the operations on it.
 #[derive(Default)]
-struct Fake(Mutex<State>);
+struct FakeBackend(Mutex<FakeState>);
 
 #[derive(Default)]
-struct State {
+struct FakeState {
     pod: Value,
     budgets: Vec<Value>,
     log: Vec<String>,
@@ -24,9 +24,9 @@ struct State {
     version: u64,
 }
 
-impl Fake {
+impl FakeBackend {
     fn new(pod: Value, budgets: Vec<Value>) -> Self {
-        let state = State { pod, budgets, version: 100, ..State::default() };
+        let state = FakeState { pod, budgets, version: 100, ..FakeState::default() };
         Self(Mutex::new(state))
     }
 
@@ -52,7 +52,7 @@ impl Fake {
     }
 }
 
-impl EvictionBackend for Fake {
+impl EvictionBackend for FakeBackend {
     fn pod(&self, _: &str, name: &str) -> Result<Value, Status> {
         let state = self.0.lock().expect("lock");
         if state.pod.is_null() {
@@ -122,7 +122,7 @@ impl EvictionBackend for Fake {
 }
 
 fn conflict() -> Status {
-    Status::modified(GroupResource::new("", "pods"), "p")
+    Status::resource_version_conflict(GroupResource::new("", "pods"), "p")
 }
 
 fn pod(phase: &str, ready: bool) -> Value {
@@ -148,7 +148,7 @@ fn cause(status: &Status) -> &str {
 
 #[test]
 fn e_001_no_disruption_allowed_is_429() {
-    let fake = Fake::new(pod("Running", true), vec![budget(0, 0, 0)]);
+    let fake = FakeBackend::new(pod("Running", true), vec![budget(0, 0, 0)]);
     let refused = fake.evict(&eviction(), &[]).expect_err("refused");
     assert_eq!((refused.code, refused.reason.as_str()), (429, "TooManyRequests"));
     assert_eq!(refused.message, "Cannot evict pod as it would violate the pod's disruption budget.");
@@ -162,7 +162,7 @@ fn e_001_no_disruption_allowed_is_429() {
 #[case::succeeded("Succeeded", &["mark", "delete"])]
 #[case::failed("Failed", &["mark", "delete"])]
 fn e_002_no_budget_is_asked(#[case] phase: &str, #[case] log: &[&str]) {
-    let fake = Fake::new(pod(phase, false), vec![budget(0, 0, 0)]);
+    let fake = FakeBackend::new(pod(phase, false), vec![budget(0, 0, 0)]);
     assert_eq!(fake.evict(&eviction(), &[]).expect("evicted").code, 201);
     assert_eq!(fake.log(), log);
 }
@@ -171,7 +171,7 @@ fn e_002_no_budget_is_asked(#[case] phase: &str, #[case] log: &[&str]) {
 fn e_002_terminating_pods_neither() {
     let mut going = pod("Running", true);
     going["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z".into();
-    let fake = Fake::new(going, vec![budget(0, 0, 0)]);
+    let fake = FakeBackend::new(going, vec![budget(0, 0, 0)]);
     fake.evict(&eviction(), &[]).expect("evicted");
     assert_eq!(fake.log(), ["mark", "delete"]);
 }
@@ -180,13 +180,13 @@ fn e_002_terminating_pods_neither() {
 #[case::last(1, 0, Some("InsufficientPods"))]
 #[case::of_three(3, 2, None)]
 fn e_003_the_budget_is_charged_first(#[case] before: i64, #[case] after: i64, #[case] reason: Option<&str>) {
-    let fake = Fake::new(pod("Running", true), vec![budget(before, 3, 2)]);
+    let fake = FakeBackend::new(pod("Running", true), vec![budget(before, 3, 2)]);
     fake.evict(&eviction(), &[]).expect("evicted");
     assert_eq!(fake.log(), ["charge", "mark", "delete"]);
     let status = fake.budget()["status"].clone();
     assert_eq!(status["disruptionsAllowed"], after);
     assert_eq!(status["disruptedPods"], json!({"p": "2024-01-01T00:00:00Z"}));
-    let condition = conditions::find(&status, "DisruptionAllowed").map(|c| meta::text(c, "reason"));
+    let condition = conditions::find(&status, "DisruptionAllowed").map(|c| meta::str_field(c, "reason"));
     assert_eq!(condition, reason);
 }
 
@@ -197,14 +197,14 @@ fn e_003_the_budget_is_charged_first(#[case] before: i64, #[case] after: i64, #[
 fn e_004_budgets_that_do_not_match_are_ignored(#[case] selector: Value) {
     let mut other = budget(0, 0, 0);
     other["spec"]["selector"] = selector;
-    let fake = Fake::new(pod("Running", true), vec![other]);
+    let fake = FakeBackend::new(pod("Running", true), vec![other]);
     fake.evict(&eviction(), &[]).expect("evicted");
     assert_eq!(fake.log(), ["mark", "delete"]);
 }
 
 #[test]
 fn e_005_the_names_must_agree() {
-    let fake = Fake::new(pod("Running", true), vec![]);
+    let fake = FakeBackend::new(pod("Running", true), vec![]);
     let refused = fake.evict(&json!({"metadata": {"name": "q"}}), &[]).expect_err("other name");
     assert_eq!(refused.code, 400);
     assert_eq!(refused.message, "name in URL does not match name in Eviction object");
@@ -214,13 +214,13 @@ fn e_005_the_names_must_agree() {
 fn e_006_the_empty_selector_protects_all() {
     let mut all = budget(0, 0, 0);
     all["spec"]["selector"] = json!({});
-    let fake = Fake::new(pod("Running", true), vec![all]);
+    let fake = FakeBackend::new(pod("Running", true), vec![all]);
     assert_eq!(fake.evict(&eviction(), &[]).expect_err("refused").code, 429);
 }
 
 #[test]
 fn e_007_conflicting_deletes_of_pending_pods_are_tried_again() {
-    let fake = Fake::new(pod("Pending", false), vec![]);
+    let fake = FakeBackend::new(pod("Pending", false), vec![]);
     fake.script([(Err(conflict()), None), (Err(conflict()), None), (Ok(()), None)]);
     fake.evict(&eviction(), &[]).expect("evicted");
     assert_eq!(fake.deletes(), 3);
@@ -229,7 +229,7 @@ fn e_007_conflicting_deletes_of_pending_pods_are_tried_again() {
 
 #[test]
 fn e_008_a_pod_that_began_to_run_is_judged_after_all() {
-    let fake = Fake::new(pod("Pending", false), vec![budget(0, 0, 0)]);
+    let fake = FakeBackend::new(pod("Pending", false), vec![budget(0, 0, 0)]);
     fake.script([(Err(conflict()), Some(pod("Running", true)))]);
     assert_eq!(fake.evict(&eviction(), &[]).expect_err("refused").code, 429);
     assert_eq!(fake.deletes(), 1);
@@ -239,7 +239,7 @@ fn e_008_a_pod_that_began_to_run_is_judged_after_all() {
 fn e_009_an_unready_pod_that_changes_is_asked_for_again() {
     let mut lenient = budget(0, 0, 0);
     lenient["spec"]["unhealthyPodEvictionPolicy"] = "AlwaysAllow".into();
-    let fake = Fake::new(pod("Pending", false), vec![lenient]);
+    let fake = FakeBackend::new(pod("Pending", false), vec![lenient]);
     fake.script([(Err(conflict()), Some(pod("Running", false))), (Err(conflict()), None)]);
     let refused = fake.evict(&eviction(), &[]).expect_err("refused");
     assert_eq!(refused.code, 429);
@@ -249,7 +249,7 @@ fn e_009_an_unready_pod_that_changes_is_asked_for_again() {
 
 #[test]
 fn e_010_with_a_disruption_left_it_goes() {
-    let fake = Fake::new(pod("Pending", false), vec![budget(1, 1, 0)]);
+    let fake = FakeBackend::new(pod("Pending", false), vec![budget(1, 1, 0)]);
     fake.script([(Err(conflict()), Some(pod("Running", true))), (Ok(()), None)]);
     fake.evict(&eviction(), &[]).expect("evicted");
     assert_eq!(fake.deletes(), 2);
@@ -257,7 +257,7 @@ fn e_010_with_a_disruption_left_it_goes() {
 
 #[test]
 fn e_011_twenty_attempts_are_enough() {
-    let fake = Fake::new(pod("Pending", false), vec![]);
+    let fake = FakeBackend::new(pod("Pending", false), vec![]);
     fake.script((0..30).map(|_| (Err(conflict()), None)));
     assert_eq!(fake.evict(&eviction(), &[]).expect_err("conflict").code, 409);
     assert_eq!(fake.deletes(), 20);
@@ -266,7 +266,7 @@ fn e_011_twenty_attempts_are_enough() {
 
 #[test]
 fn e_012_a_client_that_pins_the_version_gets_its_conflict() {
-    let fake = Fake::new(pod("Pending", false), vec![]);
+    let fake = FakeBackend::new(pod("Pending", false), vec![]);
     fake.script([(Err(conflict()), None)]);
     let mut body = eviction();
     body["deleteOptions"] = json!({"preconditions": {"resourceVersion": "7"}});
@@ -292,7 +292,7 @@ fn unready_pods(
     if !policy.is_empty() {
         guard["spec"]["unhealthyPodEvictionPolicy"] = policy.into();
     }
-    let fake = Fake::new(pod("Running", ready), vec![guard]);
+    let fake = FakeBackend::new(pod("Running", ready), vec![guard]);
     let answer = fake.evict(&eviction(), &[]);
     match expected {
         Ok(delete) => {
@@ -311,7 +311,7 @@ fn unready_pods(
 #[case::conflict(409, 429)]
 #[case::other(400, 400)]
 fn e_016_only_conflicts_become_429(#[case] code: u16, #[case] expected: u16) {
-    let fake = Fake::new(pod("Running", false), vec![budget(0, 2, 2)]);
+    let fake = FakeBackend::new(pod("Running", false), vec![budget(0, 2, 2)]);
     let answer = if code == 409 { conflict() } else { Status::bad_request("no") };
     fake.script([(Err(answer), None)]);
     assert_eq!(fake.evict(&eviction(), &[]).expect_err("refused").code, expected);
@@ -350,7 +350,7 @@ fn causes_of_refusals(
     let mut guard = budget(0, current, desired);
     guard["status"]["conditions"] =
         json!([{"type": "DisruptionAllowed", "status": "False", "reason": reason, "message": message}]);
-    let fake = Fake::new(pod("Running", true), vec![guard]);
+    let fake = FakeBackend::new(pod("Running", true), vec![guard]);
     assert_eq!(cause(&fake.evict(&eviction(), &[]).expect_err("refused")), expected);
 }
 
@@ -358,7 +358,7 @@ fn causes_of_refusals(
 fn e_019_a_budget_that_is_behind_asks_for_ten_seconds() {
     let mut behind = budget(1, 3, 2);
     behind["metadata"]["generation"] = 2.into();
-    let fake = Fake::new(pod("Running", true), vec![behind]);
+    let fake = FakeBackend::new(pod("Running", true), vec![behind]);
     let refused = fake.evict(&eviction(), &[]).expect_err("refused");
     assert_eq!((refused.code, refused.retry_after()), (429, Some(10)));
     assert_eq!(cause(&refused), "The disruption budget foo is still being processed by the server.");
@@ -372,7 +372,7 @@ fn e_020_broken_budgets_are_forbidden(#[case] allowed: i64, #[case] claims: usiz
     let mut guard = budget(allowed, 3, 2);
     let pods: Map = (0..claims).map(|i| (format!("x{i}"), "2024-01-01T00:00:00Z")).collect();
     guard["status"]["disruptedPods"] = Value::Object(pods);
-    let fake = Fake::new(pod("Running", true), vec![guard]);
+    let fake = FakeBackend::new(pod("Running", true), vec![guard]);
     let code = fake.evict(&eviction(), &[]).map_or_else(|s| s.code, |s| s.code);
     assert_eq!(code, expected);
 }
@@ -381,7 +381,7 @@ fn e_020_broken_budgets_are_forbidden(#[case] allowed: i64, #[case] claims: usiz
 fn e_021_two_budgets_are_too_many() {
     let mut second = budget(5, 5, 0);
     second["metadata"]["name"] = "second".into();
-    let fake = Fake::new(pod("Running", true), vec![budget(5, 5, 0), second]);
+    let fake = FakeBackend::new(pod("Running", true), vec![budget(5, 5, 0), second]);
     let refused = fake.evict(&eviction(), &[]).expect_err("refused");
     assert_eq!((refused.code, refused.reason.as_str()), (500, ""));
     assert!(fake.log().is_empty());
@@ -391,7 +391,7 @@ fn e_021_two_budgets_are_too_many() {
 #[case::nineteen(19, 201)]
 #[case::twenty(20, 409)]
 fn e_022_conflicts_on_the_budget_are_tried_again(#[case] conflicts: usize, #[case] expected: u16) {
-    let fake = Fake::new(pod("Running", true), vec![budget(1, 3, 2)]);
+    let fake = FakeBackend::new(pod("Running", true), vec![budget(1, 3, 2)]);
     fake.0.lock().expect("lock").budget_conflicts = conflicts;
     let code = fake.evict(&eviction(), &[]).map_or_else(|s| s.code, |s| s.code);
     assert_eq!(code, expected);
@@ -403,7 +403,7 @@ fn e_022_conflicts_on_the_budget_are_tried_again(#[case] conflicts: usize, #[cas
 #[case::body(json!(["All"]), &[])]
 #[case::both(json!(["All"]), &["All"])]
 fn e_023_dry_runs_leave_nothing(#[case] in_body: Value, #[case] in_query: &[&str]) {
-    let fake = Fake::new(pod("Running", true), vec![budget(1, 3, 2)]);
+    let fake = FakeBackend::new(pod("Running", true), vec![budget(1, 3, 2)]);
     let mut body = eviction();
     body["deleteOptions"] = json!({"dryRun": in_body});
     fake.evict(&body, in_query).expect("would be evicted");
@@ -413,7 +413,7 @@ fn e_023_dry_runs_leave_nothing(#[case] in_body: Value, #[case] in_query: &[&str
 
 #[test]
 fn e_023_query_and_body_must_agree() {
-    let fake = Fake::new(pod("Running", true), vec![]);
+    let fake = FakeBackend::new(pod("Running", true), vec![]);
     let mut body = eviction();
     body["deleteOptions"] = json!({"dryRun": ["All", "All"]});
     let refused = fake.evict(&body, &["All"]).expect_err("unequal");
@@ -423,7 +423,7 @@ fn e_023_query_and_body_must_agree() {
 
 #[test]
 fn e_024_unsafe_deletes_are_invalid() {
-    let fake = Fake::new(pod("Running", true), vec![]);
+    let fake = FakeBackend::new(pod("Running", true), vec![]);
     let mut body = eviction();
     body["deleteOptions"] = json!({"ignoreStoreReadErrorWithClusterBreakingPotential": true});
     assert_eq!(fake.evict(&body, &[]).expect_err("invalid").code, 422);
@@ -431,7 +431,7 @@ fn e_024_unsafe_deletes_are_invalid() {
 
 #[test]
 fn e_025_the_pod_is_marked_before_it_goes() {
-    let fake = Fake::new(pod("Succeeded", false), vec![]);
+    let fake = FakeBackend::new(pod("Succeeded", false), vec![]);
     fake.evict(&eviction(), &[]).expect("evicted");
     let pod = fake.0.lock().expect("lock").pod.clone();
     let mark = conditions::find(&pod["status"], "DisruptionTarget").expect("marked");
@@ -446,7 +446,7 @@ fn e_025_the_pod_is_marked_before_it_goes() {
 #[case::right_version(json!({"resourceVersion": "7"}), 201)]
 #[case::wrong_version(json!({"resourceVersion": "6"}), 409)]
 fn e_026_preconditions_hold(#[case] preconditions: Value, #[case] expected: u16) {
-    let fake = Fake::new(pod("Running", true), vec![]);
+    let fake = FakeBackend::new(pod("Running", true), vec![]);
     let mut body = eviction();
     body["deleteOptions"] = json!({"preconditions": preconditions});
     let code = fake.evict(&body, &[]).map_or_else(|s| s.code, |s| s.code);
@@ -456,7 +456,7 @@ fn e_026_preconditions_hold(#[case] preconditions: Value, #[case] expected: u16)
 
 #[test]
 fn e_030_a_failed_delete_leaves_the_budget_charged() {
-    let fake = Fake::new(pod("Running", true), vec![budget(1, 3, 2)]);
+    let fake = FakeBackend::new(pod("Running", true), vec![budget(1, 3, 2)]);
     let mut body = eviction();
     body["deleteOptions"] = json!({"preconditions": {"uid": "v"}});
     assert_eq!(fake.evict(&body, &[]).expect_err("stale uid").code, 409);
@@ -466,7 +466,7 @@ fn e_030_a_failed_delete_leaves_the_budget_charged() {
 
 #[test]
 fn e_031_a_stale_uid_of_a_finished_pod_is_tried_twenty_times() {
-    let fake = Fake::new(pod("Succeeded", false), vec![]);
+    let fake = FakeBackend::new(pod("Succeeded", false), vec![]);
     let mut body = eviction();
     body["deleteOptions"] = json!({"preconditions": {"uid": "v"}});
     assert_eq!(fake.evict(&body, &[]).expect_err("stale uid").code, 409);
@@ -475,13 +475,13 @@ fn e_031_a_stale_uid_of_a_finished_pod_is_tried_twenty_times() {
 
 #[test]
 fn e_032_ready_pods_are_not_pinned() {
-    let fake = Fake::new(pod("Running", true), vec![budget(1, 3, 2)]);
+    let fake = FakeBackend::new(pod("Running", true), vec![budget(1, 3, 2)]);
     fake.evict(&eviction(), &[]).expect("evicted");
     assert_eq!(fake.log(), ["charge", "mark", "delete"]);
 }
 
 #[test]
 fn a_missing_pod_is_not_found() {
-    let fake = Fake::new(Value::Null, vec![]);
+    let fake = FakeBackend::new(Value::Null, vec![]);
     assert_eq!(fake.evict(&eviction(), &[]).expect_err("missing").code, 404);
 }

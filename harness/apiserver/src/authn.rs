@@ -1,0 +1,181 @@
+//! Users and tokens: the administrator, whose token the kubeconfig holds, and service accounts with tokens that this
+//! server issued. Claims and groups follow `pkg/serviceaccount/claims.go` and
+//! `staging/src/k8s.io/apiserver/pkg/authentication/serviceaccount/util.go` of Kubernetes 1.36.
+//!
+//! The administrator and the service accounts of kube-system may do everything; other accounts need stored roles
+//! (`handlers/impersonation.rs`). Tokens are JSON Web Tokens signed with HS256 by a key of the server. They become
+//! invalid when they expire, and when their account or the object they are bound to is deleted.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::hmac;
+
+use super::registry::meta;
+pub use super::user::{NO_USER, UserInfo};
+use crate::json::{Value, json};
+
+/// Issuer and only audience of the tokens.
+pub const ISSUER: &str = "https://kubernetes.default.svc";
+
+/// The `extra` key that identifies the token of a request, as upstream.
+const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
+
+/// The claims of a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claims {
+    /// Namespace of the service account.
+    pub namespace: String,
+    /// Name of the service account.
+    pub account: String,
+    /// UID of the service account.
+    pub uid: String,
+    /// Kind (`pod`, `secret`, `node`), name and UID of the object that the token is bound to.
+    pub bound: Option<(String, String, String)>,
+    /// Audiences of the token.
+    pub audiences: Vec<String>,
+    /// ID of the token (`jti`).
+    pub id: String,
+    /// Time of issue (`iat`), in seconds since 1970.
+    pub issued: i64,
+    /// Time of expiry (`exp`), in seconds since 1970.
+    pub expires: i64,
+}
+
+impl Claims {
+    /// Returns the user that the token authenticates.
+    pub fn user(&self) -> UserInfo {
+        let Self { namespace, account, .. } = self;
+        let mut extra = BTreeMap::from([(CREDENTIAL.to_owned(), vec![format!("JTI={}", self.id)])]);
+        if let Some((kind, name, uid)) = self.bound.as_ref().filter(|(kind, ..)| kind != "secret") {
+            extra.insert(format!("authentication.kubernetes.io/{kind}-name"), vec![name.clone()]);
+            extra.insert(format!("authentication.kubernetes.io/{kind}-uid"), vec![uid.clone()]);
+        }
+        let groups = vec![
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{namespace}"),
+            "system:authenticated".to_owned(),
+        ];
+        UserInfo { name: format!("system:serviceaccount:{namespace}:{account}"), uid: self.uid.clone(), groups, extra }
+    }
+
+    fn to_json(&self) -> Value {
+        let mut own = json!({
+            "namespace": self.namespace,
+            "serviceaccount": {"name": self.account, "uid": self.uid},
+        });
+        if let Some((kind, name, uid)) = &self.bound {
+            own[kind] = json!({"name": name, "uid": uid});
+        }
+        json!({
+            "aud": self.audiences,
+            "exp": self.expires,
+            "iat": self.issued,
+            "iss": ISSUER,
+            "jti": self.id,
+            "kubernetes.io": own,
+            "nbf": self.issued,
+            "sub": format!("system:serviceaccount:{}:{}", self.namespace, self.account),
+        })
+    }
+
+    fn from_json(claims: &Value) -> Option<Self> {
+        let own = &claims["kubernetes.io"];
+        let account = &own["serviceaccount"];
+        let text =
+            |value: &Value, field: &str| Some(meta::str_field(value, field).to_owned()).filter(|t| !t.is_empty());
+        let bound = ["pod", "secret", "node"].into_iter().find_map(|kind| {
+            let target = own.get(kind)?;
+            Some((kind.to_owned(), text(target, "name")?, text(target, "uid").unwrap_or_default()))
+        });
+        let audiences = claims["aud"].as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        Some(Self {
+            namespace: text(own, "namespace")?,
+            account: text(account, "name")?,
+            uid: text(account, "uid")?,
+            bound,
+            audiences,
+            id: text(claims, "jti")?,
+            issued: claims["iat"].as_i64()?,
+            expires: claims["exp"].as_i64()?,
+        })
+    }
+}
+
+/// Issues and verifies tokens. Clones share the key.
+#[derive(Clone, Debug)]
+pub struct TokenIssuer {
+    key: Arc<RwLock<hmac::Key>>,
+}
+
+impl TokenIssuer {
+    /// Creates an issuer with this signing key.
+    pub fn new(key: &[u8]) -> Self {
+        Self { key: Arc::new(RwLock::new(hmac::Key::new(hmac::HMAC_SHA256, key))) }
+    }
+
+    /// Replaces the key: tokens issued before become invalid.
+    pub fn rekey(&self, key: &[u8]) {
+        *self.key.write().unwrap_or_else(PoisonError::into_inner) = hmac::Key::new(hmac::HMAC_SHA256, key);
+    }
+
+    /// Issues a token with these claims.
+    pub fn sign(&self, claims: &Claims) -> String {
+        let encode = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
+        let text = format!("{}.{}", encode(&json!({"alg": "HS256", "typ": "JWT"})), encode(&claims.to_json()));
+        let key = self.key.read().unwrap_or_else(PoisonError::into_inner);
+        let signature = URL_SAFE_NO_PAD.encode(hmac::sign(&key, text.as_bytes()));
+        format!("{text}.{signature}")
+    }
+
+    /// Returns the claims of a token; `None` unless this server signed it.
+    pub fn read(&self, token: &str) -> Option<Claims> {
+        let (text, signature) = token.rsplit_once('.')?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        let key = self.key.read().unwrap_or_else(PoisonError::into_inner);
+        hmac::verify(&key, text.as_bytes(), &signature).ok()?;
+        let claims = URL_SAFE_NO_PAD.decode(text.split_once('.')?.1).ok()?;
+        Claims::from_json(&serde_json::from_slice(&claims).ok()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claims() -> Claims {
+        Claims {
+            namespace: "a".to_owned(),
+            account: "robot".to_owned(),
+            uid: "u1".to_owned(),
+            bound: Some(("pod".to_owned(), "p".to_owned(), "u2".to_owned())),
+            audiences: vec![ISSUER.to_owned()],
+            id: "j".to_owned(),
+            issued: 100,
+            expires: 700,
+        }
+    }
+
+    #[test]
+    fn a_token_is_known_again_by_the_key_that_signed_it() {
+        let tokens = TokenIssuer::new(b"one");
+        let token = tokens.sign(&claims());
+        assert_eq!(tokens.read(&token), Some(claims()));
+        assert_eq!(TokenIssuer::new(b"two").read(&token), None);
+        let forged = token.replacen('.', ".e30", 1);
+        assert_eq!(tokens.read(&forged), None);
+        tokens.rekey(b"two");
+        assert_eq!(tokens.read(&token), None);
+    }
+
+    #[test]
+    fn its_holder_is_named_as_upstream_does() {
+        let user = claims().user();
+        assert_eq!(user.name, "system:serviceaccount:a:robot");
+        assert_eq!(user.groups, ["system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated"]);
+        assert_eq!(user.extra[CREDENTIAL], ["JTI=j"]);
+        assert_eq!(user.extra["authentication.kubernetes.io/pod-name"], ["p"]);
+    }
+}

@@ -1,0 +1,240 @@
+//! Infrastructure shared by the optional controllers: a multi-resource watch and an in-process API client.
+//!
+//! A controller reads the store's log directly, so nothing is encoded or decoded for it, but it writes through API
+//! requests that are validated, recorded and subject to faults like any client's. Time is the server's clock.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use http::{HeaderValue, Method, header};
+
+use super::registry::{Registry, Resource};
+use super::request::{ApiRequest, ReplyBody};
+use super::server::{ApiServer, storage_id};
+use super::store::{EventPoll, KeyRange, LogEntry, ResourceId, StoredObject, WatchCursor};
+use crate::json::Value;
+
+/// Maximum number of events of one resource read at once.
+const BATCH: usize = 256;
+/// In wall time, the pause before each read of a feed that follows all resources. A read visits all of them, and
+/// under many writes there would be a read per write.
+const BATCH_DELAY: Duration = Duration::from_millis(5);
+
+/// A change of a resource's objects.
+pub(crate) enum WatchChange {
+    /// One object changed.
+    Event(Arc<LogEntry>),
+    /// The complete list: at the start, and after the feed fell behind the store's log.
+    Replace(Vec<Arc<StoredObject>>),
+}
+
+/// The resources that a feed follows.
+pub(crate) enum WatchSet {
+    /// These resources.
+    Resources(Vec<ResourceId>),
+    /// All stored resources; those of custom resources from the moment they are served.
+    All,
+}
+
+/// Watches several resources.
+pub(crate) struct WatchMux {
+    server: ApiServer,
+    follow: WatchSet,
+    followed: BTreeMap<ResourceId, ResourceWatch>,
+    registry: Option<Arc<Registry>>,
+    task: Arc<Mutex<Option<Waker>>>,
+}
+
+/// A resource that is watched.
+struct ResourceWatch {
+    cursor: Option<WatchCursor>,
+    flag: Arc<WatchWaker>,
+}
+
+/// Marks a resource as having news and wakes the controller, so that a feed reads only the resources with news.
+struct WatchWaker {
+    raised: AtomicBool,
+    task: Arc<Mutex<Option<Waker>>>,
+}
+
+impl Wake for WatchWaker {
+    fn wake(self: Arc<Self>) {
+        self.raised.store(true, Ordering::Release);
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+}
+
+impl WatchMux {
+    pub(crate) fn new(server: &ApiServer, follow: WatchSet) -> Self {
+        Self { server: server.clone(), follow, followed: BTreeMap::new(), registry: None, task: Arc::default() }
+    }
+
+    /// Waits for changes and returns them in order of their resources.
+    pub(crate) async fn next(&mut self) -> Vec<(ResourceId, WatchChange)> {
+        let clock = self.server.clock();
+        if matches!(self.follow, WatchSet::All) && !clock.is_virtual() {
+            clock.sleep(BATCH_DELAY).await;
+        }
+        poll_fn(|context| self.poll(context)).await
+    }
+
+    fn poll(&mut self, context: &Context<'_>) -> Poll<Vec<(ResourceId, WatchChange)>> {
+        self.add_resources();
+        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
+        let mut changes = Vec::new();
+        let mut behind = false;
+        for (resource, followed) in &mut self.followed {
+            if !followed.flag.raised.swap(false, Ordering::Acquire) {
+                continue;
+            }
+            let cursor = if let Some(cursor) = &mut followed.cursor {
+                cursor
+            } else {
+                let (objects, _, cursor) = self.server.store().list_and_watch(resource, KeyRange::default());
+                changes.push((resource.clone(), WatchChange::Replace(objects)));
+                followed.cursor.insert(cursor)
+            };
+            let waker = Waker::from(followed.flag.clone());
+            match self.server.store().poll_events(cursor, BATCH, &Context::from_waker(&waker)) {
+                EventPoll::Events(events) => {
+                    changes.extend(events.into_iter().map(|event| (resource.clone(), WatchChange::Event(event))));
+                    // The log may have more events, for which no waker is registered.
+                    followed.flag.raised.store(true, Ordering::Release);
+                }
+                EventPoll::Idle { .. } => {}
+                EventPoll::Compacted(_) => {
+                    self.server.store().unwatch(cursor);
+                    followed.cursor = None;
+                    followed.flag.raised.store(true, Ordering::Release);
+                    behind = true;
+                }
+            }
+        }
+        if changes.is_empty() && !behind {
+            return Poll::Pending;
+        }
+        Poll::Ready(changes)
+    }
+
+    fn add_resources(&mut self) {
+        let registry = self.server.registry();
+        if self.registry.as_ref().is_some_and(|known| Arc::ptr_eq(known, &registry)) {
+            return;
+        }
+        let wanted: Vec<ResourceId> = match &self.follow {
+            WatchSet::Resources(resources) => resources.clone(),
+            WatchSet::All => registry.kinds().filter(|kind| kind.is_stored()).map(|kind| storage_id(kind)).collect(),
+        };
+        for resource in wanted {
+            let flag = || Arc::new(WatchWaker { raised: AtomicBool::new(true), task: self.task.clone() });
+            self.followed.entry(resource).or_insert_with(|| ResourceWatch { cursor: None, flag: flag() });
+        }
+        self.registry = Some(registry);
+    }
+}
+
+impl Drop for WatchMux {
+    fn drop(&mut self) {
+        for cursor in self.followed.values().filter_map(|followed| followed.cursor.as_ref()) {
+            self.server.store().unwatch(cursor);
+        }
+    }
+}
+
+/// A client that sends requests to the server in process.
+#[derive(Clone)]
+pub(crate) struct ControllerClient {
+    server: ApiServer,
+    user_agent: HeaderValue,
+}
+
+/// A decoded reply.
+pub(crate) struct ControllerResponse {
+    pub(crate) code: u16,
+    pub(crate) body: Value,
+}
+
+impl ControllerResponse {
+    /// Returns true if the status code is below 300.
+    pub(crate) fn is_ok(&self) -> bool {
+        self.code < 300
+    }
+}
+
+/// The patch type of most controller writes.
+pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
+/// The default patch type of typed clients.
+pub(crate) const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
+
+impl ControllerClient {
+    /// Creates a client whose user agent and field manager are `name`.
+    pub(crate) fn new(server: &ApiServer, name: &'static str) -> Self {
+        Self { server: server.clone(), user_agent: HeaderValue::from_static(name) }
+    }
+
+    pub(crate) fn server(&self) -> &ApiServer {
+        &self.server
+    }
+
+    /// Sends a request. `content_type` applies only if there is a body.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: Option<&Value>,
+    ) -> ControllerResponse {
+        let mut request = ApiRequest::new(method, path);
+        request.headers.insert(header::USER_AGENT, self.user_agent.clone());
+        if let Some(body) = body {
+            request.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+            request.body = body.to_string().into();
+        }
+        let reply = self.server.handle(request).await;
+        let body = match &reply.body {
+            ReplyBody::Full(bytes) => serde_json::from_slice(bytes).unwrap_or(Value::Null),
+            _ => Value::Null,
+        };
+        if reply.status >= 300 && !matches!(reply.status, 404 | 409) {
+            tracing::debug!(
+                path,
+                status = reply.status,
+                message = body["message"].as_str(),
+                "a loop's request was refused"
+            );
+        }
+        ControllerResponse { code: reply.status, body }
+    }
+
+    pub(crate) async fn create(&self, path: &str, object: &Value) -> ControllerResponse {
+        self.send(Method::POST, path, "application/json", Some(object)).await
+    }
+
+    pub(crate) async fn replace(&self, path: &str, object: &Value) -> ControllerResponse {
+        self.send(Method::PUT, path, "application/json", Some(object)).await
+    }
+
+    pub(crate) async fn patch(&self, path: &str, content_type: &'static str, patch: &Value) -> ControllerResponse {
+        self.send(Method::PATCH, path, content_type, Some(patch)).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str, options: Option<&Value>) -> ControllerResponse {
+        self.send(Method::DELETE, path, "application/json", options).await
+    }
+}
+
+/// Returns the path of an object or, with an empty `name`, of a collection.
+pub(crate) fn path_of(kind: &Resource, namespace: &str, name: &str) -> String {
+    let root = if kind.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", kind.group) };
+    let namespace =
+        if kind.namespaced && !namespace.is_empty() { format!("/namespaces/{namespace}") } else { String::new() };
+    let name = if name.is_empty() { String::new() } else { format!("/{name}") };
+    format!("{root}/{}{namespace}/{}{name}", kind.version, kind.plural)
+}

@@ -1,0 +1,95 @@
+//! A cache of recently written objects in decoded form. Most writes are followed by a read and another write of the
+//! same object (a status after a creation), and decoding is the most expensive part of those.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::object_meta;
+use super::store::StoredObject;
+use crate::json::Value;
+
+/// Maximum number of cached new objects, some 10 KB each: about as many as many clients create before they write the
+/// statuses, and few enough for the processor's caches.
+const MAX_NEW: usize = 96;
+/// Maximum number of cached changed objects; they are written again less often.
+const MAX_CHANGED: usize = 32;
+
+/// Decoded objects by resourceVersion.
+#[derive(Debug, Default)]
+pub(crate) struct DecodeCache(Mutex<CacheState>);
+
+#[derive(Debug, Default)]
+struct CacheState {
+    new: BTreeMap<u64, Arc<Value>>,
+    changed: BTreeMap<u64, Arc<Value>>,
+}
+
+impl DecodeCache {
+    /// Caches `object`, the content that was stored as `stored`, in place of the state at `before`. The
+    /// resourceVersion in `object` is replaced.
+    pub(crate) fn put(&self, mut object: Value, stored: &StoredObject, before: Option<u64>) {
+        object_meta::metadata_mut(&mut object).insert("resourceVersion", stored.revision().to_string().into());
+        let object = Arc::new(object);
+        let mut kept = self.lock();
+        let replaced = before.and_then(|before| kept.new.remove(&before).or_else(|| kept.changed.remove(&before)));
+        let (objects, most) =
+            if before.is_none() { (&mut kept.new, MAX_NEW) } else { (&mut kept.changed, MAX_CHANGED) };
+        objects.insert(stored.revision(), object);
+        let oldest = if objects.len() > most { objects.pop_first() } else { None };
+        // Dropped after the lock is released: freeing large objects takes time.
+        drop(kept);
+        drop((replaced, oldest));
+    }
+
+    /// Returns the decoded object, from the cache if possible.
+    pub(crate) fn get(&self, stored: &StoredObject) -> Arc<Value> {
+        self.find(stored).unwrap_or_else(|| Arc::new(stored.value()))
+    }
+
+    /// Returns the decoded object if it is cached.
+    pub(crate) fn find(&self, stored: &StoredObject) -> Option<Arc<Value>> {
+        let kept = self.lock();
+        let known = kept.new.get(&stored.revision()).or_else(|| kept.changed.get(&stored.revision())).cloned()?;
+        drop(kept);
+        debug_assert_eq!(*known, stored.value(), "what is remembered is what is stored");
+        Some(known)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::json;
+    use crate::store::{Draft, ResourceId, Store};
+
+    #[test]
+    fn the_last_ones_are_remembered_and_the_others_read() {
+        let (store, recent, id) = (Store::default(), DecodeCache::default(), ResourceId::new("", "x"));
+        let object = |number: usize, text: &str| json!({"metadata": {"name": format!("o{number}")}, "data": {"n": 1.5, "m": -3, "l": [null], "t": text}});
+        let mut all = Vec::new();
+        for number in 0..MAX_NEW + 2 {
+            let object = object(number, "new");
+            let stored = store.create(&id, Draft::new(&object, Vec::new())).unwrap().new;
+            recent.put(object, &stored, None);
+            all.push(stored);
+        }
+        assert_eq!(recent.lock().new.len(), MAX_NEW);
+        let mut changed = Vec::new();
+        for (number, before) in all.iter().enumerate() {
+            let object = object(number, "changed");
+            let stored = store.update(&id, before, Draft::new(&object, Vec::new())).unwrap().new;
+            recent.put(object, &stored, Some(before.revision()));
+            assert!(recent.find(before).is_none());
+            changed.push(stored);
+        }
+        let kept = |kept: &CacheState| (kept.new.len(), kept.changed.len());
+        assert_eq!(kept(&recent.lock()), (0, MAX_CHANGED));
+        for stored in changed.iter().chain(&all) {
+            assert_eq!(*recent.get(stored), stored.value());
+        }
+    }
+}

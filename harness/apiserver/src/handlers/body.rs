@@ -1,0 +1,360 @@
+//! Decodes request bodies. Follows `staging/src/k8s.io/apiserver/pkg/endpoints/handlers` (`create.go`, `update.go`) of
+//! Kubernetes 1.36.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+
+use super::body_format::{BodyFormat, body_format};
+use super::options::{WriteOptions, go_type};
+use super::request_scope::RequestScope;
+use crate::json::{Map, Value};
+use crate::registry::{ErrorList, Path, meta};
+use crate::schema::{self, DecodeError, DecodedBody, FieldValidation, Schema};
+use crate::status::{Status, go_quote};
+use crate::yaml;
+
+/// Largest request body in bytes, upstream's limit.
+pub(crate) const BODY_MAX: usize = 3 * 1024 * 1024;
+
+/// Versions of kinds that are registered but no longer served.
+const RETIRED: [(&str, &str); 9] = [
+    ("apps/v1beta1", "Deployment"),
+    ("apps/v1beta1", "StatefulSet"),
+    ("apps/v1beta2", "DaemonSet"),
+    ("apps/v1beta2", "Deployment"),
+    ("apps/v1beta2", "ReplicaSet"),
+    ("apps/v1beta2", "StatefulSet"),
+    ("policy/v1beta1", "PodDisruptionBudget"),
+    ("batch/v1beta1", "CronJob"),
+    ("apiextensions.k8s.io/v1beta1", "CustomResourceDefinition"),
+];
+
+pub(crate) fn unrecognized_object(kind: &str, why: &str, body: &[u8]) -> Status {
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {why} ({})",
+        summary(body)
+    ))
+}
+
+/// Returns the beginning of a body as upstream quotes it.
+fn summary(body: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    let head = &body[..body.len().min(SHOWN)];
+    let more = if body.len() > SHOWN { " ..." } else { "" };
+    match body.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(head)),
+        Some(_) => {
+            use std::fmt::Write as _;
+            let mut hex = String::new();
+            for byte in head {
+                let _ = write!(hex, "{byte:02x}");
+            }
+            hex + more
+        }
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct TypeMeta {
+    #[serde(default)]
+    kind: String,
+    #[serde(default, rename = "apiVersion")]
+    api_version: String,
+}
+
+const GO_TYPE_META: &str =
+    r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+
+/// Prefix of errors about text in which no kind could be found.
+const NO_KIND: &str = "couldn't get version/kind; json parse error: ";
+
+/// Returns kind and apiVersion of a body; empty if they are absent.
+pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), String> {
+    // serde would accept a list as the fields in order.
+    let is_list = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
+    if let Ok(found) = serde_json::from_slice::<TypeMeta>(text)
+        && !is_list
+    {
+        return Ok((found.kind, found.api_version));
+    }
+    let why = match schema::decode_untyped(text) {
+        Err(error) => error.message,
+        Ok(decoded) => match &decoded.value {
+            Value::Null => return Ok((String::new(), String::new())),
+            Value::Object(map) => {
+                let wrong = |name: &str, go: &str| {
+                    let value = map.get(name).filter(|value| !value.is_string() && !value.is_null())?;
+                    let found = go_type(value);
+                    Some(format!("json: cannot unmarshal {found} into Go struct field .{go} of type string"))
+                };
+                let Some(error) = wrong("apiVersion", "apiVersion").or_else(|| wrong("kind", "kind")) else {
+                    let text = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+                    return Ok((text("kind"), text("apiVersion")));
+                };
+                error
+            }
+            other => format!("json: cannot unmarshal {} into Go value of type {GO_TYPE_META}", go_type(other)),
+        },
+    };
+    Err(format!("{NO_KIND}{why}"))
+}
+
+/// Like [`type_meta`] for text that has been decoded: parses the text again only if decoding found something unusual.
+fn decoded_type_meta(decoded: &Result<DecodedBody, DecodeError>, text: &[u8]) -> Result<(String, String), String> {
+    if let Ok(DecodedBody { value: Value::Object(map), strict }) = decoded
+        && strict.is_empty()
+    {
+        let text = |name: &str| map.get(name).map_or(Some(""), Value::as_str);
+        if let (Some(kind), Some(api_version)) = (text("kind"), text("apiVersion")) {
+            return Ok((kind.to_owned(), api_version.to_owned()));
+        }
+    }
+    type_meta(text)
+}
+
+fn decode_as(schema: Option<&Schema>, text: &[u8]) -> Result<DecodedBody, DecodeError> {
+    match schema {
+        Some(schema) => schema.decode(text),
+        None => schema::decode_untyped(text),
+    }
+}
+
+/// Decodes the object in the body: of the path's kind, with defaults, validated as strictly as requested.
+pub(crate) fn decode_object(scope: &RequestScope<'_>, options: &WriteOptions) -> Result<Value, Status> {
+    let kind = scope.kind.clone();
+    let mut object = decode_kind(scope, options, &kind.kind, &kind.group, &kind.version, Some(scope.schema()))?;
+    scope.kind.strategy.default(&mut object);
+    Ok(object)
+}
+
+/// Decodes the object in the body as kind `wanted`, without defaults.
+pub(crate) fn decode_kind(
+    scope: &RequestScope<'_>,
+    options: &WriteOptions,
+    wanted: &str,
+    group: &str,
+    version: &str,
+    schema: Option<Arc<Schema>>,
+) -> Result<Value, Status> {
+    let body = &scope.request.body;
+    let own_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    let (text, again): (Bytes, Vec<String>) = match body_format(scope.request.header(CONTENT_TYPE), body, wanted)? {
+        BodyFormat::Json => (body.clone(), Vec::new()),
+        BodyFormat::Yaml => {
+            let read = yaml::to_json(body).map_err(|why| unrecognized_object(wanted, &why, body))?;
+            (read.json.into(), read.again)
+        }
+    };
+    let decoded = decode_as(schema.as_deref(), &text);
+    let (kind, api_version) =
+        decoded_type_meta(&decoded, &text).map_err(|why| unrecognized_object(wanted, &why, body))?;
+    if scope.kind.is_unstructured() && schema.as_ref().is_some_and(|schema| schema.is_structural()) {
+        // Custom resources must have kind and apiVersion.
+        if kind.is_empty() {
+            let shown = String::from_utf8_lossy(&text);
+            return Err(unrecognized_object(wanted, &format!("Object 'Kind' is missing in '{shown}'"), body));
+        }
+        if api_version.is_empty() {
+            return Err(Status::bad_request(format!(
+                "the API version in the data () does not match the expected API version ({own_version})"
+            )));
+        }
+    }
+    let api_version = if api_version.is_empty() { own_version.clone() } else { api_version };
+    if api_version.matches('/').count() > 1 {
+        return Err(unrecognized_object(wanted, &format!("unexpected GroupVersion string: {api_version}"), body));
+    }
+    let kind = if kind.is_empty() { wanted.to_owned() } else { kind };
+    let version = api_version.rsplit_once('/').map_or(api_version.as_str(), |(_, version)| version);
+    let wrong = |why: &str| {
+        let version = go_quote(version);
+        Status::bad_request(format!("{kind} in version {version} cannot be handled as a {wanted}: {why}"))
+    };
+    // Upstream detects excessive depth while it looks for the kind, before anything else.
+    let deep = |error: &DecodeError| unrecognized_object(wanted, &format!("{NO_KIND}{error}"), body);
+    let decoded = decoded.map_err(|error| if error.too_deep() { deep(&error) } else { wrong(&error.message) })?;
+    let (mut object, mut strict) = (decoded.value, decoded.strict);
+    if scope.kind.is_unstructured() && wanted == scope.kind.kind {
+        strict.sort_by_cached_key(|what| (strict_error_rank(what), what.clone()));
+        metadata_error(&object).map_or(Ok(()), |why| Err(wrong(&why)))?;
+        check_custom_type(scope, &object, &kind, &api_version)?;
+    }
+    if kind != wanted {
+        return Err(wrong(&wrong_kind_error(scope, &kind, &api_version)));
+    }
+    // Evictions are still accepted in their old version.
+    let old_eviction = wanted == "Eviction" && api_version == "policy/v1beta1";
+    if api_version != own_version && !old_eviction {
+        return Err(wrong_version_error(scope, &kind, &api_version, &own_version, &wrong));
+    }
+    apply_field_validation(scope, options.field_validation, again, strict).map_err(|why| wrong(&why))?;
+    set_type_meta(&mut object, wanted, &own_version);
+    Ok(object)
+}
+
+/// Decodes the object in the body of a subresource as a built-in kind of its own, without defaults.
+pub(crate) fn decode_builtin(
+    scope: &RequestScope<'_>,
+    api_version: &str,
+    kind: &str,
+    schema_name: &str,
+) -> Result<Value, Status> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let options = WriteOptions::parse(&scope.query, "CreateOptions", None)?;
+    decode_kind(scope, &options, kind, group, version, schema::builtin(schema_name))
+}
+
+/// Applies `fieldValidation` to the errors of strict decoding. `again` holds the duplicate keys of YAML.
+fn apply_field_validation(
+    scope: &RequestScope<'_>,
+    validation: FieldValidation,
+    again: Vec<String>,
+    mut strict: Vec<String>,
+) -> Result<(), String> {
+    match validation {
+        FieldValidation::Ignore => {}
+        FieldValidation::Warn => again.into_iter().chain(strict).for_each(|warning| scope.warn(warning)),
+        FieldValidation::Strict => {
+            if !again.is_empty() {
+                strict.insert(0, yaml::duplicate_keys_error(&again));
+            }
+            if !strict.is_empty() {
+                return Err(format!("strict decoding error: {}", strict.join(", ")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Rejects another kind or version of a custom resource, with the messages specific to custom resources.
+fn check_custom_type(scope: &RequestScope<'_>, object: &Value, kind: &str, api_version: &str) -> Result<(), Status> {
+    let expected = scope.kind.api_version();
+    if api_version != expected {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+        )));
+    }
+    if kind == scope.kind.kind {
+        return Ok(());
+    }
+    let mut errors = ErrorList::new();
+    errors.invalid(&Path::new("kind"), kind, format!("must be {}", scope.kind.kind));
+    Err(Status::invalid(&scope.kind.group, kind, meta::name(object), &errors))
+}
+
+/// Returns the reason for rejecting an object of another kind.
+pub(crate) fn wrong_kind_error(scope: &RequestScope<'_>, kind: &str, api_version: &str) -> String {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if !scope.server.registry().recognizes(group, version, kind) {
+        return kind_not_registered(kind, api_version);
+    }
+    let own = match scope.path.subresource.as_str() {
+        "scale" => "autoscaling.Scale".to_owned(),
+        "eviction" => "policy.Eviction".to_owned(),
+        "token" => "authentication.TokenRequest".to_owned(),
+        "binding" => "core.Binding".to_owned(),
+        _ => match scope.kind.group.split('.').next().unwrap_or_default() {
+            "" => format!("core.{}", scope.kind.kind),
+            first => format!("{first}.{}", scope.kind.kind),
+        },
+    };
+    format!("converting ({version}.{kind}) to ({own}): unknown conversion")
+}
+
+fn wrong_version_error(
+    scope: &RequestScope<'_>,
+    kind: &str,
+    api_version: &str,
+    own_version: &str,
+    wrong: &dyn Fn(&str) -> Status,
+) -> Status {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let retired = RETIRED.contains(&(api_version, kind));
+    if !retired && !scope.server.registry().recognizes(group, version, kind) {
+        return wrong(&kind_not_registered(kind, api_version));
+    }
+    Status::bad_request(format!(
+        "the API version in the data ({api_version}) does not match the expected API version ({own_version})"
+    ))
+}
+
+/// Sets kind and apiVersion.
+fn set_type_meta(object: &mut Value, kind: &str, api_version: &str) {
+    if !object.is_object() {
+        *object = Value::Object(Map::new());
+    }
+    if let Some(map) = object.as_object_mut() {
+        map.insert("kind", kind.into());
+        map.insert("apiVersion", api_version.into());
+    }
+}
+
+/// Returns the error of decoding the metadata of a custom resource.
+pub(crate) fn metadata_error(object: &Value) -> Option<String> {
+    let metadata = object.get("metadata").filter(|metadata| metadata.is_object())?;
+    let schema = schema::builtin("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")?;
+    schema.decode(metadata.to_string().as_bytes()).err().map(|error| error.message)
+}
+
+/// Sort key for errors of the custom resource decoder: duplicate fields, then metadata, then pruned fields, then
+/// metadata of embedded objects.
+fn strict_error_rank(what: &str) -> u8 {
+    match what.strip_prefix("unknown field \"") {
+        None => 0,
+        Some(field) if field.starts_with("metadata.") => 1,
+        Some(field) if field.contains(".metadata.") => 3,
+        Some(_) => 2,
+    }
+}
+
+fn kind_not_registered(kind: &str, api_version: &str) -> String {
+    format!(
+        "no kind {} is registered for version {} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+        go_quote(kind),
+        go_quote(api_version)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Bodies whose kind and apiVersion are malformed in many ways.
+    fn bodies() -> impl Strategy<Value = String> {
+        let name = prop::sample::select(vec!["kind", "apiVersion", "metadata", "Kind", "x", "ki\\u006ed"]);
+        let word = prop::sample::select(vec!["\"Pod\"", "\"\"", "null", "1", "{}", "[]", "\"v1\"", "{\"name\":\"n\"}"]);
+        let member = (name, word).prop_map(|(name, word)| format!("\"{name}\":{word}"));
+        let members = prop::collection::vec(member, 0..4).prop_map(|members| members.join(","));
+        let around =
+            prop::sample::select(vec![("{", "}"), ("[", "]"), ("{", ""), ("", ""), (" {", "} x"), ("[{", "}]")]);
+        prop_oneof![
+            6 => members.clone().prop_map(|members| format!("{{{members}}}")),
+            1 => (members, around).prop_map(|(members, (open, close))| format!("{open}{members}{close}")),
+            1 => (100..140_usize).prop_map(|depth| format!("{{\"x\":{}{}}}", "[".repeat(depth), "]".repeat(depth))),
+            1 => Just("null".to_owned()),
+        ]
+    }
+
+    #[test]
+    fn complaints_about_embedded_metadata_come_last() {
+        let mut what = ["emb.metadata.a", "junk", "metadata.z"].map(|field| format!("unknown field \"{field}\""));
+        what.sort_by_cached_key(|what| strict_error_rank(what));
+        assert_eq!(what, ["metadata.z", "junk", "emb.metadata.a"].map(|field| format!("unknown field \"{field}\"")));
+    }
+
+    proptest! {
+        #[test]
+        fn a_decoded_body_is_of_the_kind_that_its_text_says(text in bodies(), custom in any::<bool>()) {
+            let custom = custom.then(|| Arc::new(Schema::from_structural("X", None, true).unwrap()));
+            for schema in [custom, schema::builtin("io.k8s.api.core.v1.Pod"), None] {
+                let decoded = decode_as(schema.as_deref(), text.as_bytes());
+                prop_assert_eq!(decoded_type_meta(&decoded, text.as_bytes()), type_meta(text.as_bytes()), "{}", text);
+            }
+        }
+    }
+}

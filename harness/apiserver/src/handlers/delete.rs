@@ -1,0 +1,297 @@
+//! DELETE of one object or of a collection. Follows `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/delete.go` and
+//! `staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go` of Kubernetes 1.36.
+
+use super::body::type_meta;
+use super::body_format::{BodyFormat, body_format};
+use super::options::{DeleteOptions, ListOptions, VersionMatch};
+use super::read;
+use super::reply::{self, ReplyContent};
+use super::request_scope::RequestScope;
+use crate::crd;
+use crate::json::{Value, json};
+use crate::object_meta::{self, DeletionStep};
+use crate::registry;
+use crate::request::Reply;
+use crate::server::draft;
+use crate::status::{Details, Status, go_quote};
+use crate::store::{CommitError, EventType, StoredObject};
+use crate::yaml;
+
+const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
+
+/// The result of a deletion.
+pub(crate) struct DeleteOutcome {
+    /// The object in the state that the reply shows.
+    object: Value,
+    /// `true` if the object was removed, `false` if it was only marked.
+    gone: bool,
+}
+
+/// Handles DELETE of one object.
+pub(crate) fn object(scope: &RequestScope<'_>) -> Result<Reply, Status> {
+    let negotiated = reply::negotiate(scope)?;
+    let options = delete_options(scope)?;
+    if scope.kind.group == "batch"
+        && scope.kind.plural == "jobs"
+        && options.propagation.is_none()
+        && options.orphan_dependents.is_none()
+    {
+        scope.warn(JOB_WARNING);
+    }
+    let deleted = delete_named(scope, &scope.path.namespace, &scope.path.name, &options)?;
+    let marked = !deleted.gone && options.orphan_dependents == Some(false);
+    let code = if marked { 202 } else { 200 };
+    if deleted.gone && !returns_deleted_object(scope) {
+        let status = deleted_status(scope, &deleted.object);
+        return reply::object(scope, code, ReplyContent::Status(&status), negotiated);
+    }
+    reply::object(scope, code, ReplyContent::Value(&deleted.object), negotiated)
+}
+
+/// Handles DELETE of a collection: deletes each object separately, in the order of the keys.
+pub(crate) fn collection(scope: &RequestScope<'_>) -> Result<Reply, Status> {
+    let negotiated = reply::negotiate(scope)?;
+    let mut list = ListOptions::parse(&scope.query, &scope.kind, "", false)?;
+    // Upstream reads the collection in pages, and pages at a resourceVersion are exact.
+    if list.version_match.is_none() && !matches!(list.resource_version.as_str(), "" | "0") {
+        list.version_match = Some(VersionMatch::Exact);
+    }
+    let options = delete_options(scope)?;
+    let listed = read::list_objects(scope, &list)?;
+    for stored in &listed.items {
+        match delete_named(scope, stored.namespace(), stored.name(), &options) {
+            Err(status) if status.code != 404 => return Err(status),
+            _ => {}
+        }
+    }
+    reply::list(scope, listed.metadata, &listed.items, negotiated)
+}
+
+fn delete_options(scope: &RequestScope<'_>) -> Result<DeleteOptions, Status> {
+    let body = &scope.request.body;
+    if body.is_empty() {
+        return DeleteOptions::from_query(&scope.query);
+    }
+    let text = match body_format(scope.request.header(http::header::CONTENT_TYPE), body, "DeleteOptions")? {
+        BodyFormat::Json => body.to_vec(),
+        BodyFormat::Yaml => yaml::to_json(body).map_err(Status::bad_request)?.json,
+    };
+    let (kind, api_version) = type_meta(&text).map_err(Status::bad_request)?;
+    if !kind.is_empty() && kind != "DeleteOptions" {
+        let version = if api_version.is_empty() { "meta.k8s.io/v1" } else { &api_version };
+        return Err(Status::bad_request(format!(
+            "no kind {} is registered for version {} in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\"",
+            go_quote(&kind),
+            go_quote(version)
+        )));
+    }
+    let value = serde_json::from_slice(&text).unwrap_or_else(|_| json!({}));
+    DeleteOptions::from_body(&value)
+}
+
+/// Returns true for kinds whose deletion is answered with the object instead of a `Status`.
+fn returns_deleted_object(scope: &RequestScope<'_>) -> bool {
+    matches!(
+        (&*scope.kind.group, &*scope.kind.plural),
+        (
+            "",
+            "pods"
+                | "services"
+                | "serviceaccounts"
+                | "namespaces"
+                | "persistentvolumes"
+                | "persistentvolumeclaims"
+                | "podtemplates"
+                | "resourcequotas"
+        ) | ("storage.k8s.io" | "resource.k8s.io", _)
+    ) && !(&*scope.kind.group == "storage.k8s.io" && &*scope.kind.plural == "csistoragecapacities")
+}
+
+fn deleted_status(scope: &RequestScope<'_>, object: &Value) -> Status {
+    Status::success(Details {
+        name: object_meta::metadata_text(object, "name").to_owned(),
+        group: scope.kind.group.to_string(),
+        kind: scope.kind.plural.to_string(),
+        uid: object_meta::metadata_text(object, "uid").to_owned(),
+        ..Details::default()
+    })
+}
+
+/// Deletes one object of the kind; starts again if another write came in between.
+pub(crate) fn delete_named(
+    scope: &RequestScope<'_>,
+    namespace: &str,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<DeleteOutcome, Status> {
+    loop {
+        let current = scope.server.get(&scope.resource, namespace, name).ok_or_else(|| scope.not_found(name))?;
+        if let Some(deleted) = try_delete(scope, &current, options)? {
+            return Ok(deleted);
+        }
+    }
+}
+
+/// Makes one attempt; `None` if another write came first.
+fn try_delete(
+    scope: &RequestScope<'_>,
+    current: &StoredObject,
+    options: &DeleteOptions,
+) -> Result<Option<DeleteOutcome>, Status> {
+    let now = scope.server.clock().now();
+    let mut object = scope.value(current);
+    if is_namespace(scope)
+        && let Some(outcome) = terminate_namespace(scope, current, options, now)?
+    {
+        return Ok(outcome);
+    }
+    if let Some(outcome) = terminate_definition(scope, current, options, now)? {
+        return Ok(outcome);
+    }
+    let deletion = object_meta::before_delete(&scope.kind, &mut object, options, now)?;
+    if deletion == DeletionStep::Pending {
+        return Ok(Some(DeleteOutcome { object, gone: false }));
+    }
+    let finalizers_changed =
+        collects_garbage(scope) && object_meta::set_gc_finalizers(&scope.kind, &mut object, options);
+    let waits = object_meta::has_finalizers(&object);
+    let mut current_revision = current.revision();
+    if waits && deletion == DeletionStep::Immediate {
+        object_meta::mark_as_deleting(&mut object, now);
+    }
+    let marks = waits || finalizers_changed || deletion != DeletionStep::Immediate;
+    if marks {
+        if options.dry_run {
+            return Ok(Some(DeleteOutcome {
+                object,
+                gone: !waits && !matches!(deletion, DeletionStep::Graceful(1..)),
+            }));
+        }
+        match scope.server.store().update(&scope.resource, current, draft(&scope.kind, object)) {
+            Ok(committed) => {
+                scope.record(EventType::Modified, &committed);
+                object = scope.value(&committed.new);
+                current_revision = committed.new.revision();
+            }
+            Err(CommitError::NotFound | CommitError::Changed(_) | CommitError::Exists(_)) => return Ok(None),
+        }
+        if waits || matches!(deletion, DeletionStep::Graceful(1..)) {
+            return Ok(Some(DeleteOutcome { object, gone: false }));
+        }
+    }
+    if options.dry_run {
+        return Ok(Some(DeleteOutcome { object, gone: true }));
+    }
+    match scope.server.store().delete(&scope.resource, current.key(), current_revision) {
+        Ok(committed) => {
+            scope.record(EventType::Deleted, &committed);
+            Ok(Some(DeleteOutcome { object: scope.value(&committed.new), gone: true }))
+        }
+        Err(CommitError::NotFound) if marks => Ok(Some(DeleteOutcome { object, gone: true })),
+        Err(CommitError::NotFound | CommitError::Changed(_) | CommitError::Exists(_)) => Ok(None),
+    }
+}
+
+fn is_namespace(scope: &RequestScope<'_>) -> bool {
+    scope.kind.group.is_empty() && &*scope.kind.plural == "namespaces"
+}
+
+/// Returns false for events, which the garbage collector does not watch.
+fn collects_garbage(scope: &RequestScope<'_>) -> bool {
+    !(&*scope.kind.plural == "events" && matches!(&*scope.kind.group, "" | "events.k8s.io"))
+}
+
+/// Starts the termination of a namespace. `None`: proceed as with any object; `Some(None)`: try again.
+#[expect(clippy::option_option, reason = "the two layers mean different things to the caller")]
+fn terminate_namespace(
+    scope: &RequestScope<'_>,
+    current: &StoredObject,
+    options: &DeleteOptions,
+    now: jiff::Timestamp,
+) -> Result<Option<Option<DeleteOutcome>>, Status> {
+    if matches!(current.name(), "default" | "kube-system" | "kube-public") {
+        let why = "this namespace may not be deleted";
+        return Err(Status::forbidden(scope.group_resource(), current.name(), why));
+    }
+    let mut object = scope.value(current);
+    check_preconditions(scope, current, options)?;
+    if object_meta::is_terminating(&object) {
+        let waits = object.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+        return Ok(waits.then_some(Some(DeleteOutcome { object, gone: false })));
+    }
+    object_meta::metadata_mut(&mut object).insert("deletionTimestamp", object_meta::rfc3339(now).into());
+    if let Some(status) = registry::meta::object_or_insert(&mut object, "status") {
+        status.insert("phase", "Terminating".into());
+    }
+    Ok(Some(store_terminating(scope, current, object, options)))
+}
+
+/// Starts the termination of a definition: it is marked, and its custom resources are deleted before it is.
+#[expect(clippy::option_option, reason = "as for namespaces")]
+fn terminate_definition(
+    scope: &RequestScope<'_>,
+    current: &StoredObject,
+    options: &DeleteOptions,
+    now: jiff::Timestamp,
+) -> Result<Option<Option<DeleteOutcome>>, Status> {
+    if scope.kind.group != crd::GROUP || scope.kind.plural != crd::RESOURCE {
+        return Ok(None);
+    }
+    let mut object = scope.value(current);
+    if object_meta::is_terminating(&object) {
+        return Ok(None);
+    }
+    check_preconditions(scope, current, options)?;
+    let moment = object_meta::rfc3339(now);
+    object_meta::metadata_mut(&mut object).insert("deletionTimestamp", moment.as_str().into());
+    if let Some(conditions) = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
+        conditions.retain(|condition| condition["type"] != "Terminating");
+        conditions.push(json!({
+            "type": "Terminating",
+            "status": "True",
+            "lastTransitionTime": moment,
+            "reason": "InstanceDeletionPending",
+            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        }));
+    }
+    Ok(Some(store_terminating(scope, current, object, options)))
+}
+
+/// Stores an object whose termination starts; `None` if another write came first.
+fn store_terminating(
+    scope: &RequestScope<'_>,
+    current: &StoredObject,
+    mut object: Value,
+    options: &DeleteOptions,
+) -> Option<DeleteOutcome> {
+    object_meta::set_gc_finalizers(&scope.kind, &mut object, options);
+    if options.dry_run {
+        return Some(DeleteOutcome { object, gone: false });
+    }
+    match scope.server.store().update(&scope.resource, current, draft(&scope.kind, object)) {
+        Ok(committed) => {
+            scope.record(EventType::Modified, &committed);
+            Some(DeleteOutcome { object: scope.value(&committed.new), gone: false })
+        }
+        Err(CommitError::NotFound | CommitError::Changed(_) | CommitError::Exists(_)) => None,
+    }
+}
+
+fn check_preconditions(
+    scope: &RequestScope<'_>,
+    current: &StoredObject,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
+    let refuse = |what: &str, wanted: &str, found: &str| {
+        let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+        Err(Status::conflict(scope.group_resource(), current.name(), &why))
+    };
+    if let Some(wanted) = options.uid.as_deref().filter(|uid| *uid != current.uid()) {
+        return refuse("UID", wanted, current.uid());
+    }
+    let revision = current.revision().to_string();
+    match options.resource_version.as_deref().filter(|version| *version != revision) {
+        Some(wanted) => refuse("ResourceVersion", wanted, &revision),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,102 @@
+//! Connects handlers to managed fields and server-side apply.
+
+use super::options::go_type;
+use super::request_scope::RequestScope;
+use crate::json::Value;
+use crate::managedfields::{self, WriteInfo};
+use crate::patch::{self, apply::ApplyRequest};
+use crate::status::Status;
+use crate::yaml;
+
+/// Updates managedFields for the changes by `manager`.
+pub(crate) fn update_managed_fields(
+    scope: &RequestScope<'_>,
+    old: Option<&Value>,
+    mut new: Value,
+    manager: &str,
+) -> Value {
+    let schema = scope.schema();
+    let fits = |object: &Value| patch::apply::fits(&schema, object);
+    if scope.kind.is_unstructured() && !(fits(&new) && old.is_none_or(fits)) {
+        // Upstream cannot track the fields of an object that does not fit its type, and drops all owners.
+        managedfields::take_managed_fields(&mut new);
+        return new;
+    }
+    let api_version = scope.kind.api_version();
+    managedfields::update(&schema, old, &mut new, &managed_fields_write(scope, manager, &api_version));
+    new
+}
+
+fn managed_fields_write<'w>(scope: &'w RequestScope<'_>, manager: &'w str, api_version: &'w str) -> WriteInfo<'w> {
+    let subresource = scope.path.subresource.as_str();
+    let reset = match (scope.kind.is_unstructured(), subresource) {
+        (false, _) => managedfields::reset_fields(&scope.kind.schema, subresource),
+        (true, "status") => managedfields::CUSTOM_STATUS,
+        (true, _) if scope.kind.subresource("status").is_some() => managedfields::CUSTOM_MAIN,
+        (true, _) => &[],
+    };
+    WriteInfo { manager, api_version, subresource, reset, now: scope.server.clock().now() }
+}
+
+/// Applies the body by server-side apply; returns the object with defaults.
+pub(crate) fn apply_body(
+    scope: &RequestScope<'_>,
+    old: Option<&Value>,
+    manager: &str,
+    force: bool,
+) -> Result<Value, Status> {
+    let (config, again) = decode_apply_body(scope)?;
+    let applied = apply_config(scope, old, config, manager, force)?;
+    report_duplicate_keys(scope, again)?;
+    Ok(applied)
+}
+
+/// Reports duplicate keys in the body of a server-side apply as an error or as warnings. Call it after all other
+/// checks.
+pub(crate) fn report_duplicate_keys(scope: &RequestScope<'_>, again: Vec<String>) -> Result<(), Status> {
+    match scope.query.get("fieldValidation").unwrap_or_default() {
+        "Ignore" => {}
+        "Strict" if !again.is_empty() => {
+            let why = yaml::duplicate_keys_error(&again);
+            let why = format!("error strict decoding YAML: error converting YAML to JSON: {why}");
+            return Err(Status::bad_request(why));
+        }
+        _ => again.into_iter().for_each(|warning| scope.warn(warning)),
+    }
+    Ok(())
+}
+
+/// Decodes the body of a server-side apply, an object in YAML or JSON. Also returns complaints about duplicate
+/// keys.
+pub(crate) fn decode_apply_body(scope: &RequestScope<'_>) -> Result<(Value, Vec<String>), Status> {
+    let refuse = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
+    let read =
+        yaml::to_json(&scope.request.body).map_err(|why| refuse(format!("error converting YAML to JSON: {why}")))?;
+    let config: Value = serde_json::from_slice(&read.json).map_err(|error| refuse(error.to_string()))?;
+    if config.is_null() {
+        return Err(Status::bad_request("invalid object type: /, Kind="));
+    }
+    if !config.is_object() {
+        let found = go_type(&config);
+        return Err(refuse(format!(
+            "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        )));
+    }
+    Ok((config, read.again))
+}
+
+/// Applies `config` by server-side apply; returns the object with defaults.
+pub(crate) fn apply_config(
+    scope: &RequestScope<'_>,
+    old: Option<&Value>,
+    config: Value,
+    manager: &str,
+    force: bool,
+) -> Result<Value, Status> {
+    let api_version = scope.kind.api_version();
+    let request =
+        ApplyRequest { write: managed_fields_write(scope, manager, &api_version), force, kind: &scope.kind.kind };
+    let mut applied = patch::apply::apply(&scope.schema(), old, config, &request)?;
+    scope.kind.strategy.default(&mut applied);
+    Ok(applied)
+}

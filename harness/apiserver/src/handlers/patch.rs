@@ -1,0 +1,144 @@
+//! PATCH: builds the new object from the patch; the guaranteed update does the rest. Follows
+//! `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go` of Kubernetes 1.36.
+
+use http::header::CONTENT_TYPE;
+
+use super::body::{self, metadata_error};
+use super::field_manager;
+use super::options::WriteOptions;
+use super::request_scope::RequestScope;
+use super::write::{self, UpdateOptions, WriteOutcome, WriteTarget};
+use crate::json::{Map, Value};
+use crate::object_meta;
+use crate::patch::{self, PatchType};
+use crate::registry::{ErrorList, Path, meta};
+use crate::schema;
+use crate::status::{Details, Status};
+
+/// Handles PATCH of an object or of its status.
+pub(crate) fn object(scope: &RequestScope<'_>, part: WriteTarget) -> Result<WriteOutcome, Status> {
+    let content_type = scope.request.header(CONTENT_TYPE);
+    let patch_type = match content_type.split(';').next().unwrap_or_default().trim() {
+        "application/json-patch+json" => PatchType::Json,
+        "application/merge-patch+json" => PatchType::Merge,
+        "application/strategic-merge-patch+json" => PatchType::Strategic,
+        _ => return apply(scope, part),
+    };
+    let options = WriteOptions::parse(&scope.query, "PatchOptions", Some(false))?;
+    let manager = scope.manager(&options.field_manager);
+    let rules = UpdateOptions { dry_run: options.dry_run, ..UpdateOptions::default() };
+    write::guaranteed_update(scope, part, &rules, &mut |old| {
+        let old = old.ok_or_else(|| scope.not_found(&scope.path.name))?;
+        let new = apply_patch(scope, patch_type, old.clone(), &options)?;
+        Ok(field_manager::update_managed_fields(scope, Some(old), new, &manager))
+    })
+}
+
+/// Returns the patched object: decoded, with defaults, checked to be still the object of the path.
+fn apply_patch(
+    scope: &RequestScope<'_>,
+    patch_type: PatchType,
+    old: Value,
+    options: &WriteOptions,
+) -> Result<Value, Status> {
+    let body = &scope.request.body;
+    let foreign = |value: &Value| kind_error(scope, value);
+    let patched =
+        patch::apply_checked_patch(patch_type, &scope.schema(), old, body, options.field_validation, &foreign)?;
+    let mut value = patched.value;
+    check_custom_type_unchanged(scope, &value)?;
+    if is_untyped(&value) {
+        // Upstream then decodes into a type without any JSON fields, so every field of the object is unknown.
+        for field in value.as_object().into_iter().flat_map(Map::keys) {
+            scope.warn(format!("unknown field \"{field}\""));
+        }
+        object_meta::check_name(&Value::Null, &scope.path.name)?;
+    }
+    if !scope.kind.is_unstructured()
+        && meta::str_field(&value, "kind").is_empty()
+        && !meta::str_field(&value, "apiVersion").is_empty()
+    {
+        value["kind"] = scope.kind.kind.as_ref().into();
+    }
+    patched.warnings.into_iter().for_each(|warning| scope.warn(warning));
+    scope.kind.strategy.default(&mut value);
+    object_meta::ensure_namespace(&mut value, &scope.path.namespace)?;
+    object_meta::check_name(&value, &scope.path.name)?;
+    Ok(value)
+}
+
+/// Rejects a patch that changes kind or apiVersion of a custom resource, with the message specific to custom
+/// resources.
+fn check_custom_type_unchanged(scope: &RequestScope<'_>, value: &Value) -> Result<(), Status> {
+    let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (kind, api_version) = (text("kind"), text("apiVersion"));
+    if !scope.kind.is_unstructured() || (kind == scope.kind.kind && api_version == scope.kind.api_version()) {
+        return Ok(());
+    }
+    let (field, found, wanted) = if kind == scope.kind.kind {
+        ("apiVersion", api_version, scope.kind.api_version())
+    } else {
+        ("kind", kind, scope.kind.kind.to_string())
+    };
+    let mut errors = ErrorList::new();
+    errors.invalid(&Path::new(field), found, format!("must be {wanted}"));
+    Err(Status::invalid(&scope.kind.group, kind, &scope.path.name, &errors))
+}
+
+/// Returns an error if a patched object is of another kind than the path; of custom resources only the metadata is
+/// checked.
+fn kind_error(scope: &RequestScope<'_>, value: &Value) -> Option<String> {
+    if scope.kind.is_unstructured() {
+        return metadata_error(value);
+    }
+    let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (kind, api_version) = (text("kind"), text("apiVersion"));
+    // An apiVersion without a kind counts as the path's kind.
+    let own = (kind == scope.kind.kind || kind.is_empty()) && api_version == scope.kind.api_version();
+    if own || is_untyped(value) {
+        return None;
+    }
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let registry = scope.server.registry();
+    let other = registry.resource_for_kind(group, version, kind).and_then(|other| schema::builtin(&other.schema));
+    let unreadable = other.and_then(|schema| schema.decode(value.to_string().as_bytes()).err());
+    Some(unreadable.map_or_else(|| body::wrong_kind_error(scope, kind, api_version), |error| error.to_string()))
+}
+
+/// Handles server-side apply.
+fn apply(scope: &RequestScope<'_>, part: WriteTarget) -> Result<WriteOutcome, Status> {
+    let options = WriteOptions::parse(&scope.query, "PatchOptions", Some(true))?;
+    let rules = UpdateOptions { dry_run: options.dry_run, create: part == WriteTarget::Whole, uid: None };
+    let force = options.force.unwrap_or(false);
+    write::guaranteed_update(scope, part, &rules, &mut |old| {
+        let mut new = field_manager::apply_body(scope, old, &options.field_manager, force)?;
+        if old.is_none() && !object_meta::metadata_text(&new, "uid").is_empty() {
+            let uid = object_meta::metadata_text(&new, "uid");
+            let why =
+                format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+            return Err(Status::conflict(scope.group_resource(), &scope.path.name, &why));
+        }
+        object_meta::ensure_namespace(&mut new, &scope.path.namespace)?;
+        object_meta::check_name(&new, &scope.path.name)?;
+        Ok(new)
+    })
+}
+
+/// Returns true if an object has neither kind nor apiVersion.
+fn is_untyped(value: &Value) -> bool {
+    ["kind", "apiVersion"].iter().all(|field| value.get(field).is_none_or(|found| found.is_null() || found == ""))
+}
+
+/// Checks that the content type of a PATCH is one of the patch formats.
+pub(crate) fn check_content_type(scope: &RequestScope<'_>) -> Result<(), Status> {
+    let content_type = scope.request.header(CONTENT_TYPE);
+    let content_type = content_type.split(';').next().unwrap_or_default().trim();
+    let supported = scope.kind.patch_types();
+    if supported.contains(&content_type) {
+        return Ok(());
+    }
+    if !scope.kind.is_routed() {
+        return Err(Status::unsupported_media_type(supported));
+    }
+    Err(Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type").with_details(Details::default()))
+}

@@ -1,0 +1,117 @@
+//! Connections into pods, nodes and services. Nothing runs behind this server, so every request ends with the error
+//! that kube-apiserver returns when the target is unreachable.
+//!
+//! Follows `pkg/registry/core/{pod,node,service}` of Kubernetes 1.36.
+
+use super::request_scope::RequestScope;
+use crate::json::Value;
+use crate::registry::label_selector::array_field;
+use crate::registry::meta;
+use crate::request::Reply;
+use crate::status::Status;
+use crate::store::ResourceId;
+
+/// Handles `proxy` of a pod, a node or a service; the name may include a scheme and a port (`https:name:80`).
+pub(crate) fn connect(scope: &RequestScope<'_>) -> Result<Reply, Status> {
+    let (name, port) = split_name_port(&scope.path.name);
+    let target = scope.server.get(&scope.resource, &scope.path.namespace, name);
+    let target = scope.value(&*target.ok_or_else(|| scope.not_found(name))?);
+    let unreachable = |address: &str| {
+        let why = format!("error trying to reach service: dial tcp {address}: connect: connection refused");
+        Status::failure(503, "ServiceUnavailable", why)
+    };
+    let refused = || Status::bad_request("address not allowed");
+    Err(match &*scope.kind.plural {
+        "services" => {
+            let why = format!("no endpoints available for service {:?}", scope.path.name);
+            Status::failure(503, "ServiceUnavailable", why)
+        }
+        "nodes" => {
+            match array_field(&target["status"], "addresses").iter().map(|a| meta::str_field(a, "address")).next() {
+                None => Status::untyped_error("no preferred addresses found; known addresses: []"),
+                Some(address) if is_public(address) => unreachable(&format!("{address}:10250")),
+                Some(_) => refused(),
+            }
+        }
+        _ => match target.pointer("/status/podIP").and_then(Value::as_str) {
+            Some(address) if is_public(address) => unreachable(&format!("{address}:{port}")),
+            _ => refused(),
+        },
+    })
+}
+
+/// Handles `exec`, `attach` and `portforward` of a pod.
+pub(crate) fn upgrade(scope: &RequestScope<'_>) -> Result<Reply, Status> {
+    let pod = scope.value(&*scope.stored()?);
+    if scope.path.subresource != "portforward" {
+        check_container(scope, &pod)?;
+    }
+    let node = pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default();
+    if node.is_empty() {
+        return Err(Status::bad_request(format!("pod {} does not have a host assigned", scope.path.name)));
+    }
+    if scope.server.get(&ResourceId::new("", "nodes"), "", node).is_none() {
+        return Err(Status::not_found(scope.group_resource(), node));
+    }
+    Err(Status::bad_request("Upgrade request required"))
+}
+
+/// Checks that the request names an existing container; with a single container the name is optional.
+pub(crate) fn check_container(scope: &RequestScope<'_>, pod: &Value) -> Result<(), Status> {
+    let names = |list: &str| -> Vec<String> {
+        let containers = pod.pointer(list).and_then(Value::as_array).into_iter().flatten();
+        containers.filter_map(|c| c.get("name").and_then(Value::as_str).map(str::to_owned)).collect()
+    };
+    let [containers, init, ephemeral] =
+        ["/spec/containers", "/spec/initContainers", "/spec/ephemeralContainers"].map(names);
+    let wanted = scope.query.get("container").unwrap_or_default();
+    if wanted.is_empty() && containers.len() > 1 {
+        let mut choices = format!("choose one of: [{}]", containers.join(" "));
+        if !init.is_empty() {
+            choices = format!("{choices} or one of the init containers: [{}]", init.join(" "));
+        }
+        let message = format!("a container name must be specified for pod {}, {choices}", scope.path.name);
+        return Err(Status::bad_request(message));
+    }
+    if !wanted.is_empty() && ![containers, init, ephemeral].concat().iter().any(|name| name == wanted) {
+        return Err(Status::bad_request(format!("container {wanted} is not valid for pod {}", scope.path.name)));
+    }
+    Ok(())
+}
+
+/// Returns name and port of `[scheme:]name[:port]`.
+fn split_name_port(text: &str) -> (&str, &str) {
+    match text.split(':').collect::<Vec<_>>().as_slice() {
+        [name, port] | [_, name, port] => (name, if port.is_empty() { "80" } else { port }),
+        _ => (text, "80"),
+    }
+}
+
+/// Returns true if proxies may connect to the address: not loopback, unspecified, multicast or (IPv4) link-local.
+fn is_public(address: &str) -> bool {
+    address.parse::<std::net::IpAddr>().map_or(true, |ip| match ip {
+        std::net::IpAddr::V4(ip) => {
+            !(ip.is_loopback() || ip.is_link_local() || ip.is_multicast() || ip.is_unspecified())
+        }
+        std::net::IpAddr::V6(ip) => !(ip.is_loopback() || ip.is_multicast() || ip.is_unspecified()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("p", ("p", "80"))]
+    #[case("p:8080", ("p", "8080"))]
+    #[case("https:p:", ("p", "80"))]
+    fn names_with_ports(#[case] text: &str, #[case] expected: (&str, &str)) {
+        assert_eq!(split_name_port(text), expected);
+    }
+
+    #[test]
+    fn proxies_do_not_lead_to_the_servers_host() {
+        assert!(!is_public("127.0.0.1") && !is_public("169.254.1.1") && is_public("10.1.2.3"));
+    }
+}

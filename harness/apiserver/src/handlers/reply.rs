@@ -1,0 +1,297 @@
+//! Encodes replies in the negotiated representation. Follows
+//! `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go` of Kubernetes 1.36.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+
+use super::request_scope::RequestScope;
+use super::write::WriteOutcome;
+use crate::go_json;
+use crate::json::{Value, json};
+use crate::negotiate::{self, MediaType, Negotiation, Representation, to_yaml};
+use crate::printers::{self, IncludeObject, TableOptions};
+use crate::request::{ApiRequest, Reply, ReplyBody};
+use crate::status::Status;
+use crate::store::StoredObject;
+
+/// Negotiates the reply with an object or a list.
+pub(crate) fn negotiate(scope: &RequestScope<'_>) -> Result<Negotiation, Status> {
+    negotiate::resource(scope.request, &scope.path, &scope.kind)
+}
+
+/// Negotiates a reply that is not a stored object.
+pub(crate) fn negotiate_transient(scope: &RequestScope<'_>) -> Result<Negotiation, Status> {
+    negotiate::transient(scope.request, &scope.path, &scope.kind)
+}
+
+/// Converts an error or a discovery document to YAML, or indents JSON, as the client prefers.
+pub(crate) fn format(request: &ApiRequest, reply: &mut Reply) {
+    let is_json = reply.headers.get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+    if is_json && negotiate::prefers_yaml(request) {
+        to_yaml(reply);
+    }
+    if negotiate::wants_pretty(request, reply)
+        && let ReplyBody::Full(bytes) = &reply.body
+    {
+        reply.body = ReplyBody::Full(go_json::pretty_print(bytes).into());
+    }
+}
+
+/// Builds the reply to a refused request, in YAML if the client prefers it.
+pub(crate) fn error(scope: &RequestScope<'_>, status: &Status) -> Reply {
+    let mut reply = Reply::status(status);
+    if negotiate(scope).is_ok_and(|negotiated| negotiated.media == MediaType::Yaml) {
+        to_yaml(&mut reply);
+    }
+    reply
+}
+
+/// Returns how tables are rendered: the `includeObject` parameter and the current time.
+pub(crate) fn rendering(scope: &RequestScope<'_>, version: &'static str) -> Result<TableOptions, Status> {
+    let include = IncludeObject::parse(scope.query.get("includeObject")).map_err(Status::bad_request)?;
+    Ok(TableOptions { include, version, now: scope.server.clock().now() })
+}
+
+/// Builds the reply for one object.
+pub(crate) fn object(
+    scope: &RequestScope<'_>,
+    code: u16,
+    object: ReplyContent<'_>,
+    negotiated: Negotiation,
+) -> Result<Reply, Status> {
+    if negotiated == Negotiation::JSON {
+        return Ok(Reply::json(code, object.bytes(scope)));
+    }
+    let value = object.value(scope);
+    let value = match negotiated.transform {
+        None => value,
+        Some(_) if value["kind"] == "Status" => value,
+        Some((Representation::Table, version)) => {
+            let printer = printers::printer_of(&scope.kind);
+            printers::table_of_object(&printer, &value, &rendering(scope, version)?, true)
+        }
+        Some((Representation::PartialObjectMetadata, version)) => printers::partial_metadata(&value, version),
+        Some((Representation::PartialObjectMetadataList, _)) => {
+            return Err(negotiate::not_a_list(&scope.kind));
+        }
+    };
+    Ok(encode(code, &value, negotiated.media))
+}
+
+/// Builds the reply for a list of stored objects.
+pub(crate) fn list(
+    scope: &RequestScope<'_>,
+    metadata: Value,
+    items: &[Arc<StoredObject>],
+    negotiated: Negotiation,
+) -> Result<Reply, Status> {
+    if negotiated == Negotiation::JSON && scope.kind.conversion.is_none() {
+        return Ok(concatenated_list(scope, &metadata, items));
+    }
+    values(scope, metadata, items.iter().map(|stored| scope.value(stored)).collect(), negotiated)
+}
+
+/// Builds the reply for a list of values, which need not be stored.
+pub(crate) fn values(
+    scope: &RequestScope<'_>,
+    metadata: Value,
+    values: Vec<Value>,
+    negotiated: Negotiation,
+) -> Result<Reply, Status> {
+    let value = match negotiated.transform {
+        None => {
+            let mut metadata = metadata;
+            complete_list(scope, &mut metadata);
+            list_value(scope, &metadata, values)
+        }
+        Some((Representation::Table, version)) => {
+            let printer = printers::printer_of(&scope.kind);
+            printers::table_of_list(&printer, metadata, &values, &rendering(scope, version)?)
+        }
+        Some((Representation::PartialObjectMetadataList, version)) => {
+            printers::partial_metadata_list(metadata, &values, version)
+        }
+        Some((Representation::PartialObjectMetadata, _)) => {
+            return Err(negotiate::is_a_list(&scope.kind));
+        }
+    };
+    Ok(encode(200, &value, negotiated.media))
+}
+
+/// Builds a list by concatenating the stored encodings; a large list is assembled while it is sent.
+fn concatenated_list(scope: &RequestScope<'_>, metadata: &Value, items: &[Arc<StoredObject>]) -> Reply {
+    let mut metadata = metadata.clone();
+    complete_list(scope, &mut metadata);
+    let metadata =
+        String::from_utf8_lossy(&go_json::list_metadata(&metadata, scope.kind.is_unstructured())).into_owned();
+    let (kind, version) = (json!(scope.kind.list_kind), json!(scope.kind.api_version()));
+    // Lists of custom resources are maps in Go, whose keys are sorted.
+    let (head, end) = if scope.kind.is_unstructured() {
+        (format!("{{\"apiVersion\":{version},\"items\":["), format!("],\"kind\":{kind},\"metadata\":{metadata}}}\n"))
+    } else {
+        let head = format!("{{\"kind\":{kind},\"apiVersion\":{version},\"metadata\":{metadata},\"items\":[");
+        (head, "]}\n".to_owned())
+    };
+    let size: usize = items.iter().map(|stored| stored.size()).sum();
+    let mut pieces = ListChunks {
+        head: head.into_bytes(),
+        end,
+        items: items.to_vec(),
+        next: 0,
+        whole: scope.kind.is_unstructured(),
+        over: false,
+        expected: size,
+    };
+    if size < LARGE_LIST {
+        return Reply::json(200, pieces.next_chunk(usize::MAX));
+    }
+    let mut reply = Reply::json(200, Bytes::new());
+    let pieces = std::iter::from_fn(move || (!pieces.over).then(|| Ok(pieces.next_chunk(PIECE))));
+    reply.body = ReplyBody::Stream(Box::pin(futures::stream::iter(pieces)));
+    reply
+}
+
+/// Adds the `continue` field that lists of custom resources always have.
+fn complete_list(scope: &RequestScope<'_>, metadata: &mut Value) {
+    if let Some(metadata) = metadata.as_object_mut().filter(|_| scope.kind.is_unstructured()) {
+        metadata.entry("continue").or_insert_with(|| "".into());
+    }
+}
+
+/// Builds a list value. Items of typed lists have no kind and apiVersion; those of custom resources have both.
+fn list_value(scope: &RequestScope<'_>, metadata: &Value, mut items: Vec<Value>) -> Value {
+    if !scope.kind.is_unstructured() {
+        for item in items.iter_mut().filter_map(Value::as_object_mut) {
+            item.remove("kind");
+            item.remove("apiVersion");
+        }
+    }
+    json!({
+        "kind": scope.kind.list_kind,
+        "apiVersion": scope.kind.api_version(),
+        "metadata": metadata,
+        "items": items,
+    })
+}
+
+/// Lists of at least this size are never held in one buffer.
+const LARGE_LIST: usize = 512 << 10;
+/// Size of the pieces of a large list.
+const PIECE: usize = 128 << 10;
+/// Spare capacity of a piece: pieces end with a whole item, and most exceed their size by no more than this.
+const ROOM: usize = 8 << 10;
+
+/// The body of a list, produced in pieces.
+struct ListChunks {
+    /// Text before the items; taken by the first piece.
+    head: Vec<u8>,
+    /// Text after the items.
+    end: String,
+    items: Vec<Arc<StoredObject>>,
+    next: usize,
+    /// Items include their kind and apiVersion.
+    whole: bool,
+    over: bool,
+    /// Approximate size of all items in bytes.
+    expected: usize,
+}
+
+impl ListChunks {
+    /// Returns the next piece, of about `size` bytes.
+    fn next_chunk(&mut self, size: usize) -> Bytes {
+        let mut piece = std::mem::take(&mut self.head);
+        piece.reserve(size.min(self.expected) + ROOM);
+        while let Some(stored) = self.items.get(self.next) {
+            if piece.len() >= size {
+                return piece.into();
+            }
+            if self.next > 0 {
+                piece.push(b',');
+            }
+            if self.whole {
+                stored.write(&mut piece);
+            } else {
+                piece.push(b'{');
+                stored.write_tail(&mut piece);
+            }
+            self.next += 1;
+        }
+        piece.extend_from_slice(self.end.as_bytes());
+        self.over = true;
+        piece.into()
+    }
+}
+
+/// The content of a reply.
+pub(crate) enum ReplyContent<'s> {
+    Stored(&'s StoredObject),
+    Outcome(&'s WriteOutcome),
+    Value(&'s Value),
+    Status(&'s Status),
+}
+
+impl ReplyContent<'_> {
+    fn bytes(&self, scope: &RequestScope<'_>) -> Bytes {
+        match self {
+            Self::Stored(stored) if scope.kind.conversion.is_none() => stored.document(),
+            Self::Stored(stored) => go_json::encode_document(&scope.value(stored)).into(),
+            Self::Outcome(written) => written.bytes(scope),
+            Self::Value(value) => go_json::encode_document(value).into(),
+            Self::Status(status) => go_json::encode_document(&status.to_value()).into(),
+        }
+    }
+
+    fn value(&self, scope: &RequestScope<'_>) -> Value {
+        match self {
+            Self::Stored(stored) => scope.value(stored),
+            Self::Outcome(written) => written.value(scope),
+            Self::Value(value) => (*value).clone(),
+            Self::Status(status) => status.to_value(),
+        }
+    }
+}
+
+/// Encodes a value in a media type.
+pub(crate) fn encode(code: u16, value: &Value, media: MediaType) -> Reply {
+    let mut reply = Reply::json(code, go_json::encode_document(value));
+    if media == MediaType::Yaml {
+        to_yaml(&mut reply);
+    }
+    reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Draft, ResourceId, Store};
+
+    #[test]
+    fn pieces_join_to_the_list() {
+        let (store, resource) = (Store::default(), ResourceId::new("", "pods"));
+        for number in 0..20 {
+            let object = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": format!("p{number}")}});
+            store.create(&resource, Draft::new(&object, Vec::new())).unwrap();
+        }
+        let (items, _) = store.list(&resource, crate::store::KeyRange::default());
+        let pieces = || ListChunks {
+            head: b"{\"items\":[".to_vec(),
+            end: "]}".to_owned(),
+            items: items.clone(),
+            next: 0,
+            whole: true,
+            over: false,
+            expected: 0,
+        };
+        let whole = pieces().next_chunk(usize::MAX);
+        let (mut small, mut joined, mut count) = (pieces(), Vec::new(), 0);
+        while !small.over {
+            joined.extend_from_slice(&small.next_chunk(200));
+            count += 1;
+        }
+        assert_eq!(joined, whole);
+        assert!(count > 5);
+        assert_eq!(serde_json::from_slice::<Value>(&whole).unwrap()["items"].as_array().unwrap().len(), 20);
+    }
+}

@@ -1,0 +1,197 @@
+//! The context of a request for a resource, like upstream's `RequestScope` in
+//! `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::options::manager_or_user_agent;
+use crate::authn::UserInfo;
+use crate::json::Value;
+use crate::record::{Change, ChangeKind, Origin};
+use crate::registry::{self, Resource};
+use crate::request::{ApiRequest, Query, ResourcePath};
+use crate::schema::{self, Schema};
+use crate::server::{ApiServer, RecordMode, storage_id};
+use crate::status::{GroupResource, Status};
+use crate::store::{CommitResult, EventType, ResourceId, StoredObject};
+use crate::subresources::scale::ScalePaths;
+
+/// The client on whose behalf a request is made.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestContext {
+    /// Actor in the transcript.
+    pub(crate) origin: Origin,
+    /// Number of the request in the transcript.
+    pub(crate) request: Option<usize>,
+    /// Default field manager, if the request has no `fieldManager` parameter.
+    pub(crate) user_agent: String,
+    /// The authenticated user.
+    pub(crate) user: UserInfo,
+}
+
+/// A request for a resource with its context.
+pub(crate) struct RequestScope<'a> {
+    pub(crate) server: &'a ApiServer,
+    pub(crate) kind: Arc<Resource>,
+    pub(crate) resource: ResourceId,
+    pub(crate) path: ResourcePath,
+    pub(crate) query: Query,
+    pub(crate) request: &'a ApiRequest,
+    pub(crate) caller: RequestContext,
+    warnings: Mutex<Vec<String>>,
+}
+
+impl<'a> RequestScope<'a> {
+    pub(crate) fn new(
+        server: &'a ApiServer,
+        kind: Arc<Resource>,
+        path: ResourcePath,
+        request: &'a ApiRequest,
+        caller: RequestContext,
+    ) -> Self {
+        Self {
+            server,
+            resource: storage_id(&kind),
+            kind,
+            path,
+            query: Query::parse(&request.query),
+            request,
+            caller,
+            warnings: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Returns group and plural name, for messages.
+    pub(crate) fn group_resource(&self) -> GroupResource<'_> {
+        self.kind.group_resource()
+    }
+
+    pub(crate) fn not_found(&self, name: &str) -> Status {
+        Status::not_found(self.group_resource(), name)
+    }
+
+    /// Returns the field manager of this request.
+    pub(crate) fn manager(&self, parameter: &str) -> String {
+        manager_or_user_agent(parameter, &self.caller.user_agent)
+    }
+
+    /// Adds a warning to the reply; repeated texts are added once.
+    pub(crate) fn warn(&self, text: impl Into<String>) {
+        let (mut warnings, text) = (self.warnings.lock().unwrap_or_else(PoisonError::into_inner), text.into());
+        if !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+
+    /// Takes the warnings added so far.
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the context for strategies.
+    pub(crate) fn context(&self) -> registry::StrategyContext<'_> {
+        registry::StrategyContext { now: self.server.clock().now(), user: &self.caller.user, lookup: self.server }
+    }
+
+    /// Returns the stored object that the path names.
+    pub(crate) fn stored(&self) -> Result<Arc<StoredObject>, Status> {
+        let found = self.server.get(&self.resource, &self.path.namespace, &self.path.name);
+        found.ok_or_else(|| self.not_found(&self.path.name))
+    }
+
+    /// Decodes a stored object in this version's form.
+    pub(crate) fn value(&self, stored: &StoredObject) -> Value {
+        self.kind.from_storage(stored.value())
+    }
+
+    /// Like [`RequestScope::value`], but does not decode an object that was written just now.
+    pub(crate) fn cached_value(&self, stored: &StoredObject) -> Arc<Value> {
+        if self.kind.conversion.is_none() {
+            self.server.decode_cache().get(stored)
+        } else {
+            Arc::new(self.value(stored))
+        }
+    }
+
+    /// Records a change in the transcript.
+    pub(crate) fn record(&self, event_type: EventType, committed: &CommitResult) {
+        record_change(self.server, &self.caller, &self.resource, event_type, committed);
+    }
+
+    /// Returns the schema of the path's kind.
+    pub(crate) fn schema(&self) -> Arc<Schema> {
+        match &self.kind.custom {
+            Some(custom) => custom.types.clone(),
+            None => schema::builtin(&self.kind.schema).unwrap_or_else(|| {
+                let open = Schema::from_structural(&self.kind.kind, None, true);
+                Arc::new(open.expect("a schema that allows everything is structural"))
+            }),
+        }
+    }
+
+    /// Returns the fields of a custom kind that its Scale shows; `None` for built-in kinds.
+    pub(crate) fn scale_paths(&self) -> Option<ScalePaths> {
+        let scale = self.kind.custom.as_ref()?.scale.as_ref()?;
+        Some(ScalePaths {
+            spec_replicas: scale.spec_replicas.clone(),
+            status_replicas: scale.status_replicas.clone(),
+            label_selector: scale.label_selector.clone(),
+        })
+    }
+
+    /// Returns the scope of another object on this server, for the same caller.
+    pub(crate) fn scope_for(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<RequestScope<'_>, Status> {
+        let registry = self.server.registry();
+        let kind = registry.get(group, version, plural).ok_or_else(Status::unknown_resource)?;
+        let path = ResourcePath {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            namespace: namespace.to_owned(),
+            resource: plural.to_owned(),
+            name: name.to_owned(),
+            ..ResourcePath::default()
+        };
+        Ok(RequestScope::new(self.server, kind.clone(), path, self.request, self.caller.clone()))
+    }
+}
+
+/// Decodes a stored object for the transcript, into `serde_json`'s values.
+fn decode_for_transcript(stored: &StoredObject) -> Arc<serde_json::Value> {
+    Arc::new(serde_json::from_slice(&stored.bytes()).unwrap_or_default())
+}
+
+/// Records a change in the transcript.
+pub(crate) fn record_change(
+    server: &ApiServer,
+    caller: &RequestContext,
+    resource: &ResourceId,
+    event_type: EventType,
+    committed: &CommitResult,
+) {
+    if !committed.changed || server.config().record == RecordMode::Off {
+        return;
+    }
+    let new = &committed.new;
+    let change = Change {
+        request: caller.request,
+        kind: match event_type {
+            EventType::Added => ChangeKind::Added,
+            EventType::Modified => ChangeKind::Modified,
+            EventType::Deleted => ChangeKind::Deleted,
+        },
+        group: resource.group.to_string(),
+        resource: resource.resource.to_string(),
+        namespace: Some(new.namespace().to_owned()).filter(|namespace| !namespace.is_empty()),
+        name: new.name().to_owned(),
+        resource_version: new.revision(),
+        old: committed.old.as_deref().map(decode_for_transcript),
+        new: (event_type != EventType::Deleted).then(|| decode_for_transcript(new)),
+    };
+    server.transcript().change(server.clock().elapsed(), caller.origin.clone(), change);
+}

@@ -1,0 +1,146 @@
+//! Handlers of subresources that have logic of their own: eviction, binding, finalize and others.
+
+use std::time::Duration;
+
+use super::options::{DeleteOptions, WriteOptions};
+use super::reply::ReplyContent;
+use super::request_scope::RequestScope;
+use super::write::{UpdateOptions, WriteOutcome, WriteTarget};
+use super::{body, delete, field_manager, log, patch, proxy, read, reply, scale, token, write};
+use crate::json::Value;
+use crate::object_meta;
+use crate::request::Reply;
+use crate::status::Status;
+use crate::subresources::{binding, eviction};
+
+/// Field manager of an evicted pod's changes to a budget's status.
+const EVICTION_MANAGER: &str = "kube-apiserver";
+
+/// Handles subresources other than `status`.
+pub(crate) async fn dispatch(scope: &RequestScope<'_>, verb: &str) -> Result<Reply, Status> {
+    match (&*scope.path.subresource, verb) {
+        ("eviction", "create") => evict(scope).await,
+        ("binding", "create") => bind(scope, Some(&scope.path.name)),
+        ("scale", _) => scale::handle(scope, verb),
+        ("finalize", "update") => write::respond(scope, || finalize(scope)),
+        ("log", "get") => log::get(scope),
+        ("token", "create") => token::issue(scope),
+        ("ephemeralcontainers" | "resize" | "approval", "get") => read::get(scope),
+        ("ephemeralcontainers" | "resize" | "approval", "update") => {
+            write::respond(scope, || write::update(scope, WriteTarget::Subresource))
+        }
+        ("ephemeralcontainers" | "resize" | "approval", "patch") => {
+            patch::check_content_type(scope)?;
+            write::respond(scope, || patch::object(scope, WriteTarget::Subresource))
+        }
+        ("exec" | "attach" | "portforward", _) => proxy::upgrade(scope),
+        (subresource, _) => {
+            scope.stored()?;
+            tracing::info!(path = scope.request.path, subresource, "this subresource is not served");
+            Err(Status::method_not_allowed())
+        }
+    }
+}
+
+async fn evict(scope: &RequestScope<'_>) -> Result<Reply, Status> {
+    let negotiated = reply::negotiate_transient(scope)?;
+    WriteOptions::parse(&scope.query, "CreateOptions", None)?;
+    let mut body = body::decode_builtin(scope, "policy/v1", "Eviction", "io.k8s.api.policy.v1.Eviction")?;
+    object_meta::ensure_namespace(&mut body, &scope.path.namespace)?;
+    let dry_run: Vec<String> = scope.query.all("dryRun").map(str::to_owned).collect();
+    let outcome = eviction::evict(scope, &scope.path.namespace, &scope.path.name, &body, &dry_run).await?;
+    let code = if outcome.code == 0 { 201 } else { outcome.code };
+    reply::object(scope, code, ReplyContent::Status(&outcome), negotiated)
+}
+
+/// Handles POST of a Binding, to a pod (`name`) or to the old `bindings` collection.
+pub(crate) fn bind(scope: &RequestScope<'_>, name: Option<&str>) -> Result<Reply, Status> {
+    let negotiated = reply::negotiate_transient(scope)?;
+    let options = WriteOptions::parse(&scope.query, "CreateOptions", None)?;
+    let mut body = body::decode_builtin(scope, "v1", "Binding", "io.k8s.api.core.v1.Binding")?;
+    object_meta::ensure_namespace(&mut body, &scope.path.namespace)?;
+    binding::check(&body, name)?;
+    binding::admit(&mut body, scope.server);
+    let pod_name = object_meta::metadata_text(&body, "name").to_owned();
+    if pod_name.is_empty() {
+        return Err(Status::bad_request("Name parameter required."));
+    }
+    let pods = scope.scope_for("", "v1", "pods", &scope.path.namespace, &pod_name)?;
+    let now = object_meta::rfc3339(scope.server.clock().now());
+    let rules = UpdateOptions { dry_run: options.dry_run, ..UpdateOptions::default() };
+    write::raw_update(&pods, &rules, &mut |pod| binding::apply(pod, &body, &now))?;
+    let mut status = Status::success(crate::status::Details::default());
+    status.details = None;
+    status.code = 201;
+    reply::object(scope, 201, ReplyContent::Status(&status), negotiated)
+}
+
+/// Handles PUT of `namespaces/…/finalize`, which changes everything except the status.
+fn finalize(scope: &RequestScope<'_>) -> Result<WriteOutcome, Status> {
+    let options = WriteOptions::parse(&scope.query, "UpdateOptions", None)?;
+    let object = body::decode_object(scope, &options)?;
+    object_meta::check_name(&object, &scope.path.name)?;
+    let rules = UpdateOptions { dry_run: options.dry_run, ..UpdateOptions::default() };
+    let manager = scope.manager(&options.field_manager);
+    write::guaranteed_update(scope, WriteTarget::Finalize, &rules, &mut |old| {
+        let old = old.ok_or_else(|| scope.not_found(&scope.path.name))?;
+        Ok(field_manager::update_managed_fields(scope, Some(old), object.clone(), &manager))
+    })
+}
+
+impl eviction::EvictionBackend for RequestScope<'_> {
+    fn pod(&self, namespace: &str, name: &str) -> Result<Value, Status> {
+        let pods = self.scope_for("", "v1", "pods", namespace, name)?;
+        Ok(pods.value(&*pods.stored()?))
+    }
+
+    fn update_pod_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        change: &mut dyn FnMut(&mut Value) -> Result<(), Status>,
+    ) -> Result<Value, Status> {
+        let pods = self.scope_for("", "v1", "pods", namespace, name)?;
+        let written = write::guaranteed_update(&pods, WriteTarget::Status, &UpdateOptions::default(), &mut |old| {
+            let mut new = old.cloned().ok_or_else(|| pods.not_found(name))?;
+            change(&mut new)?;
+            Ok(new)
+        })?;
+        Ok(written.value(&pods))
+    }
+
+    fn delete_pod(&self, namespace: &str, name: &str, options: &Value) -> Result<(), Status> {
+        let pods = self.scope_for("", "v1", "pods", namespace, name)?;
+        delete::delete_named(&pods, namespace, name, &DeleteOptions::from_body(options)?).map(|_| ())
+    }
+
+    fn budgets(&self, namespace: &str) -> Result<Vec<Value>, Status> {
+        let budgets = self.scope_for("policy", "v1", "poddisruptionbudgets", namespace, "")?;
+        let stored = self.server.list(&budgets.resource, Some(namespace));
+        Ok(stored.iter().map(|stored| budgets.value(stored)).collect())
+    }
+
+    fn budget(&self, namespace: &str, name: &str) -> Result<Value, Status> {
+        let budgets = self.scope_for("policy", "v1", "poddisruptionbudgets", namespace, name)?;
+        Ok(budgets.value(&*budgets.stored()?))
+    }
+
+    fn update_budget_status(&self, namespace: &str, budget: Value) -> Result<(), Status> {
+        let name = object_meta::metadata_text(&budget, "name").to_owned();
+        let mut budgets = self.scope_for("policy", "v1", "poddisruptionbudgets", namespace, &name)?;
+        "status".clone_into(&mut budgets.path.subresource);
+        let update = &mut |old: Option<&Value>| {
+            Ok(field_manager::update_managed_fields(&budgets, old, budget.clone(), EVICTION_MANAGER))
+        };
+        write::guaranteed_update(&budgets, WriteTarget::Status, &UpdateOptions::default(), update).map(|_| ())
+    }
+
+    fn now(&self) -> String {
+        object_meta::rfc3339(self.server.clock().now())
+    }
+
+    fn pause(&self, time: Duration) -> impl Future<Output = ()> + Send {
+        let clock = self.server.clock().clone();
+        async move { clock.sleep(time).await }
+    }
+}

@@ -1,0 +1,105 @@
+//! The `token` subresource of service accounts. Follows `pkg/registry/core/serviceaccount/storage/token.go` of
+//! Kubernetes 1.36.
+
+use super::options::WriteOptions;
+use super::reply::ReplyContent;
+use super::request_scope::RequestScope;
+use super::{body, reply};
+use crate::authn::{Claims, ISSUER};
+use crate::json::{Value, json};
+use crate::managedfields::{self, WriteInfo};
+use crate::object_meta;
+use crate::registry::label_selector::array_field;
+use crate::registry::{ErrorList, Path, meta};
+use crate::request::Reply;
+use crate::schema;
+use crate::status::{GroupResource, Status};
+use crate::store::ResourceId;
+
+const SCHEMA: &str = "io.k8s.api.authentication.v1.TokenRequest";
+
+/// Checks that the object to which a token is bound exists.
+fn check_bound_object(scope: &RequestScope<'_>, target: &Value) -> Result<(String, String, String), Status> {
+    let (kind, version, name) =
+        (meta::str_field(target, "kind"), meta::str_field(target, "apiVersion"), meta::str_field(target, "name"));
+    let (plural, namespace) = match (version, kind) {
+        ("v1", "Pod") => ("pods", &*scope.path.namespace),
+        ("v1", "Secret") => ("secrets", &*scope.path.namespace),
+        ("v1", "Node") => ("nodes", ""),
+        _ => {
+            let (group, version) = version.split_once('/').unwrap_or(("", version));
+            let why = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
+            return Err(Status::bad_request(why));
+        }
+    };
+    match scope.server.get(&ResourceId::new("", plural), namespace, name) {
+        Some(found) => Ok((kind.to_ascii_lowercase(), name.to_owned(), found.uid().to_owned())),
+        None => Err(Status::not_found(GroupResource::new("", plural), name)),
+    }
+}
+
+/// Issues a token for a service account.
+pub(super) fn issue(scope: &RequestScope<'_>) -> Result<Reply, Status> {
+    const LIFETIME_SECONDS: i64 = 3600;
+    const SHORTEST_SECONDS: i64 = 600;
+    const LONGEST_SECONDS: i64 = 1 << 32;
+    let negotiated = reply::negotiate_transient(scope)?;
+    let account = scope.stored()?;
+    let mut body = body::decode_builtin(scope, "authentication.k8s.io/v1", "TokenRequest", SCHEMA)?;
+    object_meta::ensure_namespace(&mut body, &scope.path.namespace)?;
+    let seconds = body.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(LIFETIME_SECONDS);
+    let now = scope.server.clock().now();
+    let end = now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(now);
+    body["spec"]["expirationSeconds"] = seconds.into();
+    if !(SHORTEST_SECONDS..=LONGEST_SECONDS).contains(&seconds) {
+        let mut errors = ErrorList::new();
+        let path = Path::new("spec");
+        let why = if seconds < SHORTEST_SECONDS {
+            "may not specify a duration less than 10 minutes"
+        } else {
+            "may not specify a duration larger than 2^32 seconds"
+        };
+        errors.invalid(&path.child("expirationSeconds"), seconds, why);
+        return Err(Status::invalid("authentication.k8s.io", "TokenRequest", "", &errors));
+    }
+    let named = object_meta::metadata_text(&body, "name");
+    if !named.is_empty() && named != scope.path.name {
+        let mut errors = ErrorList::new();
+        let why = "must match the service account name if specified";
+        errors.invalid(&Path::new("metadata").child("name"), named, why);
+        return Err(Status::invalid("authentication.k8s.io", "TokenRequest", &scope.path.name, &errors));
+    }
+    let target = body["spec"].get("boundObjectRef").filter(|target| !target.is_null());
+    let bound = target.map(|target| check_bound_object(scope, target)).transpose()?;
+    if let Some(schema) = schema::builtin(SCHEMA) {
+        let options = WriteOptions::parse(&scope.query, "CreateOptions", None)?;
+        let manager = scope.manager(&options.field_manager);
+        let api_version = "authentication.k8s.io/v1";
+        let write = WriteInfo { manager: &manager, api_version, subresource: "token", reset: &[], now };
+        managedfields::update(&schema, None, &mut body, &write);
+    }
+    if meta::is_empty_value(body["spec"].get("audiences")) {
+        body["spec"]["audiences"] = json!([ISSUER]);
+    }
+    let token = scope.server.tokens().sign(&Claims {
+        namespace: scope.path.namespace.clone(),
+        account: scope.path.name.clone(),
+        uid: account.uid().to_owned(),
+        bound,
+        audiences: array_field(&body["spec"], "audiences")
+            .iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect(),
+        id: scope.server.ids().uid(),
+        issued: now.as_second(),
+        expires: end.as_second(),
+    });
+    body["status"] = json!({"token": token, "expirationTimestamp": object_meta::rfc3339(end)});
+    let metadata = object_meta::metadata_mut(&mut body);
+    metadata.insert("name", scope.path.name.as_str().into());
+    metadata.insert("namespace", scope.path.namespace.as_str().into());
+    metadata.insert("uid", scope.server.ids().uid().into());
+    metadata.insert("creationTimestamp", object_meta::rfc3339(now).into());
+    reply::object(scope, 201, ReplyContent::Value(&body), negotiated)
+}

@@ -1,0 +1,461 @@
+//! Creates and updates, and the guaranteed update shared by patches and subresources. Follows
+//! `pkg/registry/generic/registry/store.go` and `pkg/registry/rest/{create,update}.go` in
+//! `staging/src/k8s.io/apiserver` of Kubernetes 1.36.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::options::WriteOptions;
+use super::reply::{self, ReplyContent};
+use super::request_scope::RequestScope;
+use super::{body, field_manager, quota, status_update_fast_path};
+use crate::go_json;
+use crate::json::Value;
+use crate::managedfields;
+use crate::object_meta;
+use crate::registry::{self, ErrorList, meta};
+use crate::request::Reply;
+use crate::server::draft_and_stored;
+use crate::status::{GroupResource, Status};
+use crate::store::{CommitError, Draft, EventType, StoredObject};
+
+/// Largest object in bytes: etcd's limit for a request. Upstream stores most kinds as protobuf, which is slightly
+/// shorter.
+const OBJECT_MAX: usize = 1536 * 1024;
+
+/// The result of a write.
+pub(crate) enum WriteOutcome {
+    /// The object is stored.
+    Stored { stored: Arc<StoredObject>, created: bool },
+    /// The object is not stored: a dry run, or the last state of an object that this write removed.
+    Transient { object: Value, created: bool },
+}
+
+impl WriteOutcome {
+    pub(crate) fn created(&self) -> bool {
+        match self {
+            Self::Stored { created, .. } | Self::Transient { created, .. } => *created,
+        }
+    }
+
+    /// Returns the object that the write resulted in.
+    pub(crate) fn value(&self, scope: &RequestScope<'_>) -> Value {
+        match self {
+            Self::Stored { stored, .. } => scope.value(stored),
+            Self::Transient { object, .. } => object.clone(),
+        }
+    }
+
+    /// Returns the encoded object for the reply.
+    pub(crate) fn bytes(&self, scope: &RequestScope<'_>) -> Bytes {
+        match self {
+            Self::Stored { stored, .. } if scope.kind.conversion.is_none() => stored.document(),
+            Self::Stored { stored, .. } => go_json::encode_document(&scope.value(stored)).into(),
+            Self::Transient { object, .. } => go_json::encode_document(object).into(),
+        }
+    }
+}
+
+/// Makes the new object from the current one (`None` if it does not exist).
+pub(crate) type UpdateFunc<'t> = dyn FnMut(Option<&Value>) -> Result<Value, Status> + 't;
+
+/// Conditions of a guaranteed update.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UpdateOptions {
+    pub(crate) dry_run: bool,
+    /// Create the object if it does not exist.
+    pub(crate) create: bool,
+    /// Update only an object with this UID.
+    pub(crate) uid: Option<String>,
+}
+
+/// The part of an object that a write may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteTarget {
+    Whole,
+    Status,
+    /// A namespace's `spec.finalizers`.
+    Finalize,
+    /// The part that one of the kind's own subresources may change.
+    Subresource,
+}
+
+/// Handles POST to a collection.
+pub(crate) fn create(scope: &RequestScope<'_>) -> Result<WriteOutcome, Status> {
+    let options = WriteOptions::parse(&scope.query, "CreateOptions", None)?;
+    let mut object = body::decode_object(scope, &options)?;
+    object_meta::wipe_system_fields(&mut object);
+    object_meta::ensure_namespace(&mut object, &scope.path.namespace)?;
+    dedup_owners(scope, &mut object, false);
+    let generated = object_meta::metadata_text(&object, "name").is_empty()
+        && !object_meta::metadata_text(&object, "generateName").is_empty();
+    let manager = scope.manager(&options.field_manager);
+    if !generated {
+        return create_object(scope, object, &manager, options.dry_run);
+    }
+    let mut last = None;
+    for _ in 0..object_meta::GENERATE_NAME_ATTEMPTS {
+        match create_object(scope, object.clone(), &manager, options.dry_run) {
+            Err(status) if status.reason == "AlreadyExists" => last = Some(status),
+            result => return result,
+        }
+    }
+    Err(last.unwrap_or_else(Status::unknown_resource))
+}
+
+/// Passes a decoded object through admission, strategy and validation into the store.
+fn create_object(
+    scope: &RequestScope<'_>,
+    mut object: Value,
+    manager: &str,
+    dry_run: bool,
+) -> Result<WriteOutcome, Status> {
+    object = field_manager::update_managed_fields(scope, None, object, manager);
+    admit_namespace(scope, &object)?;
+    scope.kind.strategy.admit_create(&mut object, &scope.context())?;
+    prepare_create(scope, &mut object)?;
+    store_new(scope, object, dry_run)
+}
+
+/// `rest.BeforeCreate`: system fields, strategy, validation.
+fn prepare_create(scope: &RequestScope<'_>, object: &mut Value) -> Result<(), Status> {
+    let context = scope.context();
+    let uid = scope.server.ids().uid();
+    object_meta::fill_system_fields(object, context.now, uid);
+    let prefix = object_meta::metadata_text(object, "generateName").to_owned();
+    if object_meta::metadata_text(object, "name").is_empty() && !prefix.is_empty() {
+        let name = scope.server.ids().name(&prefix);
+        object_meta::metadata_mut(object).insert("name", name.into());
+    }
+    scope.kind.strategy.prepare_for_create(object, &context);
+    check_valid(scope, object, &registry::validate_create(&scope.kind, object))?;
+    scope.kind.strategy.begin_create(object, &context)?;
+    for warning in scope.kind.strategy.warnings_on_create(object) {
+        scope.warn(warning);
+    }
+    Ok(())
+}
+
+fn store_new(scope: &RequestScope<'_>, mut object: Value, dry_run: bool) -> Result<WriteOutcome, Status> {
+    if object_meta::resource_version(&object)? != 0 {
+        return Err(Status::untyped_error("resourceVersion should not be set on objects to be created"));
+    }
+    quota::charge(scope, &object, None, dry_run)?;
+    let generated = !object_meta::metadata_text(&object, "generateName").is_empty();
+    let name = object_meta::metadata_text(&object, "name").to_owned();
+    let exists = |existing: &StoredObject| already_exists(scope, existing, &name, generated);
+    if dry_run {
+        if let Some(existing) = scope.server.get(&scope.resource, &scope.path.namespace, &name) {
+            return Err(exists(&existing));
+        }
+        object_meta::metadata_mut(&mut object).remove("resourceVersion");
+        drop_empty_fields(scope, &mut object);
+        return Ok(WriteOutcome::Transient { object, created: true });
+    }
+    let (draft, object) = draft(scope, object)?;
+    match scope.server.store().create(&scope.resource, draft) {
+        Ok(committed) => {
+            scope.server.decode_cache().put(object, &committed.new, None);
+            scope.record(EventType::Added, &committed);
+            Ok(WriteOutcome::Stored { stored: committed.new, created: true })
+        }
+        Err(CommitError::Exists(existing) | CommitError::Changed(existing)) => Err(exists(&existing)),
+        Err(CommitError::NotFound) => Err(scope.not_found(&name)),
+    }
+}
+
+/// Returns the object ready to be stored and its stored value, unless it is too large.
+fn draft(scope: &RequestScope<'_>, mut object: Value) -> Result<(Draft, Value), Status> {
+    drop_empty_fields(scope, &mut object);
+    let (draft, object) = draft_and_stored(&scope.kind, object);
+    if draft.size() > OBJECT_MAX {
+        return Err(Status::untyped_error("etcdserver: request is too large"));
+    }
+    Ok((draft, object))
+}
+
+/// Drops empty lists as a round trip through protobuf does upstream; definitions are stored as JSON.
+fn drop_empty_fields(scope: &RequestScope<'_>, object: &mut Value) {
+    if scope.kind.group != "apiextensions.k8s.io" {
+        scope.schema().drop_empty_fields(object);
+    }
+}
+
+fn already_exists(scope: &RequestScope<'_>, existing: &StoredObject, name: &str, generated: bool) -> Status {
+    let mut status = if generated {
+        Status::generate_name_conflict(GroupResource::new(&scope.kind.group, &scope.kind.plural), name)
+    } else {
+        Status::already_exists(scope.group_resource(), name)
+    };
+    if object_meta::is_terminating(&existing.value()) {
+        status.message = format!("object is being deleted: {}", status.message);
+    }
+    status
+}
+
+/// Handles PUT of an object or of its status.
+pub(crate) fn update(scope: &RequestScope<'_>, part: WriteTarget) -> Result<WriteOutcome, Status> {
+    let options = WriteOptions::parse(&scope.query, "UpdateOptions", None)?;
+    let object = decode_update(scope, &options)?;
+    let manager = scope.manager(&options.field_manager);
+    let uid = object_meta::metadata_text(&object, "uid");
+    let rules = UpdateOptions {
+        dry_run: options.dry_run,
+        create: part == WriteTarget::Whole && scope.kind.strategy.allow_create_on_update(),
+        uid: Some(uid.to_owned()).filter(|uid| !uid.is_empty()),
+    };
+    // Conflicts with another write are rare; only then the body is decoded again.
+    let mut sent = Some(object);
+    guaranteed_update(scope, part, &rules, &mut |old| {
+        let object = sent.take().map_or_else(|| decode_update(scope, &options), Ok)?;
+        Ok(field_manager::update_managed_fields(scope, old, object, &manager))
+    })
+}
+
+/// Decodes the object in the body of an update.
+fn decode_update(scope: &RequestScope<'_>, options: &WriteOptions) -> Result<Value, Status> {
+    let mut object = status_update_fast_path::decode(scope).map_or_else(|| body::decode_object(scope, options), Ok)?;
+    object_meta::ensure_namespace(&mut object, &scope.path.namespace)?;
+    object_meta::check_name(&object, &scope.path.name)?;
+    dedup_owners(scope, &mut object, false);
+    Ok(object)
+}
+
+/// Reads, transforms, validates and writes; starts again if another write came in between.
+pub(crate) fn guaranteed_update(
+    scope: &RequestScope<'_>,
+    part: WriteTarget,
+    rules: &UpdateOptions,
+    transform: &mut UpdateFunc<'_>,
+) -> Result<WriteOutcome, Status> {
+    loop {
+        let current = scope.server.get(&scope.resource, &scope.path.namespace, &scope.path.name);
+        let Some(current) = current else {
+            if !rules.create {
+                return Err(scope.not_found(&scope.path.name));
+            }
+            match create_on_update(scope, rules, transform) {
+                Err(status) if status.reason == "AlreadyExists" => continue,
+                result => return result,
+            }
+        };
+        if let Some(wanted) = rules.uid.as_deref().filter(|uid| *uid != current.uid()) {
+            return Err(uid_mismatch(scope, wanted, current.uid()));
+        }
+        let old = scope.cached_value(&current);
+        let new = transform(Some(&old))?;
+        let new = prepare_update(scope, part, new, &old, current.revision())?;
+        if part != WriteTarget::Status {
+            quota::charge(scope, &new, Some(&old), rules.dry_run)?;
+        }
+        if object_meta::should_delete_during_update(&new, &old) {
+            if !rules.dry_run {
+                let removed = scope.server.store().delete(&scope.resource, current.key(), current.revision());
+                match removed {
+                    Ok(committed) => scope.record(EventType::Deleted, &committed),
+                    Err(CommitError::NotFound) => {}
+                    Err(CommitError::Changed(_) | CommitError::Exists(_)) => continue,
+                }
+            }
+            // The last finalizer was removed, and the object with it: the reply shows the updated object.
+            return Ok(WriteOutcome::Transient { object: new, created: false });
+        }
+        if rules.dry_run {
+            let mut new = new;
+            drop_empty_fields(scope, &mut new);
+            return Ok(WriteOutcome::Transient { object: new, created: false });
+        }
+        let (draft, new) = draft(scope, new)?;
+        match scope.server.store().update(&scope.resource, &current, draft) {
+            Ok(committed) => {
+                scope.server.decode_cache().put(new, &committed.new, Some(current.revision()));
+                scope.record(EventType::Modified, &committed);
+                return Ok(WriteOutcome::Stored { stored: committed.new, created: false });
+            }
+            Err(CommitError::NotFound | CommitError::Changed(_) | CommitError::Exists(_)) => {}
+        }
+    }
+}
+
+fn create_on_update(
+    scope: &RequestScope<'_>,
+    rules: &UpdateOptions,
+    transform: &mut UpdateFunc<'_>,
+) -> Result<WriteOutcome, Status> {
+    if let Some(wanted) = rules.uid.as_deref() {
+        return Err(uid_mismatch(scope, wanted, ""));
+    }
+    let mut object = transform(None)?;
+    object_meta::wipe_system_fields(&mut object);
+    // Only creates by POST are refused because of a resourceVersion.
+    object_meta::metadata_mut(&mut object).remove("resourceVersion");
+    admit_namespace(scope, &object)?;
+    scope.kind.strategy.admit_create(&mut object, &scope.context())?;
+    prepare_create(scope, &mut object)?;
+    store_new(scope, object, rules.dry_run)
+}
+
+/// `rest.BeforeUpdate`: resourceVersion, admission, strategy, validation.
+fn prepare_update(
+    scope: &RequestScope<'_>,
+    part: WriteTarget,
+    mut new: Value,
+    old: &Value,
+    revision: u64,
+) -> Result<Value, Status> {
+    let strategy = &*scope.kind.strategy;
+    let unconditional = match part {
+        WriteTarget::Whole | WriteTarget::Finalize | WriteTarget::Subresource => strategy.allow_unconditional_update(),
+        WriteTarget::Status => strategy.allow_unconditional_status_update(),
+    };
+    check_version(scope, &mut new, revision, unconditional)?;
+    let context = scope.context();
+    if part == WriteTarget::Whole {
+        strategy.admit_update(&mut new, old, &context)?;
+    }
+    dedup_owners(scope, &mut new, true);
+    object_meta::preserve_generation(&mut new, old);
+    match part {
+        WriteTarget::Whole => strategy.prepare_for_update(&mut new, old, &context),
+        WriteTarget::Subresource => {
+            strategy.prepare_for_subresource_update(&scope.path.subresource, &mut new, old, &context);
+        }
+        WriteTarget::Status => strategy.prepare_for_status_update(&mut new, old, &context),
+        WriteTarget::Finalize => meta::copy_field(&mut new, old, "status"),
+    }
+    object_meta::preserve_immutable_metadata(&mut new, old);
+    let errors = match part {
+        WriteTarget::Whole => registry::validate_update(&scope.kind, &new, old),
+        WriteTarget::Finalize => registry::validate_finalize(&new, old),
+        WriteTarget::Status => registry::validate_status_update(&scope.kind, &new, old),
+        WriteTarget::Subresource => {
+            registry::validate_subresource_update(&scope.kind, &scope.path.subresource, &new, old)
+        }
+    };
+    check_valid(scope, &new, &errors)?;
+    if part == WriteTarget::Subresource {
+        strategy.admit_subresource(&scope.path.subresource, &new, old, &context)?;
+    }
+    if part == WriteTarget::Whole {
+        strategy.begin_update(&mut new, old, &context)?;
+        for warning in strategy.warnings_on_update(&new, old) {
+            scope.warn(warning);
+        }
+    }
+    managedfields::ignore_timestamps(&mut new, old);
+    Ok(new)
+}
+
+fn check_version(scope: &RequestScope<'_>, new: &mut Value, revision: u64, unconditional: bool) -> Result<(), Status> {
+    match object_meta::resource_version(new)? {
+        0 if unconditional => {
+            object_meta::metadata_mut(new).insert("resourceVersion", revision.to_string().into());
+            Ok(())
+        }
+        0 => {
+            let mut errors = ErrorList::new();
+            let path = registry::Path::new("metadata");
+            errors.invalid(&path.child("resourceVersion"), 0, "must be specified for an update");
+            Err(Status::invalid(&scope.kind.group, &scope.kind.plural, &scope.path.name, &errors))
+        }
+        wanted if wanted == revision => Ok(()),
+        _ => Err(Status::resource_version_conflict(scope.group_resource(), &scope.path.name)),
+    }
+}
+
+pub(crate) fn uid_mismatch(scope: &RequestScope<'_>, wanted: &str, found: &str) -> Status {
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}",
+        etcd_key(scope)
+    );
+    Status::conflict(scope.group_resource(), &scope.path.name, &why)
+}
+
+/// Returns the key that kube-apiserver would use in etcd, for messages.
+fn etcd_key(scope: &RequestScope<'_>) -> String {
+    let prefix = match (&*scope.resource.group, &*scope.resource.resource) {
+        ("", "nodes") => "minions",
+        ("", "replicationcontrollers") => "controllers",
+        ("", "services") => "services/specs",
+        ("", "endpoints") => "services/endpoints",
+        ("networking.k8s.io", "ingresses") => "ingress",
+        (_, resource) => resource,
+    };
+    let group = &*scope.resource.group;
+    let grouped = if scope.kind.is_unstructured() || group == "apiextensions.k8s.io" { group } else { "" };
+    let parts = ["/registry", grouped, prefix, &scope.path.namespace, &scope.path.name];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+}
+
+fn check_valid(scope: &RequestScope<'_>, object: &Value, errors: &ErrorList) -> Result<(), Status> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(&scope.kind.storage.group, &scope.kind.kind, meta::name(object), errors))
+}
+
+fn dedup_owners(scope: &RequestScope<'_>, object: &mut Value, after_admission: bool) {
+    let again = object_meta::dedup_owners(object);
+    if !again.is_empty() {
+        let when = if after_admission { " after mutating admission happens" } else { "" };
+        scope.warn(format!(
+            ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            again.join(", ")
+        ));
+    }
+}
+
+/// `NamespaceLifecycle` admission: rejects new objects in missing or terminating namespaces.
+fn admit_namespace(scope: &RequestScope<'_>, object: &Value) -> Result<(), Status> {
+    if !scope.kind.namespaced {
+        return Ok(());
+    }
+    let namespaces = crate::store::ResourceId::new("", "namespaces");
+    let name = &scope.path.namespace;
+    let Some(namespace) = scope.server.get(&namespaces, "", name) else {
+        return Err(Status::not_found(GroupResource::new("", "namespaces"), name));
+    };
+    if namespace.field("status.phase") != Some("Terminating") {
+        return Ok(());
+    }
+    let deleted = object_meta::metadata_text(&namespace.value(), "deletionTimestamp").to_owned();
+    tracing::debug!(name, deleted, "refused a new object in a terminating namespace");
+    let why = format!("unable to create new content in namespace {name} because it is being terminated");
+    Err(Status::forbidden(scope.group_resource(), meta::name(object), &why).with_cause(
+        "NamespaceTerminating",
+        format!("namespace {name} is being terminated"),
+        "metadata.namespace",
+    ))
+}
+
+/// Writes on behalf of the server: without strategy, validation and managed fields.
+pub(crate) fn raw_update(
+    scope: &RequestScope<'_>,
+    rules: &UpdateOptions,
+    change: &mut dyn FnMut(&mut Value) -> Result<(), Status>,
+) -> Result<WriteOutcome, Status> {
+    loop {
+        let current = scope.stored()?;
+        let mut new = scope.value(&current);
+        change(&mut new)?;
+        if rules.dry_run {
+            return Ok(WriteOutcome::Transient { object: new, created: false });
+        }
+        if let Ok(committed) = scope.server.store().update(&scope.resource, &current, draft(scope, new)?.0) {
+            scope.record(EventType::Modified, &committed);
+            return Ok(WriteOutcome::Stored { stored: committed.new, created: false });
+        }
+    }
+}
+
+/// Makes a write and replies with the object. Negotiates the reply before the write.
+pub(crate) fn respond(
+    scope: &RequestScope<'_>,
+    write: impl FnOnce() -> Result<WriteOutcome, Status>,
+) -> Result<Reply, Status> {
+    let negotiated = reply::negotiate(scope)?;
+    let written = write()?;
+    let code = if written.created() { 201 } else { 200 };
+    reply::object(scope, code, ReplyContent::Outcome(&written), negotiated)
+}

@@ -1,0 +1,116 @@
+//! Merges the applied object into the live one: fields and items of both, of which the applied ones win. Follows
+//! `typed/merge.go` of `sigs.k8s.io/structured-merge-diff/v6`.
+
+use super::super::super::managedfields::index_key;
+use super::super::super::schema::{ElementRelationship, ListType, Schema, TypeKind, TypeRef};
+use crate::json::{Map, Value};
+
+/// Merges two objects of the schema's root type.
+///
+/// # Errors
+/// Items of a list cannot be identified.
+pub(super) fn merge(schema: &Schema, live: &Value, applied: &Value) -> Result<Value, String> {
+    let merged = walk(schema, schema.root(), Some(live), Some(applied))?;
+    Ok(merged.unwrap_or_else(|| Value::Object(Map::new())))
+}
+
+fn walk(schema: &Schema, ty: TypeRef, left: Option<&Value>, right: Option<&Value>) -> Result<Option<Value>, String> {
+    let keep = || right.or(left).cloned();
+    let granular = match schema.shape(ty) {
+        TypeKind::Scalar(_) => false,
+        TypeKind::Struct(shape) => !shape.atomic,
+        TypeKind::Map(shape) => !shape.atomic,
+        TypeKind::Any => true,
+        TypeKind::List(list) => {
+            return if list.topology == ElementRelationship::Atomic {
+                Ok(keep())
+            } else {
+                walk_list(schema, list, left, right)
+            };
+        }
+    };
+    let object = |v: Option<&Value>| v.is_none_or(|v| matches!(v, Value::Object(_) | Value::Null));
+    let (left_map, right_map) = (left.and_then(Value::as_object), right.and_then(Value::as_object));
+    let empty = |m: Option<&Map>| m.is_none_or(Map::is_empty);
+    if !granular || !object(left) || !object(right) || (empty(left_map) && empty(right_map)) {
+        return Ok(keep());
+    }
+    let mut out = Map::new();
+    for (name, value) in left_map.into_iter().flatten() {
+        let other = right_map.and_then(|m| m.get(name));
+        let merged = match (schema.field_type(ty, name), other) {
+            (Some(child), Some(_)) => walk(schema, child, Some(value), other)?,
+            (_, other) => other.or(Some(value)).cloned(),
+        };
+        out.extend(merged.map(|m| (name.clone(), m)));
+    }
+    for (name, value) in right_map.into_iter().flatten() {
+        if left_map.is_none_or(|m| !m.contains_key(name)) {
+            out.insert(name.clone(), value.clone());
+        }
+    }
+    Ok((!out.is_empty()).then_some(Value::Object(out)))
+}
+
+/// Merges the items of both lists: in the applied order, with live items near their former neighbours.
+fn walk_list(
+    schema: &Schema,
+    list: &ListType,
+    left: Option<&Value>,
+    right: Option<&Value>,
+) -> Result<Option<Value>, String> {
+    let items = |v: Option<&'_ Value>| v.and_then(Value::as_array).cloned().unwrap_or_default();
+    let (left_items, right_items) = (items(left), items(right));
+    if left_items.is_empty() && right_items.is_empty() {
+        return Ok(right.or(left).cloned());
+    }
+    let right_keys = index_key(schema, list, &right_items)?;
+    let left_keys = index_key(schema, list, &left_items)?;
+    let in_left = |key: &str| left_keys.iter().any(|(k, _)| k == key);
+    let in_right = |key: &str| right_keys.iter().any(|(k, _)| k == key);
+    // An item that occurs twice in the live list is replaced by the applied one, not merged with it.
+    let unique_left = |key: &str| {
+        let mut found = left_keys.iter().filter(|(k, _)| k == key).map(|(_, v)| *v);
+        let first = found.next();
+        if found.next().is_none() { first } else { None }
+    };
+    let mut shared = right_keys.iter().map(|(k, _)| k.as_str()).filter(|k| in_left(k)).peekable();
+    let mut merged: Vec<&str> = Vec::new();
+    let mut out = Vec::with_capacity(left_keys.len().max(right_keys.len()));
+    let (mut l, mut r) = (0, 0);
+    while l < left_keys.len() || r < right_keys.len() {
+        if let (Some((left_key, _)), Some((right_key, right_item))) = (left_keys.get(l), right_keys.get(r)) {
+            if left_key == right_key {
+                merged.push(left_key);
+                out.extend(walk(schema, list.items, unique_left(left_key), Some(right_item))?);
+                l += 1;
+                r += 1;
+                shared.next();
+                continue;
+            }
+            if in_right(left_key) && shared.peek().is_some_and(|next| *next != left_key) {
+                l += 1;
+                continue;
+            }
+        }
+        if let Some((left_key, left_item)) = left_keys.get(l) {
+            if !in_right(left_key) {
+                out.push((*left_item).clone());
+                l += 1;
+                continue;
+            }
+            if merged.contains(&left_key.as_str()) {
+                l += 1;
+            }
+        }
+        if let Some((right_key, right_item)) = right_keys.get(r) {
+            merged.push(right_key);
+            out.extend(walk(schema, list.items, unique_left(right_key), Some(right_item))?);
+            r += 1;
+            if shared.peek() == Some(&right_key.as_str()) {
+                shared.next();
+            }
+        }
+    }
+    Ok((!out.is_empty()).then_some(Value::Array(out)))
+}

@@ -1,0 +1,115 @@
+//! The patched document as error messages show it: the order of keys depends on where the patch applied.
+//!
+//! Go prints untouched parts in the field order of structs; parts that the patch changed or added have sorted keys.
+
+use std::collections::BTreeMap;
+
+use super::super::schema::{Schema, TypeKind, TypeRef, json_patch_values};
+use crate::json::{Key, Map, Value};
+
+/// The parts of a document that a patch touched.
+#[derive(Debug)]
+pub(super) enum PatchTrace {
+    /// The patch changed these parts of an object or list.
+    Changed(BTreeMap<Key, PatchTrace>),
+    /// The patch added this part; with its original text where that matters.
+    Added(Option<String>),
+}
+
+impl PatchTrace {
+    /// Returns the parts of a document that a merge patch touches.
+    pub(super) fn by_merge(document: &Value, patch: &Map) -> Self {
+        let part = |(key, value): (&Key, &Value)| {
+            let inside = match (value, document.get(key)) {
+                (Value::Object(patch), Some(current @ Value::Object(_))) => Self::by_merge(current, patch),
+                _ => Self::Added(None),
+            };
+            (key.clone(), inside)
+        };
+        Self::Changed(patch.iter().map(part).collect())
+    }
+
+    /// Returns the parts of a document that the operations of a JSON patch touch.
+    pub(super) fn by_operations(operations: &[Value], body: &[u8]) -> Self {
+        let sent = json_patch_values(body);
+        let mut root = Self::Changed(BTreeMap::new());
+        for (at, operation) in operations.iter().enumerate() {
+            for name in ["from", "path"] {
+                let Some(path) = operation.get(name).and_then(Value::as_str) else { continue };
+                let mut node = &mut root;
+                let mut segments = path.split('/').skip(1).peekable();
+                while let Some(segment) = segments.next() {
+                    let Self::Changed(parts) = node else { break };
+                    let last = segments.peek().is_none();
+                    let brings = last && name == "path" && operation.get("value").is_some();
+                    if last && !brings {
+                        break;
+                    }
+                    let key = segment.replace("~1", "/").replace("~0", "~");
+                    let fresh = if brings {
+                        Self::Added(sent.get(at).cloned().flatten())
+                    } else {
+                        Self::Changed(BTreeMap::new())
+                    };
+                    node = parts.entry(key.into()).or_insert(fresh);
+                }
+            }
+        }
+        root
+    }
+}
+
+/// Formats the document as JSON text.
+pub(super) fn show(schema: &Schema, document: &Value, touched: &PatchTrace) -> String {
+    let mut out = String::new();
+    write(&mut out, schema, Some(schema.root()), document, Some(touched));
+    if out.contains(['<', '>', '&']) {
+        out = out.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+    }
+    out
+}
+
+fn write(out: &mut String, schema: &Schema, ty: Option<TypeRef>, value: &Value, touched: Option<&PatchTrace>) {
+    if let Some(PatchTrace::Added(Some(sent))) = touched {
+        out.push_str(sent);
+        return;
+    }
+    let part = |key: &str| match touched {
+        Some(PatchTrace::Changed(parts)) => parts.get(key),
+        other => other,
+    };
+    match value {
+        Value::Object(map) => {
+            let mut keys: Vec<&Key> = map.keys().collect();
+            if let (None, Some(TypeKind::Struct(shape))) = (touched, ty.map(|ty| schema.shape(ty))) {
+                keys.sort_by_key(|key| shape.field(key).map_or(u16::MAX, |f| f.order));
+            }
+            out.push('{');
+            for (i, key) in keys.into_iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                out.push_str(&Value::from(key.as_str()).to_string());
+                out.push(':');
+                let child = ty.and_then(|ty| schema.field_type(ty, key));
+                write(out, schema, child, &map[key], part(key));
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            let item_type = match ty.map(|ty| schema.shape(ty)) {
+                Some(TypeKind::List(list)) => Some(list.items),
+                _ => None,
+            };
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                write(out, schema, item_type, item, part(&i.to_string()));
+            }
+            out.push(']');
+        }
+        leaf => out.push_str(&leaf.to_string()),
+    }
+}

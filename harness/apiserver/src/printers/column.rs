@@ -1,0 +1,185 @@
+//! The columns of tables: their definitions, and the cells they read from an object. PURE.
+
+use jiff::Timestamp;
+
+use super::{duration, format};
+use crate::json::{Value, json};
+
+/// The source of a column's description.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Description {
+    /// The description of a field of a type in the OpenAPI schema (type name without `io.k8s.`, field).
+    Field(&'static str, &'static str),
+    /// A literal text.
+    Text(&'static str),
+}
+
+/// The way in which a cell is read from an object.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum CellSource {
+    /// The string at a pointer; the second value if it is absent or empty.
+    Text(&'static str, &'static str),
+    /// The integer at a pointer, 0 if absent.
+    Number(&'static str),
+    /// The boolean at a pointer, `false` if absent.
+    Flag(&'static str),
+    /// The number of entries of the map or list at a pointer.
+    Count(&'static str),
+    /// The time since the timestamp at a pointer.
+    Since(&'static str),
+    /// `ready/desired` from two integers.
+    Ratio(&'static str, &'static str),
+    /// The names of a list of containers.
+    ContainerNames(&'static str),
+    /// The images of a list of containers.
+    ContainerImages(&'static str),
+    /// A label selector (`<none>` if empty).
+    Selector(&'static str),
+    /// A map of labels (`<none>` if empty).
+    Labels(&'static str),
+    /// The result of a function.
+    Custom(fn(&Value, Timestamp) -> Value),
+}
+
+impl CellSource {
+    /// Returns the cell of `object` at `now`.
+    pub(super) fn of(self, object: &Value, now: Timestamp) -> Value {
+        match self {
+            Self::Text(pointer, otherwise) => json!(format::text_or(object, pointer, otherwise)),
+            Self::Number(pointer) => json!(format::number(object, pointer)),
+            Self::Flag(pointer) => json!(format::flag(object, pointer)),
+            Self::Count(pointer) => json!(format::count(object, pointer)),
+            Self::Since(pointer) => json!(duration::since(object.pointer(pointer), now)),
+            Self::Ratio(part, whole) => {
+                json!(format!("{}/{}", format::number(object, part), format::number(object, whole)))
+            }
+            Self::ContainerNames(pointer) => json!(format::containers(object, pointer).0),
+            Self::ContainerImages(pointer) => json!(format::containers(object, pointer).1),
+            Self::Selector(pointer) => json!(format::selector_or_none(object, pointer)),
+            Self::Labels(pointer) => json!(format::labels(object, pointer)),
+            Self::Custom(read) => read(object, now),
+        }
+    }
+}
+
+/// A column of a built-in kind's table.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Column {
+    name: &'static str,
+    kind: &'static str,
+    format: &'static str,
+    priority: u8,
+    about: Description,
+    cell: CellSource,
+}
+
+impl Column {
+    const fn new(name: &'static str, kind: &'static str, about: Description, cell: CellSource) -> Self {
+        Self { name, kind, format: "", priority: 0, about, cell }
+    }
+
+    /// Creates a column of type `string`.
+    pub(super) const fn string(name: &'static str, about: Description, cell: CellSource) -> Self {
+        Self::new(name, "string", about, cell)
+    }
+
+    /// Creates a column of type `integer`.
+    pub(super) const fn integer(name: &'static str, about: Description, cell: CellSource) -> Self {
+        Self::new(name, "integer", about, cell)
+    }
+
+    /// Creates a column of type `boolean`.
+    pub(super) const fn boolean(name: &'static str, about: Description, cell: CellSource) -> Self {
+        Self::new(name, "boolean", about, cell)
+    }
+
+    /// Replaces the way in which the cell is read.
+    pub(super) const fn with_source(mut self, cell: CellSource) -> Self {
+        self.cell = cell;
+        self
+    }
+
+    /// Returns the cell of `object` at `now`.
+    pub(super) fn read(&self, object: &Value, now: Timestamp) -> Value {
+        self.cell.of(object, now)
+    }
+
+    /// Shows the column only with `-o wide`.
+    pub(super) const fn wide(mut self) -> Self {
+        self.priority = 1;
+        self
+    }
+
+    /// Sets the format `name`, which marks the column that identifies the row.
+    pub(super) const fn named(mut self) -> Self {
+        self.format = "name";
+        self
+    }
+
+    /// Returns the `metav1.TableColumnDefinition`.
+    pub(super) fn definition(&self) -> Value {
+        let description = match self.about {
+            Description::Text(text) => text.to_owned(),
+            Description::Field(kind, field) => describe(kind, field),
+        };
+        definition(self.name, self.kind, self.format, &description, self.priority.into())
+    }
+}
+
+/// Builds a `metav1.TableColumnDefinition`.
+pub(super) fn definition(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {
+    json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
+}
+
+/// Returns the description of a field, without the enumerated values that OpenAPI documents append.
+pub(super) fn describe(kind: &str, field: &str) -> String {
+    let full = super::field_description(kind, field);
+    let text = full.split("\n\nPossible enum values:").next().unwrap_or_default();
+    // The printers of bindings use the description of an older API version, which lacks this sentence.
+    let text = if field == "roleRef" { text.trim_end_matches(" This field is immutable.") } else { text };
+    text.to_owned()
+}
+
+const META: &str = "apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+/// Description of the column `Name`.
+pub(super) const NAME_DESCRIPTION: Description = Description::Field(META, "name");
+
+/// `Name`, the first column of nearly every table.
+pub(super) const NAME: Column =
+    Column::string("Name", NAME_DESCRIPTION, CellSource::Text("/metadata/name", "")).named();
+
+/// `Age`: the time since creation.
+pub(super) const AGE: Column = Column::string(
+    "Age",
+    Description::Field(META, "creationTimestamp"),
+    CellSource::Since("/metadata/creationTimestamp"),
+);
+
+/// `Created At`: the creation timestamp, in the table of kinds without their own printer.
+pub(super) const CREATED_AT: Column = Column::new(
+    "Created At",
+    "date",
+    Description::Field(META, "creationTimestamp"),
+    CellSource::Text("/metadata/creationTimestamp", ""),
+);
+
+/// `Containers`, with `-o wide`.
+pub(super) const fn containers(pointer: &'static str) -> Column {
+    Column::string(
+        "Containers",
+        Description::Text("Names of each container in the template."),
+        CellSource::ContainerNames(pointer),
+    )
+    .wide()
+}
+
+/// `Images`, with `-o wide`.
+pub(super) const fn images(pointer: &'static str) -> Column {
+    Column::string(
+        "Images",
+        Description::Text("Images referenced by each container in the template."),
+        CellSource::ContainerImages(pointer),
+    )
+    .wide()
+}

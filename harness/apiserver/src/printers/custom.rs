@@ -1,0 +1,138 @@
+//! Columns of custom resources: `additionalPrinterColumns`, read by simple JSON paths. Follows
+//! `staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor/tableconvertor.go` of
+//! Kubernetes 1.36. PURE.
+
+use jiff::Timestamp;
+
+use super::column::{self, definition, describe};
+use super::duration;
+use crate::json::path::JsonPath;
+use crate::json::{Value, json};
+
+/// The columns that a version of a custom resource declares.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CustomColumns {
+    columns: Vec<CustomColumn>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct CustomColumn {
+    name: String,
+    kind: String,
+    format: String,
+    description: String,
+    priority: i64,
+    path: JsonPath,
+}
+
+impl CustomColumns {
+    /// Parses `additionalPrinterColumns`; without any, the age is the only column after the name.
+    ///
+    /// A column whose path cannot be parsed stays, with empty cells.
+    pub fn parse(declared: Option<&Value>) -> Self {
+        let declared = declared.and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
+        if declared.is_empty() {
+            return Self { columns: vec![CustomColumn::age()] };
+        }
+        Self { columns: declared.iter().map(CustomColumn::parse).collect() }
+    }
+
+    /// Returns the columns of a custom resource's Scale.
+    pub fn for_scale() -> Self {
+        let replicas = |name: &str, description: &str, path: &str| CustomColumn {
+            name: name.to_owned(),
+            kind: "integer".to_owned(),
+            description: description.to_owned(),
+            path: JsonPath::parse(path).unwrap_or_default(),
+            ..CustomColumn::age()
+        };
+        Self {
+            columns: vec![
+                replicas("Desired", "Number of desired replicas", ".spec.replicas"),
+                replicas("Available", "Number of actual replicas", ".status.replicas"),
+                CustomColumn::age(),
+            ],
+        }
+    }
+
+    pub(super) fn definitions(&self) -> Vec<Value> {
+        let own = self.columns.iter().map(|c| definition(&c.name, &c.kind, &c.format, &c.description, c.priority));
+        std::iter::once(column::NAME.definition()).chain(own).collect()
+    }
+
+    pub(super) fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let name = object.pointer("/metadata/name").cloned().unwrap_or_else(|| json!(""));
+        std::iter::once(name).chain(self.columns.iter().map(|column| column.cell(object, now))).collect()
+    }
+}
+
+impl CustomColumn {
+    fn age() -> Self {
+        Self {
+            name: "Age".to_owned(),
+            kind: "date".to_owned(),
+            format: String::new(),
+            description: describe("apimachinery.pkg.apis.meta.v1.ObjectMeta", "creationTimestamp"),
+            priority: 0,
+            path: JsonPath::parse(".metadata.creationTimestamp").unwrap_or_default(),
+        }
+    }
+
+    fn parse(declared: &Value) -> Self {
+        let text = |field: &str| declared[field].as_str().unwrap_or_default().to_owned();
+        let description = match text("description") {
+            empty if empty.is_empty() => {
+                format!("Custom resource definition column (in JSONPath format): {}", text("jsonPath"))
+            }
+            given => given,
+        };
+        Self {
+            name: text("name"),
+            kind: text("type"),
+            format: text("format"),
+            description,
+            priority: declared["priority"].as_i64().unwrap_or_default(),
+            path: JsonPath::parse(&text("jsonPath")).unwrap_or_default(),
+        }
+    }
+
+    fn cell(&self, object: &Value, now: Timestamp) -> Value {
+        let Some(value) = self.path.first(object) else { return Value::Null };
+        match (self.kind.as_str(), value) {
+            (_, Value::Null) => Value::Null,
+            ("string", Value::String(text)) => json!(text),
+            ("string", other) => json!(other.to_string()),
+            ("integer", Value::Number(number)) => match (number.as_i64(), number.as_f64()) {
+                (Some(integer), _) => json!(integer),
+                (None, Some(float)) => json!(float as i64),
+                (None, None) => Value::Null,
+            },
+            ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.clone(),
+            ("date", Value::String(text)) => match text.parse::<Timestamp>() {
+                Ok(_) => json!(duration::since(Some(value), now)),
+                Err(_) => json!("<invalid>"),
+            },
+            _ => Value::Null,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("string", json!(5), json!("5"))]
+    #[case("string", json!("five"), json!("five"))]
+    #[case("integer", json!(5.7), json!(5))]
+    #[case("integer", json!("5"), Value::Null)]
+    #[case("boolean", json!(true), json!(true))]
+    #[case("date", json!("2026-01-01T00:00:00Z"), json!("60s"))]
+    #[case("date", json!("yesterday"), json!("<invalid>"))]
+    fn cells_follow_the_declared_type(#[case] kind: &str, #[case] value: Value, #[case] cell: Value) {
+        let columns = CustomColumns::parse(Some(&json!([{"name": "C", "type": kind, "jsonPath": ".v"}])));
+        let now = "2026-01-01T00:01:00Z".parse().unwrap();
+        assert_eq!(columns.cells(&json!({"metadata": {"name": "n"}, "v": value}), now), vec![json!("n"), cell]);
+    }
+}

@@ -1,0 +1,351 @@
+//! Other representations of objects: `metav1.Table` with kubectl's columns, and `PartialObjectMetadata`. Follows
+//! `pkg/printers`, and `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go`, of Kubernetes 1.36. PURE.
+//!
+//! [`crate::negotiate`] chooses the representation, [`Printer`] holds the columns of a kind, and the functions here
+//! convert objects, lists and watch events. Ages are relative to the server's clock, passed as `now`.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+
+use crate::json::{Map, Value, json};
+
+mod certificates;
+mod column;
+mod control_plane;
+mod core;
+pub mod custom;
+pub mod duration;
+mod format;
+mod infrastructure;
+mod pod;
+mod quota;
+mod storage_and_devices;
+mod workloads;
+
+use super::registry::Resource;
+use column::Column;
+
+/// The part of each object that the rows of a table include (`includeObject`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IncludeObject {
+    /// `None`: only the cells.
+    None,
+    /// `Metadata`, the default: a `PartialObjectMetadata`.
+    #[default]
+    Metadata,
+    /// `Object`: the whole object.
+    Object,
+}
+
+impl IncludeObject {
+    /// Parses the query parameter.
+    ///
+    /// # Errors
+    ///
+    /// The message of a 400 for any other value.
+    pub fn parse(value: Option<&str>) -> Result<Self, String> {
+        match value.unwrap_or_default() {
+            "" | "Metadata" => Ok(Self::Metadata),
+            "None" => Ok(Self::None),
+            "Object" => Ok(Self::Object),
+            other => Err(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+            )),
+        }
+    }
+}
+
+/// The columns of one kind.
+#[derive(Debug, Clone)]
+pub enum Printer {
+    /// A built-in kind.
+    #[expect(private_interfaces, reason = "columns are made by `printer` only")]
+    BuiltIn(&'static [Column]),
+    /// A custom resource with its `additionalPrinterColumns`.
+    Custom(custom::CustomColumns),
+}
+
+/// Returns the printer of a built-in resource; by default it prints name and creation time.
+pub fn printer(group: &str, plural: &str) -> Printer {
+    Printer::BuiltIn(built_in(group, plural))
+}
+
+/// Returns the printer of a served kind; for a custom resource, the columns of its definition.
+pub fn printer_of(kind: &Resource) -> Printer {
+    match &kind.custom {
+        Some(custom) => Printer::Custom(custom::CustomColumns::parse(custom.columns.as_ref())),
+        None => printer(&kind.group, &kind.plural),
+    }
+}
+
+/// Returns the printer of `Scale` objects; `custom` for those of custom resources.
+pub fn scale_printer(custom: bool) -> Printer {
+    if custom { Printer::Custom(custom::CustomColumns::for_scale()) } else { Printer::BuiltIn(core::SCALE) }
+}
+
+fn built_in(group: &str, plural: &str) -> &'static [Column] {
+    match (group, plural) {
+        ("", "pods") => pod::COLUMNS,
+        ("", "nodes") => core::NODES,
+        ("", "namespaces") => core::NAMESPACES,
+        ("", "componentstatuses") => core::COMPONENT_STATUSES,
+        ("", "configmaps") => core::CONFIG_MAPS,
+        ("", "secrets") => core::SECRETS,
+        ("", "services") => core::SERVICES,
+        ("", "endpoints") => core::ENDPOINTS,
+        ("", "podtemplates") => core::POD_TEMPLATES,
+        ("", "replicationcontrollers") => core::REPLICATION_CONTROLLERS,
+        ("", "persistentvolumes") => infrastructure::PERSISTENT_VOLUMES,
+        ("", "resourcequotas") => quota::RESOURCE_QUOTAS,
+        ("", "persistentvolumeclaims") => infrastructure::PERSISTENT_VOLUME_CLAIMS,
+        ("" | "events.k8s.io", "events") => core::EVENTS,
+        ("apps", "deployments") => workloads::DEPLOYMENTS,
+        ("certificates.k8s.io", "certificatesigningrequests") => certificates::CERTIFICATE_SIGNING_REQUESTS,
+        ("apps", "replicasets") => workloads::REPLICA_SETS,
+        ("apps", "statefulsets") => workloads::STATEFUL_SETS,
+        ("apps", "daemonsets") => workloads::DAEMON_SETS,
+        ("apps", "controllerrevisions") => workloads::CONTROLLER_REVISIONS,
+        ("batch", "jobs") => workloads::JOBS,
+        ("batch", "cronjobs") => workloads::CRON_JOBS,
+        ("policy", "poddisruptionbudgets") => core::POD_DISRUPTION_BUDGETS,
+        ("coordination.k8s.io", "leases") => core::LEASES,
+        ("apiregistration.k8s.io", "apiservices") => core::API_SERVICES,
+        ("autoscaling", "horizontalpodautoscalers") => infrastructure::HORIZONTAL_POD_AUTOSCALERS,
+        ("networking.k8s.io", "ingresses") => infrastructure::INGRESSES,
+        ("networking.k8s.io", "ingressclasses") => infrastructure::INGRESS_CLASSES,
+        ("networking.k8s.io", "networkpolicies") => infrastructure::NETWORK_POLICIES,
+        ("discovery.k8s.io", "endpointslices") => infrastructure::ENDPOINT_SLICES,
+        ("rbac.authorization.k8s.io", "rolebindings") => infrastructure::ROLE_BINDINGS,
+        ("rbac.authorization.k8s.io", "clusterrolebindings") => infrastructure::CLUSTER_ROLE_BINDINGS,
+        ("scheduling.k8s.io", "priorityclasses") => infrastructure::PRIORITY_CLASSES,
+        ("storage.k8s.io", "storageclasses") => infrastructure::STORAGE_CLASSES,
+        ("storage.k8s.io", "csidrivers") => storage_and_devices::CSI_DRIVERS,
+        ("storage.k8s.io", "volumeattributesclasses") => storage_and_devices::VOLUME_ATTRIBUTES_CLASSES,
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings" | "validatingadmissionpolicybindings") => {
+            storage_and_devices::ADMISSION_POLICY_BINDINGS
+        }
+        ("resource.k8s.io", "resourceclaims") => storage_and_devices::RESOURCE_CLAIMS,
+        ("resource.k8s.io", "resourceslices") => storage_and_devices::RESOURCE_SLICES,
+        ("storage.k8s.io", "csinodes") => infrastructure::CSI_NODES,
+        ("storage.k8s.io", "volumeattachments") => infrastructure::VOLUME_ATTACHMENTS,
+        ("node.k8s.io", "runtimeclasses") => infrastructure::RUNTIME_CLASSES,
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations" | "validatingwebhookconfigurations") => {
+            infrastructure::WEBHOOK_CONFIGURATIONS
+        }
+        ("flowcontrol.apiserver.k8s.io", "flowschemas") => control_plane::FLOW_SCHEMAS,
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => control_plane::PRIORITY_LEVELS,
+        ("networking.k8s.io", "servicecidrs") => control_plane::SERVICE_CIDRS,
+        ("networking.k8s.io", "ipaddresses") => control_plane::IP_ADDRESSES,
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => control_plane::VALIDATING_POLICIES,
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => control_plane::MUTATING_POLICIES,
+        ("", "serviceaccounts") | ("resource.k8s.io", "deviceclasses" | "resourceclaimtemplates") => core::NAME_AND_AGE,
+        _ => NAME_AND_CREATION,
+    }
+}
+
+static NAME_AND_CREATION: &[Column] = &[column::NAME, column::CREATED_AT];
+
+impl Printer {
+    fn definitions(&self) -> Vec<Value> {
+        match self {
+            Self::BuiltIn(columns) => columns.iter().map(Column::definition).collect(),
+            Self::Custom(columns) => columns.definitions(),
+        }
+    }
+
+    fn row(&self, object: &Value, render: &TableOptions) -> Value {
+        let mut row = Map::new();
+        let cells: Vec<Value> = match self {
+            Self::BuiltIn(columns) => columns.iter().map(|column| column.read(object, render.now)).collect(),
+            Self::Custom(columns) => columns.cells(object, render.now),
+        };
+        row.insert("cells", Value::Array(cells));
+        if let Self::BuiltIn(columns) = self
+            && std::ptr::eq(columns.as_ptr(), pod::COLUMNS.as_ptr())
+            && let Some(conditions) = pod::row_conditions(object)
+        {
+            row.insert("conditions", conditions);
+        }
+        let shown = match render.include {
+            IncludeObject::None => Value::Null,
+            IncludeObject::Metadata => partial_metadata(&internal_metadata(object), render.version),
+            IncludeObject::Object => object.clone(),
+        };
+        row.insert("object", shown);
+        Value::Object(row)
+    }
+}
+
+/// Options for rendering a table.
+#[derive(Debug, Clone, Copy)]
+pub struct TableOptions {
+    /// The part of each object to include.
+    pub include: IncludeObject,
+    /// The requested version of `meta.k8s.io`.
+    pub version: &'static str,
+    /// The time to which ages refer.
+    pub now: Timestamp,
+}
+
+/// Renders one object as a table; `headers` is `false` for all but the first event of a watch.
+pub fn table_of_object(printer: &Printer, object: &Value, render: &TableOptions, headers: bool) -> Value {
+    let mut metadata = Map::new();
+    if let Some(version) = object.pointer("/metadata/resourceVersion") {
+        metadata.insert("resourceVersion", version.clone());
+    }
+    table(printer, Value::Object(metadata), [object], render, headers)
+}
+
+/// Renders a list as a table; `metadata` is the list's (resourceVersion, continue, remainingItemCount).
+pub fn table_of_list<'a>(
+    printer: &Printer,
+    metadata: Value,
+    items: impl IntoIterator<Item = &'a Value>,
+    render: &TableOptions,
+) -> Value {
+    table(printer, metadata, items, render, true)
+}
+
+fn table<'a>(
+    printer: &Printer,
+    metadata: Value,
+    items: impl IntoIterator<Item = &'a Value>,
+    render: &TableOptions,
+    headers: bool,
+) -> Value {
+    let mut items: Vec<&Value> = items.into_iter().collect();
+    if matches!(printer, Printer::BuiltIn(columns) if std::ptr::eq(*columns, control_plane::FLOW_SCHEMAS)) {
+        // Flow schemas are sorted by matching precedence.
+        items.sort_by(|one, other| control_plane::flow_schema_order(one).cmp(&control_plane::flow_schema_order(other)));
+    }
+    let rows: Vec<Value> = items.into_iter().map(|object| printer.row(object, render)).collect();
+    // Upstream's default converter writes null instead of an empty list of rows.
+    let plain = matches!(printer, Printer::BuiltIn(columns) if std::ptr::eq(*columns, NAME_AND_CREATION));
+    let rows = if rows.is_empty() && plain { Value::Null } else { Value::Array(rows) };
+    json!({
+        "kind": "Table",
+        "apiVersion": api_version(render.version),
+        "metadata": metadata,
+        "columnDefinitions": if headers { Value::Array(printer.definitions()) } else { Value::Null },
+        "rows": rows,
+    })
+}
+
+/// Returns the object with its metadata in internal form: without the annotation that conversion to a version adds.
+fn internal_metadata(object: &Value) -> Cow<'_, Value> {
+    const GENERATION: &str = "deprecated.daemonset.template.generation";
+    if object.pointer("/metadata/annotations").and_then(|annotations| annotations.get(GENERATION)).is_none() {
+        return Cow::Borrowed(object);
+    }
+    let mut object = object.clone();
+    if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        annotations.remove(GENERATION);
+        if annotations.is_empty()
+            && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.remove("annotations");
+        }
+    }
+    Cow::Owned(object)
+}
+
+/// Returns the metadata of an object as a `PartialObjectMetadata`.
+pub fn partial_metadata(object: &Value, version: &'static str) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": api_version(version),
+        "metadata": internal_metadata(object).get("metadata").cloned().unwrap_or_else(|| json!({})),
+    })
+}
+
+/// Returns a `PartialObjectMetadataList` with the metadata of the list.
+pub fn partial_metadata_list<'a>(
+    metadata: Value,
+    items: impl IntoIterator<Item = &'a Value>,
+    version: &'static str,
+) -> Value {
+    let items: Vec<Value> = items.into_iter().map(|object| partial_metadata(object, version)).collect();
+    json!({
+        "kind": "PartialObjectMetadataList",
+        "apiVersion": api_version(version),
+        "metadata": metadata,
+        "items": items,
+    })
+}
+
+fn api_version(version: &str) -> String {
+    format!("meta.k8s.io/{version}")
+}
+
+/// Returns the description of a field from the OpenAPI schema of the built-in types.
+fn field_description(kind: &str, field: &str) -> String {
+    super::openapi::description(kind, field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    fn render(include: IncludeObject) -> TableOptions {
+        TableOptions { include, version: "v1", now: "2026-01-01T00:05:00Z".parse().unwrap() }
+    }
+
+    fn budget() -> Value {
+        json!({"kind": "PodDisruptionBudget", "apiVersion": "policy/v1",
+            "metadata": {"name": "b", "resourceVersion": "7", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"minAvailable": "50%"}, "status": {"disruptionsAllowed": 2}})
+    }
+
+    #[test]
+    fn a_table_of_one_budget() {
+        let table = table_of_object(
+            &printer("policy", "poddisruptionbudgets"),
+            &budget(),
+            &render(IncludeObject::Metadata),
+            true,
+        );
+        assert_eq!(table["metadata"], json!({"resourceVersion": "7"}));
+        assert_eq!(table["rows"][0]["cells"], json!(["b", "50%", "N/A", 2, "5m"]));
+        assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
+        assert_eq!(table["columnDefinitions"][3]["type"], "integer");
+        assert_eq!(table["columnDefinitions"].as_array().map(Vec::len), Some(5));
+    }
+
+    #[test]
+    fn later_watch_events_have_no_headers() {
+        let table =
+            table_of_object(&printer("policy", "poddisruptionbudgets"), &budget(), &render(IncludeObject::None), false);
+        assert_eq!(table["columnDefinitions"], Value::Null);
+        assert_eq!(table["rows"][0]["object"], Value::Null);
+    }
+
+    #[test]
+    fn ended_pods_carry_a_row_condition() {
+        let pod = json!({"metadata": {"name": "p"}, "status": {"phase": "Failed"}});
+        let table = table_of_object(&printer("", "pods"), &pod, &render(IncludeObject::None), true);
+        assert_eq!(table["rows"][0]["conditions"][0]["reason"], "Failed");
+    }
+
+    #[rstest]
+    #[case(None, Ok(IncludeObject::Metadata))]
+    #[case(Some("Object"), Ok(IncludeObject::Object))]
+    #[case(Some("None"), Ok(IncludeObject::None))]
+    fn include_object(#[case] value: Option<&str>, #[case] expected: Result<IncludeObject, String>) {
+        assert_eq!(IncludeObject::parse(value), expected);
+        assert!(IncludeObject::parse(Some("Bad")).is_err());
+    }
+
+    #[test]
+    fn kinds_without_columns_show_their_creation() {
+        let nothing =
+            table_of_list(&printer("rbac.authorization.k8s.io", "roles"), json!({}), [], &render(IncludeObject::None));
+        assert_eq!(nothing["rows"], Value::Null);
+        let role = json!({"metadata": {"name": "r", "creationTimestamp": "2026-01-01T00:00:00Z"}});
+        let table =
+            table_of_object(&printer("rbac.authorization.k8s.io", "roles"), &role, &render(IncludeObject::None), true);
+        assert_eq!(table["rows"][0]["cells"], json!(["r", "2026-01-01T00:00:00Z"]));
+        assert_eq!(table["columnDefinitions"][1]["name"], "Created At");
+    }
+}

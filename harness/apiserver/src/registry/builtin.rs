@@ -1,0 +1,872 @@
+//! The built-in resources, as the default discovery of kube-apiserver 1.36 lists them.
+
+use super::admission_defaults;
+use super::builder::{ResourceBuilder, resource};
+use super::config_map_and_secret::{ConfigMap, Secret};
+use super::csr::CertificateSigningRequest;
+use super::defaulted_strategy::{self, DefaultedStrategy, Job, PriorityClass};
+use super::endpoints::Endpoints;
+use super::event::{CONVERSION, CoreV1Event, EventsV1Event};
+use super::generic_strategy::{GenerationPolicy, GenericStrategy};
+use super::lease::Lease;
+use super::namespace::Namespace;
+use super::node::Node;
+use super::pdb::PodDisruptionBudget;
+use super::persistent_volume::PersistentVolume;
+use super::pod::{self, Pod};
+use super::service::Service;
+use super::workloads::{
+    daemonset::DaemonSet, deployment::Deployment, replicaset::ReplicaSet, replicationcontroller::ReplicationController,
+    statefulset::StatefulSet,
+};
+use super::{CREATE_ONLY_VERBS, NameFormat, Resource, Strategy};
+use super::{batch, horizontal_pod_autoscaler, limits_and_quotas, networking, volume_claims};
+
+/// Returns all built-in resources, groups and versions in discovery's order. `definitions` is the strategy of custom
+/// resource definitions.
+pub fn kinds(definitions: impl Strategy + 'static) -> Vec<Resource> {
+    let groups = [
+        core_group(),
+        core_v1_workloads(),
+        apiregistration_group(),
+        apps_group(),
+        events_group(),
+        authentication_group(),
+        authorization_group(),
+        autoscaling_group(),
+        batch_group(),
+        certificates_group(),
+        networking_group(),
+        policy_group(),
+        rbac_group(),
+        storage_group(),
+        admissionregistration_group(),
+        apiextensions_group(definitions),
+        scheduling_group(),
+        coordination_group(),
+        node_group(),
+        discovery_group(),
+        resource_group(),
+        flowcontrol_group(),
+    ];
+    groups.into_iter().flatten().map(|b| b.0).collect()
+}
+
+fn core_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource("", "v1", "bindings", "Binding", "io.k8s.api.core.v1.Binding").verbs(CREATE_ONLY_VERBS),
+        resource("", "v1", "componentstatuses", "ComponentStatus", "io.k8s.api.core.v1.ComponentStatus")
+            .cluster()
+            .short(&["cs"])
+            .verbs(&["get", "list"]),
+        resource("", "v1", "configmaps", "ConfigMap", "io.k8s.api.core.v1.ConfigMap")
+            .short(&["cm"])
+            .hash("qFsyl6wFWjQ=")
+            .rules(ConfigMap),
+        resource("", "v1", "endpoints", "Endpoints", "io.k8s.api.core.v1.Endpoints")
+            .short(&["ep"])
+            .hash("fWeeMqaN/OA=")
+            .rules(Endpoints),
+        resource("", "v1", "events", "Event", "io.k8s.api.core.v1.Event")
+            .short(&["ev"])
+            .hash("r2yiGXH7wu8=")
+            .fields(&[
+                ("involvedObject.kind", ""),
+                ("involvedObject.namespace", ""),
+                ("involvedObject.name", ""),
+                ("involvedObject.uid", ""),
+                ("involvedObject.apiVersion", ""),
+                ("involvedObject.resourceVersion", ""),
+                ("involvedObject.fieldPath", ""),
+                ("reason", ""),
+                ("reportingComponent", ""),
+                ("source", ""),
+                ("type", ""),
+            ])
+            .rules(CoreV1Event),
+        resource("", "v1", "limitranges", "LimitRange", "io.k8s.api.core.v1.LimitRange")
+            .short(&["limits"])
+            .hash("EBKMFVe6cwo=")
+            .rules(
+                DefaultedStrategy::new(
+                    GenericStrategy { create_on_update: true, ..GenericStrategy::NEW },
+                    defaulted_strategy::limit_range,
+                )
+                .with_validation(limits_and_quotas::validate_limit_range),
+            ),
+        resource("", "v1", "namespaces", "Namespace", "io.k8s.api.core.v1.Namespace")
+            .cluster()
+            .short(&["ns"])
+            .verbs(&["create", "delete", "get", "list", "patch", "update", "watch"])
+            .sub("finalize", "", "", "Namespace", &["update"])
+            .status()
+            .hash("Q3oi5N2YM8M=")
+            .fields(&[("status.phase", "")])
+            .rules(Namespace),
+        resource("", "v1", "nodes", "Node", "io.k8s.api.core.v1.Node")
+            .cluster()
+            .short(&["no"])
+            .sub("proxy", "", "", "NodeProxyOptions", &["create", "delete", "get", "patch", "update"])
+            .status()
+            .hash("XwShjMxG9Fs=")
+            .fields(&[("spec.unschedulable", "false")])
+            .rules(Node),
+        resource(
+            "",
+            "v1",
+            "persistentvolumeclaims",
+            "PersistentVolumeClaim",
+            "io.k8s.api.core.v1.PersistentVolumeClaim",
+        )
+        .short(&["pvc"])
+        .status()
+        .hash("QWTyNDq0dC4=")
+        .rules(DefaultedStrategy {
+            finalizer: defaulted_strategy::CLAIM_FINALIZER,
+            ..DefaultedStrategy::new(
+                GenericStrategy { status: true, validate_create_on_update: true, ..GenericStrategy::NEW },
+                defaulted_strategy::default_claim,
+            )
+            .with_validation(volume_claims::validate)
+        }),
+        resource("", "v1", "persistentvolumes", "PersistentVolume", "io.k8s.api.core.v1.PersistentVolume")
+            .cluster()
+            .short(&["pv"])
+            .status()
+            .hash("HN/zwEC+JgM=")
+            .rules(PersistentVolume),
+    ]
+}
+
+/// The core group from pods on, in discovery's order.
+fn core_v1_workloads() -> Vec<ResourceBuilder> {
+    vec![
+        resource("", "v1", "pods", "Pod", "io.k8s.api.core.v1.Pod")
+            .short(&["po"])
+            .categories(&["all"])
+            .sub("attach", "", "", "PodAttachOptions", &["create", "get"])
+            .sub("binding", "", "", "Binding", CREATE_ONLY_VERBS)
+            .sub("ephemeralcontainers", "", "", "Pod", &["get", "patch", "update"])
+            .sub("eviction", "policy", "v1", "Eviction", CREATE_ONLY_VERBS)
+            .sub("exec", "", "", "PodExecOptions", &["create", "get"])
+            .sub("log", "", "", "Pod", &["get"])
+            .sub("portforward", "", "", "PodPortForwardOptions", &["create", "get"])
+            .sub("proxy", "", "", "PodProxyOptions", &["create", "delete", "get", "patch", "update"])
+            .sub("resize", "", "", "Pod", &["get", "patch", "update"])
+            .status()
+            .hash("xPOwRZ+Yhw8=")
+            .fields(&[
+                ("spec.nodeName", ""),
+                ("spec.restartPolicy", ""),
+                ("spec.schedulerName", ""),
+                ("spec.serviceAccountName", ""),
+                ("spec.hostNetwork", "false"),
+                ("status.phase", ""),
+                ("status.podIP", ""),
+                ("status.podIPs", ""),
+                ("status.nominatedNodeName", ""),
+            ])
+            .rules(Pod),
+        resource("", "v1", "podtemplates", "PodTemplate", "io.k8s.api.core.v1.PodTemplate").hash("LIXB2x4IFpk=").rules(
+            DefaultedStrategy::new(
+                GenericStrategy { generation: GenerationPolicy::AllButStatus, ..GenericStrategy::NEW },
+                defaulted_strategy::pod_template,
+            )
+            .with_warnings(pod::warnings::pod_template_warnings),
+        ),
+        resource(
+            "",
+            "v1",
+            "replicationcontrollers",
+            "ReplicationController",
+            "io.k8s.api.core.v1.ReplicationController",
+        )
+        .short(&["rc"])
+        .categories(&["all"])
+        .scale()
+        .status()
+        .hash("Jond2If31h0=")
+        .fields(&[("status.replicas", "0")])
+        .rules(ReplicationController),
+        resource("", "v1", "resourcequotas", "ResourceQuota", "io.k8s.api.core.v1.ResourceQuota")
+            .short(&["quota"])
+            .status()
+            .hash("8uhSgffRX6w=")
+            .rules(
+                DefaultedStrategy::new(GenericStrategy { status: true, ..GenericStrategy::NEW }, |_| {})
+                    .with_validation(limits_and_quotas::validate_resource_quota),
+            ),
+        resource("", "v1", "secrets", "Secret", "io.k8s.api.core.v1.Secret")
+            .hash("S6u1pOWzb84=")
+            .fields(&[("type", "")])
+            .rules(Secret),
+        resource("", "v1", "serviceaccounts", "ServiceAccount", "io.k8s.api.core.v1.ServiceAccount")
+            .short(&["sa"])
+            .sub("token", "authentication.k8s.io", "v1", "TokenRequest", CREATE_ONLY_VERBS)
+            .hash("pbx9ZvyFpBE=")
+            .rules(GenericStrategy { validate_create_on_update: true, ..GenericStrategy::NEW }),
+        resource("", "v1", "services", "Service", "io.k8s.api.core.v1.Service")
+            .short(&["svc"])
+            .categories(&["all"])
+            .sub("proxy", "", "", "ServiceProxyOptions", &["create", "delete", "get", "patch", "update"])
+            .status()
+            .hash("0/CO1lhkEBI=")
+            .fields(&[("spec.clusterIP", ""), ("spec.type", "")])
+            .rules(Service),
+    ]
+}
+
+fn apiregistration_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource(
+            "apiregistration.k8s.io",
+            "v1",
+            "apiservices",
+            "APIService",
+            "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService",
+        )
+        .cluster()
+        .categories(&["api-extensions"])
+        .status()
+        .hash("InPBPD7+PqM=")
+        .rules(DefaultedStrategy::new(
+            GenericStrategy {
+                status: true,
+                allow_unconditional_update: false,
+                namespaced: false,
+                ..GenericStrategy::NEW
+            },
+            defaulted_strategy::api_service,
+        )),
+    ]
+}
+
+fn apps_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource("apps", "v1", "controllerrevisions", "ControllerRevision", "io.k8s.api.apps.v1.ControllerRevision")
+            .hash("85nkx63pcBU=")
+            .rules(GenericStrategy { validate_create_on_update: true, ..GenericStrategy::NEW }),
+        resource("apps", "v1", "daemonsets", "DaemonSet", "io.k8s.api.apps.v1.DaemonSet")
+            .short(&["ds"])
+            .categories(&["all"])
+            .status()
+            .hash("dd7pWHUlMKQ=")
+            .rules(DaemonSet),
+        resource("apps", "v1", "deployments", "Deployment", "io.k8s.api.apps.v1.Deployment")
+            .short(&["deploy"])
+            .categories(&["all"])
+            .scale()
+            .status()
+            .hash("8aSe+NMegvE=")
+            .rules(Deployment),
+        resource("apps", "v1", "replicasets", "ReplicaSet", "io.k8s.api.apps.v1.ReplicaSet")
+            .short(&["rs"])
+            .categories(&["all"])
+            .scale()
+            .status()
+            .hash("P1RzHs8/mWQ=")
+            .rules(ReplicaSet),
+        resource("apps", "v1", "statefulsets", "StatefulSet", "io.k8s.api.apps.v1.StatefulSet")
+            .short(&["sts"])
+            .categories(&["all"])
+            .scale()
+            .status()
+            .hash("H+vl74LkKdo=")
+            .rules(StatefulSet),
+    ]
+}
+
+fn events_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource("events.k8s.io", "v1", "events", "Event", "io.k8s.api.events.v1.Event")
+            .short(&["ev"])
+            .hash("r2yiGXH7wu8=")
+            .fields(&[
+                ("regarding.kind", ""),
+                ("regarding.namespace", ""),
+                ("regarding.name", ""),
+                ("regarding.uid", ""),
+                ("regarding.apiVersion", ""),
+                ("regarding.resourceVersion", ""),
+                ("regarding.fieldPath", ""),
+                ("reason", ""),
+                ("reportingController", ""),
+                ("type", ""),
+            ])
+            .rules(EventsV1Event)
+            .with_conversion(&CONVERSION)
+            .stored_as("", "events"),
+    ]
+}
+
+fn authentication_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource(
+            "authentication.k8s.io",
+            "v1",
+            "selfsubjectreviews",
+            "SelfSubjectReview",
+            "io.k8s.api.authentication.v1.SelfSubjectReview",
+        )
+        .cluster()
+        .verbs(CREATE_ONLY_VERBS),
+        resource(
+            "authentication.k8s.io",
+            "v1",
+            "tokenreviews",
+            "TokenReview",
+            "io.k8s.api.authentication.v1.TokenReview",
+        )
+        .cluster()
+        .verbs(CREATE_ONLY_VERBS),
+    ]
+}
+
+fn authorization_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource(
+            "authorization.k8s.io",
+            "v1",
+            "localsubjectaccessreviews",
+            "LocalSubjectAccessReview",
+            "io.k8s.api.authorization.v1.LocalSubjectAccessReview",
+        )
+        .verbs(CREATE_ONLY_VERBS),
+        resource(
+            "authorization.k8s.io",
+            "v1",
+            "selfsubjectaccessreviews",
+            "SelfSubjectAccessReview",
+            "io.k8s.api.authorization.v1.SelfSubjectAccessReview",
+        )
+        .cluster()
+        .verbs(CREATE_ONLY_VERBS),
+        resource(
+            "authorization.k8s.io",
+            "v1",
+            "selfsubjectrulesreviews",
+            "SelfSubjectRulesReview",
+            "io.k8s.api.authorization.v1.SelfSubjectRulesReview",
+        )
+        .cluster()
+        .verbs(CREATE_ONLY_VERBS),
+        resource(
+            "authorization.k8s.io",
+            "v1",
+            "subjectaccessreviews",
+            "SubjectAccessReview",
+            "io.k8s.api.authorization.v1.SubjectAccessReview",
+        )
+        .cluster()
+        .verbs(CREATE_ONLY_VERBS),
+    ]
+}
+
+fn autoscaling_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource(
+            "autoscaling",
+            "v2",
+            "horizontalpodautoscalers",
+            "HorizontalPodAutoscaler",
+            "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler",
+        )
+        .short(&["hpa"])
+        .categories(&["all"])
+        .status()
+        .hash("qwQve8ut294=")
+        .rules(DefaultedStrategy::new(
+            GenericStrategy { status: true, ..GenericStrategy::NEW },
+            defaulted_strategy::autoscaler,
+        )),
+        resource(
+            "autoscaling",
+            "v1",
+            "horizontalpodautoscalers",
+            "HorizontalPodAutoscaler",
+            "io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler",
+        )
+        .short(&["hpa"])
+        .categories(&["all"])
+        .status()
+        .hash("qwQve8ut294=")
+        .with_conversion(&horizontal_pod_autoscaler::CONVERSION)
+        .rules(DefaultedStrategy::new(
+            GenericStrategy { status: true, ..GenericStrategy::NEW },
+            horizontal_pod_autoscaler::default_v1,
+        )),
+    ]
+}
+
+fn batch_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource("batch", "v1", "cronjobs", "CronJob", "io.k8s.api.batch.v1.CronJob")
+            .short(&["cj"])
+            .categories(&["all"])
+            .status()
+            .hash("sd5LIXh4Fjs=")
+            .rules(
+                DefaultedStrategy::new(
+                    GenericStrategy { generation: GenerationPolicy::Spec, status: true, ..GenericStrategy::NEW },
+                    defaulted_strategy::cron_job,
+                )
+                .with_validation(batch::validate_cron_job)
+                .with_warnings(batch::cron_job_warnings),
+            ),
+        resource("batch", "v1", "jobs", "Job", "io.k8s.api.batch.v1.Job")
+            .categories(&["all"])
+            .status()
+            .hash("mudhfqk/qZY=")
+            .fields(&[("status.successful", "0")])
+            .rules(Job),
+    ]
+}
+
+fn certificates_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource(
+            "certificates.k8s.io",
+            "v1",
+            "certificatesigningrequests",
+            "CertificateSigningRequest",
+            "io.k8s.api.certificates.v1.CertificateSigningRequest",
+        )
+        .cluster()
+        .short(&["csr"])
+        .sub("approval", "", "", "CertificateSigningRequest", &["get", "patch", "update"])
+        .status()
+        .hash("95fRKMXA+00=")
+        .fields(&[("spec.signerName", "")])
+        .rules(CertificateSigningRequest),
+    ]
+}
+
+fn networking_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource("networking.k8s.io", "v1", "ingressclasses", "IngressClass", "io.k8s.api.networking.v1.IngressClass")
+            .cluster()
+            .hash("l/iqIbDgFyQ=")
+            .rules(
+                DefaultedStrategy::new(
+                    GenericStrategy { generation: GenerationPolicy::Spec, namespaced: false, ..GenericStrategy::NEW },
+                    defaulted_strategy::ingress_class,
+                )
+                .with_validation(networking::ingress_class),
+            ),
+        resource("networking.k8s.io", "v1", "ingresses", "Ingress", "io.k8s.api.networking.v1.Ingress")
+            .short(&["ing"])
+            .status()
+            .hash("39NQlfNR+bo=")
+            .rules(
+                DefaultedStrategy::new(
+                    GenericStrategy {
+                        generation: GenerationPolicy::Spec,
+                        status: true,
+                        validate_create_on_update: true,
+                        ..GenericStrategy::NEW
+                    },
+                    defaulted_strategy::ingress,
+                )
+                .with_validation(networking::ingress),
+            ),
+        resource("networking.k8s.io", "v1", "ipaddresses", "IPAddress", "io.k8s.api.networking.v1.IPAddress")
+            .cluster()
+            .short(&["ip"])
+            .hash("3f/plJFChNE=")
+            .rules(GenericStrategy { namespaced: false, ..GenericStrategy::NEW }),
+        resource(
+            "networking.k8s.io",
+            "v1",
+            "networkpolicies",
+            "NetworkPolicy",
+            "io.k8s.api.networking.v1.NetworkPolicy",
+        )
+        .short(&["netpol"])
+        .hash("YpfwF18m1G8=")
+        .rules(
+            DefaultedStrategy::new(
+                GenericStrategy { generation: GenerationPolicy::Spec, ..GenericStrategy::NEW },
+                defaulted_strategy::network_policy,
+            )
+            .with_validation(networking::network_policy),
+        ),
+        resource("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", "io.k8s.api.networking.v1.ServiceCIDR")
+            .cluster()
+            .status()
+            .hash("gNLvruQhW2g=")
+            .rules(GenericStrategy { status: true, namespaced: false, ..GenericStrategy::NEW }),
+    ]
+}
+
+fn policy_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource(
+            "policy",
+            "v1",
+            "poddisruptionbudgets",
+            "PodDisruptionBudget",
+            "io.k8s.api.policy.v1.PodDisruptionBudget",
+        )
+        .short(&["pdb"])
+        .status()
+        .hash("EVWiDmWqyJw=")
+        .rules(PodDisruptionBudget),
+    ]
+}
+
+fn rbac_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource(
+            "rbac.authorization.k8s.io",
+            "v1",
+            "clusterrolebindings",
+            "ClusterRoleBinding",
+            "io.k8s.api.rbac.v1.ClusterRoleBinding",
+        )
+        .cluster()
+        .hash("48tpQ8gZHFc=")
+        .rules(DefaultedStrategy::new(
+            GenericStrategy { namespaced: false, ..RBAC_STRATEGY },
+            defaulted_strategy::role_binding,
+        )),
+        resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", "io.k8s.api.rbac.v1.ClusterRole")
+            .cluster()
+            .hash("bYE5ZWDrJ44=")
+            .rules(GenericStrategy { namespaced: false, ..RBAC_STRATEGY }),
+        resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", "io.k8s.api.rbac.v1.RoleBinding")
+            .hash("eGsCzGH6b1g=")
+            .rules(DefaultedStrategy::new(RBAC_STRATEGY, defaulted_strategy::role_binding)),
+        resource("rbac.authorization.k8s.io", "v1", "roles", "Role", "io.k8s.api.rbac.v1.Role")
+            .hash("7FuwZcIIItM=")
+            .rules(RBAC_STRATEGY),
+    ]
+}
+
+/// The rules of roles and role bindings.
+const RBAC_STRATEGY: GenericStrategy = GenericStrategy {
+    create_on_update: true,
+    names: NameFormat::PathSegment,
+    validate_create_on_update: true,
+    ..GenericStrategy::NEW
+};
+
+fn storage_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", "io.k8s.api.storage.v1.CSIDriver")
+            .cluster()
+            .hash("hL6j/rwBV5w=")
+            .rules(DefaultedStrategy::new(
+                GenericStrategy { allow_unconditional_update: false, namespaced: false, ..GenericStrategy::NEW },
+                defaulted_strategy::csi_driver,
+            )),
+        resource("storage.k8s.io", "v1", "csinodes", "CSINode", "io.k8s.api.storage.v1.CSINode")
+            .cluster()
+            .hash("Pe62DkZtjuo=")
+            .rules(GenericStrategy { allow_unconditional_update: false, namespaced: false, ..GenericStrategy::NEW }),
+        resource(
+            "storage.k8s.io",
+            "v1",
+            "csistoragecapacities",
+            "CSIStorageCapacity",
+            "io.k8s.api.storage.v1.CSIStorageCapacity",
+        )
+        .hash("xeVl+2Ly1kE=")
+        .rules(GenericStrategy { allow_unconditional_update: false, ..GenericStrategy::NEW }),
+        resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", "io.k8s.api.storage.v1.StorageClass")
+            .cluster()
+            .short(&["sc"])
+            .hash("K+m6uJwbjGY=")
+            .rules(DefaultedStrategy::new(
+                GenericStrategy { namespaced: false, ..GenericStrategy::NEW },
+                defaulted_strategy::storage_class,
+            )),
+        resource(
+            "storage.k8s.io",
+            "v1",
+            "volumeattachments",
+            "VolumeAttachment",
+            "io.k8s.api.storage.v1.VolumeAttachment",
+        )
+        .cluster()
+        .status()
+        .hash("tJx/ezt6UDU=")
+        .rules(DefaultedStrategy::new(
+            GenericStrategy {
+                status: true,
+                allow_unconditional_update: false,
+                namespaced: false,
+                ..GenericStrategy::NEW
+            },
+            defaulted_strategy::volume_attachment,
+        )),
+        resource(
+            "storage.k8s.io",
+            "v1",
+            "volumeattributesclasses",
+            "VolumeAttributesClass",
+            "io.k8s.api.storage.v1.VolumeAttributesClass",
+        )
+        .cluster()
+        .short(&["vac"])
+        .hash("tIjydgKBC5w=")
+        .rules(GenericStrategy { namespaced: false, ..GenericStrategy::NEW }),
+    ]
+}
+
+fn admissionregistration_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource(
+            "admissionregistration.k8s.io",
+            "v1",
+            "mutatingadmissionpolicies",
+            "MutatingAdmissionPolicy",
+            "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicy",
+        )
+        .cluster()
+        .categories(&["api-extensions"])
+        .hash("LYmCf+UMVdg=")
+        .rules(DefaultedStrategy::new(
+            GenericStrategy {
+                generation: GenerationPolicy::Spec,
+                allow_unconditional_update: false,
+                namespaced: false,
+                ..GenericStrategy::NEW
+            },
+            admission_defaults::admission_policy,
+        )),
+        resource(
+            "admissionregistration.k8s.io",
+            "v1",
+            "mutatingadmissionpolicybindings",
+            "MutatingAdmissionPolicyBinding",
+            "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBinding",
+        )
+        .cluster()
+        .categories(&["api-extensions"])
+        .hash("90V5FRZZ3Zg=")
+        .rules(DefaultedStrategy::new(
+            GenericStrategy {
+                generation: GenerationPolicy::Spec,
+                allow_unconditional_update: false,
+                namespaced: false,
+                ..GenericStrategy::NEW
+            },
+            admission_defaults::admission_policy_binding,
+        )),
+        resource(
+            "admissionregistration.k8s.io",
+            "v1",
+            "mutatingwebhookconfigurations",
+            "MutatingWebhookConfiguration",
+            "io.k8s.api.admissionregistration.v1.MutatingWebhookConfiguration",
+        )
+        .cluster()
+        .categories(&["api-extensions"])
+        .hash("Sqi0GUgDaX0=")
+        .rules(DefaultedStrategy::new(
+            GenericStrategy {
+                generation: GenerationPolicy::AllButStatus,
+                allow_unconditional_update: false,
+                namespaced: false,
+                ..GenericStrategy::NEW
+            },
+            admission_defaults::mutating_webhooks,
+        )),
+        resource(
+            "admissionregistration.k8s.io",
+            "v1",
+            "validatingadmissionpolicies",
+            "ValidatingAdmissionPolicy",
+            "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicy",
+        )
+        .cluster()
+        .categories(&["api-extensions"])
+        .status()
+        .hash("6OxvlMmQ6is=")
+        .rules(DefaultedStrategy::new(
+            GenericStrategy {
+                generation: GenerationPolicy::Spec,
+                status: true,
+                allow_unconditional_update: false,
+                namespaced: false,
+                ..GenericStrategy::NEW
+            },
+            admission_defaults::admission_policy,
+        )),
+        resource(
+            "admissionregistration.k8s.io",
+            "v1",
+            "validatingadmissionpolicybindings",
+            "ValidatingAdmissionPolicyBinding",
+            "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBinding",
+        )
+        .cluster()
+        .categories(&["api-extensions"])
+        .hash("v9715VZqakg=")
+        .rules(DefaultedStrategy::new(
+            GenericStrategy {
+                generation: GenerationPolicy::Spec,
+                allow_unconditional_update: false,
+                namespaced: false,
+                ..GenericStrategy::NEW
+            },
+            admission_defaults::admission_policy_binding,
+        )),
+        resource(
+            "admissionregistration.k8s.io",
+            "v1",
+            "validatingwebhookconfigurations",
+            "ValidatingWebhookConfiguration",
+            "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration",
+        )
+        .cluster()
+        .categories(&["api-extensions"])
+        .hash("B0wHjQmsGNk=")
+        .rules(DefaultedStrategy::new(
+            GenericStrategy {
+                generation: GenerationPolicy::AllButStatus,
+                allow_unconditional_update: false,
+                namespaced: false,
+                ..GenericStrategy::NEW
+            },
+            admission_defaults::validating_webhooks,
+        )),
+    ]
+}
+
+fn apiextensions_group(definitions: impl Strategy + 'static) -> Vec<ResourceBuilder> {
+    vec![
+        resource(
+            "apiextensions.k8s.io",
+            "v1",
+            "customresourcedefinitions",
+            "CustomResourceDefinition",
+            "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
+        )
+        .cluster()
+        .short(&["crd", "crds"])
+        .categories(&["api-extensions"])
+        .status()
+        .hash("jfWCUB31mvA=")
+        .rules(definitions),
+    ]
+}
+
+fn scheduling_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource(
+            "scheduling.k8s.io",
+            "v1",
+            "priorityclasses",
+            "PriorityClass",
+            "io.k8s.api.scheduling.v1.PriorityClass",
+        )
+        .cluster()
+        .short(&["pc"])
+        .hash("1QwjyaZjj3Y=")
+        .rules(PriorityClass),
+    ]
+}
+
+fn coordination_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource("coordination.k8s.io", "v1", "leases", "Lease", "io.k8s.api.coordination.v1.Lease")
+            .hash("gqkMMb/YqFM=")
+            .rules(Lease),
+    ]
+}
+
+fn node_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", "io.k8s.api.node.v1.RuntimeClass")
+            .cluster()
+            .hash("WQTu1GL3T2Q=")
+            .rules(GenericStrategy {
+                allow_unconditional_update: false,
+                create_on_update: true,
+                namespaced: false,
+                ..GenericStrategy::NEW
+            }),
+    ]
+}
+
+fn discovery_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", "io.k8s.api.discovery.v1.EndpointSlice")
+            .hash("qgS0xkrxYAI=")
+            .rules(DefaultedStrategy::new(
+                GenericStrategy { generation: GenerationPolicy::AllButStatus, ..GenericStrategy::NEW },
+                defaulted_strategy::endpoint_slice,
+            )),
+    ]
+}
+
+fn resource_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", "io.k8s.api.resource.v1.DeviceClass")
+            .cluster()
+            .hash("Yk2PTc1Ybxk=")
+            .rules(GenericStrategy { generation: GenerationPolicy::Spec, namespaced: false, ..GenericStrategy::NEW }),
+        resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", "io.k8s.api.resource.v1.ResourceClaim")
+            .status()
+            .hash("wgAZaHcZxUg=")
+            .rules(DefaultedStrategy::new(
+                GenericStrategy { status: true, ..GenericStrategy::NEW },
+                admission_defaults::resource_claim,
+            )),
+        resource(
+            "resource.k8s.io",
+            "v1",
+            "resourceclaimtemplates",
+            "ResourceClaimTemplate",
+            "io.k8s.api.resource.v1.ResourceClaimTemplate",
+        )
+        .hash("TuzjC49aUfM=")
+        .rules(DefaultedStrategy::new(GenericStrategy::NEW, admission_defaults::resource_claim_template)),
+        resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", "io.k8s.api.resource.v1.ResourceSlice")
+            .cluster()
+            .hash("KsC072WgaEY=")
+            .fields(&[("spec.nodeName", ""), ("spec.driver", "")])
+            .rules(GenericStrategy { generation: GenerationPolicy::Spec, namespaced: false, ..GenericStrategy::NEW }),
+    ]
+}
+
+fn flowcontrol_group() -> Vec<ResourceBuilder> {
+    vec![
+        resource(
+            "flowcontrol.apiserver.k8s.io",
+            "v1",
+            "flowschemas",
+            "FlowSchema",
+            "io.k8s.api.flowcontrol.v1.FlowSchema",
+        )
+        .cluster()
+        .status()
+        .hash("GJVAJZSZBIw=")
+        .rules(GenericStrategy {
+            generation: GenerationPolicy::Spec,
+            status: true,
+            namespaced: false,
+            ..GenericStrategy::NEW
+        }),
+        resource(
+            "flowcontrol.apiserver.k8s.io",
+            "v1",
+            "prioritylevelconfigurations",
+            "PriorityLevelConfiguration",
+            "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration",
+        )
+        .cluster()
+        .status()
+        .hash("Kir5PVfvNeI=")
+        .rules(DefaultedStrategy::new(
+            GenericStrategy {
+                generation: GenerationPolicy::Spec,
+                status: true,
+                namespaced: false,
+                ..GenericStrategy::NEW
+            },
+            defaulted_strategy::priority_level,
+        )),
+    ]
+}

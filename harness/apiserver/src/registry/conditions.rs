@@ -1,0 +1,125 @@
+//! Status conditions: validation of `metav1.Condition` lists, and upserts by server and controllers.
+//!
+//! See `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go` and
+//! `staging/src/k8s.io/apimachinery/pkg/api/meta/conditions.go`.
+
+use super::label_selector::array_field;
+use super::{meta, names};
+use crate::field_errors::{ErrorList, Path};
+use crate::json::{Value, json};
+
+const REASON_FORMAT: &str = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?";
+const REASON_MESSAGE: &str = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
+const REASON_EXAMPLES: &[&str] = &["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"];
+
+/// Validates a list of `metav1.Condition` under `path`.
+pub fn validate(conditions: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    for (i, condition) in conditions.iter().enumerate() {
+        let path = path.index(i);
+        let kind = meta::str_field(condition, "type");
+        if conditions[..i].iter().any(|c| meta::str_field(c, "type") == kind) {
+            errors.duplicate(&path.child("type"), kind);
+        }
+        validate_one(condition, kind, &path, errors);
+    }
+}
+
+fn validate_one(condition: &Value, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    for message in names::qualified_name(kind) {
+        errors.invalid(&path.child("type"), kind, message);
+    }
+    let status = meta::str_field(condition, "status");
+    if !matches!(status, "True" | "False" | "Unknown") {
+        errors.not_supported(&path.child("status"), status, &["False", "True", "Unknown"]);
+    }
+    let generation = condition.get("observedGeneration").and_then(Value::as_i64).unwrap_or(0);
+    if generation < 0 {
+        errors.invalid(&path.child("observedGeneration"), generation, "must be greater than or equal to zero");
+    }
+    if meta::is_empty_value(condition.get("lastTransitionTime")) {
+        errors.required(&path.child("lastTransitionTime"), "");
+    }
+    let reason = meta::str_field(condition, "reason");
+    if reason.is_empty() {
+        errors.required(&path.child("reason"), "");
+    } else {
+        if !is_reason(reason) {
+            let message = names::regex_error(REASON_MESSAGE, REASON_FORMAT, REASON_EXAMPLES);
+            errors.invalid(&path.child("reason"), reason, message);
+        }
+        if reason.len() > 1024 {
+            errors.too_long(&path.child("reason"), 1024);
+        }
+    }
+    if meta::str_field(condition, "message").len() > 32 * 1024 {
+        errors.too_long(&path.child("message"), 32 * 1024);
+    }
+}
+
+fn is_reason(reason: &str) -> bool {
+    let bytes = reason.as_bytes();
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    bytes.first().is_some_and(u8::is_ascii_alphabetic)
+        && bytes.last().is_some_and(|b| word(*b))
+        && bytes.iter().all(|b| word(*b) || matches!(b, b',' | b':'))
+}
+
+/// Returns the condition of this type in `status`.
+pub fn find<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
+    array_field(status, "conditions").iter().find(|c| meta::str_field(c, "type") == kind)
+}
+
+/// Returns true if the condition of this type is `True`.
+pub fn is_true(status: &Value, kind: &str) -> bool {
+    find(status, kind).is_some_and(|c| meta::str_field(c, "status") == "True")
+}
+
+/// Sets a pod condition (with `lastProbeTime`) in `status`; the transition time changes only with the status.
+pub fn upsert_pod_condition(status: &mut Value, kind: &str, value: &str, reason: &str, message: &str, now: &str) {
+    let Some(map) = status.as_object_mut() else { return };
+    let list = map.entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
+    if !list.is_array() {
+        *list = Value::Array(Vec::new());
+    }
+    let Some(list) = list.as_array_mut() else { return };
+    let mut condition = json!({"type": kind, "status": value, "lastProbeTime": null, "lastTransitionTime": now});
+    if !reason.is_empty() {
+        condition["reason"] = reason.into();
+    }
+    if !message.is_empty() {
+        condition["message"] = message.into();
+    }
+    match list.iter_mut().find(|c| meta::str_field(c, "type") == kind) {
+        None => list.push(condition),
+        Some(old) => {
+            if meta::str_field(old, "status") == value {
+                condition["lastTransitionTime"] = old.get("lastTransitionTime").cloned().unwrap_or(Value::Null);
+            }
+            *old = condition;
+        }
+    }
+}
+
+/// Sets a `metav1.Condition` in `status`; the transition time changes only with the status.
+pub fn upsert(status: &mut Value, kind: &str, value: &str, generation: i64, reason: &str, message: &str, now: &str) {
+    let Some(map) = status.as_object_mut() else { return };
+    let list = map.entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
+    if !list.is_array() {
+        *list = Value::Array(Vec::new());
+    }
+    let Some(list) = list.as_array_mut() else { return };
+    let mut condition =
+        json!({"type": kind, "status": value, "lastTransitionTime": now, "reason": reason, "message": message});
+    if generation != 0 {
+        condition["observedGeneration"] = generation.into();
+    }
+    match list.iter_mut().find(|c| meta::str_field(c, "type") == kind) {
+        None => list.push(condition),
+        Some(old) => {
+            if meta::str_field(old, "status") == value {
+                condition["lastTransitionTime"] = old.get("lastTransitionTime").cloned().unwrap_or(Value::Null);
+            }
+            *old = condition;
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The data of custom resources that the rest of the server needs. [`crate::crd`] makes it from definitions.
+
+use std::sync::Arc;
+
+use crate::json::Value;
+use crate::schema::Schema;
+
+/// Resource name of definitions.
+pub const RESOURCE: &str = "customresourcedefinitions";
+/// API group of definitions.
+pub const GROUP: &str = "apiextensions.k8s.io";
+/// The finalizer that keeps a definition until its objects are deleted.
+pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// The `subresources.scale` of a definition: the fields that a Scale reads and writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CustomResourceScale {
+    /// JSON path of the desired replicas, such as `.spec.replicas`.
+    pub spec_replicas: String,
+    /// JSON path of the observed replicas.
+    pub status_replicas: String,
+    /// JSON path of the selector in string form, if declared.
+    pub label_selector: Option<String>,
+}
+
+/// The extra data of a kind that one served version of a definition declares.
+#[derive(Debug)]
+pub struct CustomResource {
+    /// Name of the definition.
+    pub definition: String,
+    /// The `openAPIV3Schema` as declared.
+    pub schema: Value,
+    /// The schema as a type tree, for decoding, pruning, patches and field ownership.
+    pub types: Arc<Schema>,
+    /// The `additionalPrinterColumns` as declared.
+    pub columns: Option<Value>,
+    /// The fields behind the `scale` subresource, if it has one.
+    pub scale: Option<CustomResourceScale>,
+    /// `true` if `status` is a subresource.
+    pub status: bool,
+    /// The warning sent to clients of a deprecated version.
+    pub deprecation: Option<String>,
+    /// `true` while the definition is being deleted: objects cannot be created then.
+    pub ending: bool,
+}

@@ -1,0 +1,127 @@
+//! The strategy of resources without defaults and kind-specific rules: generation, names and the scope of the status.
+//!
+//! Its options are the methods of `RESTCreateStrategy` and `RESTUpdateStrategy`
+//! (`staging/src/k8s.io/apiserver/pkg/registry/rest/{create,update}.go`) in which such resources differ.
+
+use super::{NameFormat, Strategy, StrategyContext, meta};
+use crate::field_errors::{ErrorList, Path};
+use crate::json::{Key, Map, Value};
+
+/// The changes that increment `metadata.generation`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GenerationPolicy {
+    /// None; the resource has no generation.
+    None,
+    /// Changes of `spec`.
+    Spec,
+    /// Changes outside of metadata and status.
+    AllButStatus,
+    /// None; the generation is always 1.
+    Fixed,
+}
+
+/// A configurable strategy.
+#[expect(clippy::struct_excessive_bools, reason = "each is one of upstream's independent strategy methods")]
+#[derive(Debug, Clone, Copy)]
+pub struct GenericStrategy {
+    /// The changes that increment the generation.
+    pub generation: GenerationPolicy,
+    /// There is a status that can be written only through `/status`.
+    pub status: bool,
+    /// Updates need no resourceVersion.
+    pub allow_unconditional_update: bool,
+    /// PUT creates missing objects.
+    pub create_on_update: bool,
+    /// The name format.
+    pub names: NameFormat,
+    /// Objects are namespaced.
+    pub namespaced: bool,
+    /// Updates run the validation for creations too, which is visible in the number of causes.
+    pub validate_create_on_update: bool,
+}
+
+impl GenericStrategy {
+    /// Namespaced, RFC 1123 names, unconditional updates, no generation and no status.
+    pub const NEW: Self = Self {
+        generation: GenerationPolicy::None,
+        status: false,
+        allow_unconditional_update: true,
+        create_on_update: false,
+        names: NameFormat::Subdomain,
+        namespaced: true,
+        validate_create_on_update: false,
+    };
+}
+
+impl Strategy for GenericStrategy {
+    fn prepare_for_create(&self, object: &mut Value, _ctx: &StrategyContext<'_>) {
+        if self.generation != GenerationPolicy::None {
+            meta::set_generation(object, 1);
+        }
+        if self.status {
+            drop_status(object);
+        }
+    }
+
+    fn validate(&self, object: &Value) -> ErrorList {
+        meta::validate(object, self.namespaced, self.names, &Path::new("metadata"))
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
+        if self.status {
+            meta::copy_field(new, old, "status");
+        }
+        if changed(self.generation, new, old) {
+            meta::set_generation(new, meta::generation(old) + 1);
+        }
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = meta::validate_update(new, old, &Path::new("metadata"));
+        if self.validate_create_on_update {
+            errors.append(self.validate(new));
+        }
+        errors
+    }
+
+    fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
+        meta::validate_update(new, old, &Path::new("metadata"))
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        self.create_on_update
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        self.allow_unconditional_update
+    }
+
+    fn name_rule(&self) -> NameFormat {
+        self.names
+    }
+}
+
+/// Empties the status of a new object; a missing status remains missing.
+pub fn drop_status(object: &mut Value) {
+    if let Some(map) = object.as_object_mut()
+        && map.contains_key("status")
+    {
+        map.insert("status", Value::Object(Map::new()));
+    }
+}
+
+fn changed(generation: GenerationPolicy, new: &Value, old: &Value) -> bool {
+    match generation {
+        GenerationPolicy::None | GenerationPolicy::Fixed => false,
+        GenerationPolicy::Spec => !meta::specs_equal(new, old),
+        GenerationPolicy::AllButStatus => {
+            let outside = |k: &&Key| !matches!(k.as_str(), "metadata" | "status" | "kind" | "apiVersion");
+            let keys = |v: &Value| -> Vec<Key> {
+                v.as_object().map_or_else(Vec::new, |m| m.keys().filter(outside).cloned().collect())
+            };
+            let mut all = keys(new);
+            all.extend(keys(old));
+            all.iter().any(|k| !meta::semantic_equal(new.get(k), old.get(k)))
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Validation of `intstr.IntOrString` fields that are a number or a percentage.
+//!
+//! See `ValidatePositiveIntOrPercent` in `pkg/apis/apps/validation/validation.go`.
+
+use super::{meta, names};
+use crate::field_errors::{ErrorList, Path};
+use crate::json::Value;
+
+/// Requires a non-negative number, or digits with a percent sign.
+pub fn validate_positive(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    match value {
+        Value::String(text) => {
+            for message in names::percent(text) {
+                errors.invalid(path, text.as_str(), message);
+            }
+        }
+        number => meta::validate_non_negative(Some(number), path, errors),
+    }
+}
+
+/// Requires percentages to be at most 100.
+pub fn validate_at_most_100_percent(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(text) = value.as_str()
+        && percent(text).is_some_and(|p| p > 100)
+    {
+        errors.invalid(path, text, "must not be greater than 100%");
+    }
+}
+
+/// Returns the number before the percent sign.
+pub fn percent(text: &str) -> Option<i64> {
+    if !names::percent(text).is_empty() {
+        return None;
+    }
+    // Upstream's Atoi saturates on overflow and ignores the error.
+    Some(text.trim_end_matches('%').parse().unwrap_or(i64::MAX))
+}
+
+/// Returns the number, or the one before the percent sign.
+pub fn value(value: Option<&Value>) -> i64 {
+    match value {
+        Some(Value::String(text)) => percent(text).unwrap_or(0),
+        Some(number) => number.as_i64().unwrap_or(0),
+        None => 0,
+    }
+}

@@ -1,0 +1,304 @@
+//! Core `v1` Node.
+//!
+//! See `pkg/registry/core/node/strategy.go`, `plugin/pkg/admission/nodetaint/admission.go` and `ValidateNode` in
+//! `pkg/apis/core/validation/validation.go`.
+
+use super::label_selector::array_field;
+use super::pod::defaults;
+use super::service::is_cidr;
+use super::{AdmissionPlugin, NameFormat, Strategy, StrategyContext, meta, names};
+use crate::field_errors::{BadValue, ErrorList, FieldError, Path};
+use crate::json::{Map, Value, json};
+use crate::quantity::Quantity;
+use crate::status::Status;
+
+/// The strategy of nodes. The status may be set on create; labels and taints have no update restrictions.
+#[derive(Debug, Clone, Copy)]
+pub struct Node;
+
+const METADATA: Path<'static> = Path::new("metadata");
+
+/// The taint that `TaintNodesByCondition` adds to new nodes until they are ready.
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+
+/// String fields of `status.nodeInfo`, which are always encoded.
+const NODE_INFO_FIELDS: [&str; 10] = [
+    "machineID",
+    "systemUUID",
+    "bootID",
+    "kernelVersion",
+    "osImage",
+    "containerRuntimeVersion",
+    "kubeletVersion",
+    "kubeProxyVersion",
+    "operatingSystem",
+    "architecture",
+];
+
+/// Returns the warnings about deprecated fields.
+fn warnings(node: &Value) -> Vec<String> {
+    let Some(spec) = node.get("spec") else { return Vec::new() };
+    let mut told = Vec::new();
+    if spec.get("configSource").is_some_and(|source| !source.is_null()) {
+        told.push("spec.configSource: the feature is removed".to_owned());
+    }
+    if !meta::str_field(spec, "externalID").is_empty() {
+        told.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
+    }
+    told
+}
+
+impl Strategy for Node {
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        warnings(object)
+    }
+
+    fn warnings_on_update(&self, new: &Value, _old: &Value) -> Vec<String> {
+        warnings(new)
+    }
+
+    fn default(&self, object: &mut Value) {
+        if let Some(spec) = meta::object_or_insert(object, "spec") {
+            if spec.get("unschedulable") == Some(&Value::Bool(false)) {
+                spec.remove("unschedulable");
+            }
+            pod_cidrs(spec);
+        }
+        let Some(status) = meta::object_or_insert(object, "status") else { return };
+        defaults::quantities(status, "capacity");
+        defaults::quantities(status, "allocatable");
+        if meta::is_empty_value(status.get("allocatable"))
+            && let Some(capacity) = status.get("capacity").filter(|c| !meta::is_empty_value(Some(c))).cloned()
+        {
+            status.insert("allocatable", capacity);
+        }
+        for condition in status.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(condition) = condition.as_object_mut() {
+                for field in ["lastHeartbeatTime", "lastTransitionTime"] {
+                    condition.entry(field).or_insert(Value::Null);
+                }
+            }
+        }
+        status.entry("daemonEndpoints").or_insert_with(|| json!({"kubeletEndpoint": {"Port": 0}}));
+        let info = status.entry("nodeInfo").or_insert_with(|| Value::Object(Map::new()));
+        if let Some(info) = info.as_object_mut() {
+            for field in NODE_INFO_FIELDS {
+                info.entry(field).or_insert_with(|| "".into());
+            }
+        }
+    }
+
+    fn admit_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        if !ctx.lookup.admits_by(AdmissionPlugin::TaintNodesByCondition) {
+            return Ok(());
+        }
+        let Some(spec) = meta::object_or_insert(object, "spec") else { return Ok(()) };
+        let taints = spec.entry("taints").or_insert_with(|| json!([]));
+        if taints.is_null() {
+            *taints = json!([]);
+        }
+        if let Some(taints) = taints.as_array_mut() {
+            let there =
+                |t: &Value| meta::str_field(t, "key") == NOT_READY && meta::str_field(t, "effect") == "NoSchedule";
+            if !taints.iter().any(there) {
+                taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
+            }
+        }
+        Ok(())
+    }
+
+    fn prepare_for_create(&self, object: &mut Value, _ctx: &StrategyContext<'_>) {
+        if let Some(spec) = meta::object_or_insert(object, "spec") {
+            spec.remove("configSource");
+        }
+        if let Some(status) = meta::object_or_insert(object, "status") {
+            status.remove("config");
+        }
+    }
+
+    fn validate(&self, object: &Value) -> ErrorList {
+        validate_node(object)
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
+        meta::copy_field(new, old, "status");
+        if old.pointer("/spec/configSource").is_none()
+            && let Some(spec) = meta::object_or_insert(new, "spec")
+        {
+            spec.remove("configSource");
+        }
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = validate_node(new);
+        errors.append(validate_node_update(new, old));
+        errors
+    }
+
+    fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
+        validate_node_update(new, old)
+    }
+}
+
+fn pod_cidrs(spec: &mut Map) {
+    let single = spec.get("podCIDR").filter(|c| !meta::is_empty_value(Some(c))).cloned();
+    let first = spec.get("podCIDRs").and_then(Value::as_array).and_then(|c| c.first()).cloned();
+    match (single, first) {
+        (Some(single), None) => {
+            spec.insert("podCIDRs", json!([single]));
+        }
+        (Some(single), Some(first)) if single != first => {
+            spec.insert("podCIDRs", json!([single]));
+        }
+        (None, Some(first)) => {
+            spec.insert("podCIDR", first);
+        }
+        _ => {}
+    }
+}
+
+fn validate_node(node: &Value) -> ErrorList {
+    let mut errors = meta::validate(node, false, NameFormat::Subdomain, &METADATA);
+    let taints = array_field(node.get("spec").unwrap_or(&Value::Null), "taints");
+    validate_taints(taints, &METADATA.child("taints"), &mut errors);
+    validate_resources(node, &mut errors);
+    let cidrs = array_field(node.get("spec").unwrap_or(&Value::Null), "podCIDRs");
+    let sixes = cidrs.iter().filter(|cidr| cidr.as_str().is_some_and(|text| text.contains(':'))).count();
+    let path = Path::new("spec");
+    let path = path.child("podCIDRs");
+    for (i, cidr) in cidrs.iter().filter_map(Value::as_str).enumerate() {
+        if !is_cidr(cidr) {
+            let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+            errors.invalid(&path.index(i), cidr, why);
+        }
+    }
+    if sixes > 1 || cidrs.len() - sixes > 1 {
+        let shown = Value::Array(cidrs.to_vec());
+        let why = "may specify no more than one CIDR for each IP family";
+        errors.invalid(&path, shown, why);
+    }
+    errors
+}
+
+fn validate_resources(node: &Value, errors: &mut ErrorList) {
+    let path = Path::new("status");
+    for field in ["capacity", "allocatable"] {
+        let path = path.child(field);
+        let list = node.get("status").and_then(|s| s.get(field)).and_then(Value::as_object);
+        for (name, value) in list.into_iter().flatten() {
+            validate_quantity(name, value, &path.child(name), errors);
+        }
+    }
+}
+
+/// Validates an entry of a resource list.
+fn validate_quantity(name: &str, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let text = defaults::quantity_text(value);
+    let Some(quantity) = Quantity::parse(&text) else { return };
+    if quantity.sign() < 0 {
+        errors.invalid(path, text.as_str(), meta::NON_NEGATIVE_MESSAGE);
+    }
+    if is_integer_resource(name) && !quantity.is_whole() {
+        errors.invalid(path, text, "must be an integer");
+    }
+}
+
+/// Returns true for resources with integer amounts.
+pub(super) fn is_integer_resource(name: &str) -> bool {
+    let counted = [
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    ];
+    counted.contains(&name) || is_extended_resource(name)
+}
+
+/// Returns true for extended resources: qualified names outside of Kubernetes' own domains.
+pub(super) fn is_extended_resource(name: &str) -> bool {
+    let native = !name.contains('/') || name.contains("kubernetes.io/");
+    !native && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
+}
+
+fn validate_node_update(new: &Value, old: &Value) -> ErrorList {
+    let empty = Value::Null;
+    let mut errors = meta::validate_update(new, old, &METADATA);
+    validate_resources(new, &mut errors);
+    let path = Path::new("status");
+    let path = path.child("addresses");
+    let addresses = array_field(new.get("status").unwrap_or(&empty), "addresses");
+    for (i, address) in addresses.iter().enumerate() {
+        if addresses[..i].contains(address) {
+            let shown = format!(
+                "{{\"Type\":{},\"Address\":{}}}",
+                Value::from(meta::str_field(address, "type")),
+                Value::from(meta::str_field(address, "address"))
+            );
+            errors.duplicate(&path.index(i), BadValue::Raw(shown));
+        }
+    }
+    let (spec, before) = (new.get("spec").unwrap_or(&empty), old.get("spec").unwrap_or(&empty));
+    validate_spec_update(spec, before, &mut errors);
+    errors
+}
+
+fn validate_spec_update(spec: &Value, before: &Value, errors: &mut ErrorList) {
+    let path = Path::new("spec");
+    let (now, was) = (array_field(spec, "podCIDRs"), array_field(before, "podCIDRs"));
+    if !was.is_empty() {
+        let why = "node updates may not change podCIDR except from \"\" to valid";
+        let changed = if now.len() == was.len() { now.iter().zip(was).filter(|(a, b)| a != b).count() } else { 1 };
+        for _ in 0..changed {
+            errors.forbidden(&path.child("podCIDRs"), why);
+        }
+    }
+    let provider = meta::str_field(before, "providerID");
+    if !provider.is_empty() && provider != meta::str_field(spec, "providerID") {
+        let why = "node updates may not change providerID except from \"\" to valid";
+        errors.forbidden(&path.child("providerID"), why);
+    }
+    validate_taints(array_field(spec, "taints"), &METADATA.child("taints"), errors);
+    if meta::str_field(spec, "externalID") != meta::str_field(before, "externalID") {
+        errors.forbidden(&path.child("externalID"), "may not be updated");
+    }
+}
+
+/// Validates the taints of a node; upstream reports errors under `metadata.taints`.
+fn validate_taints(taints: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    for (i, taint) in taints.iter().enumerate() {
+        let path = path.index(i);
+        let (key, value, effect) =
+            (meta::str_field(taint, "key"), meta::str_field(taint, "value"), meta::str_field(taint, "effect"));
+        for message in names::qualified_name(key) {
+            errors.invalid(&path.child("key"), key, message);
+        }
+        let messages = names::label_value(value);
+        if !messages.is_empty() {
+            errors.invalid(&path.child("value"), value, messages.join(";"));
+        }
+        if effect.is_empty() {
+            errors.required(&path.child("effect"), "");
+        } else if !matches!(effect, "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
+            errors.not_supported(&path.child("effect"), effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
+        }
+        let twice =
+            taints[..i].iter().any(|t| meta::str_field(t, "key") == key && meta::str_field(t, "effect") == effect);
+        if twice {
+            let shown = format!(
+                "{{\"Key\":{},\"Value\":{},\"Effect\":{},\"TimeAdded\":{}}}",
+                Value::from(key),
+                Value::from(value),
+                Value::from(effect),
+                taint.get("timeAdded").unwrap_or(&Value::Null)
+            );
+            let mut error = FieldError::duplicate(&path, BadValue::Raw(shown));
+            "taints must be unique by key and effect pair".clone_into(&mut error.detail);
+            errors.push(error);
+        }
+    }
+}

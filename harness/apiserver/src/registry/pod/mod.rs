@@ -1,0 +1,193 @@
+//! Core `v1` Pod.
+//!
+//! See `pkg/registry/core/pod/strategy.go`.
+
+pub(super) mod admission;
+mod containers;
+pub(super) mod defaults;
+mod difflib;
+mod env;
+mod internal_json;
+mod os;
+mod overlaps;
+pub(super) mod qos;
+mod resources;
+mod scheduling;
+mod subresources;
+pub(super) mod validation;
+mod volumes;
+pub(super) mod warnings;
+
+use super::label_selector::array_field;
+use super::{Strategy, StrategyContext, meta, names, time};
+use crate::field_errors::ErrorList;
+use crate::json::{Map, Value, json};
+use crate::status::Status;
+
+/// Formats a template like upstream's `Invalid value`.
+pub(super) fn template_text(template: &Value) -> String {
+    let metadata = template.get("metadata").unwrap_or(&Value::Null);
+    let fields = ["name", "generateName", "namespace", "labels", "annotations", "finalizers"];
+    let shown = fields.iter().filter_map(|field| {
+        let value = metadata.get(*field).filter(|value| !meta::is_empty_value(Some(value)))?;
+        Some(format!("\"{field}\":{},", crate::field_errors::go_json(value)))
+    });
+    let spec = internal_json::compact("PodSpec", template.get("spec").unwrap_or(&Value::Null));
+    format!("{{{}\"Spec\":{spec}}}", shown.collect::<String>())
+}
+
+/// The strategy of pods.
+#[derive(Debug, Clone, Copy)]
+pub struct Pod;
+
+impl Strategy for Pod {
+    fn default(&self, object: &mut Value) {
+        defaults::pod(object);
+    }
+
+    fn default_status(&self, object: &mut Value) {
+        defaults::status(object);
+    }
+
+    fn admit_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        admission::priority(object, ctx)?;
+        admission::runtime_class(object, ctx)?;
+        admission::admit_default_tolerations(object, ctx);
+        admission::admit_topology_labels(object, ctx);
+        super::limit_ranger::admit_pod(object, ctx)
+    }
+
+    fn admit_update(&self, new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        admission::keep_priority(new, old);
+        admission::admit_default_tolerations(new, ctx);
+        Ok(())
+    }
+
+    fn prepare_for_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) {
+        meta::set_generation(object, 1);
+        scheduling::apply_label_keys(object);
+        let empty = Value::Null;
+        let spec = object.get("spec").unwrap_or(&empty);
+        let mut status = json!({"phase": "Pending", "qosClass": qos::class(spec)});
+        if !array_field(spec, "schedulingGates").is_empty() {
+            status["conditions"] = json!([{
+                "type": "PodScheduled", "status": "False", "lastProbeTime": null,
+                "lastTransitionTime": time::format_time(ctx.now),
+                "reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }]);
+        }
+        if let Some(map) = object.as_object_mut() {
+            map.insert("status", status);
+        }
+    }
+
+    fn validate(&self, object: &Value) -> ErrorList {
+        validation::create(object)
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
+        meta::copy_field(new, old, "status");
+        if !meta::specs_equal(new, old) {
+            meta::set_generation(new, meta::generation(old) + 1);
+        }
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
+        validation::update(new, old)
+    }
+
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
+        meta::reset_all_but_status(new, old);
+        if let (Some(metadata), Some(before)) = (meta::object_or_insert(new, "metadata"), old.get("metadata")) {
+            for field in ["ownerReferences", "deletionTimestamp"] {
+                copy_field(metadata, before, field);
+            }
+        }
+        let empty = Value::Null;
+        let before = old.get("status").unwrap_or(&empty);
+        let Some(status) = meta::object_or_insert(new, "status") else { return };
+        if meta::is_empty_value(status.get("qosClass")) {
+            copy_field(status, before, "qosClass");
+        }
+        if status.get("observedGeneration").and_then(Value::as_i64).unwrap_or(0) == 0 {
+            copy_field(status, before, "observedGeneration");
+        }
+        keep_observed_generations(status, before);
+    }
+
+    fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
+        validation::status_update(new, old)
+    }
+
+    fn narrow(&self, subresource: &str, new: &mut Value, old: &Value) {
+        subresources::restrict_to_subresource(subresource, new, old);
+    }
+
+    fn validate_subresource_update(&self, subresource: &str, new: &Value, old: &Value) -> ErrorList {
+        subresources::validate(subresource, new, old)
+    }
+
+    fn admit_subresource(
+        &self,
+        subresource: &str,
+        new: &Value,
+        old: &Value,
+        ctx: &StrategyContext<'_>,
+    ) -> Result<(), Status> {
+        subresources::admit(subresource, new, old, ctx)
+    }
+
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let messages = names::dns1123_label(meta::name(object));
+        if !messages.is_empty() {
+            warnings.push(format!(
+                "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [{}]",
+                messages.join(" ")
+            ));
+        }
+        warnings.extend(warnings::pod_warnings(object, ""));
+        warnings
+    }
+
+    fn grace_period(&self, object: &Value, wanted: Option<i64>) -> Option<i64> {
+        let empty = Value::Null;
+        let spec = object.get("spec").unwrap_or(&empty);
+        let configured = || spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
+        let phase = object.get("status").map_or("", |s| meta::str_field(s, "phase"));
+        if meta::str_field(spec, "nodeName").is_empty() || matches!(phase, "Failed" | "Succeeded") {
+            return Some(0);
+        }
+        let period = wanted.unwrap_or_else(configured);
+        Some(if period < 0 { 1 } else { period })
+    }
+}
+
+fn copy_field(map: &mut Map, old: &Value, field: &str) {
+    match old.get(field) {
+        Some(value) => {
+            map.insert(field.to_owned(), value.clone());
+        }
+        None => {
+            map.remove(field);
+        }
+    }
+}
+
+/// Restores `observedGeneration` of conditions that lack it, matching conditions of a type by position.
+fn keep_observed_generations(status: &mut Map, before: &Value) {
+    let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) else { return };
+    let before = array_field(before, "conditions");
+    let mut seen: Vec<String> = Vec::new();
+    for condition in conditions {
+        let kind = meta::str_field(condition, "type").to_owned();
+        let nth = seen.iter().filter(|k| **k == kind).count();
+        if condition.get("observedGeneration").and_then(Value::as_i64).unwrap_or(0) == 0 {
+            let old = before.iter().filter(|c| meta::str_field(c, "type") == kind).nth(nth);
+            if let Some(generation) = old.and_then(|c| c.get("observedGeneration")).cloned() {
+                condition["observedGeneration"] = generation;
+            }
+        }
+        seen.push(kind);
+    }
+}

@@ -1,0 +1,504 @@
+//! `ResourceQuota` admission: the usage of an object and its comparison with the quotas of its namespace. Pure.
+//!
+//! See `staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota` and `pkg/quota/v1/evaluator/core`. As there,
+//! `hard` and `used` are read from a quota's status, which the quota controller writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::label_selector::array_field;
+use super::meta;
+use super::pod::qos;
+use crate::json::{Map, Value};
+use crate::quantity::Quantity;
+
+/// Amounts by resource name.
+pub(super) type ResourceList = BTreeMap<String, Quantity>;
+
+/// A request that quotas may restrict.
+#[derive(Debug, Clone, Copy)]
+pub struct QuotaRequest<'a> {
+    /// Group of the resource.
+    pub group: &'a str,
+    /// Plural name of the resource.
+    pub plural: &'a str,
+    /// Subresource of the request.
+    pub subresource: &'a str,
+    /// The new object.
+    pub object: &'a Value,
+    /// The old object, for updates.
+    pub old: Option<&'a Value>,
+    /// Server time.
+    pub now: Timestamp,
+}
+
+/// Quota resources that apply to pods.
+const POD_RESOURCES: [&str; 11] = [
+    "count/pods",
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+];
+
+/// A quota on any of these requires containers to specify amounts.
+const REQUIRED_COMPUTE_RESOURCES: [&str; 6] =
+    ["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
+
+const STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
+
+impl QuotaRequest<'_> {
+    fn is(&self, plural: &str) -> bool {
+        self.group.is_empty() && self.plural == plural
+    }
+
+    /// Returns true if such a request can increase the usage.
+    pub fn counts(&self) -> bool {
+        let events = self.plural == "events" && matches!(self.group, "" | "events.k8s.io");
+        if events {
+            return false;
+        }
+        match (self.subresource, self.old) {
+            ("", None) => true,
+            ("", Some(old)) if self.is("pods") => has_active_deadline(old) != has_active_deadline(self.object),
+            ("", Some(_)) => self.is("services") || self.is("persistentvolumeclaims"),
+            ("resize", Some(_)) => self.is("pods"),
+            _ => false,
+        }
+    }
+
+    /// Returns the object count resource, such as `count/deployments.apps`.
+    fn count_name(&self) -> String {
+        let dot = if self.group.is_empty() { "" } else { "." };
+        format!("count/{}{dot}{}", self.plural, self.group)
+    }
+
+    /// Returns true if a quota resource applies to objects of this kind.
+    fn matches_resource(&self, resource: &str) -> bool {
+        if self.is("pods") {
+            let extended = resource.strip_prefix("requests.").is_some_and(is_extended);
+            let huge = resource.starts_with("hugepages-") || resource.starts_with("requests.hugepages-");
+            return POD_RESOURCES.contains(&resource) || huge || extended;
+        }
+        let claim = |resource: &str| matches!(resource, "persistentvolumeclaims" | "requests.storage");
+        if self.is("persistentvolumeclaims") && resource.split_once(STORAGE_CLASS).is_some_and(|(_, kind)| claim(kind))
+        {
+            return true;
+        }
+        let known = match self.plural {
+            _ if !self.group.is_empty() => false,
+            "services" => matches!(resource, "services" | "services.nodeports" | "services.loadbalancers"),
+            "persistentvolumeclaims" => claim(resource),
+            "configmaps" | "resourcequotas" | "replicationcontrollers" | "secrets" => resource == self.plural,
+            _ => false,
+        };
+        known || resource == self.count_name()
+    }
+
+    /// Returns the usage of an object.
+    fn usage(&self, object: &Value) -> ResourceList {
+        let one = || Quantity::from(1);
+        let mut used = ResourceList::from([(self.count_name(), one())]);
+        if !self.group.is_empty() {
+            return used;
+        }
+        match self.plural {
+            "pods" => pod_usage(object, self.now, &mut used),
+            "services" => service_usage(object, &mut used),
+            "persistentvolumeclaims" => claim_usage(object, &mut used),
+            "configmaps" | "resourcequotas" | "replicationcontrollers" | "secrets" => {
+                used.insert(self.plural.to_owned(), one());
+            }
+            _ => {}
+        }
+        used
+    }
+
+    fn matches(&self, quota: &Value, object: &Value) -> bool {
+        let spec = quota.get("spec").unwrap_or(&Value::Null);
+        let scopes = array_field(spec, "scopes")
+            .iter()
+            .filter_map(Value::as_str)
+            .map(|scope| (scope, "Exists", &[] as &[Value]));
+        let selector = spec.get("scopeSelector").map_or(&[][..], |selector| array_field(selector, "matchExpressions"));
+        let expressions = selector.iter().map(|one| {
+            (meta::str_field(one, "scopeName"), meta::str_field(one, "operator"), array_field(one, "values"))
+        });
+        let pods = self.is("pods");
+        hard(quota).keys().any(|resource| self.matches_resource(resource))
+            && scopes.chain(expressions).all(|scope| pods && in_scope(object, scope))
+    }
+}
+
+/// Returns the changed quotas, with the usage after the request.
+///
+/// # Errors
+///
+/// The reason for which the request is rejected.
+pub fn add_usage(quotas: &[Value], request: &QuotaRequest<'_>) -> Result<Vec<Value>, String> {
+    let mut concerned = Vec::new();
+    for quota in quotas.iter().filter(|quota| request.matches(quota, request.object)) {
+        let hard = hard(quota);
+        let restricted: Vec<&str> =
+            hard.keys().map(String::as_str).filter(|name| request.matches_resource(name)).collect();
+        if request.is("pods") {
+            require_amounts(request.object, &restricted)
+                .map_err(|why| format!("failed quota: {}: {why}", meta::name(quota)))?;
+        }
+        let used = amounts(quota.pointer("/status/used"));
+        if restricted.iter().any(|name| !used.contains_key(*name)) {
+            let resources = restricted.join(",");
+            return Err(format!("status unknown for quota: {}, resources: {resources}", meta::name(quota)));
+        }
+        concerned.push((quota, hard, used));
+    }
+    let usage = request.usage(request.object);
+    let negative: Vec<&str> =
+        usage.iter().filter(|(_, amount)| amount.sign() < 0).map(|(name, _)| name.as_str()).collect();
+    if !negative.is_empty() {
+        return Err(format!("quota usage is negative for resource(s): {}", negative.join(",")));
+    }
+    let mut charged = Vec::new();
+    for (quota, hard, used) in concerned {
+        let before = request.old.filter(|old| request.matches(quota, old)).map(|old| request.usage(old));
+        let wanted = usage.iter().filter_map(|(name, amount)| {
+            let delta = before.as_ref().and_then(|before| before.get(name)).map_or(*amount, |own| amount.minus(*own));
+            (delta.sign() > 0 && hard.contains_key(name)).then(|| (name.clone(), delta))
+        });
+        let wanted: ResourceList = wanted.collect();
+        if let Some(changed) = add(quota, &hard, used, &wanted)? {
+            charged.push(changed);
+        }
+    }
+    Ok(charged)
+}
+
+/// Adds `wanted` to the usage of a quota; `None` if there is nothing to add.
+fn add(
+    quota: &Value,
+    hard: &ResourceList,
+    mut used: ResourceList,
+    wanted: &ResourceList,
+) -> Result<Option<Value>, String> {
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    let now = used.clone();
+    let mut exceeded = Vec::new();
+    for (name, amount) in wanted {
+        let sum = used.get(name).map_or(*amount, |own| own.plus(*amount));
+        if hard.get(name).is_some_and(|most| sum > *most) {
+            exceeded.push(name.as_str());
+        }
+        used.insert(name.clone(), sum);
+    }
+    if !exceeded.is_empty() {
+        let show = |amounts: &ResourceList| {
+            let shown = exceeded.iter().filter_map(|name| amounts.get(*name).map(|amount| format!("{name}={amount}")));
+            shown.collect::<Vec<_>>().join(",")
+        };
+        let (name, requested, used, limited) = (meta::name(quota), show(wanted), show(&now), show(hard));
+        return Err(format!("exceeded quota: {name}, requested: {requested}, used: {used}, limited: {limited}"));
+    }
+    let mut changed = quota.clone();
+    if let Some(status) = meta::object_or_insert(&mut changed, "status") {
+        let used: Map = used.into_iter().map(|(name, amount)| (name, amount.to_string())).collect();
+        status.insert("used", Value::Object(used));
+    }
+    Ok(Some(changed))
+}
+
+/// Returns the amounts of a resource list, without malformed ones.
+pub(super) fn amounts(list: Option<&Value>) -> ResourceList {
+    let list = list.and_then(Value::as_object).into_iter().flatten();
+    list.filter_map(|(name, amount)| Some((name.to_string(), Quantity::of(amount)?))).collect()
+}
+
+fn hard(quota: &Value) -> ResourceList {
+    amounts(quota.pointer("/status/hard"))
+}
+
+fn has_active_deadline(pod: &Value) -> bool {
+    pod.pointer("/spec/activeDeadlineSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds >= 0)
+}
+
+/// Returns true for extended resources, with or without `requests.`.
+fn is_extended(name: &str) -> bool {
+    name.split_once('/').is_some_and(|(domain, _)| domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io"))
+}
+
+fn in_scope(pod: &Value, (scope, operator, values): (&str, &str, &[Value])) -> bool {
+    let spec = pod.get("spec").unwrap_or(&Value::Null);
+    match scope {
+        "Terminating" => has_active_deadline(pod),
+        "NotTerminating" => !has_active_deadline(pod),
+        "BestEffort" => qos::class(spec) == "BestEffort",
+        "NotBestEffort" => qos::class(spec) != "BestEffort",
+        "PriorityClass" => {
+            let class = meta::str_field(spec, "priorityClassName");
+            let listed = values.iter().any(|value| value == class);
+            match operator {
+                "Exists" => !class.is_empty(),
+                "DoesNotExist" => class.is_empty(),
+                "In" => !class.is_empty() && listed,
+                _ => class.is_empty() || !listed,
+            }
+        }
+        "CrossNamespacePodAffinity" => crosses_namespaces(spec),
+        _ => false,
+    }
+}
+
+fn crosses_namespaces(spec: &Value) -> bool {
+    let crosses = |term: &Value| {
+        !array_field(term, "namespaces").is_empty()
+            || term.get("namespaceSelector").is_some_and(|selector| !selector.is_null())
+    };
+    ["podAffinity", "podAntiAffinity"].into_iter().any(|kind| {
+        let Some(affinity) = spec.pointer(&format!("/affinity/{kind}")) else { return false };
+        array_field(affinity, "requiredDuringSchedulingIgnoredDuringExecution").iter().any(crosses)
+            || array_field(affinity, "preferredDuringSchedulingIgnoredDuringExecution")
+                .iter()
+                .filter_map(|weighted| weighted.get("podAffinityTerm"))
+                .any(crosses)
+    })
+}
+
+/// Requires containers to specify amounts of the `restricted` resources.
+fn require_amounts(pod: &Value, restricted: &[&str]) -> Result<(), String> {
+    let spec = pod.get("spec").unwrap_or(&Value::Null);
+    let own = |field: &str| {
+        spec.pointer(&format!("/resources/{field}")).is_some_and(|list| !meta::is_empty_value(Some(list)))
+    };
+    if own("requests") || own("limits") {
+        return Ok(());
+    }
+    let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for container in array_field(spec, "containers").iter().chain(array_field(spec, "initContainers")) {
+        let list = |field: &str| amounts(container.pointer(&format!("/resources/{field}")));
+        let said = to_quota_resources(&list("requests"), &list("limits"));
+        for name in
+            restricted.iter().filter(|name| REQUIRED_COMPUTE_RESOURCES.contains(name) && !said.contains_key(**name))
+        {
+            missing.entry(name).or_default().insert(meta::str_field(container, "name"));
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let parts = missing
+        .into_iter()
+        .map(|(resource, names)| format!("{resource} for: {}", names.into_iter().collect::<Vec<_>>().join(",")));
+    Err(format!("must specify {}", parts.collect::<Vec<_>>().join("; ")))
+}
+
+/// Converts requests and limits to quota resources.
+fn to_quota_resources(requests: &ResourceList, limits: &ResourceList) -> ResourceList {
+    let mut all = ResourceList::from([("pods".to_owned(), Quantity::from(1))]);
+    for (name, amount) in requests {
+        if matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-") {
+            all.insert(name.clone(), *amount);
+        } else if !is_extended(name) {
+            continue;
+        }
+        all.insert(format!("requests.{name}"), *amount);
+    }
+    for name in ["cpu", "memory", "ephemeral-storage"] {
+        if let Some(amount) = limits.get(name) {
+            all.insert(format!("limits.{name}"), *amount);
+        }
+    }
+    all
+}
+
+/// Adds the usage of a pod, unless it has terminated.
+fn pod_usage(pod: &Value, now: Timestamp, used: &mut ResourceList) {
+    let status = pod.get("status").unwrap_or(&Value::Null);
+    if matches!(meta::str_field(status, "phase"), "Failed" | "Succeeded") {
+        return;
+    }
+    let metadata = pod.get("metadata").unwrap_or(&Value::Null);
+    let grace = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64);
+    if let (Ok(deleted), Some(grace)) = (meta::str_field(metadata, "deletionTimestamp").parse::<Timestamp>(), grace)
+        && now.as_second() > deleted.as_second().saturating_add(grace)
+    {
+        return;
+    }
+    used.extend(to_quota_resources(&pod_resources(pod, "requests"), &pod_resources(pod, "limits")));
+}
+
+/// Returns the resources of a pod: the sum of its containers or the peak of its init phase, plus the overhead.
+pub(super) fn pod_resources(pod: &Value, field: &str) -> ResourceList {
+    let spec = pod.get("spec").unwrap_or(&Value::Null);
+    let of = |container: &Value| amounts(container.pointer(&format!("/resources/{field}")));
+    let mut total = ResourceList::new();
+    for container in array_field(spec, "containers") {
+        add_all(&mut total, &of(container));
+    }
+    let (mut beside, mut most) = (ResourceList::new(), ResourceList::new());
+    for container in array_field(spec, "initContainers") {
+        let mut own = of(container);
+        if meta::str_field(container, "restartPolicy") == "Always" {
+            add_all(&mut total, &own);
+            add_all(&mut beside, &own);
+            own.clone_from(&beside);
+        } else {
+            add_all(&mut own, &beside);
+        }
+        max_all(&mut most, &own);
+    }
+    max_all(&mut total, &most);
+    total.extend(amounts(spec.pointer(&format!("/resources/{field}"))));
+    for (name, amount) in amounts(spec.get("overhead")) {
+        match total.get_mut(&name) {
+            Some(own) => *own = own.plus(amount),
+            None if field == "requests" => {
+                total.insert(name, amount);
+            }
+            None => {}
+        }
+    }
+    total
+}
+
+fn add_all(total: &mut ResourceList, more: &ResourceList) {
+    for (name, amount) in more {
+        let sum = total.get(name).map_or(*amount, |own| own.plus(*amount));
+        total.insert(name.clone(), sum);
+    }
+}
+
+fn max_all(total: &mut ResourceList, to: &ResourceList) {
+    for (name, amount) in to {
+        if total.get(name).is_none_or(|own| amount > own) {
+            total.insert(name.clone(), *amount);
+        }
+    }
+}
+
+fn service_usage(service: &Value, used: &mut ResourceList) {
+    let spec = service.get("spec").unwrap_or(&Value::Null);
+    let ports = array_field(spec, "ports");
+    let given = ports.iter().filter(|port| port.get("nodePort").and_then(Value::as_i64).unwrap_or(0) != 0).count();
+    let (balancers, node_ports) = match meta::str_field(spec, "type") {
+        "NodePort" => (0, ports.len()),
+        "LoadBalancer" if spec.get("allocateLoadBalancerNodePorts") == Some(&Value::Bool(false)) => (1, given),
+        "LoadBalancer" => (1, ports.len()),
+        _ => (0, 0),
+    };
+    let count = |number: usize| Quantity::from(i64::try_from(number).unwrap_or(i64::MAX));
+    used.insert("services".to_owned(), Quantity::from(1));
+    used.insert("services.loadbalancers".to_owned(), count(balancers));
+    used.insert("services.nodeports".to_owned(), count(node_ports));
+}
+
+fn claim_usage(claim: &Value, used: &mut ResourceList) {
+    const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+    let annotated =
+        claim.pointer("/metadata/annotations").map_or("", |annotations| meta::str_field(annotations, BETA_CLASS));
+    let class = if annotated.is_empty() {
+        claim.get("spec").map_or("", |s| meta::str_field(s, "storageClassName"))
+    } else {
+        annotated
+    };
+    let storage = |pointer: &str| claim.pointer(pointer).and_then(Quantity::of);
+    let wanted =
+        storage("/spec/resources/requests/storage").map(|wanted| match storage("/status/allocatedResources/storage") {
+            Some(given) if given > wanted => given,
+            _ => wanted,
+        });
+    let mut count = |resource: &str, amount: Quantity| {
+        used.insert(resource.to_owned(), amount);
+        if !class.is_empty() {
+            used.insert(format!("{class}{STORAGE_CLASS}{resource}"), amount);
+        }
+    };
+    count("persistentvolumeclaims", Quantity::from(1));
+    if let Some(wanted) = wanted {
+        count("requests.storage", wanted.rounded_up());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::json::json;
+
+    fn quota(hard: Value, used: Value) -> Value {
+        json!({"metadata": {"name": "small"}, "status": {"hard": hard, "used": used}})
+    }
+
+    fn pod(cpu: Option<&str>) -> Value {
+        let resources = cpu.map_or_else(|| json!({}), |cpu| json!({"requests": {"cpu": cpu}}));
+        json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "resources": resources}]}})
+    }
+
+    fn ask<'a>(plural: &'a str, object: &'a Value, old: Option<&'a Value>) -> QuotaRequest<'a> {
+        QuotaRequest { group: "", plural, subresource: "", object, old, now: Timestamp::UNIX_EPOCH }
+    }
+
+    // Messages recorded from kube-apiserver 1.36.
+    #[rstest]
+    #[case(
+        Some("700m"),
+        "exceeded quota: small, requested: requests.cpu=700m, used: requests.cpu=400m, limited: requests.cpu=1"
+    )]
+    #[case(None, "failed quota: small: must specify requests.cpu for: c")]
+    fn a_pod_that_is_too_much(#[case] cpu: Option<&str>, #[case] expected: &str) {
+        let quotas = [quota(json!({"pods": "2", "requests.cpu": "1"}), json!({"pods": "1", "requests.cpu": "400m"}))];
+        assert_eq!(add_usage(&quotas, &ask("pods", &pod(cpu), None)).unwrap_err(), expected);
+    }
+
+    #[test]
+    fn what_fits_is_charged() {
+        let quotas = [quota(json!({"pods": "2", "requests.cpu": "1"}), json!({"pods": "0", "requests.cpu": "0"}))];
+        let charged = add_usage(&quotas, &ask("pods", &pod(Some("400m")), None)).unwrap();
+        assert_eq!(charged[0]["status"]["used"], json!({"pods": "1", "requests.cpu": "400m"}));
+    }
+
+    #[test]
+    fn a_quota_without_status_is_refused_only_where_it_says_something() {
+        let object = json!({"metadata": {"name": "x"}});
+        let unknown = [quota(json!({"configmaps": "4"}), json!({}))];
+        assert_eq!(
+            add_usage(&unknown, &ask("configmaps", &object, None)).unwrap_err(),
+            "status unknown for quota: small, resources: configmaps"
+        );
+        assert_eq!(add_usage(&unknown, &ask("secrets", &object, None)), Ok(Vec::new()));
+        let fresh = [json!({"metadata": {"name": "new"}, "spec": {"hard": {"configmaps": "0"}}})];
+        assert_eq!(add_usage(&fresh, &ask("configmaps", &object, None)), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn an_update_is_charged_with_the_difference() {
+        let service = |kind: &str| json!({"metadata": {"name": "s"}, "spec": {"type": kind, "ports": [{"port": 1}, {"port": 2}]}});
+        let quotas = [quota(
+            json!({"services": "1", "services.nodeports": "2"}),
+            json!({"services": "1", "services.nodeports": "0"}),
+        )];
+        let (old, new) = (service("ClusterIP"), service("NodePort"));
+        let charged = add_usage(&quotas, &ask("services", &new, Some(&old))).unwrap();
+        assert_eq!(charged[0]["status"]["used"], json!({"services": "1", "services.nodeports": "2"}));
+        assert_eq!(add_usage(&quotas, &ask("services", &old, Some(&new))), Ok(Vec::new()));
+    }
+
+    #[rstest]
+    #[case(json!(["BestEffort"]), None, true)]
+    #[case(json!(["BestEffort"]), Some("1"), false)]
+    #[case(json!(["NotBestEffort"]), Some("1"), true)]
+    #[case(json!(["NotTerminating", "BestEffort"]), None, true)]
+    fn a_scope_must_fit(#[case] scopes: Value, #[case] cpu: Option<&str>, #[case] charged: bool) {
+        let mut scoped = quota(json!({"pods": "5"}), json!({"pods": "0"}));
+        scoped["spec"] = json!({"scopes": scopes});
+        assert_eq!(add_usage(&[scoped], &ask("pods", &pod(cpu), None)).unwrap().len(), usize::from(charged));
+    }
+}

@@ -1,0 +1,158 @@
+//! The registry of served resources, in discovery's order. Custom resources are added and removed at run time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use super::{Resource, Strategy, builtin};
+
+type ResourcesByPlural = BTreeMap<String, Arc<Resource>>;
+
+/// The served resources by group, version and plural name.
+#[derive(Debug, Clone, Default)]
+pub struct Registry {
+    groups: IndexMap<String, IndexMap<String, ResourcesByPlural>>,
+}
+
+/// A version of a group with its resources in discovery's order.
+#[derive(Debug, Clone)]
+pub struct GroupVersion<'a> {
+    /// Version.
+    pub version: &'a str,
+    /// Resources, by plural name.
+    pub kinds: Vec<&'a Arc<Resource>>,
+}
+
+impl Registry {
+    /// Creates an empty registry.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// Returns all built-in resources; `definitions` is the strategy of custom resource definitions, which are
+    /// implemented outside of this module.
+    pub fn with_definitions(definitions: impl Strategy + 'static) -> Self {
+        let mut registry = Self::default();
+        for kind in builtin::kinds(definitions) {
+            registry.insert(kind);
+        }
+        registry
+    }
+
+    /// Adds a resource or replaces the one with the same group, version and plural name.
+    pub fn insert(&mut self, kind: Resource) {
+        let versions = self.groups.entry(kind.group.to_string()).or_default();
+        let plurals = versions.entry(kind.version.to_string()).or_default();
+        plurals.insert(kind.plural.to_string(), Arc::new(kind));
+    }
+
+    /// Removes a resource, and its version or group if they become empty.
+    pub fn remove(&mut self, group: &str, version: &str, plural: &str) {
+        let Some(versions) = self.groups.get_mut(group) else { return };
+        if let Some(plurals) = versions.get_mut(version) {
+            plurals.remove(plural);
+            if plurals.is_empty() {
+                versions.shift_remove(version);
+            }
+        }
+        if versions.is_empty() {
+            self.groups.shift_remove(group);
+        }
+    }
+
+    /// Returns the resource at `/apis/<group>/<version>/<plural>` (`/api/<version>/<plural>` for the core group).
+    pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.groups.get(group)?.get(version)?.get(plural)
+    }
+
+    /// Returns true if the group is served in this version.
+    pub fn has_version(&self, group: &str, version: &str) -> bool {
+        self.groups.get(group).is_some_and(|versions| versions.contains_key(version))
+    }
+
+    /// Returns the resource of a kind, for `apiVersion` and `kind` of objects.
+    pub fn resource_for_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
+        let plurals = self.groups.get(group)?.get(version)?;
+        plurals
+            .values()
+            .find(|k| k.kind == kind && k.has_verb("get"))
+            .or_else(|| plurals.values().find(|k| k.kind == kind))
+    }
+
+    /// Returns true if a group version has the kind in upstream's scheme, which includes lists and option kinds.
+    pub fn recognizes(&self, group: &str, version: &str, kind: &str) -> bool {
+        let Some(plurals) = self.groups.get(group).and_then(|versions| versions.get(version)) else { return false };
+        let everywhere = ["WatchEvent", "ListOptions", "GetOptions", "DeleteOptions", "CreateOptions", "UpdateOptions"];
+        let core = ["List", "Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList", "PodStatusResult"];
+        plurals.values().any(|k| k.kind == kind || k.list_kind == kind)
+            || everywhere.contains(&kind)
+            || (group.is_empty() && core.contains(&kind))
+    }
+
+    /// Returns group names in discovery's order, the core group (empty name) first.
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        self.groups.keys().map(String::as_str)
+    }
+
+    /// Returns the versions of a group, the preferred one first.
+    pub fn versions(&self, group: &str) -> Vec<GroupVersion<'_>> {
+        self.groups.get(group).map_or_else(Vec::new, |versions| {
+            versions
+                .iter()
+                .map(|(version, plurals)| GroupVersion { version, kinds: plurals.values().collect() })
+                .collect()
+        })
+    }
+
+    /// Returns all served resources.
+    pub fn kinds(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.groups.values().flat_map(|versions| versions.values().flat_map(BTreeMap::values))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::lists("v1", "PodList", true)]
+    #[case::any_list("v1", "List", true)]
+    #[case::options("apps/v1", "DeleteOptions", true)]
+    #[case::of_another_group("apps/v1", "PodList", false)]
+    fn groups_know_more_than_they_serve(#[case] api_version: &str, #[case] kind: &str, #[case] known: bool) {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        assert_eq!(Registry::builtin().recognizes(group, version, kind), known);
+    }
+
+    #[test]
+    fn builtin_kinds_are_found_by_path_and_by_kind() {
+        let registry = Registry::builtin();
+        let pods = registry.get("", "v1", "pods").expect("pods");
+        assert_eq!(pods.kind, "Pod");
+        assert_eq!(pods.list_kind, "PodList");
+        assert_eq!(pods.subresource("eviction").map(|s| s.group.as_ref()), Some("policy"));
+        assert_eq!(registry.resource_for_kind("apps", "v1", "Deployment").expect("deployments").plural, "deployments");
+        assert!(registry.get("apps", "v1beta1", "deployments").is_none());
+    }
+
+    #[test]
+    fn both_faces_of_event_share_their_storage() {
+        let registry = Registry::builtin();
+        let core = registry.get("", "v1", "events").expect("core");
+        let new = registry.get("events.k8s.io", "v1", "events").expect("events.k8s.io");
+        assert_eq!(core.storage, new.storage);
+        assert_eq!(core.storage_version_hash, new.storage_version_hash);
+    }
+
+    #[test]
+    fn removing_the_last_kind_removes_the_group() {
+        let mut registry = Registry::builtin();
+        assert!(registry.has_version("node.k8s.io", "v1"));
+        registry.remove("node.k8s.io", "v1", "runtimeclasses");
+        assert!(!registry.has_version("node.k8s.io", "v1"));
+        assert!(registry.groups().all(|g| g != "node.k8s.io"));
+    }
+}

@@ -1,0 +1,184 @@
+//! Scalar types with their own Go decoder: quantities, times, durations and bytes.
+//!
+//! See `staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go` and
+//! `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/{time,micro_time,duration}.go`.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+
+use super::Scalar;
+use crate::json::Value;
+pub(super) use crate::quantity::QUANTITY_FORMAT;
+use crate::quantity::Quantity;
+use crate::status::go_quote as quote;
+
+/// The reason for rejecting a scalar.
+#[derive(Debug)]
+pub(super) enum ScalarError {
+    /// The JSON type is wrong.
+    WrongType,
+    /// The type's own decoder rejected the text.
+    InvalidValue(String),
+}
+
+/// Decodes a scalar given as a string.
+pub(super) fn from_text(scalar: Scalar, text: Cow<'_, str>) -> Result<Value, ScalarError> {
+    match scalar {
+        Scalar::String | Scalar::IntOrString | Scalar::Duration | Scalar::Untyped => Ok(text.into()),
+        Scalar::Quantity => match text.trim().parse::<Quantity>() {
+            Ok(quantity) => Ok(quantity.to_string().into()),
+            Err(error) => Err(ScalarError::InvalidValue(error.to_string())),
+        },
+        // Most times are in the server's own format, since clients send back objects that they have read.
+        Scalar::Time if is_canonical_time(&text) => Ok(text.into()),
+        Scalar::Time => {
+            let time = parse_time(&text, "2006-01-02T15:04:05Z07:00")?;
+            Ok(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into())
+        }
+        Scalar::MicroTime => {
+            let time = parse_time(&text, "2006-01-02T15:04:05.000000Z07:00")?;
+            Ok(time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string().into())
+        }
+        Scalar::Bytes => check_base64(&text).map(|()| text.into()),
+        Scalar::Bool | Scalar::Int { .. } | Scalar::Float => Err(ScalarError::WrongType),
+    }
+}
+
+/// Decodes a scalar given as a number.
+pub(super) fn from_number(scalar: Scalar, text: &str) -> Result<Value, ScalarError> {
+    let whole = |min: i64, max: i64| match text.parse::<i64>() {
+        Ok(n) if (min..=max).contains(&n) => Ok(Value::from(n)),
+        _ => Err(ScalarError::WrongType),
+    };
+    match scalar {
+        Scalar::Int { min, max } => whole(min, max),
+        Scalar::IntOrString => whole(i32::MIN.into(), i32::MAX.into()),
+        Scalar::Float | Scalar::Untyped => Ok(super::decode::number(text)),
+        Scalar::Quantity => match text.parse::<Quantity>() {
+            Ok(quantity) => Ok(quantity.to_string().into()),
+            Err(error) => Err(ScalarError::InvalidValue(error.to_string())),
+        },
+        _ => Err(ScalarError::WrongType),
+    }
+}
+
+/// Returns true for a valid time in the server's format. It does not recognize all of them: days after the 28th are
+/// left to the general path.
+fn is_canonical_time(text: &str) -> bool {
+    let &[y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1, b'T', h0, h1, b':', i0, i1, b':', s0, s1, b'Z'] = text.as_bytes()
+    else {
+        return false;
+    };
+    let number =
+        |tens: u8, ones: u8| (tens.is_ascii_digit() && ones.is_ascii_digit()).then(|| (tens - b'0') * 10 + ones - b'0');
+    let within = |tens, ones, first, last| number(tens, ones).is_some_and(|number| (first..=last).contains(&number));
+    within(y0, y1, 0, 99)
+        && within(y2, y3, 0, 99)
+        && within(m0, m1, 1, 12)
+        && within(d0, d1, 1, 28)
+        && within(h0, h1, 0, 23)
+        && within(i0, i1, 0, 59)
+        && within(s0, s1, 0, 59)
+}
+
+fn parse_time(text: &str, layout: &str) -> Result<Timestamp, ScalarError> {
+    // Go accepts exactly this format; jiff alone would also accept spaces and shorter dates.
+    let bytes = text.as_bytes();
+    let digits = |from: usize, to: usize| bytes.get(from..to).is_some_and(|d| d.iter().all(u8::is_ascii_digit));
+    let refuse = |rest: &str, want: &str| {
+        let message = format!(
+            "parsing time {} as {}: cannot parse {} as {}",
+            quote(text),
+            quote(layout),
+            quote(rest),
+            quote(want)
+        );
+        Err(ScalarError::InvalidValue(message))
+    };
+    let parts: [(usize, usize, &str); 6] =
+        [(0, 4, "2006"), (5, 7, "01"), (8, 10, "02"), (11, 13, "15"), (14, 16, "04"), (17, 19, "05")];
+    let separators = ["-", "-", "T", ":", ":"];
+    for (i, (from, to, want)) in parts.into_iter().enumerate() {
+        if !digits(from, to) {
+            return refuse(text.get(from..).unwrap_or_default(), want);
+        }
+        if let Some(separator) = separators.get(i)
+            && text.get(to..=to) != Some(*separator)
+        {
+            return refuse(text.get(to..).unwrap_or_default(), separator);
+        }
+    }
+    let number = |from: usize| text.get(from..from + 2).and_then(|d| d.parse::<u8>().ok()).unwrap_or_default();
+    for (what, value, range) in [
+        ("month", number(5), 1..=12),
+        ("hour", number(11), 0..=23),
+        ("minute", number(14), 0..=59),
+        ("second", number(17), 0..=59),
+    ] {
+        if !range.contains(&value) {
+            return Err(ScalarError::InvalidValue(format!("parsing time {}: {what} out of range", quote(text))));
+        }
+    }
+    let rest = text.get(19..).unwrap_or_default();
+    if layout.contains(".000000") {
+        let digits = rest.bytes().skip(1).take(6).filter(u8::is_ascii_digit).count();
+        if !rest.starts_with('.') || digits < 6 {
+            return refuse(rest, ".000000");
+        }
+        if rest.as_bytes().get(7).is_some_and(u8::is_ascii_digit) {
+            return refuse(&rest[7..], "Z07:00");
+        }
+    }
+    match text.parse::<Timestamp>() {
+        Ok(time) => Ok(time),
+        Err(_) if text.len() == 19 => refuse("", "Z07:00"),
+        Err(_) if text.ends_with('Z') && text.get(19..) == Some("Z") => {
+            Err(ScalarError::InvalidValue(format!("parsing time {}: day out of range", quote(text))))
+        }
+        Err(_) => refuse(text.get(19..).unwrap_or_default(), "Z07:00"),
+    }
+}
+
+fn check_base64(text: &str) -> Result<(), ScalarError> {
+    let mut length = 0_usize;
+    let mut padding = 0_usize;
+    let bad = |at: usize| Err(ScalarError::InvalidValue(format!("illegal base64 data at input byte {at}")));
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'\r' | b'\n' => continue,
+            b'=' if length % 4 >= 2 => padding += 1,
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' if padding == 0 => {}
+            _ => return bad(at),
+        }
+        length += 1;
+        if padding > 2 {
+            return bad(at);
+        }
+    }
+    match length % 4 {
+        0 => Ok(()),
+        // Go reports misplaced padding at the end of the text, and missing characters at the start of their group.
+        _ if padding > 0 => bad(text.len()),
+        rest => bad(text.len() - rest),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_time_that_is_kept_as_it_is_would_be_written_so(
+            text in "[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9]:[0-6][0-9](Z|Z|Z|z|\\+00:00|\\.0Z)"
+        ) {
+            if is_canonical_time(&text) {
+                let time = parse_time(&text, "2006-01-02T15:04:05Z07:00").expect("a time");
+                prop_assert_eq!(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), text);
+            }
+        }
+    }
+}
