@@ -23,7 +23,8 @@ pub(crate) fn table(checkout: &Checkout, packages: &Packages, header: &str) -> R
     let internal = checkout.declarations(FOLDER, IMPORT)?;
     let core = Package::by_short("core").map_or("", |package| package.import);
     let published = packages.get(core).ok_or_else(|| Error::input(core, "no such package"))?;
-    lines(&internal, published).map(|lines| format!("# {header} dump.rs has the notation.\n{}\n", lines.join("\n")))
+    lines(&internal, published)
+        .map(|lines| format!("# {header} internal_json.rs has the notation.\n{}\n", lines.join("\n")))
 }
 
 fn lines(internal: &Declarations, published: &Declarations) -> Result<Vec<String>, Error> {

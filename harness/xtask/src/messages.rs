@@ -1,6 +1,6 @@
 //! The table of protobuf messages (`protobuf/fields.txt`), from `generated.proto` files.
 //!
-//! The proto files do not say which messages stand for embedded Go structs (their fields are the outer message's in
+//! The proto files do not say which messages represent embedded Go structs (their fields are the outer message's in
 //! JSON); the Go types do.
 
 use std::fmt::Write as _;

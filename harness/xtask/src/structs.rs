@@ -78,7 +78,10 @@ pub(crate) struct Module {
 /// The text of a module.
 pub(crate) fn module(module: &Module, all: &Packages, header: &str) -> Result<String, Error> {
     let reached = reached(all);
-    let mut text = format!("//! {}\n//!\n//! {header} [`super`] has the notation.\n", module.title);
+    let mut text = format!(
+        "//! {}\n//!\n//! {header}\n//! The Go types below `staging/src/k8s.io` are its source; [`super`] has the notation.\n",
+        module.title
+    );
     for short in module.packages {
         let package = known(short)?;
         let (name, prefix) = (short.to_uppercase(), package.prefix());

@@ -1,6 +1,7 @@
 //! The type tables of coordination, discovery, events, networking, node, resource and storage.
 //!
-//! Generated from Kubernetes 1.36 by `cargo run -p xtask -- codegen`. [`super`] has the notation.
+//! Generated from Kubernetes 1.36 by `cargo run -p xtask -- codegen`.
+//! The Go types below `staging/src/k8s.io` are its source; [`super`] has the notation.
 
 /// Types of `io.k8s.api.coordination.v1`.
 pub(super) const COORDINATION: &str = "\
