@@ -5,6 +5,8 @@
 //! kubectl reads: descriptions for `explain`, support of `fieldValidation` and `dryRun`, and merge strategies of lists.
 
 mod custom;
+#[cfg(feature = "descriptions")]
+mod descriptions;
 mod paths;
 mod protobuf;
 mod root_documents;

@@ -1,7 +1,7 @@
 //! The table of OpenAPI definitions (`openapi/definitions.tsv`), from the documents in `api/openapi-spec/v3`.
 //!
 //! The documents in the checkout lack the enumerations, which kube-apiserver adds by default; they come from the Go
-//! types.
+//! types. Descriptions are left out: the server takes them from the crate `k8s-openapi`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -41,8 +41,7 @@ pub(crate) fn read(checkout: &Checkout) -> Result<BTreeMap<String, Value>, Error
 pub(crate) fn table(mut all: BTreeMap<String, Value>, packages: &Packages, header: &str) -> Result<String, Error> {
     let wanted = closure(&all);
     all.retain(|name, _| wanted.contains(name));
-    let mut text =
-        format!("# {header} types.rs has the notation.\n# Descriptions: The Kubernetes Authors, Apache License 2.0.\n");
+    let mut text = format!("# {header} types.rs has the notation.\n");
     for (name, schema) in &mut all {
         add_values(packages, name, schema);
         shorten(schema);
@@ -155,11 +154,12 @@ fn add_values_of(packages: &Packages, ty: &Type, schema: &mut Value) {
     }
 }
 
-/// A schema in one line: fields in order of their names, the description last.
+/// A schema in one line: fields in order of their names, without its description.
 fn compact(schema: &Value) -> String {
     let Value::Object(fields) = schema else { return schema.to_string() };
-    let mut sorted: Vec<_> = fields.iter().collect();
-    sorted.sort_by_key(|(name, value)| (*name == "description" && value.is_string(), *name));
+    let mut sorted: Vec<_> =
+        fields.iter().filter(|(name, value)| *name != "description" || !value.is_string()).collect();
+    sorted.sort_by_key(|(name, _)| *name);
     let fields: Vec<String> =
         sorted.iter().map(|(name, value)| format!("{}:{}", json!(name), compact(value))).collect();
     format!("{{{}}}", fields.join(","))
@@ -211,9 +211,9 @@ type Phase string
         ]);
         let expected = "\
             api.core.v1.Common\t{\"type\":\"object\"}\n\
-            api.core.v1.Thing\t{\"type\":\"object\",\"description\":\"A thing.\"}\n\
+            api.core.v1.Thing\t{\"type\":\"object\"}\n\
             \tcommon\t{\"$ref\":\"api.core.v1.Common\",\"default\":{}}\n\
-            \tphase\t{\"enum\":[\"First\",\"Second\"],\"type\":\"string\",\"description\":\"Of it.\"}\n\
+            \tphase\t{\"enum\":[\"First\",\"Second\"],\"type\":\"string\"}\n\
             \tphases\t{\"items\":{\"enum\":[\"First\",\"Second\"],\"type\":\"string\"},\"type\":\"array\"}\n";
         let text = table(all, &packages, "Generated.").unwrap();
         let rows: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();

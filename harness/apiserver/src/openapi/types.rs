@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+#[cfg(feature = "descriptions")]
+use super::descriptions::Descriptions;
 use crate::json::{Map, Value, json};
 use crate::registry::Registry;
 
@@ -54,16 +56,41 @@ fn references(schema: &Value, into: &mut Vec<String>) {
     }
 }
 
-/// Reads the table.
+/// Without the feature `descriptions` there are none.
+#[cfg(not(feature = "descriptions"))]
+struct Descriptions;
+
+#[cfg(not(feature = "descriptions"))]
+impl Descriptions {
+    fn new() -> Self {
+        Self
+    }
+
+    #[expect(clippy::unused_self, reason = "as with the feature")]
+    fn get(&self, _name: &str, _field: Option<&str>) -> Option<&str> {
+        None
+    }
+}
+
+/// Adds a description to a schema that it is known for.
+fn describe(schema: &mut Value, description: Option<&str>) {
+    if let (Some(text), Some(fields)) = (description, schema.as_object_mut()) {
+        fields.insert("description", text.into());
+    }
+}
+
+/// Reads the table and adds the descriptions.
 pub(crate) fn read() -> BTreeMap<String, Value> {
+    let descriptions = Descriptions::new();
     let mut types = BTreeMap::new();
     let mut last = String::new();
     for row in include_str!("definitions.tsv").lines().filter(|row| !row.starts_with('#')) {
         let mut cells = row.rsplitn(2, '\t');
         let (Some(schema), Some(name)) = (cells.next(), cells.next()) else { continue };
         let mut schema: Value = serde_json::from_str(schema).unwrap_or_default();
-        expand(&mut schema);
         if let Some(property) = name.strip_prefix('\t') {
+            describe(&mut schema, descriptions.get(&last, Some(property)));
+            expand(&mut schema);
             list_values(&mut schema);
             if let Some(owner) = types.get_mut(&last).and_then(Value::as_object_mut) {
                 let properties = owner.entry("properties").or_insert_with(|| json!({}));
@@ -71,6 +98,8 @@ pub(crate) fn read() -> BTreeMap<String, Value> {
             }
         } else {
             last = format!("io.k8s.{name}");
+            describe(&mut schema, descriptions.get(&last, None));
+            expand(&mut schema);
             types.insert(last.clone(), schema);
         }
     }
