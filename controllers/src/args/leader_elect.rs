@@ -15,11 +15,11 @@ pub struct LeaderElectArgs {
         require_equals = true, default_missing_value = "true", value_parser = parse_bool)]
     pub leader_elect: bool,
 
-    /// How long standbys wait after the last renewal they observed before they take over
+    /// Time that standbys wait after the last renewal they observed before they take over
     #[arg(long, value_name = "DURATION", default_value = "15s")]
     pub leader_elect_lease_duration: GoDuration,
 
-    /// How long the leader may go on after its last renewal; must be less than the lease duration
+    /// Time that the leader may go on after its last renewal; must be less than the lease duration
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     pub leader_elect_renew_deadline: GoDuration,
 

@@ -28,7 +28,7 @@ use plumbline::plan::{Filter, Plan};
 use plumbline::runner::suite::{self, RunOptions, TestBed};
 use plumbline::subject::Subject;
 use rstest::rstest;
-use small::{Small, What};
+use small::{BrokenPart, Small};
 
 /// The whole profiles of the controllers.
 const DISRUPTION: &str = "disruption/*";
@@ -140,21 +140,21 @@ fn no_condition_before_the_delete() {
 /// Acts 39 s after it first missed a node.
 #[test]
 fn quarantine_of_39_seconds() {
-    let sound = conform("sound-orphans", Small(What::Orphans { quarantine: 40 }), PODGC);
-    let report = conform("quarantine", Small(What::Orphans { quarantine: 39 }), PODGC);
+    let sound = conform("sound-orphans", Small(BrokenPart::Orphans { quarantine: 40 }), PODGC);
+    let report = conform("quarantine", Small(BrokenPart::Orphans { quarantine: 39 }), PODGC);
     must_fail_beyond(&sound, &report, QUARANTINE);
 }
 
 /// Looks only at the number of nodes, not at its direction of change.
 #[test]
 fn no_hysteresis() {
-    let sound = conform("sound-nodes", Small(What::Ttl { remembers: true }), TTL);
-    let report = conform("hysteresis", Small(What::Ttl { remembers: false }), TTL);
+    let sound = conform("sound-nodes", Small(BrokenPart::Ttl { remembers: true }), TTL);
+    let report = conform("hysteresis", Small(BrokenPart::Ttl { remembers: false }), TTL);
     must_fail_beyond(&sound, &report, HYSTERESIS);
 }
 
 #[test]
 fn they_have_the_controllers_they_say() {
-    assert_eq!(Small(What::Ttl { remembers: true }).controllers(), [Controller::Ttl].into());
-    assert_eq!(Small(What::Orphans { quarantine: 40 }).controllers(), [Controller::PodGc].into());
+    assert_eq!(Small(BrokenPart::Ttl { remembers: true }).controllers(), [Controller::Ttl].into());
+    assert_eq!(Small(BrokenPart::Orphans { quarantine: 40 }).controllers(), [Controller::PodGc].into());
 }

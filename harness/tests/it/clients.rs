@@ -108,7 +108,7 @@ async fn write(server_client: Client, clock: Clock, stop: CancellationToken) -> 
 
 /// The events so far, checked as they arrive.
 #[derive(Debug, Default)]
-struct Seen {
+struct EventLog {
     begun: u32,
     events: u32,
     errors: u32,
@@ -116,7 +116,7 @@ struct Seen {
     versions: BTreeMap<String, u64>,
 }
 
-impl Seen {
+impl EventLog {
     fn take(&mut self, event: Result<Event<ConfigMap>, watcher::Error>) {
         let version = |map: &ConfigMap| map.resource_version().expect("a version").parse::<u64>().expect("a number");
         match event {
@@ -147,7 +147,7 @@ impl Seen {
 }
 
 /// Follows the config maps with a kube-rs reflector while they change; it must end with the server's list.
-async fn follow(name: &str, strategy: InitialListStrategy) -> Seen {
+async fn follow(name: &str, strategy: InitialListStrategy) -> EventLog {
     let agent = format!("follower-{name}");
     let faults = breaking(name, &agent, 3);
     let server = Server::start(&["--faults", &faults]);
@@ -164,7 +164,7 @@ async fn follow(name: &str, strategy: InitialListStrategy) -> Seen {
     let store = Writer::<ConfigMap>::default();
     let cache = store.as_reader();
     let mut events = reflector(store, watcher(maps.clone(), config).default_backoff()).boxed();
-    let mut seen = Seen::default();
+    let mut seen = EventLog::default();
     let mut listed: Option<BTreeMap<String, u64>> = None;
     let mut last_check = Duration::ZERO;
     loop {

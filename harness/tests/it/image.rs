@@ -47,12 +47,12 @@ fn libraries(program: &Path) -> Vec<PathBuf> {
 }
 
 /// Containers and images created by the test; removed on drop.
-struct Made {
+struct DockerResources {
     image: String,
     container: String,
 }
 
-impl Drop for Made {
+impl Drop for DockerResources {
     fn drop(&mut self) {
         for words in [["rm", "--force", &self.container], ["rmi", "--force", &self.image]] {
             let _ = Command::new("docker").args(words).stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -97,7 +97,7 @@ fn service_account(server: &Server) -> tempfile::TempDir {
     folder
 }
 
-fn run(made: &Made, server: &Server, account: &Path) {
+fn run(made: &DockerResources, server: &Server, account: &Path) {
     let (port, mount) = (
         format!("KUBERNETES_SERVICE_PORT={}", server.address.port()),
         format!("{}:/var/run/secrets/kubernetes.io/serviceaccount:ro", account.display()),
@@ -117,7 +117,7 @@ async fn client(server: &Server) -> kube::Client {
 }
 
 /// Waits until the leader has annotated the node; returns the leader.
-async fn until_it_works(client: &kube::Client, made: &Made) -> String {
+async fn until_it_works(client: &kube::Client, made: &DockerResources) -> String {
     let (nodes, leases) = (Api::<Node>::all(client.clone()), leases(client));
     let clock = Clock::wall();
     loop {
@@ -154,7 +154,7 @@ fn the_image_works_as_in_a_pod_and_stops_in_order() {
         (program, libraries)
     };
     let name = format!("plumbline-controllers-test-{}", std::process::id());
-    let made = Made { image: format!("{name}:latest"), container: name };
+    let made = DockerResources { image: format!("{name}:latest"), container: name };
     build(&made.image, &binary, &libraries);
     let what = docker(&["image", "inspect", "--format", "{{.Config.User}} {{len .RootFS.Layers}}", &made.image]);
     let layers = if libraries.is_empty() { 1 } else { 2 };

@@ -27,7 +27,7 @@ struct Session {
 }
 
 /// The output of kubectl.
-struct Said {
+struct KubectlOutput {
     ok: bool,
     out: String,
     err: String,
@@ -100,7 +100,7 @@ impl Session {
         transcript::shell(self, script)
     }
 
-    fn say(&self, line: &str) -> Said {
+    fn say(&self, line: &str) -> KubectlOutput {
         said(&mut self.command(line), line)
     }
 
@@ -140,10 +140,10 @@ impl Drop for Session {
     }
 }
 
-fn said(command: &mut Command, line: &str) -> Said {
+fn said(command: &mut Command, line: &str) -> KubectlOutput {
     let output = command.output().unwrap_or_else(|error| panic!("kubectl {line}: {error}"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Said { ok: output.status.success(), out: text(&output.stdout), err: text(&output.stderr) }
+    KubectlOutput { ok: output.status.success(), out: text(&output.stdout), err: text(&output.stderr) }
 }
 
 /// Splits a command line into words; single quotes group words.

@@ -20,14 +20,14 @@ const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
 
 /// The controller and its parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum BrokenPart {
     /// Deletes the pods of nodes that are gone. Upstream waits 40 seconds.
     Orphans { quarantine: u64 },
     /// Maintains the TTL annotation. Upstream remembers from which side the number of nodes came.
     Ttl { remembers: bool },
 }
 
-pub(crate) struct Small(pub(crate) What);
+pub(crate) struct Small(pub(crate) BrokenPart);
 
 impl Subject for Small {
     fn name(&self) -> &'static str {
@@ -40,8 +40,8 @@ impl Subject for Small {
 
     fn controllers(&self) -> BTreeSet<Controller> {
         match self.0 {
-            What::Orphans { .. } => [Controller::PodGc].into(),
-            What::Ttl { .. } => [Controller::Ttl].into(),
+            BrokenPart::Orphans { .. } => [Controller::PodGc].into(),
+            BrokenPart::Ttl { .. } => [Controller::Ttl].into(),
         }
     }
 
@@ -64,11 +64,11 @@ impl Subject for Small {
         let gate = ClientFactory::new(launch.access, launch.clock)?;
         let (cut, clock) = (gate.kill_switch(), launch.clock.clone());
         let task = match self.0 {
-            What::Orphans { quarantine } => {
+            BrokenPart::Orphans { quarantine } => {
                 let client = gate.client("small/1 pod-garbage-collector");
                 tokio::spawn(async move { orphans(client, clock, Duration::from_secs(quarantine)).await })
             }
-            What::Ttl { remembers } => {
+            BrokenPart::Ttl { remembers } => {
                 let client = gate.client("small/1 ttl-controller");
                 tokio::spawn(async move { Ttl::new(client, remembers).run().await })
             }
