@@ -1,4 +1,5 @@
 //! The user of a request, as authentication yields it.
+//! See `staging/src/k8s.io/apiserver/pkg/authentication/user/user.go`.
 
 use std::collections::BTreeMap;
 

@@ -100,6 +100,10 @@ impl From<io::Error> for CliError {
 #[must_use]
 pub fn main() -> Exit {
     let cli = Cli::parse();
+    let only_shows = matches!(
+        cli.verb,
+        Some(CliVerb::List(_) | CliVerb::Lint(_) | CliVerb::Schema | CliVerb::Explain(_) | CliVerb::Catalogue(_))
+    );
     let result = match cli.verb {
         None => run::main(&cli.run),
         Some(CliVerb::Run(args)) => run::main(&args),
@@ -125,7 +129,9 @@ pub fn main() -> Exit {
         Err(CliError::Nothing(message)) => (Exit::NothingSelected, message),
         Err(CliError::Refuted(message)) => (Exit::Refuted, message),
         Err(CliError::Environment(message)) => (Exit::Environment, message),
-        Err(CliError::StdoutClosed) => return Exit::Ok,
+        Err(CliError::StdoutClosed) if only_shows => return Exit::Ok,
+        // A verdict that could not be written must not pass for a success.
+        Err(CliError::StdoutClosed) => return Exit::Environment,
     };
     notify(&format!("plumbline: {message}"));
     exit

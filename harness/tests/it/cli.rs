@@ -257,15 +257,16 @@ fn explain_shows_promise_steps_and_transcript() {
 }
 
 #[test]
-fn a_closed_pipe_is_a_quiet_end() {
+fn a_closed_pipe_is_a_quiet_end_and_a_lost_verdict_no_success() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let filter = "ttl/hysteresis-down";
-    for arguments in [&["list"][..], &["list", "--json"], &["catalogue"], &["explain", filter], &["run", filter]] {
+    let shown = [&["list"][..], &["list", "--json"], &["catalogue"], &["explain", filter]].map(|verb| (verb, 0));
+    for (arguments, expected) in shown.into_iter().chain([(&["run", filter][..], 96)]) {
         let mut command = command(root, arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         drop(child.stdout.take());
         let output = child.wait_with_output().expect("it ends");
-        assert_eq!(code(&output), 0, "{arguments:?}: {}", err(&output));
+        assert_eq!(code(&output), expected, "{arguments:?}: {}", err(&output));
         assert!(!err(&output).contains("unable to write"), "{arguments:?}: {}", err(&output));
     }
 }

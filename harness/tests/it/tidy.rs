@@ -101,7 +101,9 @@ fn recipes_hand_their_arguments_on_word_by_word() {
 #[test]
 fn banned_words_are_not_used() {
     let mut offences = Vec::new();
-    for source in sources().iter().filter(|source| source.path != "harness/tests/it/tidy.rs") {
+    // mutants/src/build.rs holds the text of a generated module, which has to allow all lints.
+    let exempt = ["harness/tests/it/tidy.rs", "harness/mutants/src/build.rs"];
+    for source in sources().iter().filter(|source| !exempt.contains(&source.path.as_str())) {
         for (index, line) in source.text.lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
             for (word, instead) in BANNED.iter().filter(|(word, _)| code.contains(word)) {

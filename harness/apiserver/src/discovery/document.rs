@@ -1,4 +1,5 @@
 //! The discovery documents, with their fields in kube-apiserver's order. PURE.
+//! See `staging/src/k8s.io/apiserver/pkg/endpoints/discovery/group.go`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
 //! The namespace controller: deletes the objects of terminating namespaces, then removes the namespace's finalizer.
+//! See `pkg/controller/namespace/deletion/namespaced_resources_deleter.go`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

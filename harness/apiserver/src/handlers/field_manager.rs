@@ -1,4 +1,5 @@
 //! Connects handlers to managed fields and server-side apply.
+//! See `staging/src/k8s.io/apimachinery/pkg/util/managedfields/fieldmanager.go`.
 
 use super::options::go_type;
 use super::request_scope::RequestScope;

@@ -1,4 +1,5 @@
 //! Handles one request from arrival to reply: records it, applies faults, dispatches it, records the reply.
+//! See `staging/src/k8s.io/apiserver/pkg/server/config.go` (`DefaultBuildHandlerChain`).
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -1,4 +1,5 @@
 //! The paths of a group and version with their operations. PURE.
+//! See `staging/src/k8s.io/apiserver/pkg/endpoints/installer.go`.
 
 use std::sync::Arc;
 

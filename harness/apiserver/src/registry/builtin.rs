@@ -1,4 +1,5 @@
 //! The built-in resources, as the default discovery of kube-apiserver 1.36 lists them.
+//! See `pkg/controlplane/instance.go`.
 
 use super::admission_defaults;
 use super::builder::{ResourceBuilder, resource};

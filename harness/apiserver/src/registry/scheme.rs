@@ -1,4 +1,5 @@
 //! The registry of served resources, in discovery's order. Custom resources are added and removed at run time.
+//! See `staging/src/k8s.io/apimachinery/pkg/runtime/scheme.go`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
