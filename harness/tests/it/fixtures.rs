@@ -154,3 +154,20 @@ fn every_fixture_satisfies_the_schema() {
     assert!(unknown.contains("levle"), "{unknown}");
     assert!(check(&format!("{text}\nlate: [1]\nlevel: high\n")).is_err());
 }
+
+/// An example that names a file shows that file, without the line that names the schema.
+#[test]
+fn examples_in_the_readme_are_the_files_they_name() {
+    let readme = fs::read_to_string(repository().join("fixtures/README.md")).expect("fixtures/README.md");
+    let mut examples = 0;
+    for (head, block) in readme.split("\n```yaml\n").zip(readme.split("\n```yaml\n").skip(1)) {
+        let named = head.trim_end().lines().last().and_then(|line| line.strip_prefix('`')?.strip_suffix("`:"));
+        let Some(name) = named.filter(|name| name.ends_with(".yaml")) else { continue };
+        let file = fs::read_to_string(repository().join("fixtures").join(name)).expect("the file of the example");
+        let (_, file) = file.split_once('\n').expect("a line that names the schema");
+        let example = block.split("```").next().unwrap_or_default();
+        assert_eq!(example, file, "the example of {name} is not the file");
+        examples += 1;
+    }
+    assert!(examples > 0, "no example names a file");
+}
