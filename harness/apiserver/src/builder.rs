@@ -24,16 +24,16 @@ impl ApiServer {
     ///
     /// ```
     /// use plumbline_apiserver::clock::{self, Clock};
-    /// use plumbline_apiserver::kinds::Plugin;
-    /// use plumbline_apiserver::{ApiServer, server::Record};
+    /// use plumbline_apiserver::registry::AdmissionPlugin;
+    /// use plumbline_apiserver::{ApiServer, server::RecordMode};
     ///
     /// # fn main() -> std::io::Result<()> {
     /// clock::run_virtual(async {
     ///     let server = ApiServer::builder()
     ///         .clock(Clock::virtual_from(clock::epoch()))
     ///         .seed(7)
-    ///         .record(Record::Nothing)
-    ///         .disable_plugin(Plugin::TaintNodesByCondition)
+    ///         .record(RecordMode::Off)
+    ///         .disable_plugin(AdmissionPlugin::TaintNodesByCondition)
     ///         .build();
     ///     assert_eq!(server.config().seed, 7);
     /// })

@@ -301,12 +301,12 @@ impl Faults {
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use http::Method;
-    /// use plumbline_apiserver::faults::RuleSpec;
+    /// use plumbline_apiserver::faults::FaultRuleSpec;
     /// use plumbline_apiserver::{ApiRequest, ApiServer, clock};
     /// use serde_json::json;
     ///
     /// // The second list of pods is answered with 503.
-    /// let rule: RuleSpec = serde_json::from_value(json!({
+    /// let rule: FaultRuleSpec = serde_json::from_value(json!({
     ///     "on": {"verbs": ["list"], "resource": "pods"},
     ///     "nth": 2,
     ///     "count": 1,

@@ -6,8 +6,8 @@
 //! use plumbline_apiserver::{ApiServer, ResourceId, clock};
 //! use serde_json::json;
 //!
-//! let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop"}});
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop"}});
 //! clock::run_virtual(async {
 //!     let server = ApiServer::builder().build();
 //!     server.seed([pod])?;
