@@ -7,7 +7,8 @@ fn metadata(object: &Value) -> &Value {
     object.get("metadata").unwrap_or(&Value::Null)
 }
 
-fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+/// Returns the text of a field of `metadata`.
+pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     metadata(object).get(field).and_then(Value::as_str).unwrap_or_default()
 }
 

@@ -35,7 +35,7 @@ fn object_or_replace(value: &mut Value) -> &mut Map {
 
 /// Returns the text of a metadata field; empty if it is missing.
 pub fn metadata_text<'a>(object: &'a Value, field: &str) -> &'a str {
-    object.get("metadata").map_or("", |metadata| meta::str_field(metadata, field))
+    crate::metadata::text(object, field)
 }
 
 /// Removes the fields that clients may not set on new objects.
