@@ -14,18 +14,20 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 
 use super::registry::meta;
-pub use super::user::{NO_USER, UserInfo};
+#[cfg(test)]
+pub(crate) use super::user::NO_USER;
+pub(crate) use super::user::UserInfo;
 use crate::json::{Value, json};
 
 /// Issuer and only audience of the tokens.
-pub const ISSUER: &str = "https://kubernetes.default.svc";
+pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
 
 /// The `extra` key that identifies the token of a request, as upstream.
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
 /// The claims of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claims {
+pub(crate) struct Claims {
     /// Namespace of the service account.
     pub namespace: String,
     /// Name of the service account.
@@ -46,7 +48,7 @@ pub struct Claims {
 
 impl Claims {
     /// Returns the user that the token authenticates.
-    pub fn user(&self) -> UserInfo {
+    pub(crate) fn user(&self) -> UserInfo {
         let Self { namespace, account, .. } = self;
         let mut extra = BTreeMap::from([(CREDENTIAL.to_owned(), vec![format!("JTI={}", self.id)])]);
         if let Some((kind, name, uid)) = self.bound.as_ref().filter(|(kind, ..)| kind != "secret") {
@@ -106,23 +108,23 @@ impl Claims {
 
 /// Issues and verifies tokens. Clones share the key.
 #[derive(Clone, Debug)]
-pub struct TokenIssuer {
+pub(crate) struct TokenIssuer {
     key: Arc<RwLock<hmac::Key>>,
 }
 
 impl TokenIssuer {
     /// Creates an issuer with this signing key.
-    pub fn new(key: &[u8]) -> Self {
+    pub(crate) fn new(key: &[u8]) -> Self {
         Self { key: Arc::new(RwLock::new(hmac::Key::new(hmac::HMAC_SHA256, key))) }
     }
 
     /// Replaces the key: tokens issued before become invalid.
-    pub fn rekey(&self, key: &[u8]) {
+    pub(crate) fn rekey(&self, key: &[u8]) {
         *self.key.write().unwrap_or_else(PoisonError::into_inner) = hmac::Key::new(hmac::HMAC_SHA256, key);
     }
 
     /// Issues a token with these claims.
-    pub fn sign(&self, claims: &Claims) -> String {
+    pub(crate) fn sign(&self, claims: &Claims) -> String {
         let encode = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
         let text = format!("{}.{}", encode(&json!({"alg": "HS256", "typ": "JWT"})), encode(&claims.to_json()));
         let key = self.key.read().unwrap_or_else(PoisonError::into_inner);
@@ -131,7 +133,7 @@ impl TokenIssuer {
     }
 
     /// Returns the claims of a token; `None` unless this server signed it.
-    pub fn read(&self, token: &str) -> Option<Claims> {
+    pub(crate) fn read(&self, token: &str) -> Option<Claims> {
         let (text, signature) = token.rsplit_once('.')?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
         let key = self.key.read().unwrap_or_else(PoisonError::into_inner);

@@ -1,10 +1,13 @@
 //! [`ApiServerBuilder`]: settings of a server, each optional.
 
+use std::collections::BTreeMap;
+
 use crate::clock::{Clock, epoch};
 use crate::record::Origin;
 use crate::registry::AdmissionPlugin;
 use crate::server::{ApiServer, ApiServerConfig, RecordMode};
 use crate::store::HistoryLimits;
+use crate::version::KubernetesVersion;
 
 /// Builds an [`ApiServer`]; made by [`ApiServer::builder`].
 #[derive(Clone, Debug, Default)]
@@ -15,7 +18,9 @@ pub struct ApiServerBuilder {
     history: HistoryLimits,
     record: Option<RecordMode>,
     subject_user: Option<String>,
+    subject_users: BTreeMap<String, String>,
     disabled: Vec<AdmissionPlugin>,
+    kubernetes_version: KubernetesVersion,
     actor_name: Option<fn(&Origin) -> String>,
 }
 
@@ -77,9 +82,21 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Runs the requests of one client of the subject as this user. `client` is the last segment of its user agent.
+    pub fn subject_client_user(mut self, client: impl Into<String>, user: impl Into<String>) -> Self {
+        self.subject_users.insert(client.into(), user.into());
+        self
+    }
+
     /// Disables an admission plugin. By default all are enabled.
     pub fn disable_plugin(mut self, plugin: AdmissionPlugin) -> Self {
         self.disabled.push(plugin);
+        self
+    }
+
+    /// Sets the release of Kubernetes that the server behaves as.
+    pub fn kubernetes_version(mut self, version: KubernetesVersion) -> Self {
+        self.kubernetes_version = version;
         self
     }
 
@@ -100,7 +117,9 @@ impl ApiServerBuilder {
             history: self.history,
             record: self.record.unwrap_or(defaults.record),
             subject_user: self.subject_user,
+            subject_users: self.subject_users,
             disabled: self.disabled,
+            kubernetes_version: self.kubernetes_version,
             actor_name: self.actor_name.unwrap_or(defaults.actor_name),
             clock: defaults.clock,
         })

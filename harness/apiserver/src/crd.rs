@@ -23,14 +23,14 @@ use std::sync::Arc;
 use base64::Engine as _;
 use ring::digest::{SHA256, digest};
 
-pub use super::registry::custom::{CLEANUP_FINALIZER, CustomResource, CustomResourceScale, GROUP, RESOURCE};
+pub(crate) use super::registry::custom::{CLEANUP_FINALIZER, CustomResource, CustomResourceScale, GROUP, RESOURCE};
 use super::registry::{Conversion, Registry, Resource, SelectableField, StaticStr, StorageId, Subresource};
 use super::schema::Schema;
 use crate::json::{Value, json};
 use crate::metadata;
 
-pub use controller::{USER_AGENT, is_terminating, reconcile, sync_registry, with_status};
-pub use definition_strategy::DefinitionStrategy;
+pub(crate) use controller::{USER_AGENT, is_terminating, reconcile};
+pub(crate) use definition_strategy::DefinitionStrategy;
 
 /// The verbs of custom resources, in discovery's order.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
@@ -40,8 +40,8 @@ const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "
 static SHARED: Conversion = Conversion { to_storage: |object| object, from_storage: |object| object };
 
 impl Registry {
-    /// Returns all built-in resources that kube-apiserver 1.36 serves by default.
-    pub fn builtin() -> Self {
+    /// Returns all built-in resources that kube-apiserver 1.36 serves by default, in every version.
+    pub(crate) fn builtin() -> Self {
         Self::with_definitions(DefinitionStrategy)
     }
 }
@@ -134,9 +134,9 @@ fn custom_kind(definition: &Value, version: &Value) -> CustomResource {
     let schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_else(|| json!({}));
     let preserve = definition["spec"]["preserveUnknownFields"] == json!(true)
         || schema["x-kubernetes-preserve-unknown-fields"] == json!(true);
-    let types = Schema::from_structural(&name, Some(&schema), preserve).or_else(|error| {
+    let types = Schema::from_structural(Some(&schema), preserve).or_else(|error| {
         tracing::warn!(definition = name, %error, "serving a custom resource without its schema");
-        Schema::from_structural(&name, None, true)
+        Schema::from_structural(None, true)
     });
     let types = Arc::new(types.expect("a schema of nothing is not nested"));
     let subresources = &version["subresources"];
@@ -149,7 +149,18 @@ fn custom_kind(definition: &Value, version: &Value) -> CustomResource {
     let status = subresources.get("status").is_some_and(Value::is_object);
     let deprecation = (version["deprecated"] == json!(true)).then(|| deprecation(&definition["spec"], version));
     let ending = metadata::is_deleted(definition);
-    CustomResource { definition: name, schema, types, columns, scale, status, deprecation, ending }
+    CustomResource {
+        definition: name,
+        schema,
+        types,
+        columns,
+        scale,
+        status,
+        deprecation,
+        ending,
+        revision: metadata::resource_version(definition).parse().unwrap_or(0),
+        served_as: [definition["spec"].clone(), definition["status"]["acceptedNames"].clone()],
+    }
 }
 
 /// Returns the warning of a deprecated version: its own, or one that names the preferred served version that is not
@@ -231,7 +242,7 @@ pub(super) mod tests {
     #[test]
     fn an_established_definition_becomes_kinds() {
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
-        let definition = with_status(widgets(), &[], now);
+        let definition = controller::with_status(widgets(), &[], now);
         let kinds = kinds(&definition);
         assert_eq!(kinds.iter().map(|kind| kind.version.as_ref()).collect::<Vec<_>>(), ["v1", "v1beta1"]);
         assert_eq!(kinds[0].subresources.iter().map(|sub| sub.name.as_ref()).collect::<Vec<_>>(), ["status", "scale"]);

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::object_meta;
 use super::store::StoredObject;
 use crate::json::Value;
+use crate::metadata;
 
 /// Maximum number of cached new objects, some 10 KB each: about as many as many clients create before they write the
 /// statuses, and few enough for the processor's caches.
@@ -28,7 +28,7 @@ impl DecodeCache {
     /// Caches `object`, the content that was stored as `stored`, in place of the state at `before`. The
     /// resourceVersion in `object` is replaced.
     pub(crate) fn put(&self, mut object: Value, stored: &StoredObject, before: Option<u64>) {
-        object_meta::metadata_mut(&mut object).insert("resourceVersion", stored.revision().to_string().into());
+        metadata::fields_mut(&mut object).insert("resourceVersion", stored.revision().to_string().into());
         let object = Arc::new(object);
         let mut kept = self.lock();
         let replaced = before.and_then(|before| kept.new.remove(&before).or_else(|| kept.changed.remove(&before)));

@@ -20,14 +20,11 @@ use super::status::Status;
 use crate::json::json;
 
 /// Media type of aggregated discovery.
-pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-
-/// The `gitVersion` that the server reports.
-pub const KUBERNETES_VERSION: &str = "v1.36.0";
+pub(crate) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Answers requests for discovery, version, health and root paths. Returns `None` for paths below a served group and
 /// version (objects) and for the OpenAPI documents.
-pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
+pub(crate) fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
     let path = request.path.trim_end_matches('/');
     let segments: Vec<&str> = path.split('/').skip(1).collect();
     match segments.as_slice() {
@@ -44,7 +41,7 @@ pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
         ["api" | "apis" | "openapi", ..] => None,
         ["version"] => Some(check_route(request, &["application/json"], || {
             // Always indented.
-            Reply::json(200, go_json::pretty_print(&encode(&document::Version::current())))
+            Reply::json(200, go_json::pretty_print(&encode(&document::Version::of(registry.kubernetes_version()))))
         })),
         ["healthz" | "livez", ..] if request.path.ends_with('/') => Some(page_not_found()),
         [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
@@ -132,13 +129,13 @@ fn negotiate_document(request: &ApiRequest, mut reply: Reply) -> Reply {
     match negotiate::negotiate_document(accepted) {
         None => return Status::not_acceptable(&MEDIA_TYPES).into(),
         Some(MediaType::Yaml) => to_yaml(&mut reply),
-        Some(MediaType::Json) => {}
+        Some(MediaType::Json | MediaType::Protobuf) => {}
     }
     reply
 }
 
 /// The reply to paths outside of the API: a plain 404.
-pub fn page_not_found() -> Reply {
+pub(crate) fn page_not_found() -> Reply {
     with_nosniff(Reply::text(404, "404 page not found\n"))
 }
 

@@ -1,4 +1,4 @@
-//! The hash of a document. PURE.
+//! The hash of a document. PURE. See `staging/src/k8s.io/apiserver/pkg/endpoints/discovery/aggregated/etag.go`.
 
 use ring::digest::{SHA512, digest};
 

@@ -216,6 +216,8 @@ pub enum WatchEnd {
     Closed,
     /// The connection breaks.
     Broken,
+    /// Cleanly, after the events that are in the log.
+    Drained,
 }
 
 /// The rules and gates of one server.
@@ -540,27 +542,39 @@ const VERBS: [&str; 13] = [
     "trace",
 ];
 
+/// A field of a fault rule has a value that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {reason}")]
+pub struct FaultRuleError {
+    /// Path of the field, such as `verdict.reply.code`.
+    pub field: &'static str,
+    /// The reason.
+    pub reason: String,
+}
+
 impl FaultRuleSpec {
     /// Rejects values that make no sense.
     ///
     /// # Errors
-    /// A sentence that names the field.
-    pub fn check(&self) -> Result<(), String> {
+    ///
+    /// Returns an error that names the first such field.
+    pub fn check(&self) -> Result<(), FaultRuleError> {
+        let wrong = |field, reason: String| Err(FaultRuleError { field, reason });
         if let Some(verb) = self.on.verbs.iter().find(|verb| !VERBS.contains(&verb.as_str())) {
-            return Err(format!("on.verbs: {verb:?} is no verb; there are {}", VERBS.join(", ")));
+            return wrong("on.verbs", format!("{verb:?} is no verb; there are {}", VERBS.join(", ")));
         }
         if self.nth == 0 {
-            return Err("nth: counts from 1".to_owned());
+            return wrong("nth", "counts from 1".to_owned());
         }
         if self.count == Some(0) {
-            return Err("count: a rule that hits 0 requests does nothing".to_owned());
+            return wrong("count", "a rule that hits 0 requests does nothing".to_owned());
         }
         if self.percent > 100 {
-            return Err(format!("percent: {} is more than 100", self.percent));
+            return wrong("percent", format!("{} is more than 100", self.percent));
         }
         match self.verdict {
             FaultActionSpec::Reply { code, .. } if !(200..600).contains(&code) => {
-                Err(format!("verdict.reply.code: {code} is no status of an answer (200 to 599)"))
+                wrong("verdict.reply.code", format!("{code} is no status of an answer (200 to 599)"))
             }
             _ => Ok(()),
         }

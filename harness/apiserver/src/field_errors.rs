@@ -204,7 +204,7 @@ impl<'a> Path<'a> {
 }
 
 /// The path of an error without a field, as upstream prints it.
-pub const NO_FIELD: &str = "[]";
+pub(crate) const NO_FIELD: &str = "[]";
 
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -337,7 +337,7 @@ impl fmt::Display for FieldError {
 }
 
 /// Encodes JSON like Go's `json.Marshal`, which escapes `<`, `>` and `&`.
-pub fn go_json(value: &Value) -> String {
+pub(crate) fn go_json(value: &Value) -> String {
     let text = value.to_string();
     if text.contains(['<', '>', '&']) {
         text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")

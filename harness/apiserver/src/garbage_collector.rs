@@ -124,6 +124,10 @@ impl GarbageCollector {
             return;
         }
         let has_dependents = self.graph.dependents(&node.uid).next().is_some();
+        let circle = !owners.waiting.is_empty() && self.graph.dependents(&node.uid).any(|one| one.foreground);
+        if circle && !self.unblock_owners(kind, node).await {
+            return;
+        }
         let policy = if !owners.waiting.is_empty() && has_dependents {
             "Foreground"
         } else if node.finalizers.iter().any(|finalizer| finalizer == ORPHAN) {
@@ -133,8 +137,11 @@ impl GarbageCollector {
         } else {
             "Background"
         };
-        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy,
-            "preconditions": {"uid": &*node.uid, "resourceVersion": node.revision.to_string()}});
+        let mut options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy,
+            "preconditions": {"uid": &*node.uid}});
+        if !circle {
+            options["preconditions"]["resourceVersion"] = json!(node.revision.to_string());
+        }
         let answer = self.agent.delete(&path_of(kind, &node.namespace, &node.name), Some(&options)).await;
         if answer.code == 409 {
             // The object changed in between; its watch event enqueues it again.
@@ -206,6 +213,22 @@ impl GarbageCollector {
         answer.is_ok() || answer.code == 404
     }
 
+    /// Makes an object's owner references non-blocking: its owners and one of its dependents wait in a circle. Returns
+    /// true if they are.
+    async fn unblock_owners(&self, kind: &Resource, node: &ObjectNode) -> bool {
+        let path = path_of(kind, &node.namespace, &node.name);
+        let current = self.agent.send(Method::GET, &path, "", None).await;
+        let mut references = current.body["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+        if references.iter().all(|reference| reference["blockOwnerDeletion"] != json!(true)) {
+            return true;
+        }
+        for reference in &mut references {
+            reference["blockOwnerDeletion"] = json!(false);
+        }
+        let patch = json!({"metadata": {"uid": &*node.uid, "ownerReferences": references}});
+        self.agent.patch(&path, MERGE_PATCH, &patch).await.is_ok()
+    }
+
     async fn drop_finalizer(&self, kind: &Resource, node: &ObjectNode, finalizer: &str) {
         let kept: Vec<&String> = node.finalizers.iter().filter(|known| *known != finalizer).collect();
         let kept = if kept.is_empty() { Value::Null } else { json!(kept) };
@@ -233,4 +256,41 @@ fn find_owner(
     let namespace = if kind.namespaced { node.namespace.as_str() } else { "" };
     let stored = server.get(&storage_id(kind), namespace, &owner.name)?;
     (stored.uid() == owner.uid).then_some(stored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ApiServerConfig;
+    use crate::clock::Clock;
+    use crate::controllers::ControllerClient;
+
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+    #[tokio::test(start_paused = true)]
+    async fn a_circle_of_owners_is_deleted() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        let client = ControllerClient::new(&server, "user");
+        let names = ["a", "b", "c"];
+        let mut uids = Vec::new();
+        for name in names {
+            let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+            let created = client.create(MAPS, &map).await;
+            uids.push(metadata::uid(&created.body).to_owned());
+        }
+        for (index, name) in names.iter().enumerate() {
+            let owner = (index + 1) % names.len();
+            let patch = json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap",
+                "name": names[owner], "uid": uids[owner], "blockOwnerDeletion": true}]}});
+            assert!(client.patch(&format!("{MAPS}/{name}"), MERGE_PATCH, &patch).await.is_ok());
+        }
+        tokio::spawn(collect_garbage(server.clone(), Duration::from_millis(10)));
+        server.clock().sleep(Duration::from_secs(1)).await;
+        let foreground = json!({"propagationPolicy": "Foreground"});
+        client.delete(&format!("{MAPS}/a"), Some(&foreground)).await;
+        server.clock().sleep(Duration::from_secs(5)).await;
+        let left = server.list(&crate::store::ResourceId::new("", "configmaps"), Some("default"));
+        let left: Vec<&str> = left.iter().map(|stored| stored.name()).filter(|name| names.contains(name)).collect();
+        assert_eq!(left, Vec::<&str>::new());
+    }
 }

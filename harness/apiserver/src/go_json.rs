@@ -1,5 +1,6 @@
 //! JSON in the form of Go's `encoding/json`: struct fields in declaration order, numbers in Go's notation, `<`, `>`
 //! and `&` escaped, a line feed at the end of a document. Pure.
+//! See `staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go`.
 //!
 //! Replies have kube-apiserver's member order and number format, which `serde_json`'s serializer does not produce.
 //! Built-in kinds are structs upstream; custom resources and free-form fields are maps with sorted keys.

@@ -1,19 +1,20 @@
 //! Uids, name suffixes and other pseudo-random numbers. Pure: equal seeds give equal sequences.
+//! See `staging/src/k8s.io/apiserver/pkg/storage/names/generate.go`.
 
 /// A generator of uids, name suffixes and other pseudo-random numbers; equal seeds give equal sequences.
 ///
 /// It is `SplitMix64`: small, well mixed, and of full period.
 #[derive(Clone, Debug)]
-pub struct IdGenerator(u64);
+pub(crate) struct IdGenerator(u64);
 
 impl IdGenerator {
     /// Creates a generator from a seed.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed ^ 0x706c_756d_626c_696e)
     }
 
     /// Returns the next number.
-    pub fn number(&mut self) -> u64 {
+    pub(crate) fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,7 +23,7 @@ impl IdGenerator {
     }
 
     /// Returns a uid in the form of a version 4 UUID.
-    pub fn uid(&mut self) -> String {
+    pub(crate) fn uid(&mut self) -> String {
         let (high, low) = (self.number(), self.number());
         format!(
             "{:08x}-{:04x}-4{:03x}-{:x}{:03x}-{:012x}",
@@ -37,7 +38,7 @@ impl IdGenerator {
 
     /// Appends five characters of upstream's alphabet to `prefix`, which is truncated so that the name has at most 63
     /// characters (`staging/src/k8s.io/apiserver/pkg/storage/names/generate.go`).
-    pub fn name(&mut self, prefix: &str) -> String {
+    pub(crate) fn name(&mut self, prefix: &str) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         const SUFFIX: usize = 5;
         const NAME_MAX: usize = 63;

@@ -52,6 +52,8 @@ enum KubeletTask {
     Ready(String, String, String),
     /// Removes a deleted pod (namespace, name, uid).
     End(String, String, String),
+    /// Reports the generation of a running pod (namespace, name, uid).
+    Observe(String, String, String),
     /// Renews the lease of a node (name).
     Heartbeat(String),
 }
@@ -131,6 +133,7 @@ impl Kubelet {
                 let after = self.options.gone_after.min(grace);
                 self.plan(after, KubeletTask::End(id.0, id.1, id.2));
             }
+            pods::PodAction::Observe => self.plan(Duration::ZERO, KubeletTask::Observe(id.0, id.1, id.2)),
             pods::PodAction::None => {}
         }
     }
@@ -143,6 +146,7 @@ impl Kubelet {
             match task {
                 KubeletTask::Ready(namespace, name, uid) => self.start(&namespace, &name, &uid).await,
                 KubeletTask::End(namespace, name, uid) => self.end(&namespace, &name, &uid).await,
+                KubeletTask::Observe(namespace, name, uid) => self.observe(&namespace, &name, &uid).await,
                 KubeletTask::Heartbeat(node) => {
                     if self.heartbeat(&node).await {
                         self.plan(self.options.heartbeat, KubeletTask::Heartbeat(node));
@@ -175,6 +179,18 @@ impl Kubelet {
         self.agent.patch(&path, STRATEGIC_PATCH, &json!({"metadata": {"uid": uid}, "status": status})).await;
     }
 
+    /// Reports that the kubelet has seen the spec of a running pod.
+    async fn observe(&self, namespace: &str, name: &str, uid: &str) {
+        let Some(pod) = self.current(namespace, name, uid) else { return };
+        let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+        if !matches!(pods::next_action(&pod), pods::PodAction::Observe) || !self.node_exists(node) {
+            return;
+        }
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
+        let status = pods::observed_status(&pod);
+        self.agent.patch(&path, STRATEGIC_PATCH, &json!({"metadata": {"uid": uid}, "status": status})).await;
+    }
+
     async fn end(&mut self, namespace: &str, name: &str, uid: &str) {
         let Some(pod) = self.current(namespace, name, uid) else { return };
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
@@ -194,7 +210,8 @@ impl Kubelet {
         let moment = rfc3339(now);
         let ready = node["status"]["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "Ready");
         if ready.is_none_or(|condition| condition["status"] != "True") {
-            let status = node_status(name, &node, &moment);
+            let version = server.config().kubernetes_version.git_version();
+            let status = node_status(name, &node, &moment, version);
             let path = format!("/api/v1/nodes/{name}/status");
             self.agent.patch(&path, STRATEGIC_PATCH, &json!({"status": status})).await;
         }
@@ -224,7 +241,7 @@ impl Kubelet {
 }
 
 /// Returns the status that a kubelet reports for its node.
-fn node_status(name: &str, node: &Value, moment: &str) -> Value {
+fn node_status(name: &str, node: &Value, moment: &str, kubelet_version: &str) -> Value {
     let condition = |kind: &str, status: &str, reason: &str, message: &str| {
         json!({"type": kind, "status": status, "reason": reason, "message": message,
             "lastHeartbeatTime": moment, "lastTransitionTime": moment})
@@ -238,7 +255,7 @@ fn node_status(name: &str, node: &Value, moment: &str) -> Value {
         ],
         "nodeInfo": {
             "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "6.1.0", "osImage": "Plumbline",
-            "containerRuntimeVersion": "plumbline://0.1.0", "kubeletVersion": super::discovery::KUBERNETES_VERSION,
+            "containerRuntimeVersion": "plumbline://0.1.0", "kubeletVersion": kubelet_version,
             "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64",
         },
     });

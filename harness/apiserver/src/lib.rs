@@ -21,79 +21,87 @@
 //! The folder `examples` has complete programs: `in_process`, `fault_injection`, `simulated_cluster` and `serve`.
 //!
 //! Features, both on by default: `client` adds `ApiServer::client`, `controllers` adds the modules
-//! `garbage_collector`, `kubelet`, `workloads` and `event_ttl`. Without `client` the crate does not depend on kube.
+//! `garbage_collector`, `kubelet`, `workloads`, `event_ttl` and `compaction`. Without `client` the crate does not
+//! depend on kube.
 //!
-//! | part | modules |
+//! | part | public names |
 //! |---|---|
-//! | requests and replies | [`request`], [`status`], [`field_errors`], [`negotiate`] |
-//! | state | [`store`], [`watch`] |
-//! | request handlers | [`handlers`], [`object_meta`], [`selectors`], [`patch`], [`managedfields`], [`subresources`] |
-//! | object representation | [`json`] |
-//! | resources and types | [`registry`], [`schema`], [`crd`] |
-//! | discovery, OpenAPI, tables, metrics | [`discovery`], [`openapi`], [`printers`], [`metrics`] |
-//! | objects of a fresh cluster | [`bootstrap`] |
-//! | time, the record of requests | [`clock`], [`record`] |
+//! | the server | [`ApiServer`], [`ApiServerBuilder`], [`ApiServerConfig`] |
+//! | its options | [`AdmissionPlugin`], [`HistoryLimits`], [`RecordMode`], [`KubernetesVersion`], [`UnknownVersion`] |
+//! | objects | [`ResourceId`], [`StoredObject`], [`json`]; errors of seeding: [`SeedError`], [`FieldsError`] |
+//! | requests, replies | [`ApiRequest`], [`Reply`], [`ReplyBody`], [`Status`]; their parts: [`request`], [`status`] |
+//! | time, the record of requests and changes | [`clock`], [`record`] |
 //! | transports | [`service`] (in process, virtual time), [`listener`] (sockets, wall time) |
-//! | optional controllers | `garbage_collector`, `kubelet`, `workloads`, `event_ttl` |
+//! | objects of a fresh cluster | [`bootstrap`] |
+//! | stand-ins for controllers | `garbage_collector`, `kubelet`, `workloads`, `event_ttl`, `compaction` |
 //! | fault injection | [`faults`] |
+//! | recording proxies and load tests | [`proxy`], [`metrics`] |
+//!
+//! Everything else is private. `ARCHITECTURE.md` of the repository has the map of the private modules.
 
-pub mod authn;
+mod authn;
 pub mod bootstrap;
 mod builder;
 pub mod clock;
 #[cfg(feature = "controllers")]
+pub mod compaction;
+#[cfg(feature = "controllers")]
 mod controllers;
-pub mod crd;
+mod crd;
 mod decode_cache;
-pub mod discovery;
+mod discovery;
 mod etag;
 #[cfg(feature = "controllers")]
 pub mod event_ttl;
 pub mod faults;
-pub mod field_errors;
+mod field_errors;
 #[cfg(feature = "controllers")]
 pub mod garbage_collector;
 mod go_json;
-pub mod handlers;
-pub mod ids;
+mod handlers;
+mod ids;
 pub mod json;
 #[cfg(feature = "controllers")]
 pub mod kubelet;
 pub mod listener;
-pub mod managedfields;
+mod managedfields;
 mod metadata;
 pub mod metrics;
-pub mod negotiate;
-pub mod object_meta;
-pub mod openapi;
-pub mod patch;
-pub mod printers;
-pub mod protobuf;
+mod negotiate;
+mod object_meta;
+mod openapi;
+mod patch;
+mod printers;
+mod protobuf;
+pub mod proxy;
 mod quantity;
 pub mod record;
-pub mod registry;
+mod registry;
 pub mod request;
-pub mod schema;
+mod schema;
 mod secret;
 mod seed;
-pub mod selectors;
-pub mod server;
+mod selectors;
+mod server;
 pub mod service;
 pub mod status;
-pub mod store;
-pub mod subresources;
-pub mod user;
-pub mod watch;
+mod store;
+mod subresources;
+mod user;
+mod version;
+mod watch;
 #[cfg(feature = "controllers")]
 pub mod workloads;
 mod yaml;
 
 pub use builder::ApiServerBuilder;
+pub use registry::AdmissionPlugin;
 pub use request::{ApiRequest, Reply, ReplyBody};
-pub use seed::SeedError;
-pub use server::{ApiServer, ApiServerConfig};
+pub use seed::{FieldsError, SeedError};
+pub use server::{ApiServer, ApiServerConfig, RecordMode};
 pub use status::Status;
-pub use store::{ResourceId, StoredObject};
+pub use store::{HistoryLimits, ResourceId, StoredObject};
+pub use version::{KubernetesVersion, UnknownVersion};
 
 /// Compiles and runs the examples of the README.
 #[cfg(doctest)]

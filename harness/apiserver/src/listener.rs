@@ -1,11 +1,13 @@
 //! The server on a socket, for clients in other processes: HTTPS (HTTP/1.1 and HTTP/2) with its own certificate
 //! authority, or plain HTTP on loopback, in wall-clock time.
+//! See `staging/src/k8s.io/apiserver/pkg/server/secure_serving.go`.
 //!
 //! Every limit is a field of [`Limits`]: a hostile client gets an error `Status` or a closed connection and cannot
 //! exhaust the server.
 
 mod body;
 mod go_http;
+mod long_requests;
 mod stop;
 mod tls;
 mod write_timeout;
@@ -187,7 +189,9 @@ pub trait RequestHandler: Clone + Send + Sync + 'static {
 impl RequestHandler for ApiServer {
     async fn handle(&self, request: ApiRequest) -> Reply {
         let queued = is_flow_controlled(&request.path);
-        let mut reply = Self::handle(self, request).await;
+        let long = long_requests::may_take_long(self, &request);
+        let handled = Self::handle(self, request);
+        let mut reply = if long { long_requests::apart(handled).await } else { handled.await };
         if queued {
             set_flow_schema_headers(self, &mut reply);
         }
@@ -567,6 +571,7 @@ impl<H: RequestHandler> ListenerState<H> {
             query: parts.uri.query().unwrap_or_default().to_owned(),
             headers,
             body: body.bytes.clone(),
+            attribution: None,
         };
         let mut reply = self.server.handle(request).await;
         drop(body);

@@ -1,10 +1,24 @@
-//! Typed read access to an object's `metadata`. Missing fields and fields of another type read as empty.
+//! Typed access to an object's `metadata` (`staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go`, `ObjectMeta`).
+//! Missing fields and fields of another type read as empty. [`crate::object_meta`] has the steps of an object's life.
 
 use crate::json::{Map, Value};
 
 /// Returns `metadata`; null if it is missing.
 fn metadata(object: &Value) -> &Value {
     object.get("metadata").unwrap_or(&Value::Null)
+}
+
+/// Returns `metadata`, inserting it if it is missing.
+pub(crate) fn fields_mut(object: &mut Value) -> &mut Map {
+    object_or_replace(object_or_replace(object).entry("metadata").or_insert(Value::Null))
+}
+
+/// Returns `value` as an object, replacing it if it is something else.
+fn object_or_replace(value: &mut Value) -> &mut Map {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut().expect("made an object above")
 }
 
 /// Returns the text of a field of `metadata`.
@@ -15,6 +29,11 @@ pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
 /// Returns `metadata.name`.
 pub(crate) fn name(object: &Value) -> &str {
     text(object, "name")
+}
+
+/// Returns `metadata.generateName`.
+pub(crate) fn generate_name(object: &Value) -> &str {
+    text(object, "generateName")
 }
 
 /// Returns `metadata.namespace`.
@@ -47,14 +66,29 @@ pub(crate) fn labels(object: &Value) -> Option<&Map> {
     metadata(object).get("labels").and_then(Value::as_object)
 }
 
+/// Returns `metadata.annotations`.
+pub(crate) fn annotations(object: &Value) -> Option<&Map> {
+    metadata(object).get("annotations").and_then(Value::as_object)
+}
+
+/// Returns the text of a label.
+pub(crate) fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    labels(object)?.get(key).and_then(Value::as_str)
+}
+
 /// Returns the text of an annotation.
 pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
-    metadata(object).get("annotations").and_then(|annotations| annotations.get(key)).and_then(Value::as_str)
+    annotations(object)?.get(key).and_then(Value::as_str)
 }
 
 /// Returns the names in `metadata.finalizers`.
 pub(crate) fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     metadata(object).get("finalizers").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Returns true if the object has finalizers.
+pub(crate) fn has_finalizers(object: &Value) -> bool {
+    finalizers(object).next().is_some()
 }
 
 #[cfg(test)]

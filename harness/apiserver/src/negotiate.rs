@@ -25,7 +25,7 @@ pub(crate) const STREAM_MEDIA_TYPES: [&str; 2] =
 
 /// A representation of objects other than their own kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Representation {
+pub(crate) enum Representation {
     /// `as=Table`: rows of cells for display.
     Table,
     /// `as=PartialObjectMetadata`: only the metadata, for one object or in a watch.
@@ -36,16 +36,18 @@ pub enum Representation {
 
 /// The encoding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MediaType {
-    /// `application/json`; also sent to clients that request protobuf.
+pub(crate) enum MediaType {
+    /// `application/json`; also sent to clients that accept protobuf and JSON.
     Json,
     /// `application/yaml`.
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`: for metadata, and for clients that accept nothing else.
+    Protobuf,
 }
 
 /// The result of a negotiation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Negotiation {
+pub(crate) struct Negotiation {
     /// The encoding of the body.
     pub media: MediaType,
     /// The representation, with its version of group `meta.k8s.io` (`v1` or `v1beta1`).
@@ -54,7 +56,7 @@ pub struct Negotiation {
 
 impl Negotiation {
     /// JSON of the object's own kind.
-    pub const JSON: Self = Self { media: MediaType::Json, transform: None };
+    pub(crate) const JSON: Self = Self { media: MediaType::Json, transform: None };
 }
 
 /// Negotiates the reply to a request for a resource.
@@ -75,10 +77,11 @@ pub(crate) fn transient(request: &ApiRequest, path: &ResourcePath, kind: &Resour
 /// Negotiates the events of a watch, which have no YAML form.
 pub(crate) fn stream(request: &ApiRequest, path: &ResourcePath, kind: &Resource) -> Result<Negotiation, Status> {
     let negotiated = resource(request, path, kind)?;
-    if negotiated.media == MediaType::Yaml {
-        return Err(Status::not_acceptable(&STREAM_MEDIA_TYPES));
+    match negotiated.media {
+        MediaType::Yaml => Err(Status::not_acceptable(&STREAM_MEDIA_TYPES)),
+        // Events are always JSON.
+        MediaType::Json | MediaType::Protobuf => Ok(Negotiation { media: MediaType::Json, ..negotiated }),
     }
-    Ok(negotiated)
 }
 
 fn resource_if(
@@ -93,7 +96,12 @@ fn resource_if(
         let streams: &[&str] = if collection || path.watch { &STREAM_MEDIA_TYPES } else { &[] };
         return Err(Status::not_acceptable_route(&[&MEDIA_TYPES, streams].concat()));
     }
-    negotiate_if(accepted, fits).ok_or_else(|| Status::not_acceptable(&MEDIA_TYPES))
+    // Upstream has no protobuf form of custom resources, only of their metadata.
+    let encodes = |negotiated: &Negotiation| {
+        kind.is_routed() || negotiated.media != MediaType::Protobuf || negotiated.transform.is_some()
+    };
+    let chosen = negotiate_if(accepted, |negotiated| encodes(negotiated) && fits(negotiated));
+    chosen.ok_or_else(|| Status::not_acceptable(&MEDIA_TYPES))
 }
 
 /// Returns the 406 for an object when a list of metadata was requested.
@@ -141,7 +149,7 @@ fn is_api(request: &ApiRequest) -> bool {
 
 /// One clause of an `Accept` header.
 #[derive(Debug, PartialEq, Eq)]
-pub struct AcceptClause<'a> {
+pub(crate) struct AcceptClause<'a> {
     /// The type before the slash.
     pub kind: &'a str,
     /// The type after the slash.
@@ -152,7 +160,7 @@ pub struct AcceptClause<'a> {
 
 impl<'a> AcceptClause<'a> {
     /// Returns the value of a parameter; `""` if it is absent.
-    pub fn param(&self, name: &str) -> &'a str {
+    pub(crate) fn param(&self, name: &str) -> &'a str {
         self.params.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value)
     }
 
@@ -166,7 +174,7 @@ impl<'a> AcceptClause<'a> {
 }
 
 /// Parses an `Accept` header; returns its clauses by `q`, then by their order.
-pub fn clauses(accept: &str) -> Vec<AcceptClause<'_>> {
+pub(crate) fn clauses(accept: &str) -> Vec<AcceptClause<'_>> {
     let mut found: Vec<(i32, AcceptClause<'_>)> = accept.split(',').filter_map(clause).collect();
     found.sort_by_key(|(quality, _)| -quality);
     found.into_iter().map(|(_, clause)| clause).collect()
@@ -194,7 +202,7 @@ fn clause(part: &str) -> Option<(i32, AcceptClause<'_>)> {
 
 /// Returns true if upstream's router would route a request with this `Accept` header to a handler that writes
 /// `produced`. It compares whole types without their parameters and knows no wildcard except `*/*`.
-pub fn routed(accept: Option<&str>, produced: &[&str]) -> bool {
+pub(crate) fn routed(accept: Option<&str>, produced: &[&str]) -> bool {
     let Some(accept) = accept.filter(|text| !text.is_empty()) else { return true };
     let types = accept.split(',').map(|part| part.split(';').next().unwrap_or_default().trim());
     types.into_iter().any(|media| media == "*/*" || produced.contains(&media))
@@ -202,8 +210,9 @@ pub fn routed(accept: Option<&str>, produced: &[&str]) -> bool {
 
 /// Chooses the representation for an `Accept` header; `None` if nothing in it can be served.
 ///
-/// An absent or empty header means JSON. Protobuf is answered with JSON: clients decode by the reply's `Content-Type`.
-pub fn negotiate(accept: Option<&str>) -> Option<Negotiation> {
+/// An absent or empty header means JSON. Protobuf is answered with JSON if the client accepts both: clients decode by
+/// the reply's `Content-Type`.
+pub(crate) fn negotiate(accept: Option<&str>) -> Option<Negotiation> {
     negotiate_if(accept, |_| true)
 }
 
@@ -211,7 +220,13 @@ pub fn negotiate(accept: Option<&str>) -> Option<Negotiation> {
 fn negotiate_if(accept: Option<&str>, fits: impl Fn(&Negotiation) -> bool) -> Option<Negotiation> {
     let accept = accept.map(str::trim).filter(|text| !text.is_empty());
     let Some(accept) = accept else { return Some(Negotiation::JSON) };
-    clauses(accept).iter().filter_map(negotiate_clause).find(fits)
+    let all = clauses(accept);
+    let chosen = all.iter().filter_map(negotiate_clause).find(&fits)?;
+    if chosen.media != MediaType::Protobuf || chosen.transform.is_some() {
+        return Some(chosen);
+    }
+    let json = all.iter().filter_map(negotiate_clause).find(|other| *other == Negotiation::JSON && fits(other));
+    json.or(Some(chosen))
 }
 
 /// Chooses the encoding of a document that has only one representation; `None` if the header accepts only others.
@@ -231,12 +246,12 @@ pub(crate) fn wants_yaml(accept: &str) -> bool {
 }
 
 fn negotiate_clause(clause: &AcceptClause<'_>) -> Option<Negotiation> {
-    let served = [(MediaType::Json, "json"), (MediaType::Yaml, "yaml"), (MediaType::Json, "vnd.kubernetes.protobuf")];
+    let served =
+        [(MediaType::Json, "json"), (MediaType::Yaml, "yaml"), (MediaType::Protobuf, "vnd.kubernetes.protobuf")];
     let (media, subtype) = served.into_iter().find(|(_, subtype)| clause.allows("application", subtype))?;
-    let transform = match clause.param("as") {
-        "" => None,
-        name => Some(transform(name, clause.param("g"), clause.param("v"))?),
-    };
+    let [name, group, version] = ["as", "g", "v"].map(|parameter| clause.param(parameter));
+    let plain = [name, group, version].iter().all(|parameter| parameter.is_empty());
+    let transform = if plain { None } else { Some(transform(name, group, version)?) };
     // Tables have no protobuf form: upstream refuses, so clients that request it also list JSON.
     let refused = subtype == "vnd.kubernetes.protobuf" && matches!(transform, Some((Representation::Table, _)));
     (!refused).then_some(Negotiation { media, transform })
@@ -277,6 +292,14 @@ mod tests {
     #[case::anything(Some("*/*"), MediaType::Json, None)]
     #[case::yaml(Some("application/yaml"), MediaType::Yaml, None)]
     #[case::protobuf_first(Some("application/vnd.kubernetes.protobuf,application/json"), MediaType::Json, None)]
+    #[case::only_protobuf(Some("application/vnd.kubernetes.protobuf"), MediaType::Protobuf, None)]
+    #[case::metadata_in_protobuf(
+        Some(
+            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+        ),
+        MediaType::Protobuf,
+        Some((Representation::PartialObjectMetadata, "v1"))
+    )]
     #[case::quality(Some("application/json;q=0.3, application/yaml;q=0.8"), MediaType::Yaml, None)]
     #[case::kubectl_get(
         Some(
@@ -313,6 +336,7 @@ mod tests {
     #[case("text/html")]
     #[case("application/json;as=Table;v=v2;g=meta.k8s.io")]
     #[case("application/json;as=Chart;v=v1;g=meta.k8s.io")]
+    #[case("application/json;g=meta.k8s.io;v=v1")]
     #[case("garbage")]
     fn refused(#[case] accept: &str) {
         assert_eq!(negotiate(Some(accept)), None);

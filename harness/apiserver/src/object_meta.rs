@@ -1,4 +1,5 @@
-//! Object metadata: system fields, generated names, finalizers and the phases of deletion.
+//! The life of an object in its metadata: system fields, generated names, finalizers and the phases of deletion.
+//! [`crate::metadata`] reads the fields.
 //!
 //! Pure: time and randomness are arguments. The steps are those of
 //! `staging/src/k8s.io/apiserver/pkg/registry/rest/{create,update,delete,meta}.go` and
@@ -6,49 +7,32 @@
 
 use jiff::Timestamp;
 
-pub use super::registry::time::rfc3339;
+pub(crate) use super::registry::time::rfc3339;
 use super::registry::{Resource, Strategy, custom, meta};
 use super::request::{DeleteOptions, Propagation};
 use super::status::{GroupResource, Status};
 use crate::json::{Map, Value};
+use crate::metadata;
 
 /// Maximum number of names tried for a creation with `generateName`.
-pub const GENERATE_NAME_ATTEMPTS: usize = 8;
+pub(crate) const GENERATE_NAME_ATTEMPTS: usize = 8;
 
 /// The finalizer that makes the garbage collector orphan the dependents.
-pub const ORPHAN_FINALIZER: &str = "orphan";
+pub(crate) const ORPHAN_FINALIZER: &str = "orphan";
 /// The finalizer that makes the garbage collector delete the dependents first.
-pub const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
-
-/// Returns `metadata` of an object, inserting it if it is missing.
-pub fn metadata_mut(object: &mut Value) -> &mut Map {
-    object_or_replace(object_or_replace(object).entry("metadata").or_insert(Value::Null))
-}
-
-/// Returns `value` as an object, replacing it if it is something else.
-fn object_or_replace(value: &mut Value) -> &mut Map {
-    if !value.is_object() {
-        *value = Value::Object(Map::new());
-    }
-    value.as_object_mut().expect("made an object above")
-}
-
-/// Returns the text of a metadata field; empty if it is missing.
-pub fn metadata_text<'a>(object: &'a Value, field: &str) -> &'a str {
-    crate::metadata::text(object, field)
-}
+pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 
 /// Removes the fields that clients may not set on new objects.
-pub fn wipe_system_fields(object: &mut Value) {
-    let metadata = metadata_mut(object);
+pub(crate) fn wipe_system_fields(object: &mut Value) {
+    let metadata = metadata::fields_mut(object);
     for field in ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(field);
     }
 }
 
 /// Sets the server-side fields of a new object.
-pub fn fill_system_fields(object: &mut Value, now: Timestamp, uid: String) {
-    let metadata = metadata_mut(object);
+pub(crate) fn fill_system_fields(object: &mut Value, now: Timestamp, uid: String) {
+    let metadata = metadata::fields_mut(object);
     metadata.insert("creationTimestamp", rfc3339(now).into());
     metadata.insert("uid", uid.into());
 }
@@ -58,13 +42,13 @@ pub fn fill_system_fields(object: &mut Value, now: Timestamp, uid: String) {
 /// # Errors
 ///
 /// 400 if the object has another namespace.
-pub fn ensure_namespace(object: &mut Value, expected: &str) -> Result<(), Status> {
-    let found = metadata_text(object, "namespace");
+pub(crate) fn ensure_namespace(object: &mut Value, expected: &str) -> Result<(), Status> {
+    let found = metadata::namespace(object);
     if found == expected {
         return Ok(());
     }
     if expected.is_empty() {
-        metadata_mut(object).remove("namespace");
+        metadata::fields_mut(object).remove("namespace");
         return Ok(());
     }
     if !found.is_empty() {
@@ -72,7 +56,7 @@ pub fn ensure_namespace(object: &mut Value, expected: &str) -> Result<(), Status
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
-    metadata_mut(object).insert("namespace", expected.into());
+    metadata::fields_mut(object).insert("namespace", expected.into());
     Ok(())
 }
 
@@ -81,8 +65,8 @@ pub fn ensure_namespace(object: &mut Value, expected: &str) -> Result<(), Status
 /// # Errors
 ///
 /// 400 if the name is missing or differs.
-pub fn check_name(object: &Value, name: &str) -> Result<(), Status> {
-    match metadata_text(object, "name") {
+pub(crate) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
+    match metadata::name(object) {
         found if found == name => Ok(()),
         "" => Err(Status::bad_request(format!(
             "the name of the object ({name} based on URL) was undeterminable: name must be provided"
@@ -94,7 +78,7 @@ pub fn check_name(object: &Value, name: &str) -> Result<(), Status> {
 }
 
 /// Removes duplicate owner references; returns the uids of the removed ones.
-pub fn dedup_owners(object: &mut Value) -> Vec<String> {
+pub(crate) fn dedup_owners(object: &mut Value) -> Vec<String> {
     let Some(owners) = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) else {
         return Vec::new();
     };
@@ -112,15 +96,15 @@ pub fn dedup_owners(object: &mut Value) -> Vec<String> {
 }
 
 /// Restores immutable metadata before the strategy's `prepare_for_update`.
-pub fn preserve_generation(new: &mut Value, old: &Value) {
+pub(crate) fn preserve_generation(new: &mut Value, old: &Value) {
     let generation = old.pointer("/metadata/generation").cloned();
-    set_or_remove(metadata_mut(new), "generation", generation);
-    metadata_mut(new).remove("selfLink");
+    set_or_remove(metadata::fields_mut(new), "generation", generation);
+    metadata::fields_mut(new).remove("selfLink");
 }
 
 /// Restores immutable metadata after the strategy's `prepare_for_update`.
-pub fn preserve_immutable_metadata(new: &mut Value, old: &Value) {
-    let metadata = metadata_mut(new);
+pub(crate) fn preserve_immutable_metadata(new: &mut Value, old: &Value) {
+    let metadata = metadata::fields_mut(new);
     let before = |field: &str| old.get("metadata").and_then(|m| m.get(field)).filter(|v| !v.is_null()).cloned();
     if meta::is_empty_value(metadata.get("uid")) {
         set_or_remove(metadata, "uid", before("uid"));
@@ -148,8 +132,8 @@ fn set_or_remove(map: &mut Map, field: &str, value: Option<Value>) {
 /// # Errors
 ///
 /// 500 with the text of Go's `strconv.ParseUint` if it is not a number, as upstream replies.
-pub fn resource_version(object: &Value) -> Result<u64, Status> {
-    let text = metadata_text(object, "resourceVersion");
+pub(crate) fn resource_version(object: &Value) -> Result<u64, Status> {
+    let text = metadata::resource_version(object);
     if text.is_empty() { Ok(0) } else { parse_version(text).map_err(Status::untyped_error) }
 }
 
@@ -158,7 +142,7 @@ pub fn resource_version(object: &Value) -> Result<u64, Status> {
 /// # Errors
 ///
 /// The text of Go's `strconv.ParseUint` if it is not a number.
-pub fn parse_version(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
     let valid = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let quoted = super::status::go_quote(text);
     if !valid {
@@ -167,45 +151,30 @@ pub fn parse_version(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("strconv.ParseUint: parsing {quoted}: value out of range"))
 }
 
-fn finalizers(object: &Value) -> Vec<&str> {
-    let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-    list.map(|list| list.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
-}
-
-/// Returns true if the object has finalizers.
-pub fn has_finalizers(object: &Value) -> bool {
-    !finalizers(object).is_empty()
-}
-
 fn grace(object: &Value) -> Option<i64> {
     object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64)
 }
 
 fn deletion_moment(object: &Value) -> Option<Timestamp> {
-    metadata_text(object, "deletionTimestamp").parse().ok()
-}
-
-/// Returns true if the object has a deletionTimestamp.
-pub fn is_terminating(object: &Value) -> bool {
-    !metadata_text(object, "deletionTimestamp").is_empty()
+    metadata::text(object, "deletionTimestamp").parse().ok()
 }
 
 /// Returns true if an update completes a deletion: no finalizer and no grace period is left.
-pub fn should_delete_during_update(new: &Value, old: &Value) -> bool {
+pub(crate) fn should_delete_during_update(new: &Value, old: &Value) -> bool {
     let namespace_waits = new.get("kind").is_some_and(|kind| kind == "Namespace")
         && new.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
-    !has_finalizers(new) && !namespace_waits && is_terminating(old) && grace(old).unwrap_or(0) == 0
+    !metadata::has_finalizers(new) && !namespace_waits && metadata::is_deleted(old) && grace(old).unwrap_or(0) == 0
 }
 
 /// Sets deletionTimestamp to at most `now` and the grace period to 0.
-pub fn mark_as_deleting(object: &mut Value, now: Timestamp) {
-    if !is_terminating(object) {
+pub(crate) fn mark_as_deleting(object: &mut Value, now: Timestamp) {
+    if !metadata::is_deleted(object) {
         bump_generation(object);
     }
     if deletion_moment(object).is_none_or(|moment| moment > now) {
-        metadata_mut(object).insert("deletionTimestamp", rfc3339(now).into());
+        metadata::fields_mut(object).insert("deletionTimestamp", rfc3339(now).into());
     }
-    metadata_mut(object).insert("deletionGracePeriodSeconds", 0.into());
+    metadata::fields_mut(object).insert("deletionGracePeriodSeconds", 0.into());
 }
 
 fn bump_generation(object: &mut Value) {
@@ -217,7 +186,7 @@ fn bump_generation(object: &mut Value) {
 
 /// The next step of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeletionStep {
+pub(crate) enum DeletionStep {
     /// No grace period is left: the object is removed now.
     Immediate,
     /// The object was marked and is to be removed after this many seconds.
@@ -231,7 +200,7 @@ pub enum DeletionStep {
 /// # Errors
 ///
 /// 409 if a precondition fails.
-pub fn before_delete(
+pub(crate) fn before_delete(
     kind: &Resource,
     object: &mut Value,
     options: &DeleteOptions,
@@ -241,9 +210,9 @@ pub fn before_delete(
     let strategy: &dyn Strategy = &*kind.strategy;
     let wanted = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
     let Some(period) = strategy.grace_period(object, wanted) else { return Ok(DeletionStep::Immediate) };
-    if !is_terminating(object) {
+    if !metadata::is_deleted(object) {
         let end = now.checked_add(jiff::SignedDuration::from_secs(period)).unwrap_or(Timestamp::MAX);
-        let metadata = metadata_mut(object);
+        let metadata = metadata::fields_mut(object);
         metadata.insert("deletionTimestamp", rfc3339(end).into());
         metadata.insert("deletionGracePeriodSeconds", period.into());
         bump_generation(object);
@@ -268,15 +237,15 @@ fn shorten_grace_period(object: &mut Value, left: i64, mut seconds: i64, now: Ti
         // The period is over, but the request asked for a graceful end: leave the last step to the kubelet.
         seconds = seconds.min(1);
     }
-    let metadata = metadata_mut(object);
+    let metadata = metadata::fields_mut(object);
     metadata.insert("deletionTimestamp", rfc3339(end).into());
     metadata.insert("deletionGracePeriodSeconds", seconds.into());
     seconds
 }
 
 fn preconditions(kind: &Resource, object: &Value, options: &DeleteOptions) -> Result<(), Status> {
-    let (name, uid) = (metadata_text(object, "name"), metadata_text(object, "uid"));
-    let version = metadata_text(object, "resourceVersion");
+    let (name, uid) = (metadata::name(object), metadata::uid(object));
+    let version = metadata::resource_version(object);
     let qualified = GroupResource::new(&kind.group, &kind.kind);
     if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {
         let why = format!(
@@ -294,8 +263,8 @@ fn preconditions(kind: &Resource, object: &Value, options: &DeleteOptions) -> Re
 }
 
 /// Sets the garbage collector's finalizers according to the deletion's policy. Returns true if they changed.
-pub fn set_gc_finalizers(kind: &Resource, object: &mut Value, options: &DeleteOptions) -> bool {
-    let before: Vec<String> = finalizers(object).into_iter().map(str::to_owned).collect();
+pub(crate) fn set_gc_finalizers(kind: &Resource, object: &mut Value, options: &DeleteOptions) -> bool {
+    let before: Vec<String> = metadata::finalizers(object).map(str::to_owned).collect();
     let mut after: Vec<String> =
         before.iter().filter(|f| *f != ORPHAN_FINALIZER && *f != FOREGROUND_FINALIZER).cloned().collect();
     if should_orphan_dependents(kind, &before, options) {
@@ -319,7 +288,7 @@ pub fn set_gc_finalizers(kind: &Resource, object: &mut Value, options: &DeleteOp
         return false;
     }
     let value = if after.is_empty() { None } else { Some(Value::from(after)) };
-    set_or_remove(metadata_mut(object), "finalizers", value);
+    set_or_remove(metadata::fields_mut(object), "finalizers", value);
     true
 }
 
@@ -341,7 +310,7 @@ fn should_orphan_dependents(kind: &Resource, finalizers: &[String], options: &De
 }
 
 /// Returns true for resources whose dependents are orphaned when a deletion has no policy.
-pub fn orphans_by_default(kind: &Resource) -> bool {
+pub(crate) fn orphans_by_default(kind: &Resource) -> bool {
     (kind.group == "batch" && kind.plural == "jobs") || kind.strategy.orphans_by_default()
 }
 
@@ -382,7 +351,7 @@ mod tests {
         let options = DeleteOptions::from_body(&options).unwrap();
         let mut object = json!({"metadata": {"name": "a"}});
         assert_eq!(set_gc_finalizers(&config_maps(), &mut object, &options), changed);
-        assert_eq!(finalizers(&object), expected);
+        assert_eq!(metadata::finalizers(&object).collect::<Vec<_>>(), expected);
     }
 
     #[test]
@@ -390,7 +359,7 @@ mod tests {
         let options = DeleteOptions::from_body(&json!({"propagationPolicy": "Orphan"})).unwrap();
         let mut object = json!({"metadata": {"name": "a", "finalizers": ["foregroundDeletion", "x/y"]}});
         assert!(set_gc_finalizers(&config_maps(), &mut object, &options));
-        assert_eq!(finalizers(&object), ["x/y", "orphan"]);
+        assert_eq!(metadata::finalizers(&object).collect::<Vec<_>>(), ["x/y", "orphan"]);
     }
 
     #[test]
@@ -399,7 +368,7 @@ mod tests {
         mark_as_deleting(&mut object, now());
         mark_as_deleting(&mut object, now());
         assert_eq!(meta::generation(&object), 4);
-        assert_eq!(metadata_text(&object, "deletionTimestamp"), "2030-01-01T00:00:00Z");
+        assert_eq!(metadata::text(&object, "deletionTimestamp"), "2030-01-01T00:00:00Z");
         assert_eq!(grace(&object), Some(0));
     }
 
@@ -410,7 +379,7 @@ mod tests {
     fn shortening(#[case] end: &str, #[case] left: i64, #[case] wanted: i64, #[case] new: &str, #[case] period: i64) {
         let mut object = json!({"metadata": {"deletionTimestamp": end, "deletionGracePeriodSeconds": left}});
         assert_eq!(shorten_grace_period(&mut object, left, wanted, now()), period);
-        assert_eq!(metadata_text(&object, "deletionTimestamp"), new);
+        assert_eq!(metadata::text(&object, "deletionTimestamp"), new);
     }
 
     #[rstest]

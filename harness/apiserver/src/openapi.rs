@@ -23,13 +23,14 @@ use super::etag::document_hash;
 use super::registry::{Registry, Resource};
 use super::request::{ApiRequest, Reply};
 use crate::json::{Map, Value, json};
+use crate::version::KubernetesVersion;
 
-pub use types::description;
+pub(crate) use types::description;
 #[cfg(test)]
 pub(crate) use types::read as definitions;
 
 /// Answers requests under `/openapi`; `None` for other paths.
-pub fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
+pub(crate) fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
     let path = request.path.trim_end_matches('/').strip_prefix("/openapi/")?;
     Some(match path.split_once('/') {
         None if path == "v2" => v2_reply(registry, request),
@@ -72,7 +73,7 @@ fn index(registry: &Registry) -> Value {
         (name, hash)
     });
     let others = root_documents::documents(registry).into_iter().map(|one| {
-        let hash = document_hash(one.text(&info()).as_bytes());
+        let hash = document_hash(one.text(&info(registry.kubernetes_version())).as_bytes());
         (one.name, hash)
     });
     let mut entries: Vec<(String, String)> = versions.chain(others).collect();
@@ -93,19 +94,22 @@ struct EncodedDocument {
     hash: String,
 }
 
+/// Identifies a built-in document: release of Kubernetes, group and version.
+type DocumentKey = (KubernetesVersion, String, String);
+
 /// Returns the document of a group and version. Those of built-in groups never change and are cached.
 fn document(registry: &Registry, group: &str, version: &str) -> Arc<EncodedDocument> {
-    static KNOWN: Mutex<BTreeMap<(String, String), Arc<EncodedDocument>>> = Mutex::new(BTreeMap::new());
+    static KNOWN: Mutex<BTreeMap<DocumentKey, Arc<EncodedDocument>>> = Mutex::new(BTreeMap::new());
     let kinds: Vec<Arc<Resource>> =
         registry.kinds().filter(|kind| kind.group == group && kind.version == version).cloned().collect();
     let make = || {
-        let bytes = Bytes::from(group_document(group, version, &kinds).to_string());
+        let bytes = Bytes::from(group_document(registry, group, version, &kinds, false).to_string());
         Arc::new(EncodedDocument { hash: document_hash(&bytes), bytes })
     };
     if kinds.iter().any(|kind| kind.custom.is_some()) {
         return make();
     }
-    let key = (group.to_owned(), version.to_owned());
+    let key = (registry.kubernetes_version(), group.to_owned(), version.to_owned());
     if let Some(known) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return Arc::clone(known);
     }
@@ -115,11 +119,11 @@ fn document(registry: &Registry, group: &str, version: &str) -> Arc<EncodedDocum
     made
 }
 
-fn info() -> Value {
-    json!({"title": "Kubernetes", "version": "1.36"})
+fn info(version: KubernetesVersion) -> Value {
+    json!({"title": "Kubernetes", "version": version.to_string()})
 }
 
-fn group_document(group: &str, version: &str, kinds: &[Arc<Resource>]) -> Value {
+fn group_document(registry: &Registry, group: &str, version: &str, kinds: &[Arc<Resource>], v2: bool) -> Value {
     let mut roots = vec![
         "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions".to_owned(),
         "io.k8s.apimachinery.pkg.apis.meta.v1.Status".to_owned(),
@@ -127,7 +131,7 @@ fn group_document(group: &str, version: &str, kinds: &[Arc<Resource>]) -> Value 
     let mut schemas = Map::new();
     for kind in kinds {
         if let Some(own) = &kind.custom {
-            custom::add(kind, own, &mut schemas);
+            custom::add(kind, own, v2, &mut schemas);
             roots.push("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta".to_owned());
             roots.push("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta".to_owned());
         } else {
@@ -141,7 +145,7 @@ fn group_document(group: &str, version: &str, kinds: &[Arc<Resource>]) -> Value 
     }
     json!({
         "openapi": "3.0.0",
-        "info": info(),
+        "info": info(registry.kubernetes_version()),
         "paths": paths::version_paths(group, version, kinds),
         "components": {"schemas": schemas},
     })
@@ -154,7 +158,7 @@ fn v3_reply(registry: &Registry, request: &ApiRequest, name: &str) -> Reply {
         (Some((_, group, version)), _) => document(registry, group, version),
         (None, small) => {
             let Some(small) = small() else { return not_found() };
-            let bytes = Bytes::from(small.text(&info()));
+            let bytes = Bytes::from(small.text(&info(registry.kubernetes_version())));
             Arc::new(EncodedDocument { hash: document_hash(&bytes), bytes })
         }
     };
@@ -195,7 +199,7 @@ fn v2_reply(registry: &Registry, request: &ApiRequest) -> Reply {
     for (_, group, version) in documents(registry) {
         let kinds: Vec<Arc<Resource>> =
             registry.kinds().filter(|kind| kind.group == group && kind.version == version).cloned().collect();
-        let mut part = group_document(group, version, &kinds);
+        let mut part = group_document(registry, group, version, &kinds, true);
         if let Value::Object(found) = part["paths"].take() {
             paths.extend(found.into_iter().map(|(path, item)| (path, paths::to_v2(item))));
         }
@@ -203,7 +207,7 @@ fn v2_reply(registry: &Registry, request: &ApiRequest) -> Reply {
             definitions.extend(found.into_iter().map(|(name, schema)| (name, types::to_v2(schema))));
         }
     }
-    let document = json!({"swagger": "2.0", "info": info(), "paths": paths, "definitions": definitions});
+    let document = json!({"swagger": "2.0", "info": info(registry.kubernetes_version()), "paths": paths, "definitions": definitions});
     let accepted = request.header(ACCEPT);
     let as_protobuf = protobuf::ACCEPTED.iter().any(|name| accepted.contains(name));
     let bytes = if as_protobuf { protobuf::document(&document) } else { document.to_string().into_bytes() };

@@ -1,9 +1,12 @@
 //! Converts request bodies in protobuf, as typed Go clients send them, to JSON. Follows
 //! `staging/src/k8s.io/apimachinery/pkg/runtime/serializer/protobuf/protobuf.go` of Kubernetes 1.36. PURE.
 //!
-//! Only this direction exists: replies are always JSON, which these clients read as well. `protobuf/fields.txt` lists
-//! the field numbers, one line per message: `Name: number field type; …`. A type is a message of the same package,
-//! `package.Name`, `[]T`, `{}T` (map by string) or a scalar; the field `&` inlines a message.
+//! Replies are JSON, which these clients read as well, unless a client accepts nothing but protobuf or asks for
+//! metadata in it; those are made by [`from_json`]. `protobuf/fields.txt` lists the field numbers, one line per
+//! message: `Name: number field type; …`. A type is a message of the same package, `package.Name`, `[]T`, `{}T` (map by
+//! string) or a scalar; the field `&` inlines a message.
+
+mod encode;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -15,18 +18,20 @@ use jiff::Timestamp;
 use super::schema::schema_of;
 use crate::json::{Map, Value, json};
 
+pub(crate) use encode::from_json;
+
 /// Media type of protobuf bodies.
-pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
+pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 /// Prefix of every body.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Deepest message that is decoded.
-const MAX_DEPTH: usize = 64;
+/// Deepest message that is decoded. A schema in a definition is two messages on each level.
+const MAX_DEPTH: usize = 200;
 
 /// The reason why a body cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ProtobufError {
+pub(crate) enum ProtobufError {
     /// The prefix is missing.
     #[error("the body does not begin with the protobuf prefix of Kubernetes")]
     Prefix,
@@ -74,7 +79,7 @@ static MESSAGES: LazyLock<BTreeMap<(&'static str, &'static str), MessageFields>>
 /// # Errors
 ///
 /// The body is malformed or of an unknown kind.
-pub fn to_json(body: &[u8]) -> Result<Vec<u8>, ProtobufError> {
+pub(crate) fn to_json(body: &[u8]) -> Result<Vec<u8>, ProtobufError> {
     let mut envelope = WireReader { rest: body.strip_prefix(MAGIC).ok_or(ProtobufError::Prefix)? };
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[] as &[u8]);
     while let Some((number, value)) = envelope.next()? {
@@ -171,12 +176,12 @@ impl<'a> WireReader<'a> {
     }
 }
 
-fn message(package: &'static str, name: &str, bytes: &[u8], depth: usize) -> Result<Map, ProtobufError> {
+fn message(package: &'static str, name: &'static str, bytes: &[u8], depth: usize) -> Result<Map, ProtobufError> {
     if depth > MAX_DEPTH {
         return Err(ProtobufError::Malformed);
     }
     let mut fields = Map::new();
-    let Some((_, known)) = MESSAGES.iter().find(|((p, n), _)| *p == package && *n == name) else { return Ok(fields) };
+    let Some(known) = MESSAGES.get(&(package, name)) else { return Ok(fields) };
     let mut reader = WireReader { rest: bytes };
     while let Some((number, wire)) = reader.next()? {
         let Some(field) = known.get(&number) else { continue };
@@ -233,12 +238,15 @@ fn value(package: &'static str, kind: &'static str, wire: WireValue<'_>, depth: 
         ("double", WireValue::Number(number)) => json!(f64::from_bits(number)),
         ("string", WireValue::Bytes(bytes)) => json!(utf8(bytes)?),
         ("bytes", WireValue::Bytes(bytes)) => json!(BASE64.encode(bytes)),
-        ("raw" | "FieldsV1", WireValue::Bytes(bytes)) => match last_field(bytes, 1)? {
+        ("raw" | "FieldsV1" | "JSON", WireValue::Bytes(bytes)) => match last_field(bytes, 1)? {
             Some(WireValue::Bytes(text)) if !text.is_empty() => {
                 serde_json::from_slice(text).map_err(|_| ProtobufError::Malformed)?
             }
             _ => Value::Null,
         },
+        (wrapper, WireValue::Bytes(bytes)) if wrapper.starts_with("JSONSchemaPropsOr") => {
+            schema_or_other(package, wrapper, bytes, depth)?
+        }
         ("quantity", WireValue::Bytes(bytes)) => match last_field(bytes, 1)? {
             Some(WireValue::Bytes(text)) => json!(utf8(text)?),
             _ => json!("0"),
@@ -258,6 +266,30 @@ fn value(package: &'static str, kind: &'static str, wire: WireValue<'_>, depth: 
         }
         (name, WireValue::Bytes(bytes)) => Value::Object(message(home, name, bytes, depth + 1)?),
         (_, WireValue::Number(_)) => return Err(ProtobufError::Malformed),
+    })
+}
+
+/// Decodes `JSONSchemaPropsOrArray`, `JSONSchemaPropsOrBool` or `JSONSchemaPropsOrStringArray`, whose JSON is one of
+/// the two.
+fn schema_or_other(package: &'static str, wrapper: &str, bytes: &[u8], depth: usize) -> Result<Value, ProtobufError> {
+    let schema = |bytes| Ok(Value::Object(message(package, "JSONSchemaProps", bytes, depth + 1)?));
+    let (mut single, mut list, mut allows) = (None, Vec::new(), false);
+    let mut reader = WireReader { rest: bytes };
+    while let Some((number, wire)) = reader.next()? {
+        match (wrapper, number, wire) {
+            ("JSONSchemaPropsOrBool", 1, WireValue::Number(flag)) => allows = flag != 0,
+            ("JSONSchemaPropsOrBool", 2, WireValue::Bytes(bytes)) => single = Some(schema(bytes)?),
+            ("JSONSchemaPropsOrBool", ..) => {}
+            (_, 1, WireValue::Bytes(bytes)) => single = Some(schema(bytes)?),
+            ("JSONSchemaPropsOrArray", 2, WireValue::Bytes(bytes)) => list.push(schema(bytes)?),
+            (_, 2, WireValue::Bytes(text)) => list.push(json!(utf8(text)?)),
+            _ => {}
+        }
+    }
+    Ok(match single {
+        Some(schema) => schema,
+        None if wrapper == "JSONSchemaPropsOrBool" => json!(allows),
+        None => Value::Array(list),
     })
 }
 
@@ -304,9 +336,14 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
+    fn tag(number: u8) -> Vec<u8> {
+        let first = number << 3 | 2;
+        if number < 16 { vec![first] } else { vec![first | 0x80, number >> 4] }
+    }
+
     fn bytes(number: u8, content: &[u8]) -> Vec<u8> {
         let length = u8::try_from(content.len()).unwrap();
-        [&[number << 3 | 2, length], content].concat()
+        [&tag(number), &[length][..], content].concat()
     }
 
     fn number(field: u8, value: u8) -> Vec<u8> {
@@ -355,6 +392,38 @@ mod tests {
         assert_eq!(decoded("policy/v1", "DeleteOptions", &number(1, 0))["gracePeriodSeconds"], 0);
     }
 
+    /// A message with another length than a short one.
+    fn long(number: u8, content: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(content.len() & 0x7f).unwrap() | 0x80;
+        [&tag(number), &[length, u8::try_from(content.len() >> 7).unwrap()][..], content].concat()
+    }
+
+    /// Field numbers are those of `generated.proto` of apiextensions.k8s.io/v1.
+    #[test]
+    fn a_definition_with_its_schema() {
+        let property = |name: &[u8], schema: &[u8]| bytes(29, &[bytes(1, name), bytes(2, schema)].concat());
+        let count = [bytes(5, b"integer"), bytes(8, &bytes(1, b"3"))].concat();
+        let items = [bytes(5, b"array"), bytes(24, &bytes(1, &bytes(5, b"string")))].concat();
+        let any = [bytes(5, b"object"), bytes(30, &number(1, 1))].concat();
+        let root = [bytes(5, b"object"), property(b"n", &count), property(b"l", &items), property(b"m", &any)].concat();
+        let version = [bytes(1, b"v1"), number(2, 1), number(3, 1), long(4, &long(1, &root))].concat();
+        let names = [bytes(1, b"things"), bytes(4, b"Thing")].concat();
+        let spec = [bytes(1, b"example.com"), bytes(3, &names), bytes(4, b"Cluster"), long(7, &version)].concat();
+        let raw = [bytes(1, &bytes(1, b"things.example.com")), long(2, &spec)].concat();
+        let types = [bytes(1, b"apiextensions.k8s.io/v1"), bytes(2, b"CustomResourceDefinition")].concat();
+        let body = [MAGIC.to_vec(), bytes(1, &types), long(2, &raw)].concat();
+        let object: Value = serde_json::from_slice(&to_json(&body).unwrap()).unwrap();
+        let version = &object["spec"]["versions"][0];
+        assert_eq!(
+            (&version["name"], &version["served"], &version["storage"]),
+            (&json!("v1"), &json!(true), &json!(true))
+        );
+        let properties = &version["schema"]["openAPIV3Schema"]["properties"];
+        assert_eq!(properties["n"], json!({"type": "integer", "default": 3}));
+        assert_eq!(properties["l"], json!({"type": "array", "items": {"type": "string"}}));
+        assert_eq!(properties["m"], json!({"type": "object", "additionalProperties": true}));
+    }
+
     #[rstest]
     #[case::no_prefix(b"{}", ProtobufError::Prefix)]
     #[case::cut(b"k8s\0\x0a\x05v1", ProtobufError::Malformed)]
@@ -364,12 +433,18 @@ mod tests {
         assert_eq!(to_json(body), Err(error));
     }
 
+    const KINDS: [(&str, &str); 5] = [
+        ("v1", "Pod"),
+        ("apps/v1", "Deployment"),
+        ("policy/v1", "PodDisruptionBudget"),
+        ("v1", "DeleteOptions"),
+        ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+    ];
+
     proptest::proptest! {
         #[test]
-        fn no_body_makes_it_panic(raw in proptest::collection::vec(proptest::num::u8::ANY, 0..300), kind in 0..4_usize) {
-            let kind = ["Pod", "Deployment", "PodDisruptionBudget", "DeleteOptions"][kind];
-            let group = ["v1", "apps/v1", "policy/v1", "v1"][["Pod", "Deployment", "PodDisruptionBudget", "DeleteOptions"]
-                .iter().position(|known| *known == kind).unwrap()];
+        fn no_body_makes_it_panic(raw in proptest::collection::vec(proptest::num::u8::ANY, 0..300), kind in 0..5_usize) {
+            let (group, kind) = KINDS[kind];
             let types = [bytes(1, group.as_bytes()), bytes(2, kind.as_bytes())].concat();
             let mut body = [MAGIC.to_vec(), bytes(1, &types), vec![0x12]].concat();
             let mut length = raw.len();
@@ -411,6 +486,10 @@ mod tests {
                     "FieldsV1",
                     "ExtraValue",
                     "Verbs",
+                    "JSON",
+                    "JSONSchemaPropsOrArray",
+                    "JSONSchemaPropsOrBool",
+                    "JSONSchemaPropsOrStringArray",
                 ];
                 assert!(scalar.contains(&name) || MESSAGES.contains_key(&(home, name)), "{package}: {kind}");
             }

@@ -5,6 +5,7 @@
 pub(crate) mod delete_options;
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::Stream;
@@ -26,13 +27,25 @@ pub struct ApiRequest {
     pub headers: HeaderMap,
     /// Body.
     pub body: Bytes,
+    /// The party that the transport attributes the request to, for the record. No header can set it.
+    pub attribution: Option<Arc<str>>,
 }
+
+/// Names the party behind a request, by the transport it arrived on.
+pub type Attributor = Arc<dyn Fn(&ApiRequest) -> Arc<str> + Send + Sync>;
 
 impl ApiRequest {
     /// Creates a request without a body.
     pub fn new(method: Method, path_and_query: &str) -> Self {
         let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
-        Self { method, path: path.to_owned(), query: query.to_owned(), headers: HeaderMap::new(), body: Bytes::new() }
+        Self {
+            method,
+            path: path.to_owned(),
+            query: query.to_owned(),
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            attribution: None,
+        }
     }
 
     /// Returns the text of a header; empty if it is absent or not text.

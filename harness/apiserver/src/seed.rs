@@ -3,10 +3,11 @@
 use serde::Serialize;
 
 use crate::json::{Value, json};
+use crate::metadata;
 use crate::registry::{Registry, custom};
+use crate::schema;
 use crate::server::{ApiServer, draft, storage_id};
 use crate::store::ResourceId;
-use crate::{metadata, object_meta};
 
 /// The reason why an object could not be seeded.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +37,16 @@ pub enum SeedError {
     /// The typed object has no JSON form, for example because a map has keys that are not strings.
     #[error("unable to convert the object to JSON")]
     Json(#[from] serde_json::Error),
+}
+
+/// An object has unknown fields, or fields of wrong types.
+#[derive(Debug, thiserror::Error)]
+#[error("{kind}: {reason}")]
+pub struct FieldsError {
+    /// `kind` of the object.
+    pub kind: String,
+    /// The fields, and the reason of each.
+    pub reason: String,
 }
 
 impl ApiServer {
@@ -99,6 +110,27 @@ impl ApiServer {
         objects.into_iter().try_for_each(|object| self.seed([serde_json::to_value(object)?]))
     }
 
+    /// Decodes an object strictly, as kube-apiserver does with `fieldValidation=Strict`. [`ApiServer::seed`] does not
+    /// check fields; call this first where objects come from a user's files. An object of a kind that is not served
+    /// passes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error that lists the unknown, duplicate and wrongly typed fields.
+    pub fn check_fields(&self, object: &serde_json::Value) -> Result<(), FieldsError> {
+        let text = |field: &str| object.get(field).and_then(serde_json::Value::as_str).unwrap_or_default();
+        let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+        let registry = self.registry();
+        let Some(kind) = registry.resource_for_kind(group, version, text("kind")) else { return Ok(()) };
+        let types = kind.custom.as_ref().map(|custom| custom.types.clone()).or_else(|| schema::builtin(&kind.schema));
+        let wrong = |reason| Err(FieldsError { kind: kind.kind.to_string(), reason });
+        match types.map(|types| types.convert(&object.clone().into())) {
+            Some(Err(error)) => wrong(error.to_string()),
+            Some(Ok(decoded)) if !decoded.strict.is_empty() => wrong(decoded.strict.join(", ")),
+            _ => Ok(()),
+        }
+    }
+
     fn seed_one(&self, registry: &Registry, mut object: Value) -> Result<(), SeedError> {
         let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (api_version, kind_name) = (text("apiVersion"), text("kind"));
@@ -112,7 +144,7 @@ impl ApiServer {
         if kind.namespaced {
             let namespace = metadata::namespace(&object).to_owned();
             let namespace = if namespace.is_empty() { "default" } else { &namespace };
-            object_meta::metadata_mut(&mut object).insert("namespace", namespace.into());
+            metadata::fields_mut(&mut object).insert("namespace", namespace.into());
             self.seed_namespace(namespace);
         }
         kind.strategy.default(&mut object);
@@ -122,7 +154,7 @@ impl ApiServer {
         }
         let now = crate::registry::time::rfc3339(self.clock().now());
         let uid = self.ids().uid();
-        let metadata = object_meta::metadata_mut(&mut object);
+        let metadata = metadata::fields_mut(&mut object);
         metadata.remove("resourceVersion");
         metadata.entry("creationTimestamp").or_insert_with(|| now.into());
         metadata.entry("uid").or_insert_with(|| uid.into());

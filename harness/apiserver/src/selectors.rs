@@ -9,7 +9,7 @@ use super::store::StoredObject;
 
 /// The operator of a label requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operator {
+pub(crate) enum Operator {
     /// `key in (a,b)`, `key=a`, `key==a`
     In,
     /// `key notin (a,b)`, `key!=a`
@@ -26,7 +26,7 @@ pub enum Operator {
 
 /// A requirement of a label selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requirement {
+pub(crate) struct Requirement {
     /// Label key.
     pub key: String,
     /// Comparison.
@@ -37,7 +37,7 @@ pub struct Requirement {
 
 /// A label selector: the conjunction of its requirements; the empty one matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LabelSelector {
+pub(crate) struct LabelSelector {
     requirements: Vec<Requirement>,
 }
 
@@ -73,25 +73,20 @@ impl LabelSelector {
     /// # Errors
     ///
     /// Upstream's message if the text is not a selector.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut requirements = Parser::new(text).parse()?;
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(Self { requirements })
     }
 
     /// Returns true if the labels, looked up by key, match.
-    pub fn matches<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
+    pub(crate) fn matches<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.holds(lookup(&requirement.key)))
     }
 
     /// Returns true if the selector matches everything.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.requirements.is_empty()
-    }
-
-    /// Returns the requirements, sorted by key.
-    pub fn requirements(&self) -> &[Requirement] {
-        &self.requirements
     }
 }
 
@@ -374,7 +369,7 @@ fn requirement(key: String, operator: Operator, mut values: Vec<String>) -> Resu
 
 /// A term of a field selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldTerm {
+pub(crate) struct FieldTerm {
     /// Field label, such as `spec.nodeName`.
     pub field: String,
     /// The value to compare with.
@@ -385,7 +380,7 @@ pub struct FieldTerm {
 
 /// A field selector: the conjunction of its terms; the empty one matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldSelector {
+pub(crate) struct FieldSelector {
     terms: Vec<FieldTerm>,
 }
 
@@ -395,7 +390,7 @@ impl FieldSelector {
     /// # Errors
     ///
     /// Upstream's message if the text is not a selector.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut parts = split_terms(text);
         parts.sort_unstable();
         let mut terms = Vec::new();
@@ -409,7 +404,7 @@ impl FieldSelector {
     }
 
     /// Returns a selector for the object with this name.
-    pub fn for_name(name: &str) -> Self {
+    pub(crate) fn for_name(name: &str) -> Self {
         Self { terms: vec![FieldTerm { field: "metadata.name".to_owned(), value: name.to_owned(), equal: true }] }
     }
 
@@ -418,7 +413,7 @@ impl FieldSelector {
     /// # Errors
     ///
     /// Upstream's message for an unsupported field.
-    pub fn check(&mut self, kind: &Resource) -> Result<(), String> {
+    pub(crate) fn check(&mut self, kind: &Resource) -> Result<(), String> {
         for term in &mut self.terms {
             if term.field == "spec.host" && kind.group.is_empty() && kind.plural == "pods" {
                 "spec.nodeName".clone_into(&mut term.field);
@@ -446,22 +441,17 @@ impl FieldSelector {
     }
 
     /// Returns the value that `field` must equal, if there is such a term.
-    pub fn required_value(&self, field: &str) -> Option<&str> {
+    pub(crate) fn required_value(&self, field: &str) -> Option<&str> {
         self.terms.iter().find(|term| term.equal && term.field == field).map(|term| term.value.as_str())
     }
 
     /// Returns true if the selector matches everything.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// Returns the terms, sorted.
-    pub fn terms(&self) -> &[FieldTerm] {
-        &self.terms
-    }
-
     /// Returns true if an object with the fields of `value_of` matches.
-    pub fn matches<'a>(&self, value_of: impl Fn(&str) -> std::borrow::Cow<'a, str>) -> bool {
+    pub(crate) fn matches<'a>(&self, value_of: impl Fn(&str) -> std::borrow::Cow<'a, str>) -> bool {
         self.terms.iter().all(|term| (value_of(&term.field) == term.value) == term.equal)
     }
 }
@@ -522,7 +512,7 @@ fn unescape(value: &str) -> Result<String, String> {
 
 /// The label and field selectors of a list or watch.
 #[derive(Clone, Debug, Default)]
-pub struct ListSelector {
+pub(crate) struct ListSelector {
     /// The label selector.
     pub labels: LabelSelector,
     /// The field selector.
@@ -531,12 +521,12 @@ pub struct ListSelector {
 
 impl ListSelector {
     /// Returns true if the object, of kind `kind`, matches.
-    pub fn matches(&self, kind: &Resource, stored: &StoredObject) -> bool {
+    pub(crate) fn matches(&self, kind: &Resource, stored: &StoredObject) -> bool {
         self.labels.matches(|key| stored.label(key)) && self.fields_match(kind, stored)
     }
 
     /// Returns true if both selectors match everything.
-    pub fn is_everything(&self) -> bool {
+    pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 

@@ -1,6 +1,8 @@
 //! The shared state of one server: store, registry, transcript, clock, fault rules and token signer.
-//! The request handlers in `verbs` receive it as [`ApiServer`], a cheap handle.
+//! The functions in `handlers` receive it as [`ApiServer`], a cheap handle.
+//! See `staging/src/k8s.io/apiserver/pkg/server/genericapiserver.go`.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use super::authn::{Claims, TokenIssuer, UserInfo};
@@ -14,6 +16,7 @@ use super::store::{Draft, HistoryLimits, KeyRange, ResourceId, SelectableValues,
 use crate::clock::Clock;
 use crate::json::Value;
 use crate::record::{Origin, Transcript};
+use crate::version::KubernetesVersion;
 
 /// The configuration of a server.
 #[derive(Clone, Debug)]
@@ -28,9 +31,15 @@ pub struct ApiServerConfig {
     pub record: RecordMode,
     /// The user that a subject's requests run as, regardless of their token, so that the RBAC roles in the store
     /// apply to them. With `None` they run as administrator.
+    ///
+    /// A request with the token of a service account runs as that account.
     pub subject_user: Option<String>,
+    /// Users of single clients of the subject, by the last segment of the user agent; the others are `subject_user`.
+    pub subject_users: BTreeMap<String, String>,
     /// Admission plugins that are disabled.
     pub disabled: Vec<AdmissionPlugin>,
+    /// The release of Kubernetes that the server behaves as.
+    pub kubernetes_version: KubernetesVersion,
     /// Names the originators of entries in `/plumbline/transcript`; [`Origin::short_name`] by default.
     pub actor_name: fn(&Origin) -> String,
 }
@@ -59,7 +68,9 @@ impl ApiServerConfig {
             history,
             record,
             subject_user: None,
+            subject_users: BTreeMap::new(),
             disabled: Vec::new(),
+            kubernetes_version: KubernetesVersion::default(),
             actor_name: |origin| origin.short_name().to_owned(),
         }
     }
@@ -93,7 +104,7 @@ impl ApiServer {
                 RecordMode::Recent { bytes } => Transcript::of_recent(bytes),
                 RecordMode::All | RecordMode::Off => Transcript::new(),
             },
-            registry: RwLock::new(Arc::new(Registry::builtin())),
+            registry: RwLock::new(Arc::new(Registry::builtin().with_version(config.kubernetes_version))),
             ids: Mutex::new(IdGenerator::new(config.seed)),
             faults: Faults::new(config.seed),
             recent: DecodeCache::default(),
@@ -118,8 +129,18 @@ impl ApiServer {
         &self.shared.config
     }
 
+    /// Returns the latest resourceVersion.
+    pub fn revision(&self) -> u64 {
+        self.shared.store.revision()
+    }
+
+    /// Returns the resources that have objects.
+    pub fn stored_resources(&self) -> Vec<ResourceId> {
+        self.shared.store.resources()
+    }
+
     /// Returns the object store.
-    pub fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &Store {
         &self.shared.store
     }
 
@@ -177,12 +198,12 @@ impl ApiServer {
     }
 
     /// Returns the resources that are served now.
-    pub fn registry(&self) -> Arc<Registry> {
+    pub(crate) fn registry(&self) -> Arc<Registry> {
         self.shared.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Changes the set of served resources, as custom resource definitions are added and removed.
-    pub fn change_registry(&self, change: impl FnOnce(&mut Registry)) {
+    pub(crate) fn change_registry(&self, change: impl FnOnce(&mut Registry)) {
         let mut registry = self.shared.registry.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut registry));
     }

@@ -10,7 +10,7 @@ use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
 
-use super::request::{ApiRequest, Reply, ReplyBody};
+use super::request::{ApiRequest, Attributor, Reply, ReplyBody};
 use super::server::ApiServer;
 
 /// The transport error that an in-process client gets when a fault cuts its connection.
@@ -22,16 +22,25 @@ pub struct ConnectionReset;
 pub type HttpBody = UnsyncBoxBody<Bytes, std::io::Error>;
 
 /// The server as a `tower::Service` over HTTP requests with any body, for `kube::Client::new` of any kube version.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct InProcessService {
     server: ApiServer,
     user_agent: Option<http::HeaderValue>,
+    attributor: Option<Attributor>,
+}
+
+impl InProcessService {
+    /// Attributes all requests of this service to the parties that `attributor` names, regardless of their user agents.
+    #[must_use]
+    pub fn attributed(self, attributor: Attributor) -> Self {
+        Self { attributor: Some(attributor), ..self }
+    }
 }
 
 impl ApiServer {
     /// Returns a service for `kube::Client::new`. Requests keep the user agent that the client sets.
     pub fn service(&self) -> InProcessService {
-        InProcessService { server: self.clone(), user_agent: None }
+        InProcessService { server: self.clone(), user_agent: None, attributor: None }
     }
 
     /// Returns a client of this server that sends `user_agent`, with the default namespace `default`. A text that is
@@ -59,9 +68,8 @@ impl ApiServer {
     /// Panics outside of a tokio runtime: the client spawns a task.
     #[cfg(feature = "client")]
     pub fn client(&self, user_agent: &str) -> kube::Client {
-        let service =
-            InProcessService { server: self.clone(), user_agent: http::HeaderValue::from_str(user_agent).ok() };
-        kube::Client::new(service, "default")
+        let user_agent = http::HeaderValue::from_str(user_agent).ok();
+        kube::Client::new(InProcessService { user_agent, ..self.service() }, "default")
     }
 }
 
@@ -81,19 +89,21 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let server = self.server.clone();
-        let user_agent = self.user_agent.clone();
+        let (user_agent, attributor) = (self.user_agent.clone(), self.attributor.clone());
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
             if let Some(user_agent) = user_agent {
                 parts.headers.insert(http::header::USER_AGENT, user_agent);
             }
-            let request = ApiRequest {
+            let mut request = ApiRequest {
                 method: parts.method,
                 path: parts.uri.path().to_owned(),
                 query: parts.uri.query().unwrap_or_default().to_owned(),
                 headers: parts.headers,
                 body: body.collect().await.map_err(Into::into)?.to_bytes(),
+                attribution: None,
             };
+            request.attribution = attributor.map(|attributor| attributor(&request));
             let reply = server.handle(request).await;
             if reply.drop_connection {
                 return Err(ConnectionReset.into());

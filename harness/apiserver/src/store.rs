@@ -1,4 +1,5 @@
 //! The object store: encoded objects with the few decoded fields that selectors and indexes need.
+//! See `staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go`.
 //!
 //! There is one resourceVersion counter for all resources, like etcd's revision. Each resource has an ordered map of
 //! objects (keys are `namespace/name` or `name`, compared as bytes, which is etcd's order) and a log of changes. The
@@ -24,7 +25,8 @@ mod page_counts;
 #[cfg(test)]
 mod tests;
 
-pub use object::{Draft, EventType, LogEntry, SelectableValues, StoredObject, key};
+pub use object::StoredObject;
+pub(crate) use object::{Draft, EventType, LogEntry, SelectableValues, key};
 
 /// The group and plural name of a stored resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +52,7 @@ impl std::fmt::Display for ResourceId {
 
 /// The reason for which a write was rejected.
 #[derive(Debug)]
-pub enum CommitError {
+pub(crate) enum CommitError {
     /// The object does not exist.
     NotFound,
     /// The object exists already (creation), in this state.
@@ -61,7 +63,7 @@ pub enum CommitError {
 
 /// The result of a write.
 #[derive(Debug)]
-pub struct CommitResult {
+pub(crate) struct CommitResult {
     /// The previous state, if any.
     pub old: Option<Arc<StoredObject>>,
     /// The new state; for a deletion the last state with the resourceVersion of the deletion.
@@ -72,7 +74,7 @@ pub struct CommitResult {
 
 /// The requested resourceVersion is older than the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CompactedError {
+pub(crate) struct CompactedError {
     /// The oldest resourceVersion that is still available.
     pub oldest: u64,
 }
@@ -94,7 +96,7 @@ impl Default for HistoryLimits {
 
 /// The objects and change logs of one server.
 #[derive(Debug)]
-pub struct Store {
+pub(crate) struct Store {
     inner: Mutex<StoreState>,
     parts: Mutex<interner::Interner<[u8]>>,
     /// Label keys and values, node names and phases, which repeat from object to object.
@@ -129,7 +131,7 @@ const INDEXED_FIELD: &str = "spec.nodeName";
 
 /// The part of a resource's objects that a read selects.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct KeyRange<'a> {
+pub(crate) struct KeyRange<'a> {
     /// Selects one namespace.
     pub namespace: Option<&'a str>,
     /// Selects the object with this name (in every namespace, unless `namespace` is set).
@@ -142,7 +144,7 @@ pub struct KeyRange<'a> {
 
 /// A page of a list.
 #[derive(Debug)]
-pub struct ListPage {
+pub(crate) struct ListPage {
     /// The objects in key order.
     pub objects: Vec<Arc<StoredObject>>,
     /// The resourceVersion of the list.
@@ -156,7 +158,7 @@ type Snapshot<'s> = BTreeMap<&'s str, Option<&'s Arc<StoredObject>>>;
 
 /// The position of a watch in the log of its resource.
 #[derive(Debug)]
-pub struct WatchCursor {
+pub(crate) struct WatchCursor {
     id: u64,
     resource: ResourceId,
     position: u64,
@@ -164,7 +166,7 @@ pub struct WatchCursor {
 
 /// The result of [`Store::poll_events`].
 #[derive(Debug)]
-pub enum EventPoll {
+pub(crate) enum EventPoll {
     /// The next events.
     Events(Vec<Arc<LogEntry>>),
     /// There are no newer events.
@@ -184,7 +186,7 @@ impl Default for Store {
 
 impl Store {
     /// Creates an empty store. Its resourceVersion is 1, as in etcd, so the first write gets 2.
-    pub fn new(limits: HistoryLimits) -> Self {
+    pub(crate) fn new(limits: HistoryLimits) -> Self {
         let inner = StoreState { revision: 1, compacted: 0, resources: BTreeMap::new(), next_watch: 0 };
         let (parts, words) = (Mutex::default(), Mutex::default());
         Self { inner: Mutex::new(inner), parts, words, pages: page_counts::PageCounts::default(), limits }
@@ -204,27 +206,22 @@ impl Store {
     }
 
     /// Returns the newest resourceVersion.
-    pub fn revision(&self) -> u64 {
+    pub(crate) fn revision(&self) -> u64 {
         self.lock().revision
     }
 
     /// Returns the resources that have or had objects.
-    pub fn resources(&self) -> Vec<ResourceId> {
+    pub(crate) fn resources(&self) -> Vec<ResourceId> {
         self.lock().resources.keys().cloned().collect()
     }
 
-    /// Returns the number of objects of a resource.
-    pub fn count(&self, resource: &ResourceId) -> usize {
-        self.lock().resources.get(resource).map_or(0, |shelf| shelf.objects.len())
-    }
-
     /// Returns the object under `key`.
-    pub fn get(&self, resource: &ResourceId, key: &str) -> Option<Arc<StoredObject>> {
+    pub(crate) fn get(&self, resource: &ResourceId, key: &str) -> Option<Arc<StoredObject>> {
         self.lock().resources.get(resource)?.objects.get(key).cloned()
     }
 
     /// Returns the objects of `range` in key order, and the resourceVersion of the list.
-    pub fn list(&self, resource: &ResourceId, range: KeyRange<'_>) -> (Vec<Arc<StoredObject>>, u64) {
+    pub(crate) fn list(&self, resource: &ResourceId, range: KeyRange<'_>) -> (Vec<Arc<StoredObject>>, u64) {
         let inner = self.lock();
         let objects = inner.resources.get(resource).map(|shelf| shelf.collect(range)).unwrap_or_default();
         (objects, inner.revision)
@@ -235,7 +232,7 @@ impl Store {
     /// # Errors
     ///
     /// [`CompactedError`] if the log does not go back to `revision`.
-    pub fn page(
+    pub(crate) fn page(
         &self,
         resource: &ResourceId,
         range: KeyRange<'_>,
@@ -274,7 +271,8 @@ impl Store {
     /// # Errors
     ///
     /// [`CompactedError`] if the log does not go back to `revision`.
-    pub fn list_at(
+    #[cfg(test)]
+    pub(crate) fn list_at(
         &self,
         resource: &ResourceId,
         range: KeyRange<'_>,
@@ -287,7 +285,7 @@ impl Store {
     /// # Errors
     ///
     /// [`CommitError::Exists`] if the key is taken.
-    pub fn create(&self, resource: &ResourceId, draft: Draft) -> Result<CommitResult, CommitError> {
+    pub(crate) fn create(&self, resource: &ResourceId, draft: Draft) -> Result<CommitResult, CommitError> {
         let mut stored = self.assemble(draft, None);
         let mut inner = self.lock();
         stored.revision = inner.revision + 1;
@@ -307,7 +305,7 @@ impl Store {
     /// # Errors
     ///
     /// [`CommitError::NotFound`], or [`CommitError::Changed`] if the object is at another resourceVersion.
-    pub fn update(
+    pub(crate) fn update(
         &self,
         resource: &ResourceId,
         from: &StoredObject,
@@ -332,7 +330,7 @@ impl Store {
     /// # Errors
     ///
     /// The same as for [`Store::update`].
-    pub fn delete(&self, resource: &ResourceId, key: &str, expected: u64) -> Result<CommitResult, CommitError> {
+    pub(crate) fn delete(&self, resource: &ResourceId, key: &str, expected: u64) -> Result<CommitResult, CommitError> {
         let mut inner = self.lock();
         let old = inner.expect(resource, key, expected)?;
         let revision = inner.revision + 1;
@@ -344,7 +342,7 @@ impl Store {
     }
 
     /// Drops the log up to `revision`: older watches and lists get 410 from now on.
-    pub fn compact(&self, revision: u64) {
+    pub(crate) fn compact(&self, revision: u64) {
         let mut inner = self.lock();
         let revision = revision.min(inner.revision);
         inner.compacted = inner.compacted.max(revision);
@@ -360,7 +358,7 @@ impl Store {
     /// # Errors
     ///
     /// [`CompactedError`] if the log does not go back to `revision`.
-    pub fn watch_from(&self, resource: &ResourceId, revision: u64) -> Result<WatchCursor, CompactedError> {
+    pub(crate) fn watch_from(&self, resource: &ResourceId, revision: u64) -> Result<WatchCursor, CompactedError> {
         let mut inner = self.lock();
         inner.next_watch += 1;
         let (id, compacted) = (inner.next_watch, inner.compacted);
@@ -374,7 +372,7 @@ impl Store {
     }
 
     /// Lists `range` and opens a watch from that point: returns the objects, their resourceVersion and the cursor.
-    pub fn list_and_watch(
+    pub(crate) fn list_and_watch(
         &self,
         resource: &ResourceId,
         range: KeyRange<'_>,
@@ -388,7 +386,7 @@ impl Store {
     }
 
     /// Returns up to `limit` events after `cursor`; if there are none, the next change wakes `context`.
-    pub fn poll_events(&self, cursor: &mut WatchCursor, limit: usize, context: &Context<'_>) -> EventPoll {
+    pub(crate) fn poll_events(&self, cursor: &mut WatchCursor, limit: usize, context: &Context<'_>) -> EventPoll {
         let mut inner = self.lock();
         let (compacted, revision) = (inner.compacted, inner.revision);
         // `watch_from` and `list_and_watch` create the entry, and entries are never removed.
@@ -407,17 +405,10 @@ impl Store {
     }
 
     /// Closes a watch.
-    pub fn unwatch(&self, cursor: &WatchCursor) {
+    pub(crate) fn unwatch(&self, cursor: &WatchCursor) {
         if let Some(shelf) = self.lock().resources.get_mut(&cursor.resource) {
             shelf.wakers.remove(&cursor.id);
         }
-    }
-
-    /// Returns the bytes of all encoded objects and of all logs, for reports.
-    pub fn bytes(&self) -> (usize, usize) {
-        let inner = self.lock();
-        let objects = inner.resources.values().flat_map(|shelf| shelf.objects.values()).map(|o| o.size()).sum();
-        (objects, inner.resources.values().map(|shelf| shelf.log_bytes).sum())
     }
 }
 

@@ -7,7 +7,7 @@ use crate::json::{Value, json};
 
 /// An authenticated user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UserInfo {
+pub(crate) struct UserInfo {
     /// Name, such as `system:serviceaccount:default:default`.
     pub name: String,
     /// UID; empty if there is none.
@@ -20,13 +20,13 @@ pub struct UserInfo {
 
 impl UserInfo {
     /// The holder of the server's own token.
-    pub fn administrator() -> Self {
+    pub(crate) fn administrator() -> Self {
         let groups = ["system:masters", "system:authenticated"].map(str::to_owned).to_vec();
         Self { name: "admin".to_owned(), uid: "1".to_owned(), groups, extra: BTreeMap::new() }
     }
 
     /// Returns the user as a `UserInfo`, as in the status of reviews.
-    pub fn info(&self) -> Value {
+    pub(crate) fn info(&self) -> Value {
         let mut info = json!({"username": self.name, "uid": self.uid, "groups": self.groups});
         if !self.extra.is_empty() {
             info["extra"] = json!(self.extra);
@@ -36,5 +36,6 @@ impl UserInfo {
 }
 
 /// A user without a name.
-pub static NO_USER: UserInfo =
+#[cfg(test)]
+pub(crate) static NO_USER: UserInfo =
     UserInfo { name: String::new(), uid: String::new(), groups: Vec::new(), extra: BTreeMap::new() };

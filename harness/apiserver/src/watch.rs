@@ -89,6 +89,8 @@ pub(crate) struct Watch {
     /// Runs during the pause of [`BATCH_DELAY`].
     gathering: Option<SleepFuture>,
     headers_sent: bool,
+    /// The watch ends when the log is read.
+    draining: bool,
     over: bool,
 }
 
@@ -123,6 +125,7 @@ impl Watch {
             broken: broken_after.map(timer),
             gathering: None,
             headers_sent: false,
+            draining: false,
             over: false,
             view,
         };
@@ -149,7 +152,7 @@ impl Watch {
     fn push(&mut self, event_type: EventType, stored: &Arc<StoredObject>, revision: u64, of: Option<&LogEntry>) {
         let encoded = of.filter(|entry| entry.event_type == event_type && Arc::ptr_eq(&entry.current, stored));
         let chunk = match self.view.transform {
-            None if self.view.kind.conversion.is_none() => {
+            None if self.view.kind.shows_as_stored(stored.revision()) => {
                 encoded.map_or_else(|| stored.event_as(event_type, revision), |entry| entry.event().clone())
             }
             transform => {
@@ -253,6 +256,7 @@ impl Watch {
     /// Makes one step. `None` means that there is nothing to do until a waker is called.
     fn step(&mut self, context: &mut Context<'_>) -> Option<PollStep> {
         match self.server.faults().pass(&mut self.pass, context) {
+            WatchGateState::End(WatchEnd::Drained) => self.draining = true,
             WatchGateState::End(end) => return Some(PollStep::End(end)),
             WatchGateState::Coalesce(revision) => {
                 self.coalesce(revision, context);
@@ -279,6 +283,7 @@ impl Watch {
                 self.over = true;
                 Some(PollStep::Continue)
             }
+            EventPoll::Idle { .. } if self.draining => Some(PollStep::End(WatchEnd::Closed)),
             EventPoll::Idle { revision } => self.timers(context, Some(revision)),
         }
     }
@@ -339,7 +344,7 @@ impl Stream for Watch {
             match watch.step(context) {
                 Some(PollStep::Send(chunk)) => return Poll::Ready(Some(Ok(chunk))),
                 Some(PollStep::Continue) => {}
-                Some(PollStep::End(WatchEnd::Closed)) => {
+                Some(PollStep::End(WatchEnd::Closed | WatchEnd::Drained)) => {
                     watch.over = true;
                     watch.ready.clear();
                 }

@@ -109,19 +109,25 @@ impl NamespaceController {
         all.iter().map(|stored| stored.value()).filter(|object| controller_uid(object) == Some(uid)).collect()
     }
 
-    /// Adopts the objects without a controller that the workload's selector matches.
-    async fn adopt(&self, group: &str, resource: &str, owner: &Value) {
+    /// Adopts the objects without a controller that the workload's selector matches, and releases its own that the
+    /// selector does not match any more.
+    async fn claim(&self, group: &str, resource: &str, owner: &Value) {
+        let root = if group.is_empty() { "/api/v1".to_owned() } else { format!("/apis/{group}/v1") };
         let all = self.agent.server().list(&ResourceId::new(group, resource), Some(&self.namespace));
         for object in all.iter().map(|stored| stored.value()) {
-            let free = controller_uid(&object).is_none() && !metadata::is_deleted(&object);
-            if !free || !selects(&owner["spec"]["selector"], &object["metadata"]["labels"]) {
-                continue;
+            let matches = selects(&owner["spec"]["selector"], &object["metadata"]["labels"]);
+            let mut owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+            match controller_uid(&object) {
+                _ if metadata::is_deleted(&object) => continue,
+                None if matches => owners.extend(self.owner_references(owner).as_array().cloned().unwrap_or_default()),
+                Some(uid) if uid == metadata::uid(owner) && !matches => {
+                    owners.retain(|reference| reference["uid"] != metadata::uid(owner));
+                }
+                _ => continue,
             }
-            let root = if group.is_empty() { "/api/v1".to_owned() } else { format!("/apis/{group}/v1") };
             let name = metadata::name(&object);
             let path = format!("{root}/namespaces/{}/{resource}/{name}", self.namespace);
-            let mut owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
-            owners.extend(self.owner_references(owner).as_array().cloned().unwrap_or_default());
+            let owners = if owners.is_empty() { Value::Null } else { Value::Array(owners) };
             let patch = json!({"metadata": {"uid": metadata::uid(&object),
                 "resourceVersion": metadata::resource_version(&object), "ownerReferences": owners}});
             self.agent.patch(&path, MERGE_PATCH, &patch).await;
@@ -206,4 +212,37 @@ fn is_ready(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
     is_active(pod)
         && conditions.into_iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::ApiServerConfig;
+    use crate::clock::Clock;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_no_longer_matches_is_released_and_replaced() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        tokio::spawn(run_workload_controllers(server.clone()));
+        let client = ControllerClient::new(&server, "user");
+        let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "s"}, "spec": {"replicas": 1,
+            "selector": {"matchLabels": {"app": "s"}}, "template": {"metadata": {"labels": {"app": "s"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+        assert!(client.create("/apis/apps/v1/namespaces/default/replicasets", &set).await.is_ok());
+        server.clock().sleep(Duration::from_secs(1)).await;
+        let pods = || -> Vec<Value> {
+            let all = server.list(&ResourceId::new("", "pods"), Some("default"));
+            all.iter().map(|stored| stored.value()).collect()
+        };
+        let first = metadata::name(&pods()[0]).to_owned();
+        let patch = json!({"metadata": {"labels": {"app": "other"}}});
+        client.patch(&format!("/api/v1/namespaces/default/pods/{first}"), MERGE_PATCH, &patch).await;
+        server.clock().sleep(Duration::from_secs(1)).await;
+        let owned: Vec<(bool, bool)> =
+            pods().iter().map(|pod| (metadata::name(pod) == first, controller_uid(pod).is_some())).collect();
+        assert_eq!(owned.len(), 2, "{owned:?}");
+        assert!(owned.contains(&(true, false)) && owned.contains(&(false, true)), "{owned:?}");
+    }
 }

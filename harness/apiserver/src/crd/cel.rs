@@ -1,27 +1,38 @@
 //! `x-kubernetes-validations`: rules are compiled with their definition and evaluated for every object. Follows
 //! `staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel` of Kubernetes 1.36.
 //!
-//! The crate `cel` parses and evaluates expressions; field types, type checks and Kubernetes' libraries are here. Costs
-//! are not estimated, so definitions that kube-apiserver refuses as too expensive are accepted. A rule that calls a
-//! function this server lacks is skipped, with a warning in the log.
+//! The crate `cel` parses expressions and has the values and functions; field types, type checks, the evaluation with
+//! its costs, and Kubernetes' libraries are here. A rule that calls a function this server lacks is skipped, with a
+//! warning in the log.
 
 mod check;
+mod cost;
+mod estimate;
+mod evaluate;
 mod library;
+mod parse;
+mod shared;
+mod sizes;
 #[cfg(test)]
 mod tests;
 mod types;
 mod value;
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use cel::common::types::CelOptional;
-use cel::common::value::Val;
-use cel::{Context, ExecutionError, Program, Value as CelValue};
+use cel::{ExecutionError, Value as CelValue};
 
 use super::text;
 use crate::field_errors::{BadValue, ErrorList, ErrorType, FieldError};
 use crate::json::{Value, json};
 use check::{CheckResult, check};
+use estimate::{SchemaCost, estimate};
+use evaluate::{EvaluationError, evaluate};
+use parse::{Expression, parse};
+use shared::SharedValue;
+use sizes::SizedType;
 use types::CelType;
 use value::TypedValue;
 
@@ -33,13 +44,45 @@ const ROOT_PATH: &str = "<nil>";
 /// Deepest schema level that is visited.
 const MAX_DEPTH: usize = 64;
 
+/// The error of an expression that needs a thread.
+const NO_THREAD: &str = "unable to start a thread that evaluates the expression";
+
+/// Longest text of a `messageExpression`, in bytes.
+const MESSAGE_MAX: usize = 5 * 1024;
+
+/// Bytes of a path that cost as much as the smallest expression.
+const PATH_BYTES_PER_COST: usize = 1024;
+
+/// No further rules are evaluated for this object.
+struct BudgetExhausted;
+
+/// The old and new value of a schema, which all its rules share.
+struct RuleInput<'a> {
+    schema: &'a Value,
+    new: &'a Value,
+    old: Option<&'a Value>,
+    path: &'a str,
+    /// The value, or one that contains it, is as it was.
+    unchanged: bool,
+    /// The values as CEL values: new, new for rules with `oldSelf`, old.
+    cel: [OnceCell<SharedValue>; 3],
+}
+
+impl RuleInput<'_> {
+    fn cel(&self, value: &Value, ordered: bool, index: usize) -> SharedValue {
+        let convert = || TypedValue { value, schema: self.schema, ordered, depth: 0 }.to_cel();
+        self.cel[index].get_or_init(convert).clone()
+    }
+}
+
 /// A compiled rule.
 #[derive(Debug)]
 struct CompiledRule {
-    program: Program,
+    program: Expression,
     source: String,
     message: String,
-    message_expression: Option<Program>,
+    message_expression: Option<Expression>,
+    message_expression_source: String,
     reason: ErrorType,
     field_path: String,
     uses_old: bool,
@@ -89,16 +132,29 @@ impl CompiledRules {
     /// Evaluates the rules for a new object, or for one that replaces `old`.
     pub(super) fn judge(&self, new: &Value, old: Option<&Value>) -> ErrorList {
         let mut errors = ErrorList::new();
-        self.visit(new, old, "", &mut errors);
+        let mut budget = cost::OBJECT_BUDGET;
+        // An error says why no further rules are evaluated.
+        let _ = self.visit((new, old, false), "", &mut budget, &mut errors);
         errors
     }
 
-    fn visit(&self, new: &Value, old: Option<&Value>, path: &str, errors: &mut ErrorList) {
+    fn visit(
+        &self,
+        (new, old, within_unchanged): (&Value, Option<&Value>, bool),
+        path: &str,
+        budget: &mut u64,
+        errors: &mut ErrorList,
+    ) -> Result<(), BudgetExhausted> {
         if new.is_null() {
-            return;
+            return Ok(());
         }
+        // Paths with very long keys are work, too.
+        let long = u64::try_from(path.len() / PATH_BYTES_PER_COST).unwrap_or(u64::MAX);
+        *budget = budget.saturating_sub(long);
+        let unchanged = within_unchanged || old == Some(new);
+        let input = RuleInput { schema: &self.schema, new, old, path, unchanged, cel: <[_; 3]>::default() };
         for rule in &self.own {
-            rule.ask(&self.schema, (new, old), path, errors);
+            rule.ask(&input, budget, errors)?;
         }
         match new {
             Value::Object(fields) => {
@@ -106,38 +162,40 @@ impl CompiledRules {
                     let before = old.and_then(|old| old.get(name));
                     if let Some(rules) = self.properties.get(name.as_str()) {
                         let dot = if path.is_empty() { "" } else { "." };
-                        rules.visit(value, before, &format!("{path}{dot}{name}"), errors);
+                        rules.visit((value, before, unchanged), &format!("{path}{dot}{name}"), budget, errors)?;
                     } else if let Some(rules) = &self.additional {
-                        rules.visit(value, before, &format!("{path}[{name}]"), errors);
+                        rules.visit((value, before, unchanged), &format!("{path}[{name}]"), budget, errors)?;
                     }
                 }
             }
             Value::Array(items) => {
-                let Some(rules) = &self.items else { return };
+                let Some(rules) = &self.items else { return Ok(()) };
                 let is_map = text(&self.schema, "x-kubernetes-list-type") == "map";
-                let olds = old.and_then(Value::as_array).filter(|_| is_map);
+                let olds = old.and_then(Value::as_array).filter(|_| is_map).into_iter().flatten();
+                // The first item with a key counts.
+                let olds: BTreeMap<String, &Value> =
+                    olds.rev().map(|old| (value::keys_of(old, &self.schema), old)).collect();
                 for (index, item) in items.iter().enumerate() {
-                    let keys = value::keys_of(item, &self.schema);
-                    let same = |old: &&Value| value::keys_of(old, &self.schema) == keys;
-                    let before = olds.and_then(|olds| olds.iter().find(same));
-                    rules.visit(item, before, &format!("{path}[{index}]"), errors);
+                    let before = (!olds.is_empty()).then(|| olds.get(&value::keys_of(item, &self.schema)).copied());
+                    rules.visit((item, before.flatten(), unchanged), &format!("{path}[{index}]"), budget, errors)?;
                 }
             }
             _ => {}
         }
+        Ok(())
     }
 }
 
 fn compile(rule: &Value, own: &CelType) -> Result<CompiledRule, String> {
     let source = text(rule, "rule").trim().to_owned();
-    let program = library::ENV.compile(&source).map_err(|error| error.to_string())?;
+    let program = parse(&source)?;
     let old = old_type(rule, own);
-    let checked = check(&program, own, Some(&old));
+    let checked = program.walk(|program| check(program, own, Some(&old))).ok_or(NO_THREAD)?;
     if let Some(function) = checked.unsupported {
         return Err(format!("{function} is not supported here"));
     }
     let expression = text(rule, "messageExpression").trim();
-    let message_expression = if expression.is_empty() { None } else { library::ENV.compile(expression).ok() };
+    let message_expression = if expression.is_empty() { None } else { parse(expression).ok() };
     let reason = match text(rule, "reason") {
         "FieldValueForbidden" => ErrorType::Forbidden,
         "FieldValueRequired" => ErrorType::Required,
@@ -149,6 +207,7 @@ fn compile(rule: &Value, own: &CelType) -> Result<CompiledRule, String> {
         source,
         message: text(rule, "message").trim().to_owned(),
         message_expression,
+        message_expression_source: expression.to_owned(),
         reason,
         field_path: text(rule, "fieldPath").to_owned(),
         uses_old: checked.uses_old,
@@ -161,75 +220,102 @@ fn old_type(rule: &Value, own: &CelType) -> CelType {
 }
 
 impl CompiledRule {
-    fn ask(&self, schema: &Value, (new, old): (&Value, Option<&Value>), path: &str, errors: &mut ErrorList) {
-        if self.uses_old && !self.optional_old && old.is_none() {
-            return;
+    fn ask(&self, input: &RuleInput<'_>, budget: &mut u64, errors: &mut ErrorList) -> Result<(), BudgetExhausted> {
+        if self.uses_old && !self.optional_old && input.old.is_none() {
+            return Ok(());
         }
-        let answer = self.evaluate(&self.program, schema, new, old);
-        // Ratcheting: an unchanged value may keep failing a rule that does not use `oldSelf`.
-        let unchanged = !self.uses_old && old == Some(new);
-        match answer {
-            Ok(CelValue::Bool(true)) => {}
-            _ if unchanged => {}
-            Ok(_) => errors.push(self.refusal(schema, new, old, path)),
-            Err(error) => {
-                let own = text(schema, "type").to_owned();
-                let why = format_evaluation_error(&error, &self.source);
-                let field = if path.is_empty() { ROOT_PATH } else { path };
-                errors.push(error_at(ErrorType::Invalid, field.to_owned(), BadValue::Quoted(own), why));
-            }
-        }
-    }
-
-    fn evaluate(
-        &self,
-        program: &Program,
-        schema: &Value,
-        new: &Value,
-        old: Option<&Value>,
-    ) -> Result<CelValue, ExecutionError> {
-        let ordered = self.uses_old;
-        let convert = |value: &Value| {
-            cel::to_value(TypedValue { value, schema, ordered })
-                .map_err(|error| ExecutionError::InternalError(error.to_string()))
+        let mut refuse = |why: String| {
+            let own = text(input.schema, "type").to_owned();
+            let field = if input.path.is_empty() { ROOT_PATH } else { input.path };
+            errors.push(error_at(ErrorType::Invalid, field.to_owned(), BadValue::Quoted(own), why));
         };
-        let mut context = Context::with_env(library::ENV.clone());
-        let undeclared = |_| ExecutionError::InternalError("a variable cannot be declared".to_owned());
-        context.add_variable_from_value("self", convert(new)?);
-        if self.optional_old {
-            let before = match old {
-                None => CelOptional::none(),
-                Some(old) => {
-                    let before: Box<dyn Val> = Box::<dyn Val>::try_from(convert(old)?).map_err(undeclared)?;
-                    CelOptional::of(before)
-                }
-            };
-            context.add_variable_as_val("oldSelf", Box::new(before));
-        } else if let Some(old) = old {
-            context.add_variable_from_value("oldSelf", convert(old)?);
+        let (answer, cost) = self.evaluate(&self.program, input);
+        let Some(left) = budget.checked_sub(cost) else {
+            let why = "validation failed due to running out of cost budget, no further validation rules will be run";
+            refuse(why.to_owned());
+            return Err(BudgetExhausted);
+        };
+        *budget = left;
+        // Ratcheting: an unchanged value may keep failing a rule that does not use `oldSelf`.
+        let unchanged = !self.uses_old && input.unchanged;
+        match answer {
+            Err(EvaluationError::Limit) => {
+                refuse(format!(
+                    "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: {}",
+                    self.shown()
+                ));
+                return Err(BudgetExhausted);
+            }
+            Ok(value) if value.as_bool() == Some(true) => {}
+            _ if unchanged => {}
+            Ok(_) => return self.refuse(input, budget, errors),
+            Err(EvaluationError::Failed(error)) => refuse(format_evaluation_error(&error, self.shown())),
         }
-        program.execute(&context)
+        Ok(())
     }
 
-    fn refusal(&self, schema: &Value, new: &Value, old: Option<&Value>, path: &str) -> FieldError {
-        let said = self.message_expression.as_ref().and_then(|program| {
-            match self.evaluate(program, schema, new, old) {
-                Ok(CelValue::String(said)) => Some(said.trim().to_owned()),
-                _ => None,
+    /// Returns the text that represents the rule in errors of its evaluation.
+    fn shown(&self) -> &str {
+        if self.message.is_empty() { &self.source } else { &self.message }
+    }
+
+    fn evaluate(&self, program: &Expression, input: &RuleInput<'_>) -> (Result<SharedValue, EvaluationError>, u64) {
+        let new = input.cel(input.new, self.uses_old, usize::from(self.uses_old));
+        let mut variables = vec![("self", new)];
+        let old = input.old.filter(|_| self.uses_old).map(|old| input.cel(old, true, 2));
+        if self.optional_old {
+            variables.push(("oldSelf", SharedValue::optional(old)));
+        } else if let Some(old) = old {
+            variables.push(("oldSelf", old));
+        }
+        let evaluated = program.walk(|program| evaluate(program, &library::ENV, variables));
+        evaluated.unwrap_or_else(|| (Err(ExecutionError::InternalError(NO_THREAD.to_owned()).into()), 0))
+    }
+
+    /// Adds the error of an object that does not fulfil the rule.
+    fn refuse(&self, input: &RuleInput<'_>, budget: &mut u64, errors: &mut ErrorList) -> Result<(), BudgetExhausted> {
+        let whole =
+            if self.field_path.is_empty() { input.path.to_owned() } else { joined(input.path, &self.field_path) };
+        let field = if whole.is_empty() { ROOT_PATH.to_owned() } else { whole };
+        let said = match self.said(input, budget) {
+            Ok(said) => said,
+            Err(why) => {
+                let own = text(input.schema, "type").to_owned();
+                errors.push(error_at(ErrorType::Invalid, field, BadValue::Quoted(own), why));
+                return Err(BudgetExhausted);
             }
-            .filter(|said| !said.is_empty() && !said.contains('\n'))
-        });
+        };
         let why = said.unwrap_or_else(|| {
             if self.message.is_empty() { format!("failed rule: {}", self.source) } else { self.message.clone() }
         });
-        let scalar = !new.is_object() && !new.is_array();
-        let shown = if scalar { BadValue::from(new) } else { BadValue::Omitted };
-        let whole = if self.field_path.is_empty() { path.to_owned() } else { joined(path, &self.field_path) };
-        let field = if whole.is_empty() { ROOT_PATH.to_owned() } else { whole };
-        let shown =
-            if matches!(self.reason, ErrorType::Forbidden | ErrorType::Required) { BadValue::Omitted } else { shown };
+        let scalar = !input.new.is_object() && !input.new.is_array();
+        let shown = match self.reason {
+            ErrorType::Forbidden | ErrorType::Required => BadValue::Omitted,
+            _ if scalar => BadValue::from(input.new),
+            _ => BadValue::Omitted,
+        };
         let why = if self.reason == ErrorType::Duplicate { String::new() } else { why };
-        error_at(self.reason, field, shown, why)
+        errors.push(error_at(self.reason, field, shown, why));
+        Ok(())
+    }
+
+    /// Returns the text of the `messageExpression`; an error if it costs too much, `None` if it is not usable.
+    fn said(&self, input: &RuleInput<'_>, budget: &mut u64) -> Result<Option<String>, String> {
+        let Some(program) = &self.message_expression else { return Ok(None) };
+        let (answer, cost) = self.evaluate(program, input);
+        let Some(left) = budget.checked_sub(cost) else {
+            let why = "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run";
+            return Err(why.to_owned());
+        };
+        *budget = left;
+        if matches!(answer, Err(EvaluationError::Limit)) {
+            let source = &self.message_expression_source;
+            return Err(format!(
+                "no further validation rules will be run due to call cost exceeds limit for messageExpression: {source:?}"
+            ));
+        }
+        let said = answer.ok().and_then(|answer| Some(answer.as_text()?.trim().to_owned()));
+        Ok(said.filter(|said| !said.is_empty() && !said.contains('\n') && said.len() <= MESSAGE_MAX))
     }
 }
 
@@ -263,93 +349,162 @@ fn format_evaluation_error(error: &ExecutionError, source: &str) -> String {
     format!("{why} evaluating rule: {source}")
 }
 
-/// Adds an error for each invalid expression in a version's schema, whose path is `path`.
+/// Adds an error for each invalid expression in a version's schema, whose path is `path`, and for expressions that cost
+/// too much.
 pub(super) fn check_schema(schema: &Value, path: &str, errors: &mut ErrorList) {
-    check_all(schema, path, true, None, 0, errors);
-}
-
-fn check_all(schema: &Value, path: &str, root: bool, around: Option<&str>, depth: usize, errors: &mut ErrorList) {
-    if depth > MAX_DEPTH {
-        return;
-    }
-    check_rules(schema, path, root, around, errors);
-    let list_type = text(schema, "x-kubernetes-list-type");
-    let atomic = text(schema, "x-kubernetes-map-type") == "atomic";
-    let alone = around.is_none() && (atomic || (schema["items"].is_object() && list_type != "map"));
-    let around = if alone { Some(path) } else { around };
-    if schema["items"].is_object() {
-        check_all(&schema["items"], &format!("{path}.items"), false, around, depth + 1, errors);
-    }
-    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-        check_all(property, &format!("{path}.properties[{name}]"), false, around, depth + 1, errors);
-    }
-    if schema["additionalProperties"].is_object() {
-        let path = format!("{path}.additionalProperties");
-        check_all(&schema["additionalProperties"], &path, false, around, depth + 1, errors);
-    }
-}
-
-/// Checks the expressions of a schema's own rules. `uncorrelated` is the path of the enclosing list or atomic map whose
-/// elements have no old counterpart.
-fn check_rules(schema: &Value, path: &str, root: bool, uncorrelated: Option<&str>, errors: &mut ErrorList) {
-    let own = CelType::of(schema, root);
-    for (index, rule) in schema[RULES].as_array().into_iter().flatten().enumerate() {
-        let at = |field: &str| format!("{path}.{RULES}[{index}].{field}");
-        let source = text(rule, "rule").trim();
-        if source.is_empty() {
-            continue;
+    let mut checker = SchemaChecker { errors, cost: SchemaCost::default() };
+    let node = SchemaNode { schema, root: true, uncorrelated: None, cardinality: Some(1), depth: 0 };
+    checker.visit(&node, path);
+    let SchemaChecker { errors, cost } = checker;
+    if let Some((paths, message)) = cost.exceeded() {
+        let why = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+        for path in paths {
+            errors.push(error_at(ErrorType::Forbidden, path, BadValue::Omitted, why.to_owned()));
         }
-        let invalid = |field: String, why: String| error_at(ErrorType::Invalid, field, format_rule(rule), why);
-        let old = old_type(rule, &own);
-        match checked(source, &own, &old) {
-            Err(why) => errors.push(invalid(at("rule"), format!("compilation failed: {why}"))),
-            Ok(result) if result.unsupported.is_none() && !matches!(result.ty, CelType::Bool | CelType::Dyn) => {
-                errors.push(invalid(at("rule"), "cel expression must evaluate to a bool".to_owned()));
+        errors.push(error_at(ErrorType::Forbidden, path.to_owned(), BadValue::Omitted, message));
+    }
+}
+
+struct SchemaChecker<'e> {
+    errors: &'e mut ErrorList,
+    cost: SchemaCost,
+}
+
+/// A schema and its place in the whole.
+#[derive(Clone, Copy)]
+struct SchemaNode<'a> {
+    schema: &'a Value,
+    root: bool,
+    /// The path of the enclosing list or atomic map whose elements have no old counterpart.
+    uncorrelated: Option<&'a str>,
+    /// Returns the largest number of values of the schema in an object; `None` if the schemas around it set no limit.
+    cardinality: Option<u64>,
+    depth: usize,
+}
+
+impl SchemaChecker<'_> {
+    fn visit(&mut self, node: &SchemaNode<'_>, path: &str) {
+        let schema = node.schema;
+        if node.depth > MAX_DEPTH {
+            return;
+        }
+        self.rules(node, path);
+        let list_type = text(schema, "x-kubernetes-list-type");
+        let atomic = text(schema, "x-kubernetes-map-type") == "atomic";
+        let alone = node.uncorrelated.is_none() && (atomic || (schema["items"].is_object() && list_type != "map"));
+        let uncorrelated = if alone { Some(path) } else { node.uncorrelated };
+        let factor = match text(schema, "type") {
+            "object" if schema["additionalProperties"].is_object() => sizes::limit(schema, "maxProperties"),
+            "array" => sizes::limit(schema, "maxItems"),
+            _ => Some(1),
+        };
+        let cardinality = node.cardinality.zip(factor).map(|(outer, factor)| outer.saturating_mul(factor));
+        let below = |schema| SchemaNode { schema, root: false, uncorrelated, cardinality, depth: node.depth + 1 };
+        if schema["items"].is_object() {
+            self.visit(&below(&schema["items"]), &format!("{path}.items"));
+        }
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            self.visit(&below(property), &format!("{path}.properties[{name}]"));
+        }
+        if schema["additionalProperties"].is_object() {
+            self.visit(&below(&schema["additionalProperties"]), &format!("{path}.additionalProperties"));
+        }
+    }
+
+    /// Checks the expressions of a schema's own rules.
+    fn rules(&mut self, node: &SchemaNode<'_>, path: &str) {
+        let Some(rules) = node.schema[RULES].as_array().filter(|rules| !rules.is_empty()) else { return };
+        let own = CelType::of(node.schema, node.root);
+        let sized = SizedType::of(node.schema, node.root);
+        let cardinality = node.cardinality.unwrap_or_else(|| sized.cardinality());
+        for (index, rule) in rules.iter().enumerate() {
+            let at = |field: &str| format!("{path}.{RULES}[{index}].{field}");
+            let source = text(rule, "rule").trim();
+            if source.is_empty() {
+                continue;
             }
-            Ok(result) => {
-                if result.uses_old
-                    && let Some(list) = uncorrelated
+            let old = old_type(rule, &own);
+            match checked(source, &own, &old, &sized) {
+                Err(why) => self.invalid(at("rule"), rule, format!("compilation failed: {why}")),
+                Ok((result, _))
+                    if result.unsupported.is_none() && !matches!(result.ty, CelType::Bool | CelType::Dyn) =>
                 {
-                    let why =
-                        format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
-                    errors.push(error_at(ErrorType::Invalid, at("rule"), BadValue::Quoted(source.to_owned()), why));
+                    self.invalid(at("rule"), rule, "cel expression must evaluate to a bool".to_owned());
                 }
-                if !result.uses_old && rule.get("optionalOldSelf").is_some_and(|flag| !flag.is_null()) {
-                    let given = BadValue::from(&rule["optionalOldSelf"]);
-                    let why = "may not be set if oldSelf is not used in rule".to_owned();
-                    errors.push(error_at(ErrorType::Invalid, at("optionalOldSelf"), given, why));
+                Ok((result, cost)) => {
+                    self.expensive("estimated rule cost", at("rule"), cost.saturating_mul(cardinality), &result);
+                    self.old_self(rule, &result, node.uncorrelated, &at);
+                }
+            }
+            let expression = text(rule, "messageExpression").trim();
+            if expression.is_empty() {
+                continue;
+            }
+            match checked(expression, &own, &old, &sized) {
+                Err(why) => {
+                    let why = format!("messageExpression compilation failed: {why}");
+                    self.invalid(at("messageExpression"), rule, why);
+                }
+                Ok((result, _))
+                    if result.unsupported.is_none() && !matches!(result.ty, CelType::Text | CelType::Dyn) =>
+                {
+                    let why = "messageExpression must evaluate to a string".to_owned();
+                    self.invalid(at("messageExpression"), rule, why);
+                }
+                Ok((result, cost)) => {
+                    self.expensive("estimated messageExpression cost", at("messageExpression"), cost, &result);
                 }
             }
         }
-        let expression = text(rule, "messageExpression").trim();
-        if expression.is_empty() {
-            continue;
+    }
+
+    fn invalid(&mut self, field: String, rule: &Value, why: String) {
+        self.errors.push(error_at(ErrorType::Invalid, field, format_rule(rule), why));
+    }
+
+    /// Adds an expression's cost, and an error if it is too much. The cost of functions that are not here is unknown.
+    fn expensive(&mut self, what: &str, field: String, cost: u64, result: &CheckResult) {
+        if result.unsupported.is_some() {
+            return;
         }
-        match checked(expression, &own, &old) {
-            Err(why) => {
-                errors.push(invalid(at("messageExpression"), format!("messageExpression compilation failed: {why}")));
-            }
-            Ok(result) if result.unsupported.is_none() && !matches!(result.ty, CelType::Text | CelType::Dyn) => {
-                errors.push(invalid(at("messageExpression"), "messageExpression must evaluate to a string".to_owned()));
-            }
-            Ok(_) => {}
+        if let Some(why) = estimate::exceeded(what, cost, estimate::EXPRESSION_LIMIT) {
+            self.errors.push(error_at(ErrorType::Forbidden, field.clone(), BadValue::Omitted, why));
+        }
+        self.cost.add(field, cost);
+    }
+
+    fn old_self(
+        &mut self,
+        rule: &Value,
+        result: &CheckResult,
+        uncorrelated: Option<&str>,
+        at: &dyn Fn(&str) -> String,
+    ) {
+        if result.uses_old
+            && let Some(list) = uncorrelated
+        {
+            let source = text(rule, "rule").trim().to_owned();
+            let why = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
+            self.errors.push(error_at(ErrorType::Invalid, at("rule"), BadValue::Quoted(source), why));
+        }
+        if !result.uses_old && rule.get("optionalOldSelf").is_some_and(|flag| !flag.is_null()) {
+            let given = BadValue::from(&rule["optionalOldSelf"]);
+            let why = "may not be set if oldSelf is not used in rule".to_owned();
+            self.errors.push(error_at(ErrorType::Invalid, at("optionalOldSelf"), given, why));
         }
     }
 }
 
-fn checked(source: &str, own: &CelType, old: &CelType) -> Result<CheckResult, String> {
-    let program = library::ENV.compile(source).map_err(|errors| {
-        let texts = errors.errors.iter().map(|error| {
-            let (line, column) = error.pos;
-            let line = usize::try_from(line).unwrap_or(1).max(1) - 1;
-            let before: usize = source.split_inclusive('\n').take(line).map(|text| text.chars().count()).sum();
-            let offset = before + usize::try_from(column).unwrap_or(1).max(1) - 1;
-            check::format_error(source, offset, &error.msg)
-        });
-        texts.collect::<Vec<_>>().join("\n")
-    })?;
-    let result = check(&program, own, Some(old));
-    if result.errors.is_empty() { Ok(result) } else { Err(result.errors.join("\n")) }
+/// Parses an expression and checks its types; returns the estimate of its cost, too.
+fn checked(source: &str, own: &CelType, old: &CelType, sized: &Arc<SizedType>) -> Result<(CheckResult, u64), String> {
+    let expression = parse(source)?;
+    let walked = expression.walk(|program| {
+        let result = check(program, own, Some(old));
+        let cost = if result.errors.is_empty() { estimate(program.expression(), &result.types, sized) } else { 0 };
+        (result, cost)
+    });
+    let (result, cost) = walked.ok_or(NO_THREAD)?;
+    if result.errors.is_empty() { Ok((result, cost)) } else { Err(result.errors.join("\n")) }
 }
 
 /// Prints a rule as upstream's internal type is printed in errors.

@@ -2,26 +2,29 @@
 //! controllers in `staging/src/k8s.io/apiextensions-apiserver/pkg/controller` (`status`, `establish`, `finalizer`), but
 //! synchronously after each write.
 
+use std::collections::BTreeMap;
+
 use http::{HeaderValue, Method, header};
 use jiff::Timestamp;
 
 use super::{CLEANUP_FINALIZER, GROUP, RESOURCE, kinds, names, text};
+use crate::faults::WatchEnd;
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
 use crate::registry::Resource;
 use crate::request::ApiRequest;
-use crate::server::ApiServer;
+use crate::server::{ApiServer, storage_id};
 use crate::store::ResourceId;
 
 /// User agent of the requests that the server makes itself.
-pub const USER_AGENT: &str = "kube-apiserver";
+pub(crate) const USER_AGENT: &str = "kube-apiserver";
 
 /// Most rounds of [`reconcile`]; each round makes one request.
 const ROUNDS: usize = 1000;
 
 /// Returns the definition with defaults and the status that the server would give it, for definitions in a fixture's
 /// initial state.
-pub fn with_status(mut definition: Value, others: &[Value], now: Timestamp) -> Value {
+pub(crate) fn with_status(mut definition: Value, others: &[Value], now: Timestamp) -> Value {
     use crate::registry::Strategy as _;
     super::DefinitionStrategy.default(&mut definition);
     let stored = super::definition_strategy::stored_versions(&definition["spec"]);
@@ -36,12 +39,19 @@ fn definitions(server: &ApiServer) -> Vec<Value> {
     server.list(&ResourceId::new(GROUP, RESOURCE), None).iter().map(|stored| stored.value()).collect()
 }
 
-/// Registers the kinds of all established definitions and removes the kinds of all others.
-pub fn sync_registry(server: &ApiServer) {
+/// Registers the kinds of all established definitions and removes the kinds of all others. Watches of kinds that change
+/// or go end after their last events.
+pub(crate) fn sync_registry(server: &ApiServer) {
     let mut served: Vec<_> = definitions(server).iter().flat_map(kinds).collect();
     served.sort_by_cached_key(|kind| {
         (kind.group.to_string(), names::version_rank(&kind.version), kind.plural.to_string())
     });
+    let shapes = |kinds: &mut dyn Iterator<Item = &Resource>| -> BTreeMap<ResourceId, [Value; 2]> {
+        let custom = kinds.filter_map(|kind| Some((storage_id(kind), kind.custom.as_ref()?.served_as.clone())));
+        custom.collect()
+    };
+    let before = shapes(&mut server.registry().kinds().map(|kind| &**kind));
+    let now = shapes(&mut served.iter());
     server.change_registry(|registry| {
         let custom: Vec<_> = registry.kinds().filter(|kind| kind.custom.is_some()).cloned().collect();
         for kind in custom {
@@ -51,6 +61,11 @@ pub fn sync_registry(server: &ApiServer) {
             registry.insert(kind);
         }
     });
+    for (resource, shape) in before {
+        if now.get(&resource) != Some(&shape) {
+            server.faults().end_watches(Some(&resource), WatchEnd::Drained);
+        }
+    }
 }
 
 impl ApiServer {
@@ -66,7 +81,7 @@ impl ApiServer {
 }
 
 /// Returns true if the definition of a kind is being deleted.
-pub fn is_terminating(server: &ApiServer, kind: &Resource) -> bool {
+pub(crate) fn is_terminating(server: &ApiServer, kind: &Resource) -> bool {
     let Some(custom) = &kind.custom else { return false };
     let definition = server.get(&ResourceId::new(GROUP, RESOURCE), "", &custom.definition);
     definition.is_some_and(|stored| is_deleted(&stored.value()))
@@ -74,7 +89,7 @@ pub fn is_terminating(server: &ApiServer, kind: &Resource) -> bool {
 
 /// Reconciles the stored definitions: their status, the served kinds, and the objects of definitions that are being
 /// deleted. Call it after every write to a definition, and after a write to an object of a deleted definition.
-pub async fn reconcile(server: &ApiServer) {
+pub(crate) async fn reconcile(server: &ApiServer) {
     for _ in 0..ROUNDS {
         sync_registry(server);
         let all = definitions(server);
@@ -215,5 +230,33 @@ mod tests {
         server.seed([widgets(), widget]).unwrap();
         let (_, found) = send(&server, Method::GET, &format!("{WIDGETS}/w"), Value::Null).await;
         assert_eq!(found["spec"], json!({"size": 3}));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn objects_are_read_by_the_schema_of_now_and_watches_end_with_it() {
+        use futures::StreamExt as _;
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        assert_eq!(send(&server, Method::POST, DEFINITIONS, widgets()).await.0, 201);
+        let widget = json!({"apiVersion": "h6.example.com/v1", "kind": "Widget", "metadata": {"name": "w"},
+            "spec": {"replicas": 2}});
+        assert_eq!(send(&server, Method::POST, WIDGETS, widget).await.0, 201);
+        let mut watch = ApiRequest::new(Method::GET, WIDGETS);
+        watch.query = "watch=1&resourceVersion=0".to_owned();
+        let ReplyBody::Stream(mut events) = server.handle(watch).await.body else { panic!("no stream") };
+        assert!(events.next().await.is_some_and(|event| event.is_ok()));
+
+        let path = format!("{DEFINITIONS}/widgets.h6.example.com");
+        let (_, mut definition) = send(&server, Method::GET, &path, Value::Null).await;
+        let properties = "/spec/versions/1/schema/openAPIV3Schema/properties/spec/properties";
+        let fields = definition.pointer_mut(properties).and_then(Value::as_object_mut).unwrap();
+        fields.remove("replicas");
+        fields.insert("color", json!({"type": "string", "default": "red"}));
+        assert_eq!(send(&server, Method::PUT, &path, definition).await.0, 200);
+
+        let (_, found) = send(&server, Method::GET, &format!("{WIDGETS}/w"), Value::Null).await;
+        assert_eq!(found["spec"], json!({"size": 3, "color": "red"}));
+        let (_, list) = send(&server, Method::GET, WIDGETS, Value::Null).await;
+        assert_eq!(list["items"][0]["spec"], json!({"size": 3, "color": "red"}));
+        assert!(events.next().await.is_none(), "the watch ends");
     }
 }

@@ -6,6 +6,9 @@ use crate::json::{Map, Value};
 /// Top-level fields that the schema does not govern.
 const TYPE_AND_METADATA: &[&str] = &["apiVersion", "kind", "metadata"];
 
+/// Most bytes of defaults that are filled in. An object with more is larger than any that can be stored.
+const MAX_BYTES: usize = 16 << 20;
+
 /// Fills in the schema's defaults, and drops nulls of fields that are not nullable.
 pub(super) fn apply(schema: &Value, object: &mut Value) {
     let Some(fields) = object.as_object_mut() else { return };
@@ -13,30 +16,31 @@ pub(super) fn apply(schema: &Value, object: &mut Value) {
         .iter()
         .filter_map(|&name| fields.remove(name).map(|value| (name.to_owned(), value)))
         .collect();
-    default_value(schema, object, true);
+    let mut left = MAX_BYTES;
+    default_value(schema, object, true, &mut left);
     if let Some(fields) = object.as_object_mut() {
         fields.extend(kept);
     }
 }
 
-fn default_value(schema: &Value, value: &mut Value, root: bool) {
+fn default_value(schema: &Value, value: &mut Value, root: bool, left: &mut usize) {
     match value {
         Value::Object(fields) => {
             if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
-                default_properties(properties, fields, root);
+                default_properties(properties, fields, root, left);
             }
             if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
                 let declared = schema.get("properties");
                 let extra = fields
                     .iter_mut()
                     .filter(|(name, _)| declared.is_none_or(|known| known.get(name.as_str()).is_none()));
-                extra.for_each(|(_, value)| default_value(values, value, false));
+                extra.for_each(|(_, value)| default_value(values, value, false, left));
             }
         }
         Value::Array(list) => {
             if let Some(items) = schema.get("items") {
                 for item in list {
-                    default_value(items, item, false);
+                    default_value(items, item, false, left);
                 }
             }
         }
@@ -44,7 +48,7 @@ fn default_value(schema: &Value, value: &mut Value, root: bool) {
     }
 }
 
-fn default_properties(properties: &Map, fields: &mut Map, root: bool) {
+fn default_properties(properties: &Map, fields: &mut Map, root: bool, left: &mut usize) {
     for (name, schema) in properties {
         if root && TYPE_AND_METADATA.contains(&name.as_str()) {
             continue;
@@ -55,12 +59,24 @@ fn default_properties(properties: &Map, fields: &mut Map, root: bool) {
         }
         if !fields.contains_key(name)
             && let Some(default) = schema.get("default")
+            && *left > 0
         {
+            *left = left.saturating_sub(name.len() + bytes(default));
             fields.insert(name.clone(), default.clone());
         }
         if let Some(value) = fields.get_mut(name) {
-            default_value(schema, value, false);
+            default_value(schema, value, false, left);
         }
+    }
+}
+
+/// Returns about as many bytes as the value has when it is encoded.
+fn bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(list) => list.iter().map(|item| 1 + bytes(item)).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| 3 + name.len() + bytes(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 4,
     }
 }
 

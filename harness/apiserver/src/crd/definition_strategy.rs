@@ -12,7 +12,7 @@ use crate::status::go_quote;
 
 /// The strategy of definitions.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct DefinitionStrategy;
+pub(crate) struct DefinitionStrategy;
 
 impl Strategy for DefinitionStrategy {
     fn default(&self, object: &mut Value) {

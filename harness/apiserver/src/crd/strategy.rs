@@ -1,19 +1,21 @@
 //! Strategy of custom resources. Follows `strategy.go`, `status_strategy.go` and `validator.go` in
 //! `staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource` of Kubernetes 1.36. PURE.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::{CustomResource, cel, defaults, lookup, text, validate};
 use crate::field_errors::{ErrorList, ErrorType, Path};
 use crate::json::{Key, Value};
+use crate::metadata;
 use crate::registry::{NameFormat, Strategy, StrategyContext, meta};
 
 /// The strategy of one served version of a definition.
 #[derive(Debug)]
 pub(super) struct CustomResourceStrategy {
     own: Arc<CustomResource>,
-    /// The compiled CEL rules of the schema, if it has any.
-    rules: Option<cel::CompiledRules>,
+    /// The compiled CEL rules of the schema, if it has any. They are compiled for the first object that is validated,
+    /// because the kinds of all definitions are made again after each write of a definition.
+    rules: OnceLock<Option<cel::CompiledRules>>,
     api_version: String,
     kind: String,
     namespaced: bool,
@@ -21,8 +23,13 @@ pub(super) struct CustomResourceStrategy {
 
 impl CustomResourceStrategy {
     pub(super) fn new(own: Arc<CustomResource>, group: &str, version: &str, kind: &str, namespaced: bool) -> Self {
-        let rules = cel::CompiledRules::of(&own.schema, &own.definition);
-        Self { own, rules, api_version: format!("{group}/{version}"), kind: kind.to_owned(), namespaced }
+        Self {
+            own,
+            rules: OnceLock::new(),
+            api_version: format!("{group}/{version}"),
+            kind: kind.to_owned(),
+            namespaced,
+        }
     }
 
     fn type_errors(&self, object: &Value) -> ErrorList {
@@ -45,7 +52,8 @@ impl CustomResourceStrategy {
             ErrorType::TooMany,
             ErrorType::TypeInvalid,
         ];
-        let Some(rules) = &self.rules else { return };
+        let compile = || cel::CompiledRules::of(&self.own.schema, &self.own.definition);
+        let Some(rules) = self.rules.get_or_init(compile) else { return };
         if errors.iter().any(|error| BLOCKING.contains(&error.error_type)) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
             errors.invalid(&Path::new("<nil>"), None::<&Value>, why);
@@ -142,7 +150,7 @@ impl Strategy for CustomResourceStrategy {
             return errors;
         }
         errors.append(meta::validate(object, self.namespaced, NameFormat::Subdomain, &Path::new("metadata")));
-        errors.append(validate::validate(&self.own.schema, object, ""));
+        errors.append(validate::validate(&self.own.schema, object, None, ""));
         self.scale_errors(object, true, &mut errors);
         self.judge(object, None, &mut errors);
         errors
@@ -163,7 +171,7 @@ impl Strategy for CustomResourceStrategy {
         }
         // Upstream validates the metadata of custom resources a second time.
         errors.append(meta::validate_update(new, old, &Path::new("metadata")));
-        errors.append(validate::validate(&self.own.schema, new, ""));
+        errors.append(validate::validate(&self.own.schema, new, Some(old), ""));
         self.scale_errors(new, true, &mut errors);
         self.judge(new, Some(old), &mut errors);
         errors
@@ -187,7 +195,7 @@ impl Strategy for CustomResourceStrategy {
         let mut errors = self.type_errors(new);
         errors.append(meta::validate_update(new, old, &Path::new("metadata")));
         if let (Some(schema), Some(status)) = (self.own.schema.pointer("/properties/status"), new.get("status")) {
-            errors.append(validate::validate(schema, status, "").below("status"));
+            errors.append(validate::validate(schema, status, old.get("status"), "").below("status"));
         }
         self.scale_errors(new, false, &mut errors);
         self.judge(new, Some(old), &mut errors);
@@ -207,19 +215,9 @@ impl Strategy for CustomResourceStrategy {
     }
 }
 
-fn finalizers(object: &Value) -> Vec<&str> {
-    object
-        .pointer("/metadata/finalizers")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect()
-}
-
 fn finalizer_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
-    let known = old.map(finalizers).unwrap_or_default();
-    let mut added: Vec<&str> = finalizers(object).into_iter().filter(|name| !known.contains(name)).collect();
+    let known: Vec<&str> = old.into_iter().flat_map(metadata::finalizers).collect();
+    let mut added: Vec<&str> = metadata::finalizers(object).filter(|name| !known.contains(name)).collect();
     added.sort_unstable();
     added
         .into_iter()

@@ -196,7 +196,7 @@ fn values(schema: &Value, skip_any: bool, skip_first: bool, path: &str, depth: u
         nested(&schema["not"], false, &format!("{path}.not"), depth + 1, errors);
     }
     if let Some(pattern) = schema["pattern"].as_str()
-        && let Err(error) = regex::Regex::new(pattern)
+        && let Err(error) = validate::compile_pattern(pattern)
     {
         let why = format!("must be a valid regular expression, but isn't: {}", go_regex_error(pattern, &error));
         errors.invalid(&Path::new(&format!("{path}.pattern")), pattern, why);
@@ -319,7 +319,7 @@ fn defaults(schema: &Value, path: &str, depth: usize, errors: &mut ErrorList) {
     }
     if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
         let at = format!("{path}.default");
-        for mut error in validate::validate(schema, default, "") {
+        for mut error in validate::validate(schema, default, None, "") {
             error.field = if error.field.is_empty() { at.clone() } else { format!("{at}.{}", error.field) };
             errors.push(error);
         }

@@ -2,7 +2,9 @@
 //! including its messages, and `listtype` and `objectmeta` in
 //! `staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema` of Kubernetes 1.36. PURE.
 
-use regex::Regex;
+use std::collections::{BTreeMap, BTreeSet};
+
+use regex::{Regex, RegexBuilder};
 
 use crate::field_errors::{ErrorList, FieldError, Path, go_json};
 use crate::json::{Map, Number, Value};
@@ -11,39 +13,46 @@ use crate::registry::names;
 /// Deepest value that is visited; the decoder of request bodies rejects deeper ones.
 const MAX_DEPTH: usize = 200;
 
-/// Validates `value` by `schema`. `name` is the value's path, empty for the whole object.
-pub(super) fn validate(schema: &Value, value: &Value, name: &str) -> ErrorList {
+/// Most steps of one validation. Upstream has no limit; an object of the largest size takes about a tenth of it with an
+/// ordinary schema.
+const MAX_STEPS: usize = 20_000_000;
+
+/// Steps of the validation of one value.
+const STEPS_PER_VALUE: usize = 5;
+
+/// Bytes of a path that count as one step.
+const PATH_BYTES_PER_STEP: usize = 64;
+
+/// Largest compiled pattern in bytes.
+const PATTERN_BYTES: usize = 4 << 20;
+
+/// Validates `value` by `schema`. `name` is the value's path, empty for the whole object. Parts that are as in `old`
+/// may be invalid, because the schema may have changed since they were written.
+pub(super) fn validate(schema: &Value, value: &Value, old: Option<&Value>, name: &str) -> ErrorList {
     let mut errors = ErrorList::new();
-    SchemaValidator { depth: 0 }.value(schema, value, name, &mut errors);
-    check_embedded(schema, value, name, &mut errors);
-    list_types(schema, value, name, &mut errors);
+    let mut validator = SchemaValidator::default();
+    validator.value(schema, (value, old), name, &mut errors);
+    validator.embedded(schema, value, name, &mut errors);
+    let had_duplicates = old.is_some_and(|old| {
+        let mut before = ErrorList::new();
+        validator.list_types(schema, old, name, &mut before);
+        !before.is_empty()
+    });
+    if !had_duplicates {
+        validator.list_types(schema, value, name, &mut errors);
+    }
+    if validator.steps > MAX_STEPS {
+        let why = format!(
+            "validation stopped after {MAX_STEPS} steps: make the object smaller, or its schema simpler (enum, anyOf, oneOf, allOf)"
+        );
+        errors.invalid(&path("<nil>"), None::<&Value>, why);
+    }
     errors
 }
 
-/// Checks that embedded objects have an apiVersion and a kind.
-fn check_embedded(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
-    match value {
-        Value::Object(fields) => {
-            if flag(schema, "x-kubernetes-embedded-resource") {
-                embedded_type(fields, name, errors);
-            }
-            for (field, value) in fields {
-                let known = schema.get("properties").and_then(|known| known.get(field));
-                let known = known.or_else(|| schema.get("additionalProperties").filter(|extra| extra.is_object()));
-                if let Some(schema) = known {
-                    check_embedded(schema, value, &child(name, field), errors);
-                }
-            }
-        }
-        Value::Array(list) => {
-            for (index, item) in list.iter().enumerate() {
-                if let Some(items) = schema.get("items") {
-                    check_embedded(items, item, &format!("{name}[{index}]"), errors);
-                }
-            }
-        }
-        _ => {}
-    }
+/// Compiles a pattern of a schema. One that needs too much memory is an error.
+pub(super) fn compile_pattern(pattern: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build()
 }
 
 /// Checks the apiVersion and kind of an embedded object.
@@ -73,8 +82,16 @@ fn embedded_type(fields: &Map, name: &str, errors: &mut ErrorList) {
     }
 }
 
-struct SchemaValidator {
+/// A value, and the one that it replaces.
+type Compared<'v> = (&'v Value, Option<&'v Value>);
+
+#[derive(Default)]
+struct SchemaValidator<'a> {
     depth: usize,
+    /// The work until now.
+    steps: usize,
+    /// The compiled patterns; `None` for one that does not compile.
+    patterns: BTreeMap<&'a str, Option<Regex>>,
 }
 
 fn path(name: &str) -> Path<'_> {
@@ -114,31 +131,49 @@ fn has_type(value: &Value, wanted: &str) -> bool {
     }
 }
 
-impl SchemaValidator {
-    fn value(&mut self, schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
-        if self.depth > MAX_DEPTH || (value.is_null() && flag(schema, "nullable")) {
+impl<'a> SchemaValidator<'a> {
+    /// Counts a step at a path; false if there were too many.
+    fn step(&mut self, name: &str) -> bool {
+        self.count(1 + name.len() / PATH_BYTES_PER_STEP)
+    }
+
+    fn count(&mut self, steps: usize) -> bool {
+        self.steps = self.steps.saturating_add(steps);
+        self.steps <= MAX_STEPS
+    }
+
+    /// Validates a value. Follows `apiserver/validation/ratcheting.go` in
+    /// `staging/src/k8s.io/apiextensions-apiserver/pkg`.
+    fn value(&mut self, schema: &'a Value, (value, old): Compared<'_>, name: &str, errors: &mut ErrorList) {
+        if self.depth > MAX_DEPTH || (value.is_null() && flag(schema, "nullable")) || !self.step(name) {
+            return;
+        }
+        self.steps += STEPS_PER_VALUE - 1;
+        if old == Some(value) {
             return;
         }
         self.depth += 1;
         check_type(schema, value, name, errors);
         self.combinations(schema, value, name, errors);
         match value {
-            Value::String(text) => check_string(schema, text, name, errors),
+            Value::String(text) => self.text(schema, text, name, errors),
             Value::Number(_) => check_number(schema, value, name, errors),
-            Value::Array(list) => self.list(schema, list, name, errors),
+            Value::Array(list) => self.list(schema, (list, old), name, errors),
             _ => {}
         }
-        check_enum(schema, value, name, errors);
+        self.enumeration(schema, value, name, errors);
         if let Value::Object(fields) = value {
-            self.object(schema, fields, name, errors);
+            self.object(schema, (fields, old), name, errors);
         }
         self.depth -= 1;
     }
 
-    fn list(&mut self, schema: &Value, list: &[Value], name: &str, errors: &mut ErrorList) {
+    fn list(&mut self, schema: &'a Value, (list, old): (&[Value], Option<&Value>), name: &str, errors: &mut ErrorList) {
         if let Some(items) = schema.get("items") {
+            let before = by_keys(schema, old);
             for (index, item) in list.iter().enumerate() {
-                self.value(items, item, &format!("{name}[{index}]"), errors);
+                let before = before.as_ref().and_then(|before| before.get(&identity_of(schema, item)?).copied());
+                self.value(items, (item, before), &format!("{name}[{index}]"), errors);
             }
         }
         if let Some(least) = integer(schema, "minItems").filter(|&least| list.len() < least) {
@@ -149,7 +184,8 @@ impl SchemaValidator {
         }
     }
 
-    fn object(&mut self, schema: &Value, fields: &Map, name: &str, errors: &mut ErrorList) {
+    fn object(&mut self, schema: &'a Value, (fields, old): (&Map, Option<&Value>), name: &str, errors: &mut ErrorList) {
+        let old = old.filter(|_| schema.get("x-kubernetes-map-type").is_none_or(|kind| kind != "atomic"));
         if let Some(least) = integer(schema, "minProperties").filter(|&least| fields.len() < least) {
             errors.invalid(
                 &path(name),
@@ -168,17 +204,21 @@ impl SchemaValidator {
             if of_all && (field != "metadata" || known.is_none()) {
                 continue;
             }
+            let both = (value, old.and_then(|old| old.get(field)));
             match (known, additional) {
-                (Some(known), _) => self.value(known, value, &child(name, field), errors),
-                (None, Some(values @ Value::Object(_))) => self.value(values, value, &child(name, field), errors),
+                (Some(known), _) => self.value(known, both, &child(name, field), errors),
+                (None, Some(values @ Value::Object(_))) => self.value(values, both, &child(name, field), errors),
                 (None, Some(Value::Bool(false))) => {
                     errors.invalid(&path(name), "", format!("{} in body is a forbidden property", child(name, field)));
                 }
                 _ => {}
             }
         }
-        for required in schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
-        {
+        let required = schema.get("required").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
+        if !self.count(required.len()) {
+            return;
+        }
+        for required in required.iter().filter_map(Value::as_str) {
             if !fields.contains_key(required) {
                 errors.required(&path(&child(name, required)), "");
             }
@@ -186,13 +226,13 @@ impl SchemaValidator {
     }
 
     /// Checks `allOf`, `anyOf`, `oneOf` and `not`.
-    fn combinations(&mut self, schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
+    fn combinations(&mut self, schema: &'a Value, value: &Value, name: &str, errors: &mut ErrorList) {
         let mut outcomes = |kind: &str| -> Vec<ErrorList> {
             let schemas = schema.get(kind).and_then(Value::as_array).into_iter().flatten();
             schemas
                 .map(|one| {
                     let mut own = ErrorList::new();
-                    self.value(one, value, name, &mut own);
+                    self.value(one, (value, None), name, &mut own);
                     own
                 })
                 .collect()
@@ -224,12 +264,130 @@ impl SchemaValidator {
         }
         if let Some(forbidden) = schema.get("not").filter(|not| not.is_object()) {
             let mut own = ErrorList::new();
-            self.value(forbidden, value, name, &mut own);
+            self.value(forbidden, (value, None), name, &mut own);
             if own.is_empty() {
                 errors.invalid(&path("<nil>"), "", format!("{name:?} must not validate the schema (not)"));
             }
         }
     }
+
+    fn enumeration(&mut self, schema: &'a Value, value: &Value, name: &str, errors: &mut ErrorList) {
+        let Some(allowed) = schema.get("enum").and_then(Value::as_array).filter(|allowed| !allowed.is_empty()) else {
+            return;
+        };
+        if !self.count(allowed.len()) || allowed.contains(value) {
+            return;
+        }
+        let texts: Vec<String> =
+            allowed.iter().map(|one| one.as_str().map_or_else(|| go_json(one), str::to_owned)).collect();
+        // The message has all of them, and the reply has it twice.
+        if self.count(texts.iter().map(|text| 10 * text.len()).sum()) {
+            errors.not_supported(&path(name), value, &texts.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+    }
+
+    /// Reports the first violated constraint of a string; the format is checked separately.
+    fn text(&mut self, schema: &'a Value, text: &str, name: &str, errors: &mut ErrorList) {
+        let length = text.chars().count();
+        let pattern = schema.get("pattern").and_then(Value::as_str).filter(|pattern| !pattern.is_empty());
+        if let Some(most) = integer(schema, "maxLength").filter(|&most| length > most) {
+            errors.push(FieldError::too_long(&path(name), most));
+        } else if let Some(least) = integer(schema, "minLength").filter(|&least| length < least) {
+            errors.invalid(&path(name), text, format!("{name} in body should be at least {least} chars long"));
+        } else if let Some(pattern) = pattern.filter(|pattern| !self.matches(pattern, text)) {
+            errors.invalid(&path(name), text, format!("{name} in body should match '{pattern}'"));
+        }
+        if let Some(format) = schema.get("format").and_then(Value::as_str).filter(|format| !has_format(format, text)) {
+            errors.push(FieldError::type_invalid(
+                &path(name),
+                text,
+                format!("{name} in body must be of type {format}: {text:?}"),
+            ));
+        }
+    }
+
+    /// Returns true if a text matches a pattern, or if the pattern is not usable.
+    fn matches(&mut self, pattern: &'a str, text: &str) -> bool {
+        // The time of a match grows with the text and with the pattern.
+        if !self.count(text.len() / 8 * (1 + pattern.len() / 64)) {
+            return true;
+        }
+        let compiled = self.patterns.entry(pattern).or_insert_with(|| compile_pattern(pattern).ok());
+        compiled.as_ref().is_none_or(|pattern| pattern.is_match(text))
+    }
+
+    /// Checks that embedded objects have an apiVersion and a kind.
+    fn embedded(&mut self, schema: &'a Value, value: &Value, name: &str, errors: &mut ErrorList) {
+        if !self.step(name) {
+            return;
+        }
+        match value {
+            Value::Object(fields) => {
+                if flag(schema, "x-kubernetes-embedded-resource") {
+                    embedded_type(fields, name, errors);
+                }
+                for (field, value) in fields {
+                    if let Some(schema) = schema_of(schema, field) {
+                        self.embedded(schema, value, &child(name, field), errors);
+                    }
+                }
+            }
+            Value::Array(list) => {
+                let Some(items) = schema.get("items") else { return };
+                for (index, item) in list.iter().enumerate() {
+                    self.embedded(items, item, &format!("{name}[{index}]"), errors);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Checks that items of sets, and key combinations of maps, are unique.
+    fn list_types(&mut self, schema: &'a Value, value: &Value, name: &str, errors: &mut ErrorList) {
+        if !self.step(name) {
+            return;
+        }
+        match value {
+            Value::Array(list) => {
+                if let Some(items) = schema.get("items") {
+                    for (index, item) in list.iter().enumerate() {
+                        self.list_types(items, item, &format!("{name}[{index}]"), errors);
+                    }
+                }
+                check_unique(schema, list, name, errors);
+            }
+            Value::Object(fields) => {
+                for (field, value) in fields {
+                    if let Some(schema) = schema_of(schema, field) {
+                        self.list_types(schema, value, &child(name, field), errors);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns the items of an old list of type `map` by their keys; `None` for lists whose items have no identity.
+fn by_keys<'v>(schema: &Value, old: Option<&'v Value>) -> Option<BTreeMap<String, &'v Value>> {
+    let items = old?.as_array()?;
+    let with_keys = items.iter().rev().map(|item| Some((identity_of(schema, item)?, item)));
+    with_keys.collect()
+}
+
+/// Returns the values of the keys of an item of a list of type `map`.
+fn identity_of(schema: &Value, item: &Value) -> Option<String> {
+    if schema.get("x-kubernetes-list-type")? != "map" {
+        return None;
+    }
+    let keys = schema.get("x-kubernetes-list-map-keys")?.as_array()?.iter().filter_map(Value::as_str);
+    Some(keys.map(|key| item.get(key).unwrap_or(&Value::Null).to_string()).collect::<Vec<_>>().join(","))
+}
+
+/// Returns the schema of a field: its own, or that of all further fields.
+fn schema_of<'a>(schema: &'a Value, field: &str) -> Option<&'a Value> {
+    let known = schema.get("properties").and_then(|known| known.get(field));
+    known.or_else(|| schema.get("additionalProperties").filter(|extra| extra.is_object()))
 }
 
 /// Appends the errors of the alternative that has the fewest.
@@ -268,39 +426,6 @@ fn check_type(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList)
         actual,
         format!("{name} in body must be of type {wanted}: {actual:?}"),
     ));
-}
-
-fn check_enum(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
-    let Some(allowed) = schema.get("enum").and_then(Value::as_array).filter(|allowed| !allowed.is_empty()) else {
-        return;
-    };
-    if allowed.contains(value) {
-        return;
-    }
-    let texts: Vec<String> =
-        allowed.iter().map(|one| one.as_str().map_or_else(|| go_json(one), str::to_owned)).collect();
-    errors.not_supported(&path(name), value, &texts.iter().map(String::as_str).collect::<Vec<_>>());
-}
-
-/// Reports the first violated constraint of a string; the format is checked separately.
-fn check_string(schema: &Value, text: &str, name: &str, errors: &mut ErrorList) {
-    let length = text.chars().count();
-    let pattern = schema.get("pattern").and_then(Value::as_str).filter(|pattern| !pattern.is_empty());
-    if let Some(most) = integer(schema, "maxLength").filter(|&most| length > most) {
-        errors.push(FieldError::too_long(&path(name), most));
-    } else if let Some(least) = integer(schema, "minLength").filter(|&least| length < least) {
-        errors.invalid(&path(name), text, format!("{name} in body should be at least {least} chars long"));
-    } else if let Some(pattern) = pattern.filter(|text_of| Regex::new(text_of).is_ok_and(|regex| !regex.is_match(text)))
-    {
-        errors.invalid(&path(name), text, format!("{name} in body should match '{pattern}'"));
-    }
-    if let Some(format) = schema.get("format").and_then(Value::as_str).filter(|format| !has_format(format, text)) {
-        errors.push(FieldError::type_invalid(
-            &path(name),
-            text,
-            format!("{name} in body must be of type {format}: {text:?}"),
-        ));
-    }
 }
 
 /// Returns true if a string has the given format. Unknown formats accept every string.
@@ -421,31 +546,6 @@ fn check_number(schema: &Value, value: &Value, name: &str, errors: &mut ErrorLis
     }
 }
 
-/// Checks that items of sets, and key combinations of maps, are unique.
-fn list_types(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
-    match value {
-        Value::Array(list) => {
-            if let Some(items) = schema.get("items") {
-                list.iter()
-                    .enumerate()
-                    .for_each(|(index, item)| list_types(items, item, &format!("{name}[{index}]"), errors));
-            }
-            check_unique(schema, list, name, errors);
-        }
-        Value::Object(fields) => {
-            for (field, value) in fields {
-                let known = schema.get("properties").and_then(|known| known.get(field));
-                if let Some(schema) =
-                    known.or_else(|| schema.get("additionalProperties").filter(|extra| extra.is_object()))
-                {
-                    list_types(schema, value, &child(name, field), errors);
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
 fn check_unique(schema: &Value, list: &[Value], name: &str, errors: &mut ErrorList) {
     let keys: Vec<&str> = match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
         Some("set") => Vec::new(),
@@ -462,13 +562,11 @@ fn check_unique(schema: &Value, list: &[Value], name: &str, errors: &mut ErrorLi
         [] => item.clone(),
         keys => keys.iter().filter_map(|&key| item.get(key).map(|value| (key, value.clone()))).collect::<Map>().into(),
     };
-    let mut seen: Vec<Value> = Vec::new();
+    let mut seen = BTreeSet::new();
     for (index, item) in list.iter().enumerate() {
         let identity = identity(item);
-        if seen.contains(&identity) {
+        if !seen.insert(identity.to_string()) {
             errors.duplicate(&path(&format!("{name}[{index}]")), identity);
-        } else {
-            seen.push(identity);
         }
     }
 }
@@ -480,7 +578,7 @@ mod tests {
     use rstest::rstest;
 
     fn messages(schema: &Value, value: &Value) -> Vec<String> {
-        validate(schema, value, "")
+        validate(schema, value, None, "")
             .iter()
             .map(|error| format!("{}: {}", error.cause().field, error.cause().message))
             .collect()
@@ -535,6 +633,26 @@ mod tests {
     fn texts_have_one_error_besides_their_format() {
         let schema = json!({"type": "string", "maxLength": 2, "pattern": "^x"});
         assert_eq!(messages(&schema, &json!("abc")), [": Too long: may not be more than 2 bytes"]);
+    }
+
+    #[rstest]
+    #[case::unchanged(json!({"e": "old", "n": 1}), 0)]
+    #[case::changed(json!({"e": "older", "n": 1}), 1)]
+    #[case::unchanged_item(json!({"e": "old", "l": [{"k": "b", "v": "x"}, {"k": "a", "v": "old"}]}), 1)]
+    #[case::changed_item(json!({"e": "old", "l": [{"k": "a", "v": "older"}]}), 1)]
+    #[case::items_without_identity(json!({"e": "old", "p": ["old", "new"]}), 1)]
+    #[case::unchanged_list(json!({"e": "old", "p": ["old"], "n": 2}), 0)]
+    #[case::alternatives_see_all(json!({"e": "old", "o": {"a": "old", "b": 1}}), 2)]
+    fn what_was_invalid_before_may_stay(#[case] new: Value, #[case] errors: usize) {
+        let choice = json!({"type": "string", "enum": ["new"]});
+        let schema = json!({"type": "object", "properties": {"e": choice, "n": {"type": "integer"},
+            "l": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+                "items": {"type": "object", "properties": {"k": {"type": "string"}, "v": choice}}},
+            "p": {"type": "array", "items": choice},
+            "o": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}},
+                "anyOf": [{"properties": {"a": choice}}]}}});
+        let old = json!({"e": "old", "l": [{"k": "a", "v": "old"}], "p": ["old"], "o": {"a": "old"}});
+        assert_eq!(validate(&schema, &new, Some(&old), "").len(), errors);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::registry::{GroupVersion, Registry, Resource, Subresource};
+use crate::version::KubernetesVersion;
 
 /// The document at `/`.
 #[derive(Debug, Serialize)]
@@ -19,11 +20,11 @@ pub(super) struct RootPaths {
 #[expect(clippy::struct_field_names, reason = "the names on the wire")]
 pub(super) struct Version {
     major: &'static str,
-    minor: &'static str,
+    minor: String,
     emulation_major: &'static str,
-    emulation_minor: &'static str,
+    emulation_minor: String,
     min_compatibility_major: &'static str,
-    min_compatibility_minor: &'static str,
+    min_compatibility_minor: String,
     git_version: &'static str,
     git_commit: &'static str,
     git_tree_state: &'static str,
@@ -34,7 +35,7 @@ pub(super) struct Version {
 }
 
 impl Version {
-    pub(super) fn current() -> Self {
+    pub(super) fn of(version: KubernetesVersion) -> Self {
         let architecture = match std::env::consts::ARCH {
             "x86_64" => "amd64",
             "aarch64" => "arm64",
@@ -43,12 +44,12 @@ impl Version {
         let system = if std::env::consts::OS == "macos" { "darwin" } else { std::env::consts::OS };
         Self {
             major: "1",
-            minor: "36",
+            minor: version.minor().to_string(),
             emulation_major: "1",
-            emulation_minor: "36",
+            emulation_minor: version.minor().to_string(),
             min_compatibility_major: "1",
-            min_compatibility_minor: "35",
-            git_version: super::KUBERNETES_VERSION,
+            min_compatibility_minor: (version.minor() - 1).to_string(),
+            git_version: version.git_version(),
             git_commit: "$Format:%H$",
             git_tree_state: "",
             build_date: "1970-01-01T00:00:00Z",

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 
 use super::body_format::{BodyFormat, body_format};
-use super::options::{WriteOptions, go_type};
+use super::options::WriteOptions;
 use super::request_scope::RequestScope;
 use crate::json::{Map, Value};
 use crate::registry::{ErrorList, Path, meta};
@@ -87,7 +87,7 @@ pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), String> {
             Value::Object(map) => {
                 let wrong = |name: &str, go: &str| {
                     let value = map.get(name).filter(|value| !value.is_string() && !value.is_null())?;
-                    let found = go_type(value);
+                    let found = value.json_type();
                     Some(format!("json: cannot unmarshal {found} into Go struct field .{go} of type string"))
                 };
                 let Some(error) = wrong("apiVersion", "apiVersion").or_else(|| wrong("kind", "kind")) else {
@@ -96,7 +96,7 @@ pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), String> {
                 };
                 error
             }
-            other => format!("json: cannot unmarshal {} into Go value of type {GO_TYPE_META}", go_type(other)),
+            other => format!("json: cannot unmarshal {} into Go value of type {GO_TYPE_META}", other.json_type()),
         },
     };
     Err(format!("{NO_KIND}{why}"))
@@ -164,6 +164,11 @@ pub(crate) fn decode_kind(
         }
     }
     let api_version = if api_version.is_empty() { own_version.clone() } else { api_version };
+    // An empty group before the slash is the core group.
+    let api_version = match api_version.strip_prefix('/') {
+        Some(version) if !version.is_empty() && !version.contains('/') => version.to_owned(),
+        _ => api_version,
+    };
     if api_version.matches('/').count() > 1 {
         return Err(unrecognized_object(wanted, &format!("unexpected GroupVersion string: {api_version}"), body));
     }
@@ -350,7 +355,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_decoded_body_is_of_the_kind_that_its_text_says(text in bodies(), custom in any::<bool>()) {
-            let custom = custom.then(|| Arc::new(Schema::from_structural("X", None, true).unwrap()));
+            let custom = custom.then(|| Arc::new(Schema::from_structural(None, true).unwrap()));
             for schema in [custom, schema::builtin("io.k8s.api.core.v1.Pod"), None] {
                 let decoded = decode_as(schema.as_deref(), text.as_bytes());
                 prop_assert_eq!(decoded_type_meta(&decoded, text.as_bytes()), type_meta(text.as_bytes()), "{}", text);

@@ -1,4 +1,4 @@
-//! Formats of request bodies.
+//! Formats of request bodies. See `staging/src/k8s.io/apimachinery/pkg/runtime/serializer/codec_factory.go`.
 
 use super::body::unrecognized_object;
 use crate::negotiate::MEDIA_TYPES;

@@ -9,6 +9,7 @@ use super::reply::{self, ReplyContent};
 use super::request_scope::RequestScope;
 use crate::crd;
 use crate::json::{Value, json};
+use crate::metadata;
 use crate::object_meta::{self, DeletionStep};
 use crate::registry;
 use crate::request::Reply;
@@ -109,10 +110,10 @@ fn returns_deleted_object(scope: &RequestScope<'_>) -> bool {
 
 fn deleted_status(scope: &RequestScope<'_>, object: &Value) -> Status {
     Status::success(Details {
-        name: object_meta::metadata_text(object, "name").to_owned(),
+        name: metadata::name(object).to_owned(),
         group: scope.kind.group.to_string(),
         kind: scope.kind.plural.to_string(),
-        uid: object_meta::metadata_text(object, "uid").to_owned(),
+        uid: metadata::uid(object).to_owned(),
         ..Details::default()
     })
 }
@@ -154,7 +155,7 @@ fn try_delete(
     }
     let finalizers_changed =
         collects_garbage(scope) && object_meta::set_gc_finalizers(&scope.kind, &mut object, options);
-    let waits = object_meta::has_finalizers(&object);
+    let waits = metadata::has_finalizers(&object);
     let mut current_revision = current.revision();
     if waits && deletion == DeletionStep::Immediate {
         object_meta::mark_as_deleting(&mut object, now);
@@ -215,11 +216,11 @@ fn terminate_namespace(
     }
     let mut object = scope.value(current);
     check_preconditions(scope, current, options)?;
-    if object_meta::is_terminating(&object) {
+    if metadata::is_deleted(&object) {
         let waits = object.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
         return Ok(waits.then_some(Some(DeleteOutcome { object, gone: false })));
     }
-    object_meta::metadata_mut(&mut object).insert("deletionTimestamp", object_meta::rfc3339(now).into());
+    metadata::fields_mut(&mut object).insert("deletionTimestamp", object_meta::rfc3339(now).into());
     if let Some(status) = registry::meta::object_or_insert(&mut object, "status") {
         status.insert("phase", "Terminating".into());
     }
@@ -238,12 +239,12 @@ fn terminate_definition(
         return Ok(None);
     }
     let mut object = scope.value(current);
-    if object_meta::is_terminating(&object) {
+    if metadata::is_deleted(&object) {
         return Ok(None);
     }
     check_preconditions(scope, current, options)?;
     let moment = object_meta::rfc3339(now);
-    object_meta::metadata_mut(&mut object).insert("deletionTimestamp", moment.as_str().into());
+    metadata::fields_mut(&mut object).insert("deletionTimestamp", moment.as_str().into());
     if let Some(conditions) = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
         conditions.retain(|condition| condition["type"] != "Terminating");
         conditions.push(json!({

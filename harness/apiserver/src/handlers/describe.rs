@@ -1,5 +1,6 @@
 //! Describes requests and replies as the transcript records them. The harness's proxy to a real API server uses the
 //! same descriptions, so that both transcripts have the same form.
+//! Verbs are those of `staging/src/k8s.io/apiserver/pkg/endpoints/request/requestinfo.go`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! Connects handlers to managed fields and server-side apply.
 //! See `staging/src/k8s.io/apimachinery/pkg/util/managedfields/fieldmanager.go`.
 
-use super::options::go_type;
 use super::request_scope::RequestScope;
 use crate::json::Value;
 use crate::managedfields::{self, WriteInfo};
@@ -78,7 +77,7 @@ pub(crate) fn decode_apply_body(scope: &RequestScope<'_>) -> Result<(Value, Vec<
         return Err(Status::bad_request("invalid object type: /, Kind="));
     }
     if !config.is_object() {
-        let found = go_type(&config);
+        let found = config.json_type();
         return Err(refuse(format!(
             "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
         )));

@@ -27,11 +27,11 @@ use crate::status::Status;
 use crate::watch::{Watch, too_old_resource_version};
 
 /// Handles a request.
-pub async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply {
+pub(crate) async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply {
     protobuf_body_to_json(&mut request);
     let target = Target::parse(&request.path);
     let user = server.user_of(&request);
-    let origin = Origin::client(request.user_agent(), &user.name);
+    let origin = Origin::client(request.user_agent(), &user.name).attributed(request.attribution.clone());
     let recorded = server.config().record != RecordMode::Off;
     let arrived = record::RecordedRequest { user: user.name.clone(), ..record_request(&request, &target, recorded) };
     let faults = server.faults();
@@ -95,6 +95,9 @@ async fn serve(
     if request.body.len() > BODY_MAX {
         return Status::too_large(BODY_MAX).into();
     }
+    if let Err(status) = check_timeout_parameter(request, target) {
+        return status.into();
+    }
     let verb = || match target {
         Target::Resource(path) => verb_of(request, path, &Query::parse(&request.query)),
         Target::NonResource(_) => String::new(),
@@ -116,9 +119,6 @@ async fn serve(
     let Some(kind) = registry.get(&path.group, &path.version, &path.resource).cloned() else {
         return unknown_resource(&registry, path, request);
     };
-    if let Err(status) = check_timeout_parameter(request, target) {
-        return status.into();
-    }
     let scope = RequestScope::new(server, kind, path.clone(), request, caller);
     let mut reply = route::dispatch(&scope, break_after).await.unwrap_or_else(|status| reply::error(&scope, &status));
     for warning in scope.take_warnings() {

@@ -12,9 +12,11 @@ use http::HeaderValue;
 use http::header::HeaderName;
 
 use super::rbac::{self, MASTERS};
+use super::request_scope::RequestScope;
 use crate::authn;
 use crate::crd;
 use crate::json::{Key, Map, Value, json};
+use crate::record::Origin;
 use crate::registry::names;
 use crate::request::{ApiRequest, Query, Reply, ResourcePath, Target};
 use crate::selectors::FieldSelector;
@@ -29,6 +31,8 @@ const EXTRA: &str = "impersonate-extra-";
 const ANONYMOUS: &str = "system:anonymous";
 const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// Start of the names of service accounts.
+const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 const SYSTEM_ACCOUNTS: &str = "system:serviceaccounts:kube-system";
 
 /// Paths that every authenticated user may read.
@@ -88,12 +92,21 @@ impl EffectiveUser {
 
     /// Returns the configured user of the program under test, if there is one and the request comes from that program:
     /// not from a step of a fixture and not from the server itself.
-    fn test_subject(server: &ApiServer, request: &ApiRequest) -> Option<Self> {
-        let name = server.config().subject_user.clone()?;
-        let ours = request.user_agent();
-        let ours = ours.starts_with("plumbline/") || ours == crd::USER_AGENT;
-        let groups = with_implied_groups(&name, Vec::new());
-        (!ours).then_some(Self { name, groups, uid: String::new(), extra: Map::new() })
+    fn test_subject(server: &ApiServer, request: &ApiRequest, caller: &authn::UserInfo) -> Option<Self> {
+        let config = server.config();
+        let agent = request.user_agent();
+        let other = config.subject_user.as_ref()?;
+        if agent.starts_with("plumbline/") || agent == crd::USER_AGENT {
+            return None;
+        }
+        let origin = Origin::client(agent, "");
+        let name = if caller.name.starts_with(SERVICE_ACCOUNT) {
+            &caller.name
+        } else {
+            config.subject_users.get(origin.short_name()).unwrap_or(other)
+        };
+        let groups = with_implied_groups(name, Vec::new());
+        Some(Self { name: name.clone(), groups, uid: String::new(), extra: Map::new() })
     }
 
     /// Returns the caller, unless it may do everything: the administrator and the accounts of kube-system. Upstream
@@ -128,7 +141,7 @@ impl EffectiveUser {
 /// Adds the groups that follow from a name.
 fn with_implied_groups(name: &str, mut groups: Vec<String>) -> Vec<String> {
     if let (true, Some((namespace, _))) =
-        (groups.is_empty(), name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')))
+        (groups.is_empty(), name.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':')))
     {
         groups = vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
     }
@@ -165,19 +178,36 @@ pub(super) fn authorize_request(
     caller: &authn::UserInfo,
     verb: impl Fn() -> String,
 ) -> Option<Reply> {
+    refusal(server, request, target, caller, verb).map(with_nosniff)
+}
+
+/// Checks a right beyond the one for the request's own verb.
+pub(super) fn authorize_verb(scope: &RequestScope<'_>, verb: &str) -> Result<(), Status> {
+    let target = Target::Resource(scope.path.clone());
+    let refused = refusal(scope.server, scope.request, &target, &scope.caller.user, || verb.to_owned());
+    refused.map_or(Ok(()), Err)
+}
+
+fn refusal(
+    server: &ApiServer,
+    request: &ApiRequest,
+    target: &Target,
+    caller: &authn::UserInfo,
+    verb: impl Fn() -> String,
+) -> Option<Status> {
     let user = match EffectiveUser::of(request) {
         Ok(None) => {
-            EffectiveUser::test_subject(server, request).or_else(|| EffectiveUser::unless_privileged(caller))?
+            EffectiveUser::test_subject(server, request, caller).or_else(|| EffectiveUser::unless_privileged(caller))?
         }
         Ok(Some(user)) => {
             if let Some(refused) = EffectiveUser::unless_privileged(caller)
                 .and_then(|limited| check_impersonation(server, &limited, &user))
             {
-                return Some(with_nosniff(refused));
+                return Some(refused);
             }
             user
         }
-        Err(status) => return Some(with_nosniff(status)),
+        Err(status) => return Some(status),
     };
     let (mut spec, verb) = (user.spec(), verb());
     let verb = verb.as_str();
@@ -198,7 +228,7 @@ pub(super) fn authorize_request(
         return None;
     }
     let why = format!("User {:?} cannot {why}", user.name);
-    Some(with_nosniff(Status::forbidden(resource, &name, &why)))
+    Some(Status::forbidden(resource, &name, &why))
 }
 
 /// Returns the object name to authorize. A list or watch of one object by field selector is authorized like a request
@@ -216,7 +246,7 @@ fn authorized_name<'p>(path: &'p ResourcePath, verb: &str, query: &str) -> Cow<'
 
 /// Returns the refusal of a user who may not impersonate another one: checks the name and each of the groups.
 fn check_impersonation(server: &ApiServer, user: &EffectiveUser, wanted: &EffectiveUser) -> Option<Status> {
-    let account = wanted.name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
+    let account = wanted.name.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':'));
     let name = match account {
         Some((namespace, name)) => ("serviceaccounts", namespace, name),
         None => ("users", "", wanted.name.as_str()),

@@ -1,18 +1,18 @@
 //! Handlers of requests for resources. The order of their steps follows
 //! `staging/src/k8s.io/apiserver/pkg/endpoints/handlers` of Kubernetes 1.36.
 //!
-//! A `Scope` holds a request and its context. Every step is a function of its module that takes the scope, so a call
-//! such as `write::create(scope)` names the file.
+//! A `RequestScope` holds a request and its context. Every step is a function of its module that takes the scope, so a
+//! call such as `write::create(scope)` names the file.
 //!
 //! - [`handle`]: records the request, applies faults, serves it; `describe`: requests and replies for the transcript
 //! - `route`: dispatch by path and method
 //! - `read`: get and list, and the start of a watch; [`super::watch`] streams the events
 //! - `write`: create, update, and the guaranteed update that patches and subresources share
-//! - `patch`: patches and server-side apply; `manage`: managed fields
+//! - `patch`: patches and server-side apply; `field_manager`: managed fields
 //! - `delete`: one object or a collection
-//! - `special`: subresources other than `status`; the larger ones in `scale`, `token`, `log` and `proxy`
-//! - `reviews`, `components`: kinds that are not stored
-//! - `body`: decoding of bodies; `repeated`: a shortcut for status updates; `reply`: encoding of replies
+//! - `subresources`: subresources other than `status`; the larger ones in `scale`, `token`, `log` and `proxy`
+//! - `reviews`, `component_status`: kinds that are not stored
+//! - `body`: decoding of bodies; `status_update_fast_path`: a shortcut for status updates; `reply`: encoding of replies
 
 use crate::request::{ApiRequest, Reply};
 use crate::server::ApiServer;
@@ -26,7 +26,7 @@ mod field_manager;
 mod handle;
 mod impersonation;
 mod log;
-pub mod options;
+pub(crate) mod options;
 mod patch;
 mod proxy;
 mod quota;
@@ -39,17 +39,17 @@ mod route;
 mod scale;
 mod status_update_fast_path;
 mod subresources;
+#[cfg(test)]
+mod tests;
 mod token;
 mod write;
 
 pub use describe::{record_reply, record_request};
-pub use handle::{handle, protobuf_body_to_json};
-
-pub use options::{DeleteOptions, Propagation};
+pub use handle::protobuf_body_to_json;
 
 impl ApiServer {
     /// Handles a request.
     pub async fn handle(&self, request: ApiRequest) -> Reply {
-        handle(self, request).await
+        handle::handle(self, request).await
     }
 }

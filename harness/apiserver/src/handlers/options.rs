@@ -3,10 +3,9 @@
 
 use crate::field_errors::{ErrorList, Path};
 use crate::registry::Resource;
+pub(crate) use crate::request::DeleteOptions;
 use crate::request::Query;
-pub(crate) use crate::request::delete_options::go_type;
 use crate::request::delete_options::{META_GROUP, check_dry_run};
-pub use crate::request::{DeleteOptions, Propagation};
 use crate::schema::FieldValidation;
 use crate::selectors::{FieldSelector, LabelSelector, ListSelector};
 use crate::status::Status;

@@ -9,6 +9,7 @@ use super::options::WriteOptions;
 use super::request_scope::RequestScope;
 use super::write::{self, UpdateOptions, WriteOutcome, WriteTarget};
 use crate::json::{Map, Value};
+use crate::metadata;
 use crate::object_meta;
 use crate::patch::{self, PatchType};
 use crate::registry::{ErrorList, Path, meta};
@@ -112,8 +113,8 @@ fn apply(scope: &RequestScope<'_>, part: WriteTarget) -> Result<WriteOutcome, St
     let force = options.force.unwrap_or(false);
     write::guaranteed_update(scope, part, &rules, &mut |old| {
         let mut new = field_manager::apply_body(scope, old, &options.field_manager, force)?;
-        if old.is_none() && !object_meta::metadata_text(&new, "uid").is_empty() {
-            let uid = object_meta::metadata_text(&new, "uid");
+        if old.is_none() && !metadata::uid(&new).is_empty() {
+            let uid = metadata::uid(&new);
             let why =
                 format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
             return Err(Status::conflict(scope.group_resource(), &scope.path.name, &why));

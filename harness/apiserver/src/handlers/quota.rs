@@ -5,7 +5,7 @@ use super::field_manager;
 use super::request_scope::RequestScope;
 use super::write::{self, UpdateOptions, WriteTarget};
 use crate::json::Value;
-use crate::object_meta;
+use crate::metadata;
 use crate::registry::{meta, quota};
 use crate::status::Status;
 use crate::store::ResourceId;
@@ -65,7 +65,7 @@ pub(crate) fn charge(
 }
 
 fn write_quota(scope: &RequestScope<'_>, quota: &Value) -> Result<(), Status> {
-    let name = object_meta::metadata_text(quota, "name");
+    let name = metadata::name(quota);
     let mut quotas = scope.scope_for("", "v1", "resourcequotas", &scope.path.namespace, name)?;
     "status".clone_into(&mut quotas.path.subresource);
     let update =

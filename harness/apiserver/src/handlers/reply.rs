@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 
 use super::request_scope::RequestScope;
@@ -12,6 +13,7 @@ use crate::go_json;
 use crate::json::{Value, json};
 use crate::negotiate::{self, MediaType, Negotiation, Representation, to_yaml};
 use crate::printers::{self, IncludeObject, TableOptions};
+use crate::protobuf;
 use crate::request::{ApiRequest, Reply, ReplyBody};
 use crate::status::Status;
 use crate::store::StoredObject;
@@ -87,7 +89,8 @@ pub(crate) fn list(
     items: &[Arc<StoredObject>],
     negotiated: Negotiation,
 ) -> Result<Reply, Status> {
-    if negotiated == Negotiation::JSON && scope.kind.conversion.is_none() {
+    let plain = scope.kind.conversion.is_none() && items.iter().all(|item| scope.kind.shows_as_stored(item.revision()));
+    if negotiated == Negotiation::JSON && plain {
         return Ok(concatenated_list(scope, &metadata, items));
     }
     values(scope, metadata, items.iter().map(|stored| scope.value(stored)).collect(), negotiated)
@@ -235,7 +238,7 @@ pub(crate) enum ReplyContent<'s> {
 impl ReplyContent<'_> {
     fn bytes(&self, scope: &RequestScope<'_>) -> Bytes {
         match self {
-            Self::Stored(stored) if scope.kind.conversion.is_none() => stored.document(),
+            Self::Stored(stored) if scope.kind.shows_as_stored(stored.revision()) => stored.document(),
             Self::Stored(stored) => go_json::encode_document(&scope.value(stored)).into(),
             Self::Outcome(written) => written.bytes(scope),
             Self::Value(value) => go_json::encode_document(value).into(),
@@ -255,6 +258,13 @@ impl ReplyContent<'_> {
 
 /// Encodes a value in a media type.
 pub(crate) fn encode(code: u16, value: &Value, media: MediaType) -> Reply {
+    if media == MediaType::Protobuf
+        && let Some(bytes) = protobuf::from_json(value)
+    {
+        let mut reply = Reply::json(code, bytes);
+        reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(protobuf::MEDIA_TYPE));
+        return reply;
+    }
     let mut reply = Reply::json(code, go_json::encode_document(value));
     if media == MediaType::Yaml {
         to_yaml(&mut reply);

@@ -15,6 +15,7 @@ use crate::authn::ISSUER;
 use crate::field_errors::BadValue;
 use crate::go_json;
 use crate::json::{Value, json};
+use crate::metadata;
 use crate::object_meta;
 use crate::registry::label_selector::array_field;
 use crate::registry::{ErrorList, Path, meta};
@@ -63,7 +64,7 @@ pub(crate) fn create(scope: &RequestScope<'_>) -> Result<Reply, Status> {
         "TokenReview" => review_token(scope, &review["spec"])?,
         _ => return Err(Status::method_not_allowed()),
     };
-    let metadata = object_meta::metadata_mut(&mut review);
+    let metadata = metadata::fields_mut(&mut review);
     if scope.kind.kind != "LocalSubjectAccessReview" {
         metadata.remove("namespace");
     }

@@ -10,6 +10,7 @@ use super::write::{UpdateOptions, WriteOutcome, WriteTarget};
 use super::{body, field_manager, patch, reply, write};
 use crate::json::{Value, json};
 use crate::managedfields::{self, BEFORE_FIRST_APPLY};
+use crate::metadata;
 use crate::negotiate::{Negotiation, Representation};
 use crate::object_meta;
 use crate::patch::PatchType;
@@ -37,8 +38,8 @@ pub(super) fn handle(scope: &RequestScope<'_>, verb: &str) -> Result<Reply, Stat
     let written = write::guaranteed_update(scope, WriteTarget::Whole, &rules, &mut |old| {
         let old = old.ok_or_else(|| scope.not_found(&scope.path.name))?;
         let wanted = wanted(&current_scale(scope, old)?)?;
-        let uid = object_meta::metadata_text(&wanted, "uid");
-        let present = object_meta::metadata_text(old, "uid");
+        let uid = metadata::uid(&wanted);
+        let present = metadata::uid(old);
         if !uid.is_empty() && uid != present {
             if verb == "update" {
                 return Err(write::uid_mismatch(scope, uid, present));
@@ -51,9 +52,9 @@ pub(super) fn handle(scope: &RequestScope<'_>, verb: &str) -> Result<Reply, Stat
         let mut new = old.clone();
         set_scale(scope, &mut new, &wanted)?;
         // A Scale without a resourceVersion applies to any version, even if updates of the kind must set one.
-        if object_meta::metadata_text(&new, "resourceVersion").is_empty() {
-            let version = object_meta::metadata_text(old, "resourceVersion").to_owned();
-            object_meta::metadata_mut(&mut new).insert("resourceVersion", version.into());
+        if metadata::resource_version(&new).is_empty() {
+            let version = metadata::resource_version(old).to_owned();
+            metadata::fields_mut(&mut new).insert("resourceVersion", version.into());
         }
         if replicas_are_owned(scope, old) {
             if is_scaled_to_zero(scope, old, &wanted) {
@@ -98,7 +99,7 @@ fn apply_scale(scope: &RequestScope<'_>) -> Result<Value, Status> {
         let why = format!("invalid object type: {slash}{version}, Kind={kind}");
         return Err(Status::bad_request(why));
     }
-    if !object_meta::metadata_text(&scale, "name").is_empty() {
+    if !metadata::name(&scale).is_empty() {
         object_meta::check_name(&scale, &scope.path.name)?;
     }
     field_manager::report_duplicate_keys(scope, again)?;
@@ -196,7 +197,7 @@ fn with_owned_replicas(scope: &RequestScope<'_>, object: &Value) -> Result<Value
         "manager": BEFORE_FIRST_APPLY, "operation": "Update", "apiVersion": scope.kind.api_version(),
         "subresource": "scale", "fieldsType": "FieldsV1", "fieldsV1": fields,
     });
-    let entries = object_meta::metadata_mut(&mut object).entry("managedFields").or_insert_with(|| json!([]));
+    let entries = metadata::fields_mut(&mut object).entry("managedFields").or_insert_with(|| json!([]));
     entries.as_array_mut().into_iter().for_each(|entries| entries.push(entry.clone()));
     Ok(object)
 }

@@ -1,4 +1,5 @@
 //! Handlers of subresources that have logic of their own: eviction, binding, finalize and others.
+//! See `storage.go` and `eviction.go` in `pkg/registry/core/pod/storage`, and `pkg/registry/core/namespace/storage`.
 
 use std::time::Duration;
 
@@ -8,10 +9,12 @@ use super::request_scope::RequestScope;
 use super::write::{UpdateOptions, WriteOutcome, WriteTarget};
 use super::{body, delete, field_manager, log, patch, proxy, read, reply, scale, token, write};
 use crate::json::Value;
+use crate::metadata;
 use crate::object_meta;
 use crate::request::Reply;
 use crate::status::Status;
 use crate::subresources::{binding, eviction};
+use crate::version::KubernetesVersion;
 
 /// Field manager of an evicted pod's changes to a budget's status.
 const EVICTION_MANAGER: &str = "kube-apiserver";
@@ -61,7 +64,7 @@ pub(crate) fn bind(scope: &RequestScope<'_>, name: Option<&str>) -> Result<Reply
     object_meta::ensure_namespace(&mut body, &scope.path.namespace)?;
     binding::check(&body, name)?;
     binding::admit(&mut body, scope.server);
-    let pod_name = object_meta::metadata_text(&body, "name").to_owned();
+    let pod_name = metadata::name(&body).to_owned();
     if pod_name.is_empty() {
         return Err(Status::bad_request("Name parameter required."));
     }
@@ -126,13 +129,17 @@ impl eviction::EvictionBackend for RequestScope<'_> {
     }
 
     fn update_budget_status(&self, namespace: &str, budget: Value) -> Result<(), Status> {
-        let name = object_meta::metadata_text(&budget, "name").to_owned();
+        let name = metadata::name(&budget).to_owned();
         let mut budgets = self.scope_for("policy", "v1", "poddisruptionbudgets", namespace, &name)?;
         "status".clone_into(&mut budgets.path.subresource);
         let update = &mut |old: Option<&Value>| {
             Ok(field_manager::update_managed_fields(&budgets, old, budget.clone(), EVICTION_MANAGER))
         };
         write::guaranteed_update(&budgets, WriteTarget::Status, &UpdateOptions::default(), update).map(|_| ())
+    }
+
+    fn kubernetes_version(&self) -> KubernetesVersion {
+        self.server.config().kubernetes_version
     }
 
     fn now(&self) -> String {

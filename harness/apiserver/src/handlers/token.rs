@@ -8,6 +8,7 @@ use super::{body, reply};
 use crate::authn::{Claims, ISSUER};
 use crate::json::{Value, json};
 use crate::managedfields::{self, WriteInfo};
+use crate::metadata;
 use crate::object_meta;
 use crate::registry::label_selector::array_field;
 use crate::registry::{ErrorList, Path, meta};
@@ -62,7 +63,7 @@ pub(super) fn issue(scope: &RequestScope<'_>) -> Result<Reply, Status> {
         errors.invalid(&path.child("expirationSeconds"), seconds, why);
         return Err(Status::invalid("authentication.k8s.io", "TokenRequest", "", &errors));
     }
-    let named = object_meta::metadata_text(&body, "name");
+    let named = metadata::name(&body);
     if !named.is_empty() && named != scope.path.name {
         let mut errors = ErrorList::new();
         let why = "must match the service account name if specified";
@@ -96,7 +97,7 @@ pub(super) fn issue(scope: &RequestScope<'_>) -> Result<Reply, Status> {
         expires: end.as_second(),
     });
     body["status"] = json!({"token": token, "expirationTimestamp": object_meta::rfc3339(end)});
-    let metadata = object_meta::metadata_mut(&mut body);
+    let metadata = metadata::fields_mut(&mut body);
     metadata.insert("name", scope.path.name.as_str().into());
     metadata.insert("namespace", scope.path.namespace.as_str().into());
     metadata.insert("uid", scope.server.ids().uid().into());

@@ -5,14 +5,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 
 use super::options::WriteOptions;
 use super::reply::{self, ReplyContent};
 use super::request_scope::RequestScope;
-use super::{body, field_manager, quota, status_update_fast_path};
+use super::{body, field_manager, impersonation, quota, status_update_fast_path};
 use crate::go_json;
 use crate::json::Value;
 use crate::managedfields;
+use crate::metadata;
 use crate::object_meta;
 use crate::registry::{self, ErrorList, meta};
 use crate::request::Reply;
@@ -23,6 +25,10 @@ use crate::store::{CommitError, Draft, EventType, StoredObject};
 /// Largest object in bytes: etcd's limit for a request. Upstream stores most kinds as protobuf, which is slightly
 /// shorter.
 const OBJECT_MAX: usize = 1536 * 1024;
+
+/// Metadata that a write of the status does not change, for kinds whose status endpoint leaves metadata alone:
+/// `ResetObjectMetaForStatus`.
+const STATUS_METADATA: [&str; 4] = ["labels", "annotations", "finalizers", "ownerReferences"];
 
 /// The result of a write.
 pub(crate) enum WriteOutcome {
@@ -50,7 +56,7 @@ impl WriteOutcome {
     /// Returns the encoded object for the reply.
     pub(crate) fn bytes(&self, scope: &RequestScope<'_>) -> Bytes {
         match self {
-            Self::Stored { stored, .. } if scope.kind.conversion.is_none() => stored.document(),
+            Self::Stored { stored, .. } if scope.kind.shows_as_stored(stored.revision()) => stored.document(),
             Self::Stored { stored, .. } => go_json::encode_document(&scope.value(stored)).into(),
             Self::Transient { object, .. } => go_json::encode_document(object).into(),
         }
@@ -88,8 +94,7 @@ pub(crate) fn create(scope: &RequestScope<'_>) -> Result<WriteOutcome, Status> {
     object_meta::wipe_system_fields(&mut object);
     object_meta::ensure_namespace(&mut object, &scope.path.namespace)?;
     dedup_owners(scope, &mut object, false);
-    let generated = object_meta::metadata_text(&object, "name").is_empty()
-        && !object_meta::metadata_text(&object, "generateName").is_empty();
+    let generated = metadata::name(&object).is_empty() && !metadata::generate_name(&object).is_empty();
     let manager = scope.manager(&options.field_manager);
     if !generated {
         return create_object(scope, object, &manager, options.dry_run);
@@ -123,10 +128,10 @@ fn prepare_create(scope: &RequestScope<'_>, object: &mut Value) -> Result<(), St
     let context = scope.context();
     let uid = scope.server.ids().uid();
     object_meta::fill_system_fields(object, context.now, uid);
-    let prefix = object_meta::metadata_text(object, "generateName").to_owned();
-    if object_meta::metadata_text(object, "name").is_empty() && !prefix.is_empty() {
+    let prefix = metadata::generate_name(object).to_owned();
+    if metadata::name(object).is_empty() && !prefix.is_empty() {
         let name = scope.server.ids().name(&prefix);
-        object_meta::metadata_mut(object).insert("name", name.into());
+        metadata::fields_mut(object).insert("name", name.into());
     }
     scope.kind.strategy.prepare_for_create(object, &context);
     check_valid(scope, object, &registry::validate_create(&scope.kind, object))?;
@@ -138,18 +143,19 @@ fn prepare_create(scope: &RequestScope<'_>, object: &mut Value) -> Result<(), St
 }
 
 fn store_new(scope: &RequestScope<'_>, mut object: Value, dry_run: bool) -> Result<WriteOutcome, Status> {
-    if object_meta::resource_version(&object)? != 0 {
+    // A text that is no number is ignored; so is any text in a dry run, which does not get to the storage upstream.
+    if !dry_run && object_meta::resource_version(&object).is_ok_and(|version| version != 0) {
         return Err(Status::untyped_error("resourceVersion should not be set on objects to be created"));
     }
+    metadata::fields_mut(&mut object).remove("resourceVersion");
     quota::charge(scope, &object, None, dry_run)?;
-    let generated = !object_meta::metadata_text(&object, "generateName").is_empty();
-    let name = object_meta::metadata_text(&object, "name").to_owned();
+    let generated = !metadata::generate_name(&object).is_empty();
+    let name = metadata::name(&object).to_owned();
     let exists = |existing: &StoredObject| already_exists(scope, existing, &name, generated);
     if dry_run {
         if let Some(existing) = scope.server.get(&scope.resource, &scope.path.namespace, &name) {
             return Err(exists(&existing));
         }
-        object_meta::metadata_mut(&mut object).remove("resourceVersion");
         drop_empty_fields(scope, &mut object);
         return Ok(WriteOutcome::Transient { object, created: true });
     }
@@ -165,14 +171,22 @@ fn store_new(scope: &RequestScope<'_>, mut object: Value, dry_run: bool) -> Resu
     }
 }
 
-/// Returns the object ready to be stored and its stored value, unless it is too large.
+/// Returns the object ready to be stored and its stored value, unless it is too large. An object that is too large only
+/// because of its managed fields is stored without them, except if it is applied.
 fn draft(scope: &RequestScope<'_>, mut object: Value) -> Result<(Draft, Value), Status> {
     drop_empty_fields(scope, &mut object);
-    let (draft, object) = draft_and_stored(&scope.kind, object);
-    if draft.size() > OBJECT_MAX {
+    let applied = scope.request.header(CONTENT_TYPE).starts_with("application/apply-patch");
+    let large = scope.request.body.len() > OBJECT_MAX / 8 && !applied;
+    let again = large.then(|| object.clone());
+    let mut drafted = draft_and_stored(&scope.kind, object);
+    if let Some(mut object) = again.filter(|_| drafted.0.size() > OBJECT_MAX) {
+        metadata::fields_mut(&mut object).remove("managedFields");
+        drafted = draft_and_stored(&scope.kind, object);
+    }
+    if drafted.0.size() > OBJECT_MAX {
         return Err(Status::untyped_error("etcdserver: request is too large"));
     }
-    Ok((draft, object))
+    Ok(drafted)
 }
 
 /// Drops empty lists as a round trip through protobuf does upstream; definitions are stored as JSON.
@@ -188,7 +202,7 @@ fn already_exists(scope: &RequestScope<'_>, existing: &StoredObject, name: &str,
     } else {
         Status::already_exists(scope.group_resource(), name)
     };
-    if object_meta::is_terminating(&existing.value()) {
+    if metadata::is_deleted(&existing.value()) {
         status.message = format!("object is being deleted: {}", status.message);
     }
     status
@@ -199,7 +213,7 @@ pub(crate) fn update(scope: &RequestScope<'_>, part: WriteTarget) -> Result<Writ
     let options = WriteOptions::parse(&scope.query, "UpdateOptions", None)?;
     let object = decode_update(scope, &options)?;
     let manager = scope.manager(&options.field_manager);
-    let uid = object_meta::metadata_text(&object, "uid");
+    let uid = metadata::uid(&object);
     let rules = UpdateOptions {
         dry_run: options.dry_run,
         create: part == WriteTarget::Whole && scope.kind.strategy.allow_create_on_update(),
@@ -287,9 +301,11 @@ fn create_on_update(
         return Err(uid_mismatch(scope, wanted, ""));
     }
     let mut object = transform(None)?;
+    // The right to update or to patch is not enough.
+    impersonation::authorize_verb(scope, "create")?;
     object_meta::wipe_system_fields(&mut object);
     // Only creates by POST are refused because of a resourceVersion.
-    object_meta::metadata_mut(&mut object).remove("resourceVersion");
+    metadata::fields_mut(&mut object).remove("resourceVersion");
     admit_namespace(scope, &object)?;
     scope.kind.strategy.admit_create(&mut object, &scope.context())?;
     prepare_create(scope, &mut object)?;
@@ -321,7 +337,12 @@ fn prepare_update(
         WriteTarget::Subresource => {
             strategy.prepare_for_subresource_update(&scope.path.subresource, &mut new, old, &context);
         }
-        WriteTarget::Status => strategy.prepare_for_status_update(&mut new, old, &context),
+        WriteTarget::Status => {
+            strategy.prepare_for_status_update(&mut new, old, &context);
+            if managedfields::status_keeps_metadata(&scope.kind.schema) {
+                meta::copy_metadata_fields(&mut new, old, &STATUS_METADATA);
+            }
+        }
         WriteTarget::Finalize => meta::copy_field(&mut new, old, "status"),
     }
     object_meta::preserve_immutable_metadata(&mut new, old);
@@ -350,7 +371,7 @@ fn prepare_update(
 fn check_version(scope: &RequestScope<'_>, new: &mut Value, revision: u64, unconditional: bool) -> Result<(), Status> {
     match object_meta::resource_version(new)? {
         0 if unconditional => {
-            object_meta::metadata_mut(new).insert("resourceVersion", revision.to_string().into());
+            metadata::fields_mut(new).insert("resourceVersion", revision.to_string().into());
             Ok(())
         }
         0 => {
@@ -419,7 +440,7 @@ fn admit_namespace(scope: &RequestScope<'_>, object: &Value) -> Result<(), Statu
     if namespace.field("status.phase") != Some("Terminating") {
         return Ok(());
     }
-    let deleted = object_meta::metadata_text(&namespace.value(), "deletionTimestamp").to_owned();
+    let deleted = metadata::text(&namespace.value(), "deletionTimestamp").to_owned();
     tracing::debug!(name, deleted, "refused a new object in a terminating namespace");
     let why = format!("unable to create new content in namespace {name} because it is being terminated");
     Err(Status::forbidden(scope.group_resource(), meta::name(object), &why).with_cause(

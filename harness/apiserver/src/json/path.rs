@@ -1,4 +1,5 @@
 //! Simple JSON paths, as printer columns and the `scale` subresource of definitions use them. Pure.
+//! See `staging/src/k8s.io/client-go/util/jsonpath`.
 
 use super::{Value, json};
 

@@ -75,6 +75,18 @@ impl Value {
         if let Self::Object(map) = self { Some(map) } else { None }
     }
 
+    /// Returns the name that Go's `encoding/json` uses for the type of the value in messages.
+    pub(crate) fn json_type(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "bool",
+            Self::Number(_) => "number",
+            Self::String(_) => "string",
+            Self::Array(_) => "array",
+            Self::Object(_) => "object",
+        }
+    }
+
     /// Returns true for `null`.
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)

@@ -1,4 +1,5 @@
 //! The action that a pod needs from its kubelet, and the status of a running pod. Pure.
+//! See `pkg/kubelet/status/status_manager.go`.
 
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ pub(super) enum PodAction {
         /// The pod's grace period.
         grace: Duration,
     },
+    /// The pod is running, and its spec has changed.
+    Observe,
     /// The pod is running, has finished, or is gated.
     None,
 }
@@ -33,13 +36,35 @@ pub(super) fn next_action(pod: &Value) -> PodAction {
     match phase {
         "" | "Pending" if bound => PodAction::Start,
         "" | "Pending" if !gated => PodAction::Bind,
+        // Pods whose status others write stay theirs.
+        "Running" if bound && (1..metadata::generation(pod)).contains(&observed_generation(pod)) => PodAction::Observe,
         _ => PodAction::None,
     }
 }
 
+fn observed_generation(pod: &Value) -> i64 {
+    pod["status"]["observedGeneration"].as_i64().unwrap_or(0)
+}
+
+/// Returns the status of a pod whose spec the kubelet has seen.
+pub(super) fn observed_status(pod: &Value) -> Value {
+    let generation = metadata::generation(pod);
+    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    let conditions: Vec<Value> =
+        conditions.map(|condition| json!({"type": condition["type"], "observedGeneration": generation})).collect();
+    json!({"observedGeneration": generation, "conditions": conditions})
+}
+
 /// Returns the status of a pod whose containers are all running and ready.
 pub(super) fn running_status(pod: &Value, address: &str, moment: &str) -> Value {
-    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": moment});
+    let generation = metadata::generation(pod);
+    let condition = |kind: &str| {
+        let mut condition = json!({"type": kind, "status": "True", "lastTransitionTime": moment});
+        if generation > 0 {
+            condition["observedGeneration"] = json!(generation);
+        }
+        condition
+    };
     let conditions: Vec<Value> =
         ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]
             .map(condition)
@@ -68,6 +93,9 @@ pub(super) fn running_status(pod: &Value, address: &str, moment: &str) -> Value 
         "containerStatuses": statuses("containers", json!({"running": {"startedAt": moment}}), true),
     });
     let init = statuses("initContainers", done, true);
+    if generation > 0 {
+        status["observedGeneration"] = json!(generation);
+    }
     if !init.is_empty() {
         status["initContainerStatuses"] = Value::Array(init);
     }
@@ -84,6 +112,8 @@ mod tests {
     #[case(json!({"spec": {"schedulingGates": [{"name": "g"}]}, "status": {"phase": "Pending"}}), PodAction::None)]
     #[case(json!({"spec": {"nodeName": "n"}, "status": {"phase": "Pending"}}), PodAction::Start)]
     #[case(json!({"spec": {"nodeName": "n"}, "status": {"phase": "Running"}}), PodAction::None)]
+    #[case(json!({"metadata": {"generation": 2}, "spec": {"nodeName": "n"}, "status": {"phase": "Running", "observedGeneration": 1}}), PodAction::Observe)]
+    #[case(json!({"metadata": {"generation": 2}, "spec": {"nodeName": "n"}, "status": {"phase": "Running", "observedGeneration": 2}}), PodAction::None)]
     #[case(json!({"metadata": {"deletionTimestamp": "t", "deletionGracePeriodSeconds": 7}, "spec": {"nodeName": "n"}}),
         PodAction::Terminate { grace: Duration::from_secs(7) })]
     fn needs(#[case] pod: Value, #[case] expected: PodAction) {

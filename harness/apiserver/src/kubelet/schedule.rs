@@ -1,5 +1,5 @@
 //! The scheduler: binds pods to nodes round-robin. Of kube-scheduler's filters it has node selectors, taints and
-//! cordons.
+//! cordons. See `nodeaffinity`, `tainttoleration` and `nodeunschedulable` in `pkg/scheduler/framework/plugins`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
 //! Reads the bodies of requests, within a limit for each and one for all together.
+//! See `limitedReadBody` in `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

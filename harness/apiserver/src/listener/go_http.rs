@@ -1,4 +1,5 @@
 //! Requests that Go's `net/http` server rejects before any handler runs and hyper accepts.
+//! See `readRequest` in Go's `net/http/server.go`.
 
 use http::{Method, Request, Version, header};
 use tokio::io::AsyncWriteExt;

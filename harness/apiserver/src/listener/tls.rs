@@ -1,4 +1,4 @@
-//! The server's certificate authority and certificate.
+//! The server's certificate authority and certificate. See `staging/src/k8s.io/client-go/util/cert/cert.go`.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ const ANCIENT_CHANGES: &str = "ancient-changes";
 
 /// The operation by which a manager came to own its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Operation {
+pub(crate) enum Operation {
     /// Server-side apply.
     Apply,
     /// Every other write.
@@ -26,7 +26,7 @@ pub enum Operation {
 
 impl Operation {
     /// Returns the name on the wire.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Apply => "Apply",
             Self::Update => "Update",

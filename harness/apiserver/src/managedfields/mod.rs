@@ -27,10 +27,10 @@ use jiff::Timestamp;
 use crate::json::{Map, Value};
 
 pub(crate) use compare::{Comparison, compare};
-pub use entry::Operation;
+pub(crate) use entry::Operation;
 pub(crate) use entry::{ManagedEntries, ManagedFieldsEntry, stamp};
 pub(crate) use path_element::{index_key, list_item_path_element};
-pub use reset::{CUSTOM_MAIN, CUSTOM_STATUS, ResetFields, reset_fields};
+pub(crate) use reset::{CUSTOM_MAIN, CUSTOM_STATUS, ResetFields, reset_fields, status_keeps_metadata};
 pub(crate) use set::{FieldSet, build_node, format_path_element, is_member};
 
 use super::schema::Schema;
@@ -40,7 +40,7 @@ pub(crate) const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// The attributes of a write that determine field ownership.
 #[derive(Clone, Copy, Debug)]
-pub struct WriteInfo<'a> {
+pub(crate) struct WriteInfo<'a> {
     /// Field manager: `fieldManager`, or the user agent up to the first slash.
     pub manager: &'a str,
     /// API version of the request, such as `apps/v1`.
@@ -58,7 +58,7 @@ pub struct WriteInfo<'a> {
 /// Entries sent by the client replace the stored ones, unless they are absent or malformed or `write.subresource` is
 /// set; `[]` or `[{}]` clears the ownership. If fields cannot be tracked, the object loses its managedFields, as
 /// upstream.
-pub fn update(schema: &Schema, live: Option<&Value>, new: &mut Value, write: &WriteInfo<'_>) {
+pub(crate) fn update(schema: &Schema, live: Option<&Value>, new: &mut Value, write: &WriteInfo<'_>) {
     let sent = take_managed_fields(new);
     let stored = live.and_then(|l| l.get("metadata")).and_then(|m| m.get("managedFields"));
     let entries = if write.subresource.is_empty() && is_reset(sent.as_ref()) {
@@ -136,7 +136,7 @@ pub(crate) fn move_ownership(
 
 /// Restores the old timestamps in `new`'s managedFields if nothing else differs from `old`, so that a write without
 /// changes stays a no-op. Follows `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager/equality.go`.
-pub fn ignore_timestamps(new: &mut Value, old: &Value) {
+pub(crate) fn ignore_timestamps(new: &mut Value, old: &Value) {
     let (Some(ours), Some(theirs)) = (entries_of(new), entries_of(old)) else { return };
     if ours.len() != theirs.len() || ours == theirs || !ours.iter().zip(theirs).all(|(a, b)| same_but_time(a, b)) {
         return;

@@ -1,11 +1,12 @@
 //! Fields that an endpoint never changes and that no writer owns through it: `GetResetFields` of upstream's strategies.
+//! See `pkg/registry/GROUP/KIND/strategy.go`.
 
 use std::sync::{Mutex, PoisonError};
 
 use super::set::FieldSet;
 
 /// Paths of fields.
-pub type ResetFields = &'static [&'static [&'static str]];
+pub(crate) type ResetFields = &'static [&'static [&'static str]];
 
 /// Returns the set of these fields; each is built once.
 pub(super) fn reset_set(reset: ResetFields) -> FieldSet {
@@ -22,7 +23,7 @@ pub(super) fn reset_set(reset: ResetFields) -> FieldSet {
 
 /// Returns the reset fields of a built-in type's endpoint; `subresource` is empty for the object itself.
 /// For custom resources see [`CUSTOM_MAIN`] and [`CUSTOM_STATUS`].
-pub fn reset_fields(schema: &str, subresource: &str) -> ResetFields {
+pub(crate) fn reset_fields(schema: &str, subresource: &str) -> ResetFields {
     let name = schema.rsplit('.').next().unwrap_or_default();
     match (subresource, name) {
         ("", "CertificateSigningRequest") => &[&["spec"], &["status"]],
@@ -38,11 +39,17 @@ pub fn reset_fields(schema: &str, subresource: &str) -> ResetFields {
     }
 }
 
+/// Returns true if the status endpoint of a built-in type leaves labels, annotations, finalizers and owners as they
+/// are.
+pub(crate) fn status_keeps_metadata(schema: &str) -> bool {
+    STATUS_KEEPS_METADATA.contains(&schema.rsplit('.').next().unwrap_or_default())
+}
+
 /// Reset fields of a custom resource's main endpoint.
-pub const CUSTOM_MAIN: &[&[&str]] = &[&["status"]];
+pub(crate) const CUSTOM_MAIN: &[&[&str]] = &[&["status"]];
 
 /// Reset fields of a custom resource's status endpoint.
-pub const CUSTOM_STATUS: &[&[&str]] = &[&["metadata"], &["spec"]];
+pub(crate) const CUSTOM_STATUS: &[&[&str]] = &[&["metadata"], &["spec"]];
 
 /// Kinds whose main endpoint does not change the status.
 const HAS_STATUS: &[&str] = &[

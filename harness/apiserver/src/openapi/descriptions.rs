@@ -1,4 +1,5 @@
 //! Descriptions of the built-in types and of their fields (feature `descriptions`).
+//! See `types_swagger_doc_generated.go` in `staging/src/k8s.io/api`.
 //!
 //! They are upstream's own texts, which the crate `k8s-openapi` carries; `definitions.tsv` has everything else.
 

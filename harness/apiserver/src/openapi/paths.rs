@@ -65,6 +65,7 @@ fn add_kind(root: &str, tag: &str, kind: &Resource, paths: &mut Map) {
         kind: kind.kind.to_string(),
         body: body.to_owned(),
         gvk: gvk.clone(),
+        custom: kind.custom.is_some(),
     };
     let has = |verb: &str| kind.has_verb(verb);
     let mut item = PathItem::new(kind.namespaced, false);
@@ -95,7 +96,11 @@ fn add_kind(root: &str, tag: &str, kind: &Resource, paths: &mut Map) {
         let body = body.unwrap_or_else(|| own.clone());
         let group = if sub.group.is_empty() { &kind.group } else { &sub.group };
         let version = if sub.version.is_empty() { &kind.version } else { &sub.version };
-        let gvk = json!({"group": group, "kind": sub.kind, "version": version});
+        // Operations on subresources of custom resources have the kind of the resource.
+        let gvk = match &kind.custom {
+            Some(_) => gvk.clone(),
+            None => json!({"group": group, "kind": sub.kind, "version": version}),
+        };
         let rest = title(&sub.name);
         let mut item = PathItem::new(kind.namespaced, true);
         item.add(sub.has_verb("get"), "get", &operation("read", "get", &rest, &body, &gvk));
@@ -117,6 +122,7 @@ struct PathOperation {
     kind: String,
     body: String,
     gvk: Value,
+    custom: bool,
 }
 
 fn query(name: &str, kind: &str, description: &str) -> Value {
@@ -172,17 +178,24 @@ impl PathOperation {
             "tags": [self.tag],
             "description": format!("{} objects of kind {}", self.verb, self.kind),
             "operationId": self.id,
-            "parameters": self.parameters(),
             "responses": responses,
             "x-kubernetes-action": self.action,
             "x-kubernetes-group-version-kind": self.gvk,
         });
+        let parameters = self.parameters();
+        if !parameters.is_empty() {
+            shown["parameters"] = Value::Array(parameters);
+        }
         let body = match self.action.as_str() {
             "post" | "put" => json!({"content": {"*/*": {"schema": reference(&self.body)}}, "required": true}),
             "patch" => {
                 let any = json!({"schema": {"type": "object"}});
-                json!({"content": {"application/apply-patch+yaml": any, "application/json-patch+json": any,
-                    "application/merge-patch+json": any, "application/strategic-merge-patch+json": any}, "required": true})
+                let mut content = json!({"application/apply-patch+yaml": any, "application/json-patch+json": any,
+                    "application/merge-patch+json": any});
+                if !self.custom {
+                    content["application/strategic-merge-patch+json"] = any;
+                }
+                json!({"content": content, "required": true})
             }
             "delete" | "deletecollection" => {
                 json!({"content": {"*/*": {"schema": reference("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions")}}})
@@ -245,12 +258,13 @@ pub(super) fn to_v2(mut item: Value) -> Value {
             continue;
         }
         let body = operation.as_object_mut().and_then(|fields| fields.remove("requestBody"));
-        if let Some(parameters) = operation["parameters"].as_array_mut() {
-            parameters.iter_mut().for_each(plain);
-            let schema = body.as_ref().and_then(|body| body.pointer("/content/*~1*/schema")).cloned();
-            if body.is_some() {
-                let schema = super::types::to_v2(schema.unwrap_or_else(|| json!({"type": "object"})));
-                parameters.push(json!({"name": "body", "in": "body", "schema": schema}));
+        operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten().for_each(plain);
+        if let Some(body) = body {
+            let schema = body.pointer("/content/*~1*/schema").cloned().unwrap_or_else(|| json!({"type": "object"}));
+            let body = json!({"name": "body", "in": "body", "schema": super::types::to_v2(schema)});
+            match operation.get_mut("parameters").and_then(Value::as_array_mut) {
+                Some(parameters) => parameters.push(body),
+                None => operation["parameters"] = json!([body]),
             }
         }
         operation["consumes"] = json!(["*/*"]);

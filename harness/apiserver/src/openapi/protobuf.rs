@@ -1,4 +1,5 @@
 //! Encodes the OpenAPI v2 document as protobuf, the only encoding of it that kubectl accepts. PURE.
+//! See `ToProtoBinary` in `kube-openapi/pkg/handler/handler.go`.
 //!
 //! Field numbers are those of gnostic's `OpenAPIv2.proto`. Only the parts that kubectl reads are encoded: definitions
 //! with their extensions, in which it looks up lists and kinds without a v3 document. Paths are omitted.

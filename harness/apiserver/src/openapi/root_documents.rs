@@ -1,4 +1,5 @@
 //! The small OpenAPI documents of paths without resources: the roots, each built-in group, `/version`, OpenID.
+//! See `staging/src/k8s.io/apiserver/pkg/server/routes/openapi.go`.
 
 use crate::json::{Map, Value, json};
 use crate::registry::Registry;

@@ -21,7 +21,7 @@ const VALUES: &str = "\n\nPossible enum values:";
 static TYPES: LazyLock<BTreeMap<String, Value>> = LazyLock::new(build_types);
 
 /// Returns the description of a field without its enumerated values; `kind` is the type without `io.k8s.`.
-pub fn description(kind: &str, field: &str) -> String {
+pub(crate) fn description(kind: &str, field: &str) -> String {
     let schema = TYPES.get(&format!("io.k8s.{kind}"));
     let text =
         schema.and_then(|schema| schema.pointer(&format!("/properties/{field}/description"))).and_then(Value::as_str);

@@ -22,7 +22,7 @@ use super::super::status::{Cause, Status};
 
 /// An apply request.
 #[derive(Clone, Copy, Debug)]
-pub struct ApplyRequest<'a> {
+pub(crate) struct ApplyRequest<'a> {
     /// Manager, version, subresource, reset fields and time.
     pub write: WriteInfo<'a>,
     /// `force=true`: conflicts are ignored.
@@ -42,7 +42,7 @@ const MAX_ANNOTATIONS: usize = 256 * 1024;
 ///
 /// # Errors
 /// 400 for a body of another kind or with managedFields, 409 for conflicts, 500 for a body that does not fit the type.
-pub fn apply(
+pub(crate) fn apply(
     schema: &Schema,
     live: Option<&Value>,
     config: Value,

@@ -1,4 +1,5 @@
 //! The patched document as error messages show it: the order of keys depends on where the patch applied.
+//! See `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go`.
 //!
 //! Go prints untouched parts in the field order of structs; parts that the patch changed or added have sorted keys.
 

@@ -1,5 +1,6 @@
 //! JSON patch (RFC 6902), with the deviations of upstream's library `gopkg.in/evanphx/json-patch.v4`: negative indexes
 //! count from the end, replacing a missing key adds it, and copying a missing key copies `null`.
+//! See `jsonPatcher` in `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go`.
 
 use std::borrow::Cow;
 
@@ -24,7 +25,7 @@ const MAX_DEPTH_SCANS: u8 = 32;
 ///
 /// # Errors
 /// 400 if it is not a list of operations, 413 if the list is too long.
-pub fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, Vec<Value>), Status> {
+pub(crate) fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, Vec<Value>), Status> {
     let decoded = decode_json_patch(body).map_err(|error| match validation {
         FieldValidation::Ignore => Status::bad_request(error.message),
         _ => Status::bad_request(format!("error decoding patch: {error}")),
@@ -47,7 +48,7 @@ pub fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, 
 ///
 /// # Errors
 /// 422 if an operation cannot be applied; kube-apiserver does not report which one.
-pub fn apply(document: Value, operations: Vec<Value>) -> Result<Value, Status> {
+pub(crate) fn apply(document: Value, operations: Vec<Value>) -> Result<Value, Status> {
     let mut patching = PatchState { depth: depth(&document), document, copied: 0, looks: 0 };
     for operation in operations {
         let Value::Object(operation) = operation else { return Err(unprocessable()) };

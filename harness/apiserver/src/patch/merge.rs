@@ -1,4 +1,5 @@
 //! JSON merge patch (RFC 7386), as upstream's library `gopkg.in/evanphx/json-patch.v4` applies it.
+//! See `jsonPatcher` in `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go`.
 
 use super::super::schema::FieldValidation;
 use super::super::status::Status;
@@ -9,7 +10,7 @@ use crate::json::{Map, Value};
 ///
 /// # Errors
 /// 400 if it is not a JSON object.
-pub fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, Map), Status> {
+pub(crate) fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, Map), Status> {
     match (decode_object(body), validation) {
         (Ok((strict, Some(patch))), _) => Ok((strict, patch)),
         // Without field validation the patch library parses the body itself, and it has only one error.
@@ -19,7 +20,7 @@ pub fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, 
 }
 
 /// Merges `patch` into `target`: `null` removes, objects merge, everything else replaces.
-pub fn merge(target: &mut Value, patch: Map) {
+pub(crate) fn merge(target: &mut Value, patch: Map) {
     if !target.is_object() {
         *target = Value::Object(Map::new());
     }

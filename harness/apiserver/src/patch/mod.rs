@@ -12,11 +12,11 @@
 //! apply.rs      server-side apply (application/apply-patch+yaml)
 //! ```
 
-pub mod apply;
+pub(crate) mod apply;
 mod go_rendering;
-pub mod json;
-pub mod merge;
-pub mod strategic;
+pub(crate) mod json;
+pub(crate) mod merge;
+pub(crate) mod strategic;
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ use go_rendering::PatchTrace;
 
 /// The patch formats other than server-side apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PatchType {
+pub(crate) enum PatchType {
     /// A list of operations (RFC 6902).
     Json,
     /// A partial object (RFC 7386).
@@ -39,7 +39,7 @@ pub enum PatchType {
 
 /// The result of a patch.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PatchResult {
+pub(crate) struct PatchResult {
     /// The patched object, decoded and normalized.
     pub value: Value,
     /// `Warning` headers: unknown and duplicate fields.
@@ -50,7 +50,7 @@ pub struct PatchResult {
 ///
 /// # Errors
 /// 400, 422 or 500, as kube-apiserver answers.
-pub fn apply_patch(
+pub(crate) fn apply_patch(
     patch_type: PatchType,
     schema: &Schema,
     live: Value,
@@ -64,7 +64,7 @@ pub fn apply_patch(
 ///
 /// # Errors
 /// 400, 422 or 500, as kube-apiserver answers.
-pub fn apply_checked_patch(
+pub(crate) fn apply_checked_patch(
     patch_type: PatchType,
     schema: &Schema,
     live: Value,

@@ -27,7 +27,7 @@ type Object = Map;
 ///
 /// # Errors
 /// 400 if it is not a JSON object.
-pub fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, Object), Status> {
+pub(crate) fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, Object), Status> {
     let (strict, patch) = decode_object(body).map_err(Status::bad_request)?;
     let strict = if validation == FieldValidation::Ignore { Vec::new() } else { strict };
     Ok((strict, patch.unwrap_or_default()))
@@ -38,7 +38,7 @@ pub fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, 
 ///
 /// # Errors
 /// 400 for malformed directives, 500 for contents that contradict the type, as kube-apiserver answers.
-pub fn merge(schema: &Schema, original: Value, patch: Object) -> Result<Value, Status> {
+pub(crate) fn merge(schema: &Schema, original: Value, patch: Object) -> Result<Value, Status> {
     let original = match original {
         Value::Object(map) => map,
         _ => Object::new(),

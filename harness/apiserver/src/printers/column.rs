@@ -1,4 +1,5 @@
 //! The columns of tables: their definitions, and the cells they read from an object. PURE.
+//! See `pkg/printers/tablegenerator.go`.
 
 use jiff::Timestamp;
 

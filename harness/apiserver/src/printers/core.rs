@@ -7,6 +7,7 @@ use super::column::{AGE, CellSource, Column, Description, NAME, containers, imag
 use super::format::{NONE, condition_is_true, count, int_or_string, items, labels, number, text, text_or};
 use super::{column, duration};
 use crate::json::{Value, json};
+use crate::metadata;
 
 /// The columns of `namespaces`.
 pub(super) const NAMESPACES: &[Column] = &[
@@ -131,9 +132,7 @@ fn node_status(node: &Value) -> String {
 }
 
 fn node_roles(node: &Value) -> String {
-    let mut roles: Vec<&str> = node
-        .pointer("/metadata/labels")
-        .and_then(Value::as_object)
+    let mut roles: Vec<&str> = metadata::labels(node)
         .into_iter()
         .flatten()
         .filter_map(|(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {

@@ -11,7 +11,7 @@ use crate::json::{Value, json};
 
 /// The columns that a version of a custom resource declares.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CustomColumns {
+pub(crate) struct CustomColumns {
     columns: Vec<CustomColumn>,
 }
 
@@ -29,7 +29,7 @@ impl CustomColumns {
     /// Parses `additionalPrinterColumns`; without any, the age is the only column after the name.
     ///
     /// A column whose path cannot be parsed stays, with empty cells.
-    pub fn parse(declared: Option<&Value>) -> Self {
+    pub(crate) fn parse(declared: Option<&Value>) -> Self {
         let declared = declared.and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
         if declared.is_empty() {
             return Self { columns: vec![CustomColumn::age()] };
@@ -38,7 +38,7 @@ impl CustomColumns {
     }
 
     /// Returns the columns of a custom resource's Scale.
-    pub fn for_scale() -> Self {
+    pub(crate) fn for_scale() -> Self {
         let replicas = |name: &str, description: &str, path: &str| CustomColumn {
             name: name.to_owned(),
             kind: "integer".to_owned(),

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use crate::json::Value;
 
 /// The cell of a missing or zero time.
-pub const UNKNOWN: &str = "<unknown>";
+pub(crate) const UNKNOWN: &str = "<unknown>";
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -17,7 +17,7 @@ const YEAR: i64 = 365 * DAY;
 /// `5m30s`, `42m`, `3h5m`, `30h`, `2d6h`, `45d`, `2y35d`, `9y`).
 ///
 /// One second in the future counts as now, because clocks differ; anything later is `<invalid>`.
-pub fn human_duration(seconds: i64) -> String {
+pub(crate) fn human_duration(seconds: i64) -> String {
     match seconds {
         i64::MIN..=-2 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),
@@ -38,7 +38,7 @@ fn two_units(large: i64, large_unit: &str, small: i64, small_unit: &str) -> Stri
 }
 
 /// Formats the time from `timestamp` (RFC 3339) to `now`; `<unknown>` if it is absent or null.
-pub fn since(timestamp: Option<&Value>, now: Timestamp) -> String {
+pub(crate) fn since(timestamp: Option<&Value>, now: Timestamp) -> String {
     match timestamp.and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok()) {
         Some(then) => human_duration(seconds_between(then, now)),
         None => UNKNOWN.to_owned(),
@@ -46,7 +46,7 @@ pub fn since(timestamp: Option<&Value>, now: Timestamp) -> String {
 }
 
 /// Whole seconds from `then` to `now`, truncated towards zero as upstream.
-pub fn seconds_between(then: Timestamp, now: Timestamp) -> i64 {
+pub(crate) fn seconds_between(then: Timestamp, now: Timestamp) -> i64 {
     i64::try_from((now.as_nanosecond() - then.as_nanosecond()) / 1_000_000_000).unwrap_or(i64::MAX)
 }
 

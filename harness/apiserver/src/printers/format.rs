@@ -1,4 +1,4 @@
-//! Reads fields of objects and formats cells, for all printers. PURE.
+//! Reads fields of objects and formats cells, for all printers. PURE. See `pkg/printers/internalversion/printers.go`.
 
 use crate::json::Value;
 

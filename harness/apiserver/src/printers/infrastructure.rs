@@ -5,6 +5,7 @@ use super::column::{AGE, CellSource, Column, Description, NAME};
 use super::core::ingress_addresses;
 use super::format::{NONE, UNSET, count, flag, items, text, text_or};
 use crate::json::{Value, json};
+use crate::metadata;
 
 /// The columns of `persistentvolumes`.
 pub(super) const PERSISTENT_VOLUMES: &[Column] = &[
@@ -110,10 +111,7 @@ pub(super) const PERSISTENT_VOLUME_CLAIMS: &[Column] = &[
 ];
 
 fn phase(object: &Value) -> &str {
-    match object.pointer("/metadata/deletionTimestamp") {
-        None | Some(Value::Null) => text(object, "/status/phase"),
-        Some(_) => "Terminating",
-    }
+    if metadata::is_deleted(object) { "Terminating" } else { text(object, "/status/phase") }
 }
 
 fn storage_class(object: &Value) -> &str {

@@ -9,13 +9,14 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 
 use crate::json::{Map, Value, json};
+use crate::metadata;
 
 mod certificates;
 mod column;
 mod control_plane;
 mod core;
-pub mod custom;
-pub mod duration;
+pub(crate) mod custom;
+pub(crate) mod duration;
 mod format;
 mod infrastructure;
 mod pod;
@@ -28,7 +29,7 @@ use column::Column;
 
 /// The part of each object that the rows of a table include (`includeObject`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum IncludeObject {
+pub(crate) enum IncludeObject {
     /// `None`: only the cells.
     None,
     /// `Metadata`, the default: a `PartialObjectMetadata`.
@@ -44,7 +45,7 @@ impl IncludeObject {
     /// # Errors
     ///
     /// The message of a 400 for any other value.
-    pub fn parse(value: Option<&str>) -> Result<Self, String> {
+    pub(crate) fn parse(value: Option<&str>) -> Result<Self, String> {
         match value.unwrap_or_default() {
             "" | "Metadata" => Ok(Self::Metadata),
             "None" => Ok(Self::None),
@@ -58,7 +59,7 @@ impl IncludeObject {
 
 /// The columns of one kind.
 #[derive(Debug, Clone)]
-pub enum Printer {
+pub(crate) enum Printer {
     /// A built-in kind.
     #[expect(private_interfaces, reason = "columns are made by `printer` only")]
     BuiltIn(&'static [Column]),
@@ -67,12 +68,12 @@ pub enum Printer {
 }
 
 /// Returns the printer of a built-in resource; by default it prints name and creation time.
-pub fn printer(group: &str, plural: &str) -> Printer {
+pub(crate) fn printer(group: &str, plural: &str) -> Printer {
     Printer::BuiltIn(built_in(group, plural))
 }
 
 /// Returns the printer of a served kind; for a custom resource, the columns of its definition.
-pub fn printer_of(kind: &Resource) -> Printer {
+pub(crate) fn printer_of(kind: &Resource) -> Printer {
     match &kind.custom {
         Some(custom) => Printer::Custom(custom::CustomColumns::parse(custom.columns.as_ref())),
         None => printer(&kind.group, &kind.plural),
@@ -80,7 +81,7 @@ pub fn printer_of(kind: &Resource) -> Printer {
 }
 
 /// Returns the printer of `Scale` objects; `custom` for those of custom resources.
-pub fn scale_printer(custom: bool) -> Printer {
+pub(crate) fn scale_printer(custom: bool) -> Printer {
     if custom { Printer::Custom(custom::CustomColumns::for_scale()) } else { Printer::BuiltIn(core::SCALE) }
 }
 
@@ -179,7 +180,7 @@ impl Printer {
 
 /// Options for rendering a table.
 #[derive(Debug, Clone, Copy)]
-pub struct TableOptions {
+pub(crate) struct TableOptions {
     /// The part of each object to include.
     pub include: IncludeObject,
     /// The requested version of `meta.k8s.io`.
@@ -189,7 +190,7 @@ pub struct TableOptions {
 }
 
 /// Renders one object as a table; `headers` is `false` for all but the first event of a watch.
-pub fn table_of_object(printer: &Printer, object: &Value, render: &TableOptions, headers: bool) -> Value {
+pub(crate) fn table_of_object(printer: &Printer, object: &Value, render: &TableOptions, headers: bool) -> Value {
     let mut metadata = Map::new();
     if let Some(version) = object.pointer("/metadata/resourceVersion") {
         metadata.insert("resourceVersion", version.clone());
@@ -198,7 +199,7 @@ pub fn table_of_object(printer: &Printer, object: &Value, render: &TableOptions,
 }
 
 /// Renders a list as a table; `metadata` is the list's (resourceVersion, continue, remainingItemCount).
-pub fn table_of_list<'a>(
+pub(crate) fn table_of_list<'a>(
     printer: &Printer,
     metadata: Value,
     items: impl IntoIterator<Item = &'a Value>,
@@ -235,7 +236,7 @@ fn table<'a>(
 /// Returns the object with its metadata in internal form: without the annotation that conversion to a version adds.
 fn internal_metadata(object: &Value) -> Cow<'_, Value> {
     const GENERATION: &str = "deprecated.daemonset.template.generation";
-    if object.pointer("/metadata/annotations").and_then(|annotations| annotations.get(GENERATION)).is_none() {
+    if metadata::annotation(object, GENERATION).is_none() {
         return Cow::Borrowed(object);
     }
     let mut object = object.clone();
@@ -251,7 +252,7 @@ fn internal_metadata(object: &Value) -> Cow<'_, Value> {
 }
 
 /// Returns the metadata of an object as a `PartialObjectMetadata`.
-pub fn partial_metadata(object: &Value, version: &'static str) -> Value {
+pub(crate) fn partial_metadata(object: &Value, version: &'static str) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": api_version(version),
@@ -260,7 +261,7 @@ pub fn partial_metadata(object: &Value, version: &'static str) -> Value {
 }
 
 /// Returns a `PartialObjectMetadataList` with the metadata of the list.
-pub fn partial_metadata_list<'a>(
+pub(crate) fn partial_metadata_list<'a>(
     metadata: Value,
     items: impl IntoIterator<Item = &'a Value>,
     version: &'static str,

@@ -7,6 +7,7 @@ use super::column::{AGE, CellSource, Column, Description, NAME};
 use super::duration;
 use super::format::{NONE, condition_is_true, flag, items, number, text};
 use crate::json::{Value, json};
+use crate::metadata;
 
 /// The columns of `pods`.
 pub(super) static COLUMNS: &[Column] = &[
@@ -105,7 +106,7 @@ impl PodSummary {
             (summary.restarts, summary.last_restart) = sidecar_restarts;
             summary.add_containers(pod);
         }
-        if pod.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null()) {
+        if metadata::is_deleted(pod) {
             if text(pod, "/status/reason") == "NodeLost" {
                 "Unknown".clone_into(&mut summary.reason);
             } else if !matches!(phase, "Succeeded" | "Failed") {

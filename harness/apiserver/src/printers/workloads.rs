@@ -7,6 +7,7 @@ use super::column::{AGE, CellSource, Column, Description, NAME, containers, imag
 use super::duration;
 use super::format::{NONE, UNSET, condition_is_true, items, labels, number, selector, text};
 use crate::json::{Value, json};
+use crate::metadata;
 
 const CONTAINERS: &str = "/spec/template/spec/containers";
 
@@ -199,7 +200,7 @@ fn job_duration(job: &Value, now: Timestamp) -> String {
 }
 
 fn job_status(job: &Value) -> &'static str {
-    let deleted = job.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
+    let deleted = metadata::is_deleted(job);
     let conditions = ["Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet"];
     match conditions.into_iter().find(|condition| condition_is_true(job, condition)) {
         Some(ended @ ("Complete" | "Failed")) => ended,

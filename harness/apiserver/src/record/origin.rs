@@ -12,6 +12,9 @@ pub enum Origin {
         user_agent: Arc<str>,
         /// Name of the user it is authenticated as.
         user: Arc<str>,
+        /// The party that the transport attributes its requests to, if it does; see
+        /// [`ApiRequest::attribution`](crate::request::ApiRequest::attribution).
+        attribution: Option<Arc<str>>,
     },
     /// The server itself, such as at the end of a grace period.
     Server,
@@ -23,7 +26,25 @@ impl Origin {
     /// A client with this user agent and user name.
     #[must_use]
     pub fn client(user_agent: &str, user: &str) -> Self {
-        Self::Client { user_agent: user_agent.into(), user: user.into() }
+        Self::Client { user_agent: user_agent.into(), user: user.into(), attribution: None }
+    }
+
+    /// Adds the party that the transport names. The server and the test stay what they are.
+    #[must_use]
+    pub fn attributed(self, party: Option<Arc<str>>) -> Self {
+        match self {
+            Self::Client { user_agent, user, .. } => Self::Client { user_agent, user, attribution: party },
+            other => other,
+        }
+    }
+
+    /// The party that the transport names.
+    #[must_use]
+    pub fn attribution(&self) -> Option<&str> {
+        match self {
+            Self::Client { attribution, .. } => attribution.as_deref(),
+            Self::Server | Self::Test => None,
+        }
     }
 
     /// The whole user agent of a client; `None` for the server and the test.
@@ -35,16 +56,27 @@ impl Origin {
         }
     }
 
-    /// A short name: the last segment of a client's user agent (segments end at `/`, `:` and blanks), `server`, or
-    /// `harness` for the test.
+    /// A short name: of a client, the last segment of its user agent (segments end at `/`, `:` and blanks), or the
+    /// product at its start if that segment is a version, a commit or a comment; `server`; `harness` for the test.
     #[must_use]
     pub fn short_name(&self) -> &str {
         match self {
-            Self::Client { user_agent, .. } => user_agent.trim_end().rsplit(['/', ':', ' ']).next().unwrap_or_default(),
+            Self::Client { user_agent, .. } => short_name(user_agent),
             Self::Server => "server",
             Self::Test => "harness",
         }
     }
+}
+
+fn short_name(user_agent: &str) -> &str {
+    let user_agent = user_agent.trim();
+    let last = user_agent.rsplit(['/', ':', ' ']).next().unwrap_or_default();
+    let digits = last.strip_prefix('v').unwrap_or(last);
+    let is_commit = last.len() >= 7 && last.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_commit || last.ends_with(')') || digits.starts_with(|first: char| first.is_ascii_digit() || first == '$') {
+        return user_agent.split(['/', ' ']).next().unwrap_or_default();
+    }
+    last
 }
 
 impl fmt::Display for Origin {
@@ -62,6 +94,11 @@ mod tests {
     #[rstest]
     #[case::controller("kube-controller-manager/v1.36.0 (linux/amd64) kubernetes/abc/ttl-controller", "ttl-controller")]
     #[case::service_account("x/y (z) kubernetes/abc/system:serviceaccount:kube-system:a", "a")]
+    #[case::kubectl("kubectl/v1.37.1 (linux/amd64) kubernetes/4cb5f07", "kubectl")]
+    #[case::unversioned("kubectl/v0.0.0 (linux/amd64) kubernetes/$Format", "kubectl")]
+    #[case::comment("kubectl/v1.37.1 (linux/amd64)", "kubectl")]
+    #[case::python("OpenAPI-Generator/37.0.2/python", "python")]
+    #[case::version("curl/8.5.0", "curl")]
     #[case::empty("", "")]
     fn the_short_name_is_the_last_segment(#[case] user_agent: &str, #[case] name: &str) {
         assert_eq!(Origin::client(user_agent, "").short_name(), name);

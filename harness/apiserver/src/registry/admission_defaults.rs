@@ -2,14 +2,8 @@
 //!
 //! See `pkg/apis/admissionregistration/v1/defaults.go` and `pkg/apis/resource/v1/defaults.go`.
 
-use super::meta;
+use super::meta::{self, value_default};
 use crate::json::{Map, Value, json};
-
-fn value_default(map: &mut Map, field: &str, value: impl Into<Value>) {
-    if map.get(field).is_none_or(Value::is_null) {
-        map.insert(field.to_owned(), value.into());
-    }
-}
 
 fn inner<'a>(map: &'a mut Map, field: &str) -> Option<&'a mut Map> {
     map.get_mut(field).and_then(Value::as_object_mut)

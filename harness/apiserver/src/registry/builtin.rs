@@ -1,6 +1,7 @@
 //! The built-in resources, as the default discovery of kube-apiserver 1.36 lists them.
 //! See `pkg/controlplane/instance.go`.
 
+use super::addresses::{IpAddress, ServiceCidr};
 use super::admission_defaults;
 use super::builder::{ResourceBuilder, resource};
 use super::config_map_and_secret::{ConfigMap, Secret};
@@ -8,6 +9,7 @@ use super::csr::CertificateSigningRequest;
 use super::defaults::{self, Defaults, Job, PriorityClass};
 use super::endpoints::Endpoints;
 use super::event::{CONVERSION, CoreV1Event, EventsV1Event};
+use super::flow_schema::FlowSchema;
 use super::generic::{Generation, Generic};
 use super::lease::Lease;
 use super::namespace::Namespace;
@@ -25,7 +27,7 @@ use super::{autoscaling, batch, bounds, networking, volume_claims};
 
 /// Returns all built-in resources, groups and versions in discovery's order. `definitions` is the strategy of custom
 /// resource definitions.
-pub fn kinds(definitions: impl Strategy + 'static) -> Vec<Resource> {
+pub(crate) fn kinds(definitions: impl Strategy + 'static) -> Vec<Resource> {
     let groups = [
         core_group(),
         core_v1_workloads(),
@@ -446,7 +448,7 @@ fn networking_group() -> Vec<ResourceBuilder> {
             .cluster()
             .short(&["ip"])
             .hash("3f/plJFChNE=")
-            .rules(Generic { namespaced: false, ..Generic::NEW }),
+            .rules(IpAddress),
         resource(
             "networking.k8s.io",
             "v1",
@@ -464,7 +466,7 @@ fn networking_group() -> Vec<ResourceBuilder> {
             .cluster()
             .status()
             .hash("gNLvruQhW2g=")
-            .rules(Generic { status: true, namespaced: false, ..Generic::NEW }),
+            .rules(ServiceCidr),
     ]
 }
 
@@ -765,7 +767,7 @@ fn flowcontrol_group() -> Vec<ResourceBuilder> {
         .cluster()
         .status()
         .hash("GJVAJZSZBIw=")
-        .rules(Generic { generation: Generation::Spec, status: true, namespaced: false, ..Generic::NEW }),
+        .rules(FlowSchema),
         resource(
             "flowcontrol.apiserver.k8s.io",
             "v1",

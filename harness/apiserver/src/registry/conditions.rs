@@ -13,7 +13,7 @@ const REASON_MESSAGE: &str = "a condition reason must start with alphabetic char
 const REASON_EXAMPLES: &[&str] = &["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"];
 
 /// Validates a list of `metav1.Condition` under `path`.
-pub fn validate(conditions: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate(conditions: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     for (i, condition) in conditions.iter().enumerate() {
         let path = path.index(i);
         let kind = meta::str_field(condition, "type");
@@ -65,17 +65,24 @@ fn is_reason(reason: &str) -> bool {
 }
 
 /// Returns the condition of this type in `status`.
-pub fn find<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
+pub(crate) fn find<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
     array_field(status, "conditions").iter().find(|c| meta::str_field(c, "type") == kind)
 }
 
 /// Returns true if the condition of this type is `True`.
-pub fn is_true(status: &Value, kind: &str) -> bool {
+pub(crate) fn is_true(status: &Value, kind: &str) -> bool {
     find(status, kind).is_some_and(|c| meta::str_field(c, "status") == "True")
 }
 
 /// Sets a pod condition (with `lastProbeTime`) in `status`; the transition time changes only with the status.
-pub fn upsert_pod_condition(status: &mut Value, kind: &str, value: &str, reason: &str, message: &str, now: &str) {
+pub(crate) fn upsert_pod_condition(
+    status: &mut Value,
+    kind: &str,
+    value: &str,
+    reason: &str,
+    message: &str,
+    now: &str,
+) {
     let Some(map) = status.as_object_mut() else { return };
     let list = map.entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
     if !list.is_array() {
@@ -101,7 +108,15 @@ pub fn upsert_pod_condition(status: &mut Value, kind: &str, value: &str, reason:
 }
 
 /// Sets a `metav1.Condition` in `status`; the transition time changes only with the status.
-pub fn upsert(status: &mut Value, kind: &str, value: &str, generation: i64, reason: &str, message: &str, now: &str) {
+pub(crate) fn upsert(
+    status: &mut Value,
+    kind: &str,
+    value: &str,
+    generation: i64,
+    reason: &str,
+    message: &str,
+    now: &str,
+) {
     let Some(map) = status.as_object_mut() else { return };
     let list = map.entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
     if !list.is_array() {

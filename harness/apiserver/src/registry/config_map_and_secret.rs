@@ -8,14 +8,15 @@ use base64::engine::general_purpose::STANDARD;
 use super::{NameFormat, Strategy, meta, names};
 use crate::field_errors::{BadValue, ErrorList, NO_FIELD, Path};
 use crate::json::{Key, Map, Value};
+use crate::metadata;
 
 /// The strategy of config maps.
 #[derive(Debug, Clone, Copy)]
-pub struct ConfigMap;
+pub(crate) struct ConfigMap;
 
 /// The strategy of secrets.
 #[derive(Debug, Clone, Copy)]
-pub struct Secret;
+pub(crate) struct Secret;
 
 const METADATA: Path<'static> = Path::new("metadata");
 
@@ -154,7 +155,7 @@ fn validate_type(object: &Value, errors: &mut ErrorList) {
     match kind {
         "kubernetes.io/service-account-token" => {
             let key = "kubernetes.io/service-account.name";
-            let annotation = object.pointer("/metadata/annotations").map_or("", |a| meta::str_field(a, key));
+            let annotation = metadata::annotation(object, key).unwrap_or_default();
             if annotation.is_empty() {
                 errors.required(&METADATA.child("annotations").key(key), "");
             }

@@ -15,7 +15,7 @@ use crate::json::{Map, Value, json};
 /// The strategy of certificate signing requests: records the requesting user, keeps the spec immutable, and lets
 /// `/approval` write the conditions and `/status` the certificate.
 #[derive(Debug, Clone, Copy)]
-pub struct CertificateSigningRequest;
+pub(crate) struct CertificateSigningRequest;
 
 const APPROVED: &str = "Approved";
 const DENIED: &str = "Denied";

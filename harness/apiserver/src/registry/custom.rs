@@ -1,4 +1,5 @@
 //! The data of custom resources that the rest of the server needs. [`crate::crd`] makes it from definitions.
+//! See `crdInfo` in `staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go`.
 
 use std::sync::Arc;
 
@@ -6,15 +7,15 @@ use crate::json::Value;
 use crate::schema::Schema;
 
 /// Resource name of definitions.
-pub const RESOURCE: &str = "customresourcedefinitions";
+pub(crate) const RESOURCE: &str = "customresourcedefinitions";
 /// API group of definitions.
-pub const GROUP: &str = "apiextensions.k8s.io";
+pub(crate) const GROUP: &str = "apiextensions.k8s.io";
 /// The finalizer that keeps a definition until its objects are deleted.
-pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The `subresources.scale` of a definition: the fields that a Scale reads and writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CustomResourceScale {
+pub(crate) struct CustomResourceScale {
     /// JSON path of the desired replicas, such as `.spec.replicas`.
     pub spec_replicas: String,
     /// JSON path of the observed replicas.
@@ -25,7 +26,7 @@ pub struct CustomResourceScale {
 
 /// The extra data of a kind that one served version of a definition declares.
 #[derive(Debug)]
-pub struct CustomResource {
+pub(crate) struct CustomResource {
     /// Name of the definition.
     pub definition: String,
     /// The `openAPIV3Schema` as declared.
@@ -42,4 +43,8 @@ pub struct CustomResource {
     pub deprecation: Option<String>,
     /// `true` while the definition is being deleted: objects cannot be created then.
     pub ending: bool,
+    /// The resourceVersion of the definition. Objects that were stored before it may be of another schema.
+    pub revision: u64,
+    /// The spec and the accepted names of the definition. Watches end when they change.
+    pub served_as: [Value; 2],
 }

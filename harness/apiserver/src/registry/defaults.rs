@@ -4,6 +4,7 @@
 //! See `pkg/registry/batch/job/strategy.go` and `pkg/registry/scheduling/priorityclass/strategy.go`.
 
 use super::generic::{Generation, Generic};
+use super::meta::{text_default, value_default};
 use super::pod::defaults as pod_defaults;
 use super::{NameFormat, Strategy, StrategyContext, batch, meta};
 use crate::field_errors::{ErrorList, Path};
@@ -16,7 +17,7 @@ pub(super) const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
 
 /// A generic strategy with defaults, validation and warnings.
 #[derive(Debug, Clone, Copy)]
-pub struct Defaults {
+pub(crate) struct Defaults {
     /// The generic rules.
     pub rules: Generic,
     /// Fills in defaults.
@@ -31,20 +32,20 @@ pub struct Defaults {
 
 impl Defaults {
     /// Creates a strategy that adds defaults to the generic rules.
-    pub const fn new(rules: Generic, default: fn(&mut Map)) -> Self {
+    pub(crate) const fn new(rules: Generic, default: fn(&mut Map)) -> Self {
         Self { rules, default, finalizer: "", check: |_| ErrorList::new(), warn: |_, _| Vec::new() }
     }
 
     /// Adds kind-specific validation.
     #[must_use]
-    pub const fn check_with(mut self, check: fn(&Value) -> ErrorList) -> Self {
+    pub(crate) const fn check_with(mut self, check: fn(&Value) -> ErrorList) -> Self {
         self.check = check;
         self
     }
 
     /// Adds warnings.
     #[must_use]
-    pub const fn warn_with(mut self, warn: fn(&Value, Option<&Value>) -> Vec<String>) -> Self {
+    pub(crate) const fn warn_with(mut self, warn: fn(&Value, Option<&Value>) -> Vec<String>) -> Self {
         self.warn = warn;
         self
     }
@@ -109,22 +110,6 @@ impl Strategy for Defaults {
 
     fn allow_unconditional_update(&self) -> bool {
         self.rules.unconditional
-    }
-
-    fn name_rule(&self) -> NameFormat {
-        self.rules.names
-    }
-}
-
-fn value_default(map: &mut Map, field: &str, value: impl Into<Value>) {
-    if map.get(field).is_none_or(Value::is_null) {
-        map.insert(field.to_owned(), value.into());
-    }
-}
-
-fn text_default(map: &mut Map, field: &str, value: &str) {
-    if meta::is_empty_value(map.get(field)) {
-        map.insert(field.to_owned(), value.into());
     }
 }
 
@@ -201,7 +186,7 @@ fn job(map: &mut Map) {
 
 /// `batch/v1` Job. The generated selector matches a pod label with the job's uid.
 #[derive(Debug, Clone, Copy)]
-pub struct Job;
+pub(crate) struct Job;
 
 const JOB_STRATEGY: Generic = Generic { generation: Generation::Spec, status: true, ..Generic::NEW };
 
@@ -439,7 +424,7 @@ pub(super) fn autoscaler(map: &mut Map) {
 
 /// `scheduling.k8s.io/v1` `PriorityClass`.
 #[derive(Debug, Clone, Copy)]
-pub struct PriorityClass;
+pub(crate) struct PriorityClass;
 
 const PRIORITY_CLASS_STRATEGY: Generic = Generic { generation: Generation::Fixed, namespaced: false, ..Generic::NEW };
 

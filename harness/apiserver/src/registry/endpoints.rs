@@ -11,7 +11,7 @@ use crate::json::Value;
 
 /// The strategy of Endpoints.
 #[derive(Debug, Clone, Copy)]
-pub struct Endpoints;
+pub(crate) struct Endpoints;
 
 const METADATA: Path<'static> = Path::new("metadata");
 const SUBSETS: Path<'static> = Path::new("subsets");

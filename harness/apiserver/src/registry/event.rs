@@ -8,14 +8,14 @@ use crate::json::{Map, Value};
 
 /// The strategy of core `v1` events.
 #[derive(Debug, Clone, Copy)]
-pub struct CoreV1Event;
+pub(crate) struct CoreV1Event;
 
 /// The strategy of `events.k8s.io/v1` events.
 #[derive(Debug, Clone, Copy)]
-pub struct EventsV1Event;
+pub(crate) struct EventsV1Event;
 
 /// Converts between the two groups.
-pub const CONVERSION: Conversion = Conversion { to_storage: to_core, from_storage: from_core };
+pub(crate) const CONVERSION: Conversion = Conversion { to_storage: to_core, from_storage: from_core };
 
 /// Renamed fields: name in `events.k8s.io/v1`, name in core `v1`.
 const RENAMED_FIELDS: [(&str, &str); 7] = [

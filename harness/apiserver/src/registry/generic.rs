@@ -9,7 +9,7 @@ use crate::json::{Key, Map, Value};
 
 /// The changes that increment `metadata.generation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Generation {
+pub(crate) enum Generation {
     /// None; the resource has no generation.
     None,
     /// Changes of `spec`.
@@ -23,7 +23,7 @@ pub enum Generation {
 /// A configurable strategy.
 #[expect(clippy::struct_excessive_bools, reason = "each is one of upstream's independent strategy methods")]
 #[derive(Debug, Clone, Copy)]
-pub struct Generic {
+pub(crate) struct Generic {
     /// The changes that increment the generation.
     pub generation: Generation,
     /// There is a status that can be written only through `/status`.
@@ -42,7 +42,7 @@ pub struct Generic {
 
 impl Generic {
     /// Namespaced, RFC 1123 names, unconditional updates, no generation and no status.
-    pub const NEW: Self = Self {
+    pub(crate) const NEW: Self = Self {
         generation: Generation::None,
         status: false,
         unconditional: true,
@@ -95,14 +95,10 @@ impl Strategy for Generic {
     fn allow_unconditional_update(&self) -> bool {
         self.unconditional
     }
-
-    fn name_rule(&self) -> NameFormat {
-        self.names
-    }
 }
 
 /// Empties the status of a new object; a missing status remains missing.
-pub fn drop_status(object: &mut Value) {
+pub(crate) fn drop_status(object: &mut Value) {
     if let Some(map) = object.as_object_mut()
         && map.contains_key("status")
     {

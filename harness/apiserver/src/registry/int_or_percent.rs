@@ -7,7 +7,7 @@ use crate::field_errors::{ErrorList, Path};
 use crate::json::Value;
 
 /// Requires a non-negative number, or digits with a percent sign.
-pub fn validate_positive(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_positive(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match value {
         Value::String(text) => {
             for message in names::percent(text) {
@@ -19,7 +19,7 @@ pub fn validate_positive(value: &Value, path: &Path<'_>, errors: &mut ErrorList)
 }
 
 /// Requires percentages to be at most 100.
-pub fn validate_at_most_100_percent(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_at_most_100_percent(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(text) = value.as_str()
         && percent(text).is_some_and(|p| p > 100)
     {
@@ -28,7 +28,7 @@ pub fn validate_at_most_100_percent(value: &Value, path: &Path<'_>, errors: &mut
 }
 
 /// Returns the number before the percent sign.
-pub fn percent(text: &str) -> Option<i64> {
+pub(crate) fn percent(text: &str) -> Option<i64> {
     if !names::percent(text).is_empty() {
         return None;
     }
@@ -37,7 +37,7 @@ pub fn percent(text: &str) -> Option<i64> {
 }
 
 /// Returns the number, or the one before the percent sign.
-pub fn value(value: Option<&Value>) -> i64 {
+pub(crate) fn value(value: Option<&Value>) -> i64 {
     match value {
         Some(Value::String(text)) => percent(text).unwrap_or(0),
         Some(number) => number.as_i64().unwrap_or(0),

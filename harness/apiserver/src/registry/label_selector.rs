@@ -9,7 +9,7 @@ use crate::json::{Map, Value};
 
 /// Validates a `metav1.LabelSelector`. `lenient` accepts invalid values in expressions, for old objects that have
 /// some.
-pub fn validate(selector: Option<&Value>, lenient: bool, path: &Path<'_>) -> ErrorList {
+pub(crate) fn validate(selector: Option<&Value>, lenient: bool, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     let Some(selector) = selector else { return errors };
     if let Some(labels) = selector.get("matchLabels").and_then(Value::as_object) {
@@ -23,7 +23,7 @@ pub fn validate(selector: Option<&Value>, lenient: bool, path: &Path<'_>) -> Err
 }
 
 /// Returns the items of an array field; empty if it is missing.
-pub fn array_field<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+pub(crate) fn array_field<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
@@ -61,7 +61,7 @@ fn validate_expression(expression: &Value, lenient: bool, path: &Path<'_>, error
 }
 
 /// Returns true if an expression has an invalid label value.
-pub fn has_invalid_value(selector: Option<&Value>) -> bool {
+pub(crate) fn has_invalid_value(selector: Option<&Value>) -> bool {
     selector.is_some_and(|s| {
         array_field(s, "matchExpressions")
             .iter()
@@ -73,7 +73,7 @@ pub fn has_invalid_value(selector: Option<&Value>) -> bool {
 /// Returns true if a selector matches these labels; `None` if the selector is invalid.
 ///
 /// A missing selector matches nothing, an empty one everything.
-pub fn matches(selector: Option<&Value>, labels: Option<&Value>) -> Option<bool> {
+pub(crate) fn matches(selector: Option<&Value>, labels: Option<&Value>) -> Option<bool> {
     let Some(selector) = selector.filter(|s| !s.is_null()) else { return Some(false) };
     let none = Map::new();
     let labels = labels.and_then(Value::as_object).unwrap_or(&none);

@@ -8,7 +8,7 @@ use crate::json::Value;
 
 /// The strategy of leases.
 #[derive(Debug, Clone, Copy)]
-pub struct Lease;
+pub(crate) struct Lease;
 
 impl Strategy for Lease {
     fn default(&self, object: &mut Value) {

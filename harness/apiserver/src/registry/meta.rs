@@ -17,22 +17,22 @@ use crate::status::go_quote;
 const ANNOTATIONS_MAX: usize = 256 * 1024;
 
 /// Returns the string member `key`; empty if it is missing or not a string.
-pub fn str_field<'a>(value: &'a Value, key: &str) -> &'a str {
+pub(crate) fn str_field<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Returns the member `key` unless it is missing or null.
-pub fn non_null<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+pub(crate) fn non_null<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     value.get(key).filter(|value| !value.is_null())
 }
 
 /// Returns `spec`; null if it is missing.
-pub fn spec_of(object: &Value) -> &Value {
+pub(crate) fn spec_of(object: &Value) -> &Value {
     object.get("spec").unwrap_or(&Value::Null)
 }
 
 /// Returns the value at a JSON pointer. Faster than [`Value::pointer`] for pointers without escapes and list indexes.
-pub fn value_at_pointer<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
+pub(crate) fn value_at_pointer<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
     if pointer.contains('~') {
         return object.pointer(pointer);
     }
@@ -48,14 +48,14 @@ pub fn value_at_pointer<'a>(object: &'a Value, pointer: &str) -> Option<&'a Valu
 }
 
 /// Sets `metadata.generation`.
-pub fn set_generation(object: &mut Value, generation: i64) {
+pub(crate) fn set_generation(object: &mut Value, generation: i64) {
     if let Some(metadata) = object_or_insert(object, "metadata") {
         metadata.insert("generation", generation.into());
     }
 }
 
 /// Returns the object under `key`, inserting it if it is missing or null; `None` if there is a value of another type.
-pub fn object_or_insert<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Map> {
+pub(crate) fn object_or_insert<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Map> {
     let map = value.as_object_mut()?;
     if !map.get(key).is_some_and(Value::is_object) {
         if map.get(key).is_some_and(|v| !v.is_null()) {
@@ -66,8 +66,22 @@ pub fn object_or_insert<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut M
     map.get_mut(key)?.as_object_mut()
 }
 
+/// Sets a field that is missing or null.
+pub(crate) fn value_default(map: &mut Map, field: &str, value: impl Into<Value>) {
+    if map.get(field).is_none_or(Value::is_null) {
+        map.insert(field.to_owned(), value.into());
+    }
+}
+
+/// Sets a string field that is missing or empty.
+pub(crate) fn text_default(map: &mut Map, field: &str, value: &str) {
+    if is_empty_value(map.get(field)) {
+        map.insert(field.to_owned(), value.into());
+    }
+}
+
 /// Returns true if a field is empty for Go's `omitempty`: missing, null, "", [], {}.
-pub fn is_empty_value(value: Option<&Value>) -> bool {
+pub(crate) fn is_empty_value(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => true,
         Some(Value::String(str_field)) => str_field.is_empty(),
@@ -78,7 +92,7 @@ pub fn is_empty_value(value: Option<&Value>) -> bool {
 }
 
 /// Compares two values semantically: missing, null and empty are equal at every level.
-pub fn semantic_equal(a: Option<&Value>, b: Option<&Value>) -> bool {
+pub(crate) fn semantic_equal(a: Option<&Value>, b: Option<&Value>) -> bool {
     match (a, b) {
         (Some(Value::Object(left)), Some(Value::Object(right))) => {
             left.iter().all(|(k, v)| semantic_equal(Some(v), right.get(k)))
@@ -93,7 +107,7 @@ pub fn semantic_equal(a: Option<&Value>, b: Option<&Value>) -> bool {
 }
 
 /// Copies `old`'s value of a top-level field to `new`, removing it if `old` has none.
-pub fn copy_field(new: &mut Value, old: &Value, field: &str) {
+pub(crate) fn copy_field(new: &mut Value, old: &Value, field: &str) {
     let Some(map) = new.as_object_mut() else { return };
     match (old.get(field), map.get_mut(field)) {
         // Comparing is cheaper than copying, and clients mostly send unchanged fields.
@@ -115,7 +129,7 @@ pub fn copy_field(new: &mut Value, old: &Value, field: &str) {
 ///
 /// Upstream's status strategies restore the spec but not the metadata, except for its system fields, so labels,
 /// annotations, owner references and finalizers are writable through most `/status` endpoints.
-pub fn reset_all_but_status(new: &mut Value, old: &Value) {
+pub(crate) fn reset_all_but_status(new: &mut Value, old: &Value) {
     let Some(fields) = old.as_object() else { return };
     let extra: Vec<Key> = new.as_object().map_or_else(Vec::new, |m| {
         m.keys().filter(|k| !is_writable_on_status(k) && !fields.contains_key(*k)).cloned().collect()
@@ -131,7 +145,7 @@ pub fn reset_all_but_status(new: &mut Value, old: &Value) {
 }
 
 /// Copies `old`'s values of these metadata fields to `new`.
-pub fn copy_metadata_fields(new: &mut Value, old: &Value, fields: &[&str]) {
+pub(crate) fn copy_metadata_fields(new: &mut Value, old: &Value, fields: &[&str]) {
     let before = old.get("metadata");
     let Some(metadata) = object_or_insert(new, "metadata") else { return };
     for field in fields {
@@ -147,7 +161,7 @@ pub fn copy_metadata_fields(new: &mut Value, old: &Value, fields: &[&str]) {
 }
 
 /// Removes numbers that are 0, which upstream's types omit.
-pub fn drop_zero(map: &mut Map, fields: &[&str]) {
+pub(crate) fn drop_zero(map: &mut Map, fields: &[&str]) {
     for field in fields {
         if map.get(*field).and_then(Value::as_i64) == Some(0) {
             map.remove(*field);
@@ -157,12 +171,12 @@ pub fn drop_zero(map: &mut Map, fields: &[&str]) {
 
 /// Returns true if the specs of two objects are semantically equal: a missing and an empty list are equal, a missing
 /// and an empty struct behind a pointer are not.
-pub fn specs_equal(new: &Value, old: &Value) -> bool {
+pub(crate) fn specs_equal(new: &Value, old: &Value) -> bool {
     spec_values_equal(new, spec_of(new), spec_of(old))
 }
 
 /// Like [`specs_equal`] for two specs of `object`'s kind.
-pub fn spec_values_equal(object: &Value, new: &Value, old: &Value) -> bool {
+pub(crate) fn spec_values_equal(object: &Value, new: &Value, old: &Value) -> bool {
     let pointers = || {
         let Some(schema) = go_json::schema_for(object) else { return true };
         let Some(ty) = schema.field_type(schema.root(), "spec") else { return true };
@@ -192,7 +206,7 @@ fn same_pointer_structs(schema: &Schema, ty: TypeRef, new: &Value, old: &Value) 
 }
 
 /// Requires a number that is not negative.
-pub fn validate_non_negative(value: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_non_negative(value: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     let value = value.and_then(Value::as_i64).unwrap_or(0);
     if value < 0 {
         errors.invalid(path, value, NON_NEGATIVE_MESSAGE);
@@ -200,13 +214,13 @@ pub fn validate_non_negative(value: Option<&Value>, path: &Path<'_>, errors: &mu
 }
 
 /// The message for numbers that must not be negative.
-pub const NON_NEGATIVE_MESSAGE: &str = "must be greater than or equal to 0";
+pub(crate) const NON_NEGATIVE_MESSAGE: &str = "must be greater than or equal to 0";
 
 /// The message for numbers that must be positive.
-pub const POSITIVE_MESSAGE: &str = "must be greater than 0";
+pub(crate) const POSITIVE_MESSAGE: &str = "must be greater than 0";
 
 /// Encodes a `metav1.LabelSelector` like Go.
-pub fn selector_json(selector: Option<&Value>) -> String {
+pub(crate) fn selector_json(selector: Option<&Value>) -> String {
     let Some(selector) = selector.filter(|s| !s.is_null()) else { return "null".to_owned() };
     let mut parts = Vec::new();
     if let Some(labels) = selector.get("matchLabels").filter(|v| !is_empty_value(Some(v))) {
@@ -238,7 +252,7 @@ fn is_writable_on_status(key: &str) -> bool {
 }
 
 /// Validates `metadata` of a new or updated object.
-pub fn validate(object: &Value, namespaced: bool, rule: NameFormat, path: &Path<'_>) -> ErrorList {
+pub(crate) fn validate(object: &Value, namespaced: bool, rule: NameFormat, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     let empty = Value::Null;
     let metadata = object.get("metadata").unwrap_or(&empty);
@@ -295,7 +309,7 @@ fn validate_labels_annotations_owners(metadata: &Value, path: &Path<'_>, errors:
 }
 
 /// Validates the change of `metadata` in an update.
-pub fn validate_update(new: &Value, old: &Value, path: &Path<'_>) -> ErrorList {
+pub(crate) fn validate_update(new: &Value, old: &Value, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     let empty = Value::Null;
     let new = new.get("metadata").unwrap_or(&empty);
@@ -329,10 +343,10 @@ pub fn validate_update(new: &Value, old: &Value, path: &Path<'_>) -> ErrorList {
 }
 
 /// The message for immutable fields.
-pub const IMMUTABLE_MESSAGE: &str = "field is immutable";
+pub(crate) const IMMUTABLE_MESSAGE: &str = "field is immutable";
 
 /// Requires a field to be unchanged.
-pub fn validate_immutable(new: Option<&Value>, old: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_immutable(new: Option<&Value>, old: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     if !semantic_equal(new, old) {
         errors.invalid(path, BadValue::from(new), IMMUTABLE_MESSAGE);
     }
@@ -358,7 +372,7 @@ fn validate_no_new_finalizers(new: &Value, old: &Value, path: &Path<'_>, errors:
 }
 
 /// Validates labels, including a selector's `matchLabels`.
-pub fn validate_labels(labels: &Map, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_labels(labels: &Map, path: &Path<'_>, errors: &mut ErrorList) {
     for (key, value) in labels {
         for message in names::qualified_name(key) {
             errors.invalid(path, key.as_str(), message);
@@ -371,7 +385,7 @@ pub fn validate_labels(labels: &Map, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 /// Validates annotations.
-pub fn validate_annotations(annotations: &Map, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_annotations(annotations: &Map, path: &Path<'_>, errors: &mut ErrorList) {
     let mut size = 0_usize;
     for (key, value) in annotations {
         size += key.len() + value.as_str().map_or(0, str::len);
@@ -436,7 +450,8 @@ fn owner_json(owner: &Value) -> String {
 }
 
 /// The message for finalizers without a domain, which only `pkg/apis/core/validation` reports.
-pub const UNQUALIFIED_FINALIZER_MESSAGE: &str = "name is neither a standard finalizer name nor is it fully qualified";
+pub(crate) const UNQUALIFIED_FINALIZER_MESSAGE: &str =
+    "name is neither a standard finalizer name nor is it fully qualified";
 
 /// Requires finalizers without a domain to be Kubernetes' own.
 fn validate_finalizer_names(finalizers: &[Value], path: &Path<'_>, errors: &mut ErrorList) {

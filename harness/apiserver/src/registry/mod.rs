@@ -15,39 +15,41 @@
 //! Strategies are pure: they get the object, the old object and a [`StrategyContext`], but neither the store nor the
 //! clock.
 
-pub mod admission_defaults;
+mod addresses;
+pub(crate) mod admission_defaults;
 mod autoscaling;
 mod batch;
 mod bounds;
 mod builder;
-pub mod builtin;
-pub mod conditions;
-pub mod config_map_and_secret;
-pub mod csr;
-pub mod custom;
-pub mod endpoints;
-pub mod event;
-pub mod generic;
-pub mod int_or_percent;
-pub mod lease;
+pub(crate) mod builtin;
+pub(crate) mod conditions;
+pub(crate) mod config_map_and_secret;
+pub(crate) mod csr;
+pub(crate) mod custom;
+pub(crate) mod endpoints;
+pub(crate) mod event;
+mod flow_schema;
+pub(crate) mod generic;
+pub(crate) mod int_or_percent;
+pub(crate) mod lease;
 mod limit_ranger;
-pub mod meta;
-pub mod names;
-pub mod namespace;
+pub(crate) mod meta;
+pub(crate) mod names;
+pub(crate) mod namespace;
 mod networking;
 mod volume_claims;
 
-pub mod defaults;
-pub mod label_selector;
-pub mod node;
-pub mod pdb;
-pub mod persistent_volume;
-pub mod pod;
-pub mod quota;
+pub(crate) mod defaults;
+pub(crate) mod label_selector;
+pub(crate) mod node;
+pub(crate) mod pdb;
+pub(crate) mod persistent_volume;
+pub(crate) mod pod;
+pub(crate) mod quota;
 mod scheme;
-pub mod service;
-pub mod time;
-pub mod workloads;
+pub(crate) mod service;
+pub(crate) mod time;
+pub(crate) mod workloads;
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -57,26 +59,26 @@ use jiff::Timestamp;
 
 use crate::json::{Map, Value};
 
-pub use crate::field_errors::{ErrorList, NO_FIELD, Path};
-pub use scheme::{GroupVersion, Registry};
+pub(crate) use crate::field_errors::{ErrorList, NO_FIELD, Path};
+pub(crate) use scheme::{GroupVersion, Registry};
 
 use super::status::Status;
 use super::user::UserInfo;
 pub(crate) use time::go_duration;
 
 /// A string that is static for built-in resources and owned for custom ones.
-pub type StaticStr = Cow<'static, str>;
+pub(crate) type StaticStr = Cow<'static, str>;
 
 /// The verbs of an ordinary stored resource, in discovery's order.
-pub const STANDARD_VERBS: &[&str] =
+pub(crate) const STANDARD_VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
 /// The verbs of a resource that is not stored and supports only create (reviews, bindings).
-pub const CREATE_ONLY_VERBS: &[&str] = &["create"];
+pub(crate) const CREATE_ONLY_VERBS: &[&str] = &["create"];
 
 /// A served resource: a kind in a version of a group.
 #[derive(Debug, Clone)]
-pub struct Resource {
+pub(crate) struct Resource {
     /// API group, empty for core.
     pub group: StaticStr,
     /// Version in the group.
@@ -117,38 +119,38 @@ pub struct Resource {
 
 impl Resource {
     /// Returns `apps/v1`, or `v1` for the core group.
-    pub fn api_version(&self) -> String {
+    pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
     }
 
     /// Returns the subresource `name`.
-    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+    pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|s| s.name == name)
     }
 
     /// Returns true if the resource (not a subresource) supports `verb`.
-    pub fn has_verb(&self, verb: &str) -> bool {
+    pub(crate) fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|v| v == verb)
     }
 
     /// Returns true if objects are stored, which reviews and bindings are not.
-    pub fn is_stored(&self) -> bool {
+    pub(crate) fn is_stored(&self) -> bool {
         self.has_verb("get") && !self.storage_version_hash.is_empty()
     }
 
     /// Returns true if upstream has a route for each path and verb of the resource. Custom resources have none: one
     /// handler serves all their paths.
-    pub fn is_routed(&self) -> bool {
+    pub(crate) fn is_routed(&self) -> bool {
         self.custom.is_none()
     }
 
     /// Returns true if upstream has no Go type for the kind and handles its objects as maps.
-    pub fn is_unstructured(&self) -> bool {
+    pub(crate) fn is_unstructured(&self) -> bool {
         self.custom.is_some()
     }
 
     /// Returns the content types of patches that the resource supports.
-    pub fn patch_types(&self) -> &'static [&'static str] {
+    pub(crate) fn patch_types(&self) -> &'static [&'static str] {
         const TYPES: [&str; 4] = [
             "application/json-patch+json",
             "application/merge-patch+json",
@@ -159,34 +161,48 @@ impl Resource {
     }
 
     /// Returns group and resource in the form of messages.
-    pub fn group_resource(&self) -> super::status::GroupResource<'_> {
+    pub(crate) fn group_resource(&self) -> super::status::GroupResource<'_> {
         super::status::GroupResource::new(&self.group, &self.plural)
     }
 
     /// Converts `object` from this version to the storage version.
-    pub fn to_storage(&self, object: Value) -> Value {
+    pub(crate) fn to_storage(&self, object: Value) -> Value {
         match self.conversion {
             Some(conversion) => (conversion.to_storage)(object),
             None => object,
         }
     }
 
+    /// Returns true if an object that was stored at this resourceVersion is shown as it is stored: there are no other
+    /// versions, and it was written after the last change of its definition.
+    pub(crate) fn shows_as_stored(&self, revision: u64) -> bool {
+        self.conversion.is_none() && self.custom.as_ref().is_none_or(|own| revision >= own.revision)
+    }
+
     /// Converts `object` from the storage version to this one.
-    pub fn from_storage(&self, object: Value) -> Value {
-        let mut object = match self.conversion {
-            Some(conversion) => (conversion.from_storage)(object),
-            None => return object,
+    #[expect(clippy::wrong_self_convention, reason = "the counterpart of `to_storage`")]
+    pub(crate) fn from_storage(&self, object: Value) -> Value {
+        let Some(own) = &self.custom else {
+            return match self.conversion {
+                Some(conversion) => (conversion.from_storage)(object),
+                None => object,
+            };
         };
-        if self.custom.is_some() {
-            object["apiVersion"] = self.api_version().into();
+        let revision = crate::metadata::resource_version(&object).parse().unwrap_or(0);
+        if self.shows_as_stored(revision) {
+            return object;
         }
+        // Like upstream, reads an object by the schema of now: unknown fields go, defaults are added.
+        let mut object = own.types.decode(object.to_string().as_bytes()).map_or(object, |read| read.value);
+        self.strategy.default(&mut object);
+        object["apiVersion"] = self.api_version().into();
         object
     }
 }
 
 /// A subresource as discovery lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Subresource {
+pub(crate) struct Subresource {
     /// Name: `status`, `scale`, `eviction` …
     pub name: StaticStr,
     /// Group of the body's kind if it differs from the resource's (`policy` for evictions).
@@ -201,14 +217,14 @@ pub struct Subresource {
 
 impl Subresource {
     /// Returns true if the subresource supports `verb`.
-    pub fn has_verb(&self, verb: &str) -> bool {
+    pub(crate) fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|v| v == verb)
     }
 }
 
 /// The storage location of a resource's objects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct StorageId {
+pub(crate) struct StorageId {
     /// Group.
     pub group: StaticStr,
     /// Plural resource name.
@@ -217,7 +233,7 @@ pub struct StorageId {
 
 /// A pair of functions that convert between a version and the storage version.
 #[derive(Debug)]
-pub struct Conversion {
+pub(crate) struct Conversion {
     /// Converts to the storage version.
     pub to_storage: fn(Value) -> Value,
     /// Converts from the storage version.
@@ -226,7 +242,7 @@ pub struct Conversion {
 
 /// A field that field selectors can use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SelectableField {
+pub(crate) struct SelectableField {
     /// Label in a selector: `spec.nodeName`.
     pub label: StaticStr,
     /// JSON pointer to the value in the storage version: `/spec/nodeName`.
@@ -239,7 +255,7 @@ pub struct SelectableField {
 
 impl SelectableField {
     /// Returns the value of the field in `object` (in the storage version) for comparison with selectors.
-    pub fn value_in<'a>(&self, object: &'a Value) -> Cow<'a, str> {
+    pub(crate) fn value_in<'a>(&self, object: &'a Value) -> Cow<'a, str> {
         let at = |pointer: &str| meta::value_at_pointer(object, pointer).filter(|v| !meta::is_empty_value(Some(v)));
         let value = at(&self.pointer).or_else(|| if self.fallback.is_empty() { None } else { at(&self.fallback) });
         match value {
@@ -253,7 +269,7 @@ impl SelectableField {
 
 /// The data of a request that strategies may use in addition to the objects.
 #[derive(Clone, Copy)]
-pub struct StrategyContext<'a> {
+pub(crate) struct StrategyContext<'a> {
     /// Server time.
     pub now: Timestamp,
     /// The requesting user.
@@ -269,7 +285,7 @@ impl Debug for StrategyContext<'_> {
 }
 
 /// Read access to stored objects for the few admission rules that need other objects.
-pub trait ObjectLister {
+pub(crate) trait ObjectLister {
     /// Returns a stored object.
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value>;
     /// Returns a label of a stored object.
@@ -301,8 +317,10 @@ pub enum AdmissionPlugin {
 
 /// An [`ObjectLister`] without objects.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct EmptyLister;
+#[cfg(test)]
+pub(crate) struct EmptyLister;
 
+#[cfg(test)]
 impl ObjectLister for EmptyLister {
     fn get(&self, _group: &str, _resource: &str, _namespace: &str, _name: &str) -> Option<Value> {
         None
@@ -314,7 +332,7 @@ impl ObjectLister for EmptyLister {
 }
 
 /// Returns the zone and region labels of a node, which bound pods get too.
-pub fn topology_labels(lookup: &dyn ObjectLister, node: &str) -> Map {
+pub(crate) fn topology_labels(lookup: &dyn ObjectLister, node: &str) -> Map {
     if node.is_empty() {
         return Map::new();
     }
@@ -326,21 +344,21 @@ pub fn topology_labels(lookup: &dyn ObjectLister, node: &str) -> Map {
 
 /// The required format of object names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NameFormat {
+pub(crate) enum NameFormat {
     /// A lowercase RFC 1123 subdomain (most resources).
     Subdomain,
     /// A lowercase RFC 1123 label (namespaces, and services since 1.35's relaxed names).
     Label,
-    /// A DNS-1035 label (services).
-    Label1035,
     /// A valid URL path segment (RBAC roles, legacy event names).
     PathSegment,
+    /// An IP address in its canonical form.
+    Address,
 }
 
 /// The rules of a resource: `RESTCreateStrategy`, `RESTUpdateStrategy`, defaulting and the default admission plugins.
 ///
 /// The default methods do nothing, so a resource without rules needs no code.
-pub trait Strategy: Send + Sync + Debug {
+pub(crate) trait Strategy: Send + Sync + Debug {
     /// Fills in default values; runs first on every decoded object.
     fn default(&self, _object: &mut Value) {}
 
@@ -452,12 +470,6 @@ pub trait Strategy: Send + Sync + Debug {
         self.allow_unconditional_update()
     }
 
-    /// Returns the name format. It is checked with the other metadata before kind-specific rules where upstream does
-    /// so.
-    fn name_rule(&self) -> NameFormat {
-        NameFormat::Subdomain
-    }
-
     /// Returns the grace period in seconds of a graceful deletion; `None` for kinds that are deleted immediately.
     ///
     /// `wanted` is `gracePeriodSeconds` of the request.
@@ -474,12 +486,12 @@ pub trait Strategy: Send + Sync + Debug {
 
 /// The strategy of resources without rules.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct DefaultStrategy;
+pub(crate) struct DefaultStrategy;
 
 impl Strategy for DefaultStrategy {}
 
 /// Validates a new object: the kind's rules, then (only if those pass) the generic metadata rules.
-pub fn validate_create(kind: &Resource, object: &Value) -> ErrorList {
+pub(crate) fn validate_create(kind: &Resource, object: &Value) -> ErrorList {
     let errors = drop_finalizer_errors(kind, kind.strategy.validate(object));
     if !errors.is_empty() {
         return errors;
@@ -509,22 +521,22 @@ fn drop_finalizer_errors(kind: &Resource, errors: ErrorList) -> ErrorList {
 }
 
 /// Validates an update: generic metadata rules first, then the kind's.
-pub fn validate_update(kind: &Resource, new: &Value, old: &Value) -> ErrorList {
+pub(crate) fn validate_update(kind: &Resource, new: &Value, old: &Value) -> ErrorList {
     validate_metadata_update(kind, new, old, kind.strategy.validate_update(new, old))
 }
 
 /// Validates a write to `/status`.
-pub fn validate_status_update(kind: &Resource, new: &Value, old: &Value) -> ErrorList {
+pub(crate) fn validate_status_update(kind: &Resource, new: &Value, old: &Value) -> ErrorList {
     validate_metadata_update(kind, new, old, kind.strategy.validate_status_update(new, old))
 }
 
 /// Validates a write through a kind-specific subresource.
-pub fn validate_subresource_update(kind: &Resource, subresource: &str, new: &Value, old: &Value) -> ErrorList {
+pub(crate) fn validate_subresource_update(kind: &Resource, subresource: &str, new: &Value, old: &Value) -> ErrorList {
     validate_metadata_update(kind, new, old, kind.strategy.validate_subresource_update(subresource, new, old))
 }
 
 /// Validates a write to a namespace's `/finalize`.
-pub fn validate_finalize(new: &Value, old: &Value) -> ErrorList {
+pub(crate) fn validate_finalize(new: &Value, old: &Value) -> ErrorList {
     let path = Path::new("metadata");
     let mut errors = meta::validate(new, false, NameFormat::PathSegment, &path);
     errors.append(meta::validate_update(new, old, &path));

@@ -23,7 +23,7 @@ const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or cons
 const CONFIG_KEY_MESSAGE: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
 
 /// The message for a name of more than `max` characters.
-pub fn max_len_error(max: usize) -> String {
+pub(crate) fn max_len_error(max: usize) -> String {
     format!("must be no more than {max} characters")
 }
 
@@ -34,7 +34,7 @@ fn max_bytes(max: usize) -> String {
 }
 
 /// The message for a value that does not match a regular expression.
-pub fn regex_error(message: &str, format: &str, examples: &[&str]) -> String {
+pub(crate) fn regex_error(message: &str, format: &str, examples: &[&str]) -> String {
     let mut out = format!("{message} (e.g. ");
     for (i, example) in examples.iter().enumerate() {
         if i > 0 {
@@ -51,7 +51,7 @@ pub fn regex_error(message: &str, format: &str, examples: &[&str]) -> String {
 }
 
 /// The message for a number outside of `low..=high`.
-pub fn inclusive_range_error(low: i64, high: i64) -> String {
+pub(crate) fn inclusive_range_error(low: i64, high: i64) -> String {
     format!("must be between {low} and {high}, inclusive")
 }
 
@@ -70,7 +70,7 @@ fn is_subdomain(text: &str) -> bool {
 }
 
 /// Validates a lowercase RFC 1123 label.
-pub fn dns1123_label(value: &str) -> Vec<String> {
+pub(crate) fn dns1123_label(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > LABEL_MAX {
         errors.push(max_len_error(LABEL_MAX));
@@ -86,7 +86,7 @@ pub fn dns1123_label(value: &str) -> Vec<String> {
 }
 
 /// Validates a lowercase RFC 1123 subdomain.
-pub fn dns1123_subdomain(value: &str) -> Vec<String> {
+pub(crate) fn dns1123_subdomain(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > SUBDOMAIN_MAX {
         errors.push(max_len_error(SUBDOMAIN_MAX));
@@ -98,7 +98,7 @@ pub fn dns1123_subdomain(value: &str) -> Vec<String> {
 }
 
 /// Validates a subdomain in which underscores are allowed.
-pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
+pub(crate) fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > SUBDOMAIN_MAX {
         errors.push(max_len_error(SUBDOMAIN_MAX));
@@ -119,7 +119,7 @@ pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
 }
 
 /// Validates a DNS-1035 label.
-pub fn dns1035_label(value: &str) -> Vec<String> {
+pub(crate) fn dns1035_label(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > LABEL_MAX {
         errors.push(max_len_error(LABEL_MAX));
@@ -144,7 +144,7 @@ fn is_qualified_part(text: &str) -> bool {
 }
 
 /// Validates a qualified name: a label key, a resource name, a finalizer.
-pub fn qualified_name(value: &str) -> Vec<String> {
+pub(crate) fn qualified_name(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let name = match value.split_once('/') {
         None => value,
@@ -185,7 +185,7 @@ pub fn qualified_name(value: &str) -> Vec<String> {
 }
 
 /// Validates a label value.
-pub fn label_value(value: &str) -> Vec<String> {
+pub(crate) fn label_value(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > LABEL_MAX {
         errors.push(max_bytes(LABEL_MAX));
@@ -197,7 +197,7 @@ pub fn label_value(value: &str) -> Vec<String> {
 }
 
 /// Validates a key of a `ConfigMap` or Secret.
-pub fn config_map_key(value: &str) -> Vec<String> {
+pub(crate) fn config_map_key(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > SUBDOMAIN_MAX {
         errors.push(max_len_error(SUBDOMAIN_MAX));
@@ -223,7 +223,7 @@ fn path_backsteps(value: &str) -> Option<String> {
 }
 
 /// Validates the name of an environment variable (relaxed rules, the default since 1.34).
-pub fn env_var_name(value: &str) -> Vec<String> {
+pub(crate) fn env_var_name(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.is_empty() {
         errors.push("environment variable name must be non-empty".to_owned());
@@ -238,7 +238,7 @@ pub fn env_var_name(value: &str) -> Vec<String> {
 }
 
 /// Validates the name of a port.
-pub fn port_name(value: &str) -> Vec<String> {
+pub(crate) fn port_name(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > 15 {
         errors.push(max_len_error(15));
@@ -259,12 +259,12 @@ pub fn port_name(value: &str) -> Vec<String> {
 }
 
 /// Validates a port number.
-pub fn port_number(value: i64) -> Option<String> {
+pub(crate) fn port_number(value: i64) -> Option<String> {
     (!(1..=65535).contains(&value)).then(|| inclusive_range_error(1, 65535))
 }
 
 /// Validates a percentage such as `30%`.
-pub fn percent(value: &str) -> Vec<String> {
+pub(crate) fn percent(value: &str) -> Vec<String> {
     let fine = value.strip_suffix('%').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
     if fine {
         return Vec::new();
@@ -274,7 +274,7 @@ pub fn percent(value: &str) -> Vec<String> {
 }
 
 /// Validates a URL path segment.
-pub fn path_segment(value: &str, prefix: bool) -> Vec<String> {
+pub(crate) fn path_segment(value: &str, prefix: bool) -> Vec<String> {
     if !prefix && (value == "." || value == "..") {
         return vec![format!("may not be '{value}'")];
     }
@@ -282,9 +282,12 @@ pub fn path_segment(value: &str, prefix: bool) -> Vec<String> {
 }
 
 /// Validates an object's name or, with `prefix`, its `generateName`.
-pub fn object_name(rule: NameFormat, value: &str, prefix: bool) -> Vec<String> {
+pub(crate) fn object_name(rule: NameFormat, value: &str, prefix: bool) -> Vec<String> {
     if rule == NameFormat::PathSegment {
         return path_segment(value, prefix);
+    }
+    if rule == NameFormat::Address {
+        return super::addresses::address(value);
     }
     let masked;
     let value = if prefix && value.len() > 1 && value.ends_with('-') {
@@ -296,7 +299,6 @@ pub fn object_name(rule: NameFormat, value: &str, prefix: bool) -> Vec<String> {
     };
     match rule {
         NameFormat::Label => dns1123_label(value),
-        NameFormat::Label1035 => dns1035_label(value),
-        NameFormat::Subdomain | NameFormat::PathSegment => dns1123_subdomain(value),
+        NameFormat::Subdomain | NameFormat::PathSegment | NameFormat::Address => dns1123_subdomain(value),
     }
 }

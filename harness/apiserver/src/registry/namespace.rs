@@ -8,7 +8,7 @@ use crate::metadata;
 
 /// The strategy of namespaces.
 #[derive(Debug, Clone, Copy)]
-pub struct Namespace;
+pub(crate) struct Namespace;
 
 const METADATA: Path<'static> = Path::new("metadata");
 
@@ -80,14 +80,10 @@ impl Strategy for Namespace {
         }
         errors
     }
-
-    fn name_rule(&self) -> NameFormat {
-        NameFormat::Label
-    }
 }
 
 /// Validates a write to `/finalize`.
-pub fn validate_finalize(new: &Value, old: &Value) -> ErrorList {
+pub(crate) fn validate_finalize(new: &Value, old: &Value) -> ErrorList {
     let mut errors = meta::validate_update(new, old, &METADATA);
     let path = Path::new("spec");
     let path = path.child("finalizers");

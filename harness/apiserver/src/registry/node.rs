@@ -14,7 +14,7 @@ use crate::status::Status;
 
 /// The strategy of nodes. The status may be set on create; labels and taints have no update restrictions.
 #[derive(Debug, Clone, Copy)]
-pub struct Node;
+pub(crate) struct Node;
 
 const METADATA: Path<'static> = Path::new("metadata");
 

@@ -8,7 +8,7 @@ use crate::json::{Value, json};
 
 /// The strategy of disruption budgets. All updates, including those of the status, need a resourceVersion.
 #[derive(Debug, Clone, Copy)]
-pub struct PodDisruptionBudget;
+pub(crate) struct PodDisruptionBudget;
 
 const STATUS_COUNTERS: [&str; 4] = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"];
 

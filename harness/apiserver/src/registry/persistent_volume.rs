@@ -12,7 +12,7 @@ use crate::status::Status;
 
 /// The strategy of persistent volumes.
 #[derive(Debug, Clone, Copy)]
-pub struct PersistentVolume;
+pub(crate) struct PersistentVolume;
 
 const STRATEGY: Defaults = Defaults {
     finalizer: "kubernetes.io/pv-protection",

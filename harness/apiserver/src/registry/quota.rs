@@ -11,6 +11,7 @@ use super::label_selector::array_field;
 use super::meta;
 use super::pod::qos;
 use crate::json::{Map, Value};
+use crate::metadata;
 use crate::quantity::Quantity;
 
 /// Amounts by resource name.
@@ -18,7 +19,7 @@ pub(super) type ResourceList = BTreeMap<String, Quantity>;
 
 /// A request that quotas may restrict.
 #[derive(Debug, Clone, Copy)]
-pub struct QuotaRequest<'a> {
+pub(crate) struct QuotaRequest<'a> {
     /// Group of the resource.
     pub group: &'a str,
     /// Plural name of the resource.
@@ -60,7 +61,7 @@ impl QuotaRequest<'_> {
     }
 
     /// Returns true if such a request can increase the usage.
-    pub fn counts(&self) -> bool {
+    pub(crate) fn counts(&self) -> bool {
         let events = self.plural == "events" && matches!(self.group, "" | "events.k8s.io");
         if events {
             return false;
@@ -131,9 +132,12 @@ impl QuotaRequest<'_> {
         let expressions = selector.iter().map(|one| {
             (meta::str_field(one, "scopeName"), meta::str_field(one, "operator"), array_field(one, "values"))
         });
-        let pods = self.is("pods");
-        hard(quota).keys().any(|resource| self.matches_resource(resource))
-            && scopes.chain(expressions).all(|scope| pods && in_scope(object, scope))
+        let fits = |scope| match self.plural {
+            "pods" => in_scope(object, scope),
+            "persistentvolumeclaims" => claim_in_scope(object, scope),
+            _ => false,
+        };
+        hard(quota).keys().any(|resource| self.matches_resource(resource)) && scopes.chain(expressions).all(fits)
     }
 }
 
@@ -142,7 +146,7 @@ impl QuotaRequest<'_> {
 /// # Errors
 ///
 /// The reason for which the request is rejected.
-pub fn add_usage(quotas: &[Value], request: &QuotaRequest<'_>) -> Result<Vec<Value>, String> {
+pub(crate) fn add_usage(quotas: &[Value], request: &QuotaRequest<'_>) -> Result<Vec<Value>, String> {
     let mut concerned = Vec::new();
     for quota in quotas.iter().filter(|quota| request.matches(quota, request.object)) {
         let hard = hard(quota);
@@ -232,6 +236,25 @@ fn has_active_deadline(pod: &Value) -> bool {
 /// Returns true for extended resources, with or without `requests.`.
 fn is_extended(name: &str) -> bool {
     name.split_once('/').is_some_and(|(domain, _)| domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io"))
+}
+
+/// Returns true if a claim is in a scope, of which claims have one: their classes of attributes.
+fn claim_in_scope(claim: &Value, (scope, operator, values): (&str, &str, &[Value])) -> bool {
+    let pointers = [
+        "/spec/volumeAttributesClassName",
+        "/status/currentVolumeAttributesClassName",
+        "/status/modifyVolumeStatus/targetVolumeAttributesClassName",
+    ];
+    let classes: Vec<&Value> =
+        pointers.iter().filter_map(|pointer| claim.pointer(pointer)).filter(|class| *class != "").collect();
+    let listed = |class: &Value| values.contains(class);
+    scope == "VolumeAttributesClass"
+        && match operator {
+            "Exists" => !classes.is_empty(),
+            "DoesNotExist" => classes.is_empty(),
+            "In" => classes.iter().any(|class| listed(class)),
+            _ => classes.is_empty() || classes.iter().any(|class| !listed(class)),
+        }
 }
 
 fn in_scope(pod: &Value, (scope, operator, values): (&str, &str, &[Value])) -> bool {
@@ -401,8 +424,7 @@ fn service_usage(service: &Value, used: &mut ResourceList) {
 
 fn claim_usage(claim: &Value, used: &mut ResourceList) {
     const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
-    let annotated =
-        claim.pointer("/metadata/annotations").map_or("", |annotations| meta::str_field(annotations, BETA_CLASS));
+    let annotated = metadata::annotation(claim, BETA_CLASS).unwrap_or_default();
     let class = if annotated.is_empty() {
         claim.get("spec").map_or("", |s| meta::str_field(s, "storageClassName"))
     } else {
@@ -489,6 +511,30 @@ mod tests {
         let charged = add_usage(&quotas, &ask("services", &new, Some(&old))).unwrap();
         assert_eq!(charged[0]["status"]["used"], json!({"services": "1", "services.nodeports": "2"}));
         assert_eq!(add_usage(&quotas, &ask("services", &old, Some(&new))), Ok(Vec::new()));
+    }
+
+    #[rstest]
+    #[case("In", json!(["gold"]), json!("gold"), true)]
+    #[case("In", json!(["gold"]), json!("silver"), false)]
+    #[case("In", json!(["gold"]), Value::Null, false)]
+    #[case("NotIn", json!(["gold"]), json!("silver"), true)]
+    #[case("Exists", json!([]), json!("gold"), true)]
+    #[case("DoesNotExist", json!([]), Value::Null, true)]
+    fn claims_have_the_scope_of_their_class(
+        #[case] operator: &str,
+        #[case] values: Value,
+        #[case] class: Value,
+        #[case] charged: bool,
+    ) {
+        let mut scoped = quota(json!({"persistentvolumeclaims": "1"}), json!({"persistentvolumeclaims": "0"}));
+        scoped["spec"] = json!({"scopeSelector": {"matchExpressions": [
+            {"scopeName": "VolumeAttributesClass", "operator": operator, "values": values}]}});
+        let mut claim = json!({"spec": {}});
+        if !class.is_null() {
+            claim["spec"]["volumeAttributesClassName"] = class;
+        }
+        let asked = add_usage(&[scoped], &ask("persistentvolumeclaims", &claim, None));
+        assert_eq!(asked.unwrap().len(), usize::from(charged));
     }
 
     #[rstest]

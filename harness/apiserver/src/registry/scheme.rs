@@ -7,18 +7,20 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::{Resource, Strategy, builtin};
+use crate::version::KubernetesVersion;
 
 type ResourcesByPlural = BTreeMap<String, Arc<Resource>>;
 
 /// The served resources by group, version and plural name.
 #[derive(Debug, Clone, Default)]
-pub struct Registry {
+pub(crate) struct Registry {
     groups: IndexMap<String, IndexMap<String, ResourcesByPlural>>,
+    kubernetes_version: KubernetesVersion,
 }
 
 /// A version of a group with its resources in discovery's order.
 #[derive(Debug, Clone)]
-pub struct GroupVersion<'a> {
+pub(crate) struct GroupVersion<'a> {
     /// Version.
     pub version: &'a str,
     /// Resources, by plural name.
@@ -26,14 +28,9 @@ pub struct GroupVersion<'a> {
 }
 
 impl Registry {
-    /// Creates an empty registry.
-    pub fn empty() -> Self {
-        Self::default()
-    }
-
     /// Returns all built-in resources; `definitions` is the strategy of custom resource definitions, which are
     /// implemented outside of this module.
-    pub fn with_definitions(definitions: impl Strategy + 'static) -> Self {
+    pub(crate) fn with_definitions(definitions: impl Strategy + 'static) -> Self {
         let mut registry = Self::default();
         for kind in builtin::kinds(definitions) {
             registry.insert(kind);
@@ -41,15 +38,26 @@ impl Registry {
         registry
     }
 
+    /// Returns the registry of a server that behaves as this release of Kubernetes.
+    #[must_use]
+    pub(crate) fn with_version(self, kubernetes_version: KubernetesVersion) -> Self {
+        Self { kubernetes_version, ..self }
+    }
+
+    /// Returns the release of Kubernetes that the server behaves as.
+    pub(crate) fn kubernetes_version(&self) -> KubernetesVersion {
+        self.kubernetes_version
+    }
+
     /// Adds a resource or replaces the one with the same group, version and plural name.
-    pub fn insert(&mut self, kind: Resource) {
+    pub(crate) fn insert(&mut self, kind: Resource) {
         let versions = self.groups.entry(kind.group.to_string()).or_default();
         let plurals = versions.entry(kind.version.to_string()).or_default();
         plurals.insert(kind.plural.to_string(), Arc::new(kind));
     }
 
     /// Removes a resource, and its version or group if they become empty.
-    pub fn remove(&mut self, group: &str, version: &str, plural: &str) {
+    pub(crate) fn remove(&mut self, group: &str, version: &str, plural: &str) {
         let Some(versions) = self.groups.get_mut(group) else { return };
         if let Some(plurals) = versions.get_mut(version) {
             plurals.remove(plural);
@@ -63,17 +71,17 @@ impl Registry {
     }
 
     /// Returns the resource at `/apis/<group>/<version>/<plural>` (`/api/<version>/<plural>` for the core group).
-    pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+    pub(crate) fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.groups.get(group)?.get(version)?.get(plural)
     }
 
     /// Returns true if the group is served in this version.
-    pub fn has_version(&self, group: &str, version: &str) -> bool {
+    pub(crate) fn has_version(&self, group: &str, version: &str) -> bool {
         self.groups.get(group).is_some_and(|versions| versions.contains_key(version))
     }
 
     /// Returns the resource of a kind, for `apiVersion` and `kind` of objects.
-    pub fn resource_for_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
+    pub(crate) fn resource_for_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
         let plurals = self.groups.get(group)?.get(version)?;
         plurals
             .values()
@@ -82,22 +90,23 @@ impl Registry {
     }
 
     /// Returns true if a group version has the kind in upstream's scheme, which includes lists and option kinds.
-    pub fn recognizes(&self, group: &str, version: &str, kind: &str) -> bool {
+    pub(crate) fn recognizes(&self, group: &str, version: &str, kind: &str) -> bool {
         let Some(plurals) = self.groups.get(group).and_then(|versions| versions.get(version)) else { return false };
         let everywhere = ["WatchEvent", "ListOptions", "GetOptions", "DeleteOptions", "CreateOptions", "UpdateOptions"];
-        let core = ["List", "Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList", "PodStatusResult"];
+        let core = ["List", "Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList"];
+        let removed_in_1_37 = kind == "PodStatusResult" && self.kubernetes_version < KubernetesVersion::V1_37;
         plurals.values().any(|k| k.kind == kind || k.list_kind == kind)
             || everywhere.contains(&kind)
-            || (group.is_empty() && core.contains(&kind))
+            || (group.is_empty() && (core.contains(&kind) || removed_in_1_37))
     }
 
     /// Returns group names in discovery's order, the core group (empty name) first.
-    pub fn groups(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &str> {
         self.groups.keys().map(String::as_str)
     }
 
     /// Returns the versions of a group, the preferred one first.
-    pub fn versions(&self, group: &str) -> Vec<GroupVersion<'_>> {
+    pub(crate) fn versions(&self, group: &str) -> Vec<GroupVersion<'_>> {
         self.groups.get(group).map_or_else(Vec::new, |versions| {
             versions
                 .iter()
@@ -107,7 +116,7 @@ impl Registry {
     }
 
     /// Returns all served resources.
-    pub fn kinds(&self) -> impl Iterator<Item = &Arc<Resource>> {
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.groups.values().flat_map(|versions| versions.values().flat_map(BTreeMap::values))
     }
 }

@@ -1,31 +1,32 @@
 //! Times in the API's format: whole seconds (`metav1.Time`) or microseconds (`metav1.MicroTime`), in UTC.
+//! See `time.go` and `micro_time.go` in `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1`.
 
 use jiff::Timestamp;
 
 use crate::json::{Map, Value};
 
 /// Formats a time like `metav1.Time`: whole seconds, UTC.
-pub fn rfc3339(moment: Timestamp) -> String {
+pub(crate) fn rfc3339(moment: Timestamp) -> String {
     Timestamp::from_second(moment.as_second()).unwrap_or(Timestamp::UNIX_EPOCH).to_string()
 }
 
 /// Formats `now` as `metav1.Time`.
-pub fn format_time(now: Timestamp) -> String {
+pub(crate) fn format_time(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// Formats `now` as `metav1.MicroTime`.
-pub fn format_micro_time(now: Timestamp) -> String {
+pub(crate) fn format_micro_time(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
 /// Reformats the times under `fields` as `metav1.Time`. Malformed times are left for the validation to reject.
-pub fn normalize_seconds(map: &mut Map, fields: &[&str]) {
+pub(crate) fn normalize_seconds(map: &mut Map, fields: &[&str]) {
     normalize(map, fields, 20, format_time);
 }
 
 /// Reformats the times under `fields` as `metav1.MicroTime`.
-pub fn normalize_micros(map: &mut Map, fields: &[&str]) {
+pub(crate) fn normalize_micros(map: &mut Map, fields: &[&str]) {
     normalize(map, fields, 27, format_micro_time);
 }
 

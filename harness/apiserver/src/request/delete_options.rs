@@ -66,7 +66,7 @@ impl DeleteOptions {
     /// 400 if a field has a wrong type, 422 if a value is not allowed.
     pub fn from_body(body: &Value) -> Result<Self, Status> {
         let wrong = |name: &str, value: &Value, wanted: &str| {
-            let found = go_type(value);
+            let found = value.json_type();
             Status::bad_request(format!(
                 "json: cannot unmarshal {found} into Go struct field DeleteOptions.{name} of type {wanted}"
             ))
@@ -121,18 +121,6 @@ impl DeleteOptions {
         check_dry_run(dry_run, &mut errors);
         self.dry_run = !dry_run.is_empty();
         if errors.is_empty() { Ok(()) } else { Err(Status::invalid(META_GROUP, "DeleteOptions", "", &errors)) }
-    }
-}
-
-/// Returns the name that Go's JSON decoder uses for the type of a value.
-pub(crate) fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

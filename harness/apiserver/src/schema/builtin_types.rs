@@ -11,7 +11,7 @@ use super::{
 use crate::json::{Key, Value};
 
 /// Returns the schema of a built-in type by its OpenAPI name, such as `io.k8s.api.core.v1.Pod`.
-pub fn builtin(name: &str) -> Option<Arc<Schema>> {
+pub(crate) fn builtin(name: &str) -> Option<Arc<Schema>> {
     static BUILT: Mutex<BTreeMap<String, Arc<Schema>>> = Mutex::new(BTreeMap::new());
     if let Some(schema) = BUILT.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
         return Some(Arc::clone(schema));
@@ -19,14 +19,15 @@ pub fn builtin(name: &str) -> Option<Arc<Schema>> {
     let (prefix, short) = name.rsplit_once('.')?;
     let package = PACKAGES.iter().position(|p| p.prefix == prefix)?;
     index(package).get(short)?;
-    let schema = Arc::new(BuiltinSchemaBuilder::build(name, package, short));
+    let schema = Arc::new(BuiltinSchemaBuilder::build(package, short));
     // Built outside the lock: two threads may build the same schema, and the first to insert it wins.
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     Some(Arc::clone(built.entry(name.to_owned()).or_insert(schema)))
 }
 
 /// Returns the OpenAPI names of all built-in struct types, by package.
-pub fn builtin_names() -> impl Iterator<Item = String> {
+#[cfg(test)]
+pub(crate) fn builtin_names() -> impl Iterator<Item = String> {
     PACKAGES.iter().enumerate().flat_map(|(i, p)| {
         index(i)
             .iter()
@@ -105,10 +106,10 @@ struct BuiltinSchemaBuilder {
 }
 
 impl BuiltinSchemaBuilder {
-    fn build(name: &str, package: usize, short: &str) -> Schema {
+    fn build(package: usize, short: &str) -> Schema {
         let mut builder = Self { types: Vec::new(), known: BTreeMap::new() };
         builder.resolve(package, short, &FieldMarks::default());
-        Schema { name: name.to_owned(), types: builder.types, structural: false, empty: OnceLock::new() }
+        Schema { types: builder.types, structural: false, empty: OnceLock::new() }
     }
 
     /// Returns the type written as `text` in the table of `package`, created on first use.

@@ -19,25 +19,17 @@ const MAX_STRICT_ERRORS: usize = 100;
 
 /// A decoded body.
 #[derive(Clone, Debug, PartialEq)]
-pub struct DecodedBody {
+pub(crate) struct DecodedBody {
     /// The object, without undeclared fields.
     pub value: Value,
     /// `unknown field "spec.foo"` and `duplicate field "spec.foo"`, in order of appearance.
     pub strict: Vec<String>,
 }
 
-impl DecodedBody {
-    /// Returns the message of a strict decoding failure, if there is one: `strict decoding error: unknown field "x",
-    /// …`.
-    pub fn strict_error(&self) -> Option<String> {
-        (!self.strict.is_empty()).then(|| format!("strict decoding error: {}", self.strict.join(", ")))
-    }
-}
-
 /// The body is not an object of the type. The message is upstream's, without the prefix that names version and kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct DecodeError {
+pub(crate) struct DecodeError {
     /// The message.
     pub message: String,
     /// The text is not JSON.
@@ -46,7 +38,7 @@ pub struct DecodeError {
 
 impl DecodeError {
     /// Returns true if the text nests too deeply.
-    pub fn too_deep(&self) -> bool {
+    pub(crate) fn too_deep(&self) -> bool {
         self.syntax && self.message.ends_with(TOO_DEEP)
     }
 }
@@ -59,7 +51,7 @@ impl From<SyntaxError> for DecodeError {
 
 impl Schema {
     /// Decodes a JSON body of the root type and normalizes it ([`Schema::normalize`]).
-    pub fn decode(&self, text: &[u8]) -> Result<DecodedBody, DecodeError> {
+    pub(crate) fn decode(&self, text: &[u8]) -> Result<DecodedBody, DecodeError> {
         let mut decoded = Decoder::new(text, Some(self)).run(self.root())?;
         self.normalize(&mut decoded.value);
         Ok(decoded)
@@ -83,14 +75,14 @@ impl Schema {
     }
 
     /// Decodes a value, such as the result of a patch, as if it had been sent as a body.
-    pub fn convert(&self, value: &Value) -> Result<DecodedBody, DecodeError> {
+    pub(crate) fn convert(&self, value: &Value) -> Result<DecodedBody, DecodeError> {
         // Through text and the same reader, so that the messages cannot diverge.
         self.decode(value.to_string().as_bytes())
     }
 }
 
 /// Decodes JSON without a type; only duplicate fields are reported.
-pub fn decode_untyped(text: &[u8]) -> Result<DecodedBody, DecodeError> {
+pub(crate) fn decode_untyped(text: &[u8]) -> Result<DecodedBody, DecodeError> {
     let mut decoder = Decoder::new(text, None);
     let value = decoder.any()?;
     decoder.reader.end()?;
@@ -98,7 +90,7 @@ pub fn decode_untyped(text: &[u8]) -> Result<DecodedBody, DecodeError> {
 }
 
 /// Decodes the body of a JSON patch, a list of operations; unknown and duplicate fields are reported.
-pub fn decode_json_patch(text: &[u8]) -> Result<DecodedBody, DecodeError> {
+pub(crate) fn decode_json_patch(text: &[u8]) -> Result<DecodedBody, DecodeError> {
     static OPERATIONS: LazyLock<Schema> = LazyLock::new(|| {
         let string = |name: &str| StructField::plain(name, TypeRef(2));
         let fields = vec![string("from"), string("op"), string("path"), StructField::plain("value", TypeRef(3))].into();
@@ -110,7 +102,7 @@ pub fn decode_json_patch(text: &[u8]) -> Result<DecodedBody, DecodeError> {
             ty("string", TypeKind::Scalar(Scalar::String)),
             ty("interface {}", TypeKind::Any),
         ];
-        Schema { name: String::new(), types, structural: false, empty: OnceLock::new() }
+        Schema { types, structural: false, empty: OnceLock::new() }
     });
     Decoder::new(text, Some(&OPERATIONS)).run(TypeRef(0))
 }
@@ -229,8 +221,8 @@ impl<'a> Decoder<'a> {
                 Ok(Value::Null)
             }
             (TypeKind::Struct(shape), JsonToken::Object) => self.structure(schema, ty, shape),
-            (TypeKind::Map(shape), JsonToken::Object) => self.map(shape.values),
-            (TypeKind::List(list), JsonToken::Array) => self.list(list.items),
+            (TypeKind::Map(shape), JsonToken::Object) => self.map(true, |decoder| decoder.value(shape.values)),
+            (TypeKind::List(list), JsonToken::Array) => self.list(|decoder| decoder.value(list.items)),
             (TypeKind::Scalar(scalar), JsonToken::String | JsonToken::Number | JsonToken::True | JsonToken::False) => {
                 self.scalar(*scalar, &described.go, token)
             }
@@ -300,31 +292,37 @@ impl<'a> Decoder<'a> {
         self.path.push_str(name);
     }
 
-    fn map(&mut self, values: TypeRef) -> Result<Value, SyntaxError> {
+    /// Decodes an object whose values `decode` decodes; `strict` reports keys that are there twice.
+    fn map(
+        &mut self,
+        strict: bool,
+        mut decode: impl FnMut(&mut Self) -> Result<Value, SyntaxError>,
+    ) -> Result<Value, SyntaxError> {
         self.reader.enter()?;
         let mut map = Map::new();
         let mut first = true;
         let path_length = self.path.len();
         while let Some(name) = self.reader.key(&mut first)? {
-            if map.contains_key(&*name) {
+            if strict && map.contains_key(&*name) {
                 self.strict_error("duplicate", &name);
             }
             self.push_key(&name);
-            let value = self.value(values)?;
+            let value = decode(self)?;
             map.insert(name, value);
             self.path.truncate(path_length);
         }
         Ok(Value::Object(map))
     }
 
-    fn list(&mut self, items: TypeRef) -> Result<Value, SyntaxError> {
+    /// Decodes a list whose items `decode` decodes.
+    fn list(&mut self, mut decode: impl FnMut(&mut Self) -> Result<Value, SyntaxError>) -> Result<Value, SyntaxError> {
         self.reader.enter()?;
         let mut list = Vec::new();
         let mut first = true;
         let path_length = self.path.len();
         while self.reader.item(&mut first)? {
             _ = write!(self.path, "[{}]", list.len());
-            let value = self.value(items)?;
+            let value = decode(self)?;
             list.push(value);
             self.path.truncate(path_length);
         }
@@ -374,7 +372,7 @@ impl<'a> Decoder<'a> {
             }
             _ => {
                 self.reader.literal(token)?;
-                if structural || matches!(scalar, Scalar::Bool | Scalar::Untyped) {
+                if structural || scalar == Scalar::Bool {
                     return Ok(Value::Bool(token == JsonToken::True));
                 }
                 if scalar == Scalar::Quantity {
@@ -391,35 +389,8 @@ impl<'a> Decoder<'a> {
     fn any(&mut self) -> Result<Value, SyntaxError> {
         let token = self.reader.peek()?;
         match token {
-            JsonToken::Object => {
-                self.reader.enter()?;
-                let mut map = Map::new();
-                let mut first = true;
-                let path_length = self.path.len();
-                while let Some(name) = self.reader.key(&mut first)? {
-                    if !self.raw && map.contains_key(&*name) {
-                        self.strict_error("duplicate", &name);
-                    }
-                    self.push_key(&name);
-                    let value = self.any()?;
-                    map.insert(name, value);
-                    self.path.truncate(path_length);
-                }
-                Ok(Value::Object(map))
-            }
-            JsonToken::Array => {
-                self.reader.enter()?;
-                let mut list = Vec::new();
-                let mut first = true;
-                let path_length = self.path.len();
-                while self.reader.item(&mut first)? {
-                    _ = write!(self.path, "[{}]", list.len());
-                    let value = self.any()?;
-                    list.push(value);
-                    self.path.truncate(path_length);
-                }
-                Ok(Value::Array(list))
-            }
+            JsonToken::Object => self.map(!self.raw, Self::any),
+            JsonToken::Array => self.list(Self::any),
             JsonToken::String => Ok(self.reader.string()?.into()),
             JsonToken::Number => Ok(number(self.reader.number()?)),
             JsonToken::True | JsonToken::False => {

@@ -31,15 +31,16 @@ use std::sync::OnceLock;
 
 use crate::json::{Key, KeyPrefix, Value};
 
-pub use builtin_types::{builtin, builtin_names};
+pub(crate) use builtin_types::builtin;
+#[cfg(test)]
+pub(crate) use builtin_types::builtin_names;
 pub(crate) use by_kind::schema_of;
 pub(crate) use decode::json_patch_values;
-pub use decode::{DecodeError, DecodedBody, decode_json_patch, decode_untyped};
-pub use structural::StructuralError;
+pub(crate) use decode::{DecodeError, DecodedBody, decode_json_patch, decode_untyped};
 
 /// The handling of unknown and duplicate fields (`fieldValidation`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FieldValidation {
+pub(crate) enum FieldValidation {
     /// Unknown fields are dropped silently.
     Ignore,
     /// Unknown fields are dropped with a `Warning` header each.
@@ -51,12 +52,11 @@ pub enum FieldValidation {
 
 /// Index of a [`Type`] in its [`Schema`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TypeRef(u32);
+pub(crate) struct TypeRef(u32);
 
 /// The self-contained set of types of a root object (a kind, or a body such as `DeleteOptions`).
 #[derive(Debug)]
-pub struct Schema {
-    name: String,
+pub(crate) struct Schema {
     types: Vec<Type>,
     structural: bool,
     empty: OnceLock<Value>,
@@ -64,7 +64,7 @@ pub struct Schema {
 
 /// A type: its Go name (for decode errors) and its shape.
 #[derive(Debug)]
-pub struct Type {
+pub(crate) struct Type {
     /// The Go name: `v1.PodSpec`, `[]v1.Container`, `int32`.
     pub go: Box<str>,
     /// The shape.
@@ -73,7 +73,7 @@ pub struct Type {
 
 /// The structure of a type's values.
 #[derive(Debug)]
-pub enum TypeKind {
+pub(crate) enum TypeKind {
     /// A scalar.
     Scalar(Scalar),
     /// Any JSON (`RawExtension`, `FieldsV1`, preserved unknown fields).
@@ -88,7 +88,7 @@ pub enum TypeKind {
 
 /// The scalar types, by their encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scalar {
+pub(crate) enum Scalar {
     /// A string.
     String,
     /// A boolean.
@@ -114,13 +114,11 @@ pub enum Scalar {
     Duration,
     /// Bytes in base64.
     Bytes,
-    /// Any scalar (custom resources without a type).
-    Untyped,
 }
 
 /// An object with declared fields.
 #[derive(Debug, Default)]
-pub struct StructType {
+pub(crate) struct StructType {
     /// The declared fields.
     pub fields: StructFields,
     /// Server-side apply treats it as a single value.
@@ -131,7 +129,7 @@ pub struct StructType {
 
 impl StructType {
     /// Returns the field `name`.
-    pub fn field(&self, name: &str) -> Option<&StructField> {
+    pub(crate) fn field(&self, name: &str) -> Option<&StructField> {
         self.fields.get(self.index(name)?)
     }
 
@@ -157,7 +155,7 @@ impl StructType {
 /// Fields sorted by name. The name prefixes are kept in an array of their own, because every walk over an object
 /// looks up each field.
 #[derive(Clone, Debug, Default)]
-pub struct StructFields {
+pub(crate) struct StructFields {
     starts: Vec<KeyPrefix>,
     list: Vec<StructField>,
 }
@@ -194,7 +192,7 @@ impl std::ops::Deref for StructFields {
 
 /// A declared field.
 #[derive(Clone, Debug)]
-pub struct StructField {
+pub(crate) struct StructField {
     /// Name on the wire.
     pub name: Key,
     /// The field's path element in `fieldsV1`: `f:` and its name.
@@ -227,7 +225,7 @@ impl StructField {
 
 /// The condition for encoding a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EmitRule {
+pub(crate) enum EmitRule {
     /// Unless empty (Go's `omitempty`, which never omits a struct).
     OmitEmpty,
     /// Unless zero (Go's `omitzero`).
@@ -238,7 +236,7 @@ pub enum EmitRule {
 
 /// The strategic merge patch strategy of a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PatchStrategy {
+pub(crate) struct PatchStrategy {
     /// Lists are merged instead of replaced.
     pub merge: bool,
     /// The key that identifies list items.
@@ -251,7 +249,7 @@ pub struct PatchStrategy {
 
 /// A list.
 #[derive(Debug)]
-pub struct ListType {
+pub(crate) struct ListType {
     /// Type of the items.
     pub items: TypeRef,
     /// The identity of items in server-side apply.
@@ -260,7 +258,7 @@ pub struct ListType {
 
 /// The identity of list items in server-side apply (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ElementRelationship {
+pub(crate) enum ElementRelationship {
     /// None: the list is treated as a single value.
     Atomic,
     /// Items are identified by value.
@@ -271,7 +269,7 @@ pub enum ElementRelationship {
 
 /// An object with free keys.
 #[derive(Debug)]
-pub struct MapType {
+pub(crate) struct MapType {
     /// Type of the values.
     pub values: TypeRef,
     /// Server-side apply treats it as a single value.
@@ -279,39 +277,35 @@ pub struct MapType {
 }
 
 impl Schema {
-    /// Returns the schema's OpenAPI name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Returns the root type.
-    pub fn root(&self) -> TypeRef {
+    #[expect(clippy::unused_self, reason = "a type is one of a schema's")]
+    pub(crate) fn root(&self) -> TypeRef {
         TypeRef(0)
     }
 
     /// Returns true for a custom resource's schema (without Go structs).
-    pub fn is_structural(&self) -> bool {
+    pub(crate) fn is_structural(&self) -> bool {
         self.structural
     }
 
     /// Returns a type.
-    pub fn get(&self, ty: TypeRef) -> &Type {
+    pub(crate) fn get(&self, ty: TypeRef) -> &Type {
         &self.types[ty.0 as usize]
     }
 
     /// Returns the shape of a type.
-    pub fn shape(&self, ty: TypeRef) -> &TypeKind {
+    pub(crate) fn shape(&self, ty: TypeRef) -> &TypeKind {
         &self.types[ty.0 as usize].shape
     }
 
     /// Returns true for an embedded object of any kind (`RawExtension`), which is a single value for field ownership.
-    pub fn is_raw(&self, ty: TypeRef) -> bool {
+    pub(crate) fn is_raw(&self, ty: TypeRef) -> bool {
         let ty = self.get(ty);
         !self.structural && matches!(ty.shape, TypeKind::Any) && &*ty.go == "runtime.RawExtension"
     }
 
     /// Returns the type of the field or entry `name` of an object of type `ty`; free-form objects accept any name.
-    pub fn field_type(&self, ty: TypeRef, name: &str) -> Option<TypeRef> {
+    pub(crate) fn field_type(&self, ty: TypeRef, name: &str) -> Option<TypeRef> {
         match self.shape(ty) {
             TypeKind::Struct(shape) => shape.field(name).map(|f| f.ty).or(shape.additional),
             TypeKind::Map(map) => Some(map.values),
@@ -321,7 +315,7 @@ impl Schema {
     }
 
     /// Returns the root's fields, if it is a struct.
-    pub fn root_struct(&self) -> Option<&StructType> {
+    pub(crate) fn root_struct(&self) -> Option<&StructType> {
         match self.shape(self.root()) {
             TypeKind::Struct(s) => Some(s),
             _ => None,
@@ -329,7 +323,7 @@ impl Schema {
     }
 
     /// Returns the normalized empty object, to which new objects are compared for field ownership.
-    pub fn empty(&self) -> &Value {
+    pub(crate) fn empty(&self) -> &Value {
         self.empty.get_or_init(|| {
             let mut value = Value::Object(crate::json::Map::new());
             self.normalize(&mut value);

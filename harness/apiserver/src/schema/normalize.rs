@@ -8,7 +8,7 @@ impl Schema {
     /// Converts `value`, of the root type, to the form in which the server encodes it. Idempotent. Undeclared fields
     /// and values of wrong types are left as they are (see [`Schema::convert`]). In custom resources only the
     /// metadata is normalized.
-    pub fn normalize(&self, value: &mut Value) {
+    pub(crate) fn normalize(&self, value: &mut Value) {
         if !self.structural {
             self.normalize_at(self.root(), value);
             return;
@@ -21,7 +21,7 @@ impl Schema {
 
     /// Converts `value`, of the root type, to its form after a round trip through storage as protobuf, which does not
     /// distinguish empty from missing lists and maps, or missing from empty bytes.
-    pub fn drop_empty_fields(&self, value: &mut Value) {
+    pub(crate) fn drop_empty_fields(&self, value: &mut Value) {
         // Checked first: most objects have nothing to convert, and then stay shared with other states.
         if !self.structural && self.has_empty_fields(self.root(), value) {
             self.forget_emptiness_at(self.root(), value);
@@ -189,7 +189,7 @@ impl Schema {
                 Scalar::Int { .. } | Scalar::Float | Scalar::IntOrString => Value::from(0),
                 Scalar::Quantity => "0".into(),
                 Scalar::Duration => "0s".into(),
-                Scalar::Time | Scalar::MicroTime | Scalar::Bytes | Scalar::Untyped => Value::Null,
+                Scalar::Time | Scalar::MicroTime | Scalar::Bytes => Value::Null,
             },
             TypeKind::Any | TypeKind::List(_) | TypeKind::Map(_) => Value::Null,
         }

@@ -1,4 +1,5 @@
 //! A pull parser for JSON with the error messages of Go's `encoding/json`.
+//! See `sigs.k8s.io/json`, upstream's copy of that package.
 //!
 //! Clients see these messages in `Status` replies, so they are part of the API's behaviour; no Rust parser produces
 //! them.

@@ -25,7 +25,7 @@ pub(super) enum ScalarError {
 /// Decodes a scalar given as a string.
 pub(super) fn from_text(scalar: Scalar, text: Cow<'_, str>) -> Result<Value, ScalarError> {
     match scalar {
-        Scalar::String | Scalar::IntOrString | Scalar::Duration | Scalar::Untyped => Ok(text.into()),
+        Scalar::String | Scalar::IntOrString | Scalar::Duration => Ok(text.into()),
         Scalar::Quantity => match text.trim().parse::<Quantity>() {
             Ok(quantity) => Ok(quantity.to_string().into()),
             Err(error) => Err(ScalarError::InvalidValue(error.to_string())),
@@ -54,7 +54,7 @@ pub(super) fn from_number(scalar: Scalar, text: &str) -> Result<Value, ScalarErr
     match scalar {
         Scalar::Int { min, max } => whole(min, max),
         Scalar::IntOrString => whole(i32::MIN.into(), i32::MAX.into()),
-        Scalar::Float | Scalar::Untyped => Ok(super::decode::number(text)),
+        Scalar::Float => Ok(super::decode::number(text)),
         Scalar::Quantity => match text.parse::<Quantity>() {
             Ok(quantity) => Ok(quantity.to_string().into()),
             Err(error) => Err(ScalarError::InvalidValue(error.to_string())),

@@ -14,7 +14,7 @@ use crate::json::Value;
 /// The schema is unusable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unable to use the schema at {path}: {reason}")]
-pub struct StructuralError {
+pub(crate) struct StructuralError {
     /// Path in the schema, such as `.spec.items`.
     pub path: String,
     /// The reason.
@@ -28,12 +28,12 @@ impl Schema {
     /// Builds the schema of a custom resource from its `openAPIV3Schema`. Without one, or with `preserve`
     /// (`x-kubernetes-preserve-unknown-fields` at the root), all fields are accepted. Metadata is always
     /// `ObjectMeta`.
-    pub fn from_structural(name: &str, schema: Option<&Value>, preserve: bool) -> Result<Self, StructuralError> {
+    pub(crate) fn from_structural(schema: Option<&Value>, preserve: bool) -> Result<Self, StructuralError> {
         let mut builder = StructuralSchemaBuilder { types: Vec::new() };
         let none = Value::Object(crate::json::Map::new());
         builder.read(schema.unwrap_or(&none), "", 0)?;
         builder.add_type_meta(preserve || schema.is_none());
-        Ok(Self { name: name.to_owned(), types: builder.types, structural: true, empty: OnceLock::new() })
+        Ok(Self { types: builder.types, structural: true, empty: OnceLock::new() })
     }
 }
 

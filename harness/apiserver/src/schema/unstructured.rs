@@ -12,7 +12,7 @@ use crate::status::go_quote;
 
 impl Schema {
     /// Converts and normalizes a value of the root type. The error is upstream's message.
-    pub fn convert_unstructured(&self, mut value: Value) -> Result<DecodedBody, String> {
+    pub(crate) fn convert_unstructured(&self, mut value: Value) -> Result<DecodedBody, String> {
         let mut converter = Converter { schema: self, path: String::new(), strict: Vec::new() };
         converter.value(self.root(), &mut value)?;
         let mut strict = converter.strict;
@@ -90,7 +90,7 @@ impl Converter<'_> {
     fn scalar(&self, scalar: Scalar, ty: TypeRef, value: &mut Value) -> Result<(), String> {
         let go = &*self.schema.get(ty).go;
         let read = match (scalar, &*value) {
-            (Scalar::Untyped, _) | (Scalar::Float, Value::Number(_)) | (Scalar::Bool, Value::Bool(_)) => return Ok(()),
+            (Scalar::Float, Value::Number(_)) | (Scalar::Bool, Value::Bool(_)) => return Ok(()),
             (Scalar::Bytes, Value::String(text)) => {
                 scalar::from_text(scalar, Cow::Borrowed(text)).map_err(prefix_bytes)
             }
@@ -136,9 +136,9 @@ fn conversion_error(scalar: Scalar, go: &str, value: &Value) -> String {
         (Scalar::IntOrString, Value::Number(n)) => {
             format!("json: cannot unmarshal number {n} into Go value of type int32")
         }
-        (Scalar::IntOrString, _) => format!("json: cannot unmarshal {} into Go value of type int32", json_kind(value)),
+        (Scalar::IntOrString, _) => format!("json: cannot unmarshal {} into Go value of type int32", value.json_type()),
         (Scalar::Time | Scalar::MicroTime | Scalar::Duration, _) => {
-            format!("json: cannot unmarshal {} into Go value of type string", json_kind(value))
+            format!("json: cannot unmarshal {} into Go value of type string", value.json_type())
         }
         (Scalar::Bytes, _) => format!("cannot restore slice from {}", go_kind(value)),
         // Go can convert an integer to a string of one rune, so the message differs.
@@ -150,18 +150,7 @@ fn conversion_error(scalar: Scalar, go: &str, value: &Value) -> String {
             m if m == i64::from(i32::MAX) => "unrecognized type: int32".to_owned(),
             _ => "unrecognized type: int64".to_owned(),
         },
-        (Scalar::Float | Scalar::Untyped, _) => "unrecognized type: float64".to_owned(),
-    }
-}
-
-fn json_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
+        (Scalar::Float, _) => "unrecognized type: float64".to_owned(),
     }
 }
 

@@ -1,4 +1,5 @@
 //! Stored objects, the change log's entries, and drafts, which are encoded objects on their way into the store.
+//! See `staging/src/k8s.io/apiserver/pkg/storage/etcd3/event.go`.
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -12,12 +13,12 @@ use crate::go_json::{self, TypeCursor};
 use crate::json::{Map, Value};
 
 /// Returns the key of an object within its resource: `namespace/name`, or `name` without a namespace.
-pub fn key(namespace: &str, name: &str) -> String {
+pub(crate) fn key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
 /// The selectable fields of an object with their values.
-pub type SelectableValues = Vec<(Cow<'static, str>, String)>;
+pub(crate) type SelectableValues = Vec<(Cow<'static, str>, String)>;
 
 /// A stored object.
 #[derive(Debug)]
@@ -226,7 +227,7 @@ impl EventType {
 
 /// A change of an object.
 #[derive(Debug)]
-pub struct LogEntry {
+pub(crate) struct LogEntry {
     /// The type of the change.
     pub event_type: EventType,
     /// The new state; for a deletion the last state, with the resourceVersion of the deletion.
@@ -238,12 +239,12 @@ pub struct LogEntry {
 
 impl LogEntry {
     /// Creates the entry of a change.
-    pub fn new(event_type: EventType, current: Arc<StoredObject>, previous: Option<Arc<StoredObject>>) -> Self {
+    pub(crate) fn new(event_type: EventType, current: Arc<StoredObject>, previous: Option<Arc<StoredObject>>) -> Self {
         Self { event_type, current, previous, event: OnceLock::new() }
     }
 
     /// Returns the change as a watch event, newline included. The first watcher encodes it for all.
-    pub fn event(&self) -> &Bytes {
+    pub(crate) fn event(&self) -> &Bytes {
         self.event.get_or_init(|| self.current.event_as(self.event_type, self.current.revision))
     }
 
@@ -255,7 +256,7 @@ impl LogEntry {
 
 /// An object ready to be stored: encoded except for its resourceVersion.
 #[derive(Debug)]
-pub struct Draft {
+pub(crate) struct Draft {
     pub(super) key: String,
     uid: String,
     labels: Vec<(String, String)>,
@@ -270,7 +271,7 @@ pub struct Draft {
 
 impl Draft {
     /// Encodes `object`, which has its name, namespace and uid. `fields` are the values for field selectors.
-    pub fn new(object: &Value, fields: SelectableValues) -> Self {
+    pub(crate) fn new(object: &Value, fields: SelectableValues) -> Self {
         let empty = Map::new();
         let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
         let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -304,7 +305,7 @@ impl Draft {
     }
 
     /// Returns the key, `namespace/name` or `name`.
-    pub fn key(&self) -> &str {
+    pub(crate) fn key(&self) -> &str {
         &self.key
     }
 
@@ -342,7 +343,7 @@ impl Draft {
     }
 
     /// Returns the approximate length of the encoded object in bytes.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.encoding.head.len() + self.encoding.rest.len()
     }
 }

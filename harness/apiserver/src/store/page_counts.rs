@@ -1,4 +1,5 @@
 //! The number of objects after a page of a list, remembered for the next page.
+//! See `remainingItemCount` in `staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go`.
 //!
 //! A list at a resourceVersion never changes, so a page that starts where `n` objects follow is itself followed by
 //! `n` less its own length. Counting again for every page of a large resource would cost more than the pages.

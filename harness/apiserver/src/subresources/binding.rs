@@ -9,7 +9,7 @@ use crate::registry::{ObjectLister, conditions, label_selector, meta, topology_l
 use crate::status::{GroupResource, Status};
 
 /// Validates a Binding.
-pub fn validate(binding: &Value) -> ErrorList {
+pub(crate) fn validate(binding: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let target = binding.get("target").unwrap_or(&Value::Null);
     let path = Path::new("target");
@@ -27,7 +27,7 @@ pub fn validate(binding: &Value) -> ErrorList {
 ///
 /// # Errors
 /// 400 for another name; 500 for an invalid body, because upstream returns the bare list of field errors.
-pub fn check(binding: &Value, name: Option<&str>) -> Result<(), Status> {
+pub(crate) fn check(binding: &Value, name: Option<&str>) -> Result<(), Status> {
     if name.is_some_and(|name| name != meta::name(binding)) {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }
@@ -38,7 +38,7 @@ pub fn check(binding: &Value, name: Option<&str>) -> Result<(), Status> {
 }
 
 /// `PodTopologyLabels` admission: adds the labels of the node's zone and region, which the pod gets.
-pub fn admit(binding: &mut Value, lookup: &dyn ObjectLister) {
+pub(crate) fn admit(binding: &mut Value, lookup: &dyn ObjectLister) {
     let node = binding.get("target").map_or("", |t| meta::str_field(t, "name")).to_owned();
     let labels = topology_labels(lookup, &node);
     if labels.is_empty() {
@@ -54,7 +54,7 @@ pub fn admit(binding: &mut Value, lookup: &dyn ObjectLister) {
 ///
 /// # Errors
 /// 409 for a failed precondition, and for a pod that is bound, being deleted, or not ready to be scheduled.
-pub fn apply(pod: &mut Value, binding: &Value, now: &str) -> Result<(), Status> {
+pub(crate) fn apply(pod: &mut Value, binding: &Value, now: &str) -> Result<(), Status> {
     let name = meta::name(pod).to_owned();
     check_preconditions(pod, binding, &name)?;
     let empty = Value::Null;

@@ -1,5 +1,5 @@
 //! `pods/eviction`: deletes a pod if its disruption budget allows. Follows `pkg/registry/core/pod/storage/eviction.go`
-//! of Kubernetes 1.36.
+//! of Kubernetes 1.36 and 1.37.
 //!
 //! The order of the steps is upstream's. Pods that are pending, finished or already being deleted are deleted without a
 //! budget check. Otherwise the one matching budget is charged *before* the pod is marked and deleted, so a delete that
@@ -13,15 +13,16 @@ use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::registry::{conditions, label_selector, meta};
 use crate::status::{Details, GroupResource, Status};
+use crate::version::KubernetesVersion;
 
 /// Attempts at a step that fails with a conflict.
-pub const ATTEMPTS: u32 = 20;
+pub(crate) const ATTEMPTS: u32 = 20;
 
 /// Server time between two attempts. Upstream adds up to 10% of jitter, omitted here to stay reproducible.
-pub const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Largest number of claims in a budget. More mean that its controller no longer confirms them.
-pub const MAX_DISRUPTED_PODS: usize = 2000;
+pub(crate) const MAX_DISRUPTED_PODS: usize = 2000;
 
 /// `Retry-After` while a budget is being processed.
 const RETRY_AFTER_SECONDS: i32 = 10;
@@ -29,7 +30,7 @@ const RETRY_AFTER_SECONDS: i32 = 10;
 const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
 /// The server operations that an eviction needs. Each method is one atomic step on the store.
-pub trait EvictionBackend {
+pub(crate) trait EvictionBackend {
     /// Returns the pod, or 404.
     fn pod(&self, namespace: &str, name: &str) -> Result<Value, Status>;
 
@@ -53,6 +54,9 @@ pub trait EvictionBackend {
     /// Replaces the status of a budget; 409 unless its resourceVersion is the current one.
     fn update_budget_status(&self, namespace: &str, budget: Value) -> Result<(), Status>;
 
+    /// Returns the release of Kubernetes that the server behaves as.
+    fn kubernetes_version(&self) -> KubernetesVersion;
+
     /// Returns server time as RFC 3339 with whole seconds.
     fn now(&self) -> String;
 
@@ -65,7 +69,7 @@ pub trait EvictionBackend {
 /// # Errors
 /// 429 if the budget forbids it, 400 or 422 for a bad body, 404 without the pod, 409 for failed preconditions, 500 if
 /// several budgets match.
-pub async fn evict<B: EvictionBackend + Sync>(
+pub(crate) async fn evict<B: EvictionBackend + Sync>(
     backend: &B,
     namespace: &str,
     name: &str,
@@ -159,7 +163,7 @@ async fn delete_without_budget<B: EvictionBackend + Sync>(
             return Ok(Some(pod));
         }
         let mut options = request.options.clone();
-        if !request.client_pins_version && phase(&pod) == "Pending" && !is_terminating(&pod) {
+        if !request.client_pins_version && phase(&pod) == "Pending" && !metadata::is_deleted(&pod) {
             // The pod may become ready in between; then a budget has to be checked.
             set_resource_version(&mut options, resource_version(&pod));
         }
@@ -203,7 +207,7 @@ async fn charge_budget<B: EvictionBackend + Sync>(
     }
     let mut attempt = 1;
     loop {
-        let charged = check_and_decrement(&budget, request.name, &backend.now())?;
+        let charged = check_and_decrement(&budget, request.name, &backend.now(), backend.kubernetes_version())?;
         if request.dry_run {
             break;
         }
@@ -229,20 +233,21 @@ fn can_evict_unready(budget: &Value) -> bool {
 }
 
 /// Returns the budget with one allowed disruption fewer and the pod claimed, or the reason why none is left.
-fn check_and_decrement(budget: &Value, pod: &str, now: &str) -> Result<Value, Status> {
+fn check_and_decrement(budget: &Value, pod: &str, now: &str, version: KubernetesVersion) -> Result<Value, Status> {
     let name = meta::name(budget);
     if count(budget, "observedGeneration") < meta::generation(budget) {
         return Err(budget_not_observed(name));
     }
-    let resource = GroupResource::new("policy", "poddisruptionbudget");
     let allowed = count(budget, "disruptionsAllowed");
     if allowed < 0 {
-        return Err(Status::forbidden(resource, name, "pdb disruptions allowed is negative"));
+        let why = "pdb disruptions allowed is negative";
+        return Err(eviction_forbidden(name, why, why, version));
     }
     let claims = budget.pointer("/status/disruptedPods").and_then(Value::as_object).map_or(0, Map::len);
     if claims > MAX_DISRUPTED_PODS {
         let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
-        return Err(Status::forbidden(resource, name, why));
+        let cause = "too many pending evictions not confirmed by PDB controller";
+        return Err(eviction_forbidden(name, why, cause, version));
     }
     if allowed == 0 {
         return Err(disruption_not_allowed(budget, name));
@@ -270,6 +275,17 @@ fn budget_not_observed(budget: &str) -> Status {
         format!("The disruption budget {budget} is still being processed by the server."),
         "",
     )
+}
+
+/// Returns the refusal of a budget whose status makes no sense. Kubernetes 1.37 added a cause to it
+/// (kubernetes/kubernetes#138003).
+fn eviction_forbidden(budget: &str, why: &str, cause: &str, version: KubernetesVersion) -> Status {
+    let status = Status::forbidden(GroupResource::new("policy", "poddisruptionbudget"), budget, why);
+    if version < KubernetesVersion::V1_37 {
+        return status;
+    }
+    let cause = format!("The disruption budget {budget} does not allow evicting pods currently: {cause}");
+    status.with_cause("DisruptionBudget", cause, "")
 }
 
 fn disruption_not_allowed(budget: &Value, name: &str) -> Status {
@@ -361,12 +377,8 @@ fn phase(pod: &Value) -> &str {
     pod.get("status").map_or("", |s| meta::str_field(s, "phase"))
 }
 
-fn is_terminating(pod: &Value) -> bool {
-    metadata::is_deleted(pod)
-}
-
 fn can_ignore_budget(pod: &Value) -> bool {
-    matches!(phase(pod), "Succeeded" | "Failed" | "Pending") || is_terminating(pod)
+    matches!(phase(pod), "Succeeded" | "Failed" | "Pending") || metadata::is_deleted(pod)
 }
 
 fn is_ready(pod: &Value) -> bool {

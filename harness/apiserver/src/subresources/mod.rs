@@ -1,7 +1,7 @@
 //! Subresources with logic of their own: `/scale`, `/eviction`, `/binding`. Each kind's
-//! [`Strategy`](super::registry::Strategy) defines the rules of `/status`; [`status`] applies them.
+//! [`Strategy`](super::registry::Strategy) defines the rules of `/status`.
+//! See `pkg/registry/core/pod/storage` and `pkg/registry/autoscaling`.
 
-pub mod binding;
-pub mod eviction;
-pub mod scale;
-pub mod status;
+pub(crate) mod binding;
+pub(crate) mod eviction;
+pub(crate) mod scale;

@@ -11,7 +11,7 @@ use crate::status::Status;
 
 /// The `subresources.scale` of a definition: the fields that a Scale reads and writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScalePaths {
+pub(crate) struct ScalePaths {
     /// JSON path of the desired replicas, such as `.spec.replicas`.
     pub spec_replicas: String,
     /// JSON path of the observed replicas.
@@ -31,7 +31,7 @@ impl Default for ScalePaths {
 }
 
 /// Returns the Scale of a built-in workload.
-pub fn from_builtin(object: &Value) -> Value {
+pub(crate) fn from_builtin(object: &Value) -> Value {
     let replicas = |part: &str| int_field(object, part, "replicas");
     let selector = object.get("spec").and_then(|s| s.get("selector"));
     build(object, replicas("spec"), replicas("status"), &selector_to_string(selector))
@@ -45,7 +45,7 @@ fn int_field(object: &Value, part: &str, field: &str) -> i64 {
 ///
 /// # Errors
 /// 500 if the desired replicas are missing or not an integer; kube-apiserver cannot build a Scale then either.
-pub fn from_custom(object: &Value, paths: &ScalePaths) -> Result<Value, Status> {
+pub(crate) fn from_custom(object: &Value, paths: &ScalePaths) -> Result<Value, Status> {
     let number = |path: &str| -> Result<Option<i64>, Status> {
         match lookup(object, path) {
             None | Some(Value::Null) => Ok(None),
@@ -90,7 +90,7 @@ fn build(object: &Value, wanted: i64, observed: i64, selector: &str) -> Value {
 }
 
 /// Validates a Scale.
-pub fn validate(scale: &Value) -> ErrorList {
+pub(crate) fn validate(scale: &Value) -> ErrorList {
     let mut errors = meta::validate(scale, true, NameFormat::Subdomain, &Path::new("metadata"));
     let spec = Path::new("spec");
     let replicas = scale.get("spec").and_then(|s| s.get("replicas"));
@@ -103,7 +103,7 @@ pub fn validate(scale: &Value) -> ErrorList {
 ///
 /// # Errors
 /// 422 for an invalid Scale.
-pub fn apply(object: &mut Value, scale: &Value, paths: Option<&ScalePaths>) -> Result<(), Status> {
+pub(crate) fn apply(object: &mut Value, scale: &Value, paths: Option<&ScalePaths>) -> Result<(), Status> {
     let errors = validate(scale);
     // For custom resources, their own validation rejects bad replicas.
     if paths.is_none() && !errors.is_empty() {
@@ -131,7 +131,7 @@ pub fn apply(object: &mut Value, scale: &Value, paths: Option<&ScalePaths>) -> R
 }
 
 /// Sets the desired replicas of a custom resource.
-pub fn set_replicas(object: &mut Value, paths: &ScalePaths, replicas: Value) {
+pub(crate) fn set_replicas(object: &mut Value, paths: &ScalePaths, replicas: Value) {
     set_at_path(object, &paths.spec_replicas, replicas);
 }
 
@@ -157,7 +157,7 @@ fn set_at_path(object: &mut Value, path: &str, value: Value) {
 }
 
 /// Formats a selector as a query parameter, like `labels.Selector` in Go: requirements sorted by key.
-pub fn selector_to_string(selector: Option<&Value>) -> String {
+pub(crate) fn selector_to_string(selector: Option<&Value>) -> String {
     let Some(selector) = selector else { return String::new() };
     let mut requirements: Vec<(&str, Cow<'_, str>)> = Vec::new();
     // ReplicationControllers have a plain map of labels.

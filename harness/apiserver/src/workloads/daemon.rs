@@ -25,7 +25,7 @@ pub(super) async fn keep(desk: &NamespaceController, name: &str) {
     let hash = super::deployment::template_hash(&set["spec"]["template"]);
     let wanted: Vec<&str> = nodes.iter().filter(|node| should_run_on(desk, &set, node)).map(metadata::name).collect();
     if !is_deleted(&set) {
-        desk.adopt("", "pods", &set).await;
+        desk.claim("", "pods", &set).await;
         move_on(desk, &set, &wanted, &hash).await;
     }
     let Some(set) = desk.workload(name) else { return };

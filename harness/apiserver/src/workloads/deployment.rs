@@ -29,7 +29,7 @@ pub(super) async fn keep(desk: &NamespaceController, name: &str) {
     if is_deleted(&deployment) {
         return;
     }
-    desk.adopt("apps", "replicasets", &deployment).await;
+    desk.claim("apps", "replicasets", &deployment).await;
     let sets = desk.controlled_objects("apps", "replicasets", &deployment);
     if deployment["spec"]["paused"] != json!(true) {
         match sets.iter().find(|set| same_template(set, &deployment)) {
@@ -44,8 +44,33 @@ pub(super) async fn keep(desk: &NamespaceController, name: &str) {
     }
     let Some(deployment) = desk.workload(name) else { return };
     let sets = desk.controlled_objects("apps", "replicasets", &deployment);
+    for set in beyond_history(&deployment, &sets) {
+        let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{}", desk.namespace, metadata::name(set));
+        desk.agent.delete(&path, Some(&json!({"preconditions": {"uid": metadata::uid(set)}}))).await;
+    }
     let now = rfc3339(desk.agent.server().clock().now());
     desk.write_status(&deployment, &status(&deployment, &sets, &now)).await;
+}
+
+/// Returns the old replica sets without pods that exceed `revisionHistoryLimit`, the oldest first; none before the
+/// rollout is done.
+fn beyond_history<'a>(deployment: &Value, sets: &'a [Value]) -> Vec<&'a Value> {
+    let Some(limit) = deployment.pointer("/spec/revisionHistoryLimit").and_then(Value::as_i64) else {
+        return Vec::new();
+    };
+    let wanted = desired_replicas(deployment);
+    let is_new = |set: &&Value| same_template(set, deployment);
+    if sets.iter().find(is_new).is_none_or(|new| count(new, "/status/availableReplicas") != wanted) {
+        return Vec::new();
+    }
+    let empty = |set: &&Value| {
+        count(set, "/spec/replicas") == 0 && count(set, "/status/replicas") == 0 && !is_deleted(set) && !is_new(set)
+    };
+    let mut old: Vec<&Value> = sets.iter().filter(empty).collect();
+    old.sort_by_key(|set| revision(set));
+    let surplus = old.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
+    old.truncate(surplus);
+    old
 }
 
 /// Returns a hash of the template in the alphabet of generated names.
@@ -271,6 +296,25 @@ mod tests {
     #[case(json!(0), json!(0), (0, 1))]
     fn limits_are_resolved(#[case] surge: Value, #[case] unavailable: Value, #[case] expected: (i64, i64)) {
         assert_eq!(resolve_fenceposts(&deployment(4, &surge, &unavailable)), expected);
+    }
+
+    #[rstest]
+    #[case(0, &["a", "b"])]
+    #[case(1, &["a"])]
+    #[case(2, &[])]
+    fn history_is_limited(#[case] limit: i64, #[case] expected: &[&str]) {
+        let template = json!({"spec": {"containers": []}});
+        let deployment = json!({"spec": {"replicas": 1, "revisionHistoryLimit": limit, "template": template}});
+        let old = |uid: &str, revision: &str, size: i64| {
+            let mut old = set(uid, size, size);
+            old["metadata"]["annotations"] = json!({REVISION: revision});
+            old
+        };
+        let mut new = old("new", "4", 1);
+        new["spec"]["template"] = template.clone();
+        let sets = [old("b", "2", 0), old("a", "1", 0), old("busy", "3", 1), new];
+        let gone: Vec<&str> = beyond_history(&deployment, &sets).into_iter().map(metadata::uid).collect();
+        assert_eq!(gone, expected);
     }
 
     #[rstest]

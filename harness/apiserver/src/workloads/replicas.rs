@@ -9,7 +9,7 @@ use crate::metadata::{self, is_deleted};
 pub(super) async fn keep(desk: &NamespaceController, name: &str) {
     let Some(set) = desk.workload(name) else { return };
     if !is_deleted(&set) {
-        desk.adopt("", "pods", &set).await;
+        desk.claim("", "pods", &set).await;
     }
     let pods = desk.controlled_objects("", "pods", &set);
     let active: Vec<&Value> = pods.iter().filter(|pod| is_active(pod)).collect();

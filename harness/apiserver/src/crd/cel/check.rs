@@ -23,6 +23,8 @@ pub(super) struct CheckResult {
     pub(super) unsupported: Option<String>,
     /// `true` if `oldSelf` occurs.
     pub(super) uses_old: bool,
+    /// The type of each part, by identifier.
+    pub(super) types: BTreeMap<u64, CelType>,
 }
 
 /// The supported functions: `name receiver arguments result`, with `-` for no receiver or no arguments, and `T` for the
@@ -137,12 +139,18 @@ fn named(name: &'static str) -> CelType {
 pub(super) fn check(program: &Program, own: &CelType, old: Option<&CelType>) -> CheckResult {
     let mut scope = vec![("self".to_owned(), own.clone())];
     scope.extend(old.map(|old| ("oldSelf".to_owned(), old.clone())));
-    let mut checker =
-        Checker { source: program.source_info(), scope, errors: Vec::new(), unsupported: None, uses_old: false };
+    let mut checker = Checker {
+        source: program.source_info(),
+        scope,
+        errors: Vec::new(),
+        unsupported: None,
+        uses_old: false,
+        types: BTreeMap::new(),
+    };
     let ty = checker.expression(program.expression());
-    let Checker { mut errors, unsupported, uses_old, .. } = checker;
+    let Checker { mut errors, unsupported, uses_old, types, .. } = checker;
     errors.sort_by_key(|(offset, _)| *offset);
-    CheckResult { ty, errors: errors.into_iter().map(|(_, text)| text).collect(), unsupported, uses_old }
+    CheckResult { ty, errors: errors.into_iter().map(|(_, text)| text).collect(), unsupported, uses_old, types }
 }
 
 struct Checker<'a> {
@@ -151,6 +159,7 @@ struct Checker<'a> {
     errors: Vec<(usize, String)>,
     unsupported: Option<String>,
     uses_old: bool,
+    types: BTreeMap<u64, CelType>,
 }
 
 impl Checker<'_> {
@@ -161,6 +170,12 @@ impl Checker<'_> {
     }
 
     fn expression(&mut self, expression: &IdedExpr) -> CelType {
+        let ty = self.type_of(expression);
+        self.types.insert(expression.id, ty.clone());
+        ty
+    }
+
+    fn type_of(&mut self, expression: &IdedExpr) -> CelType {
         match &expression.expr {
             Expr::Literal(literal) => match literal {
                 LiteralValue::Boolean(_) => CelType::Bool,

@@ -91,3 +91,124 @@ fn a_rule_with_a_function_that_is_not_here_is_accepted_and_not_asked() {
     assert_eq!(told(&errors), Vec::<String>::new());
     assert!(CompiledRules::of(&schema, "x").is_none());
 }
+
+/// Judges a list of integers by one rule.
+fn judge_list(rule: &str, list: Vec<Value>) -> Vec<String> {
+    let schema = json!({"type": "array", "items": {"type": "integer"}, "x-kubernetes-validations": [{"rule": rule}]});
+    CompiledRules::of(&schema, "x").map_or_else(Vec::new, |rules| told(&rules.judge(&Value::Array(list), None)))
+}
+
+fn cancelled(rule: &str) -> String {
+    format!(
+        "<nil>: Invalid value: \"array\": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: {rule}"
+    )
+}
+
+#[rstest::rstest]
+#[case::nested("self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d >= 0))))")]
+#[case::errors_do_not_help("self.exists(a, self.exists(b, self.exists(c, self.exists(d, a / 0 == b || c / 0 == d))))")]
+#[case::neither_do_defaults("self.all(a, self.all(b, self.all(c, (a / 0 == 1 || true) && self.all(d, d >= 0))))")]
+#[case::lists_of_lists("self.map(a, self.map(b, self.map(c, [a, b, c]))).size() == 400")]
+#[case::filters("self.filter(a, self.filter(b, self.filter(c, a == b).size() > 1).size() > 1).size() > 1")]
+#[case::ranges("lists.range(100000000).size() > 1")]
+#[case::texts("self.all(a, 'x'.replace('', 'y'.replace('', self.map(n, string(n)).join('-'))).size() > a)")]
+#[case::doubling(
+    "self.all(a, [self].map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x)[0].all(x, x >= 0))"
+)]
+#[case::sets("self.all(a, sets.contains(self, self))")]
+#[case::patterns("self.all(a, self.all(b, string(a * 1000 + b).matches(string(a) + '(\\\\w{99}){99}')))")]
+fn an_evaluation_that_costs_too_much_is_ended(#[case] rule: &str) {
+    assert_eq!(judge_list(rule, (0..400).map(|number| json!(number)).collect()), [cancelled(rule)]);
+}
+
+#[test]
+fn comparisons_of_large_values_are_ended() {
+    let rule = "self.l.all(a, self.l.all(b, self.l == self.l))";
+    let schema = json!({"type": "object", "properties": {"l": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}},
+        "x-kubernetes-validations": [{"rule": rule}]});
+    let rules = CompiledRules::of(&schema, "x").expect("a rule");
+    let inner: Vec<Value> = (0..2000).map(|number| json!(number)).collect();
+    let errors = told(&rules.judge(&json!({"l": vec![Value::Array(inner); 300]}), None));
+    assert_eq!(errors.len(), 1);
+    assert!(errors[0].contains("'operation cancelled: actual cost limit exceeded'"), "{errors:?}");
+}
+
+/// Both sides of the limit, which is upstream's: 500,000 comparisons cost 2 for each variable and 1 for themselves.
+#[rstest::rstest]
+#[case(300, 0)]
+#[case(725, 1)]
+fn the_limit_of_one_rule(#[case] length: i64, #[case] errors: usize) {
+    let rule = "self.all(x, self.all(y, x == x))";
+    assert_eq!(judge_list(rule, (0..length).map(|number| json!(number)).collect()).len(), errors);
+}
+
+#[test]
+fn the_rules_of_an_object_share_a_budget() {
+    let rule = "self.all(x, self.all(y, x == x))";
+    let list = json!({"type": "array", "items": {"type": "integer"}, "x-kubernetes-validations": [{"rule": rule}]});
+    let schema = json!({"type": "array", "items": list});
+    let rules = CompiledRules::of(&schema, "x").expect("rules");
+    let inner = Value::Array((0..300).map(|number| json!(number)).collect());
+    assert!(rules.judge(&json!([inner, inner]), None).is_empty());
+    let errors = told(&rules.judge(&Value::Array(vec![inner; 40]), None));
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(
+        errors[0].ends_with(
+            "Invalid value: \"array\": validation failed due to running out of cost budget, no further validation rules will be run"
+        ),
+        "{errors:?}"
+    );
+}
+
+#[test]
+fn a_message_that_costs_too_much() {
+    let schema = json!({"type": "array", "items": {"type": "integer"}, "x-kubernetes-validations": [
+        {"rule": "false", "messageExpression": "string(self.all(a, self.all(b, self.all(c, true))))"}]});
+    let rules = CompiledRules::of(&schema, "x").expect("a rule");
+    let list = Value::Array((0..400).map(|number| json!(number)).collect());
+    assert_eq!(
+        told(&rules.judge(&list, None)),
+        [
+            "<nil>: Invalid value: \"array\": no further validation rules will be run due to call cost exceeds limit for messageExpression: \"string(self.all(a, self.all(b, self.all(c, true))))\""
+        ]
+    );
+}
+
+const TOO_DEEP: &str = "compilation failed: ERROR: <input>:-1:0: expression recursion limit exceeded: 250";
+
+#[rstest::rstest]
+#[case::sums("1 + ", "1 > 0", 5_000, TOO_DEEP)]
+#[case::short_sums("1 + ", "1 > 0", 200, "")]
+#[case::logic("true && ", "true", 5_000, "")]
+#[case::choices("self.a ? false : ", "true", 2_000, "Recursion limit")]
+#[case::brackets("(", "", 5_000, "Recursion limit")]
+#[case::negations("!", "true", 5_000, "")]
+#[case::lists("[", "", 5_000, "Recursion limit")]
+#[case::fields("", ".a", 5_000, TOO_DEEP)]
+#[case::calls("size(", "1", 5_000, "Recursion limit")]
+#[case::macros("[1].all(x, ", "true", 2_000, "Recursion limit")]
+#[case::operators("1 + ", "1", 10_001, TOO_DEEP)]
+#[case::characters(
+    "true || ",
+    "true",
+    20_000,
+    "compilation failed: ERROR: <input>:-1:0: expression code point size exceeds limit: size: 160004, limit 100000"
+)]
+fn long_expressions_are_read_or_refused(
+    #[case] before: &str,
+    #[case] after: &str,
+    #[case] times: usize,
+    #[case] why: &str,
+) {
+    let source = if before.is_empty() { format!("self{}", after.repeat(times)) } else { before.repeat(times) + after };
+    let schema = json!({"type": "object", "properties": {"a": {"type": "boolean"}},
+        "x-kubernetes-validations": [{"rule": source}]});
+    let mut errors = ErrorList::new();
+    check_schema(&schema, "s", &mut errors);
+    let found = told(&errors).join("\n");
+    assert_eq!(found.is_empty(), why.is_empty(), "{found:.300}");
+    assert!(found.contains(why), "{:?}", found.chars().rev().take(300).collect::<String>());
+    if let Some(rules) = CompiledRules::of(&schema, "x") {
+        assert!(rules.judge(&json!({"a": true}), None).is_empty());
+    }
+}

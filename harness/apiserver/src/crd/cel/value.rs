@@ -3,11 +3,15 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use cel::common::types::{CelBytes, CelDouble, CelDuration, CelInt, CelMapKey, CelNull, CelTimestamp};
 use chrono::{DateTime, FixedOffset};
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
+use super::shared::SharedValue;
 use super::types::escape;
 use crate::json::Value;
+
+/// Deepest level that is converted; expressions see null below it. Schemas are less deep.
+const MAX_DEPTH: usize = 100;
 
 /// A value and its schema.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +20,8 @@ pub(super) struct TypedValue<'a> {
     pub(super) schema: &'a Value,
     /// Sorts lists of type `set` and `map`, so that their order does not matter in comparisons.
     pub(super) ordered: bool,
+    /// The level of the value within the value that a rule is about.
+    pub(super) depth: usize,
 }
 
 impl<'a> TypedValue<'a> {
@@ -23,8 +29,8 @@ impl<'a> TypedValue<'a> {
         self.schema.get(field).and_then(Value::as_str).unwrap_or_default()
     }
 
-    fn below(&self, value: &'a Value, schema: Option<&'a Value>) -> Self {
-        Self { value, schema: schema.unwrap_or(&Value::Null), ordered: self.ordered }
+    fn below(&self, value: &'a Value, schema: Option<&'a Value>) -> SharedValue {
+        Self { value, schema: schema.unwrap_or(&Value::Null), ordered: self.ordered, depth: self.depth + 1 }.to_cel()
     }
 
     fn items(&self, items: &'a [Value]) -> Vec<&'a Value> {
@@ -37,6 +43,45 @@ impl<'a> TypedValue<'a> {
         }
         items
     }
+
+    /// Returns the CEL value.
+    pub(super) fn to_cel(self) -> SharedValue {
+        match self.value {
+            _ if self.depth > MAX_DEPTH => SharedValue::new(CelNull),
+            Value::Null => SharedValue::new(CelNull),
+            Value::Bool(flag) => SharedValue::bool(*flag),
+            Value::Number(number) => match number.as_i64().filter(|_| self.text("type") != "number") {
+                Some(number) => SharedValue::new(CelInt::from(number)),
+                None => SharedValue::new(CelDouble::from(number.as_f64().unwrap_or(f64::NAN))),
+            },
+            Value::String(text) => self.text_to_cel(text),
+            Value::Array(items) => {
+                let schema = self.schema.get("items");
+                SharedValue::list(self.items(items).into_iter().map(|item| self.below(item, schema)).collect())
+            }
+            Value::Object(fields) => {
+                let declared = self.schema.get("properties");
+                let extra = self.schema.get("additionalProperties").filter(|extra| extra.is_object());
+                let entries = fields.iter().filter_map(|(name, value)| {
+                    let known = declared.and_then(|declared| declared.get(name));
+                    // Keys of maps are data and stay; names of fields are escaped.
+                    let key = if extra.is_some() { Some(name.to_string()) } else { escape(name) };
+                    Some((CelMapKey::from(key?), self.below(value, known.or(extra))))
+                });
+                SharedValue::map(entries.collect())
+            }
+        }
+    }
+
+    fn text_to_cel(&self, text: &str) -> SharedValue {
+        let typed = match self.text("format") {
+            "byte" => STANDARD.decode(text).ok().map(|bytes| SharedValue::new(CelBytes::from(bytes))),
+            "date" | "date-time" => timestamp(text).map(|moment| SharedValue::new(CelTimestamp::from(moment))),
+            "duration" => duration(text).map(|length| SharedValue::new(CelDuration::from(length))),
+            _ => None,
+        };
+        typed.unwrap_or_else(|| SharedValue::text(text))
+    }
 }
 
 /// Returns the key values of an item of a `map` list.
@@ -44,62 +89,6 @@ pub(super) fn keys_of(item: &Value, schema: &Value) -> String {
     let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten();
     let keys = keys.filter_map(Value::as_str).map(|key| item.get(key).unwrap_or(&Value::Null).to_string());
     keys.collect::<Vec<_>>().join(",")
-}
-
-impl Serialize for TypedValue<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.value {
-            Value::Null => serializer.serialize_none(),
-            Value::Bool(flag) => serializer.serialize_bool(*flag),
-            Value::Number(number) => match number.as_i64().filter(|_| self.text("type") != "number") {
-                Some(number) => serializer.serialize_i64(number),
-                None => serializer.serialize_f64(number.as_f64().unwrap_or(f64::NAN)),
-            },
-            Value::String(text) => self.serialize_text(text, serializer),
-            Value::Array(items) => {
-                let items = self.items(items);
-                let mut list = serializer.serialize_seq(Some(items.len()))?;
-                for item in items {
-                    list.serialize_element(&self.below(item, self.schema.get("items")))?;
-                }
-                list.end()
-            }
-            Value::Object(fields) => {
-                let declared = self.schema.get("properties");
-                let extra = self.schema.get("additionalProperties").filter(|extra| extra.is_object());
-                let mut map = serializer.serialize_map(None)?;
-                for (name, value) in fields {
-                    let known = declared.and_then(|declared| declared.get(name));
-                    // Keys of maps are data and stay; names of fields are escaped.
-                    let key = if extra.is_some() { Some(name.to_string()) } else { escape(name) };
-                    if let Some(key) = key {
-                        map.serialize_entry(&key, &self.below(value, known.or(extra)))?;
-                    }
-                }
-                map.end()
-            }
-        }
-    }
-}
-
-impl TypedValue<'_> {
-    fn serialize_text<S: Serializer>(&self, text: &str, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.text("format") {
-            "byte" => match STANDARD.decode(text) {
-                Ok(bytes) => serializer.serialize_bytes(&bytes),
-                Err(_) => serializer.serialize_str(text),
-            },
-            "date" | "date-time" => match timestamp(text) {
-                Some(moment) => cel::Timestamp(moment).serialize(serializer),
-                None => serializer.serialize_str(text),
-            },
-            "duration" => match duration(text) {
-                Some(length) => cel::Duration(length).serialize(serializer),
-                None => serializer.serialize_str(text),
-            },
-            _ => serializer.serialize_str(text),
-        }
-    }
 }
 
 fn timestamp(text: &str) -> Option<DateTime<FixedOffset>> {

@@ -110,9 +110,7 @@ impl Validator<'_> {
             Scalar::Int { .. } | Scalar::Float => value.is_number(),
             Scalar::Bool => value.is_boolean(),
             // The published schema allows numbers for quantities, too.
-            Scalar::Quantity | Scalar::IntOrString | Scalar::Untyped => {
-                value.is_number() || value.is_string() || value.is_boolean()
-            }
+            Scalar::Quantity | Scalar::IntOrString => value.is_number() || value.is_string() || value.is_boolean(),
             _ => value.is_string(),
         };
         if fits {
@@ -123,7 +121,7 @@ impl Validator<'_> {
                 format!("expected numeric (int or float), got {}", super::super::go_type(value))
             }
             Scalar::Bool => format!("expected boolean, got {}", go_wrapped(value)),
-            Scalar::Quantity | Scalar::IntOrString | Scalar::Untyped => {
+            Scalar::Quantity | Scalar::IntOrString => {
                 format!("expected any scalar, got {}", go_wrapped(value))
             }
             _ => format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(value)),

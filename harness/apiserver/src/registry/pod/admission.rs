@@ -1,6 +1,6 @@
 //! The default admission plugins for pods.
 //!
-//! See `plugin/pkg/admission/{defaulttolerationseconds,priority,runtimeclass,podtopologylabels}/admission.go`.
+//! See `plugin/pkg/admission/{defaulttolerationseconds,priority,podtopologylabels}/admission.go`.
 
 use crate::json::{Value, json};
 use crate::registry::{AdmissionPlugin, StrategyContext, meta};
@@ -107,21 +107,6 @@ fn compute_priority(pod: &Value, ctx: &StrategyContext<'_>) -> Result<PodPriorit
         }
     };
     Ok(PodPriority { name: wanted.to_owned(), value: system, preemption: "PreemptLowerPriority".to_owned() })
-}
-
-/// The plugin `RuntimeClass`: the class must exist.
-pub(super) fn runtime_class(pod: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
-    let wanted = pod.get("spec").map_or("", |s| meta::str_field(s, "runtimeClassName"));
-    let overhead = pod.get("spec").and_then(|s| s.get("overhead"));
-    if wanted.is_empty() && !meta::is_empty_value(overhead) {
-        let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
-        return Err(Status::forbidden(GroupResource::new("", "pods"), meta::name(pod), why));
-    }
-    if wanted.is_empty() || ctx.lookup.get("node.k8s.io", "runtimeclasses", "", wanted).is_some() {
-        return Ok(());
-    }
-    let why = format!("pod rejected: RuntimeClass \"{wanted}\" not found");
-    Err(Status::forbidden(GroupResource::new("", "pods"), meta::name(pod), &why))
 }
 
 /// The plugin `PodTopologyLabels`, for pods that are created with a node.

@@ -2,24 +2,10 @@
 
 use crate::json::{Map, Value, json};
 use crate::quantity::Quantity;
-use crate::registry::meta;
+use crate::registry::meta::{self, text_default, value_default};
 use crate::registry::time;
 
 type Object = Map;
-
-/// Sets a string field that is missing or empty.
-fn text_default(map: &mut Object, field: &str, value: &str) {
-    if meta::is_empty_value(map.get(field)) {
-        map.insert(field.to_owned(), value.into());
-    }
-}
-
-/// Sets a field that is missing or null.
-fn value_default(map: &mut Object, field: &str, value: impl Into<Value>) {
-    if map.get(field).is_none_or(Value::is_null) {
-        map.insert(field.to_owned(), value.into());
-    }
-}
 
 /// Sets a number that is missing or 0.
 fn number_default(map: &mut Object, field: &str, value: i64) {

@@ -12,6 +12,7 @@ mod os;
 mod overlaps;
 pub(super) mod qos;
 mod resources;
+mod runtime_class;
 mod scheduling;
 mod subresources;
 pub(super) mod validation;
@@ -38,7 +39,7 @@ pub(super) fn template_text(template: &Value) -> String {
 
 /// The strategy of pods.
 #[derive(Debug, Clone, Copy)]
-pub struct Pod;
+pub(crate) struct Pod;
 
 impl Strategy for Pod {
     fn default(&self, object: &mut Value) {
@@ -51,8 +52,8 @@ impl Strategy for Pod {
 
     fn admit_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
         admission::priority(object, ctx)?;
-        admission::runtime_class(object, ctx)?;
         admission::admit_default_tolerations(object, ctx);
+        runtime_class::admit(object, ctx)?;
         admission::admit_topology_labels(object, ctx);
         super::limit_ranger::admit_pod(object, ctx)
     }

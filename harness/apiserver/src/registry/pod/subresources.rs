@@ -7,6 +7,7 @@ use super::validation::{METADATA, SPEC, copy_field, metadata_and_spec};
 use super::{internal_json, qos};
 use crate::field_errors::{ErrorList, NO_FIELD, Path};
 use crate::json::{Map, Value};
+use crate::metadata;
 use crate::quantity::Quantity;
 use crate::registry::label_selector::array_field;
 use crate::registry::meta::spec_of;
@@ -77,7 +78,7 @@ fn restore_other_fields(new: &mut Value, old: &Value) {
 pub(super) fn validate(subresource: &str, new: &Value, old: &Value) -> ErrorList {
     let mut errors = meta::validate_update(new, old, &METADATA);
     metadata_and_spec(new, &mut errors);
-    let mirror = old.pointer("/metadata/annotations").is_some_and(|map| map.get(MIRROR).is_some());
+    let mirror = metadata::annotation(old, MIRROR).is_some();
     if mirror {
         let why = match subresource {
             "resize" => "static pods cannot be resized",
@@ -231,7 +232,7 @@ pub(super) fn admit(subresource: &str, new: &Value, old: &Value, ctx: &StrategyC
     let Some(node) = ctx.lookup.get("", "nodes", "", node_name) else {
         return Err(refuse(&format!("node \"{node_name}\" not found")));
     };
-    let os = node.pointer("/metadata/labels/kubernetes.io~1os").and_then(Value::as_str).unwrap_or("linux");
+    let os = metadata::label(&node, "kubernetes.io/os").unwrap_or("linux");
     if os != "linux" {
         let why = format!("pod resize is only supported on linux nodes, node \"{node_name}\" is \"{os}\"");
         return Err(refuse(&why).with_cause("UnsupportedPlatform", String::new(), ""));

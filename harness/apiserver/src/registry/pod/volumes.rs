@@ -2,6 +2,7 @@
 
 use crate::field_errors::{ErrorList, Path};
 use crate::json::Value;
+use crate::metadata;
 use crate::quantity::Quantity;
 use crate::registry::label_selector::array_field;
 use crate::registry::meta::non_null;
@@ -169,12 +170,12 @@ fn claim(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         errors.required(path, "");
         return;
     };
-    let metadata = path.child("metadata");
-    if let Some(annotations) = template.pointer("/metadata/annotations").and_then(Value::as_object) {
-        meta::validate_annotations(annotations, &metadata.child("annotations"), errors);
+    let path_of_metadata = path.child("metadata");
+    if let Some(annotations) = metadata::annotations(template) {
+        meta::validate_annotations(annotations, &path_of_metadata.child("annotations"), errors);
     }
-    if let Some(labels) = template.pointer("/metadata/labels").and_then(Value::as_object) {
-        meta::validate_labels(labels, &metadata.child("labels"), errors);
+    if let Some(labels) = metadata::labels(template) {
+        meta::validate_labels(labels, &path_of_metadata.child("labels"), errors);
     }
     volume_claims::validate_spec(template.get("spec").unwrap_or(&Value::Null), &path.child("spec"), errors);
 }

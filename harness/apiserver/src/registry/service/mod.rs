@@ -8,15 +8,15 @@ mod validation;
 pub(super) use validation::is_cidr;
 
 use super::label_selector::array_field;
-use super::meta::spec_of;
+use super::meta::{spec_of, text_default};
 use super::{NameFormat, Strategy, StrategyContext, meta};
 use crate::field_errors::{ErrorList, Path};
-use crate::json::{Map, Value, json};
+use crate::json::{Value, json};
 use crate::status::Status;
 
 /// The strategy of services.
 #[derive(Debug, Clone, Copy)]
-pub struct Service;
+pub(crate) struct Service;
 
 const METADATA: Path<'static> = Path::new("metadata");
 
@@ -52,12 +52,6 @@ fn is_external(service: &Value) -> bool {
         "LoadBalancer" | "NodePort" => true,
         "ClusterIP" => !array_field(spec_of(service), "externalIPs").is_empty(),
         _ => false,
-    }
-}
-
-fn text_default(map: &mut Map, field: &str, value: &str) {
-    if meta::is_empty_value(map.get(field)) {
-        map.insert(field.to_owned(), value.into());
     }
 }
 
@@ -220,10 +214,6 @@ impl Strategy for Service {
 
     fn allow_create_on_update(&self) -> bool {
         true
-    }
-
-    fn name_rule(&self) -> NameFormat {
-        NameFormat::Label
     }
 }
 

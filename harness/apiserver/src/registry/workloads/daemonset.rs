@@ -9,7 +9,7 @@ use crate::registry::{NameFormat, Strategy, StrategyContext, int_or_percent, lab
 
 /// The strategy of daemon sets.
 #[derive(Debug, Clone, Copy)]
-pub struct DaemonSet;
+pub(crate) struct DaemonSet;
 
 const REQUIRED_COUNTERS: &[&str] =
     &["currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"];

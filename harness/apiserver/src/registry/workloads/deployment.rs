@@ -9,7 +9,7 @@ use crate::registry::{NameFormat, Strategy, StrategyContext, int_or_percent, pod
 
 /// The strategy of deployments.
 #[derive(Debug, Clone, Copy)]
-pub struct Deployment;
+pub(crate) struct Deployment;
 
 impl Strategy for Deployment {
     fn default(&self, object: &mut Value) {

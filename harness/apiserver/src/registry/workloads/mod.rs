@@ -1,11 +1,12 @@
 //! Strategies of the workload resources, and the parts that they share. See `pkg/apis/apps/validation/validation.go`.
 
-pub mod daemonset;
-pub mod deployment;
-pub mod replicaset;
-pub mod replicationcontroller;
-pub mod statefulset;
+pub(crate) mod daemonset;
+pub(crate) mod deployment;
+pub(crate) mod replicaset;
+pub(crate) mod replicationcontroller;
+pub(crate) mod statefulset;
 
+use super::meta::{text_default, value_default};
 use super::{label_selector, meta, pod, time};
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::{Map, Value};
@@ -15,20 +16,6 @@ const METADATA: Path<'static> = Path::new("metadata");
 
 /// The path `spec`.
 const SPEC: Path<'static> = Path::new("spec");
-
-/// Sets a field that is missing or null.
-fn value_default(map: &mut Map, field: &str, value: impl Into<Value>) {
-    if map.get(field).is_none_or(Value::is_null) {
-        map.insert(field.to_owned(), value.into());
-    }
-}
-
-/// Sets a string field that is missing or empty.
-fn text_default(map: &mut Map, field: &str, value: &str) {
-    if meta::is_empty_value(map.get(field)) {
-        map.insert(field.to_owned(), value.into());
-    }
-}
 
 /// Sets the template's defaults; a missing template becomes an empty one.
 fn template_default(spec: &mut Map) {

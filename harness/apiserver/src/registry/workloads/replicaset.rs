@@ -9,7 +9,7 @@ use crate::registry::{NameFormat, Strategy, StrategyContext};
 
 /// The strategy of replica sets.
 #[derive(Debug, Clone, Copy)]
-pub struct ReplicaSet;
+pub(crate) struct ReplicaSet;
 
 impl Strategy for ReplicaSet {
     fn default(&self, object: &mut Value) {

@@ -10,7 +10,7 @@ use crate::registry::{NameFormat, Strategy, StrategyContext};
 
 /// The strategy of replication controllers.
 #[derive(Debug, Clone, Copy)]
-pub struct ReplicationController;
+pub(crate) struct ReplicationController;
 
 impl Strategy for ReplicationController {
     fn default(&self, object: &mut Value) {

@@ -5,6 +5,7 @@
 use super::{METADATA, SPEC, meta, non_negative, spec, text_default, value_default};
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::{Map, Value, json};
+use crate::metadata;
 use crate::registry::label_selector::array_field;
 use crate::registry::{
     NameFormat, Strategy, StrategyContext, int_or_percent, label_selector, names, pod, volume_claims,
@@ -12,7 +13,7 @@ use crate::registry::{
 
 /// The strategy of stateful sets.
 #[derive(Debug, Clone, Copy)]
-pub struct StatefulSet;
+pub(crate) struct StatefulSet;
 
 const REQUIRED_COUNTERS: &[&str] = &["replicas", "availableReplicas"];
 
@@ -232,10 +233,10 @@ fn validate_template(spec: &Value, errors: &mut ErrorList) {
 
 /// Validates the template's labels and annotations again, as upstream does for stateful sets.
 fn template_metadata(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    if let Some(labels) = template.pointer("/metadata/labels").and_then(Value::as_object) {
+    if let Some(labels) = metadata::labels(template) {
         meta::validate_labels(labels, &path.child("labels"), errors);
     }
-    if let Some(annotations) = template.pointer("/metadata/annotations").and_then(Value::as_object) {
+    if let Some(annotations) = metadata::annotations(template) {
         meta::validate_annotations(annotations, &path.child("annotations"), errors);
     }
 }

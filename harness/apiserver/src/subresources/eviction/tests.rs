@@ -1,4 +1,4 @@
-//! Rules E-001…E-032 on a store with one pod and its budgets.
+//! Rules E-001…E-033 on a store with one pod and its budgets.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -19,6 +19,7 @@ struct FakeState {
     log: Vec<String>,
     /// Results of the next deletes, and the pod after each.
     deletes: VecDeque<(Result<(), Status>, Option<Value>)>,
+    kubernetes: KubernetesVersion,
     /// Number of budget writes that still fail with a conflict.
     budget_conflicts: usize,
     version: u64,
@@ -108,6 +109,10 @@ impl EvictionBackend for FakeBackend {
         state.log.push("charge".to_owned());
         state.budgets[0] = budget;
         Ok(())
+    }
+
+    fn kubernetes_version(&self) -> KubernetesVersion {
+        self.0.lock().expect("lock").kubernetes
     }
 
     fn now(&self) -> String {
@@ -375,6 +380,23 @@ fn e_020_broken_budgets_are_forbidden(#[case] allowed: i64, #[case] claims: usiz
     let fake = FakeBackend::new(pod("Running", true), vec![guard]);
     let code = fake.evict(&eviction(), &[]).map_or_else(|s| s.code, |s| s.code);
     assert_eq!(code, expected);
+}
+
+#[rstest]
+#[case::negative(-1, 0, "pdb disruptions allowed is negative")]
+#[case::too_many_claims(1, 2001, "too many pending evictions not confirmed by PDB controller")]
+fn e_033_broken_budgets_have_a_cause_from_1_37_on(#[case] allowed: i64, #[case] claims: usize, #[case] why: &str) {
+    let mut guard = budget(allowed, 3, 2);
+    let pods: Map = (0..claims).map(|i| (format!("x{i}"), "2024-01-01T00:00:00Z")).collect();
+    guard["status"]["disruptedPods"] = Value::Object(pods);
+    let fake = FakeBackend::new(pod("Running", true), vec![guard]);
+    let before = fake.evict(&eviction(), &[]).expect_err("refused");
+    assert!(before.details.is_some_and(|details| details.causes.is_empty()));
+    fake.0.lock().expect("lock").kubernetes = KubernetesVersion::V1_37;
+    let refused = fake.evict(&eviction(), &[]).expect_err("refused");
+    assert_eq!((refused.code, refused.message.as_str()), (403, before.message.as_str()));
+    assert_eq!(cause(&refused), format!("The disruption budget foo does not allow evicting pods currently: {why}"));
+    assert_eq!(refused.details.expect("details").causes[0].reason, "DisruptionBudget");
 }
 
 #[test]

@@ -1,0 +1,140 @@
+//! Differences from kube-apiserver that its own integration tests found.
+
+use http::{HeaderValue, Method, header};
+use rstest::rstest;
+
+use crate::clock::Clock;
+use crate::json::{Value, json};
+use crate::request::{ApiRequest, ReplyBody};
+use crate::server::ApiServer;
+use crate::{ApiServerConfig, Reply};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn server() -> ApiServer {
+    ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())))
+}
+
+fn request(method: Method, path: &str, content_type: &'static str, body: &Value) -> ApiRequest {
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let mut request = ApiRequest::new(method, path);
+    request.query = query.to_owned();
+    request.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    if !body.is_null() {
+        request.body = body.to_string().into();
+    }
+    request
+}
+
+async fn send(server: &ApiServer, request: ApiRequest) -> (u16, Value) {
+    let Reply { status, body, .. } = server.handle(request).await;
+    let ReplyBody::Full(bytes) = body else { panic!("no full body") };
+    (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+}
+
+fn map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+}
+
+#[rstest]
+#[case::no_number("abc", "", 201)]
+#[case::number("7", "", 500)]
+#[case::number_in_a_dry_run("7", "?dryRun=All", 201)]
+#[tokio::test(start_paused = true)]
+async fn a_new_object_with_a_resource_version(#[case] version: &str, #[case] query: &str, #[case] expected: u16) {
+    let mut object = map("a");
+    object["metadata"]["resourceVersion"] = json!(version);
+    let path = format!("{MAPS}{query}");
+    let (status, reply) = send(&server(), request(Method::POST, &path, "application/json", &object)).await;
+    assert_eq!(status, expected, "{reply}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_group_in_an_api_version() {
+    let mut object = map("a");
+    object["apiVersion"] = json!("/v1");
+    let (status, created) = send(&server(), request(Method::POST, MAPS, "application/json", &object)).await;
+    assert_eq!((status, &created["apiVersion"]), (201, &json!("v1")));
+}
+
+#[rstest]
+#[case("/version?timeout=invalid")]
+#[case("/apis?timeout=invalid")]
+#[case("/api/v1/namespaces?timeout=invalid")]
+#[tokio::test(start_paused = true)]
+async fn a_timeout_is_checked_on_every_path(#[case] path: &str) {
+    let (status, reply) = send(&server(), request(Method::GET, path, "application/json", &Value::Null)).await;
+    let why = "invalid timeout specified in the request URL - time: invalid duration \"invalid\"";
+    assert_eq!((status, &reply["message"]), (400, &json!(why)));
+}
+
+/// The names of the keys make the managed fields as large as the object.
+#[rstest]
+#[case::stored_without_managed_fields(10_000, 201)]
+#[case::too_large_in_any_case(25_000, 500)]
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_too_large_with_its_managed_fields(#[case] keys: usize, #[case] expected: u16) {
+    let mut object = map("large");
+    let data: Value = (0..keys).map(|key| (format!("{key:075}"), json!("v"))).collect();
+    object["data"] = data;
+    let (status, created) = send(&server(), request(Method::POST, MAPS, "application/json", &object)).await;
+    assert_eq!(status, expected, "{}", created["message"]);
+    assert!(created["metadata"].get("managedFields").is_none());
+}
+
+/// A server on which alice may do what one rule says.
+fn server_with_role(rule: &Value) -> ApiServer {
+    let server = server();
+    let group = "rbac.authorization.k8s.io";
+    let role = json!({"apiVersion": format!("{group}/v1"), "kind": "Role", "metadata": {"name": "r"}, "rules": [rule]});
+    let binding = json!({"apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": {"name": "b"},
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": "r"}, "subjects": [{"kind": "User", "name": "alice"}]});
+    server.seed([role, binding]).expect("objects");
+    server
+}
+
+fn as_alice(mut request: ApiRequest) -> ApiRequest {
+    request.headers.insert("impersonate-user", HeaderValue::from_static("alice"));
+    request
+}
+
+#[rstest]
+#[case(json!(["patch"]), 403)]
+#[case(json!(["patch", "create"]), 201)]
+#[tokio::test(start_paused = true)]
+async fn apply_of_a_new_object_needs_the_right_to_create(#[case] verbs: Value, #[case] expected: u16) {
+    let server = server_with_role(&json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}));
+    let path = format!("{MAPS}/a?fieldManager=m");
+    let apply = as_alice(request(Method::PATCH, &path, "application/apply-patch+yaml", &map("a")));
+    let (status, reply) = send(&server, apply).await;
+    assert_eq!(status, expected, "{reply}");
+    if status == 403 {
+        let message = reply["message"].as_str().unwrap_or_default();
+        assert!(message.contains("cannot create resource \"configmaps\""), "{message}");
+    }
+}
+
+#[rstest]
+#[case(json!(["get"]), 403)]
+#[case(json!(["get", "create"]), 404)]
+#[tokio::test(start_paused = true)]
+async fn exec_over_web_sockets_needs_the_right_to_create(#[case] verbs: Value, #[case] expected: u16) {
+    let server = server_with_role(&json!({"apiGroups": [""], "resources": ["pods/exec"], "verbs": verbs}));
+    let exec =
+        request(Method::GET, "/api/v1/namespaces/default/pods/p/exec?command=ls", "application/json", &Value::Null);
+    let (status, reply) = send(&server, as_alice(exec)).await;
+    assert_eq!(status, expected, "{reply}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_of_a_service_cidr_leaves_its_labels_alone() {
+    let server = server();
+    let all = "/apis/networking.k8s.io/v1/servicecidrs";
+    let cidr = json!({"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "c"},
+        "spec": {"cidrs": ["10.9.0.0/24"]}});
+    assert_eq!(send(&server, request(Method::POST, all, "application/json", &cidr)).await.0, 201);
+    let patch = json!({"metadata": {"labels": {"a": "b"}}, "status": {"conditions": []}});
+    let path = format!("{all}/c/status");
+    let (status, patched) = send(&server, request(Method::PATCH, &path, "application/merge-patch+json", &patch)).await;
+    assert_eq!((status, patched["metadata"].get("labels")), (200, None));
+}

@@ -1,0 +1,97 @@
+//! [`KubernetesVersion`]: the release of Kubernetes that a server behaves as. PURE.
+//! See `staging/src/k8s.io/component-base/version/base.go`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A minor release of Kubernetes that the server can behave as.
+///
+/// It decides what the server reports about itself (`/version`, the OpenAPI documents, nodes of simulated kubelets) and
+/// how it replies where the releases differ. The served types are those of the first release in every case.
+///
+/// ```
+/// use plumbline_apiserver::KubernetesVersion;
+///
+/// let version: KubernetesVersion = "1.37".parse().expect("a known release");
+/// assert_eq!(version.git_version(), "v1.37.0");
+/// assert!(version > KubernetesVersion::default());
+/// assert_eq!(
+///     "1.12".parse::<KubernetesVersion>().unwrap_err().to_string(),
+///     "Kubernetes 1.12 cannot be served; available: 1.36, 1.37"
+/// );
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KubernetesVersion {
+    /// Kubernetes 1.36.
+    #[default]
+    V1_36,
+    /// Kubernetes 1.37.
+    V1_37,
+}
+
+impl KubernetesVersion {
+    /// All releases, in order.
+    pub const ALL: [Self; 2] = [Self::V1_36, Self::V1_37];
+
+    /// Returns the number of the minor release.
+    pub const fn minor(self) -> u16 {
+        match self {
+            Self::V1_36 => 36,
+            Self::V1_37 => 37,
+        }
+    }
+
+    /// Returns the `gitVersion` that the server reports, such as `v1.36.0`.
+    pub const fn git_version(self) -> &'static str {
+        match self {
+            Self::V1_36 => "v1.36.0",
+            Self::V1_37 => "v1.37.0",
+        }
+    }
+}
+
+impl fmt::Display for KubernetesVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1.{}", self.minor())
+    }
+}
+
+impl FromStr for KubernetesVersion {
+    type Err = UnknownVersion;
+
+    fn from_str(text: &str) -> Result<Self, UnknownVersion> {
+        Self::ALL.into_iter().find(|version| version.to_string() == text).ok_or_else(|| UnknownVersion(text.to_owned()))
+    }
+}
+
+/// The error of a release that the server does not know.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("Kubernetes {0} cannot be served; available: {known}", known = KubernetesVersion::ALL.map(|v| v.to_string()).join(", "))]
+pub struct UnknownVersion(String);
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("1.36", Ok(KubernetesVersion::V1_36))]
+    #[case("1.37", Ok(KubernetesVersion::V1_37))]
+    #[case::patch_release("1.37.1", Err(()))]
+    #[case::git_version("v1.37", Err(()))]
+    #[case::later("1.38", Err(()))]
+    #[case::empty("", Err(()))]
+    fn releases_are_minor_versions(#[case] text: &str, #[case] expected: Result<KubernetesVersion, ()>) {
+        assert_eq!(text.parse::<KubernetesVersion>().map_err(|_| ()), expected);
+    }
+
+    #[test]
+    fn each_release_is_written_as_it_is_read() {
+        for version in KubernetesVersion::ALL {
+            assert_eq!(version.to_string().parse(), Ok(version));
+            assert_eq!(version.git_version(), format!("v{version}.0"));
+        }
+        assert!(KubernetesVersion::ALL.is_sorted());
+    }
+}
