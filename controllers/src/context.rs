@@ -113,6 +113,11 @@ impl ControllerContext {
         queue
     }
 
+    /// Registers a queue of another form, to be observed like those of [`Self::queue`].
+    pub fn register_queue(&self, queue: impl WatchedQueue + 'static) {
+        lock(&self.queues).push(Arc::new(queue));
+    }
+
     /// Registers a gauge of pending work, such as timers. `count` returns the current number and must keep nothing
     /// alive.
     pub fn register_pending(&self, name: &'static str, count: impl Fn() -> usize + Send + Sync + 'static) {
@@ -177,4 +182,49 @@ impl ControllerContext {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Contexts for unit tests of controllers.
+#[cfg(test)]
+pub(crate) mod testing {
+    use serde_json::Value;
+    use tokio::task::JoinSet;
+
+    use super::*;
+    use crate::runtime::testing::{MockResponse, ReceivedRequest, RequestLog, must_end, serve};
+
+    /// A context without a request rate, whose clients reach a server that responds with `answer`.
+    pub(crate) fn context(
+        clock: &Clock,
+        answer: impl Fn(&ReceivedRequest) -> MockResponse + Send + Sync + 'static,
+    ) -> (ControllerContext, RequestLog) {
+        let (plain, log) = serve(clock, answer);
+        let (clients, always) = (Arc::new(move |_: &str| plain.clone()), Leadership::always());
+        let limits = Limits { qps: 0.0, ..Limits::default() };
+        (ControllerContext::new(clock.clone(), Metrics::new(), clients, limits, always, CancellationToken::new()), log)
+    }
+
+    /// A list of `items`.
+    pub(crate) fn items(items: &[Value]) -> MockResponse {
+        MockResponse::Json(200, serde_json::json!({ "metadata": { "resourceVersion": "5" }, "items": items }))
+    }
+
+    /// Returns true if the request lists `resource`.
+    pub(crate) fn is_list(seen: &ReceivedRequest, resource: &str) -> bool {
+        let path = seen.line.split('?').next().unwrap_or_default();
+        seen.line.starts_with("GET ") && path.ends_with(&format!("/{resource}")) && !seen.line.contains("watch=")
+    }
+
+    /// Runs all informers of `context` until the result is dropped, and waits until they are synced.
+    pub(crate) async fn run_informers(context: &ControllerContext) -> JoinSet<()> {
+        let mut running = JoinSet::new();
+        for informer in context.informers() {
+            let (builder, plain) = context.informer_client();
+            running.spawn(informer.run(builder, plain));
+        }
+        for informer in context.informers() {
+            must_end(informer.wait_synced()).await;
+        }
+        running
+    }
 }

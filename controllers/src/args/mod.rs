@@ -48,7 +48,7 @@ pub struct Args {
         help_heading = CONTROLLERS)]
     pub terminated_pod_gc_threshold: i32,
 
-    /// Number of pod disruption budgets synced concurrently
+    /// Number of pod disruption budgets synced concurrently (upstream: 1)
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..),
         help_heading = CONTROLLERS)]
     pub concurrent_disruption_syncs: u16,
@@ -65,6 +65,13 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..),
         help_heading = API_SERVER)]
     pub kube_api_burst: u32,
+
+    /// Give each controller its own identity: the service account kube-system/<controller>, created if missing, with
+    /// tokens that this program requests
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false, num_args = 0..=1,
+        require_equals = true, default_missing_value = "true", value_parser = parse_bool,
+        help_heading = API_SERVER)]
+    pub use_service_account_credentials: bool,
 
     /// Encoding of lists and watches if the server supports it; writes and single reads use JSON
     #[arg(long, value_name = "TYPE", value_enum, default_value_t = ContentType::Protobuf, help_heading = API_SERVER)]

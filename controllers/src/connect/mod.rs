@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use ring::rand::SecureRandom as _;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{Args, LogFormat};
-use crate::runtime::client::ClientFactory;
+use crate::runtime::client::{ClientBuilder, ClientFactory, Limits, names};
 use crate::runtime::clock::Clock;
 use crate::runtime::error::chain;
 
 mod client;
 mod credentials;
+mod service_accounts;
 
 /// Timeout of connecting to the API server.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -63,9 +64,28 @@ pub async fn connect(args: &Args) -> Result<(ClientFactory, String), ConnectErro
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
     let clock = Clock::wall();
-    let make = move || credentials::client(&config, &clock);
-    let first = make()?;
-    Ok((Arc::new(move |_| make().unwrap_or_else(|_| first.clone())), host))
+    let own = {
+        let (config, clock) = (config.clone(), clock.clone());
+        let make = move || credentials::client(&config, &clock);
+        let first = make()?;
+        move |_: &str| make().unwrap_or_else(|_| first.clone())
+    };
+    if !args.use_service_account_credentials {
+        return Ok((Arc::new(own), host));
+    }
+    config.auth_info = AuthInfo::default();
+    let make = move || client::client(&config).map_err(|error| ConnectError::Client(chain(&error)));
+    let anonymous = make()?;
+    let tokens = ClientBuilder::new(names::SERVICE_ACCOUNT_TOKENS, clock.clone(), Limits::default());
+    let tokens = tokens.build(own(names::SERVICE_ACCOUNT_TOKENS));
+    let clients = move |name: &str| {
+        if !names::CONTROLLERS.contains(&name) {
+            return own(name);
+        }
+        let anonymous = make().unwrap_or_else(|_| anonymous.clone());
+        service_accounts::client(name, tokens.clone(), anonymous, clock.clone())
+    };
+    Ok((Arc::new(clients), host))
 }
 
 async fn config(args: &Args) -> Result<Config, ConnectError> {

@@ -115,6 +115,7 @@ impl DisruptionController {
     async fn sync(&self, key: ObjectKey) -> Outcome {
         let is_changed = self.queues.take_changed(&key);
         let Some(pdb) = self.pdbs.get(&key) else {
+            tracing::info!(budget = %key, "budget was deleted, nothing to sync");
             lock(&self.fail_safe_versions).remove(&key);
             return Outcome::Forget;
         };
@@ -262,4 +263,46 @@ fn unmanaged_text(pdb: &PdbView) -> String {
          status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these \
          pods please set \".spec.minAvailable\" field of the PDB to an integer value."
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::context::testing::{context, is_list, items, run_informers};
+    use crate::runtime::testing::{MockResponse, ReceivedRequest};
+
+    #[rstest]
+    #[case::one(1)]
+    #[case::three(3)]
+    #[case::default(Options::default().concurrent_syncs)]
+    #[tokio::test(start_paused = true)]
+    async fn as_many_budgets_are_synced_at_once_as_configured(#[case] concurrent_syncs: usize) {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let stored = |number: u32| {
+            let metadata = json!({ "namespace": "ns", "name": format!("b{number}"), "uid": number.to_string(),
+                "resourceVersion": "3", "generation": 1 });
+            json!({ "metadata": metadata, "spec": { "minAvailable": 1, "selector": {} } })
+        };
+        let budgets: Vec<Value> = (0..12).map(stored).collect();
+        let (context, log) = context(&clock, move |seen| match seen.line.contains("watch=") {
+            _ if is_list(seen, "poddisruptionbudgets") => items(&budgets),
+            false if seen.line.starts_with("GET") => items(&[]),
+            _ => MockResponse::Hang,
+        });
+        let controller = start(&context, Options { concurrent_syncs, ..Options::default() });
+        let _running = run_informers(&context).await;
+        let _ = clock.timeout(Duration::from_secs(1), controller).await;
+        let writes = |seen: &&ReceivedRequest| seen.line.starts_with("PUT");
+        assert_eq!(log.lock().unwrap().iter().filter(writes).count(), concurrent_syncs);
+    }
+
+    #[test]
+    fn five_budgets_are_synced_at_once_by_default() {
+        assert_eq!(Options::default().concurrent_syncs, 5);
+    }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::decide::{self, Reason};
-use super::quarantine::Quarantine;
+use super::node_queue::{NODE_QUEUE, NodeQueue};
 use super::{DELETE_PARALLELISM, GC_CHECK_PERIOD};
 use crate::api::View as _;
 use crate::api::condition::update_pod_condition;
@@ -39,10 +39,12 @@ pub fn start(context: &ControllerContext, terminated_threshold: usize) -> Contro
         clock: context.clock.clone(),
         metrics: context.metrics.clone(),
         quarantined: Arc::default(),
+        node_queue: NodeQueue::new(context.clock.clone(), context.metrics.queue(NODE_QUEUE)),
         terminated_threshold,
     };
     let quarantined = Arc::clone(&controller.quarantined);
     context.register_pending("podgc_nodes_in_quarantine", move || quarantined.load(Ordering::Relaxed));
+    context.register_queue(controller.node_queue.clone());
     let stop = context.stop.clone();
     Box::pin(async move { controller.run(&stop).await })
 }
@@ -56,6 +58,8 @@ struct PodGcController {
     metrics: Metrics,
     /// Number of nodes in quarantine after the last cycle.
     quarantined: Arc<AtomicUsize>,
+    /// The nodes in quarantine.
+    node_queue: NodeQueue,
     terminated_threshold: usize,
 }
 
@@ -68,10 +72,9 @@ struct Cycle<'a> {
 
 impl PodGcController {
     async fn run(&self, stop: &CancellationToken) {
-        let mut quarantine = Quarantine::default();
         while !stop.is_cancelled() {
-            self.sweep(stop, &mut quarantine).await;
-            self.quarantined.store(quarantine.count(), Ordering::Relaxed);
+            self.sweep(stop).await;
+            self.quarantined.store(self.node_queue.waiting(), Ordering::Relaxed);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -80,7 +83,7 @@ impl PodGcController {
         }
     }
 
-    async fn sweep(&self, stop: &CancellationToken, quarantine: &mut Quarantine) {
+    async fn sweep(&self, stop: &CancellationToken) {
         let mut cycle = Cycle { stop, pods: self.pods.list(), handled: BTreeSet::new() };
         let known: BTreeSet<String> = self.nodes.list().iter().map(|node| node.name().to_owned()).collect();
 
@@ -90,7 +93,7 @@ impl PodGcController {
         let out_of_service = self.confirmed_out_of_service(&cycle.pods).await;
         self.delete_all(&mut cycle, out_of_service, Reason::OutOfService).await;
 
-        let gone = self.confirmed_gone(&cycle.pods, &known, quarantine).await;
+        let gone = self.confirmed_gone(&cycle.pods, &known).await;
         let orphaned = decide::orphaned(&cycle.pods, &gone);
         self.delete_all(&mut cycle, orphaned, Reason::Orphaned).await;
 
@@ -129,26 +132,17 @@ impl PodGcController {
 
     /// Returns the nodes whose quarantine is over and that do not exist on the API server (BR-24-03). A node that
     /// cannot be read waits once more (G-037).
-    async fn confirmed_gone(
-        &self,
-        pods: &[Arc<PodView>],
-        known: &BTreeSet<String>,
-        quarantine: &mut Quarantine,
-    ) -> BTreeSet<String> {
-        let now = self.clock.monotonic();
-        quarantine.release(now);
-        for name in decide::unknown_nodes(pods, known) {
-            quarantine.observe(name, now);
-        }
+    async fn confirmed_gone(&self, pods: &[Arc<PodView>], known: &BTreeSet<String>) -> BTreeSet<String> {
         let mut gone = BTreeSet::new();
-        for name in quarantine.take(known) {
+        for name in self.node_queue.next(decide::unknown_nodes(pods, known), known) {
+            let _processing = self.node_queue.begin();
             match self.reader.get::<NodeView>(&ObjectKey::cluster(name.as_str())).await {
                 Ok(_) => tracing::debug!(node = name, "node exists but is not in the cache yet"),
                 Err(ApiError::NotFound(_)) => {
                     gone.insert(name);
                 }
                 Err(error) => {
-                    tracing::warn!(node = name, %error, "unable to check whether the node exists, its pods are kept");
+                    tracing::error!(node = name, %error, "unable to check whether the node exists, its pods are kept");
                 }
             }
         }
@@ -174,7 +168,12 @@ impl PodGcController {
         self.metrics.force_delete(pod.namespace(), reason.as_str());
         if let Err(error) = self.fail_and_delete(pod, reason).await {
             self.metrics.force_delete_error(pod.namespace(), reason.as_str());
-            tracing::debug!(pod = %pod.key(), reason = reason.as_str(), %error, "pod was not deleted in this cycle");
+            tracing::error!(
+                pod = %pod.key(),
+                reason = reason.as_str(),
+                %error,
+                "pod was not deleted, the next cycle tries again"
+            );
         }
     }
 
@@ -200,5 +199,37 @@ impl PodGcController {
             update_pod_condition(&mut new.conditions, condition, self.clock.now());
         }
         status_patch(&json!(old), &json!(new))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::context::testing::{context, is_list, items, run_informers};
+    use crate::runtime::testing::{MockResponse, ReceivedRequest};
+
+    #[tokio::test(start_paused = true)]
+    async fn sixteen_pods_are_deleted_at_the_same_time() {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let stuck = |number: u32| {
+            let deleted = "2025-12-31T23:00:00Z";
+            let metadata = json!({ "namespace": "ns", "name": format!("p{number}"), "uid": number.to_string(),
+                "deletionTimestamp": deleted });
+            json!({ "metadata": metadata, "status": { "phase": "Failed" } })
+        };
+        let pods: Vec<Value> = (0..40).map(stuck).collect();
+        let (context, log) = context(&clock, move |seen| match () {
+            () if is_list(seen, "pods") => items(&pods),
+            () if is_list(seen, "nodes") => items(&[]),
+            () => MockResponse::Hang,
+        });
+        let controller = start(&context, 0);
+        let _running = run_informers(&context).await;
+        let _ = clock.timeout(Duration::from_secs(1), controller).await;
+        let deletes = |seen: &&ReceivedRequest| seen.line.starts_with("DELETE");
+        assert_eq!(log.lock().unwrap().iter().filter(deletes).count(), DELETE_PARALLELISM);
+        assert_eq!(DELETE_PARALLELISM, 16);
     }
 }

@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | [`decide`] | PURE: the four selections |
 //! | [`quarantine`] | PURE: how long an unknown node waits |
+//! | `node_queue` | SHELL: the quarantine and its metrics |
 //! | [`controller`] | SHELL: the sweep, live GETs, patch and delete |
 //!
 //! # Where this is safer than kube-controller-manager 1.36
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 pub mod controller;
 pub mod decide;
+mod node_queue;
 pub mod quarantine;
 
 /// Time from the end of one cycle to the start of the next.

@@ -37,15 +37,17 @@ impl Quarantine {
         self.waiting.insert(name.to_owned(), deadline);
     }
 
-    /// Releases the names whose deadline has passed, earliest deadline first, ties by name.
-    pub fn release(&mut self, now: Duration) {
+    /// Releases the names whose deadline has passed, earliest deadline first, ties by name. Returns their deadlines.
+    pub fn release(&mut self, now: Duration) -> Vec<Duration> {
         let mut due: Vec<_> = self.waiting.extract_if(.., |_, deadline| *deadline <= now).collect();
         due.sort_by_key(|(_, deadline)| *deadline);
+        let deadlines = due.iter().map(|(_, deadline)| *deadline).collect();
         for (name, _) in due {
             if !self.released.contains(&name) {
                 self.released.push(name);
             }
         }
+        deadlines
     }
 
     /// Takes all released names and returns those that are still not `known`, earliest deadline first.

@@ -27,6 +27,8 @@ pub(crate) struct ReceivedRequest {
     /// The body, `Null` without one.
     pub(crate) body: Value,
     pub(crate) user_agent: String,
+    /// The header `Authorization`.
+    pub(crate) authorization: String,
 }
 
 /// The server's reaction to a request.
@@ -71,12 +73,13 @@ pub(crate) fn serve(
         async move {
             let (parts, body) = request.into_parts();
             let body = body.collect_bytes().await?;
-            let user_agent = parts.headers.get("user-agent").map(|v| v.to_str().unwrap().to_owned());
+            let header = |name| parts.headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
             let seen = ReceivedRequest {
                 at: clock.monotonic(),
                 line: format!("{} {}", parts.method, parts.uri),
                 body: serde_json::from_slice(&body).unwrap_or(Value::Null),
-                user_agent: user_agent.unwrap_or_default(),
+                user_agent: header("user-agent"),
+                authorization: header("authorization"),
             };
             log.lock().unwrap().push(seen.clone());
             respond(answer(&seen), clock).await

@@ -116,20 +116,31 @@ struct Shard {
     pod_updates: mpsc::Receiver<PodUpdate>,
 }
 
+/// The sending ends of the channels of all shards, in their order.
+struct ShardInputs {
+    nodes: Vec<mpsc::Sender<Arc<str>>>,
+    pods: Vec<mpsc::Sender<PodUpdate>>,
+}
+
+/// Creates the shards and their channels.
+fn shards() -> (Vec<Shard>, ShardInputs) {
+    let (mut shards, mut inputs) = (Vec::new(), ShardInputs { nodes: Vec::new(), pods: Vec::new() });
+    for _ in 0..UPDATE_WORKER_SIZE {
+        let (to_node, node_updates) = mpsc::channel(NODE_UPDATE_CHANNEL_SIZE);
+        let (to_pod, pod_updates) = mpsc::channel(POD_UPDATE_CHANNEL_SIZE);
+        inputs.nodes.push(to_node);
+        inputs.pods.push(to_pod);
+        shards.push(Shard { tainted: BTreeMap::new(), node_updates, pod_updates });
+    }
+    (shards, inputs)
+}
+
 impl TaintEvictionController {
     async fn run(&self) {
-        let mut shards = Vec::with_capacity(UPDATE_WORKER_SIZE);
-        let (mut to_nodes, mut to_pods) = (Vec::new(), Vec::new());
-        for _ in 0..UPDATE_WORKER_SIZE {
-            let (to_node, node_updates) = mpsc::channel(NODE_UPDATE_CHANNEL_SIZE);
-            let (to_pod, pod_updates) = mpsc::channel(POD_UPDATE_CHANNEL_SIZE);
-            to_nodes.push(to_node);
-            to_pods.push(to_pod);
-            shards.push(Shard { tainted: BTreeMap::new(), node_updates, pod_updates });
-        }
+        let (shards, inputs) = shards();
         let dispatch = join(
-            dispatch(&self.node_updates, &self.stop, to_nodes, |node| shard(node, UPDATE_WORKER_SIZE)),
-            dispatch(&self.pod_updates, &self.stop, to_pods, |update| shard(&update.node, UPDATE_WORKER_SIZE)),
+            dispatch(&self.node_updates, &self.stop, inputs.nodes, |node| shard(node, UPDATE_WORKER_SIZE)),
+            dispatch(&self.pod_updates, &self.stop, inputs.pods, |update| shard(&update.node, UPDATE_WORKER_SIZE)),
         );
         let work = join_all(shards.into_iter().map(|shard| self.work(shard)));
         let evict = workers::run("taint_evictions", self.evictor.queue(), EVICTION_WORKERS, &self.stop, |due| {
@@ -219,5 +230,110 @@ async fn dispatch<T: Ord + Clone>(
             () = stop.cancelled() => return,
             handed_over = next => if handed_over.is_none() { return },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::context::testing::{context, is_list, items, run_informers};
+    use crate::runtime::clock::Clock;
+    use crate::runtime::metrics::Metrics;
+    use crate::runtime::queue::WatchedQueue as _;
+    use crate::runtime::testing::MockResponse;
+
+    fn clock() -> Clock {
+        Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap())
+    }
+
+    #[test]
+    fn there_are_eight_workers_with_upstreams_channels() {
+        let (shards, inputs) = shards();
+        assert_eq!((shards.len(), inputs.nodes.len(), inputs.pods.len()), (8, 8, 8));
+        assert!(inputs.nodes.iter().all(|channel| channel.max_capacity() == 10));
+        assert!(inputs.pods.iter().all(|channel| channel.max_capacity() == 1));
+    }
+
+    /// Lets `dispatch` run until it waits, and returns what the shards received.
+    async fn received(
+        queue: &WorkQueue<Arc<str>>,
+        (inputs, shards): (&ShardInputs, &mut [Shard]),
+    ) -> Vec<(usize, Arc<str>)> {
+        let (stop, senders) = (CancellationToken::new(), inputs.nodes.clone());
+        let dispatching = dispatch(queue, &stop, senders, |node| shard(node, UPDATE_WORKER_SIZE));
+        let _ = clock().timeout(Duration::from_secs(1), dispatching).await;
+        let mut received = Vec::new();
+        for (index, shard) in shards.iter_mut().enumerate() {
+            while let Ok(node) = shard.node_updates.try_recv() {
+                received.push((index, node));
+            }
+        }
+        received
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_has_one_worker_and_is_handed_out_again_only_when_it_is_done() {
+        let queue: WorkQueue<Arc<str>> = WorkQueue::new(clock(), Metrics::new().queue("test"));
+        let (mut shards, inputs) = shards();
+        let nodes: Vec<Arc<str>> = (0..32).map(|number| format!("node-{number}").into()).collect();
+        for node in &nodes {
+            queue.add(Arc::clone(node));
+        }
+        let first = received(&queue, (&inputs, &mut shards)).await;
+        assert_eq!(first.len(), nodes.len());
+        let mut used: Vec<usize> = first.iter().map(|(worker, _)| *worker).collect();
+        used.dedup();
+        assert!(used.len() > 4, "the nodes are spread over the workers: {used:?}");
+        for node in &nodes {
+            queue.add(Arc::clone(node));
+        }
+        assert!(received(&queue, (&inputs, &mut shards)).await.is_empty(), "all are still being processed");
+        for node in &nodes {
+            queue.done(node);
+        }
+        let mut again = received(&queue, (&inputs, &mut shards)).await;
+        let mut first = first;
+        again.sort();
+        first.sort();
+        assert_eq!(again, first, "each node has the same worker as before");
+    }
+
+    /// A node that lost its taint and a pod that was bound to it are in the channels of their shard: the pod is
+    /// evaluated without the taint (BR-32-04).
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_takes_nodes_before_pods() {
+        let clock = clock();
+        let node = json!({ "metadata": { "name": "n1", "uid": "n", "resourceVersion": "3" } });
+        let pod = json!({ "metadata": { "namespace": "ns", "name": "p", "uid": "u", "resourceVersion": "3" },
+            "spec": { "nodeName": "n1" } });
+        let (context, _) = context(&clock, move |seen| match () {
+            () if is_list(seen, "pods") => items(std::slice::from_ref(&pod)),
+            () if is_list(seen, "nodes") => items(std::slice::from_ref(&node)),
+            () => MockResponse::Hang,
+        });
+        let (nodes, pods) = (context.informer::<NodeView>(), context.informer::<PodView>());
+        let _running = run_informers(&context).await;
+        let controller = TaintEvictionController {
+            nodes: nodes.lister(),
+            pods: pods.lister(),
+            node_updates: context.queue("nodes"),
+            pod_updates: context.queue("pods"),
+            evictor: Arc::new(Evictor::new(&context, pods.lister(), nodes.lister())),
+            stop: context.stop.clone(),
+        };
+        let (mut shards, inputs) = shards();
+        let mut first = shards.remove(0);
+        let taint: Taint = serde_json::from_value(json!({ "key": "k", "effect": "NoExecute" })).unwrap();
+        first.tainted.insert("n1".into(), vec![taint]);
+        let update = PodUpdate { node: "n1".into(), pod: PodRef { uid: "u".into(), key: ObjectKey::new("ns", "p") } };
+        inputs.pods[0].try_send(update).unwrap();
+        inputs.nodes[0].try_send("n1".into()).unwrap();
+        let _ = clock.timeout(Duration::from_secs(1), controller.work(first)).await;
+        assert_eq!(controller.evictor.scheduled(), 0);
+        assert_eq!(controller.evictor.queue().status().ready, 0, "no eviction was begun with the old taint");
     }
 }

@@ -299,21 +299,10 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::runtime::client::Limits;
-    use crate::runtime::leadership::Leadership;
+    use crate::context::testing::{context, is_list, items, run_informers};
     use crate::runtime::queue::WatchedQueue as _;
-    use crate::runtime::testing::{MockResponse, ReceivedRequest, RequestLog, must_end, serve};
+    use crate::runtime::testing::{MockResponse, ReceivedRequest};
     use crate::runtime::workers;
-
-    fn context(
-        clock: &Clock,
-        answer: impl Fn(&ReceivedRequest) -> MockResponse + Send + Sync + 'static,
-    ) -> (ControllerContext, RequestLog) {
-        let (plain, log) = serve(clock, answer);
-        let (clients, always) = (Arc::new(move |_: &str| plain.clone()), Leadership::always());
-        let limits = Limits { qps: 0.0, ..Limits::default() };
-        (ControllerContext::new(clock.clone(), Metrics::new(), clients, limits, always, CancellationToken::new()), log)
-    }
 
     fn pod() -> PodRef {
         PodRef { uid: "1".into(), key: ObjectKey::new("ns", "p") }
@@ -349,21 +338,13 @@ mod tests {
         let (context, log) = context(&clock, move |seen| {
             let named = seen.line.contains("/p200");
             match seen.line.split_once(' ').map_or("", |(method, _)| method) {
-                "GET" if !seen.line.contains("watch") => {
-                    MockResponse::Json(200, json!({ "metadata": { "resourceVersion": "5" }, "items": pods }))
-                }
+                "GET" if is_list(seen, "pods") => items(&pods),
                 "PATCH" | "DELETE" if named => MockResponse::Json(200, json!({})),
                 _ => MockResponse::Hang,
             }
         });
         let informer = context.informer::<PodView>();
-        let (builder, plain) = context.informer_client();
-        let mut running = tokio::task::JoinSet::new();
-        running.spawn({
-            let informer = Arc::clone(&informer);
-            async move { informer.run(&builder, plain).await }
-        });
-        must_end(informer.wait_synced()).await;
+        let _running = run_informers(&context).await;
         let evictor = Evictor::new(&context, informer.lister(), context.informer().lister());
         for pod in informer.lister().list() {
             let pod = PodRef { uid: Arc::clone(&pod.metadata.uid), key: pod.key() };

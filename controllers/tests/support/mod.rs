@@ -38,17 +38,26 @@ pub(crate) async fn pass(duration: Duration) {
 /// Returns clients of a server that responds with `answer(line)`: a status code and a body. Watches stay open and
 /// silent.
 pub(crate) fn serve(answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static) -> (ClientFactory, Log) {
+    serve_with_events(answer, |_| None)
+}
+
+/// Does the same as [`serve`]; a watch of `path` sends the event `event(path)` after a second, if there is one.
+pub(crate) fn serve_with_events(
+    answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static,
+    event: impl Fn(&str) -> Option<Value> + Send + Sync + 'static,
+) -> (ClientFactory, Log) {
     let log = Log::default();
-    let (answer, seen) = (Arc::new(answer), Arc::clone(&log));
+    let (answer, event, seen) = (Arc::new(answer), Arc::new(event), Arc::clone(&log));
     let factory: ClientFactory = Arc::new(move |_| {
-        let (answer, seen) = (Arc::clone(&answer), Arc::clone(&seen));
+        let (answer, event, seen) = (Arc::clone(&answer), Arc::clone(&event), Arc::clone(&seen));
         let service = tower::service_fn(move |request: Request<Body>| {
             let watch = request.uri().query().unwrap_or_default().contains("watch=true");
             let mark = if watch { " (watch)" } else { "" };
             let line = format!("{} {}{mark}", request.method(), request.uri().path());
             let (code, body) = answer(&line);
+            let first = if watch { event(request.uri().path()) } else { None };
             seen.lock().expect("no panic while locked").push(line);
-            async move { respond(code, &body, watch) }
+            async move { respond(code, &body, watch, first) }
         });
         Client::new(service, "default")
     });
@@ -57,9 +66,15 @@ pub(crate) fn serve(answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'stati
 
 type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
-fn respond(code: u16, body: &Value, watch: bool) -> Result<Answer, BoxError> {
+fn respond(code: u16, body: &Value, watch: bool, first: Option<Value>) -> Result<Answer, BoxError> {
     let whole = stream::iter([Ok::<_, BoxError>(Frame::data(Bytes::from(body.to_string())))]);
-    let parts = if watch && code == 200 { stream::pending().boxed() } else { whole.boxed() };
+    let first = first.map(|event| Frame::data(Bytes::from(format!("{event}\n"))));
+    let first = stream::iter(first).then(|event| async {
+        pass(Duration::from_secs(1)).await;
+        Ok(event)
+    });
+    let open = first.chain(stream::pending());
+    let parts = if watch && code == 200 { open.boxed() } else { whole.boxed() };
     Ok(Response::builder().status(code).body(UnsyncBoxBody::new(StreamBody::new(parts)))?)
 }
 

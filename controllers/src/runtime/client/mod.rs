@@ -36,6 +36,12 @@ pub mod names {
     pub const INFORMERS: &str = "shared-informers";
     /// Leader election and its events.
     pub const LEADER_ELECTION: &str = "leader-election";
+    /// Requests for tokens of service accounts.
+    pub const SERVICE_ACCOUNT_TOKENS: &str = "service-account-tokens";
+
+    /// The clients of controllers. With `--use-service-account-credentials` each acts as the service account of its
+    /// name.
+    pub const CONTROLLERS: [&str; 4] = [DISRUPTION, PODGC, TAINT_EVICTION, TTL];
 }
 
 /// Maximum number of retries of a request that the server asks to repeat later, as client-go.

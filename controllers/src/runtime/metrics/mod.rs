@@ -350,27 +350,27 @@ pub struct QueueMetrics {
 }
 
 impl QueueMetrics {
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    pub(super) fn depth(&self, keys: usize) {
+    pub(crate) fn depth(&self, keys: usize) {
         self.depth.set(gauge_value(keys));
     }
 
-    pub(super) fn added(&self) {
+    pub(crate) fn added(&self) {
         self.adds.inc();
     }
 
-    pub(super) fn retried(&self) {
+    pub(crate) fn retried(&self) {
         self.retries.inc();
     }
 
-    pub(super) fn waited(&self, time: Duration) {
+    pub(crate) fn waited(&self, time: Duration) {
         self.latency.observe(time.as_secs_f64());
     }
 
-    pub(super) fn worked(&self, time: Duration) {
+    pub(crate) fn worked(&self, time: Duration) {
         self.work.observe(time.as_secs_f64());
     }
 }

@@ -150,19 +150,10 @@ impl<V: CacheObject> Indexer<V> {
         let Some(groups) = self.by_labels.get(namespace) else { return Vec::new() };
         let mut selected = Vec::new();
         let mut parts = 0;
-        let mut take = |members: &BTreeSet<Entry<V>>| {
-            selected.extend(members.iter().map(|entry| Arc::clone(&entry.0)));
-            parts += 1;
-        };
-        match selector.required_label() {
-            _ if selector.is_nothing() => {}
-            None => groups.members.iter().filter(|(labels, _)| selector.matches(labels)).for_each(|(_, all)| take(all)),
-            Some((key, values)) => {
-                let by_value = groups.by_label.get(key);
-                let distinct: BTreeSet<&str> = values.iter().map(String::as_str).collect();
-                let pinned = distinct.into_iter().filter_map(|value| by_value?.get(value)).flatten();
-                let members = pinned.filter(|labels| selector.matches(labels));
-                members.filter_map(|labels| groups.members.get(labels)).for_each(&mut take);
+        for (labels, members) in groups.candidates(selector) {
+            if selector.matches(labels) {
+                selected.extend(members.iter().map(|entry| Arc::clone(&entry.0)));
+                parts += 1;
             }
         }
         if parts > 1 {
@@ -241,6 +232,23 @@ impl<V: CacheObject> Indexer<V> {
         groups.remove(labels, key);
         if groups.members.is_empty() {
             self.by_labels.remove(key.0);
+        }
+    }
+}
+
+impl<V> LabelGroups<V> {
+    /// Returns the label sets that `selector` may match, with their objects: those with the label that it requires, or
+    /// all. This is what a selection costs besides its result.
+    fn candidates<'s>(&'s self, selector: &'s Selector) -> Vec<(&'s Labels, &'s BTreeSet<Entry<V>>)> {
+        match selector.required_label() {
+            _ if selector.is_nothing() => Vec::new(),
+            None => self.members.iter().collect(),
+            Some((key, values)) => {
+                let by_value = self.by_label.get(key);
+                let distinct: BTreeSet<&str> = values.iter().map(String::as_str).collect();
+                let pinned = distinct.into_iter().filter_map(|value| by_value?.get(value)).flatten();
+                pinned.filter_map(|labels| self.members.get_key_value(labels)).collect()
+            }
         }
     }
 }

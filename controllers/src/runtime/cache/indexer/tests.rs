@@ -143,3 +143,28 @@ fn the_key_of_another_namespace_is_another_key() {
     assert!(store.get(&ObjectKey::new("a", "c")).is_none());
     assert_eq!(store.get(&ObjectKey::new("a", "bc")).unwrap().uid(), "bc");
 }
+
+/// Returns the label sets that are examined, and the number of selected pods, in a namespace with `pods` pods of which
+/// each app has 50.
+fn cost_of_a_selection(pods: usize, selector: &Value) -> (usize, usize) {
+    let stored = |number: usize| {
+        let labels = json!({ "app": format!("a{:05}", number / 50), "tier": "web" });
+        let metadata = json!({ "namespace": "ns", "name": format!("p{number:05}"), "uid": number.to_string(),
+            "resourceVersion": "1", "labels": labels });
+        Arc::new(serde_json::from_value::<PodView>(json!({ "metadata": metadata })).unwrap())
+    };
+    let held = Indexer::from_sorted((0..pods).map(stored).collect());
+    let selector: LabelSelector = serde_json::from_value(selector.clone()).unwrap();
+    let selector = Selector::parse(Some(&selector)).unwrap();
+    (held.by_labels["ns"].candidates(&selector).len(), held.select("ns", &selector).len())
+}
+
+/// The curve over the size of a namespace, in operations: `plumbline scale --curve-only` measures it in seconds.
+#[test]
+fn selecting_a_budgets_pods_costs_the_same_in_a_namespace_of_any_size() {
+    let own = json!({ "matchLabels": { "app": "a00007" } });
+    let costs = [1_000, 10_000, 50_000].map(|pods| cost_of_a_selection(pods, &own));
+    assert_eq!(costs, [(1, 50); 3]);
+    let all = [1_000, 10_000].map(|pods| cost_of_a_selection(pods, &json!({})));
+    assert_eq!(all, [(20, 1_000), (200, 10_000)], "without a required label every label set is examined");
+}
