@@ -1,0 +1,502 @@
+//! The exploration: reference runs of all fixtures, then plans in a fixed order until all are done or the budget ends.
+//!
+//! The order depends on the seed alone. Plans of rare kinds come first: the first plan of each class (suite, request,
+//! fault), then the second of each, and so on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::disturbance::Disturbance;
+use super::findings::Findings;
+use super::observation::{Observation, observe};
+use super::oracle::{self, Breach, ExploredRun, OracleVerdict, ReferenceRun};
+use super::plan::{FaultPlan, Token};
+use super::point::{FaultPoint, Site, points};
+use super::script::{Script, beginning, controls_subject, disturbs_watches, is_beginning, script, whole_id};
+use super::state::changed_objects;
+use crate::expect::world::kinds;
+use crate::fixture::Fixture;
+use crate::process::signals;
+use crate::runner::drive::{self, RunContext};
+use crate::runner::isolate::{self, JobOutcome, JobTimer};
+use crate::runner::suite::TestBed;
+use crate::runner::{RunError, RunRecord, RunRecorder, StartLimit};
+use crate::time::Stopwatch;
+use crate::transcript::TranscriptEntry;
+use crate::transcript::render::{render, to_text};
+
+/// Wall time after which a run counts as hanging; most take milliseconds.
+const HANG: Duration = Duration::from_mins(1);
+/// Every plan of this many is run twice, to notice a subject that is not deterministic.
+const SAMPLE: usize = 64;
+/// Number of points after the first fault at which a pair has its second one.
+const NEAREST: usize = 3;
+/// The second faults of pairs.
+const SECOND: [Disturbance; 5] = [
+    Disturbance::Reply(500),
+    Disturbance::LostReply,
+    Disturbance::CrashBefore,
+    Disturbance::CrashAfter,
+    Disturbance::Touch,
+];
+
+/// The plans to try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Strategy {
+    /// Each fault at each point
+    Single,
+    /// Two faults, the second at one of the next requests after the first
+    Pairs,
+    /// All of these, in this order
+    All,
+}
+
+/// Options of an exploration.
+#[derive(Debug, Clone, Copy)]
+pub struct ExploreOptions {
+    /// Number of runs at the same time.
+    pub jobs: usize,
+    /// Decides the order of the plans.
+    pub seed: u64,
+    /// The plans to try.
+    pub strategy: Strategy,
+    /// No run begins after this wall time.
+    pub budget: Option<Duration>,
+    /// This part of the plans, of so many parts: `(1, 1)` is all of them.
+    pub shard: (u64, u64),
+    /// Fixtures with more objects are left out, because each of their runs takes as long as many others.
+    pub most_objects: usize,
+    /// No run begins after the first finding.
+    pub fail_fast: bool,
+}
+
+impl Default for ExploreOptions {
+    fn default() -> Self {
+        Self {
+            jobs: 1,
+            seed: 1,
+            strategy: Strategy::Single,
+            budget: None,
+            shard: (1, 1),
+            most_objects: 200,
+            fail_fast: false,
+        }
+    }
+}
+
+/// Progress of an exploration.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Number of runs.
+    pub runs: u64,
+    /// Number of plans that are done.
+    pub done: usize,
+    /// Number of plans to do.
+    pub planned: usize,
+    /// Number of findings.
+    pub findings: usize,
+    /// Wall time since the start.
+    pub wall: Duration,
+}
+
+/// The result of an exploration.
+#[derive(Debug, Clone, Default)]
+pub struct Exploration {
+    /// Number of runs, including reference runs.
+    pub runs: u64,
+    /// Number of plans in this part.
+    pub planned: usize,
+    /// Number of plans that were tried.
+    pub done: usize,
+    /// Number of fixtures with a reference run.
+    pub fixtures: usize,
+    /// Number of points of all reference runs.
+    pub points: usize,
+    /// Number of runs whose end state was not compared because a fault changed their history.
+    pub diverged: u64,
+    /// Number of runs that say nothing: the plan does not fit the fixture.
+    pub unfit: u64,
+    /// The findings.
+    pub findings: Findings,
+    /// Fixtures that were left out, with the reason.
+    pub left_out: BTreeMap<String, String>,
+    /// Fixtures for which the subject is not deterministic, with the first divergence.
+    pub divergent: BTreeMap<String, String>,
+    /// Catalogue rules of the fixtures that were explored.
+    pub rules: BTreeSet<String>,
+    /// Wall time.
+    pub wall: Duration,
+}
+
+/// Runs `script` and returns its record.
+fn execute(test_bed: &TestBed, script: &Script) -> RunRecord {
+    let (recorder, starts, timer) = (RunRecorder::default(), StartLimit::new(1), JobTimer::default());
+    let context =
+        RunContext { cluster: &*test_bed.cluster, subject: &*test_bed.subject, starts: &starts, timer: &timer };
+    if let Err(error) = drive::run(&script.fixture, context, &recorder) {
+        recorder.fail(RunError::Runtime(error));
+    }
+    recorder.record()
+}
+
+/// A reference run and its verdict; the first divergence if a second run differs.
+type ReferenceResult = Result<(ReferenceRun, OracleVerdict), String>;
+
+/// Runs `fixture` without faults, twice.
+///
+/// # Errors
+///
+/// Returns the first divergence if the two runs differ.
+pub fn reference(test_bed: &TestBed, fixture: &Arc<Fixture>) -> ReferenceResult {
+    let script = script(fixture, &FaultPlan::calm(&fixture.id));
+    let (record, again) = (execute(test_bed, &script), execute(test_bed, &script));
+    match first_divergence(&record, &again) {
+        Some(divergence) => Err(divergence),
+        None => Ok(reference_of(fixture, &script, &record)),
+    }
+}
+
+/// Runs `fixture` without faults.
+#[must_use]
+pub fn reference_once(test_bed: &TestBed, fixture: &Arc<Fixture>) -> (ReferenceRun, OracleVerdict) {
+    let script = script(fixture, &FaultPlan::calm(&fixture.id));
+    reference_of(fixture, &script, &execute(test_bed, &script))
+}
+
+fn reference_of(fixture: &Arc<Fixture>, script: &Script, record: &RunRecord) -> (ReferenceRun, OracleVerdict) {
+    let plan = FaultPlan::calm(&fixture.id);
+    record.transcript.with(|entries| {
+        let observation = observe(script, record, entries);
+        let explored = ExploredRun { plan: &plan, record, entries, observation: &observation };
+        let verdict = oracle::judge_alone(fixture, explored);
+        let resources = kinds(record.initial.iter().map(|object| &**object));
+        let quiet = observation.quiet_at.min(entries.len());
+        let reference = ReferenceRun {
+            fixture: fixture.clone(),
+            points: points(&entries[..quiet], &resources),
+            objects: changed_objects(&entries[..quiet]),
+            broken: verdict.breaches.iter().map(|breach| breach.oracle.clone()).collect(),
+            observation,
+        };
+        (reference, verdict)
+    })
+}
+
+/// Returns the first line in which the transcripts of two runs differ.
+fn first_divergence(one: &RunRecord, other: &RunRecord) -> Option<String> {
+    let text = |record: &RunRecord| {
+        record.transcript.with(|entries: &[TranscriptEntry]| to_text(&render(record.start, &record.initial, entries)))
+    };
+    let (one, other) = (text(one), text(other));
+    if one == other {
+        return None;
+    }
+    let (mut was, mut is) = (one.lines(), other.lines());
+    let mut pairs = std::iter::from_fn(|| Some((was.next(), is.next())));
+    let (was, is) = pairs.find(|(was, is)| was != is || was.is_none()).unwrap_or_default();
+    let line = |line: Option<&str>| line.unwrap_or("(end)").trim().to_owned();
+    Some(format!("the first run has `{}`, the second `{}`", line(was), line(is)))
+}
+
+/// A plan that ran.
+#[derive(Debug, Clone)]
+pub struct PlanResult {
+    /// The plan.
+    pub plan: FaultPlan,
+    /// Its verdict.
+    pub verdict: OracleVerdict,
+    /// The facts of the run.
+    pub observation: Observation,
+    /// The points of the run.
+    pub points: Vec<FaultPoint>,
+}
+
+/// Runs `plan` on the fixture of `reference` and judges it. `look` gets the record before it is dropped.
+pub fn run_plan(
+    test_bed: &TestBed,
+    reference: &ReferenceRun,
+    plan: FaultPlan,
+    look: impl FnOnce(&RunRecord, &[TranscriptEntry]),
+) -> PlanResult {
+    let script = script(&reference.fixture, &plan);
+    let record = execute(test_bed, &script);
+    record.transcript.with(|entries| {
+        let observation = observe(&script, &record, entries);
+        let explored = ExploredRun { plan: &plan, record: &record, entries, observation: &observation };
+        let verdict = oracle::judge(reference, explored);
+        let resources = kinds(record.initial.iter().map(|object| &**object));
+        let points = points(&entries[..observation.quiet_at.min(entries.len())], &resources);
+        look(&record, entries);
+        PlanResult { plan: plan.clone(), verdict, observation, points }
+    })
+}
+
+/// Finds the points of `token` in runs: that of the first fault in the reference run, that of each further one in the
+/// run with those before it.
+///
+/// # Errors
+///
+/// Returns the text of the first point that does not exist.
+pub fn resolve(test_bed: &TestBed, reference: &ReferenceRun, token: &Token) -> Result<FaultPlan, String> {
+    let mut plan = FaultPlan::calm(&token.fixture);
+    let mut points = reference.points.clone();
+    for (index, (disturbance, text)) in token.faults.iter().enumerate() {
+        if index > 0 {
+            points = run_plan(test_bed, reference, plan.clone(), |_, _| {}).points;
+        }
+        let point = points.iter().find(|point| point.to_string() == *text).ok_or_else(|| text.clone())?;
+        plan.faults.push((*disturbance, point.clone()));
+    }
+    Ok(plan)
+}
+
+/// A fault at a point, by their places in the tables of the exploration.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    reference: usize,
+    point: usize,
+    disturbance: Disturbance,
+    /// True if pairs are to be tried that begin with this fault.
+    pairs: bool,
+}
+
+/// Returns the single faults of all reference runs in the order in which they are tried.
+fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec<Candidate> {
+    let mut all: Vec<(u64, String, Candidate)> = Vec::new();
+    for (index, reference) in references.iter().enumerate() {
+        let (controls, watches) = (controls_subject(&reference.fixture), disturbs_watches(&reference.fixture));
+        let mut moments = BTreeSet::new();
+        // The whole fixture has the same points before the last step of a beginning.
+        let from = if is_beginning(&reference.fixture.id) { reference.fixture.end() } else { Duration::ZERO };
+        for (place, point) in reference.points.iter().enumerate().filter(|(_, point)| point.at >= from) {
+            let event = point.site == Site::Event;
+            // Events of one resource at one moment are held, closed and lost together.
+            if event && (watches || !moments.insert((point.target.resource.plural.clone(), point.at))) {
+                continue;
+            }
+            for disturbance in Disturbance::at(point) {
+                if controls && matches!(disturbance, Disturbance::StaleRestart(_)) {
+                    continue;
+                }
+                let mut hasher = DefaultHasher::new();
+                (options.seed, &reference.fixture.id, place, disturbance.to_string()).hash(&mut hasher);
+                let hash = hasher.finish();
+                if hash % options.shard.1.max(1) != options.shard.0.saturating_sub(1) {
+                    continue;
+                }
+                let target = &point.target;
+                let subresource = target.subresource.as_deref().unwrap_or_default();
+                let (suite, plural) = (&reference.fixture.suite, &target.resource.plural);
+                let class = format!("{suite} {:?} {plural} {subresource} {disturbance}", point.site);
+                all.push((hash, class, Candidate { reference: index, point: place, disturbance, pairs: false }));
+            }
+        }
+    }
+    all.sort_by_key(|entry| entry.0);
+    let mut ranks: BTreeMap<String, u32> = BTreeMap::new();
+    let mut ranked: Vec<(u32, u64, Candidate)> = all
+        .into_iter()
+        .map(|(hash, class, candidate)| {
+            let rank = ranks.entry(class).or_default();
+            *rank += 1;
+            (*rank, hash, candidate)
+        })
+        .collect();
+    ranked.sort_by_key(|(rank, hash, _)| (*rank, *hash));
+    let single = ranked.into_iter().map(|(_, _, candidate)| candidate);
+    match options.strategy {
+        Strategy::Single => single.collect(),
+        Strategy::Pairs => single.map(|candidate| Candidate { pairs: true, ..candidate }).collect(),
+        Strategy::All => {
+            let single: Vec<Candidate> = single.collect();
+            let pairs = single.iter().map(|candidate| Candidate { pairs: true, ..*candidate });
+            single.iter().copied().chain(pairs).collect()
+        }
+    }
+}
+
+/// The result of a job: the plans that ran, and the first divergence if a repeated run differed.
+struct JobResult {
+    runs: Vec<(FaultPlan, OracleVerdict)>,
+    divergence: Option<String>,
+}
+
+/// Runs the plans of a candidate.
+fn run_candidate(test_bed: &TestBed, reference: &ReferenceRun, candidate: Candidate, twice: bool) -> JobResult {
+    let first = (candidate.disturbance, reference.points[candidate.point].clone());
+    let plan = FaultPlan { fixture: reference.fixture.id.clone(), faults: vec![first] };
+    let result = run_plan(test_bed, reference, plan.clone(), |_, _| {});
+    let mut divergence = None;
+    if twice {
+        let again = run_plan(test_bed, reference, plan.clone(), |_, _| {});
+        if again.observation != result.observation || again.points != result.points {
+            divergence = Some(format!("two runs of {plan} differ"));
+        }
+    }
+    if !candidate.pairs {
+        return JobResult { runs: vec![(plan, result.verdict)], divergence };
+    }
+    let begin = result.points.iter().position(|point| point.at >= plan.faults[0].1.at && *point == plan.faults[0].1);
+    let later = result.points.iter().skip(begin.map_or(0, |at| at + 1)).filter(|point| point.at >= plan.faults[0].1.at);
+    let nearest = later.filter(|point| matches!(point.site, Site::Request(_))).take(NEAREST);
+    let mut runs = Vec::new();
+    for point in nearest {
+        for second in Disturbance::at(point).filter(|disturbance| SECOND.contains(disturbance)) {
+            let mut pair = plan.clone();
+            pair.faults.push((second, point.clone()));
+            let result = run_plan(test_bed, reference, pair.clone(), |_, _| {});
+            runs.push((pair, result.verdict));
+        }
+    }
+    JobResult { runs, divergence }
+}
+
+/// Explores `fixtures` with the subject of `test_bed`. Calls `on_progress` after each job.
+pub fn explore(
+    fixtures: &[Fixture],
+    test_bed: &TestBed,
+    options: &ExploreOptions,
+    mut on_progress: impl FnMut(Progress),
+) -> Exploration {
+    let stopwatch = Stopwatch::start();
+    let mut exploration = Exploration::default();
+    let references = references(fixtures, test_bed, options, &mut exploration);
+    let candidates = candidates(&references, options);
+    exploration.planned = candidates.len();
+    let is_over = || signals::requested().is_some() || options.budget.is_some_and(|most| stopwatch.elapsed() >= most);
+    let (shared, queue) = (Arc::new(references), Arc::new(candidates));
+    let work = {
+        let (shared, queue, test_bed) = (shared.clone(), queue.clone(), test_bed.clone());
+        move |index: usize, _: &JobTimer| {
+            let candidate = queue[index];
+            run_candidate(&test_bed, &shared[candidate.reference], candidate, index.is_multiple_of(SAMPLE))
+        }
+    };
+    let found = |exploration: &Exploration| options.fail_fast && !exploration.findings.is_empty();
+    let count = if is_over() || found(&exploration) { 0 } else { queue.len() };
+    isolate::run_each(count, options.jobs, HANG, work, |index, outcome| {
+        let candidate = queue[index];
+        let reference = &shared[candidate.reference];
+        let faults = vec![(candidate.disturbance, reference.points[candidate.point].clone())];
+        let plan = FaultPlan { fixture: reference.fixture.id.clone(), faults };
+        exploration.done += 1;
+        exploration.record(&plan, outcome);
+        let (runs, done, planned) = (exploration.runs, exploration.done, exploration.planned);
+        let findings = exploration.findings.len();
+        on_progress(Progress { runs, done, planned, findings, wall: stopwatch.elapsed() });
+        !is_over() && !found(&exploration)
+    });
+    exploration.wall = stopwatch.elapsed();
+    exploration
+}
+
+/// Runs all fixtures without faults.
+fn references(
+    fixtures: &[Fixture],
+    test_bed: &TestBed,
+    options: &ExploreOptions,
+    exploration: &mut Exploration,
+) -> Vec<Arc<ReferenceRun>> {
+    let mut chosen: Vec<Arc<Fixture>> = Vec::new();
+    for fixture in fixtures {
+        let objects = fixture.given.objects.len();
+        let why = if fixture.controllers.is_empty() {
+            "it has no controllers".to_owned()
+        } else if objects > options.most_objects {
+            format!("it has {objects} objects")
+        } else {
+            chosen.push(Arc::new(fixture.clone()));
+            chosen.extend((0..).map_while(|keep| beginning(fixture, keep)).map(Arc::new));
+            continue;
+        };
+        exploration.left_out.insert(fixture.id.clone(), why);
+    }
+    let shared = Arc::new(chosen);
+    let work = {
+        let (shared, test_bed) = (shared.clone(), test_bed.clone());
+        move |index: usize, _: &JobTimer| {
+            let fixture = &shared[index];
+            if is_beginning(&fixture.id) {
+                Ok(reference_once(&test_bed, fixture))
+            } else {
+                reference(&test_bed, fixture)
+            }
+        }
+    };
+    let mut references: BTreeMap<usize, Arc<ReferenceRun>> = BTreeMap::new();
+    isolate::run_each(shared.len(), options.jobs, HANG, work, |index, outcome| {
+        let fixture = &shared[index];
+        exploration.runs += if is_beginning(&fixture.id) { 1 } else { 2 };
+        let plan = FaultPlan::calm(&fixture.id);
+        match outcome {
+            JobOutcome::Returned(Ok((reference, verdict))) => {
+                if let Some(why) = &verdict.unfit {
+                    exploration.left_out.insert(fixture.id.clone(), why.clone());
+                    return signals::requested().is_none();
+                }
+                let dead = verdict.breaches.iter().any(|breach| breach.oracle == oracle::ALIVE);
+                exploration.judge(&plan, &verdict);
+                if !dead {
+                    exploration.points += reference.points.len();
+                    exploration.rules.extend(fixture.rules.iter().cloned());
+                    references.insert(index, Arc::new(reference));
+                }
+            }
+            JobOutcome::Returned(Err(divergence)) => {
+                exploration.divergent.insert(fixture.id.clone(), divergence);
+            }
+            JobOutcome::Panicked(text) => exploration.broke(&plan, "a panic", text),
+            JobOutcome::Hung(limit) => exploration.broke(&plan, "a run without end", hang(limit)),
+        }
+        signals::requested().is_none()
+    });
+    let divergent = &exploration.divergent;
+    references.retain(|_, reference| !divergent.contains_key(whole_id(&reference.fixture.id)));
+    exploration.fixtures = references.values().filter(|reference| !is_beginning(&reference.fixture.id)).count();
+    references.into_values().collect()
+}
+
+fn hang(limit: Duration) -> String {
+    format!("the run had not ended after {} s of wall time", limit.as_secs())
+}
+
+impl Exploration {
+    /// Returns runs per hour of wall time.
+    #[must_use]
+    #[expect(clippy::cast_sign_loss, reason = "a count by a time")]
+    pub fn runs_per_hour(&self) -> u64 {
+        let seconds = self.wall.as_secs_f64();
+        if seconds > 0.0 { (self.runs as f64 * 3600.0 / seconds).round() as u64 } else { 0 }
+    }
+
+    fn record(&mut self, plan: &FaultPlan, outcome: JobOutcome<JobResult>) {
+        match outcome {
+            JobOutcome::Returned(result) => {
+                for (plan, verdict) in result.runs {
+                    self.runs += 1;
+                    self.judge(&plan, &verdict);
+                }
+                if let Some(divergence) = result.divergence {
+                    self.divergent.insert(plan.fixture.clone(), divergence);
+                }
+            }
+            JobOutcome::Panicked(text) => self.broke(plan, "a panic", text),
+            JobOutcome::Hung(limit) => self.broke(plan, "a run without end", hang(limit)),
+        }
+    }
+
+    fn judge(&mut self, plan: &FaultPlan, verdict: &OracleVerdict) {
+        self.diverged += u64::from(verdict.diverged);
+        self.unfit += u64::from(verdict.unfit.is_some());
+        for breach in &verdict.breaches {
+            self.findings.add(plan, breach);
+        }
+    }
+
+    fn broke(&mut self, plan: &FaultPlan, kind: &str, text: String) {
+        self.runs += 1;
+        self.findings.add(plan, &Breach::of_ending(kind, Duration::ZERO, text));
+    }
+}

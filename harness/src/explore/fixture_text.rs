@@ -1,0 +1,173 @@
+//! Writes a finding as a fixture that reads as if written by hand. Pure.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::disturbance::Disturbance;
+use super::point::FaultPoint;
+use crate::fixture::time_text;
+
+/// Fields of a fixture in the recommended order.
+const ORDER: [&str; 13] = [
+    "promise",
+    "rule",
+    "level",
+    "feature",
+    "controllers",
+    "flags",
+    "source",
+    "about",
+    "waive",
+    "given",
+    "steps",
+    "allow",
+    "expect",
+];
+
+/// Returns the fault of a request in the words of fixtures; `None` for watch faults.
+#[must_use]
+pub fn fault(disturbance: Disturbance, point: &FaultPoint, restart_after: Duration) -> Option<Value> {
+    let (word, value) = match disturbance {
+        Disturbance::CrashBefore => ("crash", json!("before")),
+        Disturbance::CrashAfter => ("crash", json!("after")),
+        Disturbance::Drop => ("drop", json!("before")),
+        Disturbance::LostReply => ("drop", json!("after")),
+        Disturbance::AppliedTimeout => ("timeout", json!("after")),
+        Disturbance::Reply(429) => ("reply", json!({ "code": 429, "retryAfter": 2 })),
+        Disturbance::Reply(code) => ("reply", json!(code)),
+        Disturbance::Slow(by) | Disturbance::LateReply(by) => ("delay", json!(format!("{by}s"))),
+        Disturbance::Touch => ("delay", json!("2s")),
+        _ => return None,
+    };
+    let mut fault = Map::new();
+    fault.insert("on".to_owned(), json!(point.pattern().text));
+    fault.insert(word.to_owned(), value);
+    if let Disturbance::LateReply(_) = disturbance {
+        fault.insert("applied".to_owned(), json!(true));
+    }
+    if word == "crash" && !restart_after.is_zero() {
+        fault.insert("restart".to_owned(), json!(time_text::seconds(restart_after)));
+    }
+    if point.occurrence > 1 {
+        fault.insert("nth".to_owned(), json!(point.occurrence));
+    }
+    fault.insert("count".to_owned(), json!(1));
+    Some(Value::Object(fault))
+}
+
+/// Returns the steps of a watch fault, or of another client's write, in the words of fixtures, with their times.
+#[must_use]
+pub fn steps(disturbance: Disturbance, point: &FaultPoint) -> Vec<(Duration, Value)> {
+    let name = &point.target.resource.plural;
+    let watch = |words: &str| json!({ "watch": format!("{words} {name}") });
+    let before = point.at.saturating_sub(Duration::from_millis(1));
+    let after = |seconds: u16| point.at + Duration::from_secs(u64::from(seconds));
+    let several = |steps: &[Value]| json!({ "do": steps });
+    match disturbance {
+        Disturbance::Touch => {
+            let touch = json!({ "annotations": { super::disturbance::TOUCH: "1" } });
+            let object = point.target.object().to_string();
+            vec![(after(1), json!({ "update": { object: { "metadata": touch } } }))]
+        }
+        Disturbance::Hold(by) => vec![(before, watch("hold")), (after(by), watch("release"))],
+        Disturbance::Coalesce(by) => vec![(before, watch("hold")), (after(by), watch("coalesce"))],
+        Disturbance::Relist(by) => {
+            let lose = several(&[json!({ "compact": "now" }), watch("drop"), watch("release")]);
+            vec![(before, watch("hold")), (after(by), lose)]
+        }
+        Disturbance::CloseWatch => {
+            vec![(before, watch("hold")), (after(1), several(&[watch("drop"), watch("release")]))]
+        }
+        Disturbance::StaleRestart(by) => vec![
+            (before, several(&[watch("hold"), watch("stale")])),
+            (after(1), json!({ "controllers": "restart" })),
+            (after(by), several(&[watch("fresh"), watch("release")])),
+        ],
+        _ => Vec::new(),
+    }
+}
+
+/// Formats a fixture. Lists of steps and faults have one item in a line.
+#[must_use]
+pub fn to_yaml(document: &Value) -> String {
+    let mut text = String::from("# yaml-language-server: $schema=../fixture.schema.json\n");
+    let empty = Map::new();
+    let fields = document.as_object().unwrap_or(&empty);
+    for name in ORDER {
+        let Some(value) = fields.get(name) else { continue };
+        match value {
+            Value::Array(items) if name == "steps" => {
+                let _ = writeln!(text, "{name}:");
+                for item in items {
+                    let _ = writeln!(text, "- {}", flow(item, &["at", "until", "by", "for"]));
+                }
+            }
+            Value::Object(parts) if name == "given" => {
+                let _ = writeln!(text, "{name}:");
+                for (part, value) in parts {
+                    let _ = writeln!(text, "  {part}: {}", flow(value, &["name", "on"]));
+                }
+            }
+            value => {
+                let _ = writeln!(text, "{name}: {}", flow(value, &[]));
+            }
+        }
+    }
+    text
+}
+
+/// Formats a value in one line; fields in `first` come first.
+fn flow(value: &Value, first: &[&str]) -> String {
+    match value {
+        Value::String(text) => scalar(text),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(|item| flow(item, first)).collect::<Vec<_>>().join(", "))
+        }
+        Value::Object(fields) if fields.is_empty() => "{}".to_owned(),
+        Value::Object(fields) => {
+            let rank = |name: &str| first.iter().position(|known| *known == name).unwrap_or(first.len());
+            let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| rank(name));
+            let fields: Vec<String> =
+                fields.into_iter().map(|(name, value)| format!("{}: {}", scalar(name), flow(value, first))).collect();
+            format!("{{ {} }}", fields.join(", "))
+        }
+        plain => plain.to_string(),
+    }
+}
+
+/// Quotes a text unless it is plain in every YAML.
+fn scalar(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || " ./*-_".contains(c);
+    let word = text.chars().next().is_some_and(|c| c.is_ascii_alphabetic())
+        && text.chars().all(plain)
+        && !text.ends_with(' ')
+        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"].contains(&text.to_ascii_lowercase().as_str());
+    // `on` is a field of faults, and a field is never read as a boolean here.
+    if word || text == "on" { text.to_owned() } else { json!(text).to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fixtures_are_written_as_people_write_them() {
+        let document = json!({
+            "steps": [{ "delete": "nodes/n1", "at": "5s" }],
+            "promise": "It: goes.",
+            "given": { "faults": [{ "crash": "after", "on": "PATCH pods/a/status", "count": 1 }], "pods": ["a on n1"] },
+            "expect": { "absent": "pods/a" },
+        });
+        assert_eq!(
+            to_yaml(&document),
+            "# yaml-language-server: $schema=../fixture.schema.json\n\
+             promise: \"It: goes.\"\n\
+             given:\n  faults: [{ on: PATCH pods/a/status, count: 1, crash: after }]\n  pods: [a on n1]\n\
+             steps:\n- { at: \"5s\", delete: nodes/n1 }\n\
+             expect: { absent: pods/a }\n"
+        );
+    }
+}

@@ -1,0 +1,330 @@
+//! Oracles: judge a run with faults without the expectations of its fixture. Pure.
+//!
+//! | oracle | holds if |
+//! |---|---|
+//! | `invariant NAME` | the always-on invariant holds at each step |
+//! | `alive` | the controllers neither panic nor end by themselves, and stop when asked |
+//! | `end state` | after the faults have ended and time has passed, the objects are those of the run without faults |
+//! | `quiet` | converged controllers do not write |
+//! | `fresh` | controllers that start on the final state change nothing: no key was lost, no cache is stale |
+//! | `writes` | an object is not written more often than the run without faults and the faults explain |
+//!
+//! A fault can legitimately change the outcome: an eviction that a crash delays can be called off by a later step. So
+//! the end states are compared only if the state before each step, and the reply to it, are those of the run without
+//! faults. The other oracles hold for every history.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::disturbance::Disturbance;
+use super::model::{TTL_ANNOTATION, allows_ttl};
+use super::observation::{Observation, SubjectWrite};
+use super::plan::FaultPlan;
+use super::point::FaultPoint;
+use super::state::{ChangedObjects, StateDifference, changed_objects, differences};
+use crate::expect::world::ObjectStates;
+use crate::expect::{BrokenPromise, Run, is_subject_write, requests};
+use crate::fixture::Fixture;
+use crate::invariants;
+use crate::runner::{RunError, RunRecord};
+use crate::transcript::{EntryKind, TranscriptEntry};
+
+/// The oracle of the way in which a run ends.
+pub const ALIVE: &str = "alive";
+/// The flag of the number of finished pods that are kept; the others are deleted, the oldest first.
+const THRESHOLD: &str = "terminated-pod-gc-threshold";
+/// Number of answers by a fixture's own faults above which its outcome depends on the number of failures: controllers
+/// may give up after several.
+const OWN_FAULTS: usize = 2;
+/// Time after a fault in which the subject may not know the current state.
+const UNINFORMED: Duration = Duration::from_mins(1);
+/// Time before a fault from which its event may be held.
+const SOON: Duration = Duration::from_millis(1);
+/// Additional writes of an object that each fault explains.
+const WRITES_PER_FAULT: u32 = 2;
+/// Additional writes of an object that changed timing explains.
+const WRITES_BY_TIMING: u32 = 2;
+
+/// The run of a fixture without faults.
+#[derive(Debug, Clone)]
+pub struct ReferenceRun {
+    /// The fixture.
+    pub fixture: Arc<Fixture>,
+    /// The points at which faults can happen.
+    pub points: Vec<FaultPoint>,
+    /// The facts of the run.
+    pub observation: Observation,
+    /// The objects that the run changed, at the end of the quiet window.
+    pub objects: ChangedObjects,
+    /// The names of invariants that the run breaks without any fault.
+    pub broken: Vec<String>,
+}
+
+/// A breach of an oracle by a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Breach {
+    /// The oracle.
+    pub oracle: String,
+    /// The resource of the object concerned; empty if it concerns none.
+    pub resource: String,
+    /// The kind of the breach; equal for breaches with the same cause.
+    pub kind: String,
+    /// Time of the breach, as an offset from the start.
+    pub at: Duration,
+    /// Description with the object and its values.
+    pub text: String,
+    /// The checks of a fixture that this breach fails. Invariants need none: they are always checked.
+    pub expected: Value,
+}
+
+impl Breach {
+    /// Creates the breach of a run that ended in the wrong way.
+    #[must_use]
+    pub fn of_ending(kind: &str, at: Duration, text: String) -> Self {
+        let (oracle, kind) = (ALIVE.to_owned(), kind.to_owned());
+        Self { oracle, resource: String::new(), kind, at, text, expected: json!({ "quiet": true }) }
+    }
+
+    /// Returns the text that is equal for breaches with the same cause.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let parts = [&self.oracle, &self.resource, &self.kind];
+        parts.into_iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join(" · ")
+    }
+}
+
+/// The result of a run with faults.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OracleVerdict {
+    /// The breaches, in order of the oracles.
+    pub breaches: Vec<Breach>,
+    /// True if a fault changed the history, so that the end states were not compared.
+    pub diverged: bool,
+    /// The reason if the plan cannot be run with this fixture.
+    pub unfit: Option<String>,
+}
+
+/// A run to judge.
+#[derive(Debug, Clone, Copy)]
+pub struct ExploredRun<'a> {
+    /// The plan.
+    pub plan: &'a FaultPlan,
+    /// The record of the run.
+    pub record: &'a RunRecord,
+    /// The entries of its transcript.
+    pub entries: &'a [TranscriptEntry],
+    /// The facts of the run.
+    pub observation: &'a Observation,
+}
+
+/// Judges a run by `reference`, the run of the same fixture without faults.
+#[must_use]
+pub fn judge(reference: &ReferenceRun, explored: ExploredRun<'_>) -> OracleVerdict {
+    let OracleVerdict { mut breaches, unfit, .. } = judge_alone(&reference.fixture, explored);
+    breaches.retain(|breach| !reference.broken.contains(&breach.oracle));
+    if unfit.is_some() || breaches.iter().any(|breach| breach.oracle == ALIVE) {
+        return OracleVerdict { breaches, diverged: false, unfit };
+    }
+    let (normal, found) = (&reference.observation, explored.observation);
+    let about_failures = normal.faulted > OWN_FAULTS;
+    let diverged = normal.replies != found.replies || normal.boundaries != found.boundaries;
+    if !diverged && !about_failures {
+        if normal.state != found.state {
+            breaches.extend(end_state(reference, explored));
+        }
+        breaches.extend(writes(normal, found, explored.plan));
+    }
+    let run = explored.record.run(explored.entries, explored.record.end);
+    let world = || ObjectStates::new(&run, &reference.fixture.given.namespace);
+    let held = |write: &SubjectWrite| {
+        let before = world().after(&explored.entries[..write.seq.min(explored.entries.len())]);
+        is_terminating(&before, write)
+    };
+    if normal.late.is_empty()
+        && let Some(write) = found.late.iter().find(|write| !held(write))
+    {
+        breaches.push(breach("quiet", write, format!("{} after everything has converged", write.text)));
+    }
+    let restarted_differently = |write: &&SubjectWrite| {
+        let same_actor = normal.fresh.iter().any(|other| other.key.actor == write.key.actor);
+        !same_actor && !held(write)
+    };
+    if !about_failures && let Some(write) = found.fresh.iter().find(restarted_differently) {
+        let text = format!("{}: controllers that start on the final state still change it", write.text);
+        breaches.push(breach("fresh", write, text));
+    }
+    OracleVerdict { breaches, diverged, unfit: None }
+}
+
+/// Judges a run without faults: there is nothing to compare it with.
+#[must_use]
+pub fn judge_alone(fixture: &Fixture, explored: ExploredRun<'_>) -> OracleVerdict {
+    let (mut breaches, unfit) = ends(explored.record);
+    if unfit.is_none() {
+        breaches.extend(broken_invariants(fixture, explored));
+    }
+    OracleVerdict { breaches, diverged: false, unfit }
+}
+
+fn breach(oracle: &str, write: &SubjectWrite, text: String) -> Breach {
+    let kind = format!("{} {}", write.key.actor, write.key.verb);
+    let (oracle, resource) = (oracle.to_owned(), write.key.resource.clone());
+    Breach { oracle, resource, kind, at: write.at, text, expected: json!({ "quiet": true }) }
+}
+
+/// Returns breaches by the way in which the run ended, or the reason why the run says nothing about the subject.
+fn ends(record: &RunRecord) -> (Vec<Breach>, Option<String>) {
+    let mut breaches = Vec::new();
+    let mut unfit = record.skip.clone();
+    for error in &record.errors {
+        let kind = match **error {
+            RunError::Ended { .. } => "the controllers end by themselves",
+            RunError::Panic(_) => "a panic",
+            RunError::Stop(_) => "the controllers do not stop",
+            _ => {
+                unfit.get_or_insert_with(|| error.to_string());
+                continue;
+            }
+        };
+        breaches.push(Breach::of_ending(kind, record.end, error.to_string()));
+    }
+    (breaches, unfit)
+}
+
+/// Checks the invariants. A violation by a request that the server refused counts only if refusal cannot excuse it.
+fn broken_invariants(fixture: &Fixture, explored: ExploredRun<'_>) -> Vec<Breach> {
+    let run = explored.record.run(explored.entries, explored.record.end);
+    let broken = invariants::check(fixture, &run);
+    let broken = broken.into_iter().filter(|promise| !is_excused(promise, &run, explored.plan));
+    let to_breach = |promise: BrokenPromise| Breach {
+        resource: explored.entries.get(promise.seq).map(resource_of).unwrap_or_default(),
+        kind: explored.entries.get(promise.seq).map(actor_of).unwrap_or_default(),
+        at: promise.at,
+        text: format!("{}; {}", promise.observed, promise.expected),
+        expected: json!({ "quiet": true }),
+        oracle: promise.check,
+    };
+    broken.map(to_breach).collect()
+}
+
+fn actor_of(entry: &TranscriptEntry) -> String {
+    use crate::transcript::Attributed as _;
+    entry.actor().to_string()
+}
+
+fn resource_of(entry: &TranscriptEntry) -> String {
+    match &entry.what {
+        EntryKind::Request(exchange) => exchange.request.resource_path(),
+        EntryKind::Change(change) => change.resource.clone(),
+        EntryKind::Note(_) => String::new(),
+    }
+}
+
+/// Returns true if the faults of the run explain the violation: the subject repeats a write of which it does not know
+/// that it took effect, the server refuses a write that comes from an old state, or a live read takes longer than a
+/// cycle.
+fn is_excused(promise: &BrokenPromise, run: &Run<'_>, plan: &FaultPlan) -> bool {
+    let any = |excuse: fn(Disturbance) -> bool| plan.faults.iter().any(|(disturbance, _)| excuse(*disturbance));
+    let refused = || match run.entries.get(promise.seq).map(|entry| &entry.what) {
+        Some(EntryKind::Request(exchange)) => {
+            exchange.reply.as_ref().is_some_and(|reply| matches!(reply.status, 404 | 409 | 422))
+        }
+        _ => false,
+    };
+    match promise.check.as_str() {
+        "invariant no_idle_writes" => any(Disturbance::hides_effects),
+        "invariant orphans_are_confirmed" => {
+            refused()
+                || any(|disturbance| matches!(disturbance, Disturbance::Slow(20..) | Disturbance::LateReply(20..)))
+        }
+        "invariant condition_before_delete" | "invariant failed_before_delete" => refused(),
+        "invariant no_early_eviction" => refused() || is_uninformed_at(promise.at, plan),
+        _ => false,
+    }
+}
+
+fn end_state(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec<Breach> {
+    let entries = &explored.entries[..explored.observation.quiet_at.min(explored.entries.len())];
+    let run = explored.record.run(explored.entries, explored.record.end);
+    let begin = ObjectStates::new(&run, &reference.fixture.given.namespace);
+    let found = changed_objects(entries);
+    let all = differences(|key| begin.get(key).cloned(), &reference.objects, &found);
+    let end = begin.clone().after(entries);
+    let nodes = end.all("nodes").count();
+    let touched = explored.plan.faults.iter().any(|(disturbance, _)| *disturbance == Disturbance::Touch);
+    let counts = |difference: &StateDifference| {
+        let is_ttl = difference.key.resource == "nodes" && difference.kind.contains("annotations");
+        let value = || end.get(&difference.key).map(|node| node["metadata"]["annotations"][TTL_ANNOTATION].clone());
+        let is_ttl = is_ttl && value().is_some_and(|value: Value| allows_ttl(nodes, &value));
+        // The write of another client makes the server set the pod's defaults; the subject never writes a spec.
+        let is_default = difference.kind.starts_with("spec") && touched;
+        // A pod that a fault leaves marked as failed counts as finished, so an older one is deleted instead.
+        let by_number = difference.field.is_none()
+            && difference.key.resource == "pods"
+            && reference.fixture.flags.contains_key(THRESHOLD);
+        !is_ttl && !is_default && !by_number && !is_uninformed(difference, entries, explored)
+    };
+    let to_breach = |difference: StateDifference| Breach {
+        oracle: "end state".to_owned(),
+        expected: difference.expected(&reference.fixture.given.namespace),
+        text: format!("{}/{}: {}", difference.key.resource, difference.key.name, difference.text),
+        resource: difference.key.resource,
+        kind: difference.kind,
+        at: explored.record.end,
+    };
+    all.into_iter().filter(counts).map(to_breach).collect()
+}
+
+/// Returns true if the difference is that of a pod that the subject wrote while a fault delayed its information: it
+/// could not know that the pod is to stay, and a deletion cannot be undone.
+fn is_uninformed(difference: &StateDifference, entries: &[TranscriptEntry], explored: ExploredRun<'_>) -> bool {
+    difference.key.resource == "pods"
+        && requests(entries).any(|(entry, exchange)| {
+            let request = &exchange.request;
+            is_subject_write(entry, exchange)
+                && request.resource == "pods"
+                && request.name.as_ref() == Some(&difference.key.name)
+                && request.namespace == difference.key.namespace
+                && is_uninformed_at(entry.at, explored.plan)
+        })
+}
+
+/// Returns true if a fault of the plan delays the subject's information at the time `at`.
+fn is_uninformed_at(at: Duration, plan: &FaultPlan) -> bool {
+    plan.faults.iter().any(|(disturbance, point)| {
+        disturbance.delays_information(point) && point.at <= at + SOON && at <= point.at + UNINFORMED
+    })
+}
+
+/// Returns the writes beyond those of the run without faults and those that the faults explain.
+fn writes(normal: &Observation, found: &Observation, plan: &FaultPlan) -> Vec<Breach> {
+    let faults = u32::try_from(plan.faults.len()).unwrap_or(u32::MAX);
+    let starts = plan.faults.iter().filter(|(disturbance, _)| disturbance.restarts()).count();
+    let starts = 1 + u32::try_from(starts).unwrap_or(u32::MAX);
+    let excess = found.writes.iter().filter(|(key, _)| key.resource != "events").find_map(|(key, count)| {
+        let usual = normal.writes.get(key).copied().unwrap_or_default();
+        let most = usual * starts + faults * WRITES_PER_FAULT + WRITES_BY_TIMING;
+        (*count > most).then_some((key, *count, usual))
+    });
+    let to_breach = |(key, count, usual): (&super::observation::WriteKey, u32, u32)| Breach {
+        oracle: "writes".to_owned(),
+        resource: key.resource.clone(),
+        kind: format!("{} {}", key.actor, key.verb),
+        at: Duration::ZERO,
+        text: format!("{key}: {count} times; without the fault {usual} times"),
+        expected: json!({ "quiet": true }),
+    };
+    excess.map(to_breach).into_iter().collect()
+}
+
+/// Returns true if the object of the write is being deleted: something else than the subject holds it.
+fn is_terminating(world: &ObjectStates, write: &SubjectWrite) -> bool {
+    let resource = write.key.resource.split('/').next().unwrap_or_default();
+    world.all(resource).any(|(key, object)| {
+        key.name == write.key.name
+            && key.namespace.as_deref().unwrap_or_default() == write.key.namespace
+            && !object["metadata"]["deletionTimestamp"].is_null()
+    })
+}

@@ -1,0 +1,306 @@
+//! Objects without what differs between two runs of the same history: versions, uids, times, and traces of other
+//! clients. Digests and differences of such states. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::disturbance::TOUCH;
+use crate::expect::world::{Key, key_of_change};
+use crate::transcript::{Change, EntryKind, TranscriptEntry};
+
+/// The fields that a digest covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// All fields that every correct run of the same history agrees on.
+    Full,
+    /// The fields that the steps of a fixture can depend on: all but the statuses of budgets, which steps notice only
+    /// through the replies to evictions.
+    History,
+}
+
+/// Objects that exist only for the record, or that the API server itself maintains.
+const NOT_COMPARED: [&str; 3] = ["events", "leases", "namespaces"];
+
+/// Metadata that differs between two runs of the same history.
+const VOLATILE: [&str; 7] = [
+    "resourceVersion",
+    "managedFields",
+    "uid",
+    "generation",
+    "creationTimestamp",
+    "selfLink",
+    "deletionGracePeriodSeconds",
+];
+
+/// Length of a uid.
+const UID: usize = 36;
+
+/// Returns true if states are compared by objects of this resource.
+#[must_use]
+pub fn is_compared(resource: &str) -> bool {
+    !NOT_COMPARED.contains(&resource)
+}
+
+/// Returns the object without what differs between runs.
+#[must_use]
+pub fn essence(object: &Value, scope: Scope) -> Value {
+    let mut object = object.clone();
+    let budget = object["kind"] == "PodDisruptionBudget";
+    if let Some(fields) = object.as_object_mut() {
+        if budget && scope == Scope::History {
+            fields.remove("status");
+        }
+        if let Some(meta) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
+            trim_metadata(meta);
+        }
+    }
+    blur(&mut object);
+    object
+}
+
+fn trim_metadata(meta: &mut Map<String, Value>) {
+    for field in VOLATILE {
+        meta.remove(field);
+    }
+    let annotations = meta.get_mut("annotations").and_then(Value::as_object_mut);
+    let empty = annotations.is_some_and(|annotations| {
+        annotations.remove(TOUCH);
+        annotations.is_empty()
+    });
+    if empty {
+        meta.remove("annotations");
+    }
+}
+
+/// Replaces times and uids by words.
+fn blur(value: &mut Value) {
+    match value {
+        Value::String(text) if is_time(text) => "(time)".clone_into(text),
+        Value::String(text) if is_uid(text) => "(uid)".clone_into(text),
+        Value::Array(items) => items.iter_mut().for_each(blur),
+        Value::Object(fields) => fields.values_mut().for_each(blur),
+        _ => {}
+    }
+}
+
+fn is_time(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() >= 20 && bytes[0].is_ascii_digit() && bytes[4] == b'-' && bytes[10] == b'T' && text.ends_with('Z')
+}
+
+fn is_uid(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() == UID && [8, 13, 18, 23].iter().all(|dash| bytes[*dash] == b'-')
+}
+
+fn digest(key: &Key, object: Option<&Arc<Value>>, scope: Scope) -> u64 {
+    let Some(object) = object else { return 0 };
+    let mut hasher = DefaultHasher::new();
+    for part in [&key.group, &key.resource, &key.name] {
+        part.hash(&mut hasher);
+    }
+    key.namespace.hash(&mut hasher);
+    essence(object, scope).to_string().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A digest of all objects that grows with each change. Two runs from the same objects have the same digest if and,
+/// but for collisions, only if they are in the same state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StateDigest {
+    /// See [`Scope::Full`].
+    pub full: u64,
+    /// See [`Scope::History`].
+    pub history: u64,
+}
+
+impl StateDigest {
+    /// Applies an entry of the transcript.
+    pub fn step(&mut self, entry: &TranscriptEntry) {
+        let EntryKind::Change(change) = &entry.what else { return };
+        if !is_compared(&change.resource) {
+            return;
+        }
+        let key = key_of_change(change);
+        let delta =
+            |scope| digest(&key, change.new.as_ref(), scope).wrapping_sub(digest(&key, change.old.as_ref(), scope));
+        let full = delta(Scope::Full);
+        let history = if change.resource == "poddisruptionbudgets" { delta(Scope::History) } else { full };
+        self.full = self.full.wrapping_add(full);
+        self.history = self.history.wrapping_add(history);
+    }
+}
+
+/// Returns true if the change has an effect beyond versions.
+#[must_use]
+pub fn is_effective(change: &Change) -> bool {
+    let plain = |object: &Arc<Value>| {
+        let mut object = Value::clone(object);
+        if let Some(meta) = object["metadata"].as_object_mut() {
+            meta.remove("resourceVersion");
+            meta.remove("managedFields");
+        }
+        object
+    };
+    match (&change.old, &change.new) {
+        (Some(old), Some(new)) => plain(old) != plain(new),
+        _ => true,
+    }
+}
+
+/// The objects that changed during a run, in their last state; `None` for deleted ones.
+pub type ChangedObjects = BTreeMap<Key, Option<Arc<Value>>>;
+
+/// Returns the objects that `entries` change.
+#[must_use]
+pub fn changed_objects(entries: &[TranscriptEntry]) -> ChangedObjects {
+    let mut objects = ChangedObjects::new();
+    for entry in entries {
+        if let EntryKind::Change(change) = &entry.what
+            && is_compared(&change.resource)
+        {
+            objects.insert(key_of_change(change), change.new.clone());
+        }
+    }
+    objects
+}
+
+/// A difference between two states.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateDifference {
+    /// The object.
+    pub key: Key,
+    /// The kind of the difference: `is missing`, `is left`, or the field that differs.
+    pub kind: String,
+    /// The difference in words.
+    pub text: String,
+    /// Path and value of the field in the run without faults, if a field differs.
+    pub field: Option<(Vec<String>, Value)>,
+}
+
+impl StateDifference {
+    /// Returns the checks of a fixture in `namespace` that the difference fails.
+    #[must_use]
+    pub fn expected(&self, namespace: &str) -> Value {
+        let Key { resource, namespace: own, name, .. } = &self.key;
+        let prefix = own.as_ref().filter(|own| *own != namespace).map(|own| format!("{own}:")).unwrap_or_default();
+        let object = format!("{prefix}{resource}/{name}");
+        match &self.field {
+            None if self.kind == LEFT => json!({ "absent": object }),
+            None => json!({ "exists": object }),
+            // Times and uids were replaced by words.
+            Some((_, value)) if value.to_string().contains("\"(") => json!({ "exists": object }),
+            Some((path, value)) => {
+                let nested = path.iter().rev().fold(value.clone(), |value, name| json!({ name: value }));
+                json!({ "match": { object: nested } })
+            }
+        }
+    }
+}
+
+/// The kind of a difference: the object is missing.
+const MISSING: &str = "is missing";
+/// The kind of a difference: the object is left.
+const LEFT: &str = "is left";
+
+/// Returns the differences between the states that two runs reached from the same `initial` objects.
+#[must_use]
+pub fn differences(
+    initial: impl Fn(&Key) -> Option<Arc<Value>>,
+    wanted: &ChangedObjects,
+    found: &ChangedObjects,
+) -> Vec<StateDifference> {
+    let keys: BTreeSet<&Key> = wanted.keys().chain(found.keys()).collect();
+    let state = |objects: &ChangedObjects, key: &Key| objects.get(key).cloned().unwrap_or_else(|| initial(key));
+    let differs = |key: &Key| {
+        let (wanted, found) = (state(wanted, key), state(found, key));
+        let (kind, text, field) = match (wanted, found) {
+            (None, None) => return None,
+            (Some(_), None) => (MISSING.to_owned(), "it is missing; without the fault it exists".to_owned(), None),
+            (None, Some(_)) => (LEFT.to_owned(), "it exists; without the fault it is deleted".to_owned(), None),
+            (Some(wanted), Some(found)) => {
+                let (wanted, found) = (essence(&wanted, Scope::Full), essence(&found, Scope::Full));
+                let mut path = Vec::new();
+                let (old, new) = first_difference(&wanted, &found, &mut path)?;
+                let field = path.join(".");
+                let text = format!("{field} is {new}; without the fault it is {old}");
+                (field, text, Some((path, old)))
+            }
+        };
+        Some(StateDifference { key: key.clone(), kind, text, field })
+    };
+    keys.into_iter().filter_map(differs).collect()
+}
+
+/// Returns the first values that differ, with their path. A list is one value.
+fn first_difference(wanted: &Value, found: &Value, path: &mut Vec<String>) -> Option<(Value, Value)> {
+    match (wanted, found) {
+        (Value::Object(one), Value::Object(other)) => {
+            let keys: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+            for key in keys {
+                path.push(key.clone());
+                if let Some(difference) = first_difference(&wanted[key], &found[key], path) {
+                    return Some(difference);
+                }
+                path.pop();
+            }
+            None
+        }
+        (wanted, found) => (wanted != found).then(|| (wanted.clone(), found.clone())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn pod(change: &Value) -> Value {
+        let mut pod = json!({
+            "kind": "Pod",
+            "metadata": {"name": "a", "uid": "0f8fad5b-d9cb-469f-a165-70867728950e", "resourceVersion": "7"},
+            "status": {"phase": "Running", "startTime": "2030-01-01T00:00:00Z"},
+        });
+        crate::fixture::objects::merge(&mut pod, change);
+        pod
+    }
+
+    #[rstest]
+    #[case::nothing(json!({}), true)]
+    #[case::another_version(json!({"metadata": {"resourceVersion": "8"}}), true)]
+    #[case::another_uid(json!({"metadata": {"uid": "1f8fad5b-d9cb-469f-a165-70867728950e"}}), true)]
+    #[case::another_time(json!({"status": {"startTime": "2030-01-01T00:00:09.5Z"}}), true)]
+    #[case::touched(json!({"metadata": {"annotations": {TOUCH: "1"}}}), true)]
+    #[case::another_phase(json!({"status": {"phase": "Failed"}}), false)]
+    #[case::terminating(json!({"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}}), false)]
+    #[case::no_time(json!({"status": {"startTime": null}}), false)]
+    fn only_the_essence_counts(#[case] change: Value, #[case] same: bool) {
+        assert_eq!(essence(&pod(&json!({})), Scope::Full) == essence(&pod(&change), Scope::Full), same);
+    }
+
+    fn key(name: &str) -> Key {
+        let namespace = Some("default".to_owned());
+        Key { group: String::new(), resource: "pods".to_owned(), namespace, name: name.to_owned() }
+    }
+
+    #[test]
+    fn differences_are_named() {
+        let object = |change: Value| Some(Arc::new(pod(&change)));
+        let initial = |name: &Key| (*name == key("kept")).then(|| Arc::new(pod(&json!({}))));
+        let wanted = ChangedObjects::from([(key("gone"), None), (key("phase"), object(json!({})))]);
+        let found = ChangedObjects::from([
+            (key("gone"), object(json!({}))),
+            (key("kept"), None),
+            (key("phase"), object(json!({"status": {"phase": "Failed"}}))),
+        ]);
+        let found: Vec<String> = differences(initial, &wanted, &found)
+            .into_iter()
+            .map(|difference| format!("{} {}", difference.key.name, difference.kind))
+            .collect();
+        assert_eq!(found, ["gone is left", "kept is missing", "phase status.phase"]);
+    }
+}

@@ -1,0 +1,168 @@
+//! Explorations find planted bugs without the expectations of fixtures, find nothing in sound controllers, shrink what
+//! they find, and refuse subjects that are not deterministic.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, Patch, PatchParams};
+use plumbline::cluster::EmbeddedCluster;
+use plumbline::explore::canary::{self, Canary};
+use plumbline::explore::engine::{self, Exploration, ExploreOptions};
+use plumbline::explore::script::find;
+use plumbline::explore::shrink::shrink;
+use plumbline::fixture::{Controller, Fixture, parse};
+use plumbline::runner::suite::TestBed;
+use plumbline::subject::client_factory::ClientFactory;
+use plumbline::subject::in_process::InProcess;
+use plumbline::subject::task::{RunningTask, TaskController, TaskSubject};
+use plumbline::subject::{Launch, Subject, SubjectError};
+use rstest::rstest;
+use serde_json::json;
+
+use crate::broken::lies::Lie;
+use crate::broken::small::BrokenPart;
+
+/// Returns the fixtures with these ids.
+fn fixtures(ids: &[&str]) -> Vec<Fixture> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fixtures");
+    let all = parse::load(&root).expect("well-formed fixtures");
+    let chosen: Vec<Fixture> = all.into_iter().filter(|fixture| ids.contains(&fixture.id.as_str())).collect();
+    assert_eq!(chosen.len(), ids.len(), "each of {ids:?} exists");
+    chosen
+}
+
+fn explored(subject: impl Subject + 'static, fixtures: &[Fixture], options: ExploreOptions) -> Exploration {
+    let test_bed = TestBed { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(subject) };
+    let options = ExploreOptions { jobs: 2, ..options };
+    engine::explore(fixtures, &test_bed, &options, |_| {})
+}
+
+fn fingerprints(exploration: &Exploration) -> Vec<String> {
+    exploration.findings.list().into_iter().map(|finding| finding.fingerprint).collect()
+}
+
+/// Our controllers survive a quarter of all single faults in these histories.
+#[rstest]
+#[case::podgc("podgc/orphaned-quarantine-40s")]
+#[case::taint_eviction("taint-eviction/untaint-cancels[soon]")]
+#[case::ttl("ttl/patch-touches-one-annotation")]
+#[case::disruption("disruption/status-max-unavailable-percent[30-of-7-is-3]")]
+fn sound_controllers_have_no_finding(#[case] id: &str) {
+    let part = ExploreOptions { shard: (1, 4), ..ExploreOptions::default() };
+    let exploration = explored(InProcess, &fixtures(&[id]), part);
+    assert_eq!(fingerprints(&exploration), <[&str; 0]>::default(), "{:#?}", exploration.findings.list());
+    assert!(exploration.divergent.is_empty() && exploration.left_out.is_empty(), "{exploration:?}");
+    assert!(exploration.runs > 10 && exploration.done == exploration.planned, "{exploration:?}");
+}
+
+/// The oracles alone find these flaws; the fixtures' expectations are not used.
+#[rstest]
+#[case::quarantine(
+    TaskSubject::new(BrokenPart::Orphans { quarantine: 20 }),
+    "podgc/orphaned-quarantine-40s",
+    "invariant orphans_are_confirmed"
+)]
+#[case::no_mark(
+    TaskSubject::new(Lie::MarksLost),
+    "taint-eviction/toleration-seconds[1s]",
+    "invariant condition_before_delete"
+)]
+#[case::no_retry(TaskSubject::new(BrokenPart::Ttl { remembers: true }), "ttl/patch-touches-one-annotation", "alive")]
+fn flaws_are_found(#[case] subject: impl Subject + 'static, #[case] id: &str, #[case] oracle: &str) {
+    let found = fingerprints(&explored(
+        subject,
+        &fixtures(&[id]),
+        ExploreOptions { fail_fast: true, ..ExploreOptions::default() },
+    ));
+    assert!(found.iter().any(|fingerprint| fingerprint.starts_with(oracle)), "{found:?}");
+}
+
+/// Writes the canary's history to a file, where it can be shrunk.
+fn canary_file(name: &str, text: &str) -> (PathBuf, Fixture) {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("explore");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join(format!("{name}.yaml"));
+    std::fs::write(&path, text).expect("a file");
+    let (mut fixtures, problems) = parse::read(&path, "ttl", text);
+    assert!(problems.is_empty(), "{problems:?}");
+    (path, fixtures.pop().expect("a fixture"))
+}
+
+/// A history with much that does not matter: one node and one failed write remain.
+#[test]
+fn a_finding_shrinks_to_its_minimum() {
+    let text = "promise: Each node has a TTL.\nrule: T-001\nlevel: provisional\nfeature: ttl.annotation\n\
+        given: { nodes: [n1, n2, n3], pods: [a on n1, b on n2] }\nsteps:\n\
+        - { at: 5s, delete: pods/a }\n- { at: 10s, create: { nodes: [n4] } }\n- { at: 15s, delete: nodes/n3 }\n\
+        - { at: 20s, expect: { exists: nodes/n4 } }\n";
+    let (_, fixture) = canary_file("shrink", text);
+    let exploration = explored(TaskSubject::new(Canary), std::slice::from_ref(&fixture), ExploreOptions::default());
+    let test_bed =
+        TestBed { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(TaskSubject::new(Canary)) };
+    let (plan, breach) =
+        exploration.findings.simplest().find(|(_, breach)| breach.oracle == "end state").expect("a finding");
+    let history = find(std::slice::from_ref(&fixture), &plan.fixture).expect("the fixture or a beginning");
+    let shrunk = shrink(&test_bed, &history, plan, &breach.fingerprint()).expect("it repeats");
+    let (smallest, problems) = parse::read(Path::new("found.yaml"), "ttl", &shrunk.text);
+    assert!(problems.is_empty(), "{}\n{problems:?}", shrunk.text);
+    assert_eq!(smallest[0].given.objects.len() + smallest[0].steps.len(), 2, "one node, one check: {}", shrunk.text);
+    assert!(shrunk.text.lines().count() <= 15, "{}", shrunk.text);
+    // The fixture fails while the bug exists, and a controller without it passes.
+    assert!(shrunk.text.contains("reply: 500"), "the weakest fault: {}", shrunk.text);
+}
+
+#[test]
+fn the_canary_is_found() {
+    assert_eq!(canary::is_found(), Ok(true));
+}
+
+#[test]
+fn the_parts_of_all_machines_are_everything() {
+    let chosen = fixtures(&["ttl/patch-touches-one-annotation"]);
+    let test_bed = TestBed::embedded();
+    let planned = |shard| {
+        let options = ExploreOptions { shard, budget: Some(std::time::Duration::ZERO), ..ExploreOptions::default() };
+        engine::explore(&chosen, &test_bed, &options, |_| {}).planned
+    };
+    let parts: Vec<usize> = (1..=3).map(|part| planned((part, 3))).collect();
+    assert!(parts.iter().all(|part| *part > 0), "{parts:?}");
+    assert_eq!(parts.iter().sum::<usize>(), planned((1, 1)));
+}
+
+/// A controller whose writes differ from run to run.
+struct Dice;
+
+static THROWS: AtomicU64 = AtomicU64::new(0);
+
+impl TaskController for Dice {
+    fn name(&self) -> String {
+        "dice".to_owned()
+    }
+
+    fn controllers(&self) -> BTreeSet<Controller> {
+        [Controller::Ttl].into()
+    }
+
+    fn start(&self, launch: &Launch<'_>) -> Result<RunningTask, SubjectError> {
+        let factory = ClientFactory::new(launch.access, launch.clock)?;
+        let nodes: Api<Node> = Api::all(factory.client("dice/1 ttl-controller"));
+        Ok(RunningTask::spawn(factory, async move {
+            let throw = THROWS.fetch_add(1, Ordering::Relaxed).to_string();
+            let patch = Patch::Merge(json!({ "metadata": { "labels": { "throw": throw } } }));
+            nodes.patch("n1", &PatchParams::default(), &patch).await?;
+            std::future::pending::<Result<(), kube::Error>>().await
+        }))
+    }
+}
+
+#[test]
+fn a_subject_that_is_not_deterministic_is_refused() {
+    let fixture = canary::fixture().expect("a fixture");
+    let exploration = explored(TaskSubject::new(Dice), &[fixture], ExploreOptions::default());
+    let (_, divergence) = exploration.divergent.first_key_value().expect("a divergence");
+    assert!(divergence.contains("throw"), "the first divergence is shown: {divergence}");
+    assert_eq!((exploration.planned, exploration.fixtures), (0, 0), "it is not explored");
+}
