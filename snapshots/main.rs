@@ -1,8 +1,8 @@
 //! Runs every fixture once and compares its transcript with the snapshot: `cargo test --test snapshots`,
 //! `cargo insta review`.
 //!
-//! The server enforces `controllers/deploy/rbac.yaml` during the run, and a run of the whole suite must need every
-//! right that the role grants.
+//! The server enforces `controllers/deploy/rbac.yaml` during the run, each controller with the rights of its own
+//! account, and a run of the whole suite must need every right that the roles grant.
 
 mod rights;
 
@@ -13,13 +13,14 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use plumbline::cluster::EmbeddedCluster;
 use plumbline::fixture::parse;
 use plumbline::report::Outcome;
 use plumbline::runner::suite::{self, RunOptions, TestBed};
 use plumbline::snapshot::{self, Group};
 
 /// The rights that were needed, each with the first fixture that needed it.
-type Needed = Arc<Mutex<BTreeMap<rights::Right, String>>>;
+type Needed = Arc<Mutex<BTreeMap<(&'static str, rights::Right), String>>>;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -38,14 +39,18 @@ fn main() -> ExitCode {
         Ok(orphans) => Err(Failed::from(format!("snapshots without a fixture, delete them: {orphans:#?}"))),
         Err(error) => Err(Failed::from(format!("unable to look for orphans: {error}"))),
     })];
-    trials.push(Trial::test("role/a-smaller-role-is-noticed", || {
-        rights::a_smaller_role_is_noticed();
-        Ok(())
-    }));
-    trials.push(Trial::test("role/leases-have-a-role-of-their-own", || {
-        rights::leases_have_a_role_of_their_own();
-        Ok(())
-    }));
+    let roles: [(&str, fn()); 4] = [
+        ("role/a-smaller-role-is-noticed", rights::a_smaller_role_is_noticed),
+        ("role/a-controller-has-no-rights-of-another", rights::a_controller_has_no_rights_of_another),
+        ("role/only-two-controllers-may-delete-pods", rights::only_two_controllers_may_delete_pods),
+        ("role/leases-have-a-role-of-their-own", rights::leases_have_a_role_of_their_own),
+    ];
+    for (name, check) in roles {
+        trials.push(Trial::test(name, move || {
+            check();
+            Ok(())
+        }));
+    }
     let needed = Needed::default();
     for group in groups {
         let input = fixtures.join(format!("{}.yaml", group.stem));
@@ -66,11 +71,13 @@ fn main() -> ExitCode {
 
 /// Runs the group's fixtures and compares their transcripts with the snapshot.
 fn check(group: &Group, input: &Path, needed: &Needed) -> Result<(), Failed> {
+    let kubernetes = EmbeddedCluster::release_for(&group.fixtures)
+        .ok_or_else(|| Failed::from(format!("{}: the API server behaves as none of its releases", group.stem)))?;
     // Fixtures of the API server alone show resourceVersions, which the objects of the role would change.
     let bed = if group.fixtures.iter().all(|fixture| fixture.controllers.is_empty()) {
-        TestBed::embedded()
+        TestBed::embedded_at(kubernetes)
     } else {
-        rights::confined(&rights::role_file())
+        rights::confined(&rights::role_file(), kubernetes)
     };
     let mut judged = vec![None; group.fixtures.len()];
     suite::run_all(&group.fixtures, &bed, RunOptions::one_by_one(), |index, result| {

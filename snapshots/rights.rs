@@ -1,14 +1,16 @@
-//! The rights that the role in `controllers/deploy/rbac.yaml` grants, and those that a run asks for.
+//! The rights that the roles in `controllers/deploy/rbac.yaml` grant, one for each controller, and those that a run
+//! asks for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use plumbline::apiserver::KubernetesVersion;
 use plumbline::cluster::{EmbeddedCluster, Role};
 use plumbline::fixture::parse;
 use plumbline::report::Outcome;
 use plumbline::runner::suite::{self, RunOptions, TestBed};
-use plumbline::transcript::{Attributed as _, EntryKind, TranscriptEntry};
+use plumbline::transcript::{Actor, Attributed as _, EntryKind, TranscriptEntry};
 use serde_json::Value;
 
 /// A resource of a group with its subresource, and a verb.
@@ -57,69 +59,123 @@ pub(crate) fn covers(right: &Right, asked: &Right) -> bool {
     (group == "*" || group == &asked.0) && same && verb == &asked.2
 }
 
-/// The right that a request of the controllers needs; `None` for other clients and for discovery.
-pub(crate) fn required(entry: &TranscriptEntry) -> Option<Right> {
+/// The role of the account that a controller, or another client of the program, acts as.
+fn role_of(actor: &Actor) -> &'static str {
+    match actor {
+        Actor::Disruption => "plumbline-controllers:disruption-controller",
+        Actor::PodGc => "plumbline-controllers:pod-garbage-collector",
+        Actor::TaintEviction => "plumbline-controllers:taint-eviction-controller",
+        Actor::Ttl => "plumbline-controllers:ttl-controller",
+        _ => "plumbline-controllers",
+    }
+}
+
+/// The role and the right that a request of the controllers needs; `None` for other clients and for discovery.
+pub(crate) fn required(entry: &TranscriptEntry) -> Option<(&'static str, Right)> {
     let EntryKind::Request(exchange) = &entry.what else { return None };
     let request = &exchange.request;
-    if !entry.actor().is_subject() {
+    let actor = entry.actor();
+    if !actor.is_subject() {
         return None;
     }
     if request.resource.is_empty() {
         assert!(request.path.starts_with("/api"), "beyond discovery: {} {}", request.verb, request.path);
         return None;
     }
-    Some((request.group.clone(), request.resource_path(), request.verb.clone()))
+    Some((role_of(&actor), (request.group.clone(), request.resource_path(), request.verb.clone())))
 }
 
-/// Compares the rights that a run of the whole suite needed, each with the first fixture that did, with the role.
+/// Compares the rights that a run of the whole suite needed, each with the first fixture that did, with the roles.
 ///
 /// Returns a message for each right that is missing or unused.
-pub(crate) fn compare(needed: &BTreeMap<Right, String>) -> Vec<String> {
-    let granted = granted(&rules("ClusterRole", "plumbline-controllers"));
-    let missing = needed.iter().filter(|(right, _)| !granted.iter().any(|grant| covers(grant, right)));
-    let missing = missing.map(|(right, fixture)| format!("{fixture} needs {right:?}, which the role does not grant"));
-    let unused = granted.iter().filter(|grant| !needed.keys().any(|right| covers(grant, right)));
-    let unused = unused.map(|grant| format!("the role grants {grant:?}, which no fixture needs"));
-    missing.chain(unused).collect()
+pub(crate) fn compare(needed: &BTreeMap<(&'static str, Right), String>) -> Vec<String> {
+    let actors = [Actor::Informers, Actor::Disruption, Actor::PodGc, Actor::TaintEviction, Actor::Ttl];
+    let mut problems = Vec::new();
+    for role in actors.iter().map(role_of) {
+        let granted = granted(&rules("ClusterRole", role));
+        let needed: Vec<_> = needed.iter().filter(|((of, _), _)| *of == role).collect();
+        for ((_, right), fixture) in &needed {
+            if !granted.iter().any(|grant| covers(grant, right)) {
+                problems.push(format!("{fixture} needs {right:?}, which {role} does not grant"));
+            }
+        }
+        for grant in &granted {
+            if !needed.iter().any(|((_, right), _)| covers(grant, right)) {
+                problems.push(format!("{role} grants {grant:?}, which no fixture needs"));
+            }
+        }
+    }
+    problems
 }
 
-/// The embedded server, which denies the subject every right that the role in `file` does not grant.
-pub(crate) fn confined(file: &Path) -> TestBed {
+/// The embedded server, which denies each controller every right that its role in `file` does not grant.
+pub(crate) fn confined(file: &Path, kubernetes: KubernetesVersion) -> TestBed {
     let role = Role::read(file).expect("a role");
-    TestBed { cluster: Arc::new(EmbeddedCluster { role: Some(role) }), ..TestBed::embedded() }
+    TestBed { cluster: Arc::new(EmbeddedCluster { role: Some(role), kubernetes }), ..TestBed::embedded() }
+}
+
+/// Runs one fixture with the roles of `text`; returns the outcome and the codes of the requests for `resource`.
+fn run_with(text: &str, id: &str, resource: &str) -> (Outcome, BTreeSet<u16>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("rbac.yaml");
+    std::fs::write(&file, text).expect("written");
+    let mut fixtures =
+        parse::load(&Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fixtures")).expect("good fixtures");
+    fixtures.retain(|fixture| fixture.id == id);
+    let mut ran = None;
+    suite::run_all(&fixtures, &confined(&file, KubernetesVersion::default()), RunOptions::one_by_one(), |_, judged| {
+        let answered = judged.entries.iter().filter_map(|entry| match &entry.what {
+            EntryKind::Request(exchange) if exchange.request.resource_path() == resource => exchange.reply.as_ref(),
+            _ => None,
+        });
+        ran = Some((judged.report.outcome, answered.map(|reply| reply.status).collect()));
+        true
+    });
+    ran.expect("the fixture runs")
 }
 
 /// Without `pods/status` no orphan is marked, and none is deleted (kubernetes/kubernetes#113580).
 pub(crate) fn a_smaller_role_is_noticed() {
     let text = std::fs::read_to_string(role_file()).expect("rbac.yaml");
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("rbac.yaml");
-    std::fs::write(&file, text.replace("[pods/status]", "[pods/status-not]")).expect("written");
-    let mut fixtures =
-        parse::load(&Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fixtures")).expect("good fixtures");
-    fixtures.retain(|fixture| fixture.id == "podgc/orphaned-quarantine-40s");
-    let mut outcomes = Vec::new();
-    suite::run_all(&fixtures, &confined(&file), RunOptions::one_by_one(), |_, judged| {
-        let refused = judged.entries.iter().filter_map(|entry| match &entry.what {
-            EntryKind::Request(exchange) if exchange.request.resource_path() == "pods/status" => {
-                exchange.reply.as_ref()
-            }
-            _ => None,
-        });
-        outcomes.push((judged.report.outcome, refused.map(|reply| reply.status).collect::<BTreeSet<_>>()));
-        true
-    });
-    assert_eq!(outcomes, [(Outcome::Fail, BTreeSet::from([403]))]);
+    let smaller = text.replace("[pods/status]", "[pods/status-not]");
+    let ran = run_with(&smaller, "podgc/orphaned-quarantine-40s", "pods/status");
+    assert_eq!(ran, (Outcome::Fail, BTreeSet::from([403])));
 }
 
-/// No fixture elects a leader (`failover.rs` does), so the rights on leases are listed here.
+/// No fixture elects a leader (`failover.rs` does), so the rights on leases and their events are listed here.
 pub(crate) fn leases_have_a_role_of_their_own() {
     let rules = rules("Role", "plumbline-controllers-leader-election");
-    let right = |verb: &str| ("coordination.k8s.io".to_owned(), "leases".to_owned(), verb.to_owned());
-    assert_eq!(granted(&rules), ["create", "get", "update"].map(right).into());
-    for rule in &rules {
+    let right = |(group, resource, verb): (&str, &str, &str)| (group.to_owned(), resource.to_owned(), verb.to_owned());
+    let lease = |verb| right(("coordination.k8s.io", "leases", verb));
+    let event = |verb| right(("", "events", verb));
+    let expected = [lease("create"), lease("get"), lease("update"), event("create"), event("patch")];
+    assert_eq!(granted(&rules), expected.into());
+    for rule in rules.iter().filter(|rule| words(rule, "resources") == ["leases"]) {
         let named = rule["resourceNames"].as_array().map(Vec::as_slice).unwrap_or_default();
         let creates = words(rule, "verbs") == ["create"];
         assert!(creates || named == ["plumbline-controllers"], "{rule}");
     }
+}
+
+/// The disruption controller only writes status and must not be able to delete a pod, and only two controllers must.
+pub(crate) fn only_two_controllers_may_delete_pods() {
+    let delete = (String::new(), "pods".to_owned(), "delete".to_owned());
+    let actors = [Actor::Informers, Actor::Disruption, Actor::PodGc, Actor::TaintEviction, Actor::Ttl];
+    let may =
+        |actor: &&Actor| granted(&rules("ClusterRole", role_of(actor))).iter().any(|right| covers(right, &delete));
+    assert_eq!(actors.iter().filter(may).collect::<Vec<_>>(), [&Actor::PodGc, &Actor::TaintEviction]);
+}
+
+/// With the disruption controller's rights the collector is refused: each client has the rights of its own account.
+pub(crate) fn a_controller_has_no_rights_of_another() {
+    let text = std::fs::read_to_string(role_file()).expect("rbac.yaml");
+    let swapped = text
+        .replace("- kind: ServiceAccount\n  name: pod-garbage-collector", "- kind: ServiceAccount\n  name: x")
+        .replace(
+            "- kind: ServiceAccount\n  name: disruption-controller",
+            "- kind: ServiceAccount\n  name: pod-garbage-collector",
+        )
+        .replace("- kind: ServiceAccount\n  name: x", "- kind: ServiceAccount\n  name: disruption-controller");
+    let (outcome, codes) = run_with(&swapped, "podgc/orphaned-quarantine-40s", "nodes");
+    assert_eq!((outcome, codes.contains(&403)), (Outcome::Fail, true));
 }

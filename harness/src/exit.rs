@@ -7,11 +7,11 @@ pub enum Exit {
     Ok,
     /// A bug in plumbline itself.
     Bug,
-    /// Wrong command line (clap's own code).
+    /// Wrong command line (clap's own code), or a misspelt verb.
     Usage,
     /// Fixtures that cannot be read or are invalid; nothing ran.
     BadFixtures,
-    /// The filters select no fixture, or every selected fixture was skipped.
+    /// A filter selects no fixture, or every selected fixture was skipped.
     NothingSelected,
     /// Verification failed: a report, deviations file or the catalogue is inconsistent.
     Refuted,
@@ -22,6 +22,8 @@ pub enum Exit {
     FixturesFailed,
     /// Two subjects differ.
     Differ,
+    /// Nothing failed, but the machine was too busy to judge some fixtures.
+    Inconclusive,
 }
 
 impl Exit {
@@ -38,6 +40,7 @@ impl Exit {
             Self::Environment => 96,
             Self::FixturesFailed => 100,
             Self::Differ => 101,
+            Self::Inconclusive => 102,
         }
     }
 }
@@ -53,10 +56,11 @@ pub const HELP: &str = "\
 Exit codes:
   0    everything that ran behaved as promised
   1    a bug in plumbline
-  2    wrong command line
+  2    wrong command line, or a misspelt verb
   3    invalid fixtures; nothing ran
-  4    no fixture selected, or every selected fixture was skipped
+  4    a filter selects no fixture, or every selected fixture was skipped
   5    verification failed: a report, deviations file or the catalogue is inconsistent
   96   environment failure (no fixtures folder, unwritable output, …) or interrupted by a signal
-  100  fixtures failed, or a profile is not conformant
-  101  the two subjects of compare differ";
+  100  fixtures failed, a profile is not conformant, or explore has findings
+  101  the two subjects of compare differ
+  102  nothing failed, but some fixtures are inconclusive: the machine was too busy";

@@ -20,9 +20,12 @@
 //! | [`runner`] | runs a fixture from seeding to verdict, several at a time |
 //! | [`transcript`] | the server's record of a run, by controller, and its text form |
 //! | [`expect`], [`invariants`] | judge a run from its transcript |
+//! | [`load`] | load of the machine: whether a run on the wall clock counts, and how many run in parallel |
 //! | [`report`], [`snapshot`] | present the results |
+//! | [`explore`] | injects faults into the histories of fixtures and judges them by oracles |
 //! | [`catalogue`] | maps fixtures to the rules of Kubernetes that they cover |
-//! | [`conformance`] | conformance reports: writing, verifying, comparing |
+//! | [`conformance`] | conformance reports: writing, verifying, comparing, publishing |
+//! | [`site`] | a website of published reports |
 //! | `bench`, `scale` | load tests of the API server and of controllers (feature `loadtest`) |
 //! | [`cli`], [`exit`] | the program |
 //!
@@ -39,14 +42,17 @@ pub mod conformance;
 pub mod digest;
 pub mod exit;
 pub mod expect;
+pub mod explore;
 pub mod fixture;
 pub mod invariants;
+pub mod load;
 pub mod plan;
 pub mod process;
 pub mod report;
 pub mod runner;
 #[cfg(feature = "loadtest")]
 pub mod scale;
+pub mod site;
 pub mod snapshot;
 pub mod subject;
 pub mod time;

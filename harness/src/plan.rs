@@ -21,8 +21,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use crate::fixture::error::nearest;
 use crate::fixture::pattern::glob;
-use crate::fixture::{Capability, Controller, Fixture, Level};
+use crate::fixture::{Capability, Controller, Fixture, Level, Release, ReleaseRange};
 
 /// The capabilities of cluster and subject combined.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,15 +35,18 @@ pub struct Capabilities {
     /// Features of level `extended` that the subject declares, or globs such as `podgc.*`. Features of other levels
     /// need no declaration.
     pub features: BTreeSet<String>,
+    /// The release of Kubernetes that is judged; `None` selects the fixtures of every release.
+    pub release: Option<Release>,
 }
 
 impl Capabilities {
-    /// All capabilities, controllers and features.
+    /// All capabilities, controllers, features and releases.
     pub fn everything() -> Self {
         Self {
             capabilities: Capability::ALL.into_iter().collect(),
             controllers: Controller::ALL.into_iter().collect(),
             features: BTreeSet::from(["*".to_owned()]),
+            release: None,
         }
     }
 }
@@ -62,18 +66,89 @@ pub struct Filter {
 impl Filter {
     /// Returns true if the filter selects this fixture.
     pub fn selects(&self, fixture: &Fixture) -> bool {
-        let named = |pattern: &String| {
-            fixture.rules.contains(pattern)
-                || if pattern.contains('*') {
-                    glob(pattern, &fixture.id)
-                } else {
-                    fixture.id.contains(pattern.as_str())
-                }
-        };
-        (self.patterns.is_empty() || self.patterns.iter().any(named))
-            && (self.suites.is_empty() || self.suites.contains(&fixture.suite))
+        let named = |pattern: &String| names(pattern, fixture);
+        (self.patterns.is_empty() || self.patterns.iter().any(named)) && self.has_suite_and_level(fixture)
+    }
+
+    fn has_suite_and_level(&self, fixture: &Fixture) -> bool {
+        (self.suites.is_empty() || self.suites.contains(&fixture.suite))
             && (self.levels.is_empty() || self.levels.contains(&fixture.level))
     }
+
+    /// Returns the parts of the filter that select none of `fixtures`: suites and levels on their own, patterns among
+    /// the fixtures of the suites and levels.
+    pub fn idle_parts<'a>(&'a self, fixtures: &[Fixture]) -> Vec<FilterPart<'a>> {
+        let suites = self.suites.iter().filter(|suite| !fixtures.iter().any(|fixture| fixture.suite == **suite));
+        let levels = self.levels.iter().filter(|level| !fixtures.iter().any(|fixture| fixture.level == **level));
+        let parts: Vec<FilterPart<'a>> =
+            suites.map(|suite| FilterPart::Suite(suite)).chain(levels.map(|level| FilterPart::Level(*level))).collect();
+        if !parts.is_empty() {
+            return parts;
+        }
+        let selects =
+            |pattern: &&String| fixtures.iter().any(|one| names(pattern, one) && self.has_suite_and_level(one));
+        self.patterns.iter().filter(|pattern| !selects(pattern)).map(|pattern| FilterPart::Pattern(pattern)).collect()
+    }
+}
+
+/// Returns true if `pattern` names the fixture: a part of its id, a glob over the whole id, or one of its rules.
+fn names(pattern: &str, fixture: &Fixture) -> bool {
+    fixture.rules.iter().any(|rule| rule == pattern)
+        || if pattern.contains('*') { glob(pattern, &fixture.id) } else { fixture.id.contains(pattern) }
+}
+
+/// A part of a [`Filter`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilterPart<'a> {
+    /// A pattern.
+    Pattern(&'a str),
+    /// A suite.
+    Suite(&'a str),
+    /// A level.
+    Level(Level),
+}
+
+impl FilterPart<'_> {
+    /// Returns `did you mean …` with the nearest thing that `fixtures` have.
+    pub fn suggestion(&self, fixtures: &[Fixture]) -> Option<String> {
+        let suites: BTreeSet<&str> = fixtures.iter().map(|fixture| fixture.suite.as_str()).collect();
+        match self {
+            Self::Suite(suite) => nearest(suite, suites.iter().copied()).map(str::to_owned),
+            Self::Level(_) => None,
+            Self::Pattern(pattern) => pattern_suggestion(pattern, &suites, fixtures),
+        }
+        .map(|near| format!("did you mean `{near}`?"))
+    }
+}
+
+fn pattern_suggestion(pattern: &str, suites: &BTreeSet<&str>, fixtures: &[Fixture]) -> Option<String> {
+    let id = |text: &str| nearest(text, fixtures.iter().flat_map(ids)).map(str::to_owned);
+    let word = |text: &str| nearest(text, fixtures.iter().flat_map(words).chain(suites.iter().copied()));
+    let Some((suite, name)) = pattern.split_once('/') else { return word(pattern).map(str::to_owned) };
+    let word_of_name = || word(name.trim_matches(['*', '-'])).map(str::to_owned);
+    if suites.contains(suite) {
+        return id(pattern).or_else(word_of_name);
+    }
+    let Some(near) = nearest(suite, suites.iter().copied()) else {
+        return id(pattern).or_else(word_of_name);
+    };
+    let mended = format!("{near}/{name}");
+    if fixtures.iter().any(|fixture| names(&mended, fixture)) {
+        return Some(mended);
+    }
+    id(&mended).or_else(|| Some(near.to_owned()))
+}
+
+/// Returns the id of a fixture, and its id without the row.
+fn ids(fixture: &Fixture) -> [&str; 2] {
+    [fixture.id.as_str(), fixture.id.split('[').next().unwrap_or_default()]
+}
+
+/// Returns everything that may be typed for a fixture: ids, the name in its suite, the parts of the name, rules.
+fn words(fixture: &Fixture) -> impl Iterator<Item = &str> {
+    let name = ids(fixture)[1].split('/').next_back().unwrap_or_default();
+    let long = name.split('-').filter(|part| part.len() > 3);
+    ids(fixture).into_iter().chain([name]).chain(long).chain(fixture.rules.iter().map(String::as_str))
 }
 
 /// The reason why a fixture does not run.
@@ -81,6 +156,13 @@ impl Filter {
 pub enum Skip {
     /// The cluster lacks capabilities that the fixture requires.
     Lacks(Vec<Capability>),
+    /// The fixture is about other releases of Kubernetes than the judged one.
+    OtherRelease {
+        /// The releases of the fixture.
+        holds: ReleaseRange,
+        /// The judged release.
+        judged: Release,
+    },
     /// The subject does not have these controllers.
     NoController(Vec<Controller>),
     /// The subject does not declare the fixture's optional feature.
@@ -98,6 +180,7 @@ impl fmt::Display for Skip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lacks(missing) => write!(f, "the cluster does not support: {}", list(missing)),
+            Self::OtherRelease { holds, judged } => write!(f, "is about {holds}; this run judges {judged}"),
             Self::NoController(missing) => write!(f, "the subject does not run: {}", list(missing)),
             Self::Undeclared(feature) => write!(f, "the subject does not declare {feature}"),
         }
@@ -149,6 +232,9 @@ impl<'a> Plan<'a> {
 }
 
 fn skip(fixture: &Fixture, offered: &Capabilities) -> Option<Skip> {
+    if let Some(judged) = offered.release.filter(|release| !fixture.releases.contains(*release)) {
+        return Some(Skip::OtherRelease { holds: fixture.releases, judged });
+    }
     let controllers: Vec<_> =
         fixture.controllers.iter().copied().filter(|c| !offered.controllers.contains(c)).collect();
     if !controllers.is_empty() {
@@ -164,6 +250,8 @@ fn skip(fixture: &Fixture, offered: &Capabilities) -> Option<Skip> {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
     use crate::fixture::{InitialState, Traffic};
 
@@ -178,6 +266,7 @@ mod tests {
             level,
             feature: feature.to_owned(),
             source: Vec::new(),
+            releases: ReleaseRange::default(),
             controllers: vec![Controller::PodGc],
             flags: std::collections::BTreeMap::new(),
             requires: requires.iter().copied().collect(),
@@ -212,6 +301,17 @@ mod tests {
         assert_eq!(skips(&extended, &offered).as_deref(), Some("the subject does not declare podgc.x"));
         assert_eq!(skips(&plain, &offered), None, "core features need no declaration");
 
+        offered.release = Release::parse("1.36");
+        let newer = ReleaseRange { since: Release::parse("1.37"), until: None };
+        let since = Fixture { releases: newer, ..plain.clone() };
+        assert_eq!(
+            skips(&since, &offered).as_deref(),
+            Some("is about Kubernetes 1.37 and later; this run judges 1.36")
+        );
+        offered.release = Release::parse("1.37");
+        assert_eq!(skips(&since, &offered), None);
+        assert_eq!(skips(&plain, &offered), None, "without a range it holds in every release");
+
         offered.controllers.remove(&Controller::PodGc);
         assert_eq!(skips(&plain, &offered).as_deref(), Some("the subject does not run: podgc"));
     }
@@ -235,6 +335,45 @@ mod tests {
         assert!(!select(&["ttl/*"], &[], &[]));
         assert!(!select(&[], &["ttl"], &[]));
         assert!(!select(&[], &[], &[Level::Hardened]));
+    }
+
+    #[rstest]
+    #[case::each_pattern(&["podgc/*", "typo", "ttl/b"], &[], &[], "Pattern(typo)")]
+    #[case::within_the_suite(&["ttl/b"], &["podgc"], &[], "Pattern(ttl/b)")]
+    #[case::within_the_level(&["podgc/orphan"], &[], &[Level::Hardened], "Pattern(podgc/orphan)")]
+    #[case::suites_and_levels_first(&["x"], &["podgc", "pdogc"], &[Level::Extended], "Suite(pdogc) Level(Extended)")]
+    #[case::none(&["BR-24-03", "orphan"], &["podgc", "ttl"], &[Level::Core], "")]
+    #[case::no_filter(&[], &[], &[], "")]
+    fn parts_that_select_nothing(
+        #[case] patterns: &[&str],
+        #[case] suites: &[&str],
+        #[case] levels: &[Level],
+        #[case] expected: &str,
+    ) {
+        let all = [fixture("podgc/orphan[a]", Level::Core, "x", &[]), fixture("ttl/b", Level::Hardened, "x", &[])];
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let filter = Filter { patterns: owned(patterns), suites: owned(suites), levels: levels.to_vec() };
+        let idle: Vec<String> =
+            filter.idle_parts(&all).iter().map(|part| format!("{part:?}").replace('"', "")).collect();
+        assert_eq!(idle.join(" "), expected);
+    }
+
+    #[rstest]
+    #[case::id("podgc/orphned-quarantine", Some("podgc/orphaned-quarantine"))]
+    #[case::row("podgc/orphaned-quarantine[39]", Some("podgc/orphaned-quarantine[40s]"))]
+    #[case::suite("pdogc/*", Some("podgc/*"))]
+    #[case::suite_and_name("pdogc/xyz*", Some("podgc"))]
+    #[case::name("x/orphaned-quarantin", Some("orphaned-quarantine"))]
+    #[case::part_of_a_name("orphanned", Some("orphaned"))]
+    #[case::part_of_a_name_in_its_suite("podgc/orphanned", Some("orphaned"))]
+    #[case::glob("podgc/orphanned-*", Some("orphaned"))]
+    #[case::rule("BR-2403", Some("BR-24-03"))]
+    #[case::nothing_is_near("nonsense", None)]
+    fn nearest_words(#[case] typed: &str, #[case] near: Option<&str>) {
+        let all = [fixture("podgc/orphaned-quarantine[40s]", Level::Core, "x", &[])];
+        let told = FilterPart::Pattern(typed).suggestion(&all);
+        assert_eq!(told, near.map(|near| format!("did you mean `{near}`?")));
+        assert_eq!(FilterPart::Suite("pod-gc").suggestion(&all).as_deref(), Some("did you mean `podgc`?"));
     }
 
     #[test]

@@ -37,6 +37,7 @@ usage: plumbline-mutants <mutants | bugs | list | build> [OPTION]...
   --anew            discard the results of an earlier run even if nothing has changed
   --remember        save the fixture that caught each mutant to harness/mutants/caught.toml, to try it first next time
   --jobs N          fixtures that run in parallel  [default: one per core]
+  --explore BUDGET  judge by `plumbline explore --budget BUDGET` instead of the fixtures' expectations: 10m
   --timeout SECS    time limit of a run  [default: three times the duration without a mutant, at least 20]
 
 Results are saved in mutants.json below DIR; an interrupted run resumes from there.";
@@ -50,6 +51,7 @@ struct Args {
     anew: bool,
     remember: bool,
     jobs: Option<String>,
+    explore: Option<String>,
     timeout: Option<u64>,
 }
 
@@ -58,7 +60,17 @@ fn args() -> Result<Args, Failure> {
     let mut rest = std::env::args().skip(1);
     let verb = rest.next().ok_or(HELP)?;
     let work = repository.join("target/mutants");
-    let mut args = Args { verb, repository, work, only: None, anew: false, remember: false, jobs: None, timeout: None };
+    let mut args = Args {
+        verb,
+        repository,
+        work,
+        only: None,
+        anew: false,
+        remember: false,
+        jobs: None,
+        explore: None,
+        timeout: None,
+    };
     while let Some(flag) = rest.next() {
         let mut value = || rest.next().ok_or_else(|| format!("{flag} needs a value\n{HELP}"));
         match flag.as_str() {
@@ -67,6 +79,7 @@ fn args() -> Result<Args, Failure> {
             "--work" => args.work = std::path::absolute(value()?)?,
             "--only" => args.only = Some(value()?),
             "--jobs" => args.jobs = Some(value()?),
+            "--explore" => args.explore = Some(value()?),
             "--timeout" => args.timeout = Some(value()?.parse()?),
             _ => return Err(format!("{flag}: unknown\n{HELP}").into()),
         }
@@ -115,7 +128,9 @@ fn work(args: &Args) -> Result<bool, Failure> {
     let memory = args.repository.join("harness/mutants/caught.toml");
     let hints = report::caught(&memory)?;
     let runner = run::Runner::new(&args.repository, &built.program, args)?.with_hints(hints.clone());
-    let (file, stamp) = (args.work.join(format!("{}.json", args.verb)), build::stamp(&args.repository)?);
+    // The two ways of judging have results of their own.
+    let name = if args.explore.is_some() { format!("{}-explore", args.verb) } else { args.verb.clone() };
+    let (file, stamp) = (args.work.join(format!("{name}.json")), build::stamp(&args.repository)?);
     let mut state =
         if args.anew { report::State { stamp, ..Default::default() } } else { report::State::load(&file, stamp) };
     let mut outcomes = Vec::new();
@@ -131,11 +146,11 @@ fn work(args: &Args) -> Result<bool, Failure> {
         }
         outcomes.push(outcome);
     }
-    if args.remember {
+    if args.remember && args.explore.is_none() {
         report::remember(&memory, hints, &state.outcomes)?;
     }
     let text = report::markdown(&outcomes, built.unviable, &config);
-    std::fs::write(args.work.join(format!("{}.md", args.verb)), &text)?;
+    std::fs::write(args.work.join(format!("{name}.md")), &text)?;
     println!("{text}");
     Ok(outcomes.iter().all(|outcome| outcome.caught_by.is_some() || config.reason(&outcome.name).is_some()))
 }

@@ -26,6 +26,8 @@ pub struct Runner {
     fixtures: PathBuf,
     report: PathBuf,
     jobs: Vec<String>,
+    /// The budget, if explorations judge.
+    explore: Option<String>,
     timeout: Duration,
     hints: Caught,
 }
@@ -39,7 +41,8 @@ impl Runner {
             fixtures: repository.join("fixtures"),
             report: program.with_extension("report.json"),
             jobs,
-            timeout: Duration::from_mins(10),
+            explore: args.explore.clone(),
+            timeout: Duration::from_hours(1),
             hints: Caught::new(),
         };
         let begin = Instant::now();
@@ -62,6 +65,7 @@ impl Runner {
         let begin = Instant::now();
         let suite = SUITES.into_iter().find(|suite| subject.place.contains(&format!("/{}/", suite.replace('-', "_"))));
         let hint = self.hints.get(&subject.name).map(|fixture| vec![fixture.as_str()]);
+        let hint = hint.filter(|_| self.explore.is_none());
         let suite = suite.map(|suite| vec!["--suite", suite]);
         let mut caught_by = None;
         for select in hint.into_iter().chain(suite).chain([Vec::new()]) {
@@ -77,8 +81,13 @@ impl Runner {
     /// Runs fixtures; returns the first that fails, or `None` if all pass.
     fn run(&self, id: usize, select: &[&str]) -> Result<Option<String>, Failure> {
         let _ = fs::remove_file(&self.report);
+        let verb: &[&str] = match &self.explore {
+            Some(budget) => &["explore", "--no-shrink", "--budget", budget],
+            None => &["run"],
+        };
         let mut child = Command::new(&self.program)
-            .args(["run", "--fail-fast", "--format", "json", "--fixtures"])
+            .args(verb)
+            .args(["--fail-fast", "--format", "json", "--fixtures"])
             .arg(&self.fixtures)
             .arg("--output")
             .arg(&self.report)
@@ -93,6 +102,7 @@ impl Runner {
         let Some(code) = wait(&mut child, self.timeout)? else { return Ok(Some("(hangs)".to_owned())) };
         match code {
             0 => Ok(None),
+            FAILED if self.explore.is_some() => Ok(Some(first_finding(&self.report)?)),
             FAILED => Ok(Some(first_failure(&self.report)?)),
             // The remembered fixture was renamed.
             NOTHING => Ok(None),
@@ -121,4 +131,11 @@ fn first_failure(report: &Path) -> Result<String, Failure> {
     let failed = |fixture: &&Value| !matches!(fixture["outcome"].as_str(), Some("pass" | "not-run" | "skip"));
     let first = report["fixtures"].as_array().into_iter().flatten().find(failed);
     Ok(first.and_then(|fixture| fixture["id"].as_str()).unwrap_or("(a fixture)").to_owned())
+}
+
+fn first_finding(report: &Path) -> Result<String, Failure> {
+    let report: Value = serde_json::from_str(&fs::read_to_string(report)?)?;
+    let finding = &report["findings"][0];
+    let text = |field: &str| finding[field].as_str().unwrap_or("(a finding)").to_owned();
+    Ok(format!("{} ({}, {} runs)", text("fingerprint"), text("plan"), report["runs"]))
 }

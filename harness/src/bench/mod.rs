@@ -242,13 +242,7 @@ async fn in_process(clock: &Clock, rows: &mut Vec<Measurement>) -> Result<(), Be
     for _ in 0..=100 {
         let start = clock.elapsed();
         let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
-        let request = ApiRequest {
-            method: ::http::Method::GET,
-            path: "/api/v1/namespaces/default".to_owned(),
-            query: String::new(),
-            headers: ::http::HeaderMap::new(),
-            body: bytes::Bytes::new(),
-        };
+        let request = ApiRequest::new(::http::Method::GET, "/api/v1/namespaces/default");
         let reply = server.handle(request).await;
         times.push(clock.elapsed().saturating_sub(start));
         if reply.status != 200 {

@@ -9,10 +9,8 @@ use tokio::process::{Child, Command};
 
 use super::BenchError;
 use super::http::Endpoint;
+use crate::process::tree::{cpu, kilobytes};
 use crate::time::Clock;
-
-/// Length of a tick of CPU time in `/proc`.
-const TICK: Duration = Duration::from_millis(10);
 
 /// A server started here; dropping it ends it.
 pub(crate) struct ServeProcess {
@@ -102,29 +100,5 @@ impl Usage {
             sum.cpu += cpu(&stat)?;
         }
         (!pids.is_empty()).then_some(sum)
-    }
-}
-
-fn kilobytes(status: &str, name: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|number| number * 1024)
-}
-
-fn cpu(stat: &str) -> Option<Duration> {
-    // The program's name, in parentheses, may contain anything; utime and stime are the 12th and 13th field after it.
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
-    let ticks = fields.next()?.parse::<u32>().ok()? + fields.next()?.parse::<u32>().ok()?;
-    Some(TICK * ticks)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn proc_files_are_understood() {
-        let stat = "17 (a) b) S 1 17 17 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 3 0 100 1000 10";
-        assert_eq!(cpu(stat), Some(Duration::from_secs(3)));
-        assert_eq!(kilobytes("Name:\tx\nVmHWM:\t   2048 kB\nVmRSS:\t 1024 kB\n", "VmRSS:"), Some(1 << 20));
     }
 }

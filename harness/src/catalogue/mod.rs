@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, ReleaseRange};
 use crate::invariants;
 use crate::snapshot;
 
@@ -42,6 +42,8 @@ pub struct CatalogueEntry {
     pub also: Vec<String>,
     /// Description in one line.
     pub what: String,
+    /// The releases of Kubernetes in which it holds.
+    pub releases: ReleaseRange,
     /// For a bug: the rules whose fixtures cover it.
     pub rules: Vec<String>,
     /// For a design document's rule: the cases at its boundary.
@@ -122,6 +124,7 @@ impl<'a> CoverageMap<'a> {
         sections.iter().flat_map(|(_, rows)| rows).for_each(|row| gaps.extend(gap(row)));
         gaps.extend(unknown_ids(catalogue, fixtures));
         gaps.extend(bounds(catalogue, fixtures));
+        gaps.extend(releases(catalogue, fixtures));
         let stems: BTreeSet<&str> = fixtures.iter().map(Fixture::stem).collect();
         let missing = stems.into_iter().filter(|stem| !snapshot::file(snapshots, stem).is_file());
         gaps.extend(missing.map(|stem| format!("{stem} has no snapshot")));
@@ -193,6 +196,22 @@ fn bounds(catalogue: &Catalogue, fixtures: &[Fixture]) -> Vec<String> {
         }
     };
     named.filter_map(wrong).collect()
+}
+
+/// Returns gaps for fixtures that also run in releases in which their rules do not hold.
+fn releases(catalogue: &Catalogue, fixtures: &[Fixture]) -> Vec<String> {
+    let limited = catalogue.sections.iter().flat_map(|section| &section.entries);
+    let limited = limited.filter(|entry| !entry.releases.is_unlimited());
+    let wider = limited.flat_map(|entry| {
+        let cites = move |fixture: &&Fixture| fixture.rules.contains(&entry.id);
+        let cited = fixtures.iter().filter(cites).filter(|fixture| !entry.releases.covers(&fixture.releases));
+        cited.map(move |fixture| {
+            let (holds, runs) = (entry.releases, fixture.releases);
+            format!("{} cites {}, which is about {holds}, but is itself about {runs}", fixture.stem(), entry.id)
+        })
+    });
+    let wider: BTreeSet<String> = wider.collect();
+    wider.into_iter().collect()
 }
 
 /// Returns gaps for ids that the catalogue does not contain.

@@ -8,6 +8,7 @@ use super::{CatalogueEntry, Section};
 use crate::fixture::Problems;
 use crate::fixture::decode::Cursor;
 use crate::fixture::error::{Fail, Problem};
+use crate::fixture::release::{self, ReleaseRange};
 use crate::fixture::schema::{Record, may, must};
 use crate::fixture::strict::{self, words};
 
@@ -29,10 +30,16 @@ const SECTION: Record = Record {
     fields: &[
         must("title", "text", "The heading."),
         must("source", "text", "The upstream source."),
-        may("rules", "map: id to text", "The rules."),
+        may("rules", "map: id to text, or to a rule with releases", "The rules."),
         may("bugs", "list of bugs", "Upstream bugs."),
         may("bounds", "list of bounds", "The cases at the boundary of a rule, and beyond it."),
     ],
+};
+
+const RULE: Record = Record {
+    name: "rule",
+    doc: "A rule that does not hold in every release of Kubernetes.",
+    fields: &[must("what", "text", "Description in one line."), release::SINCE, release::UNTIL],
 };
 
 const BUG: Record = Record {
@@ -43,6 +50,8 @@ const BUG: Record = Record {
         may("also", "list of the same", "Duplicates, fixes, discussions."),
         must("what", "text", "Description in one line."),
         may("rules", "list of ids", "The rules whose fixtures cover it."),
+        release::SINCE,
+        release::UNTIL,
     ],
 };
 
@@ -111,9 +120,7 @@ fn section(cursor: &Cursor<'_>) -> Option<Section> {
     let fields = cursor.record(&SECTION)?;
     let mut entries = Vec::new();
     if let Some(rules) = fields.get("rules") {
-        for (id, what) in rules.texts() {
-            entries.push(CatalogueEntry { id, what, ..CatalogueEntry::default() });
-        }
+        entries.extend(rules.entries().iter().filter_map(|(_, id, cursor)| rule(id, cursor)));
     }
     if let Some(bugs) = fields.get("bugs") {
         entries.extend(bugs.list().iter().filter_map(bug));
@@ -128,6 +135,20 @@ fn section(cursor: &Cursor<'_>) -> Option<Section> {
         cursor.fail(Fail::new("the section has no entries").hint("add `rules` or `bugs`"));
     }
     Some(Section { title: words(&fields, "title")?, source: words(&fields, "source")?, entries })
+}
+
+fn rule(id: &str, cursor: &Cursor<'_>) -> Option<CatalogueEntry> {
+    let (what, releases) = if cursor.is_map() {
+        let fields = cursor.record(&RULE)?;
+        let releases = ReleaseRange::read(&fields);
+        if releases.is_unlimited() {
+            cursor.fail(Fail::new(format!("`{id}` has neither `since` nor `until`")).hint("write the text alone"));
+        }
+        (words(&fields, "what")?, releases)
+    } else {
+        (cursor.words()?, ReleaseRange::default())
+    };
+    Some(CatalogueEntry { id: id.to_owned(), what, releases, ..CatalogueEntry::default() })
 }
 
 fn bound(cursor: Cursor<'_>) -> Option<(Cursor<'_>, String, Vec<String>, Vec<String>)> {
@@ -147,6 +168,7 @@ fn bug(cursor: &Cursor<'_>) -> Option<CatalogueEntry> {
         also: fields.text_list("also"),
         what,
         rules: fields.text_list("rules"),
+        releases: ReleaseRange::read(&fields),
         ..CatalogueEntry::default()
     })
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{CoverageMap, CoverageRow};
+use super::{CatalogueEntry, CoverageMap, CoverageRow};
 
 /// Renders a table for terminals: one line per id.
 #[must_use]
@@ -14,7 +14,7 @@ pub fn table(map: &CoverageMap<'_>) -> String {
     for (title, rows) in &map.sections {
         let _ = writeln!(text, "{title}");
         for row in rows {
-            let _ = writeln!(text, "  {:<width$}  {:<40}  {}", row.entry.id, row.entry.what, shown(row).join(", "));
+            let _ = writeln!(text, "  {:<width$}  {:<40}  {}", row.entry.id, what(row), shown(row).join(", "));
         }
     }
     let _ = writeln!(text, "\n{}", summary(map));
@@ -38,13 +38,8 @@ pub fn markdown(map: &CoverageMap<'_>) -> String {
             let shown = row.exclusion.map_or(shown, |exclusion| format!("not covered: {}", escape_bar(exclusion)));
             let snapshots = row.snapshots();
             let snapshots = snapshots.iter().map(|file| format!("[snap]({})", file.display())).collect::<Vec<_>>();
-            let _ = writeln!(
-                text,
-                "| {} | {} | {shown} | {} |",
-                name(row),
-                escape_bar(&row.entry.what),
-                snapshots.join("<br>")
-            );
+            let _ =
+                writeln!(text, "| {} | {} | {shown} | {} |", name(row), escape_bar(&what(row)), snapshots.join("<br>"));
         }
     }
     text
@@ -100,7 +95,7 @@ fn html_row(row: &CoverageRow<'_>) -> String {
     format!(
         "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
         escape(&name(row)),
-        escape(&row.entry.what),
+        escape(&what(row)),
         exclusion.unwrap_or(shown),
         snapshots.collect::<Vec<_>>().join("<br>")
     )
@@ -115,6 +110,8 @@ pub fn json(map: &CoverageMap<'_>) -> String {
             "also": row.entry.also,
             "section": title,
             "what": row.entry.what,
+            "since": row.entry.releases.since.map(|release| release.to_string()),
+            "until": row.entry.releases.until.map(|release| release.to_string()),
             "source": row.source,
             "fixtures": row.fixtures.iter().map(|(stem, cases)| json!({ "fixture": stem, "cases": cases })).collect::<Vec<_>>(),
             "snapshots": row.snapshots().iter().map(|file| file.display().to_string()).collect::<Vec<_>>(),
@@ -132,6 +129,12 @@ pub fn json(map: &CoverageMap<'_>) -> String {
 
 fn name(row: &CoverageRow<'_>) -> String {
     std::iter::once(&row.entry.id).chain(&row.entry.also).cloned().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the description, and the releases if it does not hold in all of them.
+fn what(row: &CoverageRow<'_>) -> String {
+    let CatalogueEntry { what, releases, .. } = row.entry;
+    if releases.is_unlimited() { what.clone() } else { format!("{what} ({releases})") }
 }
 
 fn shown(row: &CoverageRow<'_>) -> Vec<String> {

@@ -98,8 +98,7 @@ pub(super) fn main(args: &CompareArgs) -> Result<Exit, CliError> {
     let options = CompareOptions { outcomes_only: args.outcomes, tolerance };
     let [seen_a, seen_b] = [gathered_a, gathered_b].map(|gathered| gathered.seen(wall));
     let comparison = compare([args.a.as_str(), args.b.as_str()], &seen_a, &seen_b, options);
-    let ran =
-        |seen: &ComparedRun| !matches!(seen.report.outcome, Outcome::Skip | Outcome::Unsupported | Outcome::NotRun);
+    let ran = |seen: &ComparedRun| seen.report.outcome.has_run();
     if !seen_a.iter().chain(&seen_b).any(ran) {
         return Err(CliError::Nothing("both subjects skipped every selected fixture".to_owned()));
     }
@@ -107,7 +106,14 @@ pub(super) fn main(args: &CompareArgs) -> Result<Exit, CliError> {
     if comparison.not_comparable.len() == comparison.fixtures {
         return Err(CliError::Nothing("no fixture ran on both subjects: each was skipped by one of them".to_owned()));
     }
-    Ok(if comparison.is_equal() { Exit::Ok } else { Exit::Differ })
+    let is_inconclusive = |seen: &ComparedRun| seen.report.outcome == Outcome::Inconclusive;
+    Ok(if !comparison.is_equal() {
+        Exit::Differ
+    } else if seen_a.iter().chain(&seen_b).any(is_inconclusive) {
+        Exit::Inconclusive
+    } else {
+        Exit::Ok
+    })
 }
 
 fn show(args: &CompareArgs, comparison: &Comparison) -> io::Result<()> {

@@ -7,6 +7,7 @@ use super::environment::EnvironmentArgs;
 use super::select::FixturesFolder;
 use super::{CliError, environment, notify};
 use crate::conformance::deviations::{self, Deviation};
+use crate::conformance::history;
 use crate::conformance::implementation::Implementation;
 use crate::conformance::profile::{ALL, Profiles};
 use crate::conformance::report::{ConformanceOutcome, ConformanceReport, OutcomeCounts, ProfileSummary, Suite};
@@ -14,10 +15,10 @@ use crate::conformance::report_writer::{EVIDENCE, JSON, JUNIT, ReportWriter, YAM
 use crate::conformance::template::{self, ReportInput};
 use crate::digest;
 use crate::exit::Exit;
-use crate::fixture::Fixture;
+use crate::fixture::{Controller, Fixture};
 use crate::plan::{Filter, Plan};
 use crate::report::terminal::Terminal;
-use crate::report::{Event, Reporter};
+use crate::report::{Event, Reporter, grouping};
 use crate::runner::suite;
 
 /// Flags of `conform`.
@@ -57,9 +58,9 @@ struct ConformInputs {
     suite: Suite,
 }
 
-/// Runs the verb.
-pub(super) fn main(args: &ConformArgs) -> Result<Exit, CliError> {
-    let given = read(args)?;
+/// Runs the verb. `explain_flags` are the flags with which `explain` runs the same subject on the same fixtures.
+pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliError> {
+    let mut given = read(args)?;
     if args.environment.names_features() {
         let message =
             format!("--features cannot be used with `conform`: declare them in {}", args.implementation.display());
@@ -70,16 +71,25 @@ pub(super) fn main(args: &ConformArgs) -> Result<Exit, CliError> {
                        (`run --tolerance` shows the results on a slow machine)";
         return Err(CliError::Usage(message.to_owned()));
     }
-    let environment = args.environment.start(false)?;
-    let blank = blank(args, &given, &environment)?;
+    let of_profile = Controller::parse(&args.profile);
+    let added = of_profile.filter(|_| args.environment.takes_controllers_from_profile());
+    let added = added.map_or_else(String::new, |controller| format!(" --subject-controllers {controller}"));
+    let environment = args.environment.for_profile(of_profile).start(false)?;
     let mut offered = environment.arena.capabilities();
+    if let Some(release) = offered.release {
+        given.fixtures.retain(|fixture| fixture.releases.contains(release));
+        let covers = |deviation: &Deviation| given.fixtures.iter().any(|fixture| deviation.covers(&fixture.id));
+        given.deviations.retain(covers);
+    }
+    let blank = blank(args, &given, &environment)?;
     offered.features = given.claim.features.iter().cloned().collect();
     let plan = Plan::new(&given.fixtures, &offered, &Filter::default());
     let writer = ReportWriter::create(blank, &args.out).map_err(|error| CliError::Environment(error.to_string()))?;
     let progress = io::stderr().is_terminal();
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let mut both =
-        ConformReporter { writer, terminal: Terminal::new(io::stderr().lock(), progress && !plain, progress) };
+    let terminal = Terminal::new(io::stderr().lock(), progress && !plain, progress);
+    let terminal = terminal.with_explain_flags(format!("{explain_flags}{added}").trim_start());
+    let mut both = ConformReporter { writer, terminal };
     let run = suite::run(&plan, &environment.arena, environment.options, &mut both);
     let mut writer = both.writer;
     drop(both.terminal);
@@ -116,9 +126,12 @@ fn read(args: &ConformArgs) -> Result<ConformInputs, CliError> {
     let file = args.deviations.clone().or_else(|| usual.is_file().then_some(usual));
     let known =
         file.map_or_else(|| Ok(Vec::new()), |file| deviations::load(&file, &all)).map_err(CliError::BadFixtures)?;
+    let commit = history::commit_of(&root);
     let suite = Suite {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         digest: digest::suite(&root).map_err(|error| CliError::Environment(error.to_string()))?,
+        modified: commit.as_ref().is_some_and(|at| at.modified),
+        commit: commit.map(|at| at.commit),
     };
     let fixtures: Vec<Fixture> =
         all.into_iter().filter(|fixture| profiles.selects(&args.profile, &fixture.id)).collect();
@@ -160,9 +173,16 @@ fn summary(writer: &ReportWriter, folder: &Path) -> io::Result<()> {
     let word = |outcome| match outcome {
         ConformanceOutcome::Fail => "FAIL",
         ConformanceOutcome::KnownDeviation => "known",
+        ConformanceOutcome::Inconclusive => "unsure",
         _ => "flaky",
     };
-    for outcome in [ConformanceOutcome::Fail, ConformanceOutcome::KnownDeviation, ConformanceOutcome::Flaky] {
+    let listed = [
+        ConformanceOutcome::Fail,
+        ConformanceOutcome::Inconclusive,
+        ConformanceOutcome::KnownDeviation,
+        ConformanceOutcome::Flaky,
+    ];
+    for outcome in listed {
         for fixture in report.with(outcome) {
             let reason = if fixture.reason.is_empty() { String::new() } else { format!(": {}", fixture.reason) };
             writeln!(out, "{:<6} {} ({}){reason}", word(outcome), fixture.id, fixture.level)?;
@@ -170,6 +190,15 @@ fn summary(writer: &ReportWriter, folder: &Path) -> io::Result<()> {
     }
     if report.with(ConformanceOutcome::KnownDeviation).any(|fixture| fixture.level == "core") {
         writeln!(out, "Known deviations in core fixtures still prevent conformance.")?;
+    }
+    if report.with(ConformanceOutcome::Inconclusive).next().is_some() {
+        writeln!(
+            out,
+            "Inconclusive fixtures prevent conformance: run again when the machine is less busy, or with -j 1."
+        )?;
+    }
+    for write in grouping::bystander_writes(report.fixtures.iter().map(|fixture| fixture.bystanders.as_slice())) {
+        writeln!(out, "others {write}, not judged")?;
     }
     let at = |name: &str| folder.join(name).display().to_string();
     writeln!(out, "\nreport    {} (with {JSON} and {JUNIT})", at(YAML))?;
@@ -203,5 +232,11 @@ fn exit(report: &ConformanceReport) -> Result<Exit, CliError> {
         }
         notify(&format!("plumbline: known deviations that did not occur:{told}"));
     }
-    Ok(if report.is_success() { Exit::Ok } else { Exit::FixturesFailed })
+    Ok(if report.is_success() {
+        Exit::Ok
+    } else if report.is_inconclusive() {
+        Exit::Inconclusive
+    } else {
+        Exit::FixturesFailed
+    })
 }

@@ -8,18 +8,21 @@ use std::time::Duration;
 use clap::{Parser as _, ValueEnum};
 use regex::Regex;
 
-use super::{CliError, duration};
+use super::{CliError, duration, notify};
+use crate::apiserver::KubernetesVersion;
 use crate::cluster::provision::{RealCluster, envtest, k3s, kind, kubeconfig};
 use crate::cluster::{Cluster, EmbeddedCluster, RemoteCluster, Role, ServedCluster};
-use crate::fixture::Controller;
+use crate::fixture::{Controller, Fixture, Release};
+use crate::load::capacity::{self, Machine};
+use crate::load::{self, StartCost};
 use crate::process::signals;
 use crate::process::tempdir::RunDir;
-use crate::runner::suite::{self, RunOptions, TestBed};
-use crate::subject::Subject;
+use crate::runner::suite::{self, RunOptions, StartUp, TestBed};
 use crate::subject::command::Command;
 use crate::subject::external::External;
 use crate::subject::in_process::InProcess;
 use crate::subject::none::NoSubject;
+use crate::subject::{BystanderWrites, Subject};
 
 /// Flags for the cluster and the subject.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,17 +32,22 @@ pub(super) struct EnvironmentArgs {
     #[arg(long, value_enum, default_value_t = ClusterKind::Fake)]
     cluster: ClusterKind,
 
+    /// Kubernetes release to judge by, and that the fake API server behaves as: 1.36 or 1.37 [default: 1.36; a real
+    /// cluster's own]
+    #[arg(long, value_name = "RELEASE")]
+    kubernetes_version: Option<KubernetesVersion>,
+
     /// Implementation under test [default: command with --command, else in-process]
     #[arg(long, value_enum)]
     subject: Option<SubjectKind>,
 
-    /// Command line of the subject, quoted as for a shell. `{kubeconfig}`, `{port}`, `{controllers}` and `{flags}` are
-    /// replaced; without any of them the command is treated as a drop-in for kube-controller-manager and its flags are
-    /// appended
+    /// Command line of the subject, quoted as for a shell. `{kubeconfig}`, `{server}`, `{token}`, `{token-file}`,
+    /// `{ca-file}`, `{port}`, `{controllers}` and `{flags}` are replaced; without any of them the command is treated as
+    /// a drop-in for kube-controller-manager and its flags are appended
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
 
-    /// YAML file with the roles and bindings of the subject's service account (such as controllers/deploy/rbac.yaml).
+    /// YAML file with the roles and bindings of the subject's service accounts (such as controllers/deploy/rbac.yaml).
     /// The fake server rejects requests that they do not permit
     #[arg(long, value_name = "FILE")]
     subject_role: Option<PathBuf>,
@@ -59,12 +67,16 @@ pub(super) struct EnvironmentArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
     tolerance: Duration,
 
+    /// Plain HTTP instead of HTTPS between a command and the fake API server
+    #[arg(long)]
+    http: bool,
+
     /// In wall time: retries of a failed fixture; one that passes on a retry is reported as flaky
     #[arg(long, value_name = "N", default_value_t = 0)]
     retries: u8,
 
-    /// Number of fixtures that run in parallel [default: one per core; 96 in wall time, where fixtures mostly wait; 16
-    /// on a real API server]
+    /// Number of fixtures that run in parallel [default: one per core; in wall time, where fixtures mostly wait, up to
+    /// 96, and up to 16 on a real API server: fewer if starting the command takes much processor time or memory]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
 
@@ -87,6 +99,16 @@ pub(super) struct CommandArgs {
     /// Controllers that the subject implements [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = controller)]
     subject_controllers: Vec<Controller>,
+
+    /// Regular expression over the user agents of CONTROLLER, if they do not end in its name. With one controller under
+    /// test none is needed. May be repeated
+    #[arg(long, value_name = "CONTROLLER=REGEX", value_parser = agent)]
+    agent: Vec<(Controller, Regex)>,
+
+    /// Treatment of writes by clients of the subject that are none of the controllers under test, to resources that no
+    /// fixture judges. Such writes to pods, nodes, budgets and Events always fail a fixture
+    #[arg(long, value_name = "WORD", value_enum, default_value_t = BystanderWrites::Report)]
+    bystander_writes: BystanderWrites,
 
     /// Also add NAME to `{controllers}` if CONTROLLER is tested, because it depends on NAME. May be repeated
     #[arg(long, value_name = "CONTROLLER=NAME", value_parser = companion)]
@@ -247,6 +269,31 @@ fn with_logs(error: CliError, scratch: &mut RunDir) -> CliError {
 }
 
 impl EnvironmentArgs {
+    /// Returns the same environment with a subject that implements `controller` alone, unless flags name its
+    /// controllers.
+    pub(super) fn for_profile(&self, controller: Option<Controller>) -> Self {
+        let mut environment = self.clone();
+        if self.takes_controllers_from_profile() {
+            environment.about.subject_controllers.extend(controller);
+        }
+        environment
+    }
+
+    /// Returns true if the controllers of the subject follow from the profile.
+    pub(super) const fn takes_controllers_from_profile(&self) -> bool {
+        self.about.subject_controllers.is_empty() && self.command.is_some()
+    }
+
+    /// Returns the same environment in the first release in which all of these fixtures hold, unless flags name the
+    /// release or a real cluster.
+    pub(super) fn in_release_of(&self, fixtures: &[Fixture]) -> Self {
+        let mut environment = self.clone();
+        if self.cluster == ClusterKind::Fake && self.kubernetes_version.is_none() {
+            environment.kubernetes_version = EmbeddedCluster::release_for(fixtures);
+        }
+        environment
+    }
+
     /// Returns the same environment for another subject: a command line, or our own controllers, with flags `about` it.
     ///
     /// # Errors
@@ -271,6 +318,7 @@ impl EnvironmentArgs {
     fn about_a_command(&self) -> Vec<&'static str> {
         let given = [
             ("--command-env", !self.about.command_env.is_empty()),
+            ("--agent", !self.about.agent.is_empty()),
             ("--companion", !self.about.companion.is_empty()),
             ("--ready-url", self.about.ready_url.is_some()),
             ("--ready-log", self.about.ready_log.is_some()),
@@ -297,40 +345,51 @@ impl EnvironmentArgs {
     pub(super) fn start(&self, fail_fast: bool) -> Result<Environment, CliError> {
         signals::install();
         let mut scratch = RunDir::create(self.logs.as_deref()).map_err(CliError::Environment)?;
-        let arena = self.arena(scratch.logs()).map_err(|error| with_logs(error, &mut scratch))?;
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let (arena, start_up) = self.arena(scratch.logs()).map_err(|error| with_logs(error, &mut scratch))?;
+        let cores = load::cores();
         let usual = match self.cluster {
             ClusterKind::Fake if arena.cluster.is_virtual() => cores,
             ClusterKind::Fake => WALL_JOBS,
             _ => REMOTE_JOBS,
         };
         let options = RunOptions {
-            jobs: self.jobs.map_or(usual, usize::from),
+            jobs: self.jobs.map_or_else(|| default_jobs(usual, start_up.cost.as_ref()), usize::from),
             fail_fast,
             tolerance: self.tolerance,
             retries: self.retries,
+            start_cost: start_up.cost,
             ..RunOptions::one_by_one()
         };
         Ok(Environment { arena, options, scratch })
     }
 
     /// Starts both and rehearses. On a real server the rehearsal has its own namespaces too.
-    fn arena(&self, logs: &std::path::Path) -> Result<TestBed, CliError> {
+    fn arena(&self, logs: &std::path::Path) -> Result<(TestBed, StartUp), CliError> {
         let subject = self.subject(logs)?;
         let external = self.subject == Some(SubjectKind::External);
         if external && self.cluster == ClusterKind::Fake {
             let next = "--subject external requires a real cluster: choose another --cluster than fake";
             return Err(CliError::Usage(next.to_owned()));
         }
+        if self.http && (self.cluster != ClusterKind::Fake || self.command.is_none()) {
+            return Err(CliError::Usage("--http requires --cluster fake and --command".to_owned()));
+        }
         let role = self.role()?;
+        let kubernetes = self.kubernetes_version.unwrap_or_default();
         let cluster: Arc<dyn Cluster> = match self.real.of(self.cluster) {
-            None if subject.is_virtual() && !self.wall_clock => Arc::new(EmbeddedCluster { role }),
-            None => Arc::new(ServedCluster { role }),
+            None if subject.is_virtual() && !self.wall_clock => Arc::new(EmbeddedCluster { role, kubernetes }),
+            None => Arc::new(ServedCluster { role, kubernetes, plain: self.http }),
             Some(real) => self.remote(&real, logs, external)?,
         };
         let arena = TestBed { cluster, subject };
-        let rehearsed = if self.command.is_some() { suite::check_start_up(&arena) } else { Ok(()) };
-        let Err(why) = rehearsed else { return Ok(arena) };
+        let rehearsed = if self.command.is_some() { suite::check_start_up(&arena) } else { Ok(StartUp::default()) };
+        let why = match rehearsed {
+            Ok(start_up) => {
+                start_up.unnamed_agents.iter().for_each(|agent| notify(&unnamed_agent(agent)));
+                return Ok((arena, start_up));
+            }
+            Err(why) => why,
+        };
         let name = arena.subject.name();
         let mut told = match signals::requested() {
             Some(signal) => format!("interrupted by {signal} before the first fixture"),
@@ -362,6 +421,7 @@ impl EnvironmentArgs {
     fn remote(&self, real: &RealCluster, logs: &std::path::Path, external: bool) -> Result<Arc<dyn Cluster>, CliError> {
         let remote =
             RemoteCluster::start(|| real.start(logs)).map_err(|error| CliError::Environment(error.to_string()))?;
+        self.same_release(&remote)?;
         if external {
             return Ok(Arc::new(remote.unseen()));
         }
@@ -372,6 +432,13 @@ impl EnvironmentArgs {
             return Err(CliError::Usage(why.to_owned()));
         }
         Ok(Arc::new(remote))
+    }
+
+    /// Checks that a real API server has the release to judge by.
+    fn same_release(&self, cluster: &impl Cluster) -> Result<(), CliError> {
+        let Some(wanted) = self.kubernetes_version else { return Ok(()) };
+        let version = cluster.kubernetes().map_err(|error| CliError::Environment(error.to_string()))?;
+        release_conflict(wanted, cluster.name(), &version).map_or(Ok(()), |why| Err(CliError::Usage(why)))
     }
 
     fn subject(&self, logs: &std::path::Path) -> Result<Arc<dyn Subject>, CliError> {
@@ -407,6 +474,8 @@ impl EnvironmentArgs {
             argv,
             env: self.about.command_env.clone(),
             controllers: self.about.subject_controllers.iter().copied().collect(),
+            agents: self.about.agent.clone(),
+            bystander_writes: self.about.bystander_writes,
             companions: self.about.companion.clone(),
             features: self.about.features.iter().cloned().collect::<BTreeSet<_>>(),
             ready_url: self.about.ready_url.clone(),
@@ -418,9 +487,61 @@ impl EnvironmentArgs {
     }
 }
 
+/// Returns the number of fixtures that run in parallel, at most `usual`, and explains it if a start was measured.
+fn default_jobs(usual: usize, cost: Option<&StartCost>) -> usize {
+    let Some(cost) = cost else { return usual };
+    let machine = Machine { cores: load::cores(), memory: load::available_memory() };
+    let jobs = capacity::jobs(cost, machine, usual);
+    notify(&format!("plumbline: {}", choice(jobs, cost, machine.cores)));
+    jobs
+}
+
+/// Explains the number of jobs.
+fn choice(jobs: usize, cost: &StartCost, cores: usize) -> String {
+    let seconds = |duration: Duration| format!("{:.2} s", duration.as_secs_f64());
+    let waited = if cost.waited > cost.used / 4 {
+        format!(" and waits {} for other programs", seconds(cost.waited))
+    } else {
+        String::new()
+    };
+    format!(
+        "{jobs} fixtures run in parallel: a start of the subject takes {} of processor time{waited}, {} until it is \
+         ready and {} MB of memory on {cores} cores (-j sets another number)",
+        seconds(cost.used),
+        seconds(cost.ready),
+        cost.resident / 1_000_000
+    )
+}
+
+/// Returns the reason if an API server of this version cannot be judged as `wanted`.
+fn release_conflict(wanted: KubernetesVersion, cluster: &str, version: &str) -> Option<String> {
+    let differs = Release::of_git_version(version) != Release::of_git_version(wanted.git_version());
+    differs.then(|| {
+        format!(
+            "--kubernetes-version {wanted}, but the API server of {cluster} is {version}: remove the flag to judge by \
+             the server's release, or choose another cluster"
+        )
+    })
+}
+
+/// Explains an agent of the subject that names none of several controllers under test.
+fn unnamed_agent(agent: &str) -> String {
+    let names = "disruption-controller, pod-garbage-collector, taint-eviction-controller, ttl-controller";
+    format!(
+        "plumbline: note: the subject's client with the user agent `{agent}` names none of its controllers, so nothing \
+         that it writes can be attributed to one of them\n  next: let each controller end its user agent in its name \
+         ({names}), map agents with --agent ttl=REGEX, or test one controller at a time"
+    )
+}
+
 pub(super) fn variable(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     if name.is_empty() { Err("the name is empty".to_owned()) } else { Ok((name.to_owned(), value.to_owned())) }
+}
+
+fn agent(text: &str) -> Result<(Controller, Regex), String> {
+    let (of, pattern) = variable(text).map_err(|_| "expected CONTROLLER=REGEX")?;
+    Ok((controller(&of)?, Regex::new(&pattern).map_err(|error| error.to_string())?))
 }
 
 fn companion(text: &str) -> Result<(Controller, String), String> {
@@ -431,4 +552,33 @@ fn companion(text: &str) -> Result<(Controller, String), String> {
 pub(super) fn controller(text: &str) -> Result<Controller, String> {
     let known = || Controller::ALL.map(Controller::as_str).join(", ");
     Controller::parse(text).ok_or_else(|| format!("unknown controller; known: {}", known()))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::equal(KubernetesVersion::V1_36, "v1.36.4-k3s1", None)]
+    #[case::later(
+        KubernetesVersion::V1_36,
+        "v1.37.0",
+        Some("--kubernetes-version 1.36, but the API server of k3s is v1.37.0")
+    )]
+    #[case::unreadable(
+        KubernetesVersion::V1_37,
+        "v1",
+        Some("--kubernetes-version 1.37, but the API server of k3s is v1")
+    )]
+    fn a_real_server_keeps_its_release(
+        #[case] wanted: KubernetesVersion,
+        #[case] version: &str,
+        #[case] why: Option<&str>,
+    ) {
+        let conflict = release_conflict(wanted, "k3s", version);
+        assert_eq!(conflict.is_some(), why.is_some());
+        assert!(conflict.is_none_or(|text| why.is_some_and(|why| text.starts_with(why))));
+    }
 }

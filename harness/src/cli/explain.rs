@@ -2,12 +2,14 @@
 
 use std::io::{self, Write};
 
-use super::CliError;
+use super::environment::EnvironmentArgs;
 use super::select::{FixturesFolder, Selection};
+use super::{CliError, notify, run};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
-use crate::report::JudgedRun;
-use crate::runner::suite::{self, RunOptions, TestBed};
+use crate::plan::{Capabilities, Filter, Plan};
+use crate::report::{Event, FixtureReport, Outcome, Reporter};
+use crate::runner::suite::{self, TestBed, TranscriptSelection};
 
 /// Maximum number of fixtures to explain.
 const LIMIT: usize = 20;
@@ -21,44 +23,79 @@ pub(super) struct ExplainArgs {
 
     #[command(flatten)]
     folder: FixturesFolder,
+
+    #[command(flatten)]
+    environment: EnvironmentArgs,
 }
 
 /// Runs the verb.
 pub(super) fn main(args: &ExplainArgs) -> Result<Exit, CliError> {
-    let arena = TestBed::embedded();
-    let select = Selection::one(&args.fixture, &args.folder);
-    let fixtures = select.load()?;
-    let chosen: Vec<Fixture> = match fixtures.iter().find(|fixture| fixture.id == args.fixture) {
-        Some(exact) => vec![exact.clone()],
-        None => select.plan(&fixtures, &arena.capabilities())?.runs().cloned().collect(),
-    };
-    let shown = &chosen[..chosen.len().min(LIMIT)];
-    let mut judged: Vec<Option<JudgedRun>> = vec![None; shown.len()];
-    suite::run_all(shown, &arena, RunOptions::one_by_one(), |index, result| {
-        judged[index] = Some(result);
-        true
-    });
-    let mut out = io::BufWriter::new(super::stdout());
-    let mut exit = Exit::Ok;
-    for (fixture, judged) in shown.iter().zip(judged.into_iter().flatten()) {
-        if judged.report.has_failed() {
-            exit = Exit::FixturesFailed;
-        }
-        explain(fixture, &judged, &mut out)?;
+    let mut fixtures = selected(args)?;
+    let more = fixtures.len().saturating_sub(LIMIT);
+    fixtures.truncate(LIMIT);
+    let mut environment = args.environment.in_release_of(&fixtures).start(false)?;
+    environment.options.transcripts = TranscriptSelection::All;
+    let arena = &environment.arena;
+    let subject = description(arena);
+    if !arena.cluster.is_virtual() {
+        let many = if fixtures.len() == 1 { "1 fixture".to_owned() } else { format!("{} fixtures", fixtures.len()) };
+        notify(&format!("plumbline: {many}, {subject}"));
     }
-    if shown.len() < chosen.len() {
-        writeln!(out, "… and {} more", chosen.len() - shown.len())?;
+    let mut offered = arena.capabilities();
+    // A fixture that is asked for by name is shown even if the subject does not declare its feature.
+    offered.features.insert("*".to_owned());
+    let plan = Plan::new(&fixtures, &offered, &Filter::default());
+    let report = suite::run(&plan, arena, environment.options, &mut SilentReporter);
+    environment.close()?;
+    let report = report?;
+    let mut out = io::BufWriter::new(super::stdout());
+    for fixture in &fixtures {
+        let result = report.fixtures.iter().find(|result| result.id == fixture.id);
+        result.map_or(Ok(()), |result| explain(fixture, result, &subject, &mut out))?;
+    }
+    if more > 0 {
+        writeln!(out, "… and {more} more")?;
     }
     out.flush()?;
-    Ok(exit)
+    Ok(run::exit(&report))
 }
 
-fn explain(fixture: &Fixture, judged: &JudgedRun, out: &mut impl Write) -> io::Result<()> {
+/// Returns the fixture with this id, otherwise those that the filter selects.
+fn selected(args: &ExplainArgs) -> Result<Vec<Fixture>, CliError> {
+    let mut fixtures = args.folder.load()?;
+    if let Some(index) = fixtures.iter().position(|fixture| fixture.id == args.fixture) {
+        return Ok(vec![fixtures.swap_remove(index)]);
+    }
+    let select = Selection::one(&args.fixture, &args.folder);
+    let fixtures = select.load()?;
+    let plan = select.plan(&fixtures, &Capabilities::everything())?;
+    Ok(plan.runs().cloned().collect())
+}
+
+/// Describes who runs where: `me.py on fake, wall clock`.
+fn description(arena: &TestBed) -> String {
+    let clock = if arena.cluster.is_virtual() { "virtual time" } else { "wall clock" };
+    format!("{} on {}, {clock}", arena.subject.name(), arena.cluster.name())
+}
+
+/// Ignores all events.
+struct SilentReporter;
+
+impl Reporter for SilentReporter {
+    fn event(&mut self, _: Event<'_>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn explain(fixture: &Fixture, result: &FixtureReport, subject: &str, out: &mut impl Write) -> io::Result<()> {
     let bar = "─".repeat(fixture.id.chars().count());
     writeln!(out, "{}\n{bar}", fixture.id)?;
     writeln!(out, "promise   {}", fixture.promise)?;
     writeln!(out, "rules     {}", fixture.rules.join(" "))?;
     writeln!(out, "level     {} ({})", fixture.level, fixture.feature)?;
+    if !fixture.releases.is_unlimited() {
+        writeln!(out, "releases  {}", fixture.releases)?;
+    }
     if !fixture.source.is_empty() {
         writeln!(out, "source    {}", fixture.source.join(", "))?;
     }
@@ -68,21 +105,37 @@ fn explain(fixture: &Fixture, judged: &JudgedRun, out: &mut impl Write) -> io::R
     }
     let controllers: Vec<&str> = fixture.controllers.iter().map(|controller| controller.as_str()).collect();
     let flags: Vec<String> = fixture.flags.iter().map(|(name, value)| format!("--{name}={value}")).collect();
-    writeln!(out, "runs      {} {}", controllers.join(", "), flags.join(" "))?;
+    let runs = format!("{} {}", controllers.join(", "), flags.join(" "));
+    writeln!(out, "runs      {}", runs.trim())?;
+    writeln!(out, "subject   {subject}")?;
     writeln!(out, "\n{}", fixture.file.display())?;
     source(fixture, out)?;
-    writeln!(out, "\ntranscript")?;
-    for line in judged.transcript.lines() {
-        writeln!(out, "  {line}")?;
+    if !matches!(result.outcome, Outcome::Skip | Outcome::Unsupported | Outcome::NotRun) {
+        transcript(result, out)?;
     }
-    if judged.transcript.is_empty() {
-        writeln!(out, "  (no writes)")?;
-    }
-    writeln!(out, "\noutcome   {}", judged.report.outcome.participle())?;
-    for failure in &judged.report.failures {
+    let reason = if result.reason.is_empty() { String::new() } else { format!(": {}", result.reason) };
+    writeln!(out, "\noutcome   {}{reason}", result.outcome.participle())?;
+    for failure in &result.failures {
         writeln!(out, "  ✗ {}", failure.to_string().replace('\n', "\n    "))?;
     }
+    for write in &result.bystanders {
+        writeln!(out, "  not judged: {write}")?;
+    }
+    for line in &result.log {
+        writeln!(out, "  log: {line}")?;
+    }
     writeln!(out)
+}
+
+fn transcript(result: &FixtureReport, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "\ntranscript")?;
+    for line in result.transcript.lines() {
+        writeln!(out, "  {line}")?;
+    }
+    if result.transcript.is_empty() {
+        writeln!(out, "  (no writes)")?;
+    }
+    Ok(())
 }
 
 /// Prints the steps as written in the file.

@@ -47,6 +47,8 @@ fn json(plan: &Plan<'_>, out: &mut impl Write) -> io::Result<()> {
             "feature": fixture.feature,
             "rules": fixture.rules,
             "promise": fixture.promise,
+            "since": fixture.releases.since.map(|release| release.to_string()),
+            "until": fixture.releases.until.map(|release| release.to_string()),
         });
         writeln!(out, "{line}")?;
     }

@@ -7,6 +7,8 @@ mod compare;
 mod conform;
 mod environment;
 mod explain;
+mod explore;
+mod hint;
 mod lint;
 mod list;
 mod repeat;
@@ -16,12 +18,13 @@ mod scale;
 mod schema;
 mod select;
 mod serve;
+mod site;
 mod verify;
 
 use std::io::{self, StdoutLock, Write};
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::exit::{self, Exit};
 
@@ -54,10 +57,16 @@ enum CliVerb {
     Explain(explain::ExplainArgs),
     /// Test an implementation and write its conformance report
     Conform(conform::ConformArgs),
-    /// Verify that a conformance report is consistent
+    /// Verify that conformance reports are consistent
     Verify(verify::VerifyArgs),
+    /// Copy a conformance report to the published ones
+    Publish(verify::PublishArgs),
+    /// Make a website of conformance reports
+    Site(site::SiteArgs),
     /// Show the fixtures of each rule, and fail if a rule has none
     Catalogue(catalogue::CatalogueArgs),
+    /// Inject faults that no fixture names and judge the runs without the fixtures' expectations
+    Explore(Box<explore::ExploreArgs>),
     /// Compare two subjects
     Compare(compare::CompareArgs),
     /// Serve the fake API server to kubectl and other clients
@@ -79,6 +88,8 @@ enum CliError {
     Usage(String),
     /// The filters select no fixture.
     Nothing(String),
+    /// A filter selects no fixture; `first` is it, if it is a word.
+    IdleFilter { first: Option<String>, message: String },
     /// A document is inconsistent.
     Refuted(String),
     /// The environment failed.
@@ -99,21 +110,26 @@ impl From<io::Error> for CliError {
 /// Runs the program with the process's arguments.
 #[must_use]
 pub fn main() -> Exit {
-    let cli = Cli::parse();
+    let given = Cli::command().get_matches();
+    let cli = Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
+    let explain_flags = hint::explain_flags(given.subcommand().map_or(&given, |(_, of_verb)| of_verb));
     let only_shows = matches!(
         cli.verb,
         Some(CliVerb::List(_) | CliVerb::Lint(_) | CliVerb::Schema | CliVerb::Explain(_) | CliVerb::Catalogue(_))
     );
     let result = match cli.verb {
-        None => run::main(&cli.run),
-        Some(CliVerb::Run(args)) => run::main(&args),
+        None => run::main(&cli.run, &explain_flags).map_err(|error| hint::verb_instead(error, cli.run.first_filter())),
+        Some(CliVerb::Run(args)) => run::main(&args, &explain_flags),
         Some(CliVerb::Repeat(args)) => repeat::main(&args),
         Some(CliVerb::List(args)) => list::main(&args),
         Some(CliVerb::Lint(args)) => lint::main(&args),
         Some(CliVerb::Schema) => schema::main(),
         Some(CliVerb::Explain(args)) => explain::main(&args),
-        Some(CliVerb::Conform(args)) => conform::main(&args),
+        Some(CliVerb::Explore(args)) => explore::main(&args),
+        Some(CliVerb::Conform(args)) => conform::main(&args, &explain_flags),
         Some(CliVerb::Verify(args)) => verify::main(&args),
+        Some(CliVerb::Publish(args)) => verify::publish(&args),
+        Some(CliVerb::Site(args)) => site::main(&args),
         Some(CliVerb::Catalogue(args)) => catalogue::main(&args),
         Some(CliVerb::Compare(args)) => compare::main(&args),
         #[cfg(feature = "loadtest")]
@@ -126,7 +142,7 @@ pub fn main() -> Exit {
         Ok(exit) => return exit,
         Err(CliError::BadFixtures(problems)) => (Exit::BadFixtures, problems.to_string()),
         Err(CliError::Usage(message)) => (Exit::Usage, message),
-        Err(CliError::Nothing(message)) => (Exit::NothingSelected, message),
+        Err(CliError::Nothing(message) | CliError::IdleFilter { message, .. }) => (Exit::NothingSelected, message),
         Err(CliError::Refuted(message)) => (Exit::Refuted, message),
         Err(CliError::Environment(message)) => (Exit::Environment, message),
         Err(CliError::StdoutClosed) if only_shows => return Exit::Ok,

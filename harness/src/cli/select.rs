@@ -1,18 +1,19 @@
 //! Selection of fixtures by flags.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::CliError;
 use crate::fixture::{Fixture, Level, parse};
-use crate::plan::{Capabilities, Filter, Plan};
+use crate::plan::{Capabilities, Filter, FilterPart, Plan};
 
 /// Flags that select fixtures.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct Selection {
     /// Part of a fixture id, a glob over the whole id (`podgc/*-40s`), or a rule id (`BR-24-03`); with several, any may
-    /// match
+    /// match. One that matches nothing is an error
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
 
@@ -74,25 +75,53 @@ impl Selection {
         Self { filters: vec![filter.to_owned()], folder: folder.clone(), ..Self::default() }
     }
 
+    /// Returns the location of the fixtures.
+    pub(super) const fn folder(&self) -> &FixturesFolder {
+        &self.folder
+    }
+
     /// Reads all fixtures.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a fixture is invalid or a filter selects none.
     pub(super) fn load(&self) -> Result<Vec<Fixture>, CliError> {
-        self.folder.load()
+        let fixtures = self.folder.load()?;
+        self.check(&fixtures)?;
+        Ok(fixtures)
     }
 
     /// Plans the selected fixtures; an empty selection is an error.
     pub(super) fn plan<'a>(&self, fixtures: &'a [Fixture], place: &Capabilities) -> Result<Plan<'a>, CliError> {
-        let filter = Filter { patterns: self.filters.clone(), suites: self.suite.clone(), levels: self.level.clone() };
-        let plan = Plan::new(fixtures, place, &filter);
+        let plan = Plan::new(fixtures, place, &self.filter());
         if plan.entries.is_empty() {
-            let known =
-                fixtures.iter().map(|fixture| fixture.suite.as_str()).collect::<std::collections::BTreeSet<_>>();
-            let known = known.into_iter().collect::<Vec<_>>().join(", ");
             let asked = self.asked();
-            let message =
-                format!("{asked} selects none of {} fixtures (suites: {known}); see `plumbline list`", fixtures.len());
-            return Err(CliError::Nothing(message));
+            return Err(CliError::Nothing(format!("{asked} selects none of {} fixtures", fixtures.len())));
         }
         Ok(plan)
+    }
+
+    /// Returns the first filter.
+    pub(super) fn first(&self) -> Option<&str> {
+        self.filters.first().map(String::as_str)
+    }
+
+    fn filter(&self) -> Filter {
+        Filter { patterns: self.filters.clone(), suites: self.suite.clone(), levels: self.level.clone() }
+    }
+
+    /// Fails if one of the filters selects nothing: it is probably misspelt.
+    fn check(&self, fixtures: &[Fixture]) -> Result<(), CliError> {
+        let filter = self.filter();
+        let idle = filter.idle_parts(fixtures);
+        let Some(first) = idle.first() else { return Ok(()) };
+        let first = match first {
+            FilterPart::Pattern(pattern) => Some((*pattern).to_owned()),
+            FilterPart::Suite(_) | FilterPart::Level(_) => None,
+        };
+        let lines: Vec<String> = idle.iter().map(|part| idle_line(part, &filter, fixtures)).collect();
+        let message = format!("{}; see `plumbline list`", lines.join("\n"));
+        Err(CliError::IdleFilter { first, message })
     }
 
     fn asked(&self) -> String {
@@ -101,4 +130,22 @@ impl Selection {
         let words: Vec<String> = self.filters.iter().cloned().chain(suites).chain(levels).collect();
         if words.is_empty() { "the fixtures folder".to_owned() } else { words.join(" ") }
     }
+}
+
+/// Describes a filter that selects nothing, with the nearest word.
+fn idle_line(part: &FilterPart<'_>, filter: &Filter, fixtures: &[Fixture]) -> String {
+    let (what, scope) = match part {
+        FilterPart::Pattern(pattern) => {
+            let suites = filter.suites.iter().map(|suite| format!(" --suite {suite}"));
+            let levels = filter.levels.iter().map(|level| format!(" --level {level}"));
+            (format!("`{pattern}`"), suites.chain(levels).collect::<String>())
+        }
+        FilterPart::Suite(suite) => (format!("--suite {suite}"), String::new()),
+        FilterPart::Level(level) => (format!("--level {level}"), String::new()),
+    };
+    let scope = if scope.is_empty() { scope } else { format!(" with{scope}") };
+    let suites: BTreeSet<&str> = fixtures.iter().map(|fixture| fixture.suite.as_str()).collect();
+    let known = || format!("suites: {}", suites.into_iter().collect::<Vec<_>>().join(", "));
+    let hint = part.suggestion(fixtures).unwrap_or_else(known);
+    format!("{what}{scope} selects none of {} fixtures ({hint})", fixtures.len())
 }

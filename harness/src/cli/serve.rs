@@ -12,9 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::duration;
 use crate::apiserver::listener::{Limits, ListenOptions, listen};
-use crate::apiserver::registry::AdmissionPlugin;
-use crate::apiserver::server::RecordMode;
-use crate::apiserver::{ApiServer, ApiServerConfig, event_ttl, faults, garbage_collector, kubelet, schema, workloads};
+use crate::apiserver::{
+    AdmissionPlugin, ApiServer, ApiServerConfig, KubernetesVersion, RecordMode, compaction, event_ttl, faults,
+    garbage_collector, kubelet, workloads,
+};
 use crate::exit::Exit;
 use crate::time::Clock;
 
@@ -77,6 +78,9 @@ pub(super) struct ServeArgs {
         default_value = "TaintNodesByCondition,DefaultTolerationSeconds"
     )]
     disable_admission_plugins: Vec<PluginName>,
+    /// Kubernetes release to behave as: 1.36 or 1.37
+    #[arg(long, value_name = "RELEASE", default_value_t)]
+    kubernetes_version: KubernetesVersion,
     /// Do not record requests, for load tests: /plumbline/transcript stays empty
     #[arg(long)]
     no_transcript: bool,
@@ -131,7 +135,10 @@ pub(super) fn main(args: &ServeArgs) -> Result<Exit, String> {
         .event_interval(16)
         .build()
         .map_err(|error| format!("unable to start the runtime: {error}"))?;
-    runtime.block_on(serve(args))
+    let outcome = runtime.block_on(serve(args));
+    // A request that did not end in time does not keep the process.
+    runtime.shutdown_background();
+    outcome
 }
 
 /// Logs to standard error, filtered by `RUST_LOG`.
@@ -145,6 +152,7 @@ fn logging() {
 async fn serve(args: &ServeArgs) -> Result<Exit, String> {
     let mut config = ApiServerConfig::new(Clock::wall());
     config.record = if args.no_transcript { RecordMode::Off } else { RecordMode::Recent { bytes: TRANSCRIPT } };
+    config.kubernetes_version = args.kubernetes_version;
     config.disabled = args.disable_admission_plugins.iter().filter_map(|disabled| disabled.plugin()).collect();
     let server = ApiServer::new(config);
     arm(&server, args)?;
@@ -230,6 +238,7 @@ async fn run_loops(server: ApiServer, args: &ServeArgs) {
     let mut running = tokio::task::JoinSet::new();
     // Part of the server, not of the controller manager.
     running.spawn(event_ttl::expire_events(server.clone()));
+    running.spawn(compaction::compact_periodically(server.clone()));
     for wanted in &args.loops {
         match wanted {
             ControllerLoop::Gc => running.spawn(garbage_collector::collect_garbage(server.clone(), args.loop_delay)),
@@ -311,16 +320,7 @@ fn check(server: &ApiServer, object: &Value) -> Result<(), String> {
     if !object.is_object() {
         return Err("not an object".to_owned());
     }
-    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
-    let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
-    let registry = server.registry();
-    let Some(kind) = registry.resource_for_kind(group, version, text("kind")) else { return Ok(()) };
-    let types = kind.custom.as_ref().map(|custom| custom.types.clone()).or_else(|| schema::builtin(&kind.schema));
-    match types.map(|types| types.convert(&object.clone().into())) {
-        Some(Err(error)) => Err(format!("{}: {error}", kind.kind)),
-        Some(Ok(decoded)) if !decoded.strict.is_empty() => Err(format!("{}: {}", kind.kind, decoded.strict.join(", "))),
-        _ => Ok(()),
-    }
+    server.check_fields(object).map_err(|error| error.to_string())
 }
 
 /// The signals that end the server.

@@ -9,20 +9,32 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 
 use super::{Access, Answer, Call, Cluster, ClusterError, Role, Sandbox, SeedError};
-use crate::apiserver::discovery::KUBERNETES_VERSION;
 use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::{ConnectionGate, RequestHandler};
 use crate::apiserver::service::into_response;
-use crate::apiserver::{ApiRequest, ApiServer, ApiServerConfig};
-use crate::fixture::{Capability, Fixture};
+use crate::apiserver::{ApiRequest, ApiServer, ApiServerConfig, KubernetesVersion};
+use crate::fixture::{Capability, Fixture, Release};
 use crate::time::Clock;
-use crate::transcript::Transcript;
+use crate::transcript::{Agents, InProcessEndpoint, Transcript};
 
 /// An API server in this process for each fixture, in virtual time. It has every capability.
 #[derive(Clone, Debug, Default)]
 pub struct EmbeddedCluster {
     /// Role that restricts the subject; `None` allows everything.
     pub role: Option<Role>,
+    /// The release of Kubernetes that the server behaves as.
+    pub kubernetes: KubernetesVersion,
+}
+
+impl EmbeddedCluster {
+    /// Returns the first release in which these fixtures hold and that the server can behave as.
+    #[must_use]
+    pub fn release_for(fixtures: &[Fixture]) -> Option<KubernetesVersion> {
+        KubernetesVersion::ALL.into_iter().find(|version| {
+            let release = Release::of_git_version(version.git_version());
+            release.is_some_and(|release| fixtures.iter().all(|fixture| fixture.releases.contains(release)))
+        })
+    }
 }
 
 impl Cluster for EmbeddedCluster {
@@ -31,7 +43,7 @@ impl Cluster for EmbeddedCluster {
     }
 
     fn kubernetes(&self) -> Result<String, ClusterError> {
-        Ok(KUBERNETES_VERSION.to_owned())
+        Ok(self.kubernetes.git_version().to_owned())
     }
 
     fn capabilities(&self) -> BTreeSet<Capability> {
@@ -42,12 +54,15 @@ impl Cluster for EmbeddedCluster {
         &'a self,
         _: &'a Fixture,
         clock: &'a Clock,
+        agents: Agents,
     ) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, ClusterError>> {
-        let server = ApiServer::new(Role::enforced(self.role.as_ref(), ApiServerConfig::new(clock.clone())));
+        let config = ApiServerConfig { kubernetes_version: self.kubernetes, ..ApiServerConfig::new(clock.clone()) };
+        let server = ApiServer::new(Role::enforced_by_client(self.role.as_ref(), config));
         let seeded = server.seed(self.role.as_ref().map_or_else(Vec::new, Role::objects));
-        async {
+        async move {
             seeded.map_err(|error| ClusterError::Sandbox(error.to_string()))?;
-            Ok(Box::new(EmbeddedSandbox { server }) as Box<dyn Sandbox>)
+            let endpoint = InProcessEndpoint::new(server.clone(), agents);
+            Ok(Box::new(EmbeddedSandbox { server, endpoint }) as Box<dyn Sandbox>)
         }
         .boxed_local()
     }
@@ -56,6 +71,7 @@ impl Cluster for EmbeddedCluster {
 /// The embedded server of one fixture.
 struct EmbeddedSandbox {
     server: ApiServer,
+    endpoint: InProcessEndpoint,
 }
 
 impl Sandbox for EmbeddedSandbox {
@@ -68,11 +84,11 @@ impl Sandbox for EmbeddedSandbox {
     }
 
     fn revision(&self) -> u64 {
-        self.server.store().revision()
+        self.server.revision()
     }
 
     fn compact(&self) {
-        self.server.compact(self.server.store().revision());
+        self.server.compact(self.server.revision());
     }
 
     fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, SeedError>> {
@@ -85,7 +101,7 @@ impl Sandbox for EmbeddedSandbox {
     }
 
     fn access(&self) -> Access<'_> {
-        Access::InProcess(&self.server)
+        Access::InProcess(&self.endpoint)
     }
 
     /// Nothing connects through this gate: the subject's own client factory cuts it off between two polls.
@@ -101,7 +117,7 @@ impl Sandbox for EmbeddedSandbox {
 /// Seeds `objects` on `server` and returns all objects that the server then has.
 pub(super) fn seed(server: &ApiServer, objects: Vec<Value>) -> Result<Vec<Value>, String> {
     server.seed(objects).map_err(|error| error.to_string())?;
-    let resources = server.store().resources();
+    let resources = server.stored_resources();
     let stored = resources.iter().flat_map(|resource| server.list(resource, None));
     Ok(stored.map(|object| object.value().into()).collect())
 }

@@ -24,12 +24,12 @@ use futures::{FutureExt as _, TryFutureExt as _};
 use http::Method;
 use serde_json::Value;
 
+use crate::apiserver::ResourceId;
 use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::ConnectionGate;
-use crate::apiserver::{ApiServer, ResourceId};
 use crate::fixture::{Capability, Fixture, Resource};
 use crate::time::Clock;
-use crate::transcript::Transcript;
+use crate::transcript::{Agents, InProcessEndpoint, Transcript};
 
 pub use embedded::EmbeddedCluster;
 pub use remote::RemoteCluster;
@@ -81,7 +81,8 @@ pub trait Cluster: Send + Sync {
         Ok(())
     }
 
-    /// Creates the sandbox of a fixture. Called in the fixture's runtime; `clock` is the fixture's clock.
+    /// Creates the sandbox of a fixture. Called in the fixture's runtime; `clock` is the fixture's clock. What arrives
+    /// through [`Sandbox::access`] is attributed by `agents`.
     ///
     /// # Errors
     ///
@@ -90,6 +91,7 @@ pub trait Cluster: Send + Sync {
         &'a self,
         fixture: &'a Fixture,
         clock: &'a Clock,
+        agents: Agents,
     ) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, ClusterError>>;
 
     /// Returns true if time is virtual here.
@@ -214,7 +216,7 @@ impl From<String> for SeedError {
 #[derive(Clone, Copy, Debug)]
 pub enum Access<'a> {
     /// Direct calls in this process.
-    InProcess(&'a ApiServer),
+    InProcess(&'a InProcessEndpoint),
     /// A connection described by a kubeconfig.
     Kubeconfig(&'a Path),
 }

@@ -15,19 +15,22 @@ use tokio_util::sync::CancellationToken;
 
 use super::embedded::{seed, send};
 use super::{Access, Answer, Call, Cluster, ClusterError, Role, Sandbox, SeedError};
-use crate::apiserver::discovery::KUBERNETES_VERSION;
 use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::{ConnectionGate, ListenOptions, listen};
-use crate::apiserver::{ApiServer, ApiServerConfig, ResourceId};
+use crate::apiserver::{ApiServer, ApiServerConfig, KubernetesVersion, ResourceId};
 use crate::fixture::{Capability, Fixture};
 use crate::time::Clock;
-use crate::transcript::Transcript;
+use crate::transcript::{Agents, SubjectEndpoint, Transcript};
 
 /// A fake server over HTTPS for each fixture, in wall time. It has every capability except virtual time.
 #[derive(Clone, Debug, Default)]
 pub struct ServedCluster {
     /// Role that restricts the subject; `None` allows everything.
     pub role: Option<Role>,
+    /// The release of Kubernetes that the server behaves as.
+    pub kubernetes: KubernetesVersion,
+    /// Plain HTTP instead of HTTPS.
+    pub plain: bool,
 }
 
 impl Cluster for ServedCluster {
@@ -36,7 +39,7 @@ impl Cluster for ServedCluster {
     }
 
     fn kubernetes(&self) -> Result<String, ClusterError> {
-        Ok(KUBERNETES_VERSION.to_owned())
+        Ok(self.kubernetes.git_version().to_owned())
     }
 
     fn capabilities(&self) -> BTreeSet<Capability> {
@@ -47,12 +50,19 @@ impl Cluster for ServedCluster {
         &'a self,
         _: &'a Fixture,
         clock: &'a Clock,
+        agents: Agents,
     ) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, ClusterError>> {
-        async {
-            let server = ApiServer::new(Role::enforced(self.role.as_ref(), ApiServerConfig::new(clock.clone())));
+        async move {
+            let config = ApiServerConfig { kubernetes_version: self.kubernetes, ..ApiServerConfig::new(clock.clone()) };
+            let server = ApiServer::new(Role::enforced(self.role.as_ref(), config));
             let failed = |error: &dyn std::fmt::Display| ClusterError::Sandbox(error.to_string());
             server.seed(self.role.as_ref().map_or_else(Vec::new, Role::objects)).map_err(|error| failed(&error))?;
-            let listening = listen(server.clone(), ListenOptions::loopback()).await.map_err(|error| failed(&error))?;
+            let listening = listen(
+                SubjectEndpoint::new(server.clone(), agents),
+                ListenOptions { plain: self.plain, ..ListenOptions::loopback() },
+            )
+            .await;
+            let listening = listening.map_err(|error| failed(&error))?;
             let folder = crate::process::tempdir::create().map_err(|error| failed(&error))?;
             let kubeconfig = folder.path().join("kubeconfig");
             listening.write_kubeconfig(&kubeconfig).map_err(|error| failed(&error))?;
@@ -84,7 +94,7 @@ impl Sandbox for ServedSandbox {
     }
 
     fn revision(&self) -> u64 {
-        self.server.store().revision()
+        self.server.revision()
     }
 
     fn hold_events(&self, resource: &ResourceId) -> bool {
@@ -110,7 +120,7 @@ impl Sandbox for ServedSandbox {
     }
 
     fn compact(&self) {
-        self.server.compact(self.server.store().revision());
+        self.server.compact(self.server.revision());
     }
 
     fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, SeedError>> {

@@ -126,7 +126,7 @@ pub fn compare(names: [&str; 2], a: &[ComparedRun], b: &[ComparedRun], options: 
 
 fn not_comparable(id: &str, a: Option<&ComparedRun>, b: Option<&ComparedRun>) -> Option<NotComparable> {
     let unseen = |report: &FixtureReport| {
-        matches!(report.outcome, Outcome::Skip | Outcome::Unsupported | Outcome::NotRun)
+        (!report.outcome.has_run() || report.outcome == Outcome::Inconclusive)
             .then(|| format!("{}: {}", report.outcome.participle(), report.reason))
     };
     let (a, b) = (unseen(&a?.report), unseen(&b?.report));

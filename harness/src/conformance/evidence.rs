@@ -7,6 +7,7 @@
 //!   transcript.txt                            requests and writes with their times, as recorded by the server
 //!   objects.yaml                              objects in the cluster at the end, before the cleanup
 //!   subject.log                               log of the subject
+//!   load.yaml                                 load of the machine, on the wall clock
 //! evidence/_passed/podgc/….txt                transcript of a fixture that passed
 //! evidence/_server/                           logs of etcd and the API server, if they died during the run
 //! ```
@@ -17,16 +18,18 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::ConformanceError;
-use super::report_writer::replace;
+use super::report_writer::{EVIDENCE, replace};
 use crate::digest;
 use crate::report::JudgedRun;
 
 const INDEX: &str = "index.yaml";
+const FAILURES: &str = "failures.txt";
+const TRANSCRIPT: &str = "transcript.txt";
 /// The folder for logs of servers.
 const SERVER: &str = "_server";
 /// The folder for transcripts of fixtures that passed.
@@ -42,7 +45,7 @@ pub struct EvidenceFolder {
 }
 
 /// An entry of the index.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct IndexEntry {
     fixture: String,
@@ -52,7 +55,47 @@ struct IndexEntry {
     outcome: String,
     failures: Vec<String>,
     folder: String,
-    files: Vec<&'static str>,
+    files: Vec<String>,
+}
+
+/// The evidence of a fixture, as read back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FixtureEvidence {
+    /// The fixture.
+    pub fixture: String,
+    /// Its promise.
+    pub promise: String,
+    /// The content of `failures.txt`.
+    pub failures: String,
+    /// The content of `transcript.txt`.
+    pub transcript: String,
+}
+
+/// Reads the evidence next to a report in `folder`; empty if there is none.
+///
+/// # Errors
+///
+/// Returns an error if a file cannot be read, or an entry of the index leads out of the folder.
+pub fn read(folder: &Path) -> io::Result<Vec<FixtureEvidence>> {
+    let root = folder.join(EVIDENCE);
+    let text = match fs::read_to_string(root.join(INDEX)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        text => text?,
+    };
+    let index: Vec<IndexEntry> = serde_saphyr::from_str(&text).map_err(io::Error::other)?;
+    let one = |entry: IndexEntry| {
+        let inside = Path::new(&entry.folder).components().all(|part| matches!(part, Component::Normal(_)));
+        if !inside {
+            return Err(io::Error::other(format!("the folder `{}` is not below {}", entry.folder, root.display())));
+        }
+        let file = |name: &str| match fs::read(root.join(&entry.folder).join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            bytes => bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+        };
+        let (failures, transcript) = (file(FAILURES)?, file(TRANSCRIPT)?);
+        Ok(FixtureEvidence { fixture: entry.fixture, promise: entry.promise, failures, transcript })
+    };
+    index.into_iter().map(one).collect()
 }
 
 impl EvidenceFolder {
@@ -109,12 +152,15 @@ impl EvidenceFolder {
         let objects: Vec<_> = judged.objects.iter().map(AsRef::as_ref).collect();
         let objects = serde_saphyr::to_string_multiple(&objects).map_err(io::Error::other)?;
         let log = report.log.iter().map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
-        let files = [
-            ("failures.txt", failures),
-            ("transcript.txt", judged.transcript.clone()),
+        let mut files = vec![
+            (FAILURES, failures),
+            (TRANSCRIPT, judged.transcript.clone()),
             ("objects.yaml", objects),
             ("subject.log", log),
         ];
+        if let Some(load) = &report.load {
+            files.push(("load.yaml", serde_saphyr::to_string(load).map_err(io::Error::other)?));
+        }
         for (file, text) in &files {
             self.put(&format!("{name}/{file}"), text)?;
         }
@@ -126,7 +172,7 @@ impl EvidenceFolder {
             outcome: outcome.to_owned(),
             failures: report.failures.iter().map(|failure| failure.message.clone()).collect(),
             folder: name,
-            files: files.iter().map(|(file, _)| *file).collect(),
+            files: files.iter().map(|(file, _)| (*file).to_owned()).collect(),
         };
         self.index.insert(report.id.clone(), item);
         self.write_index()
@@ -211,6 +257,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::load::FixtureLoad;
     use crate::report::{Failure, Outcome};
     use crate::runner::verdict;
 
@@ -219,6 +266,7 @@ mod tests {
         let mut report = verdict::blank(&fixture, Outcome::Fail, "");
         report.failures = vec![Failure { message: "pods/a must go".to_owned(), line: 7, ..Failure::default() }];
         report.log = vec!["W it was me".to_owned()];
+        report.load = Some(FixtureLoad { stopped_millis: 250, ..FixtureLoad::default() });
         let objects = vec![Arc::new(json!({ "kind": "Pod" })), Arc::new(json!({ "kind": "Node" }))];
         JudgedRun {
             report,
@@ -226,12 +274,13 @@ mod tests {
             entries: Vec::new(),
             start: jiff::Timestamp::default(),
             leeway: std::time::Duration::ZERO,
+            load: crate::load::RunLoad::default(),
             objects,
         }
     }
 
     #[test]
-    fn failures_leave_four_files_and_an_entry() {
+    fn failures_leave_files_and_an_entry() {
         let root = tempfile::tempdir().expect("a folder");
         let folder = root.path().join("evidence");
         let mut evidence = EvidenceFolder::create(&folder).expect("an empty folder");
@@ -244,6 +293,7 @@ mod tests {
         assert!(read("podgc/a_x_1/failures.txt").contains("yaml:7: pods/a must go"));
         assert_eq!(read("podgc/a_x_1-2/transcript.txt"), "t=+0s GET\n");
         assert_eq!(read("podgc/_../b/subject.log"), "W it was me\n");
+        assert!(read("podgc/_../b/load.yaml").contains("stoppedMillis: 250"));
         let objects = read("podgc/_../b/objects.yaml");
         assert!(
             objects.contains("kind: Pod") && objects.contains("---") && objects.contains("kind: Node"),
@@ -253,6 +303,24 @@ mod tests {
         assert_eq!(index.as_array().map(Vec::len), Some(3));
         assert_eq!(index[1]["fixture"], "podgc/a[x:1]");
         assert_eq!(index[1]["failures"], json!(["pods/a must go"]));
+    }
+
+    #[test]
+    fn evidence_is_read_back_from_its_own_folder_only() {
+        let root = tempfile::tempdir().expect("a folder");
+        assert_eq!(read(root.path()).expect("no evidence"), []);
+        let mut evidence = EvidenceFolder::create(&root.path().join(EVIDENCE)).expect("an empty folder");
+        evidence.add(&judged("podgc/a[x=1]"), "fail").expect("a writable folder");
+        let found = read(root.path()).expect("our own evidence");
+        assert_eq!((found[0].fixture.as_str(), found[0].transcript.as_str()), ("podgc/a[x=1]", "t=+0s GET\n"));
+        assert!(found[0].failures.contains("pods/a must go"), "{found:?}");
+        let index = root.path().join(EVIDENCE).join(INDEX);
+        let text = fs::read_to_string(&index).expect("an index");
+        for folder in ["../../etc", "/etc"] {
+            fs::write(&index, text.replace("folder: podgc/a_x_1", &format!("folder: {folder}"))).expect("a file");
+            let refused = read(root.path()).expect_err("outside").to_string();
+            assert!(refused.contains(folder), "{refused}");
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@
 //! # seal sha256:…                        over the lines above
 //! ```
 //!
+//! Published reports may leave out some files, see [`may_be_left_out`]; no file may be added or changed.
+//!
 //! It is a separate file because evidence contains times and process ids, while two runs with equal outcomes must write
 //! equal reports. Like the report's digest, the seal is not a signature: it detects exchanged files, not who ran the
 //! suite.
@@ -21,6 +23,9 @@ use crate::digest::{self, ReadError};
 
 /// File name, next to the report.
 pub const FILE: &str = "evidence.sha256";
+
+/// Replaces the digest of a symbolic link, which could lead to any file of the reader.
+const LINK: &str = "a symbolic link";
 
 /// Returns the manifest for `files`: paths below the evidence folder, with digests.
 #[must_use]
@@ -45,6 +50,13 @@ pub fn files(folder: &Path) -> Result<BTreeMap<String, String>, ReadError> {
     Ok(files)
 }
 
+/// Returns true if a published report need not have this evidence file: logs, objects, and transcripts of fixtures that
+/// passed.
+#[must_use]
+pub fn may_be_left_out(path: &str) -> bool {
+    path.starts_with("_passed/") || path.ends_with("/objects.yaml") || path.ends_with("/subject.log")
+}
+
 fn below(root: &Path, path: &str, files: &mut BTreeMap<String, String>) -> Result<(), ReadError> {
     let folder = root.join(path);
     let unreadable = |source| ReadError { path: folder.clone(), is_folder: true, source };
@@ -52,8 +64,11 @@ fn below(root: &Path, path: &str, files: &mut BTreeMap<String, String>) -> Resul
         let entry = entry.map_err(unreadable)?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let inner = if path.is_empty() { name } else { format!("{path}/{name}") };
-        if entry.path().is_dir() {
+        let kind = entry.file_type().map_err(unreadable)?;
+        if kind.is_dir() {
             below(root, &inner, files)?;
+        } else if kind.is_symlink() {
+            files.insert(inner, LINK.to_owned());
         } else {
             files.insert(inner, digest::file(&entry.path())?);
         }
@@ -76,19 +91,18 @@ pub fn check(folder: &Path, report: &str) -> Result<Vec<Finding>, ReadError> {
         return Ok(vec![finding(FILE, format!("is missing, although {EVIDENCE}/ is next to the report"))]);
     };
     let there = files(folder)?;
-    if says == text(report, &there) {
-        return Ok(Vec::new());
-    }
-    let mut told = BTreeMap::new();
+    let mut listed = BTreeMap::new();
     for (digest, path) in says.lines().filter_map(|line| line.split_once("  ")) {
         let path = path.strip_prefix(&format!("{EVIDENCE}/")).unwrap_or(path);
-        told.insert(path.to_owned(), format!("sha256:{digest}"));
+        listed.insert(path.to_owned(), format!("sha256:{digest}"));
     }
     let mut findings = Vec::new();
-    for path in told.keys().chain(there.keys().filter(|path| !told.contains_key(*path))) {
-        let message = match (told.get(path), there.get(path)) {
+    for path in listed.keys().chain(there.keys().filter(|path| !listed.contains_key(*path))) {
+        let message = match (listed.get(path), there.get(path)) {
+            (_, Some(link)) if link == LINK => "is a symbolic link".to_owned(),
             (Some(one), Some(other)) if one == other => continue,
             (Some(_), Some(_)) => format!("does not match its digest in {FILE}: it was changed or replaced"),
+            (Some(_), None) if may_be_left_out(path) => continue,
             (Some(_), None) => format!("is missing, but listed in {FILE}"),
             (None, _) => format!("is not listed in {FILE}"),
         };
@@ -96,7 +110,7 @@ pub fn check(folder: &Path, report: &str) -> Result<Vec<Finding>, ReadError> {
     }
     if !says.starts_with(&format!("# report {report}\n")) {
         findings.push(finding(FILE, format!("belongs to another report, not to {report}")));
-    } else if findings.is_empty() {
+    } else if findings.is_empty() && says != text(report, &listed) {
         findings.push(finding(FILE, "does not match its seal: it was edited".to_owned()));
     }
     Ok(findings)
@@ -115,6 +129,14 @@ mod tests {
     #[case::exchanged(
         |root: &Path| fs::write(root.join("evidence/podgc/b.txt"), "better").expect("a file"),
         Some("evidence/podgc/b.txt: does not match its digest in evidence.sha256")
+    )]
+    #[case::left_out(|root: &Path| fs::remove_dir_all(root.join("evidence/_passed")).expect("a folder"), None)]
+    #[case::linked(
+        |root: &Path| {
+            fs::remove_file(root.join("evidence/podgc/b.txt")).expect("a file");
+            std::os::unix::fs::symlink("/etc/passwd", root.join("evidence/podgc/b.txt")).expect("a link");
+        },
+        Some("evidence/podgc/b.txt: is a symbolic link")
     )]
     #[case::gone(
         |root: &Path| fs::remove_file(root.join("evidence/index.yaml")).expect("a file"),
@@ -140,7 +162,8 @@ mod tests {
     fn exchanged_evidence_is_noticed(#[case] change: fn(&Path), #[case] finding: Option<&str>) {
         let root = tempfile::tempdir().expect("a folder");
         fs::create_dir_all(root.path().join("evidence/podgc")).expect("a folder");
-        for (name, content) in [("index.yaml", "[]"), ("podgc/b.txt", "it failed")] {
+        fs::create_dir_all(root.path().join("evidence/_passed/podgc")).expect("a folder");
+        for (name, content) in [("index.yaml", "[]"), ("podgc/b.txt", "it failed"), ("_passed/podgc/a.txt", "passed")] {
             fs::write(root.path().join(EVIDENCE).join(name), content).expect("a file");
         }
         let made = text(REPORT, &files(root.path()).expect("files"));

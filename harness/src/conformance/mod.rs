@@ -11,7 +11,8 @@
 //! - [`template`]: the report before the first fixture
 //! - [`report`]: the model; everything derivable from the list of fixtures is derived in one place
 //! - [`report_writer`]: fills the report while fixtures run; a killed run leaves `not-run` · [`evidence`]: details of
-//!   failed fixtures · [`manifest`]: ties the evidence to the report
+//!   failed fixtures · [`manifest`]: ties the evidence to the report · [`provenance`]: its in-toto statement
+//! - [`publish`]: the folder of published reports · [`history`]: the fixtures of former commits
 //! - [`verify`]: finds later edits and inconsistencies · [`compare`]: compares two subjects
 //!
 //! Modelled on gateway-api's conformance report, with three differences: the list of fixtures is part of the report,
@@ -21,9 +22,12 @@
 pub mod compare;
 pub mod deviations;
 pub mod evidence;
+pub mod history;
 pub mod implementation;
 pub mod manifest;
 pub mod profile;
+pub mod provenance;
+pub mod publish;
 pub mod report;
 pub mod report_writer;
 pub mod template;

@@ -1,5 +1,6 @@
 //! Conformance profiles: `fixtures/profiles.yaml`.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::fixture::decode::Cursor;
@@ -7,7 +8,7 @@ use crate::fixture::error::Fail;
 use crate::fixture::pattern::glob;
 use crate::fixture::schema::{Record, must};
 use crate::fixture::strict::{self, words};
-use crate::fixture::{Fixture, Problems};
+use crate::fixture::{Controller, Fixture, Problems};
 
 /// The file below the fixtures folder.
 pub const FILE: &str = "profiles.yaml";
@@ -86,6 +87,21 @@ impl Profiles {
         self.0.iter().filter(has).map(|profile| profile.name.clone()).collect()
     }
 
+    /// Returns the controllers that a fixture needs besides those that its profiles are named after, sorted. None if
+    /// its profiles have other names.
+    #[must_use]
+    pub fn other_controllers(&self, fixture: &Fixture) -> Vec<String> {
+        let own: BTreeSet<Controller> =
+            self.of(&fixture.id).iter().filter_map(|name| Controller::parse(name)).collect();
+        if own.is_empty() {
+            return Vec::new();
+        }
+        let needed: BTreeSet<Controller> = fixture.controllers.iter().copied().collect();
+        let mut names: Vec<String> = needed.difference(&own).map(ToString::to_string).collect();
+        names.sort();
+        names
+    }
+
     /// Returns true if the named profile contains the fixture.
     #[must_use]
     pub fn selects(&self, name: &str, id: &str) -> bool {
@@ -154,6 +170,17 @@ profiles:
         assert_eq!(profiles.of("api/c"), <[&str; 0]>::default());
         assert!(profiles.selects("all", "ttl/a") && !profiles.selects("all", "api/c"));
         assert!(profiles.selects("ttl", "ttl/b") && !profiles.selects("ttl", "podgc/a"));
+    }
+
+    #[test]
+    fn controllers_of_other_profiles_are_listed() {
+        let profiles = Profiles::parse(Path::new("p.yaml"), GOOD, &suite()).expect("a good file");
+        let with = |id: &str, controllers: &[Controller]| {
+            profiles.other_controllers(&Fixture { controllers: controllers.to_vec(), ..fixture(id, "core") })
+        };
+        assert_eq!(with("podgc/a", &[Controller::PodGc]), <[&str; 0]>::default());
+        assert_eq!(with("podgc/a", &[Controller::TaintEviction, Controller::PodGc]), ["taint-eviction"]);
+        assert_eq!(with("api/c", &[Controller::PodGc]), <[&str; 0]>::default(), "it has no profile");
     }
 
     #[rstest]

@@ -2,7 +2,7 @@
 //!
 //! Derived values are never set by hand: [`ConformanceReport::seal`] sorts the list and derives counts, verdicts and
 //! the digest from it; [`super::verify`] derives them again and compares. The bytes depend only on the content, of
-//! which only `time` differs between two runs with the same outcomes.
+//! which only `time` and, on the wall clock, `load` with the digest differ between two runs with the same outcomes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +14,7 @@ use super::deviations::Deviation;
 use super::implementation::Implementation;
 use super::profile::ALL;
 use crate::digest;
+use crate::load::MachineLoad;
 use crate::report;
 
 /// Version of [`ConformanceReport`]. Fields may be added within a version; none changes its meaning.
@@ -37,6 +38,8 @@ pub enum ConformanceOutcome {
     KnownDeviation,
     /// It passed only on a later attempt.
     Flaky,
+    /// The machine was too busy for the result to show anything, also when the fixture was repeated alone.
+    Inconclusive,
     /// The cluster lacks a capability that it requires.
     Skip,
     /// The subject does not implement the tested controller or feature.
@@ -47,8 +50,16 @@ pub enum ConformanceOutcome {
 
 impl ConformanceOutcome {
     /// All outcomes, in the order of summaries.
-    pub const ALL: [Self; 7] =
-        [Self::Pass, Self::Fail, Self::KnownDeviation, Self::Flaky, Self::Skip, Self::Unsupported, Self::NotRun];
+    pub const ALL: [Self; 8] = [
+        Self::Pass,
+        Self::Fail,
+        Self::KnownDeviation,
+        Self::Flaky,
+        Self::Inconclusive,
+        Self::Skip,
+        Self::Unsupported,
+        Self::NotRun,
+    ];
 
     /// The word in sentences: `3 passed`.
     #[must_use]
@@ -58,6 +69,7 @@ impl ConformanceOutcome {
             Self::Fail => "failed",
             Self::KnownDeviation => "known to deviate",
             Self::Flaky => "flaky",
+            Self::Inconclusive => "inconclusive",
             Self::Skip => "skipped",
             Self::Unsupported => "unsupported",
             Self::NotRun => "not run",
@@ -67,7 +79,13 @@ impl ConformanceOutcome {
     /// Returns true if the fixture ran to its end.
     #[must_use]
     pub const fn has_run(self) -> bool {
-        matches!(self, Self::Pass | Self::Fail | Self::KnownDeviation | Self::Flaky)
+        matches!(self, Self::Pass | Self::Fail | Self::KnownDeviation | Self::Flaky | Self::Inconclusive)
+    }
+
+    /// Returns true if another run may have a result: the fixture was not run, or the machine was too busy.
+    #[must_use]
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::NotRun | Self::Inconclusive)
     }
 
     /// Returns true if the outcome needs a reason. The reason of a failure is in the evidence.
@@ -83,6 +101,7 @@ impl From<report::Outcome> for ConformanceOutcome {
             report::Outcome::Pass => Self::Pass,
             report::Outcome::Fail => Self::Fail,
             report::Outcome::Flaky => Self::Flaky,
+            report::Outcome::Inconclusive => Self::Inconclusive,
             report::Outcome::Skip => Self::Skip,
             report::Outcome::Unsupported => Self::Unsupported,
             report::Outcome::NotRun => Self::NotRun,
@@ -108,10 +127,9 @@ pub struct ConformanceReport {
     pub api_version: String,
     /// [`KIND`].
     pub kind: String,
-    /// Start of the run, in UTC. The only time in the report, and besides `digest` the only field that `digest` does
-    /// not cover.
+    /// Start of the run, in UTC. The only time in the report. `digest` does not cover it.
     pub time: String,
-    /// Digest over the canonical JSON of all other fields.
+    /// Digest over the canonical JSON of all fields but `time` and itself.
     pub digest: String,
     /// The implementation's own description.
     pub implementation: Implementation,
@@ -125,6 +143,9 @@ pub struct ConformanceReport {
     pub cluster: ClusterInfo,
     /// The kind of time.
     pub mode: Mode,
+    /// Load of the machine; absent in virtual time and in reports of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<MachineLoad>,
     /// The requested profile.
     pub profile: String,
     /// Known deviations that apply to fixtures in the list.
@@ -148,6 +169,9 @@ pub struct TestedSubject {
     /// Digest of the program file; absent if no file is accessible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// Digests of the files that its command line names, such as the script that an interpreter runs, by argument.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
     /// The controllers that it declares, sorted. Absent in reports of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controllers: Vec<String>,
@@ -167,6 +191,13 @@ pub struct Suite {
     pub version: String,
     /// Digest over all fixture files, see [`digest::suite`].
     pub digest: String,
+    /// The commit that last changed the fixtures. Absent outside of a git repository, and in reports of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// True if the fixtures differ from that commit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub modified: bool,
 }
 
 /// The cluster of a run.
@@ -197,11 +228,18 @@ pub struct FixtureResult {
     /// True if it requires virtual time. Subjects in wall time may skip it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub virtual_time: bool,
+    /// Controllers that it needs besides those of its profiles, sorted. Subjects without them need not pass it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_controllers: Vec<String>,
     /// The outcome.
     pub outcome: ConformanceOutcome,
     /// The reason, where the outcome needs one; see [`ConformanceOutcome::needs_reason`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// Writes by clients of the subject that are none of the controllers under test, to resources that no fixture
+    /// judges; sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bystanders: Vec<String>,
 }
 
 /// The result of a profile; derived.
@@ -210,7 +248,7 @@ pub struct FixtureResult {
 pub struct ProfileSummary {
     /// The profile's name.
     pub name: String,
-    /// True if every core fixture passed, and there is at least one.
+    /// True if every core fixture passed, there is at least one, and no binding fixture is inconclusive.
     pub conformant: bool,
     /// Reasons against conformance; empty if conformant.
     pub reasons: Vec<String>,
@@ -235,9 +273,17 @@ pub struct OutcomeCounts {
     pub fail: usize,
     pub known_deviation: usize,
     pub flaky: usize,
+    // Absent in reports of earlier versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub inconclusive: usize,
     pub skip: usize,
     pub unsupported: usize,
     pub not_run: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl OutcomeCounts {
@@ -258,6 +304,7 @@ impl OutcomeCounts {
             ConformanceOutcome::Fail => &mut self.fail,
             ConformanceOutcome::KnownDeviation => &mut self.known_deviation,
             ConformanceOutcome::Flaky => &mut self.flaky,
+            ConformanceOutcome::Inconclusive => &mut self.inconclusive,
             ConformanceOutcome::Skip => &mut self.skip,
             ConformanceOutcome::Unsupported => &mut self.unsupported,
             ConformanceOutcome::NotRun => &mut self.not_run,
@@ -282,7 +329,7 @@ impl ConformanceReport {
     /// Sorts the list and derives everything else from it.
     pub fn seal(&mut self) {
         self.fixtures.sort_by(|a, b| a.id.cmp(&b.id));
-        self.profiles = summaries(&self.profile, &self.fixtures);
+        self.profiles = summaries(&self.profile, &self.fixtures, &self.subject.controllers);
         self.digest = self.digest();
     }
 
@@ -339,39 +386,77 @@ impl ConformanceReport {
         self.fixtures.iter().filter(move |fixture| fixture.outcome == outcome)
     }
 
+    /// Returns true if the run reached its end, and every result shows something.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        !self.fixtures.iter().any(|fixture| fixture.outcome.is_open())
+    }
+
     /// Returns true if every profile is conformant and no fixture failed, provisional ones excepted.
     #[must_use]
     pub fn is_success(&self) -> bool {
         let failed = self.with(ConformanceOutcome::Fail).any(|fixture| fixture.level != "provisional");
         !failed && !self.profiles.is_empty() && self.profiles.iter().all(|profile| profile.conformant)
     }
+
+    /// Returns true if only inconclusive fixtures prevent the success.
+    #[must_use]
+    pub fn is_inconclusive(&self) -> bool {
+        let mut fixtures = self.fixtures.clone();
+        for fixture in &mut fixtures {
+            match fixture.outcome {
+                ConformanceOutcome::Inconclusive => fixture.outcome = ConformanceOutcome::Pass,
+                ConformanceOutcome::Fail if fixture.level != "provisional" => return false,
+                _ => {}
+            }
+        }
+        let profiles = summaries(&self.profile, &fixtures, &self.subject.controllers);
+        !self.is_success() && !profiles.is_empty() && profiles.iter().all(|profile| profile.conformant)
+    }
 }
 
-/// Returns the summary of the requested profile; for [`ALL`], also of each of its parts.
+/// Returns the summary of the requested profile; for [`ALL`], also of each of its parts. `controllers` are the
+/// subject's.
 #[must_use]
-pub fn summaries(profile: &str, fixtures: &[FixtureResult]) -> Vec<ProfileSummary> {
+pub fn summaries(profile: &str, fixtures: &[FixtureResult], controllers: &[String]) -> Vec<ProfileSummary> {
+    let part = |name: &str| summary(name, fixtures.iter().filter(|fixture| fixture.is_in(name)), controllers);
     if profile != ALL {
-        return vec![summary(profile, fixtures.iter().filter(|fixture| fixture.is_in(profile)))];
+        return vec![part(profile)];
     }
     let parts: BTreeSet<&str> = fixtures.iter().flat_map(|fixture| &fixture.profiles).map(String::as_str).collect();
-    let parts = parts.into_iter().map(|part| summary(part, fixtures.iter().filter(|fixture| fixture.is_in(part))));
-    parts.chain([summary(ALL, fixtures.iter())]).collect()
+    parts.into_iter().map(part).chain([summary(ALL, fixtures.iter(), controllers)]).collect()
 }
 
 impl FixtureResult {
     fn is_in(&self, profile: &str) -> bool {
         self.profiles.iter().any(|name| name == profile)
     }
+
+    /// Returns true if `profile` does not require this fixture of a subject with these controllers: it needs virtual
+    /// time, which the subject does not run in, or a controller of another profile, which the subject does not have.
+    #[must_use]
+    pub fn is_out_of_reach(&self, profile: &str, controllers: &[String]) -> bool {
+        let lacks_another = || self.other_controllers.iter().any(|name| !controllers.contains(name));
+        match self.outcome {
+            ConformanceOutcome::Skip => self.virtual_time,
+            ConformanceOutcome::Unsupported => profile != ALL && lacks_another(),
+            _ => false,
+        }
+    }
 }
 
-fn summary<'a>(name: &str, fixtures: impl Iterator<Item = &'a FixtureResult>) -> ProfileSummary {
+fn summary<'a>(
+    name: &str,
+    fixtures: impl Iterator<Item = &'a FixtureResult>,
+    controllers: &[String],
+) -> ProfileSummary {
     let mut levels: BTreeMap<String, Vec<ConformanceOutcome>> = BTreeMap::new();
-    let mut out_of_reach = 0;
+    let mut required = Vec::new();
     let mut features: BTreeMap<&str, Vec<ConformanceOutcome>> = BTreeMap::new();
     for fixture in fixtures {
-        let is_out_of_reach = fixture.virtual_time && fixture.outcome == ConformanceOutcome::Skip;
-        if fixture.level == "core" && is_out_of_reach {
-            out_of_reach += 1;
+        let is_out_of_reach = fixture.is_out_of_reach(name, controllers);
+        if fixture.level == "core" && !is_out_of_reach {
+            required.push(fixture.outcome);
         }
         levels.entry(fixture.level.clone()).or_default().push(fixture.outcome);
         if fixture.level == "extended" && !is_out_of_reach {
@@ -380,15 +465,18 @@ fn summary<'a>(name: &str, fixtures: impl Iterator<Item = &'a FixtureResult>) ->
     }
     let levels: BTreeMap<String, OutcomeCounts> =
         levels.into_iter().map(|(level, outcomes)| (level, OutcomeCounts::of(outcomes))).collect();
-    let core = levels.get("core").copied().unwrap_or_default();
-    let in_reach = core.total - out_of_reach;
-    let counting = |outcome| core.get(outcome) - if outcome == ConformanceOutcome::Skip { out_of_reach } else { 0 };
+    let required = OutcomeCounts::of(required);
     let mut reasons: Vec<String> = ConformanceOutcome::ALL
         .into_iter()
-        .filter(|outcome| *outcome != ConformanceOutcome::Pass && counting(*outcome) > 0)
-        .map(|outcome| format!("{} of {in_reach} core fixtures {}", counting(outcome), outcome.words()))
+        .filter(|outcome| *outcome != ConformanceOutcome::Pass && required.get(*outcome) > 0)
+        .map(|outcome| format!("{} of {} core fixtures {}", required.get(outcome), required.total, outcome.words()))
         .collect();
-    if in_reach == 0 {
+    let beyond = |(level, counts): (&String, &OutcomeCounts)| {
+        (!matches!(level.as_str(), "core" | "provisional") && counts.inconclusive > 0)
+            .then(|| format!("{} of {} {level} fixtures inconclusive", counts.inconclusive, counts.total))
+    };
+    reasons.extend(levels.iter().filter_map(beyond));
+    if required.total == 0 {
         reasons.push("there is no core fixture".to_owned());
     }
     let named = |means: fn(&[ConformanceOutcome]) -> bool| {
@@ -449,8 +537,10 @@ steps:
             level: level.to_owned(),
             feature: "podgc.orphaned".to_owned(),
             virtual_time: false,
+            other_controllers: Vec::new(),
             outcome,
             reason: if outcome.needs_reason() { "because".to_owned() } else { String::new() },
+            bystanders: Vec::new(),
         }
     }
 
@@ -475,11 +565,17 @@ steps:
                 kind: text("command"),
                 what: text("collector --now"),
                 digest: Some(digest::bytes(b"program")),
+                files: [("collector.py".to_owned(), digest::bytes(b"script"))].into(),
                 controllers: crate::fixture::Controller::ALL.map(|controller| controller.to_string()).into(),
                 environment: vec![text("GOGC")],
                 companions: vec![text("taint-eviction=daemonset-controller")],
             },
-            suite: Suite { version: text("0.1.0"), digest: digest::bytes(b"suite") },
+            suite: Suite {
+                version: text("0.1.0"),
+                digest: digest::bytes(b"suite"),
+                commit: Some("5".repeat(40)),
+                modified: false,
+            },
             kubernetes_version: text("v1.36.0"),
             cluster: ClusterInfo {
                 name: text("fake"),
@@ -487,6 +583,7 @@ steps:
                 capabilities: vec![text("crash"), text("faults")],
             },
             mode: Mode::Wall,
+            load: Some(MachineLoad { cores: 2, load_average: Some(18.25), ..MachineLoad::default() }),
             profile: text(profile),
             deviations: Vec::new(),
             profiles: Vec::new(),
@@ -528,7 +625,11 @@ steps:
                     }
                 }
                 let core = || mine.iter().filter(|one| one.level == "core");
-                let conformant = core().count() > 0 && core().all(|one| one.outcome == ConformanceOutcome::Pass);
+                let doubtful =
+                    |one: &&&FixtureResult| one.outcome == ConformanceOutcome::Inconclusive && one.level != "provisional";
+                let conformant = core().count() > 0
+                    && core().all(|one| one.outcome == ConformanceOutcome::Pass)
+                    && !mine.iter().any(|one| doubtful(&one));
                 prop_assert_eq!(conformant, summary.conformant);
                 prop_assert_eq!(conformant, summary.reasons.is_empty());
             }
@@ -559,6 +660,7 @@ steps:
     #[case(ConformanceOutcome::Fail, Some("1 of 2 core fixtures failed"))]
     #[case(ConformanceOutcome::KnownDeviation, Some("1 of 2 core fixtures known to deviate"))]
     #[case(ConformanceOutcome::Flaky, Some("1 of 2 core fixtures flaky"))]
+    #[case(ConformanceOutcome::Inconclusive, Some("1 of 2 core fixtures inconclusive"))]
     #[case(ConformanceOutcome::Skip, Some("1 of 2 core fixtures skipped"))]
     #[case(ConformanceOutcome::Unsupported, Some("1 of 2 core fixtures unsupported"))]
     #[case(ConformanceOutcome::NotRun, Some("1 of 2 core fixtures not run"))]
@@ -578,8 +680,29 @@ steps:
         let far = FixtureResult { virtual_time: true, ..result("podgc/b", "core", outcome) };
         let report = report("podgc", vec![result("podgc/a", "core", ConformanceOutcome::Pass), far.clone()]);
         assert_eq!((report.profiles[0].conformant, report.profiles[0].levels["core"].total), (conformant, 2));
-        let alone = summaries("podgc", &[far]);
+        let alone = summaries("podgc", &[far], &[]);
         assert!(!alone[0].conformant, "nothing was seen");
+    }
+
+    /// A subject of one controller conforms to its profile without the fixtures that need another controller as well.
+    #[rstest]
+    #[case::without_the_other("podgc", "podgc", ConformanceOutcome::Unsupported, true)]
+    #[case::with_the_other("podgc", "podgc ttl", ConformanceOutcome::Unsupported, false)]
+    #[case::failed("podgc", "podgc ttl", ConformanceOutcome::Fail, false)]
+    #[case::skipped("podgc", "podgc", ConformanceOutcome::Skip, false)]
+    #[case::of_all(ALL, "podgc", ConformanceOutcome::Unsupported, false)]
+    fn fixtures_that_need_another_controller(
+        #[case] profile: &str,
+        #[case] controllers: &str,
+        #[case] outcome: ConformanceOutcome,
+        #[case] conformant: bool,
+    ) {
+        let shared = FixtureResult { other_controllers: vec!["ttl".to_owned()], ..result("podgc/b", "core", outcome) };
+        let list = [result("podgc/a", "core", ConformanceOutcome::Pass), shared];
+        let controllers: Vec<String> = controllers.split(' ').map(str::to_owned).collect();
+        let summaries = summaries(profile, &list, &controllers);
+        let summary = summaries.last().expect("a summary");
+        assert_eq!((summary.conformant, summary.levels["core"].total), (conformant, 2));
     }
 
     #[test]
@@ -594,6 +717,8 @@ steps:
         assert_eq!(with("hardened", ConformanceOutcome::Fail), (true, false));
         assert_eq!(with("hardened", ConformanceOutcome::KnownDeviation), (true, true));
         assert_eq!(with("provisional", ConformanceOutcome::Fail), (true, true));
+        assert_eq!(with("hardened", ConformanceOutcome::Inconclusive), (false, false));
+        assert_eq!(with("provisional", ConformanceOutcome::Inconclusive), (true, true));
         assert_eq!(with("extended", ConformanceOutcome::Unsupported), (true, true));
         let empty = report("podgc", vec![result("podgc/a", "hardened", ConformanceOutcome::Pass)]);
         assert_eq!(empty.profiles[0].reasons, ["there is no core fixture"]);
@@ -619,6 +744,29 @@ steps:
         assert_eq!(summary.supported_features, ["podgc.a", "podgc.d"]);
         assert_eq!(summary.failed_features, ["podgc.b", "podgc.f"]);
         assert_eq!(summary.unsupported_features, ["podgc.c"]);
+    }
+
+    #[rstest]
+    #[case::only_that(&[("core", ConformanceOutcome::Inconclusive)], true)]
+    #[case::beyond_the_core(&[("hardened", ConformanceOutcome::Inconclusive)], true)]
+    #[case::and_a_failure(&[("core", ConformanceOutcome::Inconclusive), ("hardened", ConformanceOutcome::Fail)], false)]
+    #[case::and_a_skip(&[("core", ConformanceOutcome::Inconclusive), ("core", ConformanceOutcome::Skip)], false)]
+    #[case::none(&[], false)]
+    fn a_busy_machine_is_no_failure(#[case] more: &[(&str, ConformanceOutcome)], #[case] expected: bool) {
+        let more = more.iter().enumerate();
+        let more = more.map(|(index, (level, outcome))| result(&format!("podgc/b{index}"), level, *outcome));
+        let list = [result("podgc/a", "core", ConformanceOutcome::Pass)].into_iter().chain(more).collect();
+        assert_eq!(report("podgc", list).is_inconclusive(), expected);
+    }
+
+    #[test]
+    fn reports_without_load_can_be_read() {
+        let with = report("podgc", vec![result("podgc/a", "core", ConformanceOutcome::Pass)]);
+        let mut without = ConformanceReport { load: None, ..with };
+        without.seal();
+        let text = without.to_yaml().expect("YAML");
+        assert!(!text.contains("load:") && !text.contains("inconclusive"), "as earlier versions wrote it: {text}");
+        assert_eq!(ConformanceReport::read(&text), Ok(without));
     }
 
     #[rstest]

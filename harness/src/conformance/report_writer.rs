@@ -6,14 +6,17 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::ConformanceError;
 use super::deviations;
 use super::evidence::EvidenceFolder;
 use super::manifest;
+use super::provenance::{self, FileTexts};
 use super::report::{ConformanceOutcome, ConformanceReport};
 use crate::report::junit::Junit;
 use crate::report::{self, Event, FixtureReport, JudgedRun, Reporter, RunReport};
-use crate::time::Stopwatch;
+use crate::time::{Clock, Stopwatch};
 
 /// File and folder names below `--out`.
 pub const YAML: &str = "report.yaml";
@@ -101,6 +104,7 @@ impl ReportWriter {
         let result = &mut self.report.fixtures[*index];
         result.outcome = fixture.outcome.into();
         result.reason = if result.outcome.needs_reason() { fixture.reason.clone() } else { String::new() };
+        result.bystanders = if result.outcome.has_run() { fixture.bystanders.clone() } else { Vec::new() };
         deviations::apply(&self.report.deviations, result);
         result.outcome
     }
@@ -111,6 +115,7 @@ impl ReportWriter {
             ConformanceOutcome::Fail => self.evidence.add(judged, "fail")?,
             ConformanceOutcome::KnownDeviation => self.evidence.add(judged, "known-deviation")?,
             ConformanceOutcome::Flaky => self.evidence.add(judged, "flaky")?,
+            ConformanceOutcome::Inconclusive => self.evidence.add(judged, "inconclusive")?,
             ConformanceOutcome::NotRun => self.evidence.add(judged, "not-run")?,
             ConformanceOutcome::Pass => self.evidence.add_passed(judged)?,
             ConformanceOutcome::Skip | ConformanceOutcome::Unsupported => {}
@@ -119,12 +124,17 @@ impl ReportWriter {
     }
 
     fn ended(&mut self, run: &RunReport) -> io::Result<()> {
+        self.report.load.clone_from(&run.load);
         for fixture in &run.fixtures {
             self.put(fixture);
         }
         self.write()?;
         let told = |fixture: &FixtureReport| self.as_told(fixture);
-        let told = RunReport { fixtures: run.fixtures.iter().map(told).collect(), ..run.clone() };
+        let fixtures = run.fixtures.iter().map(told).collect();
+        let told = RunReport {
+            load: run.load.clone(),
+            ..RunReport::new(&run.subject, &run.cluster, run.wall_millis, fixtures)
+        };
         let mut junit = Vec::new();
         Junit(&mut junit).event(Event::Ended(&told))?;
         replace(&self.folder.join(JUNIT), &String::from_utf8_lossy(&junit))
@@ -147,9 +157,15 @@ impl ReportWriter {
     fn write(&mut self) -> io::Result<()> {
         self.report.seal();
         replace(&self.folder.join(JSON), &self.report.to_json().map_err(io::Error::other)?)?;
-        replace(&self.folder.join(YAML), &self.report.to_yaml().map_err(io::Error::other)?)?;
+        let yaml = self.report.to_yaml().map_err(io::Error::other)?;
+        replace(&self.folder.join(YAML), &yaml)?;
         let manifest = manifest::text(&self.report.digest, self.evidence.digests());
         replace(&self.folder.join(manifest::FILE), &manifest)?;
+        let now = Timestamp::from_second(Clock::wall().now().as_second()).unwrap_or_default();
+        let files = FileTexts { report: &yaml, manifest: &manifest };
+        let statement = provenance::statement(&self.report, files, &now.to_string());
+        let statement = serde_json::to_string_pretty(&statement).map_err(io::Error::other)?;
+        replace(&self.folder.join(provenance::FILE), &(statement + "\n"))?;
         self.written = Stopwatch::start();
         Ok(())
     }
@@ -189,8 +205,9 @@ mod tests {
             report,
             transcript: String::new(),
             entries: Vec::new(),
-            start: jiff::Timestamp::default(),
+            start: Timestamp::default(),
             leeway: Duration::ZERO,
+            load: crate::load::RunLoad::default(),
             objects: Vec::new(),
         }
     }
@@ -226,16 +243,22 @@ mod tests {
             ("podgc/b", report::Outcome::Fail, ""),
             ("podgc/c", report::Outcome::Flaky, "passed at attempt 2"),
         ] {
-            writer.event(Event::Finished(&judged(id, outcome, reason))).expect("a writable folder");
+            let mut judged = judged(id, outcome, reason);
+            judged.report.bystanders = vec!["python POST leases/me".to_owned()];
+            writer.event(Event::Finished(&judged)).expect("a writable folder");
         }
+        assert_eq!(writer.report().fixtures[0].bystanders, ["python POST leases/me"]);
         assert_eq!(writer.evidence(), 3);
-        let broken = judged("podgc/d", report::Outcome::NotRun, "the cluster broke");
+        let mut broken = judged("podgc/d", report::Outcome::NotRun, "the cluster broke");
+        broken.report.bystanders = vec!["python POST leases/me".to_owned()];
         writer.event(Event::Finished(&broken)).expect("a writable folder");
         assert_eq!(writer.evidence(), 4, "the evidence of a server that died");
+        assert_eq!(writer.report().fixtures[3].bystanders, <[&str; 0]>::default(), "it is no result");
         let d = verdict::blank(&fixture("podgc/d", "core"), report::Outcome::Skip, "needs more");
         let rest = ["podgc/a", "podgc/b"].map(|id| judged(id, report::Outcome::Fail, "").report);
         let c = judged("podgc/c", report::Outcome::Flaky, "passed at attempt 2").report;
-        let run = RunReport::new("x", "y", 1, rest.into_iter().chain([c, d]).collect());
+        let mut run = RunReport::new("x", "y", 1, rest.into_iter().chain([c, d]).collect());
+        run.load = Some(crate::load::MachineLoad { cores: 7, ..crate::load::MachineLoad::default() });
         writer.event(Event::Ended(&run)).expect("a writable folder");
 
         let read = on_disk(root.path());
@@ -251,10 +274,12 @@ mod tests {
         );
         assert_eq!(read.digest, read.digest());
         assert_eq!(manifest::check(root.path(), &read.digest).expect("readable evidence"), []);
+        assert_eq!(provenance::check(root.path(), &read).expect("a readable statement"), []);
         let junit = fs::read_to_string(root.path().join(JUNIT)).expect("JUnit");
         assert!(junit.contains("failures=\"1\"") && junit.contains("known deviation: As ever."), "{junit}");
+        assert!(junit.contains(r#"name="cores" value="7""#), "{junit}");
         let left: Vec<_> = fs::read_dir(root.path()).expect("a folder").filter_map(Result::ok).collect();
-        assert_eq!(left.len(), 5, "no half-written file is left: {left:?}");
+        assert_eq!(left.len(), 6, "no half-written file is left: {left:?}");
     }
 
     #[test]

@@ -45,8 +45,10 @@ pub fn not_run_report(input: ReportInput<'_>, arena: &TestBed) -> Result<Conform
         level: fixture.level.to_string(),
         feature: fixture.feature.clone(),
         virtual_time: fixture.requires.contains(&Capability::VirtualTime),
+        other_controllers: input.profiles.other_controllers(fixture),
         outcome: ConformanceOutcome::NotRun,
         reason: String::new(),
+        bystanders: Vec::new(),
     };
     Ok(ConformanceReport {
         api_version: API_VERSION.to_owned(),
@@ -59,6 +61,7 @@ pub fn not_run_report(input: ReportInput<'_>, arena: &TestBed) -> Result<Conform
             kind: identity.kind.to_owned(),
             what: identity.what,
             digest: identity.digest,
+            files: identity.files,
             controllers: subject.controllers().iter().map(ToString::to_string).collect(),
             environment: identity.environment.into_iter().collect(),
             companions: identity.companions.into_iter().collect(),
@@ -71,6 +74,7 @@ pub fn not_run_report(input: ReportInput<'_>, arena: &TestBed) -> Result<Conform
             capabilities: arena.capabilities().capabilities.iter().map(ToString::to_string).collect(),
         },
         mode: if cluster.is_virtual() { Mode::Virtual } else { Mode::Wall },
+        load: None,
         profile: input.profile.to_owned(),
         deviations: input.deviations.to_vec(),
         profiles: Vec::new(),

@@ -10,15 +10,19 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::deviations;
+use super::history;
 use super::profile::Profiles;
 use super::report::{self, API_VERSION, ConformanceOutcome, ConformanceReport, FixtureResult, KIND, Mode};
 use crate::cluster::remote;
 use crate::digest;
 use crate::fixture::pattern::glob;
-use crate::fixture::{Capability, Controller, Fixture, Level};
+use crate::fixture::{Capability, Controller, Fixture, Level, Release};
 use crate::subject::Subject as _;
 use crate::subject::command::{self, Command};
 use crate::subject::external::{self, External};
+
+/// Number of missing fixtures that are listed by name.
+const MISSING: usize = 10;
 
 /// The suite to compare with.
 #[derive(Clone, Copy, Debug)]
@@ -49,10 +53,21 @@ impl fmt::Display for Finding {
 /// Returns every inconsistency of `report`; empty if there is none.
 #[must_use]
 pub fn verify(report: &ConformanceReport, reference: ReferenceSuite<'_>) -> Vec<Finding> {
-    let mut check = Verifier { report, reference, findings: Vec::new() };
+    let mut check = Verifier { report, findings: Vec::new() };
     check.head();
-    check.list();
-    check.outcomes();
+    check.suite(reference);
+    check.list(reference);
+    check.outcomes(reference);
+    check.known_deviations();
+    check.derived();
+    check.findings
+}
+
+/// Returns the inconsistencies that `report` shows without its suite: wrong fields, verdicts or digest.
+#[must_use]
+pub fn verify_alone(report: &ConformanceReport) -> Vec<Finding> {
+    let mut check = Verifier { report, findings: Vec::new() };
+    check.head();
     check.known_deviations();
     check.derived();
     check.findings
@@ -60,7 +75,6 @@ pub fn verify(report: &ConformanceReport, reference: ReferenceSuite<'_>) -> Vec<
 
 struct Verifier<'a> {
     report: &'a ConformanceReport,
-    reference: ReferenceSuite<'a>,
     findings: Vec<Finding>,
 }
 
@@ -94,17 +108,19 @@ impl Verifier<'_> {
                 self.note(format!("subject.controllers[{index}]"), format!("there is no controller `{name}`"));
             }
         }
-        if report.suite.digest != self.reference.digest {
-            let (theirs, ours) = (&report.suite.digest, self.reference.digest);
-            let message = format!(
-                "says {theirs}, the fixtures at hand have {ours}: select those of version {} with --fixtures",
-                report.suite.version
-            );
-            self.note("suite.digest", message);
+        for (name, digest) in &report.subject.files {
+            if !digest::is_digest(digest) {
+                self.note(format!("subject.files[{name}]"), "is not a SHA-256 digest");
+            }
         }
-        if !self.reference.profiles.has(&report.profile) {
-            let known = self.reference.profiles.names().join(", ");
-            self.note("profile", format!("there is no profile `{}`; there are {known}", report.profile));
+        if report.suite.commit.as_deref().is_some_and(|commit| !history::is_commit(commit)) {
+            self.note("suite.commit", "is not a full commit hash");
+        }
+        if !is_version(&report.kubernetes_version) {
+            self.note("kubernetesVersion", format!("`{}` is not a version such as v1.36.0", report.kubernetes_version));
+        }
+        if !report.fixtures.is_sorted_by(|a, b| a.id < b.id) {
+            self.note("fixtures", "is not in the order of ids, each of them once");
         }
         for (index, name) in report.cluster.capabilities.iter().enumerate() {
             if Capability::parse(name).is_none() {
@@ -117,11 +133,30 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks that every fixture of the profile is listed exactly once, with the suite's metadata.
-    fn list(&mut self) {
-        let (report, reference) = (self.report, self.reference);
+    /// Checks that the report is of this suite.
+    fn suite(&mut self, reference: ReferenceSuite<'_>) {
+        let report = self.report;
+        if report.suite.digest != reference.digest {
+            let (theirs, ours) = (&report.suite.digest, reference.digest);
+            let message = format!(
+                "says {theirs}, the fixtures at hand have {ours}: select those of version {} with --fixtures",
+                report.suite.version
+            );
+            self.note("suite.digest", message);
+        }
+        if !reference.profiles.has(&report.profile) {
+            let known = reference.profiles.names().join(", ");
+            self.note("profile", format!("there is no profile `{}`; there are {known}", report.profile));
+        }
+    }
+
+    /// Checks that every fixture of the profile is listed, with the suite's metadata.
+    fn list(&mut self, reference: ReferenceSuite<'_>) {
+        let report = self.report;
+        let release = Release::of_git_version(&report.kubernetes_version);
+        let holds = |fixture: &&Fixture| release.is_none_or(|release| fixture.releases.contains(release));
         let known: BTreeMap<&str, &Fixture> =
-            reference.fixtures.iter().map(|fixture| (fixture.id.as_str(), fixture)).collect();
+            reference.fixtures.iter().filter(holds).map(|fixture| (fixture.id.as_str(), fixture)).collect();
         let mut seen = BTreeSet::new();
         for result in &report.fixtures {
             let at = |field: &str| format!("fixtures[{}]{field}", result.id);
@@ -129,12 +164,17 @@ impl Verifier<'_> {
                 self.note(at(""), "is listed twice");
             }
             match known.get(result.id.as_str()) {
-                None => self.note(at(""), "the suite has no such fixture"),
+                None => {
+                    let version = &report.kubernetes_version;
+                    self.note(at(""), format!("the suite has no such fixture for Kubernetes {version}"));
+                }
                 Some(fixture) => {
                     self.same(&at(".level"), &result.level, fixture.level.as_str());
                     self.same(&at(".feature"), &result.feature, &fixture.feature);
                     let virtual_time = fixture.requires.contains(&Capability::VirtualTime);
                     self.same(&at(".virtualTime"), &result.virtual_time.to_string(), &virtual_time.to_string());
+                    let others = reference.profiles.other_controllers(fixture).join(", ");
+                    self.same(&at(".otherControllers"), &result.other_controllers.join(", "), &others);
                     let profiles = reference.profiles.of(&result.id);
                     self.same(&at(".profiles"), &result.profiles.join(", "), &profiles.join(", "));
                     if !reference.profiles.selects(&report.profile, &result.id) {
@@ -143,24 +183,47 @@ impl Verifier<'_> {
                 }
             }
         }
-        for id in known.keys().filter(|id| reference.profiles.selects(&report.profile, id)) {
-            if !seen.contains(id) {
-                self.note(format!("fixtures[{id}]"), format!("is missing, but belongs to profile {}", report.profile));
-            }
+        let of_profile = || known.keys().filter(|id| reference.profiles.selects(&report.profile, id));
+        let missing: Vec<&&str> = of_profile().filter(|id| !seen.contains(*id)).collect();
+        self.coverage(of_profile().count(), &missing);
+    }
+
+    /// Refuses reports of focused runs and reports without results. `total` is the number of fixtures of the profile,
+    /// `missing` are those that the report does not list.
+    fn coverage(&mut self, total: usize, missing: &[&&str]) {
+        let report = self.report;
+        if !report.fixtures.iter().any(|result| result.outcome.has_run()) {
+            let listed = report.fixtures.len();
+            self.note("fixtures", format!("none of the {listed} listed fixtures has run: the report shows nothing"));
         }
-        if !report.fixtures.is_sorted_by(|a, b| a.id <= b.id) {
-            self.note("fixtures", "is not in the order of ids");
+        if missing.is_empty() {
+            return;
+        }
+        let (listed, profile) = (total - missing.len(), &report.profile);
+        let message = format!(
+            "lists {listed} of the {total} fixtures of profile {profile}: it is of a focused run, or was edited; write \
+             a full report with `plumbline conform --profile {profile}`"
+        );
+        self.note("fixtures", message);
+        for id in missing.iter().take(MISSING) {
+            self.note(format!("fixtures[{id}]"), format!("is missing, but belongs to profile {profile}"));
+        }
+        if let Some(rest) = missing.len().checked_sub(MISSING).filter(|rest| *rest > 0) {
+            self.note("fixtures", format!("{rest} more are missing"));
         }
     }
 
     /// Checks that each outcome is possible for this fixture, subject and cluster.
-    fn outcomes(&mut self) {
-        let (report, reference) = (self.report, self.reference);
+    fn outcomes(&mut self, reference: ReferenceSuite<'_>) {
+        let report = self.report;
         for result in &report.fixtures {
             let field = format!("fixtures[{}]", result.id);
             if result.outcome.needs_reason() == result.reason.is_empty() {
                 let message = if result.reason.is_empty() { "is missing" } else { "is not needed" };
                 self.note(format!("{field}.reason"), message);
+            }
+            if !result.outcome.has_run() && !result.bystanders.is_empty() {
+                self.note(format!("{field}.bystanders"), "lists writes, but the fixture has not run");
             }
             if let Some(fixture) = reference.fixtures.iter().find(|fixture| fixture.id == result.id)
                 && let Some(why) = impossible(report, fixture, result)
@@ -201,7 +264,7 @@ impl Verifier<'_> {
     fn derived(&mut self) {
         let mut fixtures = self.report.fixtures.clone();
         fixtures.sort_by(|a, b| a.id.cmp(&b.id));
-        let derived = report::summaries(&self.report.profile, &fixtures);
+        let derived = report::summaries(&self.report.profile, &fixtures, &self.report.subject.controllers);
         let (says, should) = (serde_json::to_value(&self.report.profiles), serde_json::to_value(&derived));
         let mut differences = Vec::new();
         walk("profiles", &says.unwrap_or_default(), &should.unwrap_or_default(), &mut differences);
@@ -212,6 +275,14 @@ impl Verifier<'_> {
             self.note("digest", message);
         }
     }
+}
+
+/// Returns true if `text` is a Kubernetes version that is safe in file names: `v1.36.0`, `v1.36.1+k3s1`.
+fn is_version(text: &str) -> bool {
+    let digit = |part: &str| part.starts_with(|c: char| c.is_ascii_digit());
+    let parts: Vec<&str> = text.strip_prefix('v').unwrap_or_default().splitn(3, '.').collect();
+    let usual = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
+    parts.len() == 3 && parts.iter().all(|part| digit(part)) && text.chars().all(usual)
 }
 
 /// Returns the reason if a fixture cannot have had this outcome.
@@ -237,6 +308,9 @@ fn impossible(report: &ConformanceReport, fixture: &Fixture, result: &FixtureRes
         }
         outcome if outcome.has_run() && undeclared => {
             Some(format!("cannot have run: the implementation does not declare {}", fixture.feature))
+        }
+        ConformanceOutcome::Inconclusive if report.mode == Mode::Virtual => {
+            Some("is `inconclusive`, but in virtual time nothing is late".to_owned())
         }
         ConformanceOutcome::Unsupported if absent.is_empty() && !undeclared && !refuses_flags(report, fixture) => Some(
             "is `unsupported`, but the subject has its controllers, declares its feature and accepts its flags"

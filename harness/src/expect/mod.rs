@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::fixture::{Fixture, matching};
-use crate::transcript::{Attributed as _, EntryKind, Exchange, TranscriptEntry};
+use crate::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry, is_judged};
 
 pub(crate) mod checks;
 mod live;
@@ -138,8 +138,10 @@ pub(crate) fn requests(entries: &[TranscriptEntry]) -> impl DoubleEndedIterator<
 /// own.
 pub(crate) fn is_subject_write(entry: &TranscriptEntry, exchange: &Exchange) -> bool {
     const OWN: [&str; 4] = ["leases", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"];
-    entry.actor().is_subject()
+    let actor = entry.actor();
+    actor.is_subject()
         && exchange.request.is_write()
+        && (!matches!(actor, Actor::Bystander(_)) || is_judged(&exchange.request.resource))
         && !OWN.contains(&exchange.request.resource.as_str())
         && exchange.request.subresource.as_deref() != Some("token")
 }

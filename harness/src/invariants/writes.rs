@@ -24,10 +24,21 @@ pub(super) fn role_limits(context: &JudgeContext<'_>) -> Vec<Violation> {
                 _ => false,
             },
         };
+        if let Actor::Bystander(name) = entry.actor() {
+            return Some(Violation::new(entry, bystander(&name, entry.origin.user_agent().unwrap_or_default())));
+        }
         (!allowed).then(|| Violation::new(entry, "this controller may not write this"))
     };
     let writes = requests(context.run.entries).filter(|(entry, exchange)| is_subject_write(entry, exchange));
     writes.filter_map(violation).collect()
+}
+
+/// Describes a write that no controller under test can be blamed for.
+fn bystander(name: &str, agent: &str) -> String {
+    format!(
+        "the subject's client `{name}` (user agent `{agent}`) is none of the controllers under test; if it belongs to \
+         one, end its user agent in that controller's name, such as `ttl-controller`, or map it: --agent ttl=PATTERN"
+    )
 }
 
 /// See [`super::ALL`].

@@ -9,6 +9,7 @@
 pub mod crash_cleanup;
 pub(crate) mod signals;
 pub(crate) mod tempdir;
+pub mod tree;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -124,6 +125,12 @@ impl GuardedProcess {
         let guard = self.guard.id()?;
         let children = std::fs::read_to_string(format!("/proc/{guard}/task/{guard}/children")).ok()?;
         children.split_whitespace().next()?.parse().ok()
+    }
+
+    /// Returns the tree of the process and its children, for measurements.
+    #[must_use]
+    pub fn tree(&self) -> Option<tree::ProcessTree> {
+        self.guard.id().map(|guard| tree::ProcessTree { guard })
     }
 
     /// Kills the process and its children; returns immediately.

@@ -26,14 +26,19 @@ fn document(run: &RunReport) -> Report {
         let mut suite = TestSuite::new(name);
         suite.add_property(("subject", run.subject.as_str()));
         suite.add_property(("cluster", run.cluster.as_str()));
+        if let Some(load) = &run.load {
+            suite.add_property(("cores", load.cores.to_string().as_str()));
+            suite.add_property(("maxLatenessMillis", load.lateness.max_millis.to_string().as_str()));
+            suite.add_property(("p95LatenessMillis", load.lateness.p95_millis.to_string().as_str()));
+        }
         suite.set_time(Duration::from_micros(fixtures.iter().map(|fixture| fixture.wall_micros).sum()));
-        suite.add_test_cases(fixtures.into_iter().map(case));
+        suite.add_test_cases(fixtures.into_iter().map(|fixture| case(fixture, run)));
         report.add_test_suite(suite);
     }
     report
 }
 
-fn case(fixture: &FixtureReport) -> TestCase {
+fn case(fixture: &FixtureReport, run: &RunReport) -> TestCase {
     let failures = || fixture.failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n\n");
     let status = match fixture.outcome {
         Outcome::Pass => TestCaseStatus::success(),
@@ -53,9 +58,12 @@ fn case(fixture: &FixtureReport) -> TestCase {
             status
         }
         // The result is unknown, so it must not count as a success.
-        Outcome::NotRun => {
+        Outcome::NotRun | Outcome::Inconclusive => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-            status.set_message(format!("not run: {}", fixture.reason));
+            status.set_message(format!("{}: {}", fixture.outcome.participle(), fixture.reason));
+            if !fixture.failures.is_empty() {
+                status.set_description(failures());
+            }
             status
         }
         Outcome::Skip | Outcome::Unsupported => {
@@ -71,6 +79,9 @@ fn case(fixture: &FixtureReport) -> TestCase {
     case.add_property(("feature", fixture.feature.as_str()));
     case.add_property(("rules", fixture.rules.join(" ").as_str()));
     case.add_property(("virtualSeconds", (fixture.virtual_millis / 1000).to_string().as_str()));
+    if let Some(cause) = run.shared_causes.iter().find(|cause| cause.fixtures.contains(&fixture.id)) {
+        case.add_property(("sharedCause", cause.title().as_str()));
+    }
     if !fixture.transcript.is_empty() {
         case.set_system_out(fixture.transcript.as_str());
     }
@@ -127,18 +138,33 @@ mod tests {
         "#);
     }
 
-    /// Fixtures that did not run are errors, and flaky ones show their failure.
     #[test]
-    fn not_run_is_an_error_and_flaky_shows_its_failure() {
+    fn fixtures_of_one_cause_say_so() {
+        let mut fixtures = canned().fixtures;
+        fixtures.push(FixtureReport { id: "podgc/same".to_owned(), ..fixtures[0].clone() });
+        let mut out = Vec::new();
+        Junit(&mut out).event(Event::Ended(&RunReport::new("me", "fake", 1, fixtures))).expect("memory can be written");
+        let text = String::from_utf8(out).expect("UTF-8");
+        let property =
+            r#"<property name="sharedCause" value="2 of 2 failures share: pods/a must exist until t=+59s"/>"#;
+        assert_eq!(text.matches(property).count(), 2, "{text}");
+    }
+
+    /// Fixtures that did not run or are inconclusive are errors, and flaky ones show their failure.
+    #[test]
+    fn an_unknown_result_is_an_error_and_flaky_shows_its_failure() {
         let mut run = canned();
-        for (fixture, outcome) in run.fixtures.iter_mut().zip([Outcome::Flaky, Outcome::NotRun, Outcome::NotRun]) {
+        for (fixture, outcome) in run.fixtures.iter_mut().zip([Outcome::Flaky, Outcome::NotRun, Outcome::Inconclusive])
+        {
             (fixture.outcome, fixture.reason) = (outcome, "the cluster broke".to_owned());
         }
         let mut out = Vec::new();
         Junit(&mut out).event(Event::Ended(&run)).expect("memory can be written");
         let text = String::from_utf8(out).expect("UTF-8");
         assert!(text.contains(r#"tests="3" skipped="0" failures="0" errors="2""#), "{text}");
-        assert!(text.contains(r#"<error message="not run: the cluster broke"/>"#), "{text}");
+        for word in ["not run", "inconclusive"] {
+            assert!(text.contains(&format!(r#"<error message="{word}: the cluster broke"/>"#)), "{text}");
+        }
         assert!(text.contains("<flakyFailure") && text.contains("pods/a must exist until t=+59s"), "{text}");
     }
 }

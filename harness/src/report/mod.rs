@@ -2,10 +2,13 @@
 //!
 //! A single stream of [`Event`]s feeds every [`Reporter`]. Counts are always derived from the list of outcomes.
 //!
-//! - [`terminal`]: for people · [`json`]: for programs · [`junit`]: for CI systems
+//! - [`terminal`], [`markdown`]: for people · [`json`]: for programs · [`junit`]: for CI systems
+//! - [`grouping`]: failures by their cause
 
+pub mod grouping;
 pub mod json;
 pub mod junit;
+pub mod markdown;
 pub mod terminal;
 
 use std::collections::BTreeMap;
@@ -18,6 +21,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use self::grouping::{BystanderWrite, SharedCause};
+use crate::load::{FixtureLoad, MachineLoad, RunLoad};
 use crate::transcript::TranscriptEntry;
 
 /// Version of [`RunReport`] in JSON. Within a version, fields may be added but keep their meaning.
@@ -33,6 +38,8 @@ pub enum Outcome {
     Fail,
     /// It failed first and passed on a retry (wall-clock clusters).
     Flaky,
+    /// It ran, but the machine was too busy for the result to show anything; the report has the reason.
+    Inconclusive,
     /// It could not run in this environment; the report has the reason.
     Skip,
     /// The subject does not support the feature.
@@ -43,7 +50,14 @@ pub enum Outcome {
 
 impl Outcome {
     /// All outcomes, in the order of summaries.
-    pub const ALL: [Self; 6] = [Self::Pass, Self::Fail, Self::Flaky, Self::Skip, Self::Unsupported, Self::NotRun];
+    pub const ALL: [Self; 7] =
+        [Self::Pass, Self::Fail, Self::Flaky, Self::Inconclusive, Self::Skip, Self::Unsupported, Self::NotRun];
+
+    /// Returns true if the fixture ran to its end.
+    #[must_use]
+    pub const fn has_run(self) -> bool {
+        matches!(self, Self::Pass | Self::Fail | Self::Flaky | Self::Inconclusive)
+    }
 
     /// Returns the word for summaries: `3 passed`.
     #[must_use]
@@ -52,6 +66,7 @@ impl Outcome {
             Self::Pass => "passed",
             Self::Fail => "failed",
             Self::Flaky => "flaky",
+            Self::Inconclusive => "inconclusive",
             Self::Skip => "skipped",
             Self::Unsupported => "unsupported",
             Self::NotRun => "not run",
@@ -79,6 +94,12 @@ pub struct RunReport {
     pub virtual_millis: u64,
     /// Wall time of the run, in milliseconds. Differs from run to run.
     pub wall_millis: u64,
+    /// Load of the machine; absent in virtual time. Differs from run to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<MachineLoad>,
+    /// Causes that several failed fixtures share; derived from `fixtures`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shared_causes: Vec<SharedCause>,
     /// All selected fixtures, ordered by suite and id.
     pub fixtures: Vec<FixtureReport>,
 }
@@ -97,8 +118,41 @@ impl RunReport {
             counts: counts(&fixtures),
             virtual_millis: fixtures.iter().map(|fixture| fixture.virtual_millis).sum(),
             wall_millis,
+            load: None,
+            shared_causes: grouping::shared_causes(&fixtures),
             fixtures,
         }
+    }
+
+    /// Returns the failed fixtures by cause: first those of each shared cause, then each of the others on its own.
+    #[must_use]
+    pub fn failures_by_cause(&self) -> Vec<FailedFixtures<'_>> {
+        let failed = || self.fixtures.iter().filter(|fixture| fixture.outcome == Outcome::Fail);
+        let is_shared = |id: &String| self.shared_causes.iter().any(|cause| cause.fixtures.contains(id));
+        let shared = self.shared_causes.iter().map(|cause| FailedFixtures {
+            cause: Some(cause),
+            fixtures: failed().filter(|fixture| cause.fixtures.contains(&fixture.id)).collect(),
+        });
+        let alone = failed().filter(|fixture| !is_shared(&fixture.id));
+        shared.chain(alone.map(|fixture| FailedFixtures { cause: None, fixtures: vec![fixture] })).collect()
+    }
+
+    /// Counts the reasons why fixtures did not run or were flaky: `3 skipped: needs faults`.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<String> {
+        let mut reasons: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        let has_reason =
+            |fixture: &&FixtureReport| !fixture.reason.is_empty() && fixture.outcome != Outcome::Inconclusive;
+        for fixture in self.fixtures.iter().filter(has_reason) {
+            *reasons.entry((fixture.outcome.participle(), &fixture.reason)).or_default() += 1;
+        }
+        reasons.into_iter().map(|((word, reason), count)| format!("{count} {word}: {reason}")).collect()
+    }
+
+    /// Groups the bystanders' writes of all fixtures.
+    #[must_use]
+    pub fn bystander_writes(&self) -> Vec<BystanderWrite> {
+        grouping::bystander_writes(self.fixtures.iter().map(|fixture| fixture.bystanders.as_slice()))
     }
 
     /// Returns the number of fixtures with this outcome.
@@ -113,10 +167,16 @@ impl RunReport {
         self.fixtures.iter().any(FixtureReport::has_failed)
     }
 
+    /// Returns true if a binding fixture is inconclusive.
+    #[must_use]
+    pub fn is_inconclusive(&self) -> bool {
+        self.fixtures.iter().any(|fixture| fixture.outcome == Outcome::Inconclusive && fixture.level != "provisional")
+    }
+
     /// Returns the median wall time of the fixtures that ran, in microseconds.
     #[must_use]
     pub fn median_wall_micros(&self) -> u64 {
-        let ran = |fixture: &&FixtureReport| matches!(fixture.outcome, Outcome::Pass | Outcome::Fail | Outcome::Flaky);
+        let ran = |fixture: &&FixtureReport| fixture.outcome.has_run();
         let mut times: Vec<u64> = self.fixtures.iter().filter(ran).map(|fixture| fixture.wall_micros).collect();
         times.sort_unstable();
         times.get(times.len() / 2).copied().unwrap_or_default()
@@ -131,6 +191,15 @@ impl RunReport {
         }
         suites
     }
+}
+
+/// Failed fixtures with a common cause, or a single one.
+#[derive(Clone, Debug)]
+pub struct FailedFixtures<'a> {
+    /// The cause; `None` if no other fixture shares it.
+    pub cause: Option<&'a SharedCause>,
+    /// The fixtures; at least one.
+    pub fixtures: Vec<&'a FixtureReport>,
 }
 
 /// Counts outcomes.
@@ -172,18 +241,26 @@ pub struct FixtureReport {
     pub feature: String,
     /// The outcome.
     pub outcome: Outcome,
-    /// The reason why it was skipped, is unsupported or did not run; empty otherwise.
+    /// The reason why it is inconclusive, was skipped, is unsupported or did not run; empty otherwise.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// The failures of the last attempt that failed; empty if it passed at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<Failure>,
-    /// The whole transcript of the last attempt that failed; empty if it passed at once.
+    /// The whole transcript of the last attempt that failed; empty if it passed at once, unless the transcripts of all
+    /// fixtures were asked for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub transcript: String,
     /// The subject's log (warnings and errors) of the last attempt that failed; empty if it passed at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<String>,
+    /// Writes by clients of the subject that are none of the controllers under test, to resources that no fixture
+    /// judges.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bystanders: Vec<String>,
+    /// Load of the machine, if the fixture ran on the wall clock and did not pass at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<FixtureLoad>,
     /// Elapsed virtual time, in milliseconds; 0 on the wall clock.
     pub virtual_millis: u64,
     /// Wall time, in microseconds. Differs from run to run.
@@ -195,6 +272,15 @@ impl FixtureReport {
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.outcome == Outcome::Fail && self.level != "provisional"
+    }
+
+    /// Returns the file and, if a line of it is not met, the line.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match self.failures.first().map_or(0, |failure| failure.line) {
+            0 => self.file.clone(),
+            line => format!("{}:{line}", self.file),
+        }
     }
 }
 
@@ -247,6 +333,8 @@ pub struct JudgedRun {
     pub start: Timestamp,
     /// Allowed deviation of times and lateness of reactions; zero in virtual time.
     pub leeway: Duration,
+    /// Load of the machine, on the wall clock.
+    pub load: RunLoad,
     /// If the fixture failed: the objects at the end, ordered by resource, namespace and name.
     pub objects: Vec<Arc<Value>>,
 }
@@ -297,6 +385,8 @@ pub(crate) mod tests {
             failures: Vec::new(),
             transcript: String::new(),
             log: Vec::new(),
+            bystanders: Vec::new(),
+            load: None,
             virtual_millis: 120_000,
             wall_micros: 1500,
         };

@@ -8,10 +8,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use similar::{ChangeTag, TextDiff};
 
 use super::{Event, Failure, FixtureReport, Outcome, Reporter, RunReport, tally};
+use crate::load::MachineLoad;
 use crate::transcript::redact;
 
-/// Number of failures reported in full; the others are listed by name.
+/// Number of causes whose first failure is reported in full; the others are listed by name.
 const FULL_FAILURES: usize = 10;
+
+/// The word for failures of level `provisional`.
+const PROVISIONAL: &str = "FAIL (provisional, does not count)";
 
 /// Writes the report to `out` and the progress bar to standard error.
 #[derive(Debug)]
@@ -19,13 +23,21 @@ pub struct Terminal<W> {
     out: W,
     colour: bool,
     bar: Option<ProgressBar>,
+    explain_flags: String,
 }
 
 impl<W: Write> Terminal<W> {
     /// Creates a reporter. `colour`: use ANSI colours in `out`; `progress`: show a bar on standard error.
     pub fn new(out: W, colour: bool, progress: bool) -> Self {
         let bar = progress.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10)));
-        Self { out, colour, bar }
+        Self { out, colour, bar, explain_flags: String::new() }
+    }
+
+    /// Adds flags to the suggested `plumbline explain`, so that it runs the same subject on the same fixtures.
+    #[must_use]
+    pub fn with_explain_flags(mut self, flags: &str) -> Self {
+        flags.clone_into(&mut self.explain_flags);
+        self
     }
 
     fn paint(&self, code: &str, text: &str) -> String {
@@ -43,9 +55,8 @@ impl<W: Write> Terminal<W> {
 
     fn suites(&mut self, report: &RunReport) -> io::Result<()> {
         for (name, fixtures) in report.suites() {
-            let failed = fixtures.iter().any(|fixture| fixture.has_failed());
-            let mark = if failed { Outcome::Fail } else { Outcome::Pass };
-            let sign = self.outcome(mark, if failed { "✗" } else { "✓" });
+            let (outcome, sign) = mark(&fixtures);
+            let sign = self.outcome(outcome, sign);
             let line = format!("{sign} {name:<16} {:<40} {}", tally(fixtures.iter().copied()), time_of(fixtures));
             writeln!(self.out, "{}", line.trim_end())?;
         }
@@ -53,19 +64,53 @@ impl<W: Write> Terminal<W> {
     }
 
     fn failures(&mut self, report: &RunReport) -> io::Result<()> {
-        let failed: Vec<_> = report.fixtures.iter().filter(|fixture| fixture.outcome == Outcome::Fail).collect();
-        for (index, fixture) in failed.iter().enumerate() {
-            let line = fixture.failures.first().map_or(0, |failure| failure.line);
-            let place = if line == 0 { fixture.file.clone() } else { format!("{}:{line}", fixture.file) };
-            let word = if fixture.has_failed() { "FAIL" } else { "FAIL (provisional, does not count)" };
-            let word = self.outcome(Outcome::Fail, word);
-            writeln!(self.out, "\n{word} {}  ({place})", fixture.id)?;
+        let groups = report.failures_by_cause();
+        for (index, group) in groups.iter().enumerate() {
+            let Some((first, others)) = group.fixtures.split_first() else { continue };
+            if let Some(cause) = group.cause {
+                let title = self.paint("1", &cause.title());
+                writeln!(self.out, "\n{title}")?;
+            }
+            let word = self.outcome(Outcome::Fail, if first.has_failed() { "FAIL" } else { PROVISIONAL });
+            writeln!(self.out, "\n{word} {}  ({})", first.id, first.place())?;
             if index < FULL_FAILURES {
-                self.failure(fixture)?;
+                self.failure(first)?;
+            }
+            if !others.is_empty() {
+                writeln!(self.out, "  the same in:")?;
+            }
+            for fixture in others {
+                let word = if fixture.has_failed() { "FAIL" } else { PROVISIONAL };
+                writeln!(self.out, "    {word} {}  ({})", fixture.id, fixture.place())?;
             }
         }
-        if failed.len() > FULL_FAILURES {
-            writeln!(self.out, "\n(details of the first {FULL_FAILURES} of {} failures)", failed.len())?;
+        if groups.len() > FULL_FAILURES {
+            writeln!(self.out, "\n(details of the first {FULL_FAILURES} of {} causes)", groups.len())?;
+        }
+        Ok(())
+    }
+
+    /// Shows the transcripts of fixtures that passed, if the report has them.
+    fn passes(&mut self, report: &RunReport) -> io::Result<()> {
+        let has_transcript =
+            |fixture: &&FixtureReport| fixture.outcome == Outcome::Pass && !fixture.transcript.is_empty();
+        for fixture in report.fixtures.iter().filter(has_transcript) {
+            let word = self.outcome(Outcome::Pass, "PASS");
+            writeln!(self.out, "\n{word} {}  ({})", fixture.id, fixture.file)?;
+            for line in fixture.transcript.lines() {
+                writeln!(self.out, "  {line}")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn bystanders(&mut self, report: &RunReport) -> io::Result<()> {
+        let writes = report.bystander_writes();
+        if !writes.is_empty() {
+            writeln!(self.out, "\nwrites of the subject's other clients, not judged:")?;
+        }
+        for write in writes {
+            writeln!(self.out, "  {write}")?;
         }
         Ok(())
     }
@@ -88,7 +133,8 @@ impl<W: Write> Terminal<W> {
         for line in fixture.log.iter().take(10) {
             writeln!(self.out, "  log: {line}")?;
         }
-        let explain = self.paint("2", &format!("plumbline explain '{}'", fixture.id));
+        let command = format!("plumbline explain {} {}", shell_words::quote(&fixture.id), self.explain_flags);
+        let explain = self.paint("2", command.trim_end());
         writeln!(self.out, "  more: {explain}")
     }
 
@@ -118,21 +164,32 @@ impl<W: Write> Terminal<W> {
     }
 
     fn skipped(&mut self, report: &RunReport) -> io::Result<()> {
-        let mut reasons: std::collections::BTreeMap<(&str, &str), usize> = std::collections::BTreeMap::new();
-        for fixture in report.fixtures.iter().filter(|fixture| !fixture.reason.is_empty()) {
-            *reasons.entry((fixture.outcome.participle(), &fixture.reason)).or_default() += 1;
-        }
+        let reasons = report.reasons();
         if !reasons.is_empty() {
             writeln!(self.out)?;
         }
-        for ((word, reason), count) in reasons {
-            writeln!(self.out, "{count} {word}: {reason}")?;
+        for reason in reasons {
+            writeln!(self.out, "{reason}")?;
+        }
+        Ok(())
+    }
+
+    fn inconclusive(&mut self, report: &RunReport) -> io::Result<()> {
+        let fixtures = report.fixtures.iter().filter(|fixture| fixture.outcome == Outcome::Inconclusive);
+        for (index, fixture) in fixtures.enumerate() {
+            let word = self.outcome(Outcome::Inconclusive, "INCONCLUSIVE");
+            let gap = if index == 0 { "\n" } else { "" };
+            writeln!(self.out, "{gap}{word} {}: {}", fixture.id, fixture.reason)?;
         }
         Ok(())
     }
 
     fn summary(&mut self, report: &RunReport) -> io::Result<()> {
-        let verdict = if report.has_failed() { Outcome::Fail } else { Outcome::Pass };
+        let verdict = match (report.has_failed(), report.is_inconclusive()) {
+            (true, _) => Outcome::Fail,
+            (false, true) => Outcome::Inconclusive,
+            (false, false) => Outcome::Pass,
+        };
         let tally = self.outcome(verdict, &tally(&report.fixtures));
         writeln!(
             self.out,
@@ -141,7 +198,8 @@ impl<W: Write> Terminal<W> {
             time_of(&report.fixtures),
             report.wall_millis as f64 / 1000.0,
             report.median_wall_micros() as f64 / 1000.0,
-        )
+        )?;
+        report.load.as_ref().map_or(Ok(()), |load| writeln!(self.out, "{}", machine(load)))
     }
 }
 
@@ -170,8 +228,11 @@ impl<W: Write> Reporter for Terminal<W> {
                     bar.finish_and_clear();
                 }
                 self.suites(report)?;
+                self.passes(report)?;
                 self.failures(report)?;
+                self.inconclusive(report)?;
                 self.skipped(report)?;
+                self.bystanders(report)?;
                 self.summary(report)?;
                 self.out.flush()
             }
@@ -179,12 +240,43 @@ impl<W: Write> Reporter for Terminal<W> {
     }
 }
 
-fn moment(millis: u64) -> String {
+/// Returns the outcome of a suite and its sign. A suite in which nothing was shown has no tick.
+fn mark(fixtures: &[&FixtureReport]) -> (Outcome, &'static str) {
+    let has = |outcome: Outcome| fixtures.iter().any(|fixture| fixture.outcome == outcome);
+    if fixtures.iter().any(|fixture| fixture.has_failed()) {
+        (Outcome::Fail, "✗")
+    } else if has(Outcome::Inconclusive) {
+        (Outcome::Inconclusive, "?")
+    } else if fixtures.iter().any(|fixture| fixture.outcome.has_run()) {
+        (Outcome::Pass, "✓")
+    } else {
+        (Outcome::Skip, "-")
+    }
+}
+
+/// Describes the load of the machine.
+fn machine(load: &MachineLoad) -> String {
+    let average = load.load_average.map(|average| format!(", load average up to {average:.1}")).unwrap_or_default();
+    let repeated = match load.repeated {
+        0 => String::new(),
+        count => format!(", {count} repeated alone"),
+    };
+    let seconds = |millis: u64| millis as f64 / 1000.0;
+    format!(
+        "{} jobs on {} cores{average}, timers up to {:.3} s late (95 %: {:.3} s){repeated}",
+        load.jobs,
+        load.cores,
+        seconds(load.lateness.max_millis),
+        seconds(load.lateness.p95_millis)
+    )
+}
+
+pub(super) fn moment(millis: u64) -> String {
     redact::at(std::time::Duration::from_millis(millis))
 }
 
 /// Formats the total time of the fixtures, virtual or real; empty if none has run.
-fn time_of<'a>(fixtures: impl IntoIterator<Item = &'a FixtureReport>) -> String {
+pub(super) fn time_of<'a>(fixtures: impl IntoIterator<Item = &'a FixtureReport>) -> String {
     let sum =
         |(millis, micros), fixture: &FixtureReport| (millis + fixture.virtual_millis, micros + fixture.wall_micros);
     match fixtures.into_iter().fold((0, 0), sum) {
@@ -206,8 +298,11 @@ fn hours(millis: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::super::tests::canned;
     use super::*;
+    use crate::load::Lateness;
     use crate::report::JudgedRun;
 
     #[test]
@@ -220,6 +315,90 @@ mod tests {
         assert_eq!(told(&[fixture(60_000, 900), fixture(60_000, 900)]), "2 min of virtual time");
         assert_eq!(told(&[fixture(0, 60_000_000), fixture(0, 61_000_000)]), "2 min on the wall clock");
         assert_eq!(told(&[fixture(0, 0)]), "", "skipped");
+    }
+
+    #[rstest]
+    #[case::passed(&[Outcome::Skip, Outcome::Pass], (Outcome::Pass, "✓"))]
+    #[case::failed(&[Outcome::Pass, Outcome::Inconclusive, Outcome::Fail], (Outcome::Fail, "✗"))]
+    #[case::inconclusive(&[Outcome::Pass, Outcome::Inconclusive], (Outcome::Inconclusive, "?"))]
+    #[case::nothing_ran(&[Outcome::Skip, Outcome::NotRun, Outcome::Unsupported], (Outcome::Skip, "-"))]
+    #[case::nothing_selected(&[], (Outcome::Skip, "-"))]
+    fn a_suite_has_a_tick_if_something_passed(#[case] outcomes: &[Outcome], #[case] expected: (Outcome, &str)) {
+        let one = canned().fixtures.remove(0);
+        let fixtures: Vec<_> =
+            outcomes.iter().map(|outcome| FixtureReport { outcome: *outcome, ..one.clone() }).collect();
+        assert_eq!(mark(&fixtures.iter().collect::<Vec<_>>()), expected);
+    }
+
+    #[test]
+    fn a_busy_machine_and_inconclusive_fixtures_are_described() {
+        let mut report = canned();
+        for fixture in &mut report.fixtures {
+            (fixture.outcome, fixture.reason) = (Outcome::Inconclusive, "the subject was stopped".to_owned());
+        }
+        let lateness = Lateness { max_millis: 1234, p95_millis: 12 };
+        report.load = Some(MachineLoad { cores: 2, jobs: 16, load_average: Some(18.3), lateness, repeated: 3 });
+        insta::assert_snapshot!(ended(&report), @r"
+        ? podgc            1 inconclusive                           2 min of virtual time
+        ? ttl              2 inconclusive                           2 min of virtual time
+
+        INCONCLUSIVE podgc/orphaned: the subject was stopped
+        INCONCLUSIVE ttl/far: the subject was stopped
+        INCONCLUSIVE ttl/near: the subject was stopped
+
+        3 inconclusive of 3 · 4 min of virtual time in 1.23 s (median 1.5 ms per fixture)
+        16 jobs on 2 cores, load average up to 18.3, timers up to 1.234 s late (95 %: 0.012 s), 3 repeated alone
+        ");
+    }
+
+    fn ended(report: &RunReport) -> String {
+        let mut out = Vec::new();
+        let mut terminal = Terminal::new(&mut out, false, false).with_explain_flags("--command 'me {flags}'");
+        terminal.event(Event::Ended(report)).expect("memory can be written");
+        String::from_utf8(out).expect("UTF-8")
+    }
+
+    #[test]
+    fn failures_of_one_cause_are_shown_once() {
+        let mut fixtures = canned().fixtures;
+        let same =
+            FixtureReport { id: "podgc/same".to_owned(), level: "provisional".to_owned(), ..fixtures[0].clone() };
+        fixtures[2].bystanders = vec!["python POST leases/me".to_owned()];
+        fixtures.push(same);
+        let text = ended(&RunReport::new("me", "fake", 1234, fixtures));
+        let part = &text[text.find("\n2 of 2").expect("a group")..text.find("\n1 passed").expect("a summary")];
+        insta::assert_snapshot!(part, @r"
+        2 of 2 failures share: pods/a must exist until t=+59s
+
+        FAIL podgc/orphaned  (fixtures/podgc/orphaned.yaml:12)
+          promise: A pod of a missing node is deleted after 40 s. [BR-24-03]
+          ✗ pods/a must exist until t=+59s at t=+40s (line 12)
+            -expected +observed
+            -phase: Running
+            +phase: Failed
+             ready: true
+            transcript:
+              t=+40s    podgc          DELETE pods/a 200
+          log: WARN it was me
+          more: plumbline explain podgc/orphaned --command 'me {flags}'
+          the same in:
+            FAIL (provisional, does not count) podgc/same  (fixtures/podgc/orphaned.yaml:12)
+
+        1 skipped: needs faults
+
+        writes of the subject's other clients, not judged:
+          python POST leases/me in 1 fixture
+        ");
+    }
+
+    #[test]
+    fn transcripts_of_passes_are_shown_if_the_report_has_them() {
+        let mut fixtures = canned().fixtures;
+        fixtures[2].transcript = "t=+1s     ttl            PATCH  nodes/n1 200\n".to_owned();
+        let text = ended(&RunReport::new("me", "fake", 1234, fixtures));
+        let shown = "\nPASS ttl/near  (fixtures/ttl/near.yaml)\n  t=+1s     ttl            PATCH  nodes/n1 200\n";
+        assert!(text.contains(shown), "{text}");
+        assert!(!ended(&canned()).contains("PASS"));
     }
 
     #[test]
@@ -236,6 +415,7 @@ mod tests {
                 entries: Vec::new(),
                 start: jiff::Timestamp::default(),
                 leeway: std::time::Duration::ZERO,
+                load: crate::load::RunLoad::default(),
                 objects: Vec::new(),
             };
             terminal.event(Event::Finished(&judged)).expect("memory can be written");
@@ -257,7 +437,7 @@ mod tests {
             transcript:
               t=+40s    podgc          DELETE pods/a 200
           log: WARN it was me
-          more: plumbline explain 'podgc/orphaned'
+          more: plumbline explain podgc/orphaned
 
         1 skipped: needs faults
 

@@ -1,15 +1,18 @@
 //! Runs one fixture, from seeding the objects to the end.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::faults::{self, ArmedFault, CrashEvent};
+use super::isolate::JobTimer;
 use super::log::LogCapture;
+use super::monitor::LoadMonitor;
+use super::starts::StartLimit;
 use super::timing::{self, TimeMode};
 use super::{RunError, RunRecorder, calls, isolate};
 use crate::apiserver::faults::{Faults, WatchEnd};
@@ -22,6 +25,7 @@ use crate::process::signals;
 use crate::subject::client_factory::KillSwitch;
 use crate::subject::{Launch, Running, Subject};
 use crate::time::{self, Clock, settle};
+use crate::transcript::Agents;
 use crate::transcript::by_object::STARTS;
 use crate::transcript::redact::{at as moment, seconds};
 
@@ -53,12 +57,15 @@ pub struct RunContext<'a> {
     /// The subject.
     pub subject: &'a dyn Subject,
     /// Limits the number of subjects that start at the same time on the wall clock.
-    pub starts: &'a Semaphore,
+    pub starts: &'a StartLimit,
+    /// Limits the running time.
+    pub timer: &'a JobTimer,
 }
 
 async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder, clock: Clock) {
     let log = LogCapture::collect(&clock);
-    let stage = match context.cluster.sandbox(fixture, &clock).await {
+    let agents = Agents::new(context.subject.agents(), &fixture.controllers);
+    let stage = match context.cluster.sandbox(fixture, &clock, agents).await {
         Ok(stage) => stage,
         Err(why) => return recorder.fail(RunError::Sandbox(why.into())),
     };
@@ -66,9 +73,13 @@ async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder
     // In virtual time a run is over before a signal matters.
     let signalled =
         async { if context.cluster.is_virtual() { std::future::pending().await } else { signals::signalled().await } };
+    let monitor = run.monitor.clone();
+    let measured =
+        async { if context.cluster.is_virtual() { std::future::pending().await } else { monitor.run().await } };
     let played = tokio::select! {
         biased;
         played = run.play() => played,
+        never = measured => match never {},
         signal = signalled => Err(RunError::Interrupted(signal)),
     };
     if let Err(error) = played {
@@ -79,6 +90,7 @@ async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder
         let idle = armed.iter().filter(|armed| armed.is_idle()).map(|armed| armed.on.clone()).collect();
         recorder.update(|record| record.idle_faults = idle);
     }
+    run.monitor.ended();
     let subject_log = run.running.borrow().as_ref().map(|running| running.log()).unwrap_or_default();
     recorder.update(|record| {
         record.end = run.clock.elapsed();
@@ -94,7 +106,9 @@ async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder
 struct FixtureRun<'a> {
     fixture: &'a Fixture,
     subject: &'a dyn Subject,
-    starts: &'a Semaphore,
+    starts: &'a StartLimit,
+    timer: &'a JobTimer,
+    monitor: Rc<LoadMonitor<'a>>,
     recorder: &'a RunRecorder,
     clock: Clock,
     /// The controllers' clock: never skewed.
@@ -127,12 +141,15 @@ impl<'a> FixtureRun<'a> {
             record.transcript = stage.transcript().clone();
             record.tolerance = mode.tolerance();
             record.late = mode.late();
+            record.bystander_writes = context.subject.bystander_writes();
         });
         let subject_clock = if clock.is_virtual() { Clock::virtual_from(clock.epoch()) } else { Clock::wall() };
         Self {
             fixture,
             subject: context.subject,
             starts: context.starts,
+            timer: context.timer,
+            monitor: Rc::new(LoadMonitor::new(recorder, stage.transcript(), &clock)),
             recorder,
             subject_clock,
             clock,
@@ -194,7 +211,7 @@ impl<'a> FixtureRun<'a> {
         }
         // Held until the subject has started, so that subjects which are already running are not delayed by too many
         // starts.
-        let _start = self.starts.acquire().await;
+        let _start = self.starts.acquire(self.timer, self.recorder).await;
         let starts = !given.stopped && !self.fixture.controllers.is_empty();
         let begun = if starts && self.stage.hold_readers() {
             let is_definition = |object: &Value| object["kind"] == "CustomResourceDefinition";
@@ -250,6 +267,7 @@ impl<'a> FixtureRun<'a> {
         }
         self.wait_until_idle().await?;
         let asked = self.stage.transcript().with(|entries| timing::last_first_request(self.fixture, entries));
+        self.monitor.begin(asked);
         let start = if runs { asked.unwrap_or_default().max(begun) } else { self.clock.elapsed() };
         self.clock.rebase(start);
         self.stage.transcript().move_to_epoch();
@@ -473,6 +491,7 @@ impl<'a> FixtureRun<'a> {
             Control::Start => self.start(),
             Control::Stop => {
                 self.note("the controllers are asked to stop");
+                self.monitor.ended();
                 let running = self.running.take();
                 let stopped = match running {
                     Some(mut running) => running.stop().await,
@@ -510,6 +529,13 @@ impl<'a> FixtureRun<'a> {
         };
         self.stage.door().shut(false);
         let running = self.subject.launch(&launch).map_err(|why| RunError::Launch(why.into()))?;
+        if let TimeMode::Wall { .. } = self.mode
+            && running.is_seen()
+        {
+            let permit =
+                self.recorder.update(|record| record.permits == 0).then(|| self.starts.try_acquire(self.recorder));
+            self.monitor.launched(running.processes(), permit.flatten());
+        }
         *self.cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(running.kill_switch());
         *self.running.borrow_mut() = Some(running);
         Ok(())
@@ -518,6 +544,7 @@ impl<'a> FixtureRun<'a> {
     fn crash(&self, note: &str) {
         self.note(note);
         self.stage.door().shut(true);
+        self.monitor.ended();
         if let Some(mut running) = self.running.take() {
             running.crash();
         }

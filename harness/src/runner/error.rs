@@ -32,7 +32,8 @@ pub enum RunError {
     NotReady(Source),
     /// The subject has not read what its controllers need within its time limit.
     #[error(
-        "the subject never became ready: after {limit} s it has not listed or watched {}; the end of its log:\n    {}",
+        "the subject never became ready: after {limit} s it has not listed or watched {} (if it does not implement all \
+         controllers under test, name those that it does: --subject-controllers ttl); the end of its log:\n    {}",
         missing.join(", "),
         log.join("\n    ")
     )]

@@ -20,8 +20,45 @@ pub enum JobOutcome<T> {
     Returned(T),
     /// The job panicked; message and source location.
     Panicked(String),
-    /// The job did not end within this wall time. Its thread is left running.
+    /// The job did not end within this running time. Its thread is left running.
     Hung(Duration),
+}
+
+/// Limits the running time of a job. Time that it waits for other jobs does not count.
+#[derive(Default)]
+pub struct JobTimer {
+    signal: Option<Box<dyn Fn(TimerSignal) + Send>>,
+}
+
+/// Changes of a [`JobTimer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TimerSignal {
+    Pause,
+    Restart,
+}
+
+impl JobTimer {
+    /// Stops counting: the job waits for others.
+    pub fn pause(&self) {
+        self.send(TimerSignal::Pause);
+    }
+
+    /// Counts from zero: the job runs.
+    pub fn restart(&self) {
+        self.send(TimerSignal::Restart);
+    }
+
+    fn send(&self, signal: TimerSignal) {
+        if let Some(send) = &self.signal {
+            send(signal);
+        }
+    }
+}
+
+/// A message from the thread of a job.
+enum JobMessage<T> {
+    Timer(TimerSignal),
+    Ended(JobOutcome<T>),
 }
 
 /// Runs `work` for each of `0..count` on its own thread, `jobs` at a time, and passes results to `done` in order of
@@ -36,7 +73,7 @@ pub fn run_each<T, W>(
     mut done: impl FnMut(usize, JobOutcome<T>) -> bool,
 ) where
     T: Send + 'static,
-    W: Fn(usize) -> T + Send + Sync + 'static,
+    W: Fn(usize, &JobTimer) -> T + Send + Sync + 'static,
 {
     let work = Arc::new(work);
     let next = AtomicUsize::new(0);
@@ -51,7 +88,7 @@ pub fn run_each<T, W>(
                         return;
                     }
                     let work = work.clone();
-                    let ended = alone(limit, move || work(index));
+                    let ended = alone(limit, move |timer: &JobTimer| work(index, timer));
                     if sender.send((index, ended)).is_err() {
                         return;
                     }
@@ -67,26 +104,38 @@ pub fn run_each<T, W>(
     });
 }
 
-/// Runs `work` on its own thread and waits for it, at most for `limit`.
-fn alone<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> JobOutcome<T> {
-    let (sender, result) = mpsc::channel();
+/// Runs `work` on its own thread and waits for it, at most for `limit` of running time.
+fn alone<T: Send + 'static>(limit: Duration, work: impl FnOnce(&JobTimer) -> T + Send + 'static) -> JobOutcome<T> {
+    let (sender, messages) = mpsc::channel();
+    let signals = sender.clone();
+    // The receiver is gone if the limit was exceeded.
+    let signal = move |signal| _ = signals.send(JobMessage::Timer(signal));
+    let timer = JobTimer { signal: Some(Box::new(signal)) };
     let spawned = std::thread::Builder::new().name("fixture".to_owned()).spawn(move || {
-        let (outcome, panics) = watch_panics(|| panic::catch_unwind(AssertUnwindSafe(work)));
+        let (outcome, panics) = watch_panics(|| panic::catch_unwind(AssertUnwindSafe(|| work(&timer))));
         let ended = match outcome {
             Ok(value) => JobOutcome::Returned(value),
             Err(payload) => JobOutcome::Panicked(panics.into_iter().next_back().unwrap_or_else(|| text_of(&*payload))),
         };
-        // The receiver is gone if the limit was exceeded.
-        let _ = sender.send(ended);
+        let _ = sender.send(JobMessage::Ended(ended));
     });
     if let Err(error) = spawned {
         return JobOutcome::Panicked(format!("unable to start a thread: {error}"));
     }
-    match result.recv_timeout(limit) {
-        Ok(ended) => ended,
-        Err(RecvTimeoutError::Timeout) => JobOutcome::Hung(limit),
-        Err(RecvTimeoutError::Disconnected) => {
-            JobOutcome::Panicked("the fixture's thread ended without a result".to_owned())
+    let mut counts = true;
+    loop {
+        let message = if counts {
+            messages.recv_timeout(limit)
+        } else {
+            messages.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        };
+        match message {
+            Ok(JobMessage::Timer(signal)) => counts = signal == TimerSignal::Restart,
+            Ok(JobMessage::Ended(ended)) => return ended,
+            Err(RecvTimeoutError::Timeout) => return JobOutcome::Hung(limit),
+            Err(RecvTimeoutError::Disconnected) => {
+                return JobOutcome::Panicked("the fixture's thread ended without a result".to_owned());
+            }
         }
     }
 }
@@ -134,6 +183,8 @@ fn text_of(payload: &(dyn Any + Send)) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
+    use rstest::rstest;
+
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(20);
@@ -142,7 +193,7 @@ mod tests {
     fn a_panic_fails_one_job_and_stops_nothing() {
         for jobs in [1, 3, 100] {
             let mut seen = BTreeMap::new();
-            let work = |index: usize| if index == 2 { panic!("job {index} breaks") } else { index * 10 };
+            let work = |index: usize, _: &JobTimer| if index == 2 { panic!("job {index} breaks") } else { index * 10 };
             run_each(7, jobs, LIMIT, work, |index, ended| {
                 seen.insert(index, ended);
                 true
@@ -161,7 +212,7 @@ mod tests {
     #[test]
     fn a_hang_is_told_and_stops_nothing() {
         let (mut hung, mut fine) = (Vec::new(), 0);
-        let work = |index: usize| {
+        let work = |index: usize, _: &JobTimer| {
             if index == 1 {
                 std::thread::sleep(Duration::from_secs(30));
             }
@@ -177,6 +228,24 @@ mod tests {
         assert_eq!((hung, fine), (vec![1], 2));
     }
 
+    #[rstest]
+    #[case::while_it_runs(&[TimerSignal::Restart], true)]
+    #[case::not_while_it_waits(&[TimerSignal::Pause], false)]
+    #[case::again_after_waiting(&[TimerSignal::Pause, TimerSignal::Restart], true)]
+    fn time_counts(#[case] signals: &'static [TimerSignal], #[case] hangs: bool) {
+        let limit = Duration::from_millis(50);
+        let (end, wait) = mpsc::channel::<()>();
+        let ended = alone(limit, move |timer: &JobTimer| {
+            for signal in signals {
+                timer.send(*signal);
+            }
+            // A job that counts waits until the test ends; the other waits longer than its limit.
+            let _ = if hangs { wait.recv().ok() } else { wait.recv_timeout(limit * 4).ok() };
+        });
+        assert_eq!(matches!(ended, JobOutcome::Hung(_)), hangs, "{ended:?}");
+        drop(end);
+    }
+
     #[test]
     fn nothing_new_starts_after_a_no() {
         let mut count = 0;
@@ -184,14 +253,14 @@ mod tests {
             1000,
             2,
             LIMIT,
-            |index| index,
+            |index, _| index,
             |_, _| {
                 count += 1;
                 false
             },
         );
         assert!(count < 1000, "{count}");
-        run_each(0, 2, LIMIT, |index| index, |_, _: JobOutcome<usize>| unreachable!("there is no job"));
+        run_each(0, 2, LIMIT, |index, _| index, |_, _: JobOutcome<usize>| unreachable!("there is no job"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! - [`isolate`]: threads, panics, hangs
 //! - [`repeat`]: the same fixtures many times, until something differs
 //! - [`drive`]: one fixture from seed to end · `timing`: virtual and wall time
+//! - `monitor`: load of the machine during a fixture · `starts`: the number of subjects that start at the same time
 //! - [`calls`], [`faults`]: actions of the steps
 //! - [`error`]: reasons why a run ended early · [`verdict`]: from the record to a report · [`log`]: the subject's log
 //!
@@ -17,7 +18,9 @@ pub mod error;
 pub mod faults;
 pub mod isolate;
 pub mod log;
+mod monitor;
 pub mod repeat;
+mod starts;
 pub mod suite;
 mod timing;
 pub mod verdict;
@@ -29,8 +32,11 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 pub use error::{RunError, StartUpError};
+pub use starts::StartLimit;
 
 use crate::expect::{Run, StepReply};
+use crate::load::{RunLoad, StartCost};
+use crate::subject::BystanderWrites;
 use crate::transcript::{Transcript, TranscriptEntry};
 
 /// Records a run while it goes on, so that the record survives a panic or a hang of the fixture.
@@ -67,6 +73,16 @@ pub struct RunRecord {
     /// Faults that affected no request, in virtual time: such a fixture would pass without them. On the wall clock
     /// another subject may not make the request that our controllers make.
     pub idle_faults: Vec<String>,
+    /// Treatment of writes by clients of the subject that are none of the controllers under test.
+    pub bystander_writes: BystanderWrites,
+    /// Load of the machine, on the wall clock.
+    pub load: RunLoad,
+    /// Cost of the first start, on the wall clock.
+    pub start_cost: Option<StartCost>,
+    /// Wall time that the fixture waited for other fixtures.
+    pub queued: Duration,
+    /// Number of permits to start that the fixture's thread holds.
+    pub permits: usize,
     /// Reasons why the run was interrupted or cannot be trusted.
     pub errors: Vec<Arc<RunError>>,
 }

@@ -10,7 +10,6 @@ use std::time::Duration;
 use ring::digest::{Context, SHA256};
 
 use super::suite::{self, RunOptions, TestBed};
-use crate::apiserver::ids::IdGenerator;
 use crate::fixture::Fixture;
 use crate::process::signals;
 use crate::report::{JudgedRun, Outcome};
@@ -137,13 +136,13 @@ pub fn run(
     }
     let mut same = RoundsResult { runs: 1, wall: stopwatch.elapsed() };
     on_round(same);
-    let mut ids = IdGenerator::new(rounds.seed);
+    let mut random = fastrand::Rng::with_seed(rounds.seed);
     let mut order: Vec<usize> = (0..fixtures.len()).collect();
     for (run, jobs) in (2..=rounds.runs).zip(rounds.jobs.clone().cycle()) {
         if rounds.at_most.is_some_and(|limit| same.wall >= limit) {
             break;
         }
-        shuffle(&mut order, &mut ids);
+        random.shuffle(&mut order);
         let shuffled: Vec<Fixture> = order.iter().map(|index| fixtures[*index].clone()).collect();
         let mut flake = None;
         suite::run_all(
@@ -171,42 +170,11 @@ pub fn run(
     Ok(same)
 }
 
-/// Fisher-Yates shuffle.
-fn shuffle(order: &mut [usize], ids: &mut IdGenerator) {
-    for last in (1..order.len()).rev() {
-        let other = usize::try_from(ids.number() % (last as u64 + 1)).unwrap_or_default();
-        order.swap(last, other);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::runner::verdict;
     use std::path::Path;
-
-    #[test]
-    fn every_order_has_everything_and_the_seed_decides() {
-        let orders = |seed| {
-            let mut ids = IdGenerator::new(seed);
-            let mut order: Vec<usize> = (0..50).collect();
-            let mut seen = Vec::new();
-            for _ in 0..3 {
-                shuffle(&mut order, &mut ids);
-                seen.push(order.clone());
-            }
-            seen
-        };
-        let all = orders(7);
-        for order in &all {
-            let mut sorted = order.clone();
-            sorted.sort_unstable();
-            assert!(sorted.into_iter().eq(0..50), "{order:?}");
-        }
-        assert!(all[0] != all[1] && all[1] != all[2]);
-        assert_eq!(all, orders(7));
-        assert_ne!(all, orders(8));
-    }
 
     #[test]
     fn whatever_differs_is_told() {
@@ -220,6 +188,7 @@ mod tests {
             entries: Vec::new(),
             start: jiff::Timestamp::default(),
             leeway: Duration::ZERO,
+            load: crate::load::RunLoad::default(),
             objects: Vec::new(),
         };
         let first = FirstResult::of(judged(Outcome::Pass, "one\ntwo\n"));

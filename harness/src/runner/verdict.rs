@@ -1,5 +1,6 @@
 //! Judges the record of a run and builds the report.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +12,11 @@ use crate::expect::world::ObjectStates;
 use crate::expect::{self, BrokenPromise, Run};
 use crate::fixture::Fixture;
 use crate::invariants;
+use crate::load::RunLoad;
 use crate::report::{Failure, FixtureReport, JudgedRun, Outcome};
-use crate::transcript::TranscriptEntry;
-use crate::transcript::render::{Paragraph, render, to_text};
+use crate::subject::BystanderWrites;
+use crate::transcript::render::{self, Paragraph, render, to_text};
+use crate::transcript::{Actor, Attributed as _, TranscriptEntry, is_judged};
 
 /// Number of transcript lines shown before and after a failure.
 const CONTEXT: usize = 6;
@@ -34,6 +37,8 @@ pub fn blank(fixture: &Fixture, outcome: Outcome, reason: impl Into<String>) -> 
         failures: Vec::new(),
         transcript: String::new(),
         log: Vec::new(),
+        bystanders: Vec::new(),
+        load: None,
         virtual_millis: 0,
         wall_micros: 0,
     }
@@ -46,7 +51,8 @@ pub fn judge(fixture: &Fixture, record: &RunRecord) -> JudgedRun {
     if let Some(why) = &record.skip {
         let report = blank(fixture, Outcome::Skip, why.as_str());
         let (transcript, objects) = (String::new(), Vec::new());
-        return JudgedRun { report, transcript, entries, start: record.start, leeway: Duration::ZERO, objects };
+        let (leeway, load) = (Duration::ZERO, RunLoad::default());
+        return JudgedRun { report, transcript, entries, start: record.start, leeway, load, objects };
     }
     let mut failures: Vec<Failure> = record.errors.iter().map(|error| plain(&error.to_string())).collect();
     failures.extend(record.idle_faults.iter().map(|on| {
@@ -55,7 +61,19 @@ pub fn judge(fixture: &Fixture, record: &RunRecord) -> JudgedRun {
         ))
     }));
     failures.extend(promises(fixture, record, &entries));
-    report(fixture, record, entries, failures)
+    let bystanders = match record.bystander_writes {
+        BystanderWrites::Allow => Vec::new(),
+        BystanderWrites::Report => bystander_writes(&entries),
+        BystanderWrites::Fail => {
+            failures.extend(bystander_writes(&entries).iter().map(|write| {
+                plain(&format!("a bystander of the subject wrote, which --bystander-writes=fail forbids: {write}"))
+            }));
+            Vec::new()
+        }
+    };
+    let mut judged = report(fixture, record, entries, failures);
+    judged.report.bystanders = bystanders;
+    judged
 }
 
 /// Reports a run that was cut short by a panic or a hang. Its promises are not judged, because the cluster is in an
@@ -63,6 +81,22 @@ pub fn judge(fixture: &Fixture, record: &RunRecord) -> JudgedRun {
 #[must_use]
 pub fn broken(fixture: &Fixture, record: &RunRecord, message: &str) -> JudgedRun {
     report(fixture, record, record.transcript.entries(), vec![plain(message)])
+}
+
+/// Returns the writes of the subject's bystanders to resources that no fixture judges, without repetitions.
+fn bystander_writes(entries: &[TranscriptEntry]) -> Vec<String> {
+    let unjudged = expect::requests(entries).filter(|(entry, exchange)| {
+        matches!(entry.actor(), Actor::Bystander(_))
+            && exchange.request.is_write()
+            && !is_judged(&exchange.request.resource)
+    });
+    let texts: BTreeSet<String> = unjudged
+        .map(|(entry, exchange)| {
+            let request = &exchange.request;
+            format!("{} {} {}", entry.actor(), render::verb(request), render::target(request))
+        })
+        .collect();
+    texts.into_iter().collect()
 }
 
 fn plain(message: &str) -> Failure {
@@ -97,7 +131,8 @@ fn report(
     };
     let objects = if failed { objects_at_the_end(record, &entries) } else { Vec::new() };
     let leeway = record.tolerance + record.late;
-    JudgedRun { report, transcript, entries, start: record.start, leeway, objects }
+    let load = record.load.clone();
+    JudgedRun { report, transcript, entries, start: record.start, leeway, load, objects }
 }
 
 fn objects_at_the_end(record: &RunRecord, entries: &[TranscriptEntry]) -> Vec<Arc<Value>> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::ScaleError;
-use crate::apiserver::discovery::KUBERNETES_VERSION;
+use crate::apiserver::KubernetesVersion;
 use crate::cluster::provision::{RealCluster, Server};
 use crate::process::{self, GuardedProcess, ProcessSpec};
 use crate::time::Clock;
@@ -122,7 +122,7 @@ async fn fake(folder: &Path) -> Result<TargetCluster, ScaleError> {
     }
     Ok(TargetCluster {
         name: "fake",
-        version: KUBERNETES_VERSION.to_owned(),
+        version: KubernetesVersion::default().git_version().to_owned(),
         kubeconfig,
         started: BackingServer::Fake(Box::new(server)),
     })

@@ -14,7 +14,7 @@ use kube::client::Body;
 use tower::Service;
 
 use super::SubjectError;
-use crate::apiserver::ApiServer;
+use crate::apiserver::service::InProcessService;
 use crate::cluster::Access;
 use crate::time::Clock;
 
@@ -52,7 +52,7 @@ struct RequestMeter {
 /// The server or connection behind a factory.
 #[derive(Clone)]
 enum Upstream {
-    Server(ApiServer),
+    Server(InProcessService),
     Connection(kube::Client),
 }
 
@@ -73,7 +73,7 @@ impl ClientFactory {
     /// Returns an error if the kubeconfig is not usable.
     pub fn new(access: Access<'_>, clock: &Clock) -> Result<Self, SubjectError> {
         let upstream = match access {
-            Access::InProcess(server) => Upstream::Server(server.clone()),
+            Access::InProcess(server) => Upstream::Server(server.service()),
             Access::Kubeconfig(path) => Upstream::Connection({
                 let client = crate::cluster::client::from_file(path);
                 client.map_err(|error| SubjectError::NotStarted(error.to_string()))?
@@ -106,7 +106,7 @@ impl ClientFactory {
         let factory = self.clone();
         match &self.upstream {
             Upstream::Server(server) => {
-                kube::Client::new(GatedService { inner: server.service(), user_agent, factory }, "default")
+                kube::Client::new(GatedService { inner: server.clone(), user_agent, factory }, "default")
             }
             Upstream::Connection(client) => {
                 kube::Client::new(GatedService { inner: ClientService(client.clone()), user_agent, factory }, "default")

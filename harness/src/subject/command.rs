@@ -2,21 +2,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use futures::future::LocalBoxFuture;
 use futures::{FutureExt as _, TryFutureExt as _};
 use regex::Regex;
+use serde_json::Value;
 
 use super::client_factory::KillSwitch;
-use super::{Identity, Launch, Running, Subject, SubjectError};
+use super::{BystanderWrites, Identity, Launch, Running, Subject, SubjectError};
 use crate::cluster::{Access, client};
 use crate::digest;
 use crate::fixture::{Capability, Controller};
+use crate::process::tree::ProcessTree;
 use crate::process::{GuardedProcess, ProcessSpec};
 use crate::time::Clock;
+use crate::transcript::AgentRules;
 
 /// Time limit for ending after SIGTERM.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
@@ -29,10 +37,11 @@ const LOG_LINES: usize = 200;
 
 /// A program and its settings.
 ///
-/// The placeholders `{kubeconfig}`, `{port}` (a free one) and `{controllers}` (kube-controller-manager's names,
-/// comma-separated) are replaced in arguments, variables and URLs; an argument `{flags}` is replaced by the fixture's
-/// flags. If no argument has a placeholder, the program is treated as a drop-in for kube-controller-manager:
-/// `--kubeconfig=…`, `--controllers=…` and the fixture's flags are appended.
+/// The placeholders `{kubeconfig}`, `{server}` (the URL), `{token}`, `{token-file}`, `{ca-file}`, `{port}` (a free
+/// one) and `{controllers}` (kube-controller-manager's names, comma-separated) are replaced in arguments, variables and
+/// URLs; an argument `{flags}` is replaced by the fixture's flags. If no argument has a placeholder, the program is
+/// treated as a drop-in for kube-controller-manager: `--kubeconfig=…`, `--controllers=…`, the fixture's flags and,
+/// unless the command line has it, `--secure-port={port}` are appended.
 #[derive(Clone, Debug, Default)]
 pub struct Command {
     /// The name in reports.
@@ -43,6 +52,10 @@ pub struct Command {
     pub env: Vec<(String, String)>,
     /// The controllers it implements; empty for all.
     pub controllers: BTreeSet<Controller>,
+    /// User agents of its controllers that do not end in their names.
+    pub agents: Vec<(Controller, Regex)>,
+    /// Treatment of writes by its clients that are none of the controllers under test.
+    pub bystander_writes: BystanderWrites,
     /// Names added to `{controllers}` when a controller is tested that depends on them.
     pub companions: Vec<(Controller, String)>,
     /// Declared features, as globs.
@@ -62,7 +75,8 @@ pub struct Command {
 /// The kind of subject in reports.
 pub const KIND: &str = "command";
 
-const PLACEHOLDERS: [&str; 4] = ["{kubeconfig}", "{port}", "{controllers}", "{flags}"];
+const PLACEHOLDERS: [&str; 8] =
+    ["{kubeconfig}", "{server}", "{token}", "{token-file}", "{ca-file}", "{port}", "{controllers}", "{flags}"];
 
 impl Command {
     fn is_drop_in(&self) -> bool {
@@ -83,22 +97,94 @@ impl Command {
             arguments.push(values.fill("--kubeconfig={kubeconfig}"));
             arguments.push(values.fill("--controllers={controllers}"));
             arguments.extend(values.flags());
+            if !self.argv.iter().any(|argument| argument.starts_with("--secure-port")) {
+                arguments.push(values.fill("--secure-port={port}"));
+            }
         }
         arguments.into_iter().map(OsString::from).collect()
     }
 }
 
+/// Returns the digests of the files that arguments name, alone or as the value of a flag (`--config=FILE`).
+fn named_files(argv: &[String]) -> Result<BTreeMap<String, String>, digest::ReadError> {
+    let mut files = BTreeMap::new();
+    for argument in argv.iter().skip(1) {
+        let value = match argument.split_once('=') {
+            Some((flag, value)) if flag.starts_with('-') => value,
+            _ => argument,
+        };
+        let path = Path::new(value);
+        if path.is_file() {
+            files.insert(value.to_owned(), digest::file(path)?);
+        }
+    }
+    Ok(files)
+}
+
 /// Values of the placeholders.
 struct Placeholders<'a> {
-    kubeconfig: String,
+    credentials: Credentials,
     port: u16,
     controllers: String,
     flags: &'a BTreeMap<String, String>,
 }
 
+/// The subject's way to the server, from its kubeconfig.
+#[derive(Debug, Default)]
+struct Credentials {
+    kubeconfig: String,
+    server: String,
+    token: String,
+    token_file: String,
+    ca_file: String,
+}
+
+impl Credentials {
+    /// Reads `kubeconfig`, and writes its token and authority into files beside it, readable by their owner only.
+    fn read(kubeconfig: &Path) -> Result<Self, SubjectError> {
+        let unusable = |why: &dyn std::fmt::Display| {
+            SubjectError::NotStarted(format!("the kubeconfig {} is not usable: {why}", kubeconfig.display()))
+        };
+        let text = std::fs::read_to_string(kubeconfig).map_err(|error| unusable(&error))?;
+        let config: Value = serde_saphyr::from_str(&text).map_err(|error| unusable(&error.without_snippet()))?;
+        let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);
+        let field = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let token = field(&user["token"]);
+        let file = |name: &str, content: &[u8]| {
+            let path = kubeconfig.with_file_name(name);
+            match write_private(&path, content) {
+                Ok(()) => Ok(path.display().to_string()),
+                Err(error) => Err(unusable(&format!("unable to write {}: {error}", path.display()))),
+            }
+        };
+        let ca_file = match cluster["certificate-authority-data"].as_str() {
+            Some(data) => file("ca.crt", &BASE64_STANDARD.decode(data).map_err(|error| unusable(&error))?)?,
+            None => field(&cluster["certificate-authority"]),
+        };
+        Ok(Self {
+            kubeconfig: kubeconfig.display().to_string(),
+            server: field(&cluster["server"]),
+            token_file: file("token", token.as_bytes())?,
+            token,
+            ca_file,
+        })
+    }
+}
+
+/// Writes a file that only its owner can read; an existing one is replaced.
+fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(content)
+}
+
 impl Placeholders<'_> {
     fn fill(&self, text: &str) -> String {
-        text.replace("{kubeconfig}", &self.kubeconfig)
+        let Credentials { kubeconfig, server, token, token_file, ca_file } = &self.credentials;
+        text.replace("{kubeconfig}", kubeconfig)
+            .replace("{server}", server)
+            .replace("{token}", token)
+            .replace("{token-file}", token_file)
+            .replace("{ca-file}", ca_file)
             .replace("{port}", &self.port.to_string())
             .replace("{controllers}", &self.controllers)
     }
@@ -113,8 +199,8 @@ impl Subject for Command {
         &self.name
     }
 
-    /// The command line, and the digest of its program file. A script that an interpreter reads is not part of the
-    /// digest.
+    /// The command line, the digest of its program file, and those of the files that the arguments name, such as the
+    /// script that an interpreter runs.
     fn identity(&self) -> Result<Identity, SubjectError> {
         let program = self.argv.first().map(String::as_str).unwrap_or_default();
         let file = digest::program(program)
@@ -124,6 +210,7 @@ impl Subject for Command {
             kind: KIND,
             what,
             digest: Some(digest::file(&file).map_err(|error| SubjectError::Unidentified(error.to_string()))?),
+            files: named_files(&self.argv).map_err(|error| SubjectError::Unidentified(error.to_string()))?,
             environment: self.env.iter().map(|(name, _)| name.clone()).collect(),
             companions: self.companions.iter().map(|(of, name)| format!("{of}={name}")).collect(),
         })
@@ -131,6 +218,15 @@ impl Subject for Command {
 
     fn controllers(&self) -> BTreeSet<Controller> {
         if self.controllers.is_empty() { Controller::ALL.into() } else { self.controllers.clone() }
+    }
+
+    fn agents(&self) -> AgentRules {
+        let companions = self.companions.iter().map(|(_, name)| name.clone()).collect();
+        AgentRules { patterns: self.agents.clone(), companions }
+    }
+
+    fn bystander_writes(&self) -> BystanderWrites {
+        self.bystander_writes
     }
 
     fn features(&self) -> BTreeSet<String> {
@@ -170,7 +266,7 @@ impl Subject for Command {
             .chain(companions.map(|(_, name)| name.as_str()))
             .collect();
         let values = Placeholders {
-            kubeconfig: kubeconfig.display().to_string(),
+            credentials: Credentials::read(kubeconfig)?,
             port: crate::process::free_port()
                 .map_err(|error| SubjectError::NotStarted(format!("unable to find a free port: {error}")))?,
             controllers: names.join(","),
@@ -258,6 +354,10 @@ impl Running for RunningCommand {
         self.process.pid()
     }
 
+    fn processes(&self) -> Option<ProcessTree> {
+        self.process.tree()
+    }
+
     fn crash(&mut self) {
         self.kill_switch.trip();
         self.process.kill();
@@ -340,7 +440,15 @@ mod tests {
     #[rstest]
     #[case::drop_in(
         &["kcm", "--v=2"],
-        "kcm --v=2 --kubeconfig=/k --controllers=ttl-controller --terminated-pod-gc-threshold=1"
+        "kcm --v=2 --kubeconfig=/k --controllers=ttl-controller --terminated-pod-gc-threshold=1 --secure-port=8080"
+    )]
+    #[case::drop_in_with_a_port(
+        &["kcm", "--secure-port=0"],
+        "kcm --secure-port=0 --kubeconfig=/k --controllers=ttl-controller --terminated-pod-gc-threshold=1"
+    )]
+    #[case::without_a_kubeconfig(
+        &["x", "{server}", "{token}", "{token-file}", "{ca-file}"],
+        "x https://127.0.0.1:1 t0ken /t /ca"
     )]
     #[case::own_words(&["x", "-c", "{kubeconfig}", "-p", ":{port}"], "x -c /k -p :8080")]
     #[case::flags_have_a_place(
@@ -349,12 +457,15 @@ mod tests {
     )]
     fn command_lines(#[case] argv: &[&str], #[case] expected: &str) {
         let flags = BTreeMap::from([("terminated-pod-gc-threshold".to_owned(), "1".to_owned())]);
-        let values = Placeholders {
-            kubeconfig: "/k".to_owned(),
-            port: 8080,
-            controllers: "ttl-controller".to_owned(),
-            flags: &flags,
+        let text = |text: &str| text.to_owned();
+        let credentials = Credentials {
+            kubeconfig: text("/k"),
+            server: text("https://127.0.0.1:1"),
+            token: text("t0ken"),
+            token_file: text("/t"),
+            ca_file: text("/ca"),
         };
+        let values = Placeholders { credentials, port: 8080, controllers: "ttl-controller".to_owned(), flags: &flags };
         let line: Vec<_> =
             command(argv).arguments(&values).iter().map(|word| word.to_string_lossy().into_owned()).collect();
         assert_eq!(line.join(" "), expected);

@@ -6,7 +6,7 @@
 //!   crate
 //! - [`command`]: any program, as a process in wall time · [`none`]: no subject, for fixtures about the API server
 //!   alone
-//! - [`external`]: controllers that already run in the cluster
+//! - [`external`]: controllers that already run in the cluster · [`task`]: controllers of tests, as a task
 //! - [`client_factory`]: clients whose connection a crash cuts between two polls
 
 pub mod client_factory;
@@ -14,6 +14,7 @@ pub mod command;
 pub mod external;
 pub mod in_process;
 pub mod none;
+pub mod task;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,7 +24,9 @@ use futures::future::LocalBoxFuture;
 
 use crate::cluster::Access;
 use crate::fixture::{Capability, Controller, Fixture};
+use crate::process::tree::ProcessTree;
 use crate::time::Clock;
+use crate::transcript::AgentRules;
 
 /// Arguments of [`Subject::launch`]: what a fixture runs, and where.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +55,16 @@ pub trait Subject: Send + Sync {
 
     /// The controllers it implements.
     fn controllers(&self) -> BTreeSet<Controller>;
+
+    /// Rules about the user agents of its clients.
+    fn agents(&self) -> AgentRules {
+        AgentRules::default()
+    }
+
+    /// Treatment of writes by its clients that are none of the controllers under test.
+    fn bystander_writes(&self) -> BystanderWrites {
+        BystanderWrites::default()
+    }
 
     /// Features of level `extended` that it declares, as globs.
     fn features(&self) -> BTreeSet<String>;
@@ -86,6 +99,19 @@ pub trait Subject: Send + Sync {
     fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError>;
 }
 
+/// Treatment of writes by clients of the subject that are none of the controllers under test, to resources that no
+/// fixture judges. A bystander's write to pods, nodes, budgets or Events always fails the fixture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum BystanderWrites {
+    /// They are not mentioned.
+    Allow,
+    /// They are listed in the report and do not count.
+    #[default]
+    Report,
+    /// They fail the fixture.
+    Fail,
+}
+
 /// Identity of the tested implementation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
@@ -95,6 +121,8 @@ pub struct Identity {
     pub what: String,
     /// `sha256:…` of the program file; `None` if no file is accessible.
     pub digest: Option<String>,
+    /// Digests of the files that its command line names, by argument.
+    pub files: BTreeMap<String, String>,
     /// Names of variables added to its environment.
     pub environment: BTreeSet<String>,
     /// Controllers that run alongside some of its own: `taint-eviction=daemonset-controller`.
@@ -142,6 +170,11 @@ pub trait Running {
 
     /// Its process id, if it is a separate, running process.
     fn pid(&self) -> Option<u32> {
+        None
+    }
+
+    /// Its processes, if it has some that the harness started.
+    fn processes(&self) -> Option<ProcessTree> {
         None
     }
 

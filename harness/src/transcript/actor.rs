@@ -1,8 +1,14 @@
-//! Derives the originator of requests and changes from user agents.
+//! The originators of requests and changes.
+//!
+//! A request that arrives with the subject's credentials is the subject's: the transport attributes it
+//! ([`Agents::attribute`](super::Agents::attribute)), and its user agent only selects the controller. All other
+//! requests are the harness's own, and their agents can be relied on.
 
 use std::fmt;
 
 use plumbline_apiserver::record::{Origin, TranscriptEntry};
+
+use crate::fixture::Controller;
 
 /// The originator of a request or change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +23,8 @@ pub enum Actor {
     Ttl,
     /// The subject's shared informers.
     Informers,
+    /// A client of the subject that is none of the controllers under test, by its short name.
+    Bystander(String),
     /// The fixture's steps, in the role of a user, an evictor or a kubelet.
     User,
     /// The server's built-in kubelet.
@@ -25,7 +33,7 @@ pub enum Actor {
     Server,
     /// The harness: faults, crashes, restarts.
     Harness,
-    /// Any other client, by the last segment of its user agent.
+    /// Any other client, by the short name of its user agent.
     Other(String),
 }
 
@@ -33,12 +41,11 @@ pub enum Actor {
 pub const USER_AGENT_OF_STEPS: &str = concat!("plumbline/", env!("CARGO_PKG_VERSION"), " user");
 
 impl Actor {
-    /// Derives the actor from the last segment of `user_agent` (segments end at `/`, `:` and spaces), where
-    /// kube-controller-manager and our controllers put the controller's name.
+    /// Derives the actor from the short name of `user_agent` ([`Origin::short_name`]), where kube-controller-manager
+    /// and our controllers put the controller's name.
     #[must_use]
     pub fn from_user_agent(user_agent: &str) -> Self {
-        let last = user_agent.trim_end().rsplit(['/', ':', ' ']).next().unwrap_or_default();
-        match last {
+        match Origin::client(user_agent, "").short_name() {
             "disruption-controller" => Self::Disruption,
             "pod-garbage-collector" | "pod-garbage-collector-controller" => Self::PodGc,
             "taint-eviction-controller" | "node-controller" => Self::TaintEviction,
@@ -63,14 +70,59 @@ impl Actor {
             Self::Kubelet => "kubelet",
             Self::Server => "server",
             Self::Harness => "harness",
-            Self::Other(name) => name,
+            Self::Bystander(name) | Self::Other(name) => name,
         }
     }
 
-    /// Returns true for actors of the subject under test: its controllers and their informers.
+    /// Returns true for actors of the subject under test: its controllers, their informers, and its other clients.
     #[must_use]
     pub fn is_subject(&self) -> bool {
-        matches!(self, Self::Disruption | Self::PodGc | Self::TaintEviction | Self::Ttl | Self::Informers)
+        self.controller().is_some() || matches!(self, Self::Informers | Self::Bystander(_))
+    }
+
+    /// Returns the controller, if it is one.
+    #[must_use]
+    pub const fn controller(&self) -> Option<Controller> {
+        match self {
+            Self::Disruption => Some(Controller::Disruption),
+            Self::PodGc => Some(Controller::PodGc),
+            Self::TaintEviction => Some(Controller::TaintEviction),
+            Self::Ttl => Some(Controller::Ttl),
+            _ => None,
+        }
+    }
+
+    /// Returns the actor that an attribution names: `subject/ttl`, `subject/informers`, `bystander/NAME`, or
+    /// `other/NAME` for a companion.
+    fn from_attribution(text: &str) -> Option<Self> {
+        Some(match text.split_once('/')? {
+            ("bystander", name) => Self::Bystander(name.to_owned()),
+            ("other", name) => Self::Other(name.to_owned()),
+            ("subject", "informers") => Self::Informers,
+            ("subject", name) => Controller::parse(name)?.into(),
+            _ => return None,
+        })
+    }
+
+    /// Returns the text that [`Origin::attribution`] has for an actor of the subject.
+    pub(super) fn attribution(&self) -> String {
+        let kind = match self {
+            Self::Bystander(_) => "bystander",
+            Self::Other(_) => "other",
+            _ => "subject",
+        };
+        format!("{kind}/{}", self.name())
+    }
+}
+
+impl From<Controller> for Actor {
+    fn from(controller: Controller) -> Self {
+        match controller {
+            Controller::Disruption => Self::Disruption,
+            Controller::PodGc => Self::PodGc,
+            Controller::TaintEviction => Self::TaintEviction,
+            Controller::Ttl => Self::Ttl,
+        }
     }
 }
 
@@ -83,7 +135,10 @@ pub trait Attributed {
 impl Attributed for Origin {
     fn actor(&self) -> Actor {
         match self {
-            Self::Client { user_agent, .. } => Actor::from_user_agent(user_agent),
+            Self::Client { user_agent, .. } => self
+                .attribution()
+                .and_then(Actor::from_attribution)
+                .unwrap_or_else(|| Actor::from_user_agent(user_agent)),
             Self::Server => Actor::Server,
             Self::Test => Actor::Harness,
         }
@@ -109,9 +164,10 @@ impl From<Actor> for Origin {
             Actor::Informers => "shared-informers",
             Actor::User => USER_AGENT_OF_STEPS,
             Actor::Kubelet => "kubelet",
-            Actor::Other(name) => name,
+            Actor::Bystander(name) | Actor::Other(name) => name,
         };
-        Self::client(user_agent, "")
+        let origin = Self::client(user_agent, "");
+        if actor.is_subject() { origin.attributed(Some(actor.attribution().into())) } else { origin }
     }
 }
 

@@ -4,17 +4,21 @@
 //! expectations ([`crate::expect`]), snapshots ([`crate::snapshot`]) and reports.
 //!
 //! - [`TranscriptEntry`], [`EntryKind`]: the record
-//! - [`Actor`], [`Attributed`]: the controller or other party behind an entry, derived from its user agent
+//! - [`Actor`], [`Attributed`]: the controller or other party behind an entry
+//! - [`Agents`], [`SubjectEndpoint`]: attribute what arrives with the subject's credentials to its controllers
 //! - [`redact`], [`render`]: the record as text, byte for byte the same on every run
 //! - [`by_object`]: the record grouped by object, to compare two runs on the wall clock
 
 mod actor;
+mod agents;
 pub mod by_object;
 mod diff;
 pub mod redact;
 pub mod render;
 
 pub use actor::{Actor, Attributed, USER_AGENT_OF_STEPS};
+pub(crate) use agents::is_judged;
+pub use agents::{AgentRules, Agents, InProcessEndpoint, SubjectEndpoint};
 pub use plumbline_apiserver::record::{
     Change, ChangeKind, EntryKind, Exchange, Origin, RecordedReply, RecordedRequest, Transcript, TranscriptEntry,
 };

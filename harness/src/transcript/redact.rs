@@ -185,13 +185,14 @@ pub fn at(offset: Duration) -> String {
     format!("t=+{}", seconds(offset))
 }
 
-/// Formats seconds with as many decimals as needed: `40s`, `39.999s`.
+/// Formats seconds with as many decimals as needed, at most three: `40s`, `39.999s`. Parts of a millisecond, which only
+/// real clocks show, are cut off.
 #[must_use]
 pub fn seconds(duration: Duration) -> String {
-    if duration.subsec_nanos() == 0 {
+    if duration.subsec_millis() == 0 {
         return format!("{}s", duration.as_secs());
     }
-    let decimals = format!("{:09}", duration.subsec_nanos());
+    let decimals = format!("{:03}", duration.subsec_millis());
     format!("{}.{}s", duration.as_secs(), decimals.trim_end_matches('0'))
 }
 
@@ -213,5 +214,8 @@ mod tests {
     fn seconds_keep_what_counts() {
         assert_eq!(at(Duration::from_millis(39_990)), "t=+39.99s");
         assert_eq!(at(Duration::from_secs(121)), "t=+121s");
+        assert_eq!(at(Duration::from_nanos(10_001_703_539)), "t=+10.001s");
+        assert_eq!(at(Duration::from_nanos(39_999_999_999)), "t=+39.999s", "never later than it was");
+        assert_eq!(at(Duration::from_nanos(40_000_000_001)), "t=+40s");
     }
 }

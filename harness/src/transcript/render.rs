@@ -166,7 +166,7 @@ fn is_shown(actor: &Actor, exchange: &Exchange) -> bool {
     request.is_write() || look || !(went_well || open_watch)
 }
 
-pub(super) fn verb(request: &RecordedRequest) -> String {
+pub(crate) fn verb(request: &RecordedRequest) -> String {
     match request.verb.as_str() {
         "create" => "POST".to_owned(),
         "update" => "PUT".to_owned(),
@@ -176,7 +176,7 @@ pub(super) fn verb(request: &RecordedRequest) -> String {
 }
 
 /// Formats the target: `pods/a`, `kube-system:pods/a`, `pods/a/status`. The default namespace is omitted.
-pub(super) fn target(request: &RecordedRequest) -> String {
+pub(crate) fn target(request: &RecordedRequest) -> String {
     if request.resource.is_empty() {
         return request.path.clone();
     }
@@ -221,9 +221,7 @@ fn tail(entry: &TranscriptEntry, exchange: &Exchange, names: &Redactions) -> Str
         Some(reply) => {
             let reason = reply.reason.as_deref().filter(|_| reply.status >= 400).unwrap_or_default();
             parts.insert(0, format!("{} {reason}", reply.status).trim_end().to_owned());
-            if reply.at > entry.at {
-                parts.push(format!("at {}", redact::at(reply.at)));
-            }
+            parts.extend(delay(reply.at.saturating_sub(entry.at), reply.at));
             if reply.lost {
                 parts.push("reply lost".to_owned());
             }
@@ -233,6 +231,16 @@ fn tail(entry: &TranscriptEntry, exchange: &Exchange, names: &Redactions) -> Str
         }
     }
     parts.join("  ")
+}
+
+/// Describes a reply that was sent late: the time if that was a second later or more, otherwise the delay. Less than
+/// 10 ms is usual on the wall clock and not mentioned.
+fn delay(delay: Duration, at: Duration) -> Option<String> {
+    match delay.as_millis() {
+        0..10 => None,
+        millis @ 10..1000 => Some(format!("after {millis} ms")),
+        _ => Some(format!("at {}", redact::at(at))),
+    }
 }
 
 pub(super) fn options(request: &RecordedRequest, names: &Redactions) -> Vec<String> {
@@ -417,6 +425,30 @@ mod tests {
         t=+61s      harness        --     subject crashes
         t=+61.5s    server         removed pods/c
         ");
+    }
+
+    /// On the wall clock a line has one time, in milliseconds.
+    #[test]
+    fn times_of_the_wall_clock() {
+        let transcript = Transcript::new();
+        let t = Duration::from_nanos;
+        for (at, replied) in
+            [(10_001_703_539, 10_001_879_813), (10_001_900_000, 10_015_950_000), (11_000_000_001, 13_500_000_000)]
+        {
+            let patch = transcript.request(t(at), Actor::Ttl, request("patch", "a", None, None));
+            transcript.change(t(at), Actor::Ttl, change(Some(patch), ChangeKind::Modified, "a"));
+            transcript.reply(patch, RecordedReply::new(t(replied), 200));
+        }
+        let text = to_text(&render(crate::time::epoch(), &[], &transcript.entries()));
+        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("t=")).collect();
+        assert_eq!(
+            lines,
+            [
+                "t=+10.001s  ttl            PATCH  pods/a 200",
+                "t=+10.001s  ttl            PATCH  pods/a 200  after 14 ms",
+                "t=+11s      ttl            PATCH  pods/a 200  at t=+13.5s",
+            ]
+        );
     }
 
     #[test]

@@ -71,7 +71,7 @@ fn two_runs_of_the_fake_are_the_same() {
                 let (first, second) = (ask_fake(&one, &line).await, ask_fake(&two, &line).await);
                 assert_eq!(script::differences(&first, &second), Vec::<String>::new(), "{}", line.title());
             }
-            assert_eq!(one.store().revision(), two.store().revision());
+            assert_eq!(one.revision(), two.revision());
         }
     });
 }

@@ -329,3 +329,21 @@ fn no_fixtures_is_a_problem() {
     let problems = parse::load(Path::new("/nonexistent")).expect_err("no folder").to_string();
     assert!(problems.contains("unable to read the folder"), "{problems}");
 }
+
+#[rstest]
+#[case::number("since: 1.37", "case.yaml:5:8: since: `1.37` is not a release", "with quotes")]
+#[case::patch_release("until: \"1.37.1\"", "until: `1.37.1` is not a release", "write it like \"1.37\"")]
+#[case::word("since: \"latest\"", "since: `latest` is not a release", "write it like")]
+#[case::nothing_left("{since: \"1.37\", until: \"1.36\"}", "no release is left: since 1.37, until 1.36", "")]
+fn releases_are_checked(#[case] rest: &str, #[case] message: &str, #[case] hint: &str) {
+    let rest = rest.trim_matches(['{', '}']).replace(", until", "\nuntil");
+    let found = problems(&format!("{rest}\nexpect: {{ exists: pods/a }}\n"));
+    assert!(found[0].contains(message) && found[0].contains(hint), "{found:#?}");
+}
+
+#[test]
+fn a_range_of_releases_is_read() {
+    let (fixtures, problems) = read(&format!("{HEAD}since: \"1.36\"\nuntil: \"1.37\"\nexpect: {{ exists: pods/a }}\n"));
+    assert_eq!(problems, []);
+    assert_eq!(fixtures[0].releases.to_string(), "Kubernetes 1.36 to 1.37");
+}

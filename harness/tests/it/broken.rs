@@ -6,14 +6,14 @@
 //! through `conform --command`: see `subjects.rs`.
 
 mod expected;
-mod lies;
-mod small;
+pub(crate) mod lies;
+pub(crate) mod small;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use expected::{CONDITION, FLOOR, HYSTERESIS, QUARANTINE, TOLERATION};
-use lies::{Lie, Lied};
+use lies::Lie;
 use plumbline::cluster::EmbeddedCluster;
 use plumbline::conformance::implementation::Implementation;
 use plumbline::conformance::profile::Profiles;
@@ -22,13 +22,13 @@ use plumbline::conformance::report_writer::ReportWriter;
 use plumbline::conformance::template::{ReportInput, not_run_report};
 use plumbline::conformance::verify::{ReferenceSuite, verify};
 use plumbline::digest;
-use plumbline::fixture::Controller;
 use plumbline::fixture::parse;
+use plumbline::fixture::{Controller, Fixture};
 use plumbline::plan::{Filter, Plan};
 use plumbline::runner::suite::{self, RunOptions, TestBed};
-use plumbline::subject::Subject;
+use plumbline::subject::task::{TaskController, TaskSubject};
 use rstest::rstest;
-use small::{BrokenPart, Small};
+use small::BrokenPart;
 
 /// The whole profiles of the controllers.
 const DISRUPTION: &str = "disruption/*";
@@ -41,11 +41,17 @@ fn fixtures() -> PathBuf {
 }
 
 /// Returns the report about `subject` on the fixtures that `glob` selects.
-fn conform(name: &str, subject: impl Subject + 'static, glob: &str) -> ConformanceReport {
+fn conform(name: &str, subject: TaskSubject<impl TaskController + 'static>, glob: &str) -> ConformanceReport {
     let all = parse::load(&fixtures()).expect("well-formed fixtures");
     let text = format!("profiles: [{{ name: part, about: A part of the suite., fixtures: [\"{glob}\"] }}]");
     let profiles = Profiles::parse(Path::new("profiles.yaml"), &text, &all).expect("a profile");
-    let chosen: Vec<_> = all.into_iter().filter(|fixture| profiles.selects("part", &fixture.id)).collect();
+    let arena = TestBed { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(subject) };
+    let mut place = arena.capabilities();
+    place.features = ["*".to_owned()].into();
+    let release = place.release;
+    let holds = |fixture: &Fixture| release.is_none_or(|release| fixture.releases.contains(release));
+    let chosen: Vec<_> =
+        all.into_iter().filter(|fixture| profiles.selects("part", &fixture.id) && holds(fixture)).collect();
     let implementation = Implementation {
         organization: "Nobody".to_owned(),
         project: name.to_owned(),
@@ -54,8 +60,12 @@ fn conform(name: &str, subject: impl Subject + 'static, glob: &str) -> Conforman
         contacts: vec!["nobody@example.com".to_owned()],
         features: vec!["*".to_owned()],
     };
-    let suite = Suite { version: "test".to_owned(), digest: digest::suite(&fixtures()).expect("a digest") };
-    let arena = TestBed { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(subject) };
+    let suite = Suite {
+        version: "test".to_owned(),
+        digest: digest::suite(&fixtures()).expect("a digest"),
+        commit: None,
+        modified: false,
+    };
     let scope = ReportInput {
         implementation: &implementation,
         profile: "part",
@@ -67,8 +77,6 @@ fn conform(name: &str, subject: impl Subject + 'static, glob: &str) -> Conforman
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("broken").join(name);
     let mut writer = ReportWriter::create(not_run_report(scope, &arena).expect("a not_run_report report"), &folder)
         .expect("a writable folder");
-    let mut place = arena.capabilities();
-    place.features = ["*".to_owned()].into();
     let plan = Plan::new(&chosen, &place, &Filter::default());
     let options = RunOptions { jobs: 2, ..RunOptions::one_by_one() };
     suite::run(&plan, &arena, options, &mut writer).expect("a report");
@@ -87,7 +95,7 @@ fn failed(report: &ConformanceReport) -> Vec<&str> {
 #[case::disruption("sound-disruption", DISRUPTION)]
 #[case::taint_eviction("sound-taint-eviction", TAINT_EVICTION)]
 fn the_truth_passes(#[case] name: &str, #[case] profile: &str) {
-    let report = conform(name, Lied(Lie::None), profile);
+    let report = conform(name, TaskSubject::new(Lie::None), profile);
     assert_eq!(failed(&report), <[&str; 0]>::default());
     assert!(report.with(ConformanceOutcome::Pass).count() > 50);
 }
@@ -119,42 +127,60 @@ fn must_fail_beyond(sound: &ConformanceReport, report: &ConformanceReport, expec
 /// Rounds a percentage in maxUnavailable down.
 #[test]
 fn floor_instead_of_ceil() {
-    let report = conform("floor", Lied(Lie::RoundsDown), DISRUPTION);
+    let report = conform("floor", TaskSubject::new(Lie::RoundsDown), DISRUPTION);
     must_fail(&report, FLOOR);
 }
 
 /// Does not see the first toleration of any pod.
 #[test]
 fn first_toleration_ignored() {
-    let report = conform("toleration", Lied(Lie::FirstTolerationHidden), TAINT_EVICTION);
+    let report = conform("toleration", TaskSubject::new(Lie::FirstTolerationHidden), TAINT_EVICTION);
     must_fail(&report, TOLERATION);
 }
 
 /// Deletes without setting the condition: its patches of pod statuses never arrive.
 #[test]
 fn no_condition_before_the_delete() {
-    let report = conform("condition", Lied(Lie::MarksLost), TAINT_EVICTION);
+    let report = conform("condition", TaskSubject::new(Lie::MarksLost), TAINT_EVICTION);
     must_fail(&report, CONDITION);
 }
 
 /// Acts 39 s after it first missed a node.
 #[test]
 fn quarantine_of_39_seconds() {
-    let sound = conform("sound-orphans", Small(BrokenPart::Orphans { quarantine: 40 }), PODGC);
-    let report = conform("quarantine", Small(BrokenPart::Orphans { quarantine: 39 }), PODGC);
+    let sound = conform("sound-orphans", TaskSubject::new(BrokenPart::Orphans { quarantine: 40 }), PODGC);
+    let report = conform("quarantine", TaskSubject::new(BrokenPart::Orphans { quarantine: 39 }), PODGC);
     must_fail_beyond(&sound, &report, QUARANTINE);
 }
 
 /// Looks only at the number of nodes, not at its direction of change.
 #[test]
 fn no_hysteresis() {
-    let sound = conform("sound-nodes", Small(BrokenPart::Ttl { remembers: true }), TTL);
-    let report = conform("hysteresis", Small(BrokenPart::Ttl { remembers: false }), TTL);
+    let sound = conform("sound-nodes", TaskSubject::new(BrokenPart::Ttl { remembers: true }), TTL);
+    let report = conform("hysteresis", TaskSubject::new(BrokenPart::Ttl { remembers: false }), TTL);
     must_fail_beyond(&sound, &report, HYSTERESIS);
 }
 
 #[test]
 fn they_have_the_controllers_they_say() {
-    assert_eq!(Small(BrokenPart::Ttl { remembers: true }).controllers(), [Controller::Ttl].into());
-    assert_eq!(Small(BrokenPart::Orphans { quarantine: 40 }).controllers(), [Controller::PodGc].into());
+    assert_eq!(BrokenPart::Ttl { remembers: true }.controllers(), [Controller::Ttl].into());
+    assert_eq!(BrokenPart::Orphans { quarantine: 40 }.controllers(), [Controller::PodGc].into());
+}
+
+/// Maintains the annotation correctly, and changes nodes through a second client that hides behind another user agent.
+#[rstest]
+#[case::unknown("unknown-agent", "OpenAPI-Generator/37.0.2/python")]
+#[case::none("no-agent", "")]
+#[case::another_controller("another-controller", "small/1 pod-garbage-collector")]
+#[case::informers("informers-agent", "small/1 shared-informers")]
+#[case::kubelet("kubelets-agent", "kubelet/v1.36.0 kubelet")]
+#[case::steps("agent-of-steps", plumbline::transcript::USER_AGENT_OF_STEPS)]
+fn writes_behind_another_user_agent(#[case] name: &str, #[case] agent: &'static str) {
+    let report = conform(name, TaskSubject::new(BrokenPart::Labels { agent }), "ttl/grow-*");
+    let passed: Vec<_> = report.with(ConformanceOutcome::Pass).map(|fixture| fixture.id.as_str()).collect();
+    assert!(
+        !failed(&report).is_empty() && passed.is_empty(),
+        "{agent}: passed {passed:?}, failed {:?}",
+        failed(&report)
+    );
 }

@@ -97,6 +97,87 @@ fn filters_that_select_nothing_are_an_error() {
 }
 
 #[test]
+fn each_filter_must_select_something() {
+    let root = folder("each-filter", &two());
+    for (arguments, exit, message) in [
+        (&["run", "good", "podgc/godo"][..], 4, "`podgc/godo` selects none of 2 fixtures (did you mean `podgc/good`?)"),
+        (&["run", "podgc/*", "pdogc/*"], 4, "`pdogc/*` selects none of 2 fixtures (did you mean `podgc/*`?)"),
+        (&["list", "--suite", "podgc,ttl"], 4, "--suite ttl selects none of 2 fixtures (suites: podgc)"),
+        (&["run", "--level=hardened", "good"], 4, "--level hardened selects none of 2 fixtures"),
+        (&["explain", "podgc/bda"], 4, "did you mean `podgc/bad`?"),
+        (&["explian", "good"], 2, "`explian` is not a verb and selects no fixture (did you mean `plumbline explain`?)"),
+        (&["run", "explian", "good"], 4, "`explian` selects none of 2 fixtures"),
+    ] {
+        let output = plumbline(&root, arguments);
+        assert_eq!((code(&output), out(&output).as_str()), (exit, ""), "{arguments:?}: {}", err(&output));
+        assert!(err(&output).contains(message), "{arguments:?}: {}", err(&output));
+        assert_eq!(err(&output).lines().count(), 1, "what matches is not mentioned: {}", err(&output));
+    }
+}
+
+#[test]
+fn failures_of_one_cause_are_one_group() {
+    let files = [("podgc/bad-1.yaml", BAD), ("podgc/bad-2.yaml", BAD), ("podgc/good.yaml", GOOD)];
+    let root = folder("causes", &files);
+    let text = out(&plumbline(&root, &["run"]));
+    for part in
+        ["2 of 2 failures share: exists: pods/a", "FAIL podgc/bad-1  (", "the same in:\n    FAIL podgc/bad-2  ("]
+    {
+        assert!(text.contains(part), "{part:?} is missing in:\n{text}");
+    }
+    assert_eq!(text.matches("    transcript:").count(), 1, "{text}");
+    let output = plumbline(&root, &["run", "--format=json"]);
+    let report: RunReport = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    assert_eq!(report.shared_causes[0].fixtures, ["podgc/bad-1", "podgc/bad-2"]);
+    let text = out(&plumbline(&root, &["run", "--format=markdown"]));
+    assert!(text.contains("\n## 2 of 2 failures share: exists: pods/a\n\n- `podgc/bad-1`"), "{text}");
+}
+
+#[test]
+fn transcripts_of_passes_are_there_if_asked_for() {
+    let root = folder("transcripts", &two());
+    let output = plumbline(&root, &["run", "good", "--transcripts=all"]);
+    assert!(out(&output).contains("PASS podgc/good  (fixtures/podgc/good.yaml)\n  t=+5s  "), "{}", out(&output));
+    for (more, shown) in [(&[][..], false), (&["--transcripts=all"], true)] {
+        let output = plumbline(&root, &[&["run", "good", "--format=json"], more].concat());
+        let report: RunReport = serde_json::from_slice(&output.stdout).expect("one JSON document");
+        assert_eq!(report.fixtures[0].transcript.contains("DELETE pods/a"), shown);
+    }
+}
+
+/// The suggested command names the folder of the fixtures, and works.
+#[test]
+fn a_failure_suggests_the_command_that_explains_it() {
+    let root = folder("hint", &two());
+    std::fs::rename(root.join("fixtures"), root.join("my fixtures")).expect("a writable folder");
+    let text = out(&plumbline(&root, &["run", "--jobs=2", "--fixtures", "my fixtures"]));
+    let line = text.lines().find_map(|line| line.trim().strip_prefix("more: plumbline ")).expect("a suggestion");
+    assert_eq!(line, "explain podgc/bad --fixtures 'my fixtures'");
+    let words = shell_words::split(line).expect("a command line");
+    let output = plumbline(&root, &words.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(code(&output), 100, "{}", err(&output));
+    let text = out(&output);
+    assert!(
+        text.contains("subject   in-process on embedded, virtual time") && text.contains("outcome   failed"),
+        "{text}"
+    );
+}
+
+#[test]
+fn explain_runs_the_given_subject() {
+    let root = folder("explain-subject", &two());
+    let output =
+        plumbline(&root, &["explain", "podgc/good", "--logs=logs", "--command", "sh -c 'exit 3' {kubeconfig}"]);
+    assert_eq!((code(&output), out(&output).as_str()), (96, ""), "{}", err(&output));
+    assert!(err(&output).contains("sh does not start") && err(&output).contains("code 3"), "{}", err(&output));
+    let output = plumbline(&root, &["explain", "podgc/good", "--subject", "none"]);
+    assert_eq!(code(&output), 4);
+    let text = out(&output);
+    assert!(text.contains("outcome   unsupported: the subject does not run: podgc"), "{text}");
+    assert!(!text.contains("\ntranscript"), "it has not run: {text}");
+}
+
+#[test]
 fn filters_select_by_name_rule_suite_and_level() {
     let root = folder("filters", &two());
     for arguments in [&["run", "good"][..], &["podgc/go*"], &["run", "--suite", "podgc", "--level=core", "good"]] {
@@ -280,7 +361,7 @@ fn a_closed_pipe_is_a_quiet_end_and_a_lost_verdict_no_success() {
 fn help_documents_the_exit_codes() {
     let output = plumbline(Path::new("."), &["--help"]);
     assert_eq!(code(&output), 0);
-    for exit in ["0  ", "1  ", "2  ", "3  ", "4  ", "5  ", "96 ", "100", "101"] {
+    for exit in ["0  ", "1  ", "2  ", "3  ", "4  ", "5  ", "96 ", "100", "101", "102"] {
         assert!(out(&output).contains(&format!("\n  {exit}")), "{}", out(&output));
     }
 }
@@ -298,4 +379,35 @@ fn the_server_is_measured_with_what_was_asked_for() {
         let row = report.rows.iter().find(|row| row.name.contains(wanted));
         assert!(row.is_some_and(|row| row.measured > 0.0), "{wanted}: {row:?}");
     }
+}
+
+/// [`GOOD`] as a promise of Kubernetes 1.37 and later.
+fn since_1_37() -> String {
+    GOOD.replace("level: core", "level: core\nsince: \"1.37\"")
+}
+
+#[test]
+fn a_run_judges_by_one_release_of_kubernetes() {
+    let later = since_1_37();
+    let folder = folder("releases", &[("podgc/good.yaml", GOOD), ("podgc/later.yaml", &later)]);
+    let outcome = |arguments: &[&str]| {
+        let output = plumbline(&folder, &[&["run", "--format", "json"], arguments].concat());
+        assert_eq!(code(&output), 0, "{}", err(&output));
+        let report: RunReport = serde_json::from_str(&out(&output)).expect("a report");
+        let later = report.fixtures.into_iter().find(|fixture| fixture.id == "podgc/later").expect("listed");
+        (later.outcome, later.reason)
+    };
+    let why = "is about Kubernetes 1.37 and later; this run judges 1.36";
+    assert_eq!(outcome(&[]), (Outcome::Skip, why.to_owned()));
+    assert_eq!(outcome(&["--kubernetes-version", "1.37"]), (Outcome::Pass, String::new()));
+
+    let only = plumbline(&folder, &["run", "podgc/later"]);
+    assert_eq!(code(&only), i32::from(plumbline::exit::Exit::NothingSelected.code()), "{}", err(&only));
+    let explained = plumbline(&folder, &["explain", "podgc/later"]);
+    assert_eq!(code(&explained), 0, "{}", err(&explained));
+    assert!(out(&explained).contains("releases  Kubernetes 1.37 and later"), "{}", out(&explained));
+
+    let unknown = plumbline(&folder, &["run", "--kubernetes-version", "1.99"]);
+    assert_eq!(code(&unknown), 2);
+    assert!(err(&unknown).contains("Kubernetes 1.99 cannot be served; available: 1.36, 1.37"), "{}", err(&unknown));
 }

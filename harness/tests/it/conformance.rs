@@ -198,6 +198,10 @@ fn edited_reports_do_not_verify() {
         assert_eq!((code, out.as_str()), (5, ""), "{from} → {to}");
         assert!(err.contains(finding), "{from} → {to}: {err}");
     }
+    assert_eq!(plumbline(&root, "run podgc/good --format json --output run.json").0, 0);
+    let (code, _, err) = plumbline(&root, "verify run.json");
+    assert_eq!(code, 5);
+    assert!(err.contains("run.json is not a conformance report: it is a RunReport of `plumbline run`"), "{err}");
     fs::write(root.join("fixtures/podgc/bad.yaml"), format!("# easier\n{BAD}")).expect("a writable folder");
     let (code, _, err) = plumbline(&root, "verify conformance/report.yaml");
     assert_eq!(code, 5);
@@ -256,9 +260,9 @@ fn killed_in_mid_run() {
     assert_eq!(report.with(ConformanceOutcome::NotRun).count(), 2, "{report:?}");
     assert!(report.profiles.iter().all(|profile| !profile.conformant));
     assert!(!root.join("conformance/junit.xml").exists());
-    let (code, out, err) = plumbline(&root, "verify conformance/report.yaml");
-    assert_eq!(code, 0, "{err}");
-    assert!(out.contains("not conformant: 1 of 1 core fixtures not run"), "{out}");
+    let (code, _, err) = plumbline(&root, "verify conformance/report.yaml");
+    assert_eq!(code, 5, "{err}");
+    assert!(err.contains("fixtures: none of the 2 listed fixtures has run: the report shows nothing"), "{err}");
 }
 
 #[test]

@@ -569,7 +569,7 @@ proptest! {
         block_on(async {
             let server = server().await;
             if compacted {
-                server.compact(server.store().revision());
+                server.compact(server.revision());
             }
             ask(&server, request(Method::GET, &format!("{path}?watch=1&{}", query.join("&")), "", "")).await?;
             Ok::<(), TestCaseError>(())

@@ -4,8 +4,8 @@
 //! Tests do not count. Inherent methods that another module implements are not imports, and not seen.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+
+use super::source_files::{SourceFile, files_below, repository};
 
 /// The source folders of the crates.
 const CRATES: [&str; 3] = ["controllers/src", "harness/apiserver/src", "harness/src"];
@@ -13,17 +13,13 @@ const CRATES: [&str; 3] = ["controllers/src", "harness/apiserver/src", "harness/
 /// Circles that exist: crate, modules in order, and why. The list only gets shorter.
 const KNOWN: &[(&str, &[&str], &str)] = &[];
 
-/// A source file of a crate.
-struct Source {
-    /// Path below the source folder.
-    path: String,
-    text: String,
-}
+/// A source file of a crate; its path is below the source folder.
+struct Source(SourceFile);
 
 impl Source {
     /// Returns the path of the module; empty for the root of the crate.
     fn module(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.path.trim_end_matches(".rs").split('/').collect();
+        let mut names: Vec<&str> = self.0.path.trim_end_matches(".rs").split('/').collect();
         names.pop_if(|last| ["mod", "lib", "main"].contains(last));
         names
     }
@@ -48,7 +44,7 @@ impl Source {
     /// is formatted: an item ends with a semicolon, or with a brace below its first letter.
     fn lines<'a>(&'a self, mut each: impl FnMut(&'a str)) -> Vec<&'a str> {
         let mut items = Vec::new();
-        let mut lines = self.text.lines();
+        let mut lines = self.0.text.lines();
         while let Some(line) = lines.next() {
             if line.trim() != "#[cfg(test)]" {
                 each(line);
@@ -81,7 +77,7 @@ fn graph(sources: &[Source]) -> Graph {
         for name in root_names(&source.code(), module.len()) {
             let target = exports.get(&name).cloned().unwrap_or(name);
             if modules.contains(target.as_str()) && target != module[0] {
-                imports.entry(target).or_insert_with(|| source.path.clone());
+                imports.entry(target).or_insert_with(|| source.0.path.clone());
             }
         }
     }
@@ -170,32 +166,13 @@ fn imports(graph: &Graph, circle: &[&str]) -> String {
     circle.iter().flat_map(within).collect::<Vec<_>>().concat()
 }
 
-/// Returns all sources of a crate except for files of tests.
-fn sources(folder: &Path) -> Vec<Source> {
-    let (mut sources, mut folders) = (Vec::new(), vec![folder.to_owned()]);
-    while let Some(next) = folders.pop() {
-        for entry in fs::read_dir(&next).expect("a readable folder") {
-            let path = entry.expect("a readable entry").path();
-            let is_test = path.file_stem().is_some_and(|name| name == "tests");
-            if path.is_dir() && !is_test {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") && !is_test {
-                let text = fs::read_to_string(&path).expect("a readable file");
-                let path = path.strip_prefix(folder).expect("below the folder").display().to_string();
-                sources.push(Source { path, text });
-            }
-        }
-    }
-    sources.sort_by(|a, b| a.path.cmp(&b.path));
-    sources
-}
-
 #[test]
 fn modules_do_not_import_each_other_in_circles() {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).with_file_name("");
     let mut offences = Vec::new();
     for name in CRATES {
-        let sources = sources(&root.join(name));
+        let files = files_below(&repository().join(name), "rs").into_iter();
+        let of_code = |file: &SourceFile| !file.path.split(['/', '.']).any(|part| part == "tests");
+        let sources: Vec<Source> = files.filter(of_code).map(Source).collect();
         let graph = graph(&sources);
         assert!(graph.values().map(BTreeMap::len).sum::<usize>() > 20, "{name}: the search is broken");
         let found = circles(&graph);
@@ -213,7 +190,8 @@ fn modules_do_not_import_each_other_in_circles() {
 
 /// The files of a crate, by path.
 fn sample(files: &[(&str, &str)]) -> Vec<Source> {
-    files.iter().map(|(path, text)| Source { path: (*path).to_owned(), text: (*text).to_owned() }).collect()
+    let file = |(path, text): &(&str, &str)| SourceFile { path: (*path).to_owned(), text: (*text).to_owned() };
+    files.iter().map(|item| Source(file(item))).collect()
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use plumbline_controllers::app::App;
 use plumbline_controllers::args::Args;
@@ -18,6 +19,8 @@ use plumbline_controllers::connect;
 use plumbline_controllers::runtime::clock::Clock;
 use plumbline_controllers::runtime::metrics::Metrics;
 use tokio_util::sync::CancellationToken;
+
+use crate::serving::PATIENCE;
 
 /// A server and a kubectl that is connected to it.
 struct Session {
@@ -128,6 +131,20 @@ impl Session {
         let out = self.ok(line);
         for part in parts {
             assert!(out.contains(part), "kubectl {line}\nmissing: {part}\n{out}");
+        }
+    }
+
+    /// Repeats a command until its output has all `parts`, which must happen within the time limit.
+    #[track_caller]
+    fn eventually(&self, line: &str, parts: &[&str]) {
+        let clock = plumbline::time::Clock::wall();
+        loop {
+            let out = self.ok(line);
+            if parts.iter().all(|part| out.contains(part)) {
+                return;
+            }
+            assert!(clock.elapsed() < PATIENCE, "kubectl {line}\nmissing: {parts:?}\n{out}");
+            std::thread::sleep(Duration::from_millis(100));
         }
     }
 }
@@ -455,18 +472,17 @@ fn nodes_are_tainted_and_cordoned() {
     session.expect("uncordon node-1", "node/node-1 uncordoned\n");
 }
 
-/// Runs the disruption controller against a session's server.
+/// Runs controllers against a session's server.
 struct Controllers {
     stop: CancellationToken,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Controllers {
-    fn start(session: &Session) -> Self {
+    fn start(session: &Session, controllers: &str) -> Self {
         use clap::Parser as _;
         let kubeconfig = session.kubeconfig().display().to_string();
-        let args =
-            Args::try_parse_from(["controllers", "--kubeconfig", &kubeconfig, "--controllers=disruption-controller"]);
+        let args = Args::try_parse_from(["controllers", "--kubeconfig", &kubeconfig, "--controllers", controllers]);
         let args = args.expect("known flags");
         let stop = CancellationToken::new();
         let ended = stop.clone();
@@ -496,7 +512,7 @@ impl Drop for Controllers {
 fn a_drain_waits_for_the_budget_and_then_proceeds() {
     let flags = ["--kubelet", "--nodes", "2", "--ready-after", "300ms", "--loops", "gc,namespaces,workloads"];
     let Some(session) = Session::start(&flags) else { return };
-    let _controllers = Controllers::start(&session);
+    let _controllers = Controllers::start(&session, "disruption-controller");
     let deployment = session.file("deployment.yaml", &DEPLOYMENT.replace("replicas: 3", "replicas: 2"));
     session.expect(&format!("apply -f {deployment}"), "deployment.apps/web created\n");
     session.expect_in("rollout status deploy/web --timeout=30s", &["deployment \"web\" successfully rolled out"]);
@@ -531,6 +547,47 @@ fn a_drain_waits_for_the_budget_and_then_proceeds() {
         .expect("delete deploy web --cascade=foreground", "deployment.apps \"web\" deleted from default namespace\n");
     session.expect("get rs -o name", "");
     session.expect_in("wait --for=delete pod -l app=web --timeout=30s", &[""]);
+}
+
+/// A failed count is a Warning on the budget, where `kubectl describe` shows it with the component that reports it.
+#[test]
+fn a_budget_that_cannot_be_counted_is_described_with_a_warning() {
+    let Some(session) = Session::start(&["--loops", "none"]) else { return };
+    let _controllers = Controllers::start(&session, "disruption-controller");
+    let owned = "metadata: {name: p, labels: {app: x}, ownerReferences: [\
+                 {apiVersion: apps/v1, kind: DaemonSet, name: agent, uid: u, controller: true}]}";
+    let pod = session.file("pod.yaml", &POD.replace("metadata: {name: p, labels: {app: x}}", owned));
+    session.expect(&format!("create -f {pod}"), "pod/p created\n");
+    session.expect("create pdb x --selector app=x --max-unavailable=1", "poddisruptionbudget.policy/x created\n");
+    let why = "CalculateExpectedPodCountFailed";
+    let text = "Failed to calculate the number of expected pods: ";
+    session.eventually("describe pdb x", &[&format!("Warning {why}"), &format!("controllermanager {text}")]);
+    session.expect_in("describe pdb x", &["Allowed disruptions: 0"]);
+    session.expect_in(
+        "get events --field-selector type=Warning",
+        &[&format!("Warning {why} poddisruptionbudget/x {text}")],
+    );
+}
+
+#[test]
+fn a_taint_evicts_the_pods_that_do_not_tolerate_it() {
+    let Some(session) = Session::start(&["--kubelet", "--nodes", "1", "--loops", "none"]) else { return };
+    let _controllers = Controllers::start(&session, "taint-eviction-controller");
+    let spec = "spec: {nodeName: node-1, terminationGracePeriodSeconds: 0, ";
+    let pod = POD.replace("spec: {", spec);
+    let leaves = session.file("leaves.yaml", &pod);
+    let tolerant = pod.replace("name: p,", "name: stays,").replace(spec, &format!("{spec}tolerations: [{{key: k}}], "));
+    let stays = session.file("stays.yaml", &tolerant.replace("key: k", "key: k, operator: Exists"));
+    session.expect(&format!("create -f {leaves} -f {stays}"), "pod/p created\npod/stays created\n");
+    session.expect_in(
+        "wait --for=condition=Ready pod --all --timeout=20s",
+        &["pod/p condition met", "pod/stays condition met"],
+    );
+    session.expect("taint node node-1 k=v:NoExecute", "node/node-1 tainted\n");
+    session.expect_in("wait --for=delete pod/p --timeout=20s", &[""]);
+    session.expect("get pods -o name", "pod/stays\n");
+    let event = "Normal TaintManagerEviction pod/p Marking for deletion Pod default/p";
+    session.eventually("get events --field-selector reason=TaintManagerEviction", &[event]);
 }
 
 #[test]

@@ -1,13 +1,18 @@
 //! All integration tests that use the standard test harness, in one program, which is linked only once.
 
+mod accounts;
 mod apiserver;
 mod bad_fixtures;
 mod broken;
+mod busy;
 mod catalogue;
+mod changed_snapshots;
 mod cli;
 mod clients;
 mod conformance;
 mod determinism;
+mod expensive;
+mod explore;
 mod failover;
 mod fixtures;
 mod fleet;
@@ -17,12 +22,14 @@ mod image;
 mod imports;
 mod judging;
 mod kubectl;
+mod reports;
 mod runner;
 mod scale;
 mod serve;
 mod serving;
 mod skips;
 mod soak;
+mod source_files;
 mod subjects;
 mod support;
 mod tidy;

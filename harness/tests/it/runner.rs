@@ -5,16 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use futures::future::LocalBoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, PostParams};
-use plumbline::fixture::{Capability, Controller, Fixture, parse};
+use plumbline::fixture::{Controller, Fixture, parse};
 use plumbline::report::JudgedRun;
 use plumbline::report::Outcome;
 use plumbline::runner::suite::{self, RunOptions, TestBed};
-use plumbline::subject::client_factory::{ClientFactory, KillSwitch};
-use plumbline::subject::{Identity, Launch, Running, Subject, SubjectError};
-use tokio::task::JoinHandle;
+use plumbline::subject::client_factory::ClientFactory;
+use plumbline::subject::task::{RunningTask, TaskController, TaskSubject};
+use plumbline::subject::{Launch, SubjectError};
 
 const USER_AGENT: &str = "stand-in/1 (test) ttl-controller";
 
@@ -26,65 +25,23 @@ struct StandIn {
     refuse: bool,
 }
 
-impl Subject for StandIn {
-    fn name(&self) -> &'static str {
-        "stand-in"
-    }
-
-    fn identity(&self) -> Result<Identity, SubjectError> {
-        Ok(Identity { kind: "in-process", what: "a stand-in".to_owned(), ..Identity::default() })
-    }
-
-    fn lacks(&self) -> BTreeSet<Capability> {
-        BTreeSet::new()
-    }
-
-    fn is_virtual(&self) -> bool {
-        true
+impl TaskController for StandIn {
+    fn name(&self) -> String {
+        "stand-in".to_owned()
     }
 
     fn controllers(&self) -> BTreeSet<Controller> {
         Controller::ALL.into()
     }
 
-    fn features(&self) -> BTreeSet<String> {
-        BTreeSet::new()
-    }
-
-    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
+    fn start(&self, launch: &Launch<'_>) -> Result<RunningTask, SubjectError> {
         assert!(!self.refuse, "refuses to start");
-        let gate = ClientFactory::new(launch.access, launch.clock)?;
-        let task = tokio::spawn((self.work)(gate.client(USER_AGENT)));
-        Ok(Box::new(Launched { task, gate }))
-    }
-}
-
-struct Launched {
-    task: JoinHandle<()>,
-    gate: ClientFactory,
-}
-
-impl Running for Launched {
-    fn kill_switch(&self) -> KillSwitch {
-        self.gate.kill_switch()
-    }
-
-    fn crash(&mut self) {
-        self.gate.kill_switch().trip();
-        self.task.abort();
-    }
-
-    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), SubjectError>> {
-        self.task.abort();
-        async { Ok(()) }.boxed_local()
-    }
-
-    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, SubjectError>> {
-        async { Ok(String::new()) }.boxed_local()
-    }
-
-    fn ended(&mut self) -> Option<String> {
-        self.gate.ran_away()
+        let factory = ClientFactory::new(launch.access, launch.clock)?;
+        let work = (self.work)(factory.client(USER_AGENT));
+        Ok(RunningTask::spawn(factory, async move {
+            work.await;
+            std::future::pending::<Result<(), String>>().await
+        }))
     }
 }
 
@@ -97,7 +54,7 @@ fn fixture(name: &str, yaml: &str) -> Fixture {
 }
 
 fn run(fixtures: &[Fixture], subject: StandIn) -> Vec<JudgedRun> {
-    let arena = TestBed { subject: Arc::new(subject), ..TestBed::embedded() };
+    let arena = TestBed { subject: Arc::new(TaskSubject::new(subject)), ..TestBed::embedded() };
     let mut results = vec![None; fixtures.len()];
     suite::run_all(fixtures, &arena, RunOptions { jobs: 2, ..RunOptions::one_by_one() }, |index, judged| {
         results[index] = Some(judged);

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use plumbline::time::Clock;
+use rstest::rstest;
 use serde_json::Value;
 
 use crate::serving::{PATIENCE, Server, TOKEN, read_all, request};
@@ -59,6 +60,22 @@ fn tokens_are_asked_for() {
     assert_eq!(with("authorization: bearer t0ken\r\n").0, 200);
     let open = server.talk(b"GET /version HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     assert_eq!(open.json()["major"], "1");
+}
+
+#[rstest]
+#[case::default(&[], "36", "v1.36.0")]
+#[case::later(&["--kubernetes-version", "1.37"], "37", "v1.37.0")]
+fn the_release_of_kubernetes_is_reported(#[case] flags: &[&str], #[case] minor: &str, #[case] git_version: &str) {
+    let server = Server::start(&[&["--http"], flags].concat());
+    let get = |path: &str| {
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer t0ken\r\nconnection: close\r\n\r\n");
+        server.talk(request.as_bytes()).json()
+    };
+    let version = get("/version");
+    assert_eq!((&version["minor"], &version["emulationMinor"]), (&minor.into(), &minor.into()));
+    assert_eq!(version["gitVersion"], git_version);
+    assert_eq!(get("/openapi/v3/apis/policy/v1")["info"]["version"], format!("1.{minor}"));
 }
 
 /// Tokens of service accounts authenticate their account until it is deleted. Roles determine its rights; the control

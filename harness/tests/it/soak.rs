@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use crate::fleet::Dice;
 use churn::{Churn, FINISHED, Size};
+use plumbline::apiserver::HistoryLimits;
+use plumbline::apiserver::RecordMode;
 use plumbline::apiserver::event_ttl::expire_events;
-use plumbline::apiserver::server::RecordMode;
-use plumbline::apiserver::store::HistoryLimits;
 use plumbline::apiserver::{ApiServer, ApiServerConfig, ResourceId};
 use plumbline::time::{Clock, Stopwatch, epoch, run_virtual, settle};
 use plumbline_controllers::app::{App, Config};
@@ -97,7 +97,7 @@ async fn check_drift(server: &ApiServer, diagnostics: &Diagnostics) {
     let held = caches(diagnostics);
     for (resource, (objects, _)) in &held {
         let (group, plural) = resource.split_once('/').unwrap_or(("", resource.as_str()));
-        assert_eq!(*objects as usize, server.store().count(&ResourceId::new(group, plural)), "{resource}");
+        assert_eq!(*objects as usize, server.list(&ResourceId::new(group, plural), None).len(), "{resource}");
     }
     let timing = Timing::default();
     let election = Election { name: LEASE.into(), namespace: "kube-system".into(), identity: "auditor".into(), timing };
@@ -179,7 +179,7 @@ async fn soak(size: Size, seed: u64) -> (Peaks, Churn) {
         if (step + 1) % DAY == 0 {
             check_drift(&server, &diagnostics).await;
             peaks.resident.push(resident());
-            let (day, wall, revision) = ((step + 1) / DAY, watch.elapsed().as_secs(), server.store().revision());
+            let (day, wall, revision) = ((step + 1) / DAY, watch.elapsed().as_secs(), server.revision());
             let told = format!("day {day}: {wall} s, {revision} changes, resident {} MB", resident() >> 20);
             let _ = writeln!(std::io::stderr(), "{told}");
         }

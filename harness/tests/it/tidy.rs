@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use plumbline::fixture::parse;
 use plumbline::snapshot;
+
+use super::source_files::{repository, rust_sources};
 
 const FILE_LINES: usize = 800;
 const FUNCTION_LINES: usize = 70;
@@ -18,6 +19,45 @@ const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
 
 /// Files that exceed the limit, each with its maximum length. The list only gets shorter.
 const LONG_FILES: &[(&str, usize)] = &[];
+
+/// The crate root of the API server.
+const API_SERVER_ROOT: &str = "harness/apiserver/src/lib.rs";
+
+/// Public names in the crate root of the API server.
+const API_SERVER_NAMES: &[&str] = &[
+    "AdmissionPlugin",
+    "ApiRequest",
+    "ApiServer",
+    "ApiServerBuilder",
+    "ApiServerConfig",
+    "FieldsError",
+    "HistoryLimits",
+    "KubernetesVersion",
+    "RecordMode",
+    "Reply",
+    "ReplyBody",
+    "ResourceId",
+    "SeedError",
+    "Status",
+    "StoredObject",
+    "UnknownVersion",
+    "bootstrap",
+    "clock",
+    "compaction",
+    "event_ttl",
+    "faults",
+    "garbage_collector",
+    "json",
+    "kubelet",
+    "listener",
+    "metrics",
+    "proxy",
+    "record",
+    "request",
+    "service",
+    "status",
+    "workloads",
+];
 
 /// Documents whose paths and links must lead to files of the repository.
 const DOCUMENTS: &[&str] = &[
@@ -43,38 +83,6 @@ const BANNED: [(&str, &str); 7] = [
     ("dbg!(", "tracing"),
 ];
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("")
-}
-
-/// A source file: path from the root, text.
-struct Source {
-    path: String,
-    text: String,
-}
-
-/// All Rust files of the workspace, in order.
-fn sources() -> Vec<Source> {
-    let root = root();
-    let mut folders: Vec<PathBuf> = ["controllers", "harness", "snapshots"].map(|name| root.join(name)).into();
-    let mut sources = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).expect("a readable folder") {
-            let path = entry.expect("a readable entry").path();
-            if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = fs::read_to_string(&path).expect("a readable file");
-                let path = path.strip_prefix(&root).expect("below the root").display().to_string();
-                sources.push(Source { path, text });
-            }
-        }
-    }
-    sources.sort_by(|a, b| a.path.cmp(&b.path));
-    assert!(sources.len() > 50, "the search is broken");
-    sources
-}
-
 /// Fails if there are `offences`.
 fn none(rule: &str, offences: &[String]) {
     assert!(offences.is_empty(), "{rule}:\n  {}", offences.join("\n  "));
@@ -84,7 +92,7 @@ fn none(rule: &str, offences: &[String]) {
 fn files_say_what_they_are() {
     // A module's tests are in a file next to it and need no introduction.
     let is_part = |path: &str| path.ends_with("/tests.rs") || path.matches('/').count() > 2 && path.contains("/tests/");
-    let sources = sources().into_iter().filter(|source| !is_part(&source.path));
+    let sources = rust_sources().into_iter().filter(|source| !is_part(&source.path));
     let bare = sources.filter(|source| !source.text.starts_with("//!") && !source.text.starts_with("#!"));
     none("a file begins with `//!` and says what it is for", &bare.map(|source| source.path).collect::<Vec<_>>());
 }
@@ -92,7 +100,7 @@ fn files_say_what_they_are() {
 /// `{{ARGS}}` in a recipe is pasted into the shell's command line, which splits quoted arguments.
 #[test]
 fn recipes_hand_their_arguments_on_word_by_word() {
-    let recipes = fs::read_to_string(root().join("Justfile")).expect("a Justfile");
+    let recipes = fs::read_to_string(repository().join("Justfile")).expect("a Justfile");
     assert!(recipes.lines().any(|line| line == "set positional-arguments"));
     let pasted = recipes.lines().filter(|line| line.contains("{{")).map(str::to_owned).collect::<Vec<_>>();
     none("a recipe says \"$@\"", &pasted);
@@ -103,7 +111,7 @@ fn banned_words_are_not_used() {
     let mut offences = Vec::new();
     // mutants/src/build.rs holds the text of a generated module, which has to allow all lints.
     let exempt = ["harness/tests/it/tidy.rs", "harness/mutants/src/build.rs"];
-    for source in sources().iter().filter(|source| !exempt.contains(&source.path.as_str())) {
+    for source in rust_sources().iter().filter(|source| !exempt.contains(&source.path.as_str())) {
         for (index, line) in source.text.lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
             for (word, instead) in BANNED.iter().filter(|(word, _)| code.contains(word)) {
@@ -118,7 +126,7 @@ fn banned_words_are_not_used() {
 fn pure_files_stay_pure() {
     let banned = ["kube::", "tokio::", "tracing::", "std::fs", "std::net", "std::time::SystemTime", "runtime::clock"];
     let (mut offences, mut pure) = (Vec::new(), 0);
-    for source in sources() {
+    for source in rust_sources() {
         // The first paragraph of the module's documentation decides.
         let docs: Vec<&str> = source.text.lines().take_while(|line| line.starts_with("//! ")).collect();
         if !docs.iter().any(|line| line.contains("PURE") || line.contains("Pure:") || line.contains("Pure.")) {
@@ -141,7 +149,7 @@ fn pure_files_stay_pure() {
 
 #[test]
 fn the_judge_shares_no_code_with_the_judged() {
-    let sources = sources();
+    let sources = rust_sources();
     let offences = sources.iter().filter(|source| {
         source.path.starts_with("harness/src/")
             && source.path != "harness/src/subject/in_process.rs"
@@ -154,11 +162,31 @@ fn the_judge_shares_no_code_with_the_judged() {
     none("only subject/in_process.rs imports the controllers", &offences);
 }
 
+/// Its public API is what the README, the examples and the harness need.
+#[test]
+fn the_api_server_has_no_other_public_names() {
+    let root = fs::read_to_string(repository().join(API_SERVER_ROOT)).expect("a readable file");
+    let (docs, code): (Vec<&str>, Vec<&str>) = root.lines().partition(|line| line.starts_with("//!"));
+    let mut names = BTreeSet::new();
+    for item in code.join("\n").split_inclusive([';', '}']).filter_map(|item| item.split_once("pub ")) {
+        let words = item.1.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+        let declared = words.filter(|word| !word.is_empty() && !["mod", "use"].contains(word));
+        // `pub use module::{Name, Other};`: the first word is the module.
+        names.extend(declared.skip(usize::from(item.1.starts_with("use "))).map(str::to_owned));
+    }
+    let listed: BTreeSet<String> = API_SERVER_NAMES.iter().map(|name| (*name).to_owned()).collect();
+    let added = names.difference(&listed).map(|name| format!("{name} is new: keep it private or list it"));
+    let gone = listed.difference(&names).map(|name| format!("{name} is not public: strike it"));
+    let bare = names.iter().filter(|name| !docs.iter().any(|line| line.contains(&format!("`{name}`"))));
+    let bare = bare.map(|name| format!("{name} is not in the table of the crate's documentation"));
+    none("the API server's public names are listed and documented", &added.chain(gone).chain(bare).collect::<Vec<_>>());
+}
+
 #[test]
 fn files_are_not_too_long() {
     let mut offences = Vec::new();
     let mut listed: BTreeSet<String> = LONG_FILES.iter().map(|(path, _)| (*path).to_owned()).collect();
-    for source in sources() {
+    for source in rust_sources() {
         let lines = source.text.lines().count();
         let limit = LONG_FILES.iter().find(|(path, _)| *path == source.path).map(|(_, limit)| *limit);
         if lines > limit.unwrap_or(FILE_LINES) {
@@ -176,7 +204,7 @@ fn files_are_not_too_long() {
 fn functions_are_not_too_long() {
     let mut offences = Vec::new();
     let mut listed: BTreeSet<String> = LONG_FUNCTIONS.iter().map(|(path, name, _)| format!("{path}: {name}")).collect();
-    for source in sources() {
+    for source in rust_sources() {
         for (name, line, length) in
             functions(&source.text).into_iter().filter(|(_, _, length)| *length > FUNCTION_LINES)
         {
@@ -232,7 +260,7 @@ fn the_search_for_functions_works() {
 
 #[test]
 fn fixtures_and_snapshots_come_in_pairs() {
-    let root = root();
+    let root = repository();
     let fixtures = parse::load(&root.join("fixtures")).unwrap_or_else(|problems| panic!("{problems}"));
     let (groups, folder) = (snapshot::groups(fixtures), root.join("snapshots"));
     let orphans = snapshot::orphans(&folder, &groups).expect("a readable folder");
@@ -245,7 +273,7 @@ fn fixtures_and_snapshots_come_in_pairs() {
 
 #[test]
 fn documents_name_files_that_exist() {
-    let root = root();
+    let root = repository();
     let mut offences = Vec::new();
     for document in DOCUMENTS {
         let text = fs::read_to_string(root.join(document)).expect("a readable document");

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::fleet::{Dice, Fleet, JSON, MERGE, TAINT, check_world, user, world};
 use http::Method;
+use plumbline::apiserver::Status;
 use plumbline::apiserver::faults::{FaultAction, FaultRule, RuleMatcher, WatchEnd};
 use plumbline::apiserver::kubelet::{self, KubeletOptions};
-use plumbline::apiserver::status::Status;
 use plumbline::apiserver::workloads::run_workload_controllers;
 use plumbline::apiserver::{ApiServer, ApiServerConfig};
 use plumbline::time::{Clock, epoch, run_virtual};
@@ -55,7 +55,7 @@ impl Trouble {
             FaultRule { name: Some("trouble".into()), on, nth: 1, count: None, percent: 100, verdict: self.verdict() };
         server.faults().arm(rule);
         server.faults().end_watches(None, WatchEnd::Broken);
-        server.compact(server.store().revision());
+        server.compact(server.revision());
     }
 
     /// Keeps the fault active for its duration.

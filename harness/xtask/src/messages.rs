@@ -10,10 +10,6 @@ use crate::names::{PACKAGES, Package, word};
 use crate::source::{Checkout, Error};
 use crate::structs::{self, Packages};
 
-/// Packages whose messages are left out, by hand: the reader has no names for their fields that differ between JSON and
-/// protobuf (`$ref`, `x-kubernetes-…`), so that it answers 415 for them as for unknown kinds.
-const LEFT_OUT: [&str; 2] = ["apiextensions", "apiregistration"];
-
 /// A message's name and its fields in the file's order: number, name, type.
 type Message = (String, Vec<Field>);
 
@@ -24,7 +20,7 @@ type Field = (u32, String, String);
 pub(crate) fn table(checkout: &Checkout, packages: &Packages, header: &str) -> Result<String, Error> {
     let reached = structs::reached(packages);
     let mut text = format!("# {header} protobuf.rs has the notation.\n");
-    for package in PACKAGES.iter().filter(|package| !LEFT_OUT.contains(&package.short)) {
+    for package in PACKAGES {
         let path = format!("{}/generated.proto", package.folder());
         let messages = read(&checkout.text(&path)?, package).map_err(|problem| Error::input(&path, problem))?;
         _ = writeln!(text, "# {}", package.short);

@@ -26,7 +26,7 @@ mod stream;
 mod tracker;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -47,7 +47,7 @@ use crate::fixture::pattern::Resources;
 use crate::fixture::{Action, Capability, Fixture, parse};
 use crate::process::signals;
 use crate::time::Clock;
-use crate::transcript::Transcript;
+use crate::transcript::{Agents, SubjectEndpoint, Transcript};
 use follow::ResourceFollower;
 use proxy::{Proxy, ProxyConfig};
 
@@ -191,14 +191,69 @@ impl Cluster for RemoteCluster {
         &'a self,
         fixture: &'a Fixture,
         clock: &'a Clock,
+        agents: Agents,
     ) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, ClusterError>> {
         let number = self.sandboxes.fetch_add(1, Ordering::Relaxed);
         let suffix = format!("-pl{}{number:03x}", self.run);
         async move {
-            let sandbox = RemoteSandbox::open(fixture, clock, &self.kubeconfig, suffix, !self.unseen).await?;
+            let sandbox = self.open(fixture, clock, suffix, agents).await?;
             Ok(Box::new(sandbox) as Box<dyn Sandbox>)
         }
         .boxed_local()
+    }
+}
+
+impl RemoteCluster {
+    async fn open(
+        &self,
+        fixture: &Fixture,
+        clock: &Clock,
+        suffix: String,
+        agents: Agents,
+    ) -> Result<RemoteSandbox, ClusterError> {
+        let failed = |error: &dyn std::fmt::Display| ClusterError::Sandbox(error.to_string());
+        let resources = kinds(&*fixture.given.objects);
+        let (made, namespaces) = namespaces(fixture);
+        let visible: Vec<&String> = namespaces.iter().filter(|name| *name != "kube-system").collect();
+        let speaks_of_system = speaks_of(fixture).any(|name| name == "kube-system" || name == "*");
+        let only = (visible.len() == 1 && !speaks_of_system).then(|| visible[0].clone());
+        let definitions: Vec<&Value> =
+            fixture.given.objects.iter().filter(|object| object["kind"] == "CustomResourceDefinition").collect();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let custom = definitions.iter().filter(|object| object["spec"]["scope"] == "Namespaced");
+        let custom =
+            custom.map(|object| (text(&object["spec"]["group"]), text(&object["spec"]["names"]["plural"]))).collect();
+        let definitions = definitions.iter().map(|object| text(&object["metadata"]["name"])).collect();
+
+        let client = client::from_file(&self.kubeconfig)?;
+        let proxy = Proxy::new(ProxyConfig { client, suffix, clock: clock.clone(), custom, only });
+        let missing: Vec<String> = namespaces.iter().filter(|name| !made.contains(*name)).cloned().collect();
+        seed::namespaces(&proxy, &missing).await.map_err(ClusterError::Sandbox)?;
+        let own = fixture.given.objects.iter().map(|object| text(&object["metadata"]["name"]));
+        let own: Vec<String> = own.chain(follow::targets(fixture).map(|target| target.name.clone())).collect();
+        let follower = |resource| ResourceFollower { proxy: proxy.clone(), resource, own: own.clone() };
+        let followers = follow::resources(fixture, &resources).into_iter().map(follower).collect();
+
+        let endpoint = SubjectEndpoint::new(proxy.clone(), agents);
+        let listening = listen(endpoint, ListenOptions::loopback()).await.map_err(|error| failed(&error))?;
+        let folder = crate::process::tempdir::create().map_err(|error| failed(&error))?;
+        let own_kubeconfig = folder.path().join("kubeconfig");
+        listening.write_kubeconfig(&own_kubeconfig).map_err(|error| failed(&error))?;
+        let (stop, door) = (CancellationToken::new(), listening.door());
+        let serving = tokio::spawn(listening.serve(stop.clone()));
+        Ok(RemoteSandbox {
+            proxy,
+            kubeconfig: own_kubeconfig,
+            stop,
+            door,
+            tasks: Mutex::new(vec![serving]),
+            resources,
+            followers,
+            namespaces,
+            definitions,
+            is_seen: !self.unseen,
+            _folder: folder,
+        })
     }
 }
 
@@ -304,57 +359,6 @@ struct RemoteSandbox {
 }
 
 impl RemoteSandbox {
-    async fn open(
-        fixture: &Fixture,
-        clock: &Clock,
-        kubeconfig: &Path,
-        suffix: String,
-        is_seen: bool,
-    ) -> Result<Self, ClusterError> {
-        let failed = |error: &dyn std::fmt::Display| ClusterError::Sandbox(error.to_string());
-        let resources = kinds(&*fixture.given.objects);
-        let (made, namespaces) = namespaces(fixture);
-        let visible: Vec<&String> = namespaces.iter().filter(|name| *name != "kube-system").collect();
-        let speaks_of_system = speaks_of(fixture).any(|name| name == "kube-system" || name == "*");
-        let only = (visible.len() == 1 && !speaks_of_system).then(|| visible[0].clone());
-        let definitions: Vec<&Value> =
-            fixture.given.objects.iter().filter(|object| object["kind"] == "CustomResourceDefinition").collect();
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let custom = definitions.iter().filter(|object| object["spec"]["scope"] == "Namespaced");
-        let custom =
-            custom.map(|object| (text(&object["spec"]["group"]), text(&object["spec"]["names"]["plural"]))).collect();
-        let definitions = definitions.iter().map(|object| text(&object["metadata"]["name"])).collect();
-
-        let client = client::from_file(kubeconfig)?;
-        let proxy = Proxy::new(ProxyConfig { client, suffix, clock: clock.clone(), custom, only });
-        let missing: Vec<String> = namespaces.iter().filter(|name| !made.contains(*name)).cloned().collect();
-        seed::namespaces(&proxy, &missing).await.map_err(ClusterError::Sandbox)?;
-        let own = fixture.given.objects.iter().map(|object| text(&object["metadata"]["name"]));
-        let own: Vec<String> = own.chain(follow::targets(fixture).map(|target| target.name.clone())).collect();
-        let follower = |resource| ResourceFollower { proxy: proxy.clone(), resource, own: own.clone() };
-        let followers = follow::resources(fixture, &resources).into_iter().map(follower).collect();
-
-        let listening = listen(proxy.clone(), ListenOptions::loopback()).await.map_err(|error| failed(&error))?;
-        let folder = crate::process::tempdir::create().map_err(|error| failed(&error))?;
-        let own_kubeconfig = folder.path().join("kubeconfig");
-        listening.write_kubeconfig(&own_kubeconfig).map_err(|error| failed(&error))?;
-        let (stop, door) = (CancellationToken::new(), listening.door());
-        let serving = tokio::spawn(listening.serve(stop.clone()));
-        Ok(Self {
-            proxy,
-            kubeconfig: own_kubeconfig,
-            stop,
-            door,
-            tasks: Mutex::new(vec![serving]),
-            resources,
-            followers,
-            namespaces,
-            definitions,
-            is_seen,
-            _folder: folder,
-        })
-    }
-
     /// Seeds the objects, starts to follow the resources and returns all objects that exist then.
     async fn seed_and_follow(&self, objects: Vec<Value>) -> Result<Vec<Value>, SeedError> {
         seed::objects(&self.proxy, &self.resources, objects).await?;

@@ -15,15 +15,13 @@ use super::names::{NameMapper, query_text};
 use super::stream::{ByteStream, LineStream, WatchRelay};
 use super::tracker::{ChangeTracker, version};
 use crate::apiserver::faults::{FaultAction, Faults, execute};
-use crate::apiserver::field_errors::{ErrorList, Path};
-use crate::apiserver::handlers::{protobuf_body_to_json, record_reply, record_request};
 use crate::apiserver::listener::RequestHandler;
-use crate::apiserver::registry::Registry;
+use crate::apiserver::proxy::{self, protobuf_body_to_json, record_reply, record_request};
 use crate::apiserver::request::{Query, ResourcePath, Target};
 use crate::apiserver::{ApiRequest, Reply, ReplyBody, ResourceId, Status};
 use crate::cluster::chain;
 use crate::time::Clock;
-use crate::transcript::{Actor, Origin, Transcript};
+use crate::transcript::{Attributed as _, Origin, Transcript};
 
 /// Hop-by-hop headers of a response.
 const HOP_BY_HOP: [header::HeaderName; 4] =
@@ -42,7 +40,6 @@ struct ProxyInner {
     faults: Arc<Faults>,
     transcript: Transcript,
     clock: Clock,
-    registry: Registry,
     /// Namespaced custom resources of the fixture: group and plural.
     custom: Vec<(String, String)>,
     /// The fixture's namespace, if it has only one.
@@ -90,7 +87,6 @@ impl Proxy {
             faults: Arc::new(Faults::new(0)),
             transcript,
             clock,
-            registry: Registry::builtin(),
             custom,
             only,
             failure: Mutex::default(),
@@ -199,7 +195,7 @@ impl Proxy {
         {
             return refusal;
         }
-        let actor = Actor::from_user_agent(request.user_agent());
+        let actor = origin(request).actor();
         let (path, resource) = match target {
             Target::Resource(resource) => (self.path(request, resource), Some(resource)),
             Target::NonResource(_) if request.query.is_empty() => (request.path.clone(), None),
@@ -246,12 +242,7 @@ impl Proxy {
     fn without_watch_list(&self, request: &ApiRequest, resource: &ResourcePath) -> Option<Reply> {
         let id = ResourceId::new(&resource.group, &resource.resource);
         let gated = || self.faults().is_held(&id) || self.faults().stale_at(&id).is_some();
-        (is_streamed_list(request, resource) && gated()).then(|| {
-            let mut errors = ErrorList::default();
-            let detail = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
-            errors.forbidden(&Path::new("sendInitialEvents"), detail);
-            Status::invalid("meta.k8s.io", "ListOptions", "", &errors).into()
-        })
+        (is_streamed_list(request, resource) && gated()).then(|| proxy::watch_list_forbidden().into())
     }
 
     /// Returns the path and query of a request for the server.
@@ -270,11 +261,9 @@ impl Proxy {
     }
 
     fn is_namespaced(&self, path: &ResourcePath) -> bool {
-        let known = self.0.registry.get(&path.group, &path.version, &path.resource);
-        known.map_or_else(
-            || self.0.custom.iter().any(|(group, plural)| *group == path.group && *plural == path.resource),
-            |kind| kind.namespaced,
-        )
+        proxy::is_namespaced(&path.group, &path.version, &path.resource).unwrap_or_else(|| {
+            self.0.custom.iter().any(|(group, plural)| *group == path.group && *plural == path.resource)
+        })
     }
 
     fn body(&self, request: &ApiRequest, resource: Option<&ResourcePath>) -> Bytes {
@@ -340,7 +329,7 @@ impl Proxy {
             return status.into();
         }
         let mut reply = Reply::json(200, "");
-        reply.body = ReplyBody::Stream(crate::apiserver::watch::error_stream(&status));
+        reply.body = ReplyBody::Stream(proxy::error_stream(&status));
         reply
     }
 }
@@ -349,7 +338,7 @@ impl RequestHandler for Proxy {
     async fn handle(&self, mut request: ApiRequest) -> Reply {
         protobuf_body_to_json(&mut request);
         let target = Target::parse(&request.path);
-        let origin = Origin::client(request.user_agent(), "");
+        let origin = origin(&request);
         let arrived = record_request(&request, &target, true);
         let ProxyInner { faults, transcript, clock, .. } = &*self.0;
         // A held request is judged when it is released, because faults may be armed in the meantime.
@@ -374,6 +363,10 @@ impl RequestHandler for Proxy {
     fn clock(&self) -> &Clock {
         &self.0.clock
     }
+}
+
+fn origin(request: &ApiRequest) -> Origin {
+    Origin::client(request.user_agent(), "").attributed(request.attribution.clone())
 }
 
 /// An empty path, for requests that are not about a resource.

@@ -146,7 +146,7 @@ impl Stream for WatchRelay {
         }
         this.gather(context);
         match this.faults.pass(&mut this.pass, context) {
-            WatchGateState::End(WatchEnd::Closed) => return Poll::Ready(None),
+            WatchGateState::End(WatchEnd::Closed | WatchEnd::Drained) => return Poll::Ready(None),
             WatchGateState::End(WatchEnd::Broken) => return broken(),
             WatchGateState::Held => return Poll::Pending,
             WatchGateState::Coalesce(up_to) => {

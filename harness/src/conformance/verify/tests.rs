@@ -30,6 +30,7 @@ impl SuiteUnderTest {
         .map(|(id, level)| fixture(id, level))
         .into();
         fixtures[4].requires = BTreeSet::from([Capability::ManyNodes]);
+        fixtures[5].controllers = vec![Controller::Ttl];
         let profile = |name: &str| Profile {
             name: name.to_owned(),
             about: "About it.".to_owned(),
@@ -77,16 +78,85 @@ fn a_true_report_holds() {
     assert_eq!(SuiteUnderTest::new().verify(&read), <[&str; 0]>::default());
 }
 
+#[rstest]
+#[case("v1.36.0", true)]
+#[case("v1.36.1+k3s1", true)]
+#[case("v1.37.0-alpha.1", true)]
+#[case("1.36.0", false)]
+#[case("v1.36", false)]
+#[case("v1.36.0/../..", false)]
+#[case("v1..0", false)]
+fn versions_are_safe_in_file_names(#[case] text: &str, #[case] good: bool) {
+    assert_eq!(is_version(text), good);
+}
+
+#[test]
+fn a_report_without_its_suite_is_checked_against_itself() {
+    assert_eq!(verify_alone(&good()), []);
+    let mut edited = good();
+    edited.fixtures[0].outcome = ConformanceOutcome::Fail;
+    let findings = verify_alone(&edited);
+    assert!(findings.iter().any(|finding| finding.field == "digest"), "{findings:?}");
+    edited.seal();
+    assert_eq!(verify_alone(&edited), [], "only the suite shows more");
+}
+
+#[rstest]
+#[case::another_release("v1.36.0", "fixtures[ttl/a]: the suite has no such fixture for Kubernetes v1.36.0")]
+#[case::its_release("v1.37.1", "digest: says sha256:")]
+#[case::unreadable("later", "kubernetesVersion: `later` is not a version such as v1.36.0")]
+fn a_report_lists_the_fixtures_of_its_release(#[case] version: &str, #[case] finding: &str) {
+    let mut suite = SuiteUnderTest::new();
+    suite.fixtures[5].releases.since = Release::parse("1.37");
+    let mut report = good();
+    version.clone_into(&mut report.kubernetes_version);
+    let findings = suite.verify(&report);
+    assert!(findings.iter().any(|text| text.starts_with(finding)), "{findings:#?}");
+    // Without the fixture of 1.37 a report about 1.36 is complete.
+    report.fixtures.retain(|result| result.id != "ttl/a" || version != "v1.36.0");
+    report.profiles = report::summaries("all", &report.fixtures, &report.subject.controllers);
+    report.seal();
+    assert_eq!(suite.verify(&report).is_empty(), version != "later", "{version}");
+}
+
 #[test]
 fn a_report_of_a_run_that_was_killed_holds_and_is_not_conformant() {
     let mut report = good();
     report.deviations.clear();
-    for one in &mut report.fixtures {
+    for one in report.fixtures.iter_mut().filter(|one| one.level != "extended") {
         (one.outcome, one.reason) = (ConformanceOutcome::NotRun, "the run did not finish".to_owned());
     }
     report.seal();
     assert_eq!(SuiteUnderTest::new().verify(&report), <[&str; 0]>::default());
-    assert!(report.profiles.iter().all(|profile| !profile.conformant));
+    let conformant: Vec<_> = report.profiles.iter().filter(|profile| profile.conformant).collect();
+    assert!(conformant.iter().all(|profile| profile.name == "podgc"), "its only core fixture has run: {conformant:?}");
+}
+
+/// A report without a single result shows nothing, even if it is consistent.
+#[rstest]
+#[case::none_has_run(5, "fixtures: none of the 5 listed fixtures has run: the report shows nothing")]
+#[case::none_is_listed(0, "fixtures: none of the 0 listed fixtures has run: the report shows nothing")]
+#[case::none_is_listed(0, "fixtures: lists 0 of the 5 fixtures of profile all: it is of a focused run, or was edited")]
+#[case::some_are_listed(2, "fixtures: lists 2 of the 5 fixtures of profile all: it is of a focused run, or was edited")]
+fn reports_without_results_and_of_focused_runs_are_refused(#[case] listed: usize, #[case] finding: &str) {
+    let mut report = good();
+    report.deviations.clear();
+    report.fixtures.truncate(listed);
+    for one in &mut report.fixtures {
+        (one.outcome, one.reason) = (ConformanceOutcome::NotRun, "the run did not finish".to_owned());
+    }
+    report.seal();
+    let findings = SuiteUnderTest::new().verify(&report);
+    assert!(findings.iter().any(|text| text.starts_with(finding)), "{findings:#?}");
+}
+
+#[test]
+fn many_missing_fixtures_are_counted() {
+    let mut world = SuiteUnderTest::new();
+    world.fixtures.extend((0..30).map(|index| fixture(&format!("podgc/more-{index:02}"), "core")));
+    let findings = world.verify(&good());
+    assert_eq!(findings.iter().filter(|text| text.contains("is missing, but belongs to")).count(), 10);
+    assert!(findings.contains(&"fixtures: 20 more are missing".to_owned()), "{findings:#?}");
 }
 
 type ReportEdit = fn(&mut ConformanceReport);
@@ -113,7 +183,12 @@ fn edits_are_found(#[case] finding: &str, #[case] edit: ReportEdit) {
 #[case::invented("fixtures[podgc/z]: the suite has no such fixture", |r: &mut ConformanceReport| r.fixtures.push(result("podgc/z", "core", ConformanceOutcome::Pass)))]
 #[case::foreign("fixtures[api/none]: does not belong to profile all", |r: &mut ConformanceReport| r.fixtures.push(result("api/none", "core", ConformanceOutcome::Pass)))]
 #[case::level("fixtures[podgc/a].level: says `hardened`, should be `core`", |r: &mut ConformanceReport| "hardened".clone_into(&mut r.fixtures[0].level))]
+#[case::version("kubernetesVersion: `v1/../..` is not a version", |r: &mut ConformanceReport| "v1/../..".clone_into(&mut r.kubernetes_version))]
+#[case::commit("suite.commit: is not a full commit hash", |r: &mut ConformanceReport| r.suite.commit = Some("HEAD".to_owned()))]
+#[case::file("subject.files[x.py]: is not a SHA-256 digest", |r: &mut ConformanceReport| drop(r.subject.files.insert("x.py".to_owned(), "same".to_owned())))]
 #[case::feature("fixtures[podgc/a].feature: says `x`", |r: &mut ConformanceReport| "x".clone_into(&mut r.fixtures[0].feature))]
+#[case::other_controllers("fixtures[podgc/a].otherControllers: says `ttl`, should be ``", |r: &mut ConformanceReport| r.fixtures[0].other_controllers = vec!["ttl".to_owned()])]
+#[case::bystanders("fixtures[podgc/far].bystanders: lists writes, but the fixture has not run", |r: &mut ConformanceReport| r.fixtures[3].bystanders = vec!["x POST leases/a".to_owned()])]
 #[case::profiles("fixtures[podgc/a].profiles: says `ttl`, should be `podgc`", |r: &mut ConformanceReport| r.fixtures[0].profiles = vec!["ttl".to_owned()])]
 #[case::skipped("fixtures[podgc/a].outcome: was skipped, but the cluster has all capabilities", |r: &mut ConformanceReport| { r.fixtures[0] = result("podgc/a", "core", ConformanceOutcome::Skip); })]
 #[case::cannot_have_run("fixtures[podgc/far].outcome: cannot have run: the cluster lacks many-nodes", |r: &mut ConformanceReport| r.fixtures[3] = result("podgc/far", "hardened", ConformanceOutcome::Pass))]
@@ -227,12 +302,13 @@ fn changed(value: &Value, by: usize) -> Value {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Editing any single field makes the document unreadable or its verification fail.
+    /// Editing any single field that a verdict depends on makes the document unreadable or its verification fail.
     #[test]
     fn any_edited_field_is_noticed(which in any::<prop::sample::Index>(), by in 0_usize..9) {
         let value = good().value();
         let mut paths = Vec::new();
         leaves(&value, "", &mut paths);
+        paths.retain(|path| !path.starts_with("/load/"));
         let path = &paths[which.index(paths.len())];
         let mut edited = value.clone();
         let leaf = edited.pointer_mut(path).expect("a leaf");
@@ -267,4 +343,8 @@ fn every_fixture_of_the_suite_is_in_a_profile_or_about_the_server() {
         let expected = usize::from(!fixture.controllers.is_empty());
         assert_eq!(profiles.of(&fixture.id).len(), expected, "{} belongs where its controller does", fixture.id);
     }
+    let shared = fixtures.iter().filter(|fixture| !profiles.other_controllers(fixture).is_empty());
+    let shared: Vec<_> = shared.map(|fixture| fixture.id.as_str()).collect();
+    let with_podgc = ["faults/taint-eviction-and-podgc-on-a-dead-node", "faults/taint-eviction-mark-without-a-delete"];
+    assert_eq!(shared, with_podgc, "the only ones with two controllers");
 }

@@ -126,6 +126,7 @@ pub(crate) const CONDITION: &[&str] = &[
     "taint-eviction/failed-eviction-spares-the-successor",
     "taint-eviction/failing-eviction-starts-anew-with-a-new-taint",
     "taint-eviction/many-nodes-at-once",
+    "taint-eviction/mark-stays-when-the-delete-fails",
     "taint-eviction/missed-taint-is-seen-after-the-gap",
     "taint-eviction/nobody-without-the-controller",
     "taint-eviction/node-deleted-while-time-runs",

@@ -7,23 +7,23 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use clap::Parser as _;
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, LocalBoxFuture};
+use futures::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, header};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, Full};
 use kube::client::Body;
 use plumbline::apiserver::service::{HttpBody, InProcessService};
 use plumbline::cluster::Access;
-use plumbline::fixture::{Capability, Controller};
+use plumbline::fixture::Controller;
 use plumbline::subject::client_factory::KillSwitch;
-use plumbline::subject::{Identity, Launch, Running, Subject, SubjectError};
+use plumbline::subject::task::{RunningTask, TaskController};
+use plumbline::subject::{Launch, SubjectError};
 use plumbline_controllers::app::App;
 use plumbline_controllers::args::Args;
 use plumbline_controllers::runtime::client::{ClientFactory, user_agent};
 use plumbline_controllers::runtime::clock::Clock;
 use plumbline_controllers::runtime::metrics::Metrics;
 use serde_json::Value;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
@@ -36,35 +36,16 @@ pub(crate) enum Lie {
     MarksLost,
 }
 
-/// The controllers with a flaw.
-pub(crate) struct Lied(pub(crate) Lie);
-
-impl Subject for Lied {
-    fn name(&self) -> &'static str {
-        "lied-to"
-    }
-
-    fn identity(&self) -> Result<Identity, SubjectError> {
-        Ok(Identity { kind: "in-process", what: format!("{:?}", self.0), ..Identity::default() })
+impl TaskController for Lie {
+    fn name(&self) -> String {
+        format!("{self:?}")
     }
 
     fn controllers(&self) -> BTreeSet<Controller> {
         Controller::ALL.into()
     }
 
-    fn features(&self) -> BTreeSet<String> {
-        BTreeSet::new()
-    }
-
-    fn lacks(&self) -> BTreeSet<Capability> {
-        [Capability::Metrics].into()
-    }
-
-    fn is_virtual(&self) -> bool {
-        true
-    }
-
-    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
+    fn start(&self, launch: &Launch<'_>) -> Result<RunningTask, SubjectError> {
         let Access::InProcess(server) = launch.access else {
             return Err(SubjectError::NotStarted("in this process only".to_owned()));
         };
@@ -73,12 +54,12 @@ impl Subject for Lied {
             vec!["x".to_owned(), format!("--controllers={}", names.join(",")), "--kube-api-qps=0".to_owned()];
         // The fixtures' own flags come last, except for the flag that is the flaw.
         argv.extend(launch.flags.iter().map(|(name, value)| format!("--{name}={value}")));
-        if self.0 == Lie::RoundsDown && !launch.flags.contains_key("max-unavailable-rounding") {
+        if *self == Lie::RoundsDown && !launch.flags.contains_key("max-unavailable-rounding") {
             argv.push("--max-unavailable-rounding=down".to_owned());
         }
         let failed = |error: &dyn std::fmt::Display| SubjectError::NotStarted(error.to_string());
         let config = Args::try_parse_from(argv).map_err(|e| failed(&e))?.config().map_err(|e| failed(&e))?;
-        let (cut, lie, server) = (KillSwitch::default(), self.0, server.clone());
+        let (cut, lie, server) = (KillSwitch::default(), *self, server.clone());
         let clients: ClientFactory = {
             let cut = cut.clone();
             Arc::new(move |name: &str| {
@@ -90,52 +71,8 @@ impl Subject for Lied {
         let stop = CancellationToken::new();
         let clock = Clock::simulated(launch.clock.now());
         let app = App::new(&config, clients, clock, Metrics::new(), stop.clone());
-        let task = tokio::spawn(async move { Box::pin(app.run()).await.map_err(|error| error.to_string()) });
-        Ok(Box::new(Task { handle: task, cut, stop: Some(stop) }))
-    }
-}
-
-/// A subject that runs as a task.
-pub(crate) struct Task {
-    pub(crate) handle: JoinHandle<Result<(), String>>,
-    pub(crate) cut: KillSwitch,
-    /// Set for subjects that support an orderly stop.
-    pub(crate) stop: Option<CancellationToken>,
-}
-
-impl Running for Task {
-    fn kill_switch(&self) -> KillSwitch {
-        self.cut.clone()
-    }
-
-    fn crash(&mut self) {
-        self.cut.trip();
-        self.handle.abort();
-    }
-
-    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), SubjectError>> {
-        async {
-            match &self.stop {
-                Some(stop) => stop.cancel(),
-                None => self.handle.abort(),
-            }
-            (&mut self.handle).await.unwrap_or(Ok(())).map_err(SubjectError::NotStopped)
-        }
-        .boxed_local()
-    }
-
-    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, SubjectError>> {
-        async { Err(SubjectError::NoMetrics("none".to_owned())) }.boxed_local()
-    }
-
-    fn ended(&mut self) -> Option<String> {
-        self.handle.is_finished().then(|| format!("{:?}", (&mut self.handle).now_or_never()))
-    }
-}
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        self.handle.abort();
+        let work = async move { Box::pin(app.run()).await };
+        Ok(RunningTask::with_kill_switch(cut, work).stopped_by(stop))
     }
 }
 

@@ -7,14 +7,12 @@ use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
 use kube::{Client, ResourceExt as _};
-use plumbline::cluster::Access;
-use plumbline::fixture::{Capability, Controller};
-use plumbline::subject::client_factory::{ClientFactory, KillSwitch};
-use plumbline::subject::{Identity, Launch, Running, Subject, SubjectError};
+use plumbline::fixture::Controller;
+use plumbline::subject::client_factory::ClientFactory;
+use plumbline::subject::task::{RunningTask, TaskController};
+use plumbline::subject::{Launch, SubjectError};
 use plumbline::time::Clock;
 use serde_json::json;
-
-use super::lies::Task;
 
 const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
 
@@ -25,66 +23,41 @@ pub(crate) enum BrokenPart {
     Orphans { quarantine: u64 },
     /// Maintains the TTL annotation. Upstream remembers from which side the number of nodes came.
     Ttl { remembers: bool },
+    /// Maintains the TTL annotation correctly, and labels each node through a second client with this user agent.
+    Labels { agent: &'static str },
 }
 
-pub(crate) struct Small(pub(crate) BrokenPart);
-
-impl Subject for Small {
-    fn name(&self) -> &'static str {
-        "small"
-    }
-
-    fn identity(&self) -> Result<Identity, SubjectError> {
-        Ok(Identity { kind: "in-process", what: format!("{:?}", self.0), ..Identity::default() })
+impl TaskController for BrokenPart {
+    fn name(&self) -> String {
+        format!("{self:?}")
     }
 
     fn controllers(&self) -> BTreeSet<Controller> {
-        match self.0 {
+        match *self {
             BrokenPart::Orphans { .. } => [Controller::PodGc].into(),
-            BrokenPart::Ttl { .. } => [Controller::Ttl].into(),
+            BrokenPart::Ttl { .. } | BrokenPart::Labels { .. } => [Controller::Ttl].into(),
         }
     }
 
-    fn features(&self) -> BTreeSet<String> {
-        BTreeSet::new()
-    }
-
-    fn lacks(&self) -> BTreeSet<Capability> {
-        [Capability::Metrics].into()
-    }
-
-    fn is_virtual(&self) -> bool {
-        true
-    }
-
-    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
-        let Access::InProcess(_) = launch.access else {
-            return Err(SubjectError::NotStarted("in this process only".to_owned()));
-        };
-        let gate = ClientFactory::new(launch.access, launch.clock)?;
-        let (cut, clock) = (gate.kill_switch(), launch.clock.clone());
-        let task = match self.0 {
+    fn start(&self, launch: &Launch<'_>) -> Result<RunningTask, SubjectError> {
+        let factory = ClientFactory::new(launch.access, launch.clock)?;
+        let clock = launch.clock.clone();
+        Ok(match *self {
             BrokenPart::Orphans { quarantine } => {
-                let client = gate.client("small/1 pod-garbage-collector");
-                tokio::spawn(async move { orphans(client, clock, Duration::from_secs(quarantine)).await })
+                let client = factory.client("small/1 pod-garbage-collector");
+                RunningTask::spawn(factory, orphans(client, clock, Duration::from_secs(quarantine)))
             }
             BrokenPart::Ttl { remembers } => {
-                let client = gate.client("small/1 ttl-controller");
-                tokio::spawn(async move { Ttl::new(client, remembers).run().await })
+                let client = factory.client("small/1 ttl-controller");
+                RunningTask::spawn(factory, Ttl::new(client, remembers).run())
             }
-        };
-        Ok(Box::new(launched(task, cut)))
+            BrokenPart::Labels { agent } => {
+                let (client, second) = (factory.client("small/1 ttl-controller"), factory.client(agent));
+                let controller = Ttl { labels: Some(Api::all(second)), ..Ttl::new(client, true) };
+                RunningTask::spawn(factory, controller.run())
+            }
+        })
     }
-}
-
-fn launched(task: tokio::task::JoinHandle<Result<(), kube::Error>>, cut: KillSwitch) -> Task {
-    let task = tokio::spawn(async move {
-        match task.await {
-            Ok(result) => result.map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        }
-    });
-    Task { handle: task, cut, stop: None }
 }
 
 /// Looks for missing nodes every 20 s, and again `quarantine` later.
@@ -157,11 +130,20 @@ struct Ttl {
     /// The version of each node's last write: older events of the node are ignored.
     written: BTreeMap<String, u64>,
     step: usize,
+    /// The second client.
+    labels: Option<Api<Node>>,
 }
 
 impl Ttl {
     fn new(client: Client, remembers: bool) -> Self {
-        Self { nodes: Api::all(client), remembers, known: BTreeSet::new(), written: BTreeMap::new(), step: 0 }
+        Self {
+            nodes: Api::all(client),
+            remembers,
+            known: BTreeSet::new(),
+            written: BTreeMap::new(),
+            step: 0,
+            labels: None,
+        }
     }
 
     async fn run(mut self) -> Result<(), kube::Error> {
@@ -221,6 +203,10 @@ impl Ttl {
             Err(error) => Err(error),
             Ok(node) => {
                 self.written.insert(node.name_any(), version(&node).unwrap_or_default());
+                if let Some(nodes) = &self.labels {
+                    let label = json!({ "metadata": { "labels": { "cheat": "yes" } } });
+                    nodes.patch(&node.name_any(), &PatchParams::default(), &Patch::Merge(label)).await?;
+                }
                 Ok(())
             }
         }

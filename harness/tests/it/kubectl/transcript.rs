@@ -4,8 +4,9 @@
 //!
 //! A command follows `$ `; its output (standard output and error, in their order) ends before the next one; `[exit N]`
 //! is a non-zero exit code. `#flags` in the first line are the server's. Values that differ from run to run are
-//! normalized on both sides: see [`normalized`]. The texts were recorded from the real server, never from this one,
-//! with the client of [`RECORDED_WITH`].
+//! normalized on both sides: see [`Normalizer`]. The texts were recorded from the real server, never from this one,
+//! with the client of [`RECORDED_WITH`]. No kubelet ran beside the real server, so commands that print a pod's status
+//! leave out `observedGeneration`, which a kubelet of 1.36 writes and `--kubelet` does, too.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -123,7 +124,7 @@ pub(super) fn replay(name: &str) {
         crate::skips::skip("kubectl", &why);
         return;
     }
-    let _controllers = flags.contains(&"--kubelet").then(|| Controllers::start(&session));
+    let _controllers = flags.contains(&"--kubelet").then(|| Controllers::start(&session, "disruption-controller"));
     let normalizer = Normalizer::new();
     let mut failures = String::new();
     let steps = steps(&text);

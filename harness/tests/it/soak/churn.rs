@@ -89,7 +89,7 @@ impl Churn {
         };
         // The pods created now are known already.
         churn.fill().await;
-        churn.watch = watch(&churn.server, churn.server.store().revision()).await;
+        churn.watch = watch(&churn.server, churn.server.revision()).await;
         churn
     }
 

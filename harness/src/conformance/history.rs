@@ -1,0 +1,119 @@
+//! The fixtures' commit in their git repository, and the fixtures as they were at a commit.
+//!
+//! A published report outlives the suite that made it. Its commit finds the fixtures again, and their digest shows that
+//! they are the same.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::digest;
+
+/// The commit of a fixtures folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SuiteCommit {
+    /// The commit that last changed the folder.
+    pub commit: String,
+    /// True if the folder differs from that commit.
+    pub modified: bool,
+}
+
+/// Returns the commit of the fixtures below `root`; `None` outside of a git repository.
+#[must_use]
+pub fn commit_of(root: &Path) -> Option<SuiteCommit> {
+    let commit = git(root, &["log", "-1", "--format=%H", "--", "."], None).ok()?;
+    let changes = git(root, &["status", "--porcelain", "--", "."], None).ok()?;
+    is_commit(&commit).then_some(SuiteCommit { commit, modified: !changes.is_empty() })
+}
+
+/// Returns true if `text` has the form of a full commit hash.
+#[must_use]
+pub fn is_commit(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}
+
+/// Writes the fixtures folder `root` as it was at `commit` to a folder below `scratch`, and returns that folder.
+/// Commits that are not in the history of the checkout are refused: anyone can offer one.
+///
+/// # Errors
+///
+/// Returns the reason if the commit is unknown, or its fixtures do not have the digest `suite`.
+pub fn fixtures_at(root: &Path, commit: &str, suite: &str, scratch: &Path) -> Result<PathBuf, String> {
+    if !is_commit(commit) {
+        return Err(format!("`{commit}` is not a commit"));
+    }
+    let top = PathBuf::from(git(root, &["rev-parse", "--show-toplevel"], None)?);
+    let folder = git(root, &["rev-parse", "--show-prefix"], None)?;
+    git(&top, &["merge-base", "--is-ancestor", commit, "HEAD"], None)
+        .map_err(|_| format!("commit {commit} is not in the history of {}", top.display()))?;
+    let index = scratch.join("index");
+    let out = scratch.join("fixtures");
+    git(&top, &["read-tree", &format!("{commit}:{}", folder.trim_end_matches('/'))], Some(&index))?;
+    git(&top, &["checkout-index", "--all", &format!("--prefix={}/", out.display())], Some(&index))?;
+    fs::create_dir_all(&out).map_err(|error| format!("unable to create {}: {error}", out.display()))?;
+    let found = digest::suite(&out).map_err(|error| error.to_string())?;
+    if found == suite { Ok(out) } else { Err(format!("the fixtures of commit {commit} have {found}")) }
+}
+
+/// Runs git in `folder`, with an index of its own if given, and returns its output without the last line end.
+fn git(folder: &Path, arguments: &[&str], index: Option<&Path>) -> Result<String, String> {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(folder).args(arguments);
+    // A hook's repository is not the one of the fixtures.
+    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"] {
+        command.env_remove(name);
+    }
+    command.envs(index.map(|index| ("GIT_INDEX_FILE", AsRef::<OsStr>::as_ref(index))));
+    let output = command.output().map_err(|error| format!("unable to run git: {error}"))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+    } else {
+        let says = String::from_utf8_lossy(&output.stderr);
+        Err(format!("git {}: {}", arguments.first().copied().unwrap_or_default(), says.trim()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(root: &Path, arguments: &[&str]) {
+        let identity = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"];
+        git(root, &[&identity[..], arguments].concat(), None).expect("git works");
+    }
+
+    #[test]
+    fn fixtures_of_former_commits_are_found_again() {
+        let top = tempfile::tempdir().expect("a folder");
+        let root = top.path().join("fixtures");
+        fs::create_dir_all(root.join("ttl")).expect("a folder");
+        let write = |text: &str| fs::write(root.join("ttl/a.yaml"), text).expect("a file");
+        write("one\n");
+        assert_eq!(commit_of(&root), None, "no repository");
+        if git(top.path(), &["init", "--quiet"], None).is_err() {
+            return;
+        }
+        run(top.path(), &["add", "."]);
+        run(top.path(), &["commit", "--quiet", "-m", "one"]);
+        let first = commit_of(&root).expect("a commit");
+        let suite = digest::suite(&root).expect("a suite");
+        assert!(is_commit(&first.commit) && !first.modified, "{first:?}");
+        write("two\n");
+        assert_eq!(commit_of(&root), Some(SuiteCommit { modified: true, ..first.clone() }));
+        run(top.path(), &["commit", "--quiet", "-a", "-m", "two"]);
+        assert_ne!(commit_of(&root).map(|now| now.commit), Some(first.commit.clone()));
+
+        let scratch = tempfile::tempdir().expect("a folder");
+        let found = fixtures_at(&root, &first.commit, &suite, scratch.path()).expect("the former fixtures");
+        assert_eq!(fs::read_to_string(found.join("ttl/a.yaml")).expect("a file"), "one\n");
+        assert_eq!(fs::read_to_string(root.join("ttl/a.yaml")).expect("a file"), "two\n", "the checkout is untouched");
+        let refused = |commit: &str, suite: &str| {
+            let scratch = tempfile::tempdir().expect("a folder");
+            fixtures_at(&root, commit, suite, scratch.path()).expect_err("refused")
+        };
+        assert!(refused(&first.commit, "sha256:0").contains("the fixtures of commit"));
+        assert!(refused(&"0".repeat(40), &suite).contains("not in the history"));
+        assert!(refused("HEAD", &suite).contains("is not a commit"));
+    }
+}
