@@ -51,6 +51,10 @@ scale *ARGS:
 repeat *ARGS:
     cargo run --release -- repeat "$@"
 
+# faults that no fixture names, at each point of each fixture: just explore --budget 10m
+explore *ARGS:
+    cargo run --release -- explore "$@"
+
 # the crate documentation
 docs:
     cargo doc --workspace --no-deps --open

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Markdown for people who review: which snapshots a change touches, and what a run just now saw differently.
+# Markdown for people who review: which snapshots a change touches, and what a run just now saw differently. All
+# snapshots of the repository count: the transcripts in snapshots/ and those next to the harness's sources.
 set -euo pipefail
 base=${BASE:-}
 # COMPARED: how the step ended that compares the run with the snapshots, as GitHub says it; success if nobody says.
@@ -12,7 +13,7 @@ fold() { # title; the text comes on standard input
   text=$(head -c "$((most + 1))"; cat >/dev/null) # all is read: who writes must not end by a broken pipe
   [ -n "$text" ] || return 0
   if [ "$(wc -c <<<"$text")" -gt "$((most + 1))" ]; then
-    text=$(head -c "$most" <<<"$text" | iconv -c -f utf-8 -t utf-8)
+    text=$(head -c "$most" <<<"$text" | iconv -c -f utf-8 -t utf-8 2>/dev/null || true) # half a character is dropped
     note=", cut off"
   fi
   left=$((left - $(wc -c <<<"$text")))
@@ -21,16 +22,16 @@ fold() { # title; the text comes on standard input
 
 echo "### Snapshots"
 if [ -n "$base" ] && git cat-file -e "$base^{commit}" 2>/dev/null; then
-  changed=$(git diff --name-only "$base...HEAD" -- 'snapshots/*.snap' 'snapshots/**/*.snap' | wc -l)
+  changed=$(git diff --name-only "$base...HEAD" -- '*.snap' | wc -l)
   echo "$changed changed in this branch."
   echo
-  fold "What changed in the branch" < <(git diff "$base...HEAD" -- 'snapshots/*.snap' 'snapshots/**/*.snap')
+  fold "What changed in the branch" < <(git diff "$base...HEAD" -- '*.snap')
 else
   echo "There is nothing to compare the branch with."
   echo
 fi
 
-new=$(find snapshots -name '*.snap.new' | sort)
+new=$(find . \( -path ./target -o -path ./.git \) -prune -o -name '*.snap.new' -print | sed 's|^\./||' | sort)
 if [ -z "$new" ]; then
   # Nothing new is good news only from a comparison that came to its end.
   case "${COMPARED:-success}" in
@@ -43,5 +44,6 @@ fi
 echo "The run saw something else in $(wc -l <<<"$new") of them."
 echo
 while IFS= read -r file; do
-  fold "${file%.snap.new}" < <(diff -u "${file%.new}" "$file" || true)
+  # A snapshot that does not exist yet is all new.
+  fold "${file%.snap.new}" < <(diff -u --new-file "${file%.new}" "$file" || true)
 done <<<"$new"
