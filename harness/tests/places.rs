@@ -47,7 +47,10 @@ fn main() -> ExitCode {
         envtest::etcd_stand_in(rest);
         return ExitCode::SUCCESS;
     }
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // The standard test programs read it, too.
+    let threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|count| count.parse().ok());
+    arguments.test_threads = arguments.test_threads.or(threads);
     let trials = [
         process::trials(),
         envtest::trials(),

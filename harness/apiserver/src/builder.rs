@@ -29,8 +29,8 @@ impl ApiServer {
     ///
     /// ```
     /// use plumbline_apiserver::clock::{self, Clock};
-    /// use plumbline_apiserver::registry::AdmissionPlugin;
-    /// use plumbline_apiserver::{ApiServer, server::RecordMode};
+    /// use plumbline_apiserver::AdmissionPlugin;
+    /// use plumbline_apiserver::{ApiServer, RecordMode};
     ///
     /// # fn main() -> std::io::Result<()> {
     /// clock::run_virtual(async {

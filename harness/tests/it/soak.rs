@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-const SMALL: Size = Size { nodes: 150, apps: 20, replicas: 20, days: 1, events: 2 };
+const SMALL: Size = Size { nodes: 100, apps: 12, replicas: 16, days: 1, events: 2 };
 const FULL: Size = Size { nodes: 10_000, apps: 1_000, replicas: 20, days: 7, events: 6 };
 const DAY: usize = 24 * 60;
 /// Minutes between samples of the controllers' state.
