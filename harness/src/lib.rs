@@ -22,6 +22,7 @@
 //! | [`expect`], [`invariants`] | judge a run from its transcript |
 //! | [`load`] | load of the machine: whether a run on the wall clock counts, and how many run in parallel |
 //! | [`report`], [`snapshot`] | present the results |
+//! | [`serve`] | clusters for clients in other processes, with a clock that they can move |
 //! | [`explore`] | injects faults into the histories of fixtures and judges them by oracles |
 //! | [`catalogue`] | maps fixtures to the rules of Kubernetes that they cover |
 //! | [`conformance`] | conformance reports: writing, verifying, comparing, publishing |
@@ -52,6 +53,7 @@ pub mod report;
 pub mod runner;
 #[cfg(feature = "loadtest")]
 pub mod scale;
+pub mod serve;
 pub mod site;
 pub mod snapshot;
 pub mod subject;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Parser as _, ValueEnum};
 use regex::Regex;
 
-use super::{CliError, duration, notify};
+use super::{CliError, notify};
 use crate::apiserver::KubernetesVersion;
 use crate::cluster::provision::{RealCluster, envtest, k3s, kind, kubeconfig};
 use crate::cluster::{Cluster, EmbeddedCluster, RemoteCluster, Role, ServedCluster};
@@ -23,6 +23,7 @@ use crate::subject::external::External;
 use crate::subject::in_process::InProcess;
 use crate::subject::none::NoSubject;
 use crate::subject::{BystanderWrites, Subject};
+use crate::time::parse_duration;
 
 /// Flags for the cluster and the subject.
 #[derive(Clone, Debug, clap::Args)]
@@ -64,7 +65,7 @@ pub(super) struct EnvironmentArgs {
     wall_clock: bool,
 
     /// In wall time: minimum tolerance for late events, even if a fixture sets less. Not with `conform`
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "0s")]
     tolerance: Duration,
 
     /// Plain HTTP instead of HTTPS between a command and the fake API server
@@ -127,7 +128,7 @@ pub(super) struct CommandArgs {
     ready_log: Option<Regex>,
 
     /// Time limit for the command to become ready
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "60s")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s")]
     ready_timeout: Duration,
 
     /// URL of the command's metrics, such as `http://127.0.0.1:{port}/metrics`

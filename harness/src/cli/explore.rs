@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::select::{FixturesFolder, Selection};
-use super::{CliError, duration, notify};
+use super::{CliError, notify};
 use crate::exit::Exit;
 use crate::explore::canary;
 use crate::explore::engine::{self, Exploration, ExploreOptions, Progress, Strategy};
@@ -24,6 +24,7 @@ use crate::explore::shrink::shrink;
 use crate::fixture::Fixture;
 use crate::process::signals;
 use crate::runner::suite::TestBed;
+use crate::time::parse_duration;
 use crate::transcript::render::{render, to_text};
 
 /// Wall time between two lines of progress.
@@ -36,7 +37,7 @@ pub(super) struct ExploreArgs {
     select: Selection,
 
     /// Start no run after this wall time; the report says how many plans were not tried
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     budget: Option<Duration>,
 
     /// Seed of the order of plans: the same seed gives the same order

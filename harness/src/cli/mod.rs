@@ -22,7 +22,6 @@ mod site;
 mod verify;
 
 use std::io::{self, StdoutLock, Write};
-use std::time::Duration;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
@@ -179,13 +178,6 @@ impl Write for Stdout {
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush().map_err(mark_closed)
     }
-}
-
-/// Parses a duration: `250ms`, `5s`, `1m30s`.
-fn duration(text: &str) -> Result<Duration, String> {
-    let duration: jiff::SignedDuration =
-        text.parse().map_err(|error| format!("{error} (write it like 250ms, 5s, 1m30s)"))?;
-    Duration::try_from(duration).map_err(|_| "a duration cannot be negative".to_owned())
 }
 
 /// Writes a message to standard error.

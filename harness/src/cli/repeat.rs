@@ -6,12 +6,13 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::select::Selection;
-use super::{CliError, duration, notify};
+use super::{CliError, notify};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
 use crate::process::signals;
 use crate::runner::repeat::{self, Rounds, RoundsResult};
 use crate::runner::suite::TestBed;
+use crate::time::parse_duration;
 
 /// Flags of `repeat`.
 #[derive(Debug, clap::Args)]
@@ -32,7 +33,7 @@ pub(super) struct RepeatArgs {
     jobs: RangeInclusive<usize>,
 
     /// Start no new round after this wall time
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     at_most: Option<Duration>,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
 use super::environment::{ClusterKind, RealClusterArgs, controller, variable};
-use super::{CliError, duration, notify};
+use super::{CliError, notify};
 use crate::exit::Exit;
 use crate::fixture::Controller;
 use crate::process::tempdir::RunDir;
@@ -15,6 +15,7 @@ use crate::scale::{
     self, ClusterChoice, ClusterShape, ProgressEvent, ScaleOptions, ScaleReport, Scenario, subject::MeasuredCommand,
 };
 use crate::subject::command;
+use crate::time::parse_duration;
 
 /// Our own controllers, the default subject.
 const OURS: &str = "plumbline-controllers";
@@ -50,7 +51,7 @@ pub(super) struct ScaleArgs {
     #[arg(long, conflicts_with = "scenario")]
     curve_only: bool,
     /// Time limit of a scenario
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "15m")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "15m")]
     limit: Duration,
     /// Connections of the load
     #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = count)]

@@ -2,6 +2,7 @@
 //!
 //! Standard output gets one line when the server is ready; all other output goes to standard error.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,14 +11,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::duration;
 use crate::apiserver::listener::{Limits, ListenOptions, listen};
-use crate::apiserver::{
-    AdmissionPlugin, ApiServer, ApiServerConfig, KubernetesVersion, RecordMode, compaction, event_ttl, faults,
-    garbage_collector, kubelet, workloads,
-};
+use crate::apiserver::{AdmissionPlugin, ApiServer, ApiServerConfig, KubernetesVersion, RecordMode, faults, kubelet};
 use crate::exit::Exit;
-use crate::time::Clock;
+use crate::fixture::Controller;
+use crate::serve::{ClockMode, ControllerLoop, ServeHandler, WorldSpec};
+use crate::time::{Clock, parse_duration};
 
 /// Approximate limit of the stored transcript, in bytes.
 const TRANSCRIPT: usize = 128 * 1024 * 1024;
@@ -48,7 +47,7 @@ pub(super) struct ServeArgs {
     #[arg(long)]
     bare: bool,
     /// Delay every response by this time, such as 5ms
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     latency: Option<Duration>,
     /// Inject faults by the rules in this YAML file
     #[arg(long, value_name = "FILE")]
@@ -60,15 +59,14 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 0, requires = "kubelet")]
     nodes: u16,
     /// With --kubelet, time from a pod's binding until it is ready
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "500ms", requires = "kubelet")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "500ms", requires = "kubelet")]
     ready_after: Duration,
     /// Controller manager loops to run: gc, namespaces, workloads; or none
     #[arg(long, value_name = "LOOPS", value_delimiter = ',', default_value = "gc,namespaces")]
     loops: Vec<ControllerLoop>,
-
     /// Delay of garbage collection and namespace deletion after a deletion. A real cluster's controllers are not
     /// instantaneous either, and clients observe the state in between
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "300ms")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "300ms")]
     loop_delay: Duration,
     /// Admission plugins to disable, by default those that expect kubelets; or none
     #[arg(
@@ -81,22 +79,43 @@ pub(super) struct ServeArgs {
     /// Kubernetes release to behave as: 1.36 or 1.37
     #[arg(long, value_name = "RELEASE", default_value_t)]
     kubernetes_version: KubernetesVersion,
+    /// Run these of our controllers inside: disruption, podgc, taint-eviction, ttl; or all
+    #[arg(long, value_name = "CONTROLLERS", value_delimiter = ',', value_parser = controller)]
+    controllers: Vec<ControllerName>,
+    /// Clock of the server, its loops and the controllers inside: with `manual`, time moves only by
+    /// `POST /plumbline/clock`
+    #[arg(long, value_enum, default_value_t, value_name = "CLOCK")]
+    clock: ClockMode,
+    /// Options of a complete cluster: the same as --kubelet --nodes 1 --loops gc,namespaces,workloads
+    /// --controllers all --disable-admission-plugins none
+    #[arg(long, value_enum, value_name = "CLUSTER", conflicts_with_all = ["loops", "disable_admission_plugins"])]
+    like: Option<Preset>,
     /// Do not record requests, for load tests: /plumbline/transcript stays empty
     #[arg(long)]
     no_transcript: bool,
 }
 
-/// A loop of the controller manager that `serve` can run.
+/// A controller of `plumbline-controllers` that runs inside, or all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ControllerName {
+    One(Controller),
+    All,
+}
+
+fn controller(text: &str) -> Result<ControllerName, String> {
+    if text == "all" {
+        return Ok(ControllerName::All);
+    }
+    let names = Controller::ALL.map(Controller::as_str).join(", ");
+    Controller::parse(text).map(ControllerName::One).ok_or_else(|| format!("use all, or some of {names}"))
+}
+
+/// A set of options that has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum ControllerLoop {
-    /// Delete objects whose owners are gone.
-    Gc,
-    /// Empty and remove namespaces that are being deleted.
-    Namespaces,
-    /// Create the pods of deployments, replica sets, stateful sets and daemon sets, and update their status.
-    Workloads,
-    /// No loop.
-    None,
+enum Preset {
+    /// A cluster of kind: one node whose kubelet takes pods, the scheduler, all loops and controllers, all admission
+    /// plugins.
+    Kind,
 }
 
 /// An admission plugin of kube-apiserver that can be disabled.
@@ -150,20 +169,7 @@ fn logging() {
 }
 
 async fn serve(args: &ServeArgs) -> Result<Exit, String> {
-    let mut config = ApiServerConfig::new(Clock::wall());
-    config.record = if args.no_transcript { RecordMode::Off } else { RecordMode::Recent { bytes: TRANSCRIPT } };
-    config.kubernetes_version = args.kubernetes_version;
-    config.disabled = args.disable_admission_plugins.iter().filter_map(|disabled| disabled.plugin()).collect();
-    let server = ApiServer::new(config);
-    arm(&server, args)?;
-    for path in &args.seed_from {
-        for SeedObject { from, object } in objects(path)? {
-            check(&server, &object)
-                .and_then(|()| server.seed([object]).map_err(|error| error.to_string()))
-                .map_err(|why| format!("{from}: {why}"))?;
-        }
-    }
-    server.seed((1..=args.nodes).map(node)).map_err(|why| format!("--nodes: {why}"))?;
+    let handler = ServeHandler::default();
     let options = ListenOptions {
         address: args.listen,
         allow_remote: args.allow_remote,
@@ -171,11 +177,11 @@ async fn serve(args: &ServeArgs) -> Result<Exit, String> {
         token: args.token.clone(),
         limits: Limits::default(),
     };
-    let listening = listen(server.clone(), options).await.map_err(|error| chain(&error))?;
-    if !args.bare {
-        let objects = crate::apiserver::bootstrap::objects(listening.address(), server.clock().now());
-        server.seed(objects).map_err(|why| format!("default objects: {why}"))?;
-    }
+    let mut spec = args.spec()?;
+    let listening = listen(handler.clone(), options).await.map_err(|error| chain(&error))?;
+    spec.address = (!args.bare).then(|| listening.address());
+    super::notify(&absent(&spec));
+    handler.start(spec, listening.kubeconfig(), listening.url()).await?;
     if let Some(path) = &args.kubeconfig {
         listening.write_kubeconfig(path).map_err(|error| chain(&error))?;
     }
@@ -183,18 +189,105 @@ async fn serve(args: &ServeArgs) -> Result<Exit, String> {
 
     let stop = CancellationToken::new();
     let mut signals = Signals::new().map_err(|error| format!("unable to wait for signals: {error}"))?;
-    let loops = run_loops(server, args);
     let serving = listening.serve(stop.clone());
     let mut serving = std::pin::pin!(serving);
     tokio::select! {
         biased;
         () = signals.any() => {}
-        () = loops => {}
         () = serving.as_mut() => {}
     }
     stop.cancel();
     serving.await;
     Ok(Exit::Ok)
+}
+
+impl ServeArgs {
+    /// Returns the parts of the worlds, without the address of the listener.
+    fn spec(&self) -> Result<WorldSpec, String> {
+        let preset = self.like.is_some();
+        let loops = match self.like {
+            Some(Preset::Kind) => vec![ControllerLoop::Gc, ControllerLoop::Namespaces, ControllerLoop::Workloads],
+            None => self.loops.clone(),
+        };
+        let disabled = if preset { &[][..] } else { &self.disable_admission_plugins };
+        let all = preset && self.controllers.is_empty() || self.controllers.contains(&ControllerName::All);
+        let is_wanted = |controller: &Controller| all || self.controllers.contains(&ControllerName::One(*controller));
+        let options = kubelet::KubeletOptions { ready_after: self.ready_after, ..kubelet::KubeletOptions::default() };
+        let record = if self.no_transcript { RecordMode::Off } else { RecordMode::Recent { bytes: TRANSCRIPT } };
+        let mut spec = WorldSpec {
+            clock: self.clock,
+            record,
+            kubernetes_version: self.kubernetes_version,
+            disabled: disabled.iter().filter_map(|disabled| disabled.plugin()).collect(),
+            seeds: Vec::new(),
+            address: None,
+            faults: self.fault_rules()?,
+            loops,
+            loop_delay: self.loop_delay,
+            kubelet: (self.kubelet || preset).then_some(options),
+            controllers: Controller::ALL.into_iter().filter(is_wanted).collect(),
+        };
+        spec.seeds = self.seeds(&spec)?;
+        Ok(spec)
+    }
+
+    /// Returns the seeded objects. They are checked on a server that is not served.
+    fn seeds(&self, spec: &WorldSpec) -> Result<Vec<Value>, String> {
+        let mut config = ApiServerConfig::new(Clock::wall());
+        config.kubernetes_version = spec.kubernetes_version;
+        let server = ApiServer::new(config);
+        let mut seeds = Vec::new();
+        for path in &self.seed_from {
+            for SeedObject { from, object } in objects(path)? {
+                check(&server, &object)
+                    .and_then(|()| server.seed([object.clone()]).map_err(|error| error.to_string()))
+                    .map_err(|why| format!("{from}: {why}"))?;
+                seeds.push(object);
+            }
+        }
+        let count = if self.like.is_some() { self.nodes.max(1) } else { self.nodes };
+        seeds.extend((1..=count).map(node));
+        Ok(seeds)
+    }
+
+    fn fault_rules(&self) -> Result<Vec<faults::FaultRuleSpec>, String> {
+        let mut rules = Vec::new();
+        if let Some(path) = &self.faults {
+            let text = read(path)?;
+            let file = path.display();
+            rules = serde_saphyr::from_str(&text).map_err(|error| format!("{file}: {error}"))?;
+            for (index, rule) in rules.iter().enumerate() {
+                let rule: &faults::FaultRuleSpec = rule;
+                let name = rule.name.as_deref().unwrap_or("without a name");
+                rule.check().map_err(|why| format!("{file}: rule {} ({name}): {why}", index + 1))?;
+            }
+        }
+        // As the last rule, it delays only requests that no other rule matches.
+        if let Some(by) = self.latency {
+            let late = json!({"name": "latency", "verdict": {"delay": {"milliseconds": by.as_millis()}}});
+            rules.push(serde_json::from_value(late).map_err(|error| format!("latency: {error}"))?);
+        }
+        Ok(rules)
+    }
+}
+
+/// Describes what a cluster does and this server does not, with the flag that adds it.
+fn absent(spec: &WorldSpec) -> String {
+    let has = |wanted| spec.loops.contains(&wanted);
+    let mut lines = String::new();
+    for (is_there, line) in [
+        (spec.kubelet.is_some(), "pods stay Pending and nodes send no heartbeats: --kubelet --nodes 1"),
+        (has(ControllerLoop::Workloads), "deployments and the like make no pods: --loops gc,namespaces,workloads"),
+        (!spec.controllers.is_empty(), "budgets are not counted, taints evict nothing: --controllers all"),
+    ] {
+        if !is_there {
+            let _ = write!(lines, "\n  {line}");
+        }
+    }
+    if lines.is_empty() {
+        return "a cluster with nodes, loops and controllers".to_owned();
+    }
+    format!("an API server; for all of this use --like kind:{lines}")
 }
 
 fn node(number: u16) -> Value {
@@ -211,54 +304,6 @@ fn ready(args: &ServeArgs, url: &str, token: &str) -> std::io::Result<()> {
         None => writeln!(out, "ready {url} token={token}")?,
     }
     out.flush()
-}
-
-fn arm(server: &ApiServer, args: &ServeArgs) -> Result<(), String> {
-    if let Some(path) = &args.faults {
-        let text = read(path)?;
-        let file = path.display();
-        let rules: Vec<faults::FaultRuleSpec> =
-            serde_saphyr::from_str(&text).map_err(|error| format!("{file}: {error}"))?;
-        for (index, rule) in rules.into_iter().enumerate() {
-            let name = rule.name.as_deref().unwrap_or("without a name");
-            rule.check().map_err(|why| format!("{file}: rule {} ({name}): {why}", index + 1))?;
-            server.faults().arm(rule.into());
-        }
-    }
-    // As the last rule, it delays only requests that no other rule matches.
-    if let Some(by) = args.latency {
-        let late = json!({"name": "latency", "verdict": {"delay": {"milliseconds": by.as_millis()}}});
-        let rule: faults::FaultRuleSpec = serde_json::from_value(late).map_err(|error| format!("latency: {error}"))?;
-        server.faults().arm(rule.into());
-    }
-    Ok(())
-}
-
-async fn run_loops(server: ApiServer, args: &ServeArgs) {
-    let mut running = tokio::task::JoinSet::new();
-    // Part of the server, not of the controller manager.
-    running.spawn(event_ttl::expire_events(server.clone()));
-    running.spawn(compaction::compact_periodically(server.clone()));
-    for wanted in &args.loops {
-        match wanted {
-            ControllerLoop::Gc => running.spawn(garbage_collector::collect_garbage(server.clone(), args.loop_delay)),
-            ControllerLoop::Namespaces => {
-                running.spawn(garbage_collector::terminate_namespaces(server.clone(), args.loop_delay))
-            }
-            ControllerLoop::Workloads => running.spawn(workloads::run_workload_controllers(server.clone())),
-            ControllerLoop::None => continue,
-        };
-    }
-    if args.kubelet {
-        let options = kubelet::KubeletOptions { ready_after: args.ready_after, ..kubelet::KubeletOptions::default() };
-        running.spawn(kubelet::run(server, options));
-    }
-    while let Some(ended) = running.join_next().await {
-        if let Err(error) = ended {
-            tracing::error!(%error, "a controller loop ended; the server continues without it");
-        }
-    }
-    std::future::pending::<()>().await;
 }
 
 fn chain(error: &dyn std::error::Error) -> String {
@@ -360,7 +405,7 @@ mod tests {
     #[case("250ms", Ok(Duration::from_millis(250)))]
     #[case("1m30s", Ok(Duration::from_secs(90)))]
     fn durations(#[case] text: &str, #[case] expected: Result<Duration, String>) {
-        assert_eq!(duration(text), expected);
+        assert_eq!(parse_duration(text), expected);
     }
 
     #[rstest]
@@ -368,11 +413,11 @@ mod tests {
     #[case("-5s")]
     #[case("soon")]
     fn bad_durations(#[case] text: &str) {
-        assert!(duration(text).is_err());
+        assert!(parse_duration(text).is_err());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_every_cluster_has_can_be_seeded() {
+    async fn default_objects_and_nodes_can_be_seeded() {
         let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::time::epoch())));
         server.seed(crate::apiserver::bootstrap::objects(([127, 0, 0, 1], 6443).into(), server.clock().now())).unwrap();
         server.seed([node(1)]).unwrap();

@@ -67,6 +67,18 @@ fn the_python_client_lists_watches_resumes_and_lists_anew() {
     }
 }
 
+/// The example that `harness/SERVE.md` shows: worlds, the manual clock, faults and states from Python.
+#[test]
+fn the_examples_in_python_pass() {
+    let Some(python) = python() else { return };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/python");
+    let mut command = Command::new(python);
+    command.args(["-B", "-m", "unittest", "-v", "test_drain"]).current_dir(folder);
+    let output = command.env("PLUMBLINE", env!("CARGO_BIN_EXE_plumbline")).output().expect("Python starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("Ran 3 tests"), "{said}");
+}
+
 async fn client(server: &Server, user_agent: &str) -> Client {
     let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).expect("a kubeconfig");
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;

@@ -35,3 +35,4 @@ mod support;
 mod tidy;
 mod trouble;
 mod words;
+mod worlds;
