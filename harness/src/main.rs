@@ -2,12 +2,16 @@
 
 use std::process::ExitCode;
 
+use include_dir::{Dir, include_dir};
 use plumbline::cluster::provision;
 use plumbline::process::{self, crash_cleanup};
 
 /// Objects are often freed on another thread than the one that allocated them, which is slow in glibc's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The fixtures of this version, for a program that runs outside of its clone.
+static FIXTURES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../fixtures");
 
 fn main() -> ExitCode {
     // Hidden verbs bypass clap: their arguments belong to another program.
@@ -20,5 +24,5 @@ fn main() -> ExitCode {
     if verb.is_some_and(|verb| verb == crash_cleanup::VERB) {
         return crash_cleanup::main(&arguments.collect::<Vec<_>>(), provision::remove_containers).into();
     }
-    plumbline::cli::main().into()
+    plumbline::cli::main(&FIXTURES).into()
 }

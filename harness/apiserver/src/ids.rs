@@ -3,7 +3,8 @@
 
 /// A generator of uids, name suffixes and other pseudo-random numbers; equal seeds give equal sequences.
 ///
-/// It is `SplitMix64`: small, well mixed, and of full period.
+/// It is `SplitMix64`: small, well mixed, and of full period. A crate's generator could give other numbers in another
+/// version, and generated names are part of every recorded transcript.
 #[derive(Clone, Debug)]
 pub(crate) struct IdGenerator(u64);
 

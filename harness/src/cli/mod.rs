@@ -24,6 +24,7 @@ mod verify;
 use std::io::{self, StdoutLock, Write};
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use include_dir::Dir;
 
 use crate::exit::{self, Exit};
 
@@ -106,9 +107,11 @@ impl From<io::Error> for CliError {
     }
 }
 
-/// Runs the program with the process's arguments.
+/// Runs the program with the process's arguments. `fixtures` are those that the program carries; they are used if there
+/// is no other folder.
 #[must_use]
-pub fn main() -> Exit {
+pub fn main(fixtures: &'static Dir<'static>) -> Exit {
+    select::carry(fixtures);
     let given = Cli::command().get_matches();
     let cli = Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
     let explain_flags = hint::explain_flags(given.subcommand().map_or(&given, |(_, of_verb)| of_verb));

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use clap::Args;
+use include_dir::Dir;
 
 use super::CliError;
-use crate::fixture::{Fixture, Level, parse};
+use crate::fixture::{Fixture, Level, embedded, parse};
 use crate::plan::{Capabilities, Filter, FilterPart, Plan};
 
 /// Flags that select fixtures.
@@ -29,10 +31,19 @@ pub(super) struct Selection {
     folder: FixturesFolder,
 }
 
+/// The fixtures that the program carries.
+static CARRIED: OnceLock<&'static Dir<'static>> = OnceLock::new();
+
+/// Sets the fixtures that the program carries.
+pub(super) fn carry(fixtures: &'static Dir<'static>) {
+    // The first call counts.
+    let _ = CARRIED.set(fixtures);
+}
+
 /// Location of fixtures.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct FixturesFolder {
-    /// Folder of the fixtures [default: `fixtures` in this folder or a parent, then plumbline's own]
+    /// Folder of the fixtures [default: `fixtures` in this folder or a parent, then those of this program]
     #[arg(long, value_name = "DIR", env = "PLUMBLINE_FIXTURES")]
     fixtures: Option<PathBuf>,
 }
@@ -52,13 +63,17 @@ impl FixturesFolder {
         let here = std::env::current_dir().unwrap_or_default();
         let above = here.ancestors().map(|folder| folder.join("fixtures"));
         let own = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fixtures");
-        let found = above.chain([own]).find(|folder| folder.is_dir());
-        let found = found.ok_or_else(|| {
-            CliError::Environment(format!(
-                "no folder `fixtures` in {} or its parents; set it with --fixtures",
-                here.display()
-            ))
-        })?;
+        let found = match (above.chain([own]).find(|folder| folder.is_dir()), CARRIED.get()) {
+            (Some(folder), _) => folder,
+            (None, Some(carried)) => embedded::unpack(carried).map_err(|error| {
+                CliError::Environment(format!("unable to unpack the fixtures: {error}; set a folder with --fixtures"))
+            })?,
+            (None, None) => {
+                let here = here.display();
+                let message = format!("no folder `fixtures` in {here} or its parents; set it with --fixtures");
+                return Err(CliError::Environment(message));
+            }
+        };
         // Relative paths are shorter in reports.
         Ok(found.strip_prefix(&here).map(Path::to_owned).unwrap_or(found))
     }

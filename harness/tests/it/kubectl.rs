@@ -39,7 +39,8 @@ struct KubectlOutput {
 /// The kubectl version of the expectations: its texts change between minor versions.
 const VERSION: &str = "Client Version: v1.37.";
 
-fn kubectl() -> Option<PathBuf> {
+/// Returns the program; `None`, after reporting a skip, if there is none.
+pub(crate) fn kubectl() -> Option<PathBuf> {
     let works = |program: &Path| {
         let output = Command::new(program).args(["version", "--client"]).output();
         output.is_ok_and(|output| output.status.success() && String::from_utf8_lossy(&output.stdout).contains(VERSION))

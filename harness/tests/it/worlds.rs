@@ -136,6 +136,26 @@ fn worlds_are_apart_and_states_come_back() {
 }
 
 #[test]
+fn kubectl_works_in_a_world() {
+    let Some(kubectl) = crate::kubectl::kubectl() else { return };
+    let server = Server::start(&["--http", "--clock", "manual", "--like", "kind"]);
+    let described = World(&server, String::new()).send("POST", "/plumbline/worlds", &Value::Null);
+    let kubeconfig = server.folder.join("world");
+    std::fs::write(&kubeconfig, described["kubeconfig"].as_str().expect("a kubeconfig")).expect("a writable folder");
+    let run = |line: &str| {
+        let mut command = std::process::Command::new(&kubectl);
+        let output = command.env("KUBECONFIG", &kubeconfig).env("HOME", &server.folder).args(line.split(' ')).output();
+        let output = output.expect("kubectl starts");
+        assert!(output.status.success(), "kubectl {line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert_eq!(run("create deployment web --image nginx --replicas 2"), "deployment.apps/web created\n");
+    World(&server, "/plumbline/worlds/world-1".to_owned()).advance("30s");
+    assert!(run("get deployment web").contains("2/2"), "its pods are ready after half a minute");
+    assert_eq!(run("get pods -o name").lines().count(), 2);
+}
+
+#[test]
 fn watches_pass_events_and_end_with_the_state() {
     let server = Server::start(&["--http", "--clock", "manual"]);
     let world = World(&server, String::new());
