@@ -2,6 +2,8 @@
 //! saved states, and several worlds behind one listener.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use rstest::rstest;
@@ -136,23 +138,31 @@ fn worlds_are_apart_and_states_come_back() {
 }
 
 #[test]
-fn kubectl_works_in_a_world() {
+fn kubectl_works_in_a_world_and_moves_its_clock() {
     let Some(kubectl) = crate::kubectl::kubectl() else { return };
-    let server = Server::start(&["--http", "--clock", "manual", "--like", "kind"]);
-    let described = World(&server, String::new()).send("POST", "/plumbline/worlds", &Value::Null);
-    let kubeconfig = server.folder.join("world");
-    std::fs::write(&kubeconfig, described["kubeconfig"].as_str().expect("a kubeconfig")).expect("a writable folder");
-    let run = |line: &str| {
-        let mut command = std::process::Command::new(&kubectl);
-        let output = command.env("KUBECONFIG", &kubeconfig).env("HOME", &server.folder).args(line.split(' ')).output();
+    // kubectl sends no token over plain HTTP.
+    let server = Server::start(&["--clock", "manual", "--like", "kind"]);
+    let run = |kubeconfig: &Path, line: &str| {
+        let mut command = Command::new(&kubectl);
+        let output = command.env("KUBECONFIG", kubeconfig).env("HOME", &server.folder).args(line.split(' ')).output();
         let output = output.expect("kubectl starts");
         assert!(output.status.success(), "kubectl {line}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    assert_eq!(run("create deployment web --image nginx --replicas 2"), "deployment.apps/web created\n");
-    World(&server, "/plumbline/worlds/world-1".to_owned()).advance("30s");
-    assert!(run("get deployment web").contains("2/2"), "its pods are ready after half a minute");
-    assert_eq!(run("get pods -o name").lines().count(), 2);
+    let post = |path: &str, body: &str| {
+        let file = server.folder.join("body");
+        std::fs::write(&file, body).expect("a writable folder");
+        run(&server.kubeconfig(), &format!("create --raw {path} -f {}", file.display()))
+    };
+    let described: Value = serde_json::from_str(&post("/plumbline/worlds", "{}")).expect("a world");
+    let world = server.folder.join("world");
+    std::fs::write(&world, described["kubeconfig"].as_str().expect("a kubeconfig")).expect("a writable folder");
+    let created = run(&world, "create deployment web --image nginx --replicas 2");
+    assert_eq!(created, "deployment.apps/web created\n");
+    assert!(run(&world, "get deployment web").contains("0/2"));
+    post("/plumbline/worlds/world-1/plumbline/clock", "{\"advance\": \"30s\"}");
+    assert!(run(&world, "get deployment web").contains("2/2"), "its pods are ready after half a minute");
+    assert_eq!(run(&server.kubeconfig(), "get pods -o name"), "", "the first world has none");
 }
 
 #[test]
