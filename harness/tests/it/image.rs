@@ -1,5 +1,5 @@
-//! The image of the controllers, which contains only the program: built by the local Docker Engine and run as the
-//! deployment runs it, with a service account, against `plumbline serve`.
+//! The images, which contain only the program, built by the local Docker Engine: that of the controllers is run as the
+//! deployment runs it, with a service account, against `plumbline serve`; that of `plumbline` serves a cluster.
 //!
 //! Needs Docker. `PLUMBLINE_IMAGE_BINARY` names a statically linked `plumbline-controllers` (the nightly workflow
 //! builds one); without it the program of this build runs on a base image with the shared libraries that it needs.
@@ -60,11 +60,11 @@ impl Drop for DockerResources {
     }
 }
 
-/// Builds the image with the Dockerfile that ships. Shared libraries go into a layer below it.
-fn build(image: &str, binary: &Path, libraries: &[PathBuf]) {
+/// Builds the image of `program` with the Dockerfile that ships in `folder`. Shared libraries go into a layer below it.
+fn build(image: &str, program: &str, folder: &str, binary: &Path, libraries: &[PathBuf]) {
     let context = tempfile::tempdir().unwrap();
-    std::fs::copy(binary, context.path().join("plumbline-controllers")).unwrap();
-    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("controllers").join("deploy/Dockerfile");
+    std::fs::copy(binary, context.path().join(program)).unwrap();
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(folder).join("deploy/Dockerfile");
     let mut dockerfile = std::fs::read_to_string(shipped).unwrap();
     assert!(dockerfile.contains("FROM scratch\n"), "{dockerfile}");
     if !libraries.is_empty() {
@@ -155,7 +155,7 @@ fn the_image_works_as_in_a_pod_and_stops_in_order() {
     };
     let name = format!("plumbline-controllers-test-{}", std::process::id());
     let made = DockerResources { image: format!("{name}:latest"), container: name };
-    build(&made.image, &binary, &libraries);
+    build(&made.image, "plumbline-controllers", "controllers", &binary, &libraries);
     let what = docker(&["image", "inspect", "--format", "{{.Config.User}} {{len .RootFS.Layers}}", &made.image]);
     let layers = if libraries.is_empty() { 1 } else { 2 };
     assert_eq!(what, format!("65532:65532 {layers}"), "an unprivileged user, and one layer with the program alone");
@@ -178,4 +178,41 @@ fn the_image_works_as_in_a_pod_and_stops_in_order() {
         assert_eq!(holder(&leases(&client)).await, "", "and the next one need not wait");
     })
     .unwrap();
+}
+
+#[test]
+fn the_image_of_the_server_serves_a_cluster() {
+    if !docker_answers() {
+        crate::skips::skip("image", "no Docker Engine answers");
+        return;
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_plumbline"));
+    let name = format!("plumbline-test-{}", std::process::id());
+    let made = DockerResources { image: format!("{name}:latest"), container: name };
+    build(&made.image, "plumbline", "harness", program, &libraries(program));
+    docker(&["run", "--detach", "--publish", "127.0.0.1::6443", "--read-only", "--name", &made.container, &made.image]);
+    let clock = Clock::wall();
+    let ready = loop {
+        let logs = docker(&["logs", &made.container]);
+        if let Some(line) = logs.lines().find(|line| line.starts_with("ready https://127.0.0.1:6443 token=")) {
+            break line.to_owned();
+        }
+        assert!(clock.elapsed() < PATIENCE, "no ready line: {logs}");
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    let address = docker(&["port", &made.container, "6443/tcp"]);
+    let mut config = kube::Config::new(format!("https://{address}").parse().unwrap());
+    // The certificate authority is in the container's kubeconfig, which this test has not asked for.
+    config.accept_invalid_certs = true;
+    config.auth_info.token = Some(ready.rsplit('=').next().unwrap().to_owned().into());
+    run_wall(async {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = kube::Client::try_from(config).unwrap();
+        let node = Api::<Node>::all(client).get("node-1").await.unwrap();
+        assert_eq!(node.metadata.name.as_deref(), Some("node-1"));
+    })
+    .unwrap();
+    docker(&["stop", "--time", "20", &made.container]);
+    let code = docker(&["inspect", "--format", "{{.State.ExitCode}}", &made.container]);
+    assert_eq!(code, "0", "{}", docker(&["logs", &made.container]));
 }
