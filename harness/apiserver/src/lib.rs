@@ -21,8 +21,8 @@
 //! The folder `examples` has complete programs: `in_process`, `fault_injection`, `simulated_cluster` and `serve`.
 //!
 //! Features, both on by default: `client` adds `ApiServer::client`, `controllers` adds the modules
-//! `garbage_collector`, `kubelet`, `workloads`, `event_ttl` and `compaction`. Without `client` the crate does not
-//! depend on kube.
+//! `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts`, `event_ttl` and `compaction`. Without
+//! `client` the crate does not depend on kube.
 //!
 //! | part | public names |
 //! |---|---|
@@ -33,7 +33,8 @@
 //! | time, the record of requests and changes | [`clock`], [`record`] |
 //! | transports | [`service`] (in process, virtual time), [`listener`] (sockets, wall time) |
 //! | objects of a fresh cluster | [`bootstrap`] |
-//! | stand-ins for controllers | `garbage_collector`, `kubelet`, `workloads`, `event_ttl`, `compaction` |
+//! | stand-ins for controllers | `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts` |
+//! | parts of the server that need time | `event_ttl`, `compaction` |
 //! | fault injection | [`faults`] |
 //! | recording proxies and load tests | [`proxy`], [`metrics`] |
 //!
@@ -50,6 +51,8 @@ mod controllers;
 mod crd;
 mod decode_cache;
 mod discovery;
+#[cfg(feature = "controllers")]
+pub mod endpoints;
 mod etag;
 #[cfg(feature = "controllers")]
 pub mod event_ttl;
@@ -84,6 +87,8 @@ mod seed;
 mod selectors;
 mod server;
 pub mod service;
+#[cfg(feature = "controllers")]
+pub mod service_accounts;
 pub mod status;
 mod store;
 mod subresources;

@@ -61,7 +61,7 @@ pub(super) struct ServeArgs {
     /// With --kubelet, time from a pod's binding until it is ready
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "500ms", requires = "kubelet")]
     ready_after: Duration,
-    /// Controller manager loops to run: gc, namespaces, workloads; or none
+    /// Controller manager loops to run: gc, namespaces, workloads, endpoints, accounts; or none
     #[arg(long, value_name = "LOOPS", value_delimiter = ',', default_value = "gc,namespaces")]
     loops: Vec<ControllerLoop>,
     /// Delay of garbage collection and namespace deletion after a deletion. A real cluster's controllers are not
@@ -86,8 +86,8 @@ pub(super) struct ServeArgs {
     /// `POST /plumbline/clock`
     #[arg(long, value_enum, default_value_t, value_name = "CLOCK")]
     clock: ClockMode,
-    /// Options of a complete cluster: the same as --kubelet --nodes 1 --loops gc,namespaces,workloads
-    /// --controllers all --disable-admission-plugins none
+    /// Options of a complete cluster: the same as --kubelet --nodes 1 --controllers all
+    /// --loops gc,namespaces,workloads,endpoints,accounts --disable-admission-plugins none
     #[arg(long, value_enum, value_name = "CLUSTER", conflicts_with_all = ["loops", "disable_admission_plugins"])]
     like: Option<Preset>,
     /// Do not record requests, for load tests: /plumbline/transcript stays empty
@@ -180,6 +180,7 @@ async fn serve(args: &ServeArgs) -> Result<Exit, String> {
     let mut spec = args.spec()?;
     let listening = listen(handler.clone(), options).await.map_err(|error| chain(&error))?;
     spec.address = (!args.bare).then(|| listening.address());
+    spec.authority = listening.authority_pem().map(str::to_owned);
     super::notify(&absent(&spec));
     handler.start(spec, listening.kubeconfig(), listening.url()).await?;
     if let Some(path) = &args.kubeconfig {
@@ -206,7 +207,7 @@ impl ServeArgs {
     fn spec(&self) -> Result<WorldSpec, String> {
         let preset = self.like.is_some();
         let loops = match self.like {
-            Some(Preset::Kind) => vec![ControllerLoop::Gc, ControllerLoop::Namespaces, ControllerLoop::Workloads],
+            Some(Preset::Kind) => ControllerLoop::ALL.to_vec(),
             None => self.loops.clone(),
         };
         let disabled = if preset { &[][..] } else { &self.disable_admission_plugins };
@@ -221,6 +222,7 @@ impl ServeArgs {
             disabled: disabled.iter().filter_map(|disabled| disabled.plugin()).collect(),
             seeds: Vec::new(),
             address: None,
+            authority: None,
             faults: self.fault_rules()?,
             loops,
             loop_delay: self.loop_delay,
@@ -278,6 +280,8 @@ fn absent(spec: &WorldSpec) -> String {
     for (is_there, line) in [
         (spec.kubelet.is_some(), "pods stay Pending and nodes send no heartbeats: --kubelet --nodes 1"),
         (has(ControllerLoop::Workloads), "deployments and the like make no pods: --loops gc,namespaces,workloads"),
+        (has(ControllerLoop::Endpoints), "services have no endpoints: --loops …,endpoints"),
+        (has(ControllerLoop::Accounts), "namespaces have no service account and CA certificate: --loops …,accounts"),
         (!spec.controllers.is_empty(), "budgets are not counted, taints evict nothing: --controllers all"),
     ] {
         if !is_there {

@@ -12,8 +12,8 @@ use super::state::WorldState;
 use crate::apiserver::faults::FaultRuleSpec;
 use crate::apiserver::kubelet::{self, KubeletOptions};
 use crate::apiserver::{
-    AdmissionPlugin, ApiServer, ApiServerConfig, KubernetesVersion, RecordMode, bootstrap, compaction, event_ttl,
-    garbage_collector, workloads,
+    AdmissionPlugin, ApiServer, ApiServerConfig, KubernetesVersion, RecordMode, bootstrap, compaction, endpoints,
+    event_ttl, garbage_collector, service_accounts, workloads,
 };
 use crate::cluster::Access;
 use crate::fixture::Controller;
@@ -41,8 +41,17 @@ pub enum ControllerLoop {
     Namespaces,
     /// Create the pods of deployments, replica sets, stateful sets and daemon sets, and update their status.
     Workloads,
+    /// Write endpoints and endpoint slices of services with selectors.
+    Endpoints,
+    /// Give each namespace its service account `default` and the config map `kube-root-ca.crt`.
+    Accounts,
     /// No loop.
     None,
+}
+
+impl ControllerLoop {
+    /// All loops.
+    pub const ALL: [Self; 5] = [Self::Gc, Self::Namespaces, Self::Workloads, Self::Endpoints, Self::Accounts];
 }
 
 /// The parts of a world. Each world of a listener is made from it.
@@ -60,6 +69,8 @@ pub struct WorldSpec {
     pub seeds: Vec<Value>,
     /// Address in the default objects, such as the service `kubernetes`; `None` for a world without default objects.
     pub address: Option<SocketAddr>,
+    /// The certificate authority of the listener, in PEM; `None` for plain HTTP.
+    pub authority: Option<String>,
     /// Fault rules that are armed at the start.
     pub faults: Vec<FaultRuleSpec>,
     /// Loops of the controller manager.
@@ -121,6 +132,11 @@ impl WorldSpec {
                     running.spawn(garbage_collector::terminate_namespaces(server.clone(), self.loop_delay))
                 }
                 ControllerLoop::Workloads => running.spawn(workloads::run_workload_controllers(server.clone())),
+                ControllerLoop::Endpoints => running.spawn(endpoints::publish_endpoints(server.clone())),
+                ControllerLoop::Accounts => {
+                    let authority = self.authority.clone();
+                    running.spawn(service_accounts::publish_service_accounts(server.clone(), authority))
+                }
                 ControllerLoop::None => continue,
             };
         }

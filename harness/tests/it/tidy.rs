@@ -44,6 +44,7 @@ const API_SERVER_NAMES: &[&str] = &[
     "bootstrap",
     "clock",
     "compaction",
+    "endpoints",
     "event_ttl",
     "faults",
     "garbage_collector",
@@ -55,6 +56,7 @@ const API_SERVER_NAMES: &[&str] = &[
     "record",
     "request",
     "service",
+    "service_accounts",
     "status",
     "workloads",
 ];

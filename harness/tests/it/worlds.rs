@@ -88,6 +88,7 @@ fn a_cluster_like_kind_runs_deployments_and_counts_budgets() {
         "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "x"}}}});
     world.send("POST", budgets, &budget);
     world.advance("30s");
+    world.send("GET", "/api/v1/namespaces/kube-system/serviceaccounts/default", &Value::Null);
     let status = &world.send("GET", &format!("{budgets}/web"), &Value::Null)["status"];
     assert_eq!((&status["currentHealthy"], &status["disruptionsAllowed"]), (&3.into(), &1.into()), "{status}");
     // The TTL controller needs no time; the node is tainted, and its pods leave at once.
