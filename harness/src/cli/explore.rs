@@ -47,6 +47,10 @@ pub(super) struct ExploreArgs {
     #[arg(long, value_enum, default_value_t = Strategy::Single)]
     strategy: Strategy,
 
+    /// Number of random histories [default: as many as the budget allows, or 256 without a budget]
+    #[arg(long, value_name = "N")]
+    worlds: Option<u64>,
+
     /// Try only this part of the plans, of so many: `2/4`; the parts of all machines together are everything
     #[arg(long, value_name = "K/N", value_parser = shard, default_value = "1/1")]
     shard: (u64, u64),
@@ -135,6 +139,7 @@ pub(super) fn main(args: &ExploreArgs) -> Result<Exit, CliError> {
         shard: args.shard,
         most_objects: args.most_objects,
         fail_fast: args.fail_fast,
+        worlds: args.worlds,
     };
     let mut next = PROGRESS;
     let watched = io::stderr().is_terminal();
@@ -194,7 +199,7 @@ fn exit(report: &ExploreReport) -> Exit {
     } else if let Some(signal) = signals::requested() {
         notify(&format!("plumbline: interrupted by {signal}; the report covers the runs before it"));
         Exit::Environment
-    } else if report.fixtures == 0 {
+    } else if report.fixtures == 0 && report.worlds == 0 {
         Exit::NothingSelected
     } else {
         Exit::Ok
@@ -263,6 +268,9 @@ fn line(progress: &Progress, budget: Option<Duration>) -> String {
     let rest = Duration::from_secs_f64(seconds / (*done).max(1) as f64 * (planned.saturating_sub(*done)) as f64);
     let rest = budget.map_or(rest, |budget| rest.min(budget.saturating_sub(*wall)));
     let left = rest.as_secs();
+    if *planned == 0 {
+        return format!("{runs} runs ({rate:.0}/s), {findings} findings");
+    }
     format!("{done} of {planned} plans, {runs} runs ({rate:.0}/s), {findings} findings, {left} s left")
 }
 

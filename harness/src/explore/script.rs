@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::disturbance::Disturbance;
 use super::plan::FaultPlan;
+use super::worlds;
 use crate::fixture::parse::step_actions;
 use crate::fixture::{Action, Control, Controller, Fixture, Operation, Step, StepKind, Traffic, UserRequest};
 
@@ -62,7 +64,10 @@ pub fn script(fixture: &Fixture, plan: &FaultPlan) -> Script {
     given.faults = faults;
     injected.sort_by_key(|(at, _)| *at);
     let last = plan.faults.iter().map(|(_, point)| point.at).chain(injected.iter().map(|(at, _)| *at)).max();
-    let end = fixture.end().max(last.unwrap_or_default());
+    // Until a clock that was set back is right again, times in objects seem to be in the future.
+    let clocks = plan.faults.iter().filter(|(disturbance, _)| matches!(disturbance, Disturbance::ClockBack(_)));
+    let behind: Duration = clocks.map(|(disturbance, _)| disturbance.duration()).sum();
+    let end = fixture.end().max(last.unwrap_or_default()) + behind;
 
     let mut builder = Builder::default();
     let mut injected = injected.into_iter().peekable();
@@ -110,12 +115,12 @@ pub fn beginning(fixture: &Fixture, keep: usize) -> Option<Fixture> {
 /// Returns the fixture of that id, or the beginning of one: `podgc/a~2`.
 #[must_use]
 pub fn find(fixtures: &[Fixture], id: &str) -> Option<Fixture> {
-    let named = |id: &str| fixtures.iter().find(|fixture| fixture.id == id);
+    let named = |id: &str| fixtures.iter().find(|fixture| fixture.id == id).cloned().or_else(|| worlds::find(id));
     let cut = || {
         let (id, keep) = id.rsplit_once(CUT)?;
-        beginning(named(id)?, keep.parse().ok()?)
+        beginning(&named(id)?, keep.parse().ok()?)
     };
-    named(id).cloned().or_else(cut)
+    named(id).or_else(cut)
 }
 
 /// Returns true if the id is that of a beginning.
@@ -148,7 +153,7 @@ fn actions(fixture: &Fixture) -> impl Iterator<Item = &Action> {
 }
 
 /// Returns the longest time for which a pod of the fixture tolerates a taint, up to [`LONGEST_COUNTDOWN`].
-fn countdown(fixture: &Fixture) -> Duration {
+pub(super) fn countdown(fixture: &Fixture) -> Duration {
     if !fixture.controllers.contains(&Controller::TaintEviction) {
         return Duration::ZERO;
     }
@@ -212,7 +217,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::explore::disturbance::Disturbance;
     use crate::explore::point::{FaultPoint, Site};
     use crate::fixture::Target;
     use crate::fixture::parse;
