@@ -57,7 +57,7 @@ impl Clock {
     }
 
     /// Creates a clock as [`Self::simulated`] whose [`Self::now`] differs from that by `step`, in milliseconds: a wall
-    /// clock that somebody sets.
+    /// clock that is set.
     pub fn simulated_with_steps(epoch: Timestamp, step: Arc<AtomicI64>) -> Self {
         Self { source: TimeSource::Simulated { epoch, step }, started: Instant::now() }
     }

@@ -191,10 +191,13 @@ impl Tree {
                     format!("the copy does not compile, and no mutant is to blame:\n{}", errors.join("\n")).into()
                 );
             }
-            let handwritten = |name: &str| name.starts_with(BUG) || name.starts_with(SEMANTIC);
-            let bug = self.subjects.iter().find(|subject| found.contains(&subject.id) && handwritten(&subject.name));
+            let mut blamed = self.subjects.iter().filter(|subject| found.contains(&subject.id));
+            let bug = blamed.clone().find(|subject| subject.name.starts_with(BUG));
             if let Some(bug) = bug {
                 return Err(format!("{} does not compile:\n{}", bug.name, errors.join("\n")).into());
+            }
+            if let Some(semantic) = blamed.find(|subject| subject.name.starts_with(SEMANTIC)) {
+                eprintln!("{} does not compile: {}", semantic.name, errors.first().map_or("", String::as_str));
             }
             eprintln!("{} mutants do not compile", found.len());
             unviable.extend(found);

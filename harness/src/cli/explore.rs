@@ -149,7 +149,8 @@ pub(super) fn main(args: &ExploreArgs) -> Result<Exit, CliError> {
             next = progress.wall + PROGRESS;
         }
     });
-    let rules: BTreeSet<String> = chosen.iter().flat_map(|fixture| fixture.rules.iter().cloned()).collect();
+    let explored = if args.strategy == Strategy::Random { &[][..] } else { &chosen[..] };
+    let rules: BTreeSet<String> = explored.iter().flat_map(|fixture| fixture.rules.iter().cloned()).collect();
     let mut report = ExploreReport::new(test_bed.subject.name(), &options, &exploration, canary, &rules);
     if !args.no_shrink {
         shrink_all(&mut report, &chosen, &test_bed, &exploration);

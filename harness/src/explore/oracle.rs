@@ -27,7 +27,7 @@ use super::model::{self, TTL_ANNOTATION, allows_ttl};
 use super::observation::{Observation, SubjectWrite, WriteKey, subject_write};
 use super::plan::FaultPlan;
 use super::point::FaultPoint;
-use super::script::countdown;
+use super::script::{countdown, stays_uninformed};
 use super::state::{ChangedObjects, StateDifference, changed_objects, differences};
 use crate::expect::world::ObjectStates;
 use crate::expect::{BrokenPromise, Run, is_subject_write, requests};
@@ -140,7 +140,7 @@ pub fn judge(reference: &ReferenceRun, explored: ExploredRun<'_>) -> OracleVerdi
         return OracleVerdict { breaches, diverged: false, unfit };
     }
     let (normal, found) = (&reference.observation, explored.observation);
-    let about_failures = normal.faulted > OWN_FAULTS;
+    let about_failures = normal.faulted > OWN_FAULTS || stays_uninformed(&reference.fixture);
     let changed = explored.plan.faults.iter().any(|(disturbance, _)| disturbance.changes_history());
     let diverged = changed || normal.replies != found.replies || normal.boundaries != found.boundaries;
     if !diverged && !about_failures {
@@ -239,10 +239,12 @@ fn late(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Option<Breach> {
     let delay: Duration = plan.faults.iter().map(|(disturbance, _)| disturbance.duration() + LATE).sum();
     let restarts = plan.faults.iter().any(|(disturbance, _)| disturbance.restarts());
     let delay = if restarts { delay + countdown(&reference.fixture) + LATE } else { delay };
+    // What a late fault causes is not late.
+    let last = plan.faults.iter().map(|(_, point)| point.at).max().unwrap_or_default();
     let normal = &reference.observation.last_writes;
     let found = explored.observation.last_writes.iter().find_map(|(key, at)| {
         let usual = normal.get(key).filter(|_| key.resource != "events")?;
-        (*at > *usual + delay).then_some((key, *at, *usual))
+        (*at > last.max(*usual) + delay).then_some((key, *at, *usual))
     });
     found.map(|(key, at, usual): (&WriteKey, Duration, Duration)| Breach {
         oracle: "late".to_owned(),
@@ -283,7 +285,9 @@ fn ends(record: &RunRecord) -> (Vec<Breach>, Option<String>) {
 fn broken_invariants(fixture: &Fixture, explored: ExploredRun<'_>) -> Vec<Breach> {
     let run = explored.record.run(explored.entries, explored.record.end);
     let broken = invariants::check(fixture, &run);
-    let broken = broken.into_iter().filter(|promise| !is_excused(promise, &run, explored.plan));
+    let broken = broken
+        .into_iter()
+        .filter(|promise| !is_excused(promise, &run, explored.plan) && !is_marked_twice(promise, fixture, &run));
     let to_breach = |promise: BrokenPromise| Breach {
         resource: explored.entries.get(promise.seq).map(resource_of).unwrap_or_default(),
         kind: explored.entries.get(promise.seq).map(actor_of).unwrap_or_default(),
@@ -332,6 +336,41 @@ fn is_excused(promise: &BrokenPromise, run: &Run<'_>, plan: &FaultPlan) -> bool 
     }
 }
 
+/// Returns true if the pod of a deletion is terminating already, because of an eviction that replaced the taint
+/// eviction's condition by its own. Upstream does not mark it again either: it knows the pod from before.
+fn is_marked_twice(promise: &BrokenPromise, fixture: &Fixture, run: &Run<'_>) -> bool {
+    if promise.check != "invariant condition_before_delete" {
+        return false;
+    }
+    let Some(EntryKind::Request(exchange)) = run.entries.get(promise.seq).map(|entry| &entry.what) else {
+        return false;
+    };
+    let before = ObjectStates::new(run, &fixture.given.namespace).after(&run.entries[..promise.seq]);
+    before.all("pods").any(|(key, pod)| {
+        let conditions = pod["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+        exchange.request.name.as_ref() == Some(&key.name)
+            && exchange.request.namespace == key.namespace
+            && !pod["metadata"]["deletionTimestamp"].is_null()
+            && conditions.iter().any(|found| found["reason"] == "EvictionByEvictionAPI")
+    })
+}
+
+/// Returns true for a difference of pods that a restart explains: countdowns begin again, and those of pods on a deleted
+/// node end. Upstream does the same (kubernetes/kubernetes#108268). What a terminating pod is marked with then depends
+/// on which of several deletions was the last.
+fn is_forgotten(difference: &StateDifference, end: &ObjectStates, reference: &ReferenceRun, plan: &FaultPlan) -> bool {
+    let restarts = plan.faults.iter().any(|(disturbance, _)| disturbance.restarts());
+    let Some(pod) = end.get(&difference.key).filter(|_| restarts && difference.key.resource == "pods") else {
+        return false;
+    };
+    let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+    let is_lost = !node.is_empty() && !end.all("nodes").any(|(key, _)| key.name == node);
+    let terminating = |pod: &Value| !pod["metadata"]["deletionTimestamp"].is_null();
+    let usual = reference.objects.get(&difference.key).and_then(Option::as_ref);
+    is_lost
+        || (difference.kind.starts_with("status") && terminating(pod) && usual.is_some_and(|usual| terminating(usual)))
+}
+
 fn end_state(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec<Breach> {
     let entries = &explored.entries[..explored.observation.quiet_at.min(explored.entries.len())];
     let run = explored.record.run(explored.entries, explored.record.end);
@@ -357,7 +396,12 @@ fn end_state(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec<Breach>
             && [wanted.as_ref(), end.get(&difference.key)]
                 .iter()
                 .all(|budget| budget.is_some_and(|it| has_failed_sync(it)));
-        !is_ttl && !is_default && !by_number && !is_failure && !is_uninformed(difference, entries, explored)
+        !is_ttl
+            && !is_default
+            && !by_number
+            && !is_failure
+            && !is_forgotten(difference, &end, reference, explored.plan)
+            && !is_uninformed(difference, entries, explored)
     };
     let to_breach = |difference: StateDifference| Breach {
         oracle: "end state".to_owned(),

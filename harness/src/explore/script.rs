@@ -1,6 +1,7 @@
 //! The fixture that a plan runs: the original without its checks, with the plan's faults, time to converge, a quiet
 //! window, and fresh controllers at the end. Pure.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -9,7 +10,9 @@ use super::disturbance::Disturbance;
 use super::plan::FaultPlan;
 use super::worlds;
 use crate::fixture::parse::step_actions;
-use crate::fixture::{Action, Control, Controller, Fixture, Operation, Step, StepKind, Traffic, UserRequest};
+use crate::fixture::{
+    Action, Control, Controller, Fixture, Operation, Step, StepKind, Traffic, UserRequest, WatchFault,
+};
 
 /// Time for the controllers to converge after the last step and the last fault.
 const CONVERGE: Duration = Duration::from_mins(5);
@@ -146,6 +149,28 @@ pub fn controls_subject(fixture: &Fixture) -> bool {
 pub fn disturbs_watches(fixture: &Fixture) -> bool {
     !fixture.given.watches.is_empty()
         || actions(fixture).any(|action| matches!(action, Action::Watch(_) | Action::Compact | Action::Outage(_)))
+}
+
+/// Returns true if the fixture itself holds watch events back, or serves old lists, until its end: what the controllers
+/// do not know then depends on the time at which they listed.
+#[must_use]
+pub fn stays_uninformed(fixture: &Fixture) -> bool {
+    let given = fixture.given.watches.iter();
+    let steps = actions(fixture).filter_map(|action| match action {
+        Action::Watch(fault) => Some(fault),
+        _ => None,
+    });
+    let mut open: BTreeSet<(bool, &str)> = BTreeSet::new();
+    for fault in given.chain(steps) {
+        match fault {
+            WatchFault::Hold(resource) => _ = open.insert((true, &resource.plural)),
+            WatchFault::StaleList(resource) => _ = open.insert((false, &resource.plural)),
+            WatchFault::Release { resource, .. } => _ = open.remove(&(true, &*resource.plural)),
+            WatchFault::FreshList(resource) => _ = open.remove(&(false, &*resource.plural)),
+            _ => {}
+        }
+    }
+    !open.is_empty()
 }
 
 fn actions(fixture: &Fixture) -> impl Iterator<Item = &Action> {

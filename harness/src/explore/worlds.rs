@@ -271,8 +271,11 @@ impl World {
     }
 
     fn pod_change(&mut self, pod: &str) -> String {
-        match self.draw.below(7) {
+        match self.draw.below(9) {
             0 => format!("evict: {pod}"),
+            // An announced disruption that does not happen becomes stale, and so does a granted eviction.
+            7 => format!("condition: {{ pods/{pod}: \"DisruptionTarget=True:PreemptionByScheduler\" }}"),
+            8 => format!("update: {{ pdb/b1/status: {{ status: {{ disruptedPods: {{ {pod}: now }} }} }} }}"),
             1 => format!("delete: pods/{pod}"),
             2 => format!("unready: pods/{pod}"),
             3 => format!("ready: pods/{pod}"),
