@@ -355,19 +355,17 @@ fn is_marked_twice(promise: &BrokenPromise, fixture: &Fixture, run: &Run<'_>) ->
     })
 }
 
-/// Returns true for a difference of pods that a restart explains: countdowns begin again, and those of pods on a deleted
-/// node end. Upstream does the same (kubernetes/kubernetes#108268). What a terminating pod is marked with then depends
-/// on which of several deletions was the last.
+/// Returns true for a difference of pods that depends on more than the objects. After a restart countdowns begin again,
+/// and those of pods on a deleted node end; upstream does the same (kubernetes/kubernetes#108268). The mark of a
+/// terminating pod is that of the last client that wanted its deletion.
 fn is_forgotten(difference: &StateDifference, end: &ObjectStates, reference: &ReferenceRun, plan: &FaultPlan) -> bool {
     let restarts = plan.faults.iter().any(|(disturbance, _)| disturbance.restarts());
-    let Some(pod) = end.get(&difference.key).filter(|_| restarts && difference.key.resource == "pods") else {
-        return false;
-    };
+    let Some(pod) = end.get(&difference.key).filter(|_| difference.key.resource == "pods") else { return false };
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-    let is_lost = !node.is_empty() && !end.all("nodes").any(|(key, _)| key.name == node);
+    let is_lost = || !node.is_empty() && !end.all("nodes").any(|(key, _)| key.name == node);
     let terminating = |pod: &Value| !pod["metadata"]["deletionTimestamp"].is_null();
     let usual = reference.objects.get(&difference.key).and_then(Option::as_ref);
-    is_lost
+    (restarts && is_lost())
         || (difference.kind.starts_with("status") && terminating(pod) && usual.is_some_and(|usual| terminating(usual)))
 }
 
@@ -444,7 +442,9 @@ fn is_uninformed_at(at: Duration, plan: &FaultPlan) -> bool {
 /// Returns the writes beyond those of the run without faults and those that the faults explain.
 fn writes(normal: &Observation, found: &Observation, plan: &FaultPlan) -> Vec<Breach> {
     let faults = u32::try_from(plan.faults.len()).unwrap_or(u32::MAX);
-    let starts = plan.faults.iter().filter(|(disturbance, _)| disturbance.restarts()).count();
+    // In another order, events that were handled together can be handled one by one.
+    let repeats = |disturbance: &Disturbance| disturbance.restarts() || matches!(disturbance, Disturbance::Order(_));
+    let starts = plan.faults.iter().filter(|(disturbance, _)| repeats(disturbance)).count();
     let starts = 1 + u32::try_from(starts).unwrap_or(u32::MAX);
     let excess = found.writes.iter().filter(|(key, _)| key.resource != "events").find_map(|(key, count)| {
         let usual = normal.writes.get(key).copied().unwrap_or_default();
