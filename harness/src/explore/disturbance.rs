@@ -16,6 +16,10 @@ pub const TOUCH: &str = "plumbline.test/touch";
 /// Time between a request and the write of another client that takes effect before it.
 const TOUCH_DELAY: Duration = Duration::from_secs(2);
 
+/// Time after an event at which a countdown that it began is still running: the quarantine of a node begins up to 20 s
+/// after the event and takes 40 s.
+const COUNTDOWN: Duration = Duration::from_secs(25);
+
 /// Time between two things of which one is to be just before the other: the resolution of virtual time.
 const SHORTLY: Duration = Duration::from_millis(1);
 
@@ -294,15 +298,16 @@ impl Disturbance {
         Injection { fault: Some(fault), before_start: Vec::new(), steps }
     }
 
-    /// Translates what happens to the controllers themselves. The clock steps just before the point, and others take
-    /// over just after it.
+    /// Translates what happens to the controllers themselves. The clock steps just before a request, and during what an
+    /// event began; others take over just after the point.
     fn inject_into_subject(self, point: &FaultPoint) -> Injection {
         let minutes = |minutes: u16| SignedDuration::from_mins(i64::from(minutes));
         let step = |by| vec![Action::Interfere(Interference::StepClock(by))];
-        let before = point.at.saturating_sub(SHORTLY);
+        let event = point.site == Site::Event;
+        let stepped = if event { point.at + COUNTDOWN } else { point.at.saturating_sub(SHORTLY) };
         let (at, actions) = match self {
-            Self::ClockAhead(by) => (before, step(minutes(by))),
-            Self::ClockBack(by) => (before, step(-minutes(by))),
+            Self::ClockAhead(by) => (stepped, step(minutes(by))),
+            Self::ClockBack(by) => (stepped, step(-minutes(by))),
             _ => (point.at + SHORTLY, hand_over()),
         };
         Injection { fault: None, before_start: Vec::new(), steps: vec![(at, actions)] }
