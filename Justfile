@@ -71,6 +71,10 @@ mutants *ARGS:
 bugs *ARGS:
     cargo run --manifest-path harness/mutants/Cargo.toml -- bugs "$@"
 
+# put in the mistakes of harness/mutants/semantic.toml one at a time: just semantic --explore 1m
+semantic *ARGS:
+    cargo run --manifest-path harness/mutants/Cargo.toml -- semantic "$@"
+
 # regenerate the tables of Kubernetes' types: just codegen --kubernetes PATH
 codegen *ARGS:
     cargo run -p xtask -- codegen "$@"

@@ -6,11 +6,13 @@
 #![expect(clippy::disallowed_methods, reason = "this is the clock that all other modules use")]
 
 use std::future::Future;
+use std::sync::Arc;
 #[cfg(test)]
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 /// A handle to the clock of the controllers. Cheap to clone.
@@ -25,6 +27,8 @@ enum TimeSource {
     Wall,
     Simulated {
         epoch: Timestamp,
+        /// Milliseconds by which the wall clock differs.
+        step: Arc<AtomicI64>,
     },
     /// A manual clock for tests; it moves only when set.
     #[cfg(test)]
@@ -49,7 +53,13 @@ impl Clock {
     ///
     /// Clones share the origin. A second clock created later with the same epoch lags behind.
     pub fn simulated(epoch: Timestamp) -> Self {
-        Self { source: TimeSource::Simulated { epoch }, started: Instant::now() }
+        Self::simulated_with_steps(epoch, Arc::default())
+    }
+
+    /// Creates a clock as [`Self::simulated`] whose [`Self::now`] differs from that by `step`, in milliseconds: a wall
+    /// clock that is set.
+    pub fn simulated_with_steps(epoch: Timestamp, step: Arc<AtomicI64>) -> Self {
+        Self { source: TimeSource::Simulated { epoch, step }, started: Instant::now() }
     }
 
     /// Creates a clock that reads the value of `wall`.
@@ -62,7 +72,10 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         match &self.source {
             TimeSource::Wall => Timestamp::now(),
-            TimeSource::Simulated { epoch } => saturating_add(*epoch, self.monotonic()),
+            TimeSource::Simulated { epoch, step } => {
+                let now = saturating_add(*epoch, self.monotonic());
+                now.checked_add(SignedDuration::from_millis(step.load(Ordering::Relaxed))).unwrap_or(now)
+            }
             #[cfg(test)]
             TimeSource::Manual(wall) => *wall.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
         }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::ids::IdGenerator;
+use super::order::WorkOrder;
 use super::request::Reply;
 use super::status::Status;
 use super::store::ResourceId;
@@ -237,6 +238,8 @@ struct FaultState {
     gates: BTreeMap<ResourceId, WatchGate>,
     outage: bool,
     next_watch: u64,
+    /// Decides which of simultaneous work goes first; `None`: in the order of arrival.
+    order: Option<WorkOrder>,
 }
 
 /// The state that controls watches and lists of one resource.
@@ -251,6 +254,16 @@ struct WatchGate {
     watches: BTreeMap<u64, (Option<WatchEnd>, Option<Waker>)>,
     /// Lists return the state at this resourceVersion.
     stale_at: Option<u64>,
+    /// Each event is delivered twice.
+    repeated: bool,
+    /// Number of bookmarks that open watches were asked to send.
+    bookmarks: u64,
+}
+
+impl WatchGate {
+    fn wake(&mut self) {
+        self.watches.values_mut().filter_map(|(_, waker)| waker.take()).for_each(Waker::wake);
+    }
 }
 
 /// A watch's registration at the gate of its resource.
@@ -259,6 +272,7 @@ pub struct WatchRegistration {
     resource: ResourceId,
     id: u64,
     releases: u64,
+    bookmarks: u64,
     /// Cached result: the gate was open at this change count, and this waker is registered for the next change.
     open: Option<(u64, Waker)>,
 }
@@ -272,6 +286,8 @@ pub enum WatchGateState {
     Coalesce(u64),
     /// Events are held.
     Held,
+    /// The watch sends a bookmark now.
+    Bookmark,
     /// The watch ends.
     End(WatchEnd),
 }
@@ -285,6 +301,7 @@ impl Faults {
             gates: BTreeMap::new(),
             outage: false,
             next_watch: 0,
+            order: None,
         };
         let readers_wait = tokio::sync::watch::Sender::new(false);
         Self { state: Mutex::new(state), readers_wait, changes: AtomicU64::new(0) }
@@ -401,11 +418,9 @@ impl Faults {
         let mut state = self.lock();
         self.changed();
         let gates = state.gates.iter_mut().filter(|(id, _)| resource.is_none_or(|wanted| wanted == *id));
-        for (end, waker) in gates.flat_map(|(_, gate)| gate.watches.values_mut()) {
-            *end = Some(how);
-            if let Some(waker) = waker.take() {
-                waker.wake();
-            }
+        for (_, gate) in gates {
+            gate.watches.values_mut().for_each(|(end, _)| *end = Some(how));
+            gate.wake();
         }
     }
 
@@ -430,11 +445,7 @@ impl Faults {
         gate.held = false;
         gate.releases += 1;
         gate.coalesce_up_to = coalesce_up_to;
-        for (_, waker) in gate.watches.values_mut() {
-            if let Some(waker) = waker.take() {
-                waker.wake();
-            }
-        }
+        gate.wake();
     }
 
     /// Makes lists of a resource return the state at `revision`; `None` restores the current state.
@@ -447,6 +458,37 @@ impl Faults {
         self.lock().gates.get(resource)?.stale_at
     }
 
+    /// Delivers each event of a resource twice, or once again.
+    pub fn set_repeated(&self, resource: &ResourceId, repeated: bool) {
+        self.lock().gates.entry(resource.clone()).or_default().repeated = repeated;
+    }
+
+    /// Returns true if each event of a resource is delivered twice.
+    pub fn is_repeated(&self, resource: &ResourceId) -> bool {
+        self.lock().gates.get(resource).is_some_and(|gate| gate.repeated)
+    }
+
+    /// Makes open watches of a resource send a bookmark with the version of what they have sent, if their clients asked
+    /// for bookmarks. Works while events are held.
+    pub fn send_bookmarks(&self, resource: &ResourceId) {
+        let mut state = self.lock();
+        self.changed();
+        let gate = state.gates.entry(resource.clone()).or_default();
+        gate.bookmarks += 1;
+        gate.wake();
+    }
+
+    /// Lets simultaneous requests and events proceed in an order that `seed` decides and that changes `depth - 1`
+    /// times, instead of in the order of arrival.
+    pub fn set_order(&self, seed: u64, depth: u32) {
+        self.lock().order = Some(WorkOrder::new(seed, depth));
+    }
+
+    /// Returns the number of turns of the runtime that the next work of a line waits.
+    pub(crate) fn turns(&self, line: impl FnOnce() -> String) -> u32 {
+        self.lock().order.as_mut().map_or(0, |order| order.turns(&line()))
+    }
+
     /// Registers a watch of a resource; call [`Faults::leave`] when it ends.
     pub fn enter(&self, resource: &ResourceId) -> WatchRegistration {
         let mut state = self.lock();
@@ -454,7 +496,8 @@ impl Faults {
         let id = state.next_watch;
         let gate = state.gates.entry(resource.clone()).or_default();
         gate.watches.insert(id, (None, None));
-        WatchRegistration { resource: resource.clone(), id, releases: gate.releases, open: None }
+        let (releases, bookmarks) = (gate.releases, gate.bookmarks);
+        WatchRegistration { resource: resource.clone(), id, releases, bookmarks, open: None }
     }
 
     /// Returns the state of the gate for a watch; `context` is woken when it changes.
@@ -471,12 +514,15 @@ impl Faults {
     fn poll_gate_locked(&self, pass: &mut WatchRegistration, context: &Context<'_>) -> WatchGateState {
         let mut state = self.lock();
         let Some(gate) = state.gates.get_mut(&pass.resource) else { return WatchGateState::Open };
-        let (held, releases, coalesce) = (gate.held, gate.releases, gate.coalesce_up_to);
+        let (held, releases, coalesce, bookmarks) = (gate.held, gate.releases, gate.coalesce_up_to, gate.bookmarks);
         let Some((end, waker)) = gate.watches.get_mut(&pass.id) else { return WatchGateState::Open };
         if let Some(end) = end {
             return WatchGateState::End(*end);
         }
         *waker = Some(context.waker().clone());
+        if std::mem::replace(&mut pass.bookmarks, bookmarks) != bookmarks {
+            return WatchGateState::Bookmark;
+        }
         if held {
             return WatchGateState::Held;
         }

@@ -73,6 +73,7 @@ pub mod metrics;
 mod negotiate;
 mod object_meta;
 mod openapi;
+mod order;
 mod patch;
 mod printers;
 mod protobuf;

@@ -89,6 +89,10 @@ pub(crate) struct Watch {
     /// Runs during the pause of [`BATCH_DELAY`].
     gathering: Option<SleepFuture>,
     headers_sent: bool,
+    /// The version of the last event that was read from the log.
+    seen: u64,
+    /// Turns that the next event still waits; `None`: not decided yet.
+    turns: Option<u32>,
     /// The watch ends when the log is read.
     draining: bool,
     over: bool,
@@ -125,6 +129,8 @@ impl Watch {
             broken: broken_after.map(timer),
             gathering: None,
             headers_sent: false,
+            seen: opening.initial_end.unwrap_or(opening.after),
+            turns: None,
             draining: false,
             over: false,
             view,
@@ -209,6 +215,8 @@ impl Watch {
 
     fn take(&mut self, entries: &[Arc<LogEntry>]) {
         let after_revision = self.after;
+        let repeated = self.server.faults().is_repeated(&self.view.resource);
+        self.seen = entries.iter().map(|entry| entry.current.revision()).fold(self.seen, u64::max);
         for entry in entries.iter().filter(|entry| entry.current.revision() > after_revision) {
             let before = entry.previous.as_ref().filter(|previous| self.view.selects(previous));
             let after = entry.event_type != EventType::Deleted && self.view.selects(&entry.current);
@@ -220,7 +228,10 @@ impl Watch {
                     let last = if entry.event_type == EventType::Deleted { &entry.current } else { previous };
                     self.push(EventType::Deleted, last, revision, Some(entry));
                 }
-                (None, false) => {}
+                (None, false) => continue,
+            }
+            if repeated && let Some(again) = self.ready.back().cloned() {
+                self.ready.push_back(again);
             }
         }
     }
@@ -262,8 +273,16 @@ impl Watch {
                 self.coalesce(revision, context);
                 return Some(PollStep::Continue);
             }
+            WatchGateState::Bookmark => {
+                // Events that were read but not sent come first.
+                let due = self.view.bookmarks && self.ready.is_empty();
+                return Some(if due { PollStep::Send(self.bookmark(self.seen, false)) } else { PollStep::Continue });
+            }
             WatchGateState::Held if self.listed == 0 => return self.timers(context, None),
             WatchGateState::Held | WatchGateState::Open => {}
+        }
+        if self.listed == 0 && !self.ready.is_empty() && !self.is_turn(context) {
+            return None;
         }
         if let Some(chunk) = self.ready.pop_front() {
             self.listed = self.listed.saturating_sub(1);
@@ -284,8 +303,22 @@ impl Watch {
                 Some(PollStep::Continue)
             }
             EventPoll::Idle { .. } if self.draining => Some(PollStep::End(WatchEnd::Closed)),
-            EventPoll::Idle { revision } => self.timers(context, Some(revision)),
+            EventPoll::Idle { revision } => {
+                self.seen = self.seen.max(revision);
+                self.timers(context, Some(revision))
+            }
         }
+    }
+
+    /// Returns true if the next event may be sent. Otherwise this task runs again in the next turn.
+    fn is_turn(&mut self, context: &Context<'_>) -> bool {
+        let resource = &self.view.resource;
+        let left = self.turns.take().unwrap_or_else(|| self.server.faults().turns(|| format!("watch {resource:?}")));
+        if left > 0 {
+            self.turns = Some(left - 1);
+            context.waker().wake_by_ref();
+        }
+        left == 0
     }
 
     /// Returns the pause before the log is read again after `taken` events; none in virtual time or while there are

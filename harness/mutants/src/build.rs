@@ -93,6 +93,8 @@ fn matches(glob: &str, text: &str) -> bool {
 
 /// Prefix of the names of bugs.
 pub const BUG: &str = "bug ";
+/// Prefix of the names of semantic mutants.
+pub const SEMANTIC: &str = "semantic ";
 
 /// A mutant or bug that can be switched on.
 #[derive(Clone, Debug)]
@@ -106,6 +108,7 @@ pub struct Subject {
 }
 
 /// All subjects, and the files that hold them.
+#[derive(Default)]
 pub struct Tree {
     /// In order of their numbers, from 1.
     pub subjects: Vec<Subject>,
@@ -150,12 +153,12 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Adds handwritten bugs.
-    pub fn add(&mut self, repository: &Path, bugs: &[Bug]) -> Result<(), Failure> {
+    /// Adds handwritten bugs, with `prefix` before their names.
+    pub fn add(&mut self, repository: &Path, prefix: &str, bugs: &[Bug]) -> Result<(), Failure> {
         for bug in bugs {
             let id = self.subjects.len() + 1;
             let place = bug.edits.first().map(|edit| edit.file.clone()).unwrap_or_default();
-            let name = format!("{BUG}{}: {}", bug.id, bug.symptom);
+            let name = format!("{prefix}{}: {}", bug.id, bug.symptom);
             self.subjects.push(Subject { id, name, place });
             for edit in &bug.edits {
                 if !self.files.contains_key(&edit.file) {
@@ -188,9 +191,13 @@ impl Tree {
                     format!("the copy does not compile, and no mutant is to blame:\n{}", errors.join("\n")).into()
                 );
             }
-            let bug = self.subjects.iter().find(|subject| found.contains(&subject.id) && subject.name.starts_with(BUG));
+            let mut blamed = self.subjects.iter().filter(|subject| found.contains(&subject.id));
+            let bug = blamed.clone().find(|subject| subject.name.starts_with(BUG));
             if let Some(bug) = bug {
                 return Err(format!("{} does not compile:\n{}", bug.name, errors.join("\n")).into());
+            }
+            if let Some(semantic) = blamed.find(|subject| subject.name.starts_with(SEMANTIC)) {
+                eprintln!("{} does not compile: {}", semantic.name, errors.first().map_or("", String::as_str));
             }
             eprintln!("{} mutants do not compile", found.len());
             unviable.extend(found);
@@ -247,7 +254,7 @@ fn put(path: &Path, text: &[u8]) -> Result<(), Failure> {
 /// Hashes everything that can change an outcome: sources, fixtures and handwritten bugs.
 pub fn stamp(repository: &Path) -> Result<u64, Failure> {
     let mut hasher = DefaultHasher::new();
-    let own = ["harness/mutants/bugs.toml".to_owned(), ".cargo/mutants.toml".to_owned()];
+    let own = ["harness/mutants/bugs.toml", "harness/mutants/semantic.toml", ".cargo/mutants.toml"].map(str::to_owned);
     let decides = |path: &String| {
         ["controllers/src/", "harness/src/", "harness/apiserver/src/", "fixtures/", "Cargo"].iter().any(|head| path.starts_with(head))
     };

@@ -1,4 +1,5 @@
-//! Handwritten bugs from `bugs.toml`: upstream's own bugs, and wrong readings of the rules.
+//! Handwritten bugs: from `bugs.toml` upstream's own and wrong readings of the rules, from `semantic.toml` mistakes that
+//! a person would make.
 
 use std::path::Path;
 
@@ -58,9 +59,9 @@ impl Edit {
     }
 }
 
-/// Reads `harness/mutants/bugs.toml`.
-pub fn load(repository: &Path) -> Result<Vec<Bug>, Failure> {
-    let text = std::fs::read_to_string(repository.join("harness/mutants/bugs.toml"))?;
+/// Reads a file in `harness/mutants/`.
+pub fn load(repository: &Path, file: &str) -> Result<Vec<Bug>, Failure> {
+    let text = std::fs::read_to_string(repository.join("harness/mutants").join(file))?;
     let file: File = toml::from_str(&text)?;
     Ok(file.bug)
 }

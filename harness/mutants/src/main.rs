@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! .cargo/mutants.toml ──► files ──find──► mutants ─┐
-//! bugs.toml ────────────► edits written by hand ───┴─render─► a copy of the tree, every mutant behind a switch
+//! bugs.toml, semantic.toml ► edits written by hand ┴─render─► a copy of the tree, every mutant behind a switch
 //!                                                                  │ cargo build: what does not compile is no mutant
 //!                                                                  ▼
 //!                                    plumbline run --fail-fast, for each mutant ──► mutants.json, mutants.md
@@ -25,11 +25,12 @@ use std::process::ExitCode;
 type Failure = Box<dyn std::error::Error>;
 
 const HELP: &str = "\
-usage: plumbline-mutants <mutants | bugs | list | build> [OPTION]...
+usage: plumbline-mutants <mutants | bugs | semantic | list | build> [OPTION]...
 
-  list         print the mutants of the files in .cargo/mutants.toml
+  list         print the mutants of the files in .cargo/mutants.toml and those of harness/mutants/semantic.toml
   mutants      build them all, run the suite on each, write mutants.json and mutants.md
   bugs         the same for the bugs in harness/mutants/bugs.toml
+  semantic     the same for the mutants in harness/mutants/semantic.toml alone
   build        build them all without running the suite
 
   --work DIR        folder for the copy, the build and the reports  [default: target/mutants]
@@ -38,6 +39,7 @@ usage: plumbline-mutants <mutants | bugs | list | build> [OPTION]...
   --remember        save the fixture that caught each mutant to harness/mutants/caught.toml, to try it first next time
   --jobs N          fixtures that run in parallel  [default: one per core]
   --explore BUDGET  judge by `plumbline explore --budget BUDGET` instead of the fixtures' expectations: 10m
+  --strategy NAME   with --explore: its strategy  [default: all]
   --timeout SECS    time limit of a run  [default: three times the duration without a mutant, at least 20]
 
 Results are saved in mutants.json below DIR; an interrupted run resumes from there.";
@@ -52,6 +54,7 @@ struct Args {
     remember: bool,
     jobs: Option<String>,
     explore: Option<String>,
+    strategy: String,
     timeout: Option<u64>,
 }
 
@@ -69,6 +72,7 @@ fn args() -> Result<Args, Failure> {
         remember: false,
         jobs: None,
         explore: None,
+        strategy: "all".to_owned(),
         timeout: None,
     };
     while let Some(flag) = rest.next() {
@@ -80,6 +84,7 @@ fn args() -> Result<Args, Failure> {
             "--only" => args.only = Some(value()?),
             "--jobs" => args.jobs = Some(value()?),
             "--explore" => args.explore = Some(value()?),
+            "--strategy" => args.strategy = value()?,
             "--timeout" => args.timeout = Some(value()?.parse()?),
             _ => return Err(format!("{flag}: unknown\n{HELP}").into()),
         }
@@ -101,10 +106,17 @@ fn main() -> ExitCode {
 /// Returns true if every survivor is listed with a reason in the configuration.
 fn work(args: &Args) -> Result<bool, Failure> {
     let config = build::Config::load(&args.repository)?;
-    let mut tree = build::Tree::of_mutants(&args.repository, &config)?;
-    tree.add(&args.repository, &edits::load(&args.repository)?)?;
+    // The operators' mutants take most of the time to compile.
+    let mut tree = if args.verb == "semantic" || args.only.as_deref() == Some("semantic") {
+        build::Tree::default()
+    } else {
+        let mut tree = build::Tree::of_mutants(&args.repository, &config)?;
+        tree.add(&args.repository, build::BUG, &edits::load(&args.repository, "bugs.toml")?)?;
+        tree
+    };
+    tree.add(&args.repository, build::SEMANTIC, &edits::load(&args.repository, "semantic.toml")?)?;
     let bugs = match args.verb.as_str() {
-        "list" | "mutants" | "build" => false,
+        "list" | "mutants" | "build" | "semantic" => false,
         "bugs" => true,
         _ => return Err(HELP.into()),
     };

@@ -28,6 +28,7 @@ pub struct Runner {
     jobs: Vec<String>,
     /// The budget, if explorations judge.
     explore: Option<String>,
+    strategy: String,
     timeout: Duration,
     hints: Caught,
 }
@@ -42,6 +43,7 @@ impl Runner {
             report: program.with_extension("report.json"),
             jobs,
             explore: args.explore.clone(),
+            strategy: args.strategy.clone(),
             timeout: Duration::from_hours(1),
             hints: Caught::new(),
         };
@@ -82,7 +84,7 @@ impl Runner {
     fn run(&self, id: usize, select: &[&str]) -> Result<Option<String>, Failure> {
         let _ = fs::remove_file(&self.report);
         let verb: &[&str] = match &self.explore {
-            Some(budget) => &["explore", "--no-shrink", "--budget", budget],
+            Some(budget) => &["explore", "--strategy", &self.strategy, "--budget", budget],
             None => &["run"],
         };
         let mut child = Command::new(&self.program)
@@ -137,5 +139,8 @@ fn first_finding(report: &Path) -> Result<String, Failure> {
     let report: Value = serde_json::from_str(&fs::read_to_string(report)?)?;
     let finding = &report["findings"][0];
     let text = |field: &str| finding[field].as_str().unwrap_or("(a finding)").to_owned();
-    Ok(format!("{} ({}, {} runs)", text("fingerprint"), text("plan"), report["runs"]))
+    let lines = finding["fixture"].as_str().map_or(0, |fixture| fixture.lines().count());
+    let seconds = report["wallMillis"].as_f64().unwrap_or_default() / 1000.0;
+    let (fingerprint, plan, runs) = (text("fingerprint"), text("plan"), &report["runs"]);
+    Ok(format!("{fingerprint} ({plan}; {runs} runs, {seconds:.1} s, shrunk to {lines} lines)"))
 }

@@ -48,6 +48,10 @@ pub(super) struct ExploreArgs {
     #[arg(long, value_enum, default_value_t = Strategy::Single)]
     strategy: Strategy,
 
+    /// Number of random histories [default: as many as the budget allows, or 256 without a budget]
+    #[arg(long, value_name = "N")]
+    worlds: Option<u64>,
+
     /// Try only this part of the plans, of so many: `2/4`; the parts of all machines together are everything
     #[arg(long, value_name = "K/N", value_parser = shard, default_value = "1/1")]
     shard: (u64, u64),
@@ -136,6 +140,7 @@ pub(super) fn main(args: &ExploreArgs) -> Result<Exit, CliError> {
         shard: args.shard,
         most_objects: args.most_objects,
         fail_fast: args.fail_fast,
+        worlds: args.worlds,
     };
     let mut next = PROGRESS;
     let watched = io::stderr().is_terminal();
@@ -145,7 +150,8 @@ pub(super) fn main(args: &ExploreArgs) -> Result<Exit, CliError> {
             next = progress.wall + PROGRESS;
         }
     });
-    let rules: BTreeSet<String> = chosen.iter().flat_map(|fixture| fixture.rules.iter().cloned()).collect();
+    let explored = if args.strategy == Strategy::Random { &[][..] } else { &chosen[..] };
+    let rules: BTreeSet<String> = explored.iter().flat_map(|fixture| fixture.rules.iter().cloned()).collect();
     let mut report = ExploreReport::new(test_bed.subject.name(), &options, &exploration, canary, &rules);
     if !args.no_shrink {
         shrink_all(&mut report, &chosen, &test_bed, &exploration);
@@ -195,7 +201,7 @@ fn exit(report: &ExploreReport) -> Exit {
     } else if let Some(signal) = signals::requested() {
         notify(&format!("plumbline: interrupted by {signal}; the report covers the runs before it"));
         Exit::Environment
-    } else if report.fixtures == 0 {
+    } else if report.fixtures == 0 && report.worlds == 0 {
         Exit::NothingSelected
     } else {
         Exit::Ok
@@ -264,6 +270,9 @@ fn line(progress: &Progress, budget: Option<Duration>) -> String {
     let rest = Duration::from_secs_f64(seconds / (*done).max(1) as f64 * (planned.saturating_sub(*done)) as f64);
     let rest = budget.map_or(rest, |budget| rest.min(budget.saturating_sub(*wall)));
     let left = rest.as_secs();
+    if *planned == 0 {
+        return format!("{runs} runs ({rate:.0}/s), {findings} findings");
+    }
     format!("{done} of {planned} plans, {runs} runs ({rate:.0}/s), {findings} findings, {left} s left")
 }
 

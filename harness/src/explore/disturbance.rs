@@ -3,17 +3,25 @@
 use std::fmt;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use serde_json::json;
 
 use super::point::{FaultPoint, Site};
 use crate::fixture::pattern::Verb;
-use crate::fixture::{Action, Control, Effect, Fault, Operation, PatchKind, UserRequest, WatchFault};
+use crate::fixture::{Action, Control, Effect, Fault, Interference, Operation, PatchKind, UserRequest, WatchFault};
 
 /// The annotation that [`Disturbance::Touch`] sets.
 pub const TOUCH: &str = "plumbline.test/touch";
 
 /// Time between a request and the write of another client that takes effect before it.
 const TOUCH_DELAY: Duration = Duration::from_secs(2);
+
+/// Time after an event at which a countdown that it began is still running: the quarantine of a node begins up to 20 s
+/// after the event and takes 40 s.
+const COUNTDOWN: Duration = Duration::from_secs(25);
+
+/// Time between two things of which one is to be just before the other: the resolution of virtual time.
+const SHORTLY: Duration = Duration::from_millis(1);
 
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,10 +54,28 @@ pub enum Disturbance {
     CloseWatch,
     /// The controllers start again on an API server that lags behind by this many seconds.
     StaleRestart(u16),
+    /// Events of the resource come just after everything else of that moment.
+    Last,
+    /// Each event of the resource of that moment is delivered twice.
+    Duplicate,
+    /// The watches of the resource get a bookmark instead of the event, and close.
+    Bookmark,
+    /// The controllers are asked to stop, and others take over.
+    HandOver,
+    /// The controllers' wall clock steps ahead by this many minutes.
+    ClockAhead(u16),
+    /// The controllers' wall clock steps back by this many minutes.
+    ClockBack(u16),
+    /// Another client deletes the object before the request takes effect.
+    Deleted,
+    /// Another client deletes the object and creates an equal one before the request takes effect.
+    Recreated,
+    /// Simultaneous requests and events proceed in another order, which changes this many times, less one.
+    Order(u16),
 }
 
 /// All disturbances with their names in tokens, from the weakest to the strongest of each family.
-const NAMES: [(&str, Disturbance); 24] = [
+const NAMES: [(&str, Disturbance); 34] = [
     ("409", Disturbance::Reply(409)),
     ("410", Disturbance::Reply(410)),
     ("429", Disturbance::Reply(429)),
@@ -74,6 +100,16 @@ const NAMES: [(&str, Disturbance); 24] = [
     ("relist-1s", Disturbance::Relist(1)),
     ("relist-30s", Disturbance::Relist(30)),
     ("stale-restart-30s", Disturbance::StaleRestart(30)),
+    ("last", Disturbance::Last),
+    ("duplicate", Disturbance::Duplicate),
+    ("bookmark", Disturbance::Bookmark),
+    ("hand-over", Disturbance::HandOver),
+    ("clock-ahead-10m", Disturbance::ClockAhead(10)),
+    ("clock-back-10m", Disturbance::ClockBack(10)),
+    ("deleted", Disturbance::Deleted),
+    ("recreated", Disturbance::Recreated),
+    ("order-2", Disturbance::Order(2)),
+    ("order-3", Disturbance::Order(3)),
 ];
 
 impl Disturbance {
@@ -95,8 +131,13 @@ impl Disturbance {
 
     /// Returns true if a correct server can behave in this way at `point`, and if it could matter there.
     fn suits(self, point: &FaultPoint) -> bool {
-        let Site::Request(verb) = point.site else {
-            return self.is_watch_fault();
+        let verb = match point.site {
+            Site::Request(verb) => verb,
+            Site::Event => {
+                return self.is_watch_fault()
+                    || matches!(self, Self::HandOver | Self::ClockAhead(_) | Self::ClockBack(_));
+            }
+            Site::Run => return matches!(self, Self::Order(_)),
         };
         let writes = matches!(verb, Verb::Post | Verb::Put | Verb::Patch | Verb::Delete);
         let events = point.target.resource.plural == "events";
@@ -106,8 +147,11 @@ impl Disturbance {
             Self::Reply(410) => matches!(verb, Verb::List | Verb::Watch),
             Self::Reply(_) | Self::Drop | Self::Slow(_) | Self::CrashBefore => true,
             Self::LostReply | Self::AppliedTimeout | Self::CrashAfter | Self::LateReply(_) => writes,
-            Self::Touch => matches!(verb, Verb::Put | Verb::Patch | Verb::Delete) && !events,
-            Self::Hold(_) | Self::Coalesce(_) | Self::Relist(_) | Self::CloseWatch | Self::StaleRestart(_) => false,
+            Self::HandOver | Self::ClockAhead(_) | Self::ClockBack(_) => writes && !events,
+            Self::Touch | Self::Deleted | Self::Recreated => {
+                matches!(verb, Verb::Put | Verb::Patch | Verb::Delete) && !events
+            }
+            _ => false,
         }
     }
 
@@ -124,6 +168,9 @@ impl Disturbance {
             Self::Coalesce(_) => &[Self::CloseWatch, Self::Hold(1), Self::Coalesce(1), Self::Hold(30)],
             Self::Relist(_) => &[Self::CloseWatch, Self::Hold(1), Self::Coalesce(1), Self::Relist(1)],
             Self::StaleRestart(_) => &[Self::CloseWatch, Self::Hold(1), Self::Hold(30)],
+            Self::Hold(_) | Self::Bookmark => &[Self::Last],
+            Self::Recreated => &[Self::Deleted],
+            Self::Order(3) => &[Self::Order(2)],
             _ => &[],
         };
         family.iter().copied().filter(|weaker| *weaker != self).collect()
@@ -132,7 +179,50 @@ impl Disturbance {
     /// Returns true if the controllers start again.
     #[must_use]
     pub const fn restarts(self) -> bool {
-        matches!(self, Self::CrashBefore | Self::CrashAfter | Self::StaleRestart(_))
+        matches!(self, Self::CrashBefore | Self::CrashAfter | Self::StaleRestart(_) | Self::HandOver)
+    }
+
+    /// Returns true if it starts or stops the controllers at a time of its own, which a fixture that does so itself does
+    /// not allow.
+    #[must_use]
+    pub const fn controls_subject(self) -> bool {
+        matches!(self, Self::StaleRestart(_) | Self::HandOver)
+    }
+
+    /// Returns true if it changes the objects that the controllers work on, so that another outcome is right.
+    #[must_use]
+    pub const fn changes_history(self) -> bool {
+        matches!(self, Self::Deleted | Self::Recreated)
+    }
+
+    /// Returns true if fixtures have words for it.
+    #[must_use]
+    pub const fn has_words(self) -> bool {
+        !matches!(
+            self,
+            Self::Duplicate
+                | Self::Bookmark
+                | Self::ClockAhead(_)
+                | Self::ClockBack(_)
+                | Self::Deleted
+                | Self::Recreated
+                | Self::Order(_)
+        )
+    }
+
+    /// Returns the time for which it keeps the controllers from their work at most.
+    #[must_use]
+    pub fn duration(self) -> Duration {
+        match self {
+            Self::Slow(by)
+            | Self::LateReply(by)
+            | Self::Hold(by)
+            | Self::Coalesce(by)
+            | Self::Relist(by)
+            | Self::StaleRestart(by) => Duration::from_secs(u64::from(by)),
+            Self::ClockBack(minutes) => Duration::from_mins(u64::from(minutes)),
+            _ => TOUCH_DELAY,
+        }
     }
 
     /// Returns true if the subject may repeat a write that already took effect, because it cannot know of it.
@@ -144,13 +234,25 @@ impl Disturbance {
     /// Returns true if the subject learns of changes late when this happens at `point`.
     #[must_use]
     pub fn delays_information(self, point: &FaultPoint) -> bool {
-        self.is_watch_fault() || matches!(point.site, Site::Request(Verb::List | Verb::Watch))
+        self.is_watch_fault()
+            || matches!(self, Self::Order(_))
+            || matches!(point.site, Site::Request(Verb::List | Verb::Watch))
     }
 
     /// Returns true if it works through watches instead of requests.
     #[must_use]
     pub const fn is_watch_fault(self) -> bool {
-        matches!(self, Self::Hold(_) | Self::Coalesce(_) | Self::Relist(_) | Self::CloseWatch | Self::StaleRestart(_))
+        matches!(
+            self,
+            Self::Hold(_)
+                | Self::Coalesce(_)
+                | Self::Relist(_)
+                | Self::CloseWatch
+                | Self::StaleRestart(_)
+                | Self::Last
+                | Self::Duplicate
+                | Self::Bookmark
+        )
     }
 
     /// Translates the disturbance at `point`. Crashed controllers start again after `restart_after`.
@@ -173,17 +275,42 @@ impl Disturbance {
             Self::Reply(code) => reply(code, false),
             Self::Slow(by) => Effect::Delay { by: seconds(by), applied: false },
             Self::LateReply(by) => Effect::Delay { by: seconds(by), applied: true },
-            Self::Touch => Effect::Delay { by: TOUCH_DELAY, applied: false },
-            Self::Hold(_) | Self::Coalesce(_) | Self::Relist(_) | Self::CloseWatch | Self::StaleRestart(_) => {
-                return self.inject_into_watches(point);
+            Self::Touch | Self::Deleted | Self::Recreated => Effect::Delay { by: TOUCH_DELAY, applied: false },
+            Self::HandOver if point.site != Site::Event => Effect::Delay { by: TOUCH_DELAY, applied: false },
+            Self::HandOver | Self::ClockAhead(_) | Self::ClockBack(_) => return self.inject_into_subject(point),
+            Self::Order(depth) => {
+                let order = WatchFault::Order { seed: u64::from(point.occurrence), depth: u32::from(depth) };
+                return Injection { fault: None, before_start: vec![order], steps: Vec::new() };
             }
+            _ => return self.inject_into_watches(point),
         };
         let fault = Fault { name: None, on: point.pattern(), nth: point.occurrence, count: Some(1), effect };
         let steps = match self {
             Self::Touch => vec![(point.at + TOUCH_DELAY / 2, vec![touch(point)])],
+            Self::Deleted | Self::Recreated => {
+                let (target, again) = (point.target.object(), self == Self::Recreated);
+                let delete = Action::Interfere(Interference::Delete { target, again });
+                vec![(point.at + TOUCH_DELAY / 2, vec![delete])]
+            }
+            Self::HandOver => vec![(point.at + TOUCH_DELAY / 2, hand_over())],
             _ => Vec::new(),
         };
         Injection { fault: Some(fault), before_start: Vec::new(), steps }
+    }
+
+    /// Translates what happens to the controllers themselves. The clock steps just before a request, and during what an
+    /// event began; others take over just after the point.
+    fn inject_into_subject(self, point: &FaultPoint) -> Injection {
+        let minutes = |minutes: u16| SignedDuration::from_mins(i64::from(minutes));
+        let step = |by| vec![Action::Interfere(Interference::StepClock(by))];
+        let event = point.site == Site::Event;
+        let stepped = if event { point.at + COUNTDOWN } else { point.at.saturating_sub(SHORTLY) };
+        let (at, actions) = match self {
+            Self::ClockAhead(by) => (stepped, step(minutes(by))),
+            Self::ClockBack(by) => (stepped, step(-minutes(by))),
+            _ => (point.at + SHORTLY, hand_over()),
+        };
+        Injection { fault: None, before_start: Vec::new(), steps: vec![(at, actions)] }
     }
 
     fn inject_into_watches(self, point: &FaultPoint) -> Injection {
@@ -191,22 +318,32 @@ impl Disturbance {
         let (at, second) = (point.at, Duration::from_secs(1));
         let after = |by: u16| at + Duration::from_secs(u64::from(by));
         let let_go = |coalesce| Action::Watch(WatchFault::Release { resource: resource(), coalesce });
+        let lose = || Action::Watch(WatchFault::Drop(Some(resource())));
         let mut begin = vec![WatchFault::Hold(resource())];
         let steps = match self {
             Self::Hold(by) => vec![(after(by), vec![let_go(false)])],
             Self::Coalesce(by) => vec![(after(by), vec![let_go(true)])],
             Self::Relist(by) => {
-                let lose = Action::Watch(WatchFault::Drop(Some(resource())));
-                vec![(after(by), vec![Action::Compact, lose, let_go(false)])]
+                vec![(after(by), vec![Action::Compact, lose(), let_go(false)])]
             }
             Self::StaleRestart(by) => {
                 begin.push(WatchFault::StaleList(resource()));
                 let fresh = Action::Watch(WatchFault::FreshList(resource()));
                 vec![(at + second, vec![Action::Control(Control::Restart)]), (after(by), vec![fresh, let_go(false)])]
             }
-            _ => vec![(at + second, vec![Action::Watch(WatchFault::Drop(Some(resource()))), let_go(false)])],
+            Self::Last => vec![(at + SHORTLY, vec![let_go(false)])],
+            Self::Duplicate => {
+                begin = vec![WatchFault::Repeat { resource: resource(), twice: true }];
+                let once = WatchFault::Repeat { resource: resource(), twice: false };
+                vec![(at + second, vec![Action::Watch(once)])]
+            }
+            Self::Bookmark => {
+                let bookmark = Action::Watch(WatchFault::Bookmark(resource()));
+                vec![(at + second, vec![bookmark]), (at + second * 2, vec![lose(), let_go(false)])]
+            }
+            _ => vec![(at + second, vec![lose(), let_go(false)])],
         };
-        match at.checked_sub(Duration::from_millis(1)) {
+        match at.checked_sub(SHORTLY) {
             None => Injection { fault: None, before_start: begin, steps },
             Some(before) => {
                 let begin = begin.into_iter().map(Action::Watch).collect();
@@ -232,6 +369,11 @@ pub struct Injection {
     pub before_start: Vec<WatchFault>,
     /// Actions at times of the run.
     pub steps: Vec<(Duration, Vec<Action>)>,
+}
+
+/// An orderly stop of the controllers, and the start of others.
+fn hand_over() -> Vec<Action> {
+    vec![Action::Control(Control::Stop), Action::Control(Control::Start)]
 }
 
 /// A write of another client to the object of `point`.

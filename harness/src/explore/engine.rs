@@ -10,12 +10,15 @@ use std::time::Duration;
 
 use super::disturbance::Disturbance;
 use super::findings::Findings;
+use super::marks::marks;
 use super::observation::{Observation, observe};
 use super::oracle::{self, Breach, ExploredRun, OracleVerdict, ReferenceRun};
 use super::plan::{FaultPlan, Token};
 use super::point::{FaultPoint, Site, points};
+use super::random;
 use super::script::{Script, beginning, controls_subject, disturbs_watches, is_beginning, script, whole_id};
 use super::state::changed_objects;
+use super::worlds::is_world;
 use crate::expect::world::kinds;
 use crate::fixture::Fixture;
 use crate::process::signals;
@@ -28,11 +31,15 @@ use crate::transcript::TranscriptEntry;
 use crate::transcript::render::{render, to_text};
 
 /// Wall time after which a run counts as hanging; most take milliseconds.
-const HANG: Duration = Duration::from_mins(1);
+pub(super) const HANG: Duration = Duration::from_mins(1);
 /// Every plan of this many is run twice, to notice a subject that is not deterministic.
 const SAMPLE: usize = 64;
 /// Number of points after the first fault at which a pair has its second one.
 const NEAREST: usize = 3;
+/// Number of random orders of each depth for each fixture.
+const ORDERS: u32 = 3;
+/// Percentage of a budget after which [`Strategy::All`] goes on to random worlds.
+const BEFORE_RANDOM: u32 = 60;
 /// The second faults of pairs.
 const SECOND: [Disturbance; 5] = [
     Disturbance::Reply(500),
@@ -49,7 +56,11 @@ pub enum Strategy {
     Single,
     /// Two faults, the second at one of the next requests after the first
     Pairs,
-    /// All of these, in this order
+    /// Simultaneous requests and events in another order
+    Order,
+    /// Random histories with random faults
+    Random,
+    /// All of these: single faults, orders, pairs, and random histories for the last part of the budget
     All,
 }
 
@@ -70,6 +81,8 @@ pub struct ExploreOptions {
     pub most_objects: usize,
     /// No run begins after the first finding.
     pub fail_fast: bool,
+    /// Number of random worlds; `None`: as many as the budget allows, or 256 without a budget.
+    pub worlds: Option<u64>,
 }
 
 impl Default for ExploreOptions {
@@ -82,6 +95,7 @@ impl Default for ExploreOptions {
             shard: (1, 1),
             most_objects: 200,
             fail_fast: false,
+            worlds: None,
         }
     }
 }
@@ -126,6 +140,10 @@ pub struct Exploration {
     pub divergent: BTreeMap<String, String>,
     /// Catalogue rules of the fixtures that were explored.
     pub rules: BTreeSet<String>,
+    /// The marks that were reached, see [`marks`].
+    pub marks: BTreeSet<String>,
+    /// Number of random worlds.
+    pub worlds: u64,
     /// Wall time.
     pub wall: Duration,
 }
@@ -170,14 +188,18 @@ fn reference_of(fixture: &Arc<Fixture>, script: &Script, record: &RunRecord) -> 
     record.transcript.with(|entries| {
         let observation = observe(script, record, entries);
         let explored = ExploredRun { plan: &plan, record, entries, observation: &observation };
-        let verdict = oracle::judge_alone(fixture, explored);
+        let mut verdict = oracle::judge_alone(fixture, explored);
+        let broken = verdict.breaches.iter().map(|breach| breach.oracle.clone()).collect();
+        // The faults of a fixture may last until its end.
+        verdict.breaches.retain(|breach| breach.oracle != oracle::MODEL || is_world(&fixture.id));
         let resources = kinds(record.initial.iter().map(|object| &**object));
         let quiet = observation.quiet_at.min(entries.len());
         let reference = ReferenceRun {
             fixture: fixture.clone(),
             points: points(&entries[..quiet], &resources),
             objects: changed_objects(&entries[..quiet]),
-            broken: verdict.breaches.iter().map(|breach| breach.oracle.clone()).collect(),
+            broken,
+            marks: marks(entries),
             observation,
         };
         (reference, verdict)
@@ -246,8 +268,9 @@ pub fn resolve(test_bed: &TestBed, reference: &ReferenceRun, token: &Token) -> R
         if index > 0 {
             points = run_plan(test_bed, reference, plan.clone(), |_, _| {}).points;
         }
-        let point = points.iter().find(|point| point.to_string() == *text).ok_or_else(|| text.clone())?;
-        plan.faults.push((*disturbance, point.clone()));
+        let point = FaultPoint::parse_run(text);
+        let point = point.or_else(|| points.iter().find(|point| point.to_string() == *text).cloned());
+        plan.faults.push((*disturbance, point.ok_or_else(|| text.clone())?));
     }
     Ok(plan)
 }
@@ -260,6 +283,37 @@ struct Candidate {
     disturbance: Disturbance,
     /// True if pairs are to be tried that begin with this fault.
     pairs: bool,
+    /// The seed of a fault that concerns the whole run.
+    seed: Option<u32>,
+}
+
+impl Candidate {
+    /// Returns the plan of the first fault alone.
+    fn plan(&self, reference: &ReferenceRun) -> FaultPlan {
+        let point = self.seed.map_or_else(|| reference.points[self.point].clone(), FaultPoint::of_run);
+        FaultPlan { fixture: reference.fixture.id.clone(), faults: vec![(self.disturbance, point)] }
+    }
+}
+
+/// Returns the orders of simultaneous work to try: all fixtures with the first seed, then with the next.
+fn orders(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec<Candidate> {
+    let (part, parts) = (options.shard.0.saturating_sub(1), options.shard.1.max(1));
+    let mut all = Vec::new();
+    for number in 0..ORDERS {
+        let seed = u32::try_from(options.seed).unwrap_or_default().wrapping_mul(ORDERS).wrapping_add(number + 1).max(1);
+        for depth in [2, 3] {
+            let whole = references.iter().enumerate().filter(|(_, found)| !is_beginning(&found.fixture.id));
+            let mine = whole.filter(|(index, _)| *index as u64 % parts == part);
+            all.extend(mine.map(|(reference, _)| Candidate {
+                reference,
+                point: 0,
+                disturbance: Disturbance::Order(depth),
+                pairs: false,
+                seed: Some(seed),
+            }));
+        }
+    }
+    all
 }
 
 /// Returns the single faults of all reference runs in the order in which they are tried.
@@ -277,7 +331,7 @@ fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec
                 continue;
             }
             for disturbance in Disturbance::at(point) {
-                if controls && matches!(disturbance, Disturbance::StaleRestart(_)) {
+                if controls && disturbance.controls_subject() {
                     continue;
                 }
                 let mut hasher = DefaultHasher::new();
@@ -290,7 +344,11 @@ fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec
                 let subresource = target.subresource.as_deref().unwrap_or_default();
                 let (suite, plural) = (&reference.fixture.suite, &target.resource.plural);
                 let class = format!("{suite} {:?} {plural} {subresource} {disturbance}", point.site);
-                all.push((hash, class, Candidate { reference: index, point: place, disturbance, pairs: false }));
+                all.push((
+                    hash,
+                    class,
+                    Candidate { reference: index, point: place, disturbance, pairs: false, seed: None },
+                ));
             }
         }
     }
@@ -308,11 +366,13 @@ fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec
     let single = ranked.into_iter().map(|(_, _, candidate)| candidate);
     match options.strategy {
         Strategy::Single => single.collect(),
+        Strategy::Order => orders(references, options),
+        Strategy::Random => Vec::new(),
         Strategy::Pairs => single.map(|candidate| Candidate { pairs: true, ..candidate }).collect(),
         Strategy::All => {
             let single: Vec<Candidate> = single.collect();
             let pairs = single.iter().map(|candidate| Candidate { pairs: true, ..*candidate });
-            single.iter().copied().chain(pairs).collect()
+            single.iter().copied().chain(orders(references, options)).chain(pairs).collect()
         }
     }
 }
@@ -321,13 +381,14 @@ fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec
 struct JobResult {
     runs: Vec<(FaultPlan, OracleVerdict)>,
     divergence: Option<String>,
+    marks: BTreeSet<String>,
 }
 
 /// Runs the plans of a candidate.
 fn run_candidate(test_bed: &TestBed, reference: &ReferenceRun, candidate: Candidate, twice: bool) -> JobResult {
-    let first = (candidate.disturbance, reference.points[candidate.point].clone());
-    let plan = FaultPlan { fixture: reference.fixture.id.clone(), faults: vec![first] };
-    let result = run_plan(test_bed, reference, plan.clone(), |_, _| {});
+    let plan = candidate.plan(reference);
+    let mut seen = BTreeSet::new();
+    let result = run_plan(test_bed, reference, plan.clone(), |_, entries| seen.extend(marks(entries)));
     let mut divergence = None;
     if twice {
         let again = run_plan(test_bed, reference, plan.clone(), |_, _| {});
@@ -336,7 +397,7 @@ fn run_candidate(test_bed: &TestBed, reference: &ReferenceRun, candidate: Candid
         }
     }
     if !candidate.pairs {
-        return JobResult { runs: vec![(plan, result.verdict)], divergence };
+        return JobResult { runs: vec![(plan, result.verdict)], divergence, marks: seen };
     }
     let begin = result.points.iter().position(|point| point.at >= plan.faults[0].1.at && *point == plan.faults[0].1);
     let later = result.points.iter().skip(begin.map_or(0, |at| at + 1)).filter(|point| point.at >= plan.faults[0].1.at);
@@ -346,11 +407,11 @@ fn run_candidate(test_bed: &TestBed, reference: &ReferenceRun, candidate: Candid
         for second in Disturbance::at(point).filter(|disturbance| SECOND.contains(disturbance)) {
             let mut pair = plan.clone();
             pair.faults.push((second, point.clone()));
-            let result = run_plan(test_bed, reference, pair.clone(), |_, _| {});
+            let result = run_plan(test_bed, reference, pair.clone(), |_, entries| seen.extend(marks(entries)));
             runs.push((pair, result.verdict));
         }
     }
-    JobResult { runs, divergence }
+    JobResult { runs, divergence, marks: seen }
 }
 
 /// Explores `fixtures` with the subject of `test_bed`. Calls `on_progress` after each job.
@@ -362,10 +423,14 @@ pub fn explore(
 ) -> Exploration {
     let stopwatch = Stopwatch::start();
     let mut exploration = Exploration::default();
+    let random = matches!(options.strategy, Strategy::Random | Strategy::All);
+    let fixtures: &[Fixture] = if options.strategy == Strategy::Random { &[] } else { fixtures };
     let references = references(fixtures, test_bed, options, &mut exploration);
     let candidates = candidates(&references, options);
     exploration.planned = candidates.len();
-    let is_over = || signals::requested().is_some() || options.budget.is_some_and(|most| stopwatch.elapsed() >= most);
+    let share = if options.strategy == Strategy::All { BEFORE_RANDOM } else { 100 };
+    let spent = |share: u32| options.budget.is_some_and(|most| stopwatch.elapsed() >= most * share / 100);
+    let is_over = || signals::requested().is_some() || spent(share);
     let (shared, queue) = (Arc::new(references), Arc::new(candidates));
     let work = {
         let (shared, queue, test_bed) = (shared.clone(), queue.clone(), test_bed.clone());
@@ -379,15 +444,15 @@ pub fn explore(
     isolate::run_each(count, options.jobs, HANG, work, |index, outcome| {
         let candidate = queue[index];
         let reference = &shared[candidate.reference];
-        let faults = vec![(candidate.disturbance, reference.points[candidate.point].clone())];
-        let plan = FaultPlan { fixture: reference.fixture.id.clone(), faults };
         exploration.done += 1;
-        exploration.record(&plan, outcome);
-        let (runs, done, planned) = (exploration.runs, exploration.done, exploration.planned);
-        let findings = exploration.findings.len();
-        on_progress(Progress { runs, done, planned, findings, wall: stopwatch.elapsed() });
+        exploration.record(&candidate.plan(reference), outcome);
+        on_progress(exploration.progress(stopwatch.elapsed()));
         !is_over() && !found(&exploration)
     });
+    if random {
+        let mut on_world = |exploration: &Exploration| on_progress(exploration.progress(stopwatch.elapsed()));
+        random::explore(test_bed, options, &mut exploration, &|| spent(100), &mut on_world);
+    }
     exploration.wall = stopwatch.elapsed();
     exploration
 }
@@ -441,6 +506,7 @@ fn references(
                 if !dead {
                     exploration.points += reference.points.len();
                     exploration.rules.extend(fixture.rules.iter().cloned());
+                    exploration.marks.extend(reference.marks.iter().cloned());
                     references.insert(index, Arc::new(reference));
                 }
             }
@@ -458,7 +524,7 @@ fn references(
     references.into_values().collect()
 }
 
-fn hang(limit: Duration) -> String {
+pub(super) fn hang(limit: Duration) -> String {
     format!("the run had not ended after {} s of wall time", limit.as_secs())
 }
 
@@ -478,6 +544,7 @@ impl Exploration {
                     self.runs += 1;
                     self.judge(&plan, &verdict);
                 }
+                self.marks.extend(result.marks);
                 if let Some(divergence) = result.divergence {
                     self.divergent.insert(plan.fixture.clone(), divergence);
                 }
@@ -487,7 +554,7 @@ impl Exploration {
         }
     }
 
-    fn judge(&mut self, plan: &FaultPlan, verdict: &OracleVerdict) {
+    pub(super) fn judge(&mut self, plan: &FaultPlan, verdict: &OracleVerdict) {
         self.diverged += u64::from(verdict.diverged);
         self.unfit += u64::from(verdict.unfit.is_some());
         for breach in &verdict.breaches {
@@ -495,7 +562,7 @@ impl Exploration {
         }
     }
 
-    fn broke(&mut self, plan: &FaultPlan, kind: &str, text: String) {
+    pub(super) fn broke(&mut self, plan: &FaultPlan, kind: &str, text: String) {
         self.runs += 1;
         self.findings.add(plan, &Breach::of_ending(kind, Duration::ZERO, text));
     }

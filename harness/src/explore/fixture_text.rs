@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::disturbance::Disturbance;
-use super::point::FaultPoint;
+use super::point::{FaultPoint, Site};
 use crate::fixture::time_text;
 
 /// Fields of a fixture in the recommended order.
@@ -39,6 +39,7 @@ pub fn fault(disturbance: Disturbance, point: &FaultPoint, restart_after: Durati
         Disturbance::Reply(code) => ("reply", json!(code)),
         Disturbance::Slow(by) | Disturbance::LateReply(by) => ("delay", json!(format!("{by}s"))),
         Disturbance::Touch => ("delay", json!("2s")),
+        Disturbance::HandOver if point.site != Site::Event => ("delay", json!("2s")),
         _ => return None,
     };
     let mut fault = Map::new();
@@ -72,6 +73,11 @@ pub fn steps(disturbance: Disturbance, point: &FaultPoint) -> Vec<(Duration, Val
             vec![(after(1), json!({ "update": { object: { "metadata": touch } } }))]
         }
         Disturbance::Hold(by) => vec![(before, watch("hold")), (after(by), watch("release"))],
+        Disturbance::Last => vec![(before, watch("hold")), (point.at + Duration::from_millis(1), watch("release"))],
+        Disturbance::HandOver => {
+            let after = if point.site == Site::Event { point.at + Duration::from_millis(1) } else { after(1) };
+            vec![(after, several(&[json!({ "controllers": "stop" }), json!({ "controllers": "start" })]))]
+        }
         Disturbance::Coalesce(by) => vec![(before, watch("hold")), (after(by), watch("coalesce"))],
         Disturbance::Relist(by) => {
             let lose = several(&[json!({ "compact": "now" }), watch("drop"), watch("release")]);

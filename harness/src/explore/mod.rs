@@ -15,6 +15,8 @@
 //! - [`observation`]: the facts of a run that oracles compare
 //! - [`oracle`]: judges a run against the reference run
 //! - [`model`]: the values that follow from the objects alone
+//! - [`worlds`], [`random`]: random histories, and the exploration of them
+//! - [`marks`]: the situations that an exploration is to see at least once
 //! - [`engine`]: reference runs, the queue of plans, and parallel runs
 //! - [`findings`]: breaches with the same fingerprint are one finding
 //! - [`shrink`], [`fixture_text`]: make a finding small and write it as a fixture
@@ -28,12 +30,15 @@ pub mod engine;
 pub mod findings;
 pub mod fixture_text;
 pub mod ledger;
+pub mod marks;
 pub mod model;
 pub mod observation;
 pub mod oracle;
 pub mod plan;
 pub mod point;
+pub mod random;
 pub mod report;
 pub mod script;
 pub mod shrink;
 pub mod state;
+pub mod worlds;

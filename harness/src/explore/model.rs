@@ -1,6 +1,13 @@
-//! The values that follow from the objects alone, after any history. Pure.
+//! The values that follow from the objects alone, after any history: the numbers of budgets, the pods that may not be
+//! left, TTL values. Small models, written from the documentation of the API and not from the controllers. Pure.
 
-use serde_json::Value;
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::expect::world::{Key, ObjectStates};
+use crate::fixture::{Controller, Fixture};
+use crate::invariants::toleration_limit;
 
 /// The annotation of the TTL controller.
 pub const TTL_ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
@@ -14,6 +21,224 @@ const TTL_RANGES: [(usize, usize, &str); 5] =
 #[must_use]
 pub fn allows_ttl(nodes: usize, value: &Value) -> bool {
     TTL_RANGES.iter().any(|(least, most, text)| value == text && (*least..=*most).contains(&nodes))
+}
+
+/// An object that is not as it must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelBreach {
+    /// The object.
+    pub key: Key,
+    /// The kind of the breach: the field, or `is left`.
+    pub kind: String,
+    /// Description with the values.
+    pub text: String,
+    /// The checks of a fixture that this breach fails.
+    pub expected: Value,
+}
+
+/// The kind of a breach: the object should be gone.
+const LEFT: &str = "is left";
+/// Pods that tolerate a taint for longer may still be there at the end of a run.
+const LONGEST_COUNTDOWN: std::time::Duration = std::time::Duration::from_mins(50);
+
+/// Returns the objects of a converged world that are not as the running controllers must leave them.
+#[must_use]
+pub fn breaches(world: &ObjectStates, fixture: &Fixture) -> Vec<ModelBreach> {
+    let mut breaches = Vec::new();
+    for controller in &fixture.controllers {
+        match controller {
+            Controller::Disruption => breaches.extend(budgets(world, fixture)),
+            Controller::PodGc => breaches.extend(lost_pods(world)),
+            Controller::TaintEviction => breaches.extend(tainted_pods(world)),
+            Controller::Ttl => breaches.extend(annotations(world)),
+        }
+    }
+    breaches
+}
+
+fn breach(key: &Key, kind: &str, text: String, expected: Value) -> ModelBreach {
+    ModelBreach { key: key.clone(), kind: kind.to_owned(), text, expected }
+}
+
+fn left(key: &Key, why: &str) -> ModelBreach {
+    let object = format!("{}/{}", key.resource, key.name);
+    breach(key, LEFT, format!("{object} exists, {why}"), json!({ "absent": object }))
+}
+
+fn annotations(world: &ObjectStates) -> impl Iterator<Item = ModelBreach> {
+    let nodes = world.all("nodes").count();
+    let wrong = world
+        .all("nodes")
+        .filter(move |(_, node)| !allows_ttl(nodes, &node["metadata"]["annotations"][TTL_ANNOTATION]));
+    wrong.map(move |(key, node)| {
+        let value = &node["metadata"]["annotations"][TTL_ANNOTATION];
+        let text = format!("nodes/{} has the TTL {value} in a cluster of {nodes} nodes", key.name);
+        breach(key, "ttl", text, json!({ "exists": format!("nodes/{}", key.name) }))
+    })
+}
+
+/// Returns true if something else than the controllers may keep the object.
+fn is_kept(object: &Value) -> bool {
+    object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty())
+}
+
+fn is_terminating(object: &Value) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// Returns pods of nodes that do not exist, and terminating pods that were never bound.
+fn lost_pods(world: &ObjectStates) -> Vec<ModelBreach> {
+    let node_of = |pod: &Value| pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
+    let exists = |name: &str| world.all("nodes").any(|(key, _)| key.name == name);
+    let pods = world.all("pods").filter(|(_, pod)| !is_kept(pod));
+    pods.filter_map(|(key, pod)| match node_of(pod).as_str() {
+        "" => is_terminating(pod).then(|| left(key, "terminating and never bound")),
+        node => (!exists(node)).then(|| left(key, &format!("and nodes/{node} does not"))),
+    })
+    .collect()
+}
+
+/// Returns pods that are not terminating on nodes with a taint that they do not tolerate for this long.
+fn tainted_pods(world: &ObjectStates) -> Vec<ModelBreach> {
+    let evicted = |pod: &Value| {
+        let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
+        toleration_limit(world, uid).is_some_and(|limit| limit <= LONGEST_COUNTDOWN)
+    };
+    let pods = world.all("pods").filter(|(_, pod)| !is_terminating(pod) && evicted(pod));
+    pods.map(|(key, _)| left(key, "which does not tolerate a taint of its node")).collect()
+}
+
+fn budgets(world: &ObjectStates, fixture: &Fixture) -> Vec<ModelBreach> {
+    // The flag rounds percentages otherwise.
+    if fixture.flags.contains_key("max-unavailable-rounding") {
+        return Vec::new();
+    }
+    let all = world.all("poddisruptionbudgets").filter(|(_, budget)| !is_terminating(budget));
+    all.filter_map(|(key, budget)| {
+        let numbers = numbers(world, key, budget)?;
+        let status = &budget["status"];
+        let claimed = status["disruptedPods"].as_object().is_some_and(|pods| !pods.is_empty());
+        let (field, wanted) = numbers.fields().into_iter().find(|(field, wanted)| status[*field] != json!(wanted))?;
+        let name = &key.name;
+        let text = format!("pdb/{name}: {field} is {}, and {wanted} follows from the pods", status[field]);
+        let expected = json!({ "match": { format!("pdb/{name}"): { "status": { field: wanted } } } });
+        (!claimed).then(|| breach(key, &format!("status.{field}"), text, expected))
+    })
+    .collect()
+}
+
+/// The numbers of a budget's status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct BudgetNumbers {
+    generation: i64,
+    expected: i64,
+    desired: i64,
+    current: i64,
+}
+
+impl BudgetNumbers {
+    fn fields(self) -> [(&'static str, i64); 5] {
+        let allowed = if self.expected > 0 { (self.current - self.desired).max(0) } else { 0 };
+        [
+            ("observedGeneration", self.generation),
+            ("expectedPods", self.expected),
+            ("desiredHealthy", self.desired),
+            ("currentHealthy", self.current),
+            ("disruptionsAllowed", allowed),
+        ]
+    }
+}
+
+/// Returns the numbers of a budget; `None` if they cannot be computed, so that the status is that of a failed sync.
+fn numbers(world: &ObjectStates, key: &Key, budget: &Value) -> Option<BudgetNumbers> {
+    let spec = &budget["spec"];
+    let here = world.all("pods").filter(|(pod, _)| pod.namespace == key.namespace).map(|(_, pod)| &**pod);
+    let pods: Vec<&Value> = here.filter(|pod| selects(&spec["selector"], &pod["metadata"]["labels"])).collect();
+    let count = i64::try_from(pods.len()).ok()?;
+    let (expected, desired) = match (&spec["minAvailable"], &spec["maxUnavailable"]) {
+        (Value::Number(least), Value::Null) => (count, least.as_i64()?),
+        (Value::String(least), Value::Null) => {
+            let expected = scales(world, key, &pods)?;
+            (expected, part(least, expected)?)
+        }
+        (Value::Null, Value::Number(most)) => {
+            let expected = scales(world, key, &pods)?;
+            (expected, (expected - most.as_i64()?).max(0))
+        }
+        (Value::Null, Value::String(most)) => {
+            let expected = scales(world, key, &pods)?;
+            (expected, (expected - part(most, expected)?).max(0))
+        }
+        _ => return None,
+    };
+    let ready = |pod: &&&Value| {
+        let conditions = pod["status"]["conditions"].as_array();
+        conditions.is_some_and(|all| all.iter().any(|found| found["type"] == "Ready" && found["status"] == "True"))
+    };
+    let current = pods.iter().filter(|pod| !is_terminating(pod)).filter(ready).count();
+    let generation = budget["metadata"]["generation"].as_i64()?;
+    Some(BudgetNumbers { generation, expected, desired, current: i64::try_from(current).ok()? })
+}
+
+/// Returns the percentage of a number, rounded up.
+fn part(percent: &str, of: i64) -> Option<i64> {
+    let percent: i64 = percent.strip_suffix('%')?.parse().ok()?;
+    Some((of * percent + 99).div_euclid(100))
+}
+
+/// Returns the sum of the scales of the pods' owners; `None` if one of them is unknown here.
+fn scales(world: &ObjectStates, key: &Key, pods: &[&Value]) -> Option<i64> {
+    let mut scales = BTreeMap::new();
+    for pod in pods {
+        // Pods without a controller do not count.
+        let Some(owner) = controller_of(pod) else { continue };
+        let (uid, replicas) = scale(world, key, owner)?;
+        scales.insert(uid, replicas);
+    }
+    Some(scales.values().sum())
+}
+
+fn controller_of(object: &Value) -> Option<&Value> {
+    object["metadata"]["ownerReferences"].as_array()?.iter().find(|owner| owner["controller"] == true)
+}
+
+/// Returns uid and replicas of an owner, or of the Deployment that owns it.
+fn scale(world: &ObjectStates, key: &Key, owner: &Value) -> Option<(String, i64)> {
+    let plural = match owner["kind"].as_str()? {
+        "ReplicaSet" => "replicasets",
+        "Deployment" => "deployments",
+        "StatefulSet" => "statefulsets",
+        "ReplicationController" => "replicationcontrollers",
+        _ => return None,
+    };
+    let (_, found) = world.all(plural).find(|(found, object)| {
+        found.namespace == key.namespace && object["metadata"]["uid"] == owner["uid"] && found.name == owner["name"]
+    })?;
+    match controller_of(found).filter(|_| plural == "replicasets") {
+        Some(above) if above["kind"] == "Deployment" => scale(world, key, above),
+        _ => Some((owner["uid"].as_str()?.to_owned(), found["spec"]["replicas"].as_i64()?)),
+    }
+}
+
+/// Returns true if a label selector selects these labels. No selector selects nothing, an empty one everything.
+fn selects(selector: &Value, labels: &Value) -> bool {
+    let Some(fields) = selector.as_object() else { return false };
+    let label = |key: &str| labels.get(key).and_then(Value::as_str);
+    let pairs = fields.get("matchLabels").and_then(Value::as_object);
+    let equal = pairs.is_none_or(|pairs| pairs.iter().all(|(key, value)| label(key) == value.as_str()));
+    let terms = fields.get("matchExpressions").and_then(Value::as_array);
+    let holds = |term: &Value| {
+        let found = label(term["key"].as_str().unwrap_or_default());
+        let listed = term["values"].as_array().is_some_and(|all| all.iter().any(|value| value.as_str() == found));
+        match term["operator"].as_str() {
+            Some("In") => found.is_some() && listed,
+            Some("NotIn") => found.is_none() || !listed,
+            Some("Exists") => found.is_some(),
+            Some("DoesNotExist") => found.is_none(),
+            _ => false,
+        }
+    };
+    equal && terms.is_none_or(|terms| terms.iter().all(holds))
 }
 
 #[cfg(test)]
@@ -33,5 +258,26 @@ mod tests {
     #[case(1, "7", false)]
     fn ttl_values(#[case] nodes: usize, #[case] value: &str, #[case] allowed: bool) {
         assert_eq!(allows_ttl(nodes, &json!(value)), allowed);
+    }
+
+    #[rstest]
+    #[case::none(json!(null), false)]
+    #[case::empty(json!({}), true)]
+    #[case::equal(json!({"matchLabels": {"app": "web"}}), true)]
+    #[case::another(json!({"matchLabels": {"app": "db"}}), false)]
+    #[case::one_of(json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "db"]}]}), true)]
+    #[case::none_of(json!({"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["web"]}]}), true)]
+    #[case::missing(json!({"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}), false)]
+    fn selectors(#[case] selector: Value, #[case] selected: bool) {
+        assert_eq!(selects(&selector, &json!({"app": "web"})), selected);
+    }
+
+    #[rstest]
+    #[case("30%", 7, Some(3))]
+    #[case("0%", 7, Some(0))]
+    #[case("100%", 7, Some(7))]
+    #[case("30", 7, None)]
+    fn percentages_are_rounded_up(#[case] percent: &str, #[case] of: i64, #[case] expected: Option<i64>) {
+        assert_eq!(part(percent, of), expected);
     }
 }

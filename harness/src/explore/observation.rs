@@ -23,6 +23,8 @@ pub struct Observation {
     pub quiet_at: usize,
     /// Number of effective writes of the subject before the end of the quiet window.
     pub writes: BTreeMap<WriteKey, u32>,
+    /// Time of the last of them.
+    pub last_writes: BTreeMap<WriteKey, Duration>,
     /// Writes of the subject in the quiet window, except for Events.
     pub late: Vec<SubjectWrite>,
     /// Effective writes of the fresh controllers at the end, except for Events.
@@ -105,6 +107,7 @@ pub fn observe(script: &Script, record: &RunRecord, entries: &[TranscriptEntry])
                 let writer = change.request.and_then(|seq| entries.get(seq)).and_then(subject_write);
                 let Some(key) = writer.filter(|_| is_effective(change)) else { continue };
                 if entry.seq < quiet {
+                    observation.last_writes.insert(key.clone(), entry.at);
                     *observation.writes.entry(key).or_default() += 1;
                 } else if !is_event(&key) && change.request.is_some_and(|seq| seq >= quiet) {
                     observation.fresh.extend(change.request.and_then(|seq| write_at(entries, seq)));
@@ -133,7 +136,7 @@ fn is_event(key: &WriteKey) -> bool {
 }
 
 /// Returns the target of an entry that is a write of the subject.
-fn subject_write(entry: &TranscriptEntry) -> Option<WriteKey> {
+pub(super) fn subject_write(entry: &TranscriptEntry) -> Option<WriteKey> {
     match &entry.what {
         EntryKind::Request(exchange) if is_subject_write(entry, exchange) => Some(WriteKey::new(entry, exchange)),
         _ => None,

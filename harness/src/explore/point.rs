@@ -16,6 +16,8 @@ pub enum Site {
     Request(Verb),
     /// The delivery of a change to the subject's watch.
     Event,
+    /// The whole run.
+    Run,
 }
 
 /// A moment of a run at which a fault can happen.
@@ -33,13 +35,37 @@ pub struct FaultPoint {
     pub seq: usize,
 }
 
+/// The word of a fault's site in tokens if it concerns the whole run.
+const RUN: &str = "RUN:";
+
 impl FaultPoint {
+    /// Creates the point of a fault that concerns the whole run. Its number is the seed of the fault.
+    #[must_use]
+    pub fn of_run(seed: u32) -> Self {
+        let resource = Resource {
+            group: "".into(),
+            version: "".into(),
+            plural: "order".into(),
+            kind: "".into(),
+            namespaced: false,
+        };
+        let target = Target { resource, namespace: None, name: String::new(), subresource: None };
+        Self { site: Site::Run, target, occurrence: seed, at: Duration::ZERO, seq: 0 }
+    }
+
+    /// Returns the point of the whole run that `text` names: `RUN:order#17`.
+    #[must_use]
+    pub fn parse_run(text: &str) -> Option<Self> {
+        let (_, seed) = text.strip_prefix(RUN)?.rsplit_once('#')?;
+        seed.parse().ok().map(Self::of_run)
+    }
+
     /// Returns the request pattern that selects the request of this point and the later ones like it.
     #[must_use]
     pub fn pattern(&self) -> RequestPattern {
         let verb = match self.site {
             Site::Request(verb) => verb,
-            Site::Event => Verb::Any,
+            Site::Event | Site::Run => Verb::Any,
         };
         let text = format!("{} {}", verb.as_str(), self.target);
         RequestPattern { text, at: None, actor: None, verb, target: self.target.clone(), code: None }
@@ -52,6 +78,7 @@ impl fmt::Display for FaultPoint {
         let word = match self.site {
             Site::Request(verb) => verb.as_str(),
             Site::Event => "EVENT",
+            Site::Run => "RUN",
         };
         write!(f, "{word}:{}#{}", self.target, self.occurrence)
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::engine::{Exploration, ExploreOptions, Strategy};
 use super::findings::Finding;
-use crate::invariants;
+use super::marks;
 
 /// Number of fixtures and marks that the text lists; the JSON document has all of them.
 const SHOWN: usize = 8;
@@ -22,7 +22,7 @@ pub struct ExploreReport {
     pub kind: String,
     /// The subject's name.
     pub subject: String,
-    /// The plans that were tried: `single`, `pairs`, `all`.
+    /// The plans that were tried: `single`, `pairs`, `order`, `random`, `all`.
     pub strategy: String,
     /// Decides the order of the plans.
     pub seed: u64,
@@ -36,6 +36,9 @@ pub struct ExploreReport {
     pub wall_millis: u64,
     /// Number of fixtures that were explored.
     pub fixtures: usize,
+    /// Number of random worlds.
+    #[serde(default)]
+    pub worlds: u64,
     /// Number of points at which faults can happen.
     pub points: usize,
     /// Number of plans to try.
@@ -66,8 +69,10 @@ pub struct Marks {
     pub rules: usize,
     /// Rules of the selected fixtures that were not explored.
     pub missed: BTreeSet<String>,
-    /// Number of invariants that each run was checked for.
-    pub invariants: usize,
+    /// Situations and invariants that were reached, see [`marks`].
+    pub reached: BTreeSet<String>,
+    /// Those that were never reached.
+    pub unreached: BTreeSet<String>,
 }
 
 impl ExploreReport {
@@ -83,6 +88,8 @@ impl ExploreReport {
         let strategy = match options.strategy {
             Strategy::Single => "single",
             Strategy::Pairs => "pairs",
+            Strategy::Order => "order",
+            Strategy::Random => "random",
             Strategy::All => "all",
         };
         Self {
@@ -97,6 +104,7 @@ impl ExploreReport {
             wall_millis: u64::try_from(exploration.wall.as_millis()).unwrap_or(u64::MAX),
             fixtures: exploration.fixtures,
             points: exploration.points,
+            worlds: exploration.worlds,
             planned: exploration.planned,
             tried: exploration.done,
             diverged: exploration.diverged,
@@ -108,7 +116,8 @@ impl ExploreReport {
             marks: Marks {
                 rules: exploration.rules.len(),
                 missed: rules.difference(&exploration.rules).cloned().collect(),
-                invariants: invariants::ALL.len(),
+                unreached: marks::wanted().difference(&exploration.marks).cloned().collect(),
+                reached: exploration.marks.clone(),
             },
         }
     }
@@ -127,6 +136,9 @@ impl ExploreReport {
         self.divergent.extend(other.divergent);
         self.marks.rules = self.marks.rules.max(other.marks.rules);
         self.marks.missed.retain(|rule| other.marks.missed.contains(rule));
+        self.marks.unreached.retain(|mark| other.marks.unreached.contains(mark));
+        self.marks.reached.extend(other.marks.reached);
+        self.worlds += other.worlds;
         for finding in other.findings {
             match self.findings.iter_mut().find(|known| known.fingerprint == finding.fingerprint) {
                 Some(known) => {
@@ -175,9 +187,11 @@ impl ExploreReport {
         let seconds = self.wall_millis as f64 / 1000.0;
         writeln!(
             out,
-            "{} runs of {} fixtures in {seconds:.1} s ({} per hour): {} of {} plans at {} points; seed {}, {}",
+            "{} runs of {} fixtures and {} random worlds in {seconds:.1} s ({} per hour): {} of {} plans, {} points; \
+             seed {}, {}",
             self.runs,
             self.fixtures,
+            self.worlds,
             self.runs_per_hour,
             self.tried,
             self.planned,
@@ -211,8 +225,13 @@ impl ExploreReport {
             writeln!(out, "not tried: {left} plans; increase --budget or split the work with --shard")?;
         }
         let missed: Vec<&str> = self.marks.missed.iter().map(String::as_str).collect();
-        let Marks { rules, invariants, .. } = &self.marks;
-        writeln!(out, "marks: {rules} rules of the catalogue and {invariants} invariants")?;
+        let Marks { rules, reached, unreached, .. } = &self.marks;
+        let reached = reached.len();
+        writeln!(out, "marks: {rules} rules of the catalogue, {reached} situations and invariants")?;
+        if !unreached.is_empty() {
+            let names: Vec<&str> = unreached.iter().map(String::as_str).collect();
+            writeln!(out, "marks not reached: {}", names.join("; "))?;
+        }
         if !missed.is_empty() {
             writeln!(out, "marks not reached: {} rules ({})", missed.len(), shortened(&missed))?;
         }

@@ -1,13 +1,18 @@
 //! The fixture that a plan runs: the original without its checks, with the plan's faults, time to converge, a quiet
 //! window, and fresh controllers at the end. Pure.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use super::disturbance::Disturbance;
 use super::plan::FaultPlan;
+use super::worlds;
 use crate::fixture::parse::step_actions;
-use crate::fixture::{Action, Control, Controller, Fixture, Operation, Step, StepKind, Traffic, UserRequest};
+use crate::fixture::{
+    Action, Control, Controller, Fixture, Operation, Step, StepKind, Traffic, UserRequest, WatchFault,
+};
 
 /// Time for the controllers to converge after the last step and the last fault.
 const CONVERGE: Duration = Duration::from_mins(5);
@@ -62,7 +67,10 @@ pub fn script(fixture: &Fixture, plan: &FaultPlan) -> Script {
     given.faults = faults;
     injected.sort_by_key(|(at, _)| *at);
     let last = plan.faults.iter().map(|(_, point)| point.at).chain(injected.iter().map(|(at, _)| *at)).max();
-    let end = fixture.end().max(last.unwrap_or_default());
+    // Until a clock that was set back is right again, times in objects seem to be in the future.
+    let clocks = plan.faults.iter().filter(|(disturbance, _)| matches!(disturbance, Disturbance::ClockBack(_)));
+    let behind: Duration = clocks.map(|(disturbance, _)| disturbance.duration()).sum();
+    let end = fixture.end().max(last.unwrap_or_default()) + behind;
 
     let mut builder = Builder::default();
     let mut injected = injected.into_iter().peekable();
@@ -110,12 +118,12 @@ pub fn beginning(fixture: &Fixture, keep: usize) -> Option<Fixture> {
 /// Returns the fixture of that id, or the beginning of one: `podgc/a~2`.
 #[must_use]
 pub fn find(fixtures: &[Fixture], id: &str) -> Option<Fixture> {
-    let named = |id: &str| fixtures.iter().find(|fixture| fixture.id == id);
+    let named = |id: &str| fixtures.iter().find(|fixture| fixture.id == id).cloned().or_else(|| worlds::find(id));
     let cut = || {
         let (id, keep) = id.rsplit_once(CUT)?;
-        beginning(named(id)?, keep.parse().ok()?)
+        beginning(&named(id)?, keep.parse().ok()?)
     };
-    named(id).cloned().or_else(cut)
+    named(id).or_else(cut)
 }
 
 /// Returns true if the id is that of a beginning.
@@ -143,12 +151,34 @@ pub fn disturbs_watches(fixture: &Fixture) -> bool {
         || actions(fixture).any(|action| matches!(action, Action::Watch(_) | Action::Compact | Action::Outage(_)))
 }
 
+/// Returns true if the fixture itself holds watch events back, or serves old lists, until its end: what the controllers
+/// do not know then depends on the time at which they listed.
+#[must_use]
+pub fn stays_uninformed(fixture: &Fixture) -> bool {
+    let given = fixture.given.watches.iter();
+    let steps = actions(fixture).filter_map(|action| match action {
+        Action::Watch(fault) => Some(fault),
+        _ => None,
+    });
+    let mut open: BTreeSet<(bool, &str)> = BTreeSet::new();
+    for fault in given.chain(steps) {
+        match fault {
+            WatchFault::Hold(resource) => _ = open.insert((true, &resource.plural)),
+            WatchFault::StaleList(resource) => _ = open.insert((false, &resource.plural)),
+            WatchFault::Release { resource, .. } => _ = open.remove(&(true, &*resource.plural)),
+            WatchFault::FreshList(resource) => _ = open.remove(&(false, &*resource.plural)),
+            _ => {}
+        }
+    }
+    !open.is_empty()
+}
+
 fn actions(fixture: &Fixture) -> impl Iterator<Item = &Action> {
     fixture.steps.iter().flat_map(step_actions)
 }
 
 /// Returns the longest time for which a pod of the fixture tolerates a taint, up to [`LONGEST_COUNTDOWN`].
-fn countdown(fixture: &Fixture) -> Duration {
+pub(super) fn countdown(fixture: &Fixture) -> Duration {
     if !fixture.controllers.contains(&Controller::TaintEviction) {
         return Duration::ZERO;
     }
@@ -212,7 +242,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::explore::disturbance::Disturbance;
     use crate::explore::point::{FaultPoint, Site};
     use crate::fixture::Target;
     use crate::fixture::parse;

@@ -16,6 +16,7 @@ use super::fixture_text::{self, to_yaml};
 use super::oracle::Breach;
 use super::plan::{FaultPlan, Token};
 use super::script::controls_subject;
+use super::worlds;
 use crate::fixture::decode::Context;
 use crate::fixture::{Fixture, StepKind, matrix, parse, time_text, yaml};
 use crate::runner::suite::TestBed;
@@ -82,8 +83,11 @@ pub fn shrink(
 
 /// Reads the file of `fixture` and returns its row as a document without checks, in which each step has its time.
 fn document(fixture: &Fixture) -> Result<Value, String> {
-    let text = fs::read_to_string(&fixture.file)
-        .map_err(|error| format!("unable to read {}: {error}", fixture.file.display()))?;
+    let text = match worlds::text_of(&fixture.id) {
+        Some(text) => text,
+        None => fs::read_to_string(&fixture.file)
+            .map_err(|error| format!("unable to read {}: {error}", fixture.file.display()))?,
+    };
     document_of(&text, fixture)
 }
 
@@ -311,7 +315,9 @@ fn written(document: &Value, original: &Fixture, plan: &FaultPlan, breach: &Brea
     document["rule"] = json!(original.rules);
     document["controllers"] = original.controllers.iter().map(|controller| controller.as_str()).collect();
     document["source"] = json!(format!("plumbline explore --replay '{}:…'", original.id));
-    document["about"] = json!(format!("Shrunk from {} with {}.", original.id, faults_of(plan)));
+    let wordless = plan.faults.iter().any(|(disturbance, _)| !disturbance.has_words());
+    let note = if wordless { " Fixtures have no words for this fault: repeat it with --replay." } else { "" };
+    document["about"] = json!(format!("Shrunk from {} with {}.{note}", original.id, faults_of(plan)));
     to_yaml(&document)
 }
 

@@ -20,6 +20,8 @@ mod taint_eviction;
 mod ttl;
 mod writes;
 
+pub(crate) use taint_eviction::toleration_limit;
+
 /// An invariant.
 #[derive(Debug, Clone, Copy)]
 pub struct Invariant {

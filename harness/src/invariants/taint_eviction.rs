@@ -43,12 +43,13 @@ pub(super) fn no_early_eviction(context: &JudgeContext<'_>) -> Vec<Violation> {
 /// is recorded by the server before the subject sees it.
 fn earliest(context: &JudgeContext<'_>, uid: &str, before: usize) -> Option<Duration> {
     let (mut world, slack) = (context.begin.clone(), context.run.slack());
-    let mut earliest = limit(&world, uid).map(|limit| limit.saturating_sub(context.run.tolerance));
+    let mut earliest = toleration_limit(&world, uid).map(|limit| limit.saturating_sub(context.run.tolerance));
     for entry in context.run.entries.iter().take_while(|entry| entry.seq < before) {
         if let EntryKind::Change(change) = &entry.what {
             world.step(entry);
             if matches!(change.resource.as_str(), "pods" | "nodes") {
-                let found = limit(&world, uid).map(|limit| entry.at.saturating_add(limit.saturating_sub(slack)));
+                let found =
+                    toleration_limit(&world, uid).map(|limit| entry.at.saturating_add(limit.saturating_sub(slack)));
                 earliest = earliest.into_iter().chain(found).min();
             }
         }
@@ -57,7 +58,7 @@ fn earliest(context: &JudgeContext<'_>, uid: &str, before: usize) -> Option<Dura
 }
 
 /// Returns how long the pod may stay on its node in the current state; `None`: indefinitely.
-fn limit(world: &ObjectStates, uid: &str) -> Option<Duration> {
+pub(crate) fn toleration_limit(world: &ObjectStates, uid: &str) -> Option<Duration> {
     let (_, pod) = world.all("pods").find(|(_, pod)| pod["metadata"]["uid"] == uid)?;
     let name = pod["spec"]["nodeName"].as_str()?;
     let (_, node) = world.all("nodes").find(|(key, _)| key.name == name)?;

@@ -73,6 +73,50 @@ pub async fn send(
     }
 }
 
+/// Deletes an object at once, as a user. If `again` is true, an equal object with another uid is created afterwards. Does
+/// nothing if the object does not exist.
+pub async fn delete_at_once(
+    target: (&dyn Sandbox, &ListVersions),
+    object: &Target,
+    again: bool,
+    (now, start): (Timestamp, Timestamp),
+) {
+    let request = |operation| UserRequest {
+        actor: "user".to_owned(),
+        target: object.clone(),
+        operation,
+        query: Vec::new(),
+        together: None,
+    };
+    let found = send(target, &request(Operation::Get), now, start).await;
+    if found.code != 200 {
+        return;
+    }
+    let options = json!({ "gracePeriodSeconds": 0 });
+    send(target, &request(Operation::Delete { options }), now, start).await;
+    if again {
+        let object = without_identity(found.body);
+        send(target, &request(Operation::Create { object }), now, start).await;
+    }
+}
+
+/// Removes what the server gives to a new object.
+fn without_identity(mut object: Value) -> Value {
+    const GIVEN: [&str; 7] = [
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "managedFields",
+    ];
+    if let Some(meta) = object["metadata"].as_object_mut() {
+        meta.retain(|field, _| !GIVEN.contains(&field.as_str()));
+    }
+    object
+}
+
 struct Caller<'a> {
     stage: &'a dyn Sandbox,
     request: &'a UserRequest,

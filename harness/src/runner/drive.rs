@@ -20,7 +20,9 @@ use crate::cluster::{Answer, Cluster, Sandbox, SeedError, resource_id};
 use crate::expect::LiveChecker;
 use crate::expect::StepReply;
 use crate::fixture::parse::step_checks;
-use crate::fixture::{Action, Check, CheckKind, Control, Fault, Fixture, StepKind, UserRequest, WatchFault, time_text};
+use crate::fixture::{
+    Action, Check, CheckKind, Control, Fault, Fixture, Interference, StepKind, UserRequest, WatchFault, time_text,
+};
 use crate::process::signals;
 use crate::subject::client_factory::KillSwitch;
 use crate::subject::{Launch, Running, Subject};
@@ -459,9 +461,24 @@ impl<'a> FixtureRun<'a> {
                     self.outage_until = Some(self.clock.elapsed() + *duration);
                     self.note(&format!("the server is out for {}", seconds(*duration)));
                 }
+                Action::Interfere(how) => self.interfere(how).await,
             }
         }
         Ok(())
+    }
+
+    async fn interfere(&self, how: &Interference) {
+        match how {
+            Interference::StepClock(by) => {
+                self.subject_clock.set_skew(*by);
+                let which = if by.is_negative() { "behind" } else { "ahead" };
+                self.note(&format!("the controllers' clock is {:#} {which}", by.abs()));
+            }
+            Interference::Delete { target, again } => {
+                let stage = (&*self.stage, &self.versions);
+                calls::delete_at_once(stage, target, *again, (self.clock.now(), self.clock.epoch())).await;
+            }
+        }
     }
 
     /// Sends requests concurrently, with their delays, and records the replies in the order of the requests.
@@ -603,6 +620,16 @@ impl<'a> FixtureRun<'a> {
                 faults.set_stale(&resource_id(resource), None);
                 self.note(&format!("lists of {} are current again", resource.plural));
             }
+            WatchFault::Repeat { resource, twice } => {
+                faults.set_repeated(&resource_id(resource), *twice);
+                let how = if *twice { "twice" } else { "once" };
+                self.note(&format!("watch events of {} are delivered {how}", resource.plural));
+            }
+            WatchFault::Bookmark(resource) => {
+                faults.send_bookmarks(&resource_id(resource));
+                self.note(&format!("watches of {} send a bookmark", resource.plural));
+            }
+            WatchFault::Order { seed, depth } => faults.set_order(*seed, *depth),
         }
         Ok(())
     }

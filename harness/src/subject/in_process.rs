@@ -84,13 +84,18 @@ impl Subject for InProcess {
             Arc::new(move |name: &str| factory.client(&plumbline_controllers::runtime::client::user_agent(name)))
         };
         let stop = CancellationToken::new();
-        let clock =
-            if launch.clock.is_virtual() { SubjectClock::simulated(launch.clock.now()) } else { SubjectClock::wall() };
+        let clock = if launch.clock.is_virtual() { simulated(launch.clock) } else { SubjectClock::wall() };
         let app = App::new(&config, clients, clock, Metrics::new(), stop.clone());
         let diagnostics = app.diagnostics();
         let task = tokio::spawn(app.run());
         Ok(Box::new(RunningInProcess { task: Some(task), factory, diagnostics, stop, clock: launch.clock.clone() }))
     }
+}
+
+/// Returns a clock of the controllers that shows the same time as `clock` and shares its skew.
+fn simulated(clock: &Clock) -> SubjectClock {
+    let start = clock.epoch().checked_add(clock.elapsed()).unwrap_or(clock.epoch());
+    SubjectClock::simulated_with_steps(start, clock.skew())
 }
 
 struct RunningInProcess {

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, Patch, PatchParams};
 use plumbline::cluster::EmbeddedCluster;
 use plumbline::explore::canary::{self, Canary};
-use plumbline::explore::engine::{self, Exploration, ExploreOptions};
+use plumbline::explore::engine::{self, Exploration, ExploreOptions, Strategy};
 use plumbline::explore::script::find;
 use plumbline::explore::shrink::shrink;
 use plumbline::fixture::{Controller, Fixture, parse};
@@ -19,6 +19,7 @@ use plumbline::subject::client_factory::ClientFactory;
 use plumbline::subject::in_process::InProcess;
 use plumbline::subject::task::{RunningTask, TaskController, TaskSubject};
 use plumbline::subject::{Launch, Subject, SubjectError};
+use plumbline::transcript::render::{render, to_text};
 use rstest::rstest;
 use serde_json::json;
 
@@ -56,6 +57,59 @@ fn sound_controllers_have_no_finding(#[case] id: &str) {
     assert_eq!(fingerprints(&exploration), <[&str; 0]>::default(), "{:#?}", exploration.findings.list());
     assert!(exploration.divergent.is_empty() && exploration.left_out.is_empty(), "{exploration:?}");
     assert!(exploration.runs > 10 && exploration.done == exploration.planned, "{exploration:?}");
+}
+
+/// Random worlds, with random faults, show no flaw of our controllers.
+#[test]
+fn sound_controllers_survive_random_worlds() {
+    let options = ExploreOptions { strategy: Strategy::Random, worlds: Some(16), ..ExploreOptions::default() };
+    let exploration = explored(InProcess, &[], options);
+    assert_eq!(fingerprints(&exploration), <[&str; 0]>::default(), "{:#?}", exploration.findings.list());
+    assert!(exploration.divergent.is_empty() && exploration.worlds == 16, "{exploration:?}");
+    assert!(exploration.runs > 64 && exploration.marks.len() > 20, "{exploration:?}");
+}
+
+/// The same seed gives the same runs with any number of jobs.
+#[test]
+fn random_worlds_depend_on_the_seed_alone() {
+    let summary = |jobs, seed| {
+        let options =
+            ExploreOptions { strategy: Strategy::Random, worlds: Some(6), jobs, seed, ..ExploreOptions::default() };
+        let exploration = engine::explore(&[], &TestBed::embedded(), &options, |_| {});
+        (exploration.runs, exploration.points, exploration.marks)
+    };
+    assert_eq!(summary(1, 3), summary(3, 3));
+    assert_ne!(summary(1, 3), summary(1, 4));
+}
+
+/// Each fault of a whole run, and those without words in fixtures, can be repeated by their tokens.
+#[rstest]
+#[case::order("order-3@RUN:order#5")]
+#[case::duplicate("duplicate@EVENT:nodes/n1#1")]
+#[case::bookmark("bookmark@EVENT:nodes/n1#1")]
+#[case::last("last@EVENT:nodes/n1#1")]
+#[case::hand_over("hand-over@DELETE:pods/a#1")]
+#[case::clock("clock-ahead-10m@DELETE:pods/a#1")]
+#[case::clock_back("clock-back-10m@EVENT:nodes/n1#1")]
+#[case::deleted("deleted@DELETE:pods/a#1")]
+#[case::recreated("recreated@PATCH:pods/a/status#1")]
+fn faults_are_repeatable(#[case] fault: &str) {
+    let fixture = Arc::new(fixtures(&["podgc/orphaned-quarantine-40s"]).remove(0));
+    let test_bed = TestBed::embedded();
+    let (reference, _) = engine::reference(&test_bed, &fixture).expect("deterministic");
+    let token = format!("{}:{fault}", fixture.id).parse().expect("a token");
+    let plan = engine::resolve(&test_bed, &reference, &token).expect("the point exists");
+    let run = || {
+        let mut text = String::new();
+        let result = engine::run_plan(&test_bed, &reference, plan.clone(), |record, entries| {
+            text = to_text(&render(record.start, &record.initial, entries));
+        });
+        (result.verdict, text)
+    };
+    let (verdict, text) = run();
+    assert_eq!(verdict.unfit, None);
+    assert_eq!(verdict.breaches, []);
+    assert_eq!((verdict, text), run());
 }
 
 /// The oracles alone find these flaws; the fixtures' expectations are not used.

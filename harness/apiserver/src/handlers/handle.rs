@@ -37,6 +37,7 @@ pub(crate) async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply
     let faults = server.faults();
     let waiting = faults.is_blocked(&arrived).then(|| arrived.clone());
     let verdict = if waiting.is_none() { faults.judge(&arrived, &origin) } else { FaultAction::Pass };
+    let turns = faults.turns(|| format!("{} {} {}", arrived.user_agent, arrived.verb, arrived.resource));
     let number = recorded.then(|| server.transcript().request(server.clock().elapsed(), origin.clone(), arrived));
     let verdict = match waiting {
         Some(arrived) => {
@@ -45,6 +46,9 @@ pub(crate) async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply
         }
         None => verdict,
     };
+    for _ in 0..turns {
+        tokio::task::yield_now().await;
+    }
     let caller = RequestContext { origin, request: number, user_agent: request.user_agent().to_owned(), user };
     let fault = verdict.fault();
     let serve = |break_after| serve(server, &request, &target, caller.clone(), break_after);

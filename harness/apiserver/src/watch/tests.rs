@@ -100,6 +100,55 @@ fn held_events_are_let_go(#[case] coalesce: Option<()>, #[case] expected: &[&str
 }
 
 #[test]
+fn events_can_be_delivered_twice() {
+    virtually(|server| async move {
+        let log = watch(&server);
+        settle().await;
+        server.faults().set_repeated(&maps(), true);
+        create(&server, "a", "1").await;
+        settle().await;
+        server.faults().set_repeated(&maps(), false);
+        set(&server, "a", "2").await;
+        settle().await;
+        assert_eq!(*log.lock().unwrap(), ["+a=1", "+a=1", "~a=2"]);
+    });
+}
+
+/// The bookmark has the version before the held event, so a client that resumes there misses nothing.
+#[test]
+fn a_bookmark_overtakes_no_held_event() {
+    virtually(|server| async move {
+        create(&server, "a", "1").await;
+        let before = server.store().revision();
+        let params = WatchParams::default().timeout(290);
+        let mut events = api(&server).watch(&params, "0").await.unwrap().boxed();
+        assert!(matches!(events.next().await, Some(Ok(WatchEvent::Added(_)))));
+        server.faults().hold(&maps());
+        set(&server, "a", "2").await;
+        server.faults().send_bookmarks(&maps());
+        let Some(Ok(WatchEvent::Bookmark(bookmark))) = events.next().await else { panic!("no bookmark") };
+        assert_eq!(bookmark.metadata.resource_version, before.to_string());
+        server.faults().release(&maps(), None);
+        assert!(matches!(events.next().await, Some(Ok(WatchEvent::Modified(_)))));
+    });
+}
+
+#[test]
+fn another_order_loses_nothing() {
+    virtually(|server| async move {
+        server.faults().set_order(7, 3);
+        let logs = [watch(&server), watch(&server)];
+        settle().await;
+        create(&server, "a", "1").await;
+        set(&server, "a", "2").await;
+        settle().await;
+        for log in logs {
+            assert_eq!(*log.lock().unwrap(), ["+a=1", "~a=2"]);
+        }
+    });
+}
+
+#[test]
 fn a_deletion_and_a_creation_merge_into_an_update() {
     virtually(|server| async move {
         create(&server, "a", "1").await;

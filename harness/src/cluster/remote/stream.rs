@@ -152,7 +152,8 @@ impl Stream for WatchRelay {
             WatchGateState::Coalesce(up_to) => {
                 this.merging = Some(MergeWindow { up_to, patience: timer(&this.clock, STRAGGLERS) });
             }
-            WatchGateState::Open => {}
+            // Bookmarks are the real server's.
+            WatchGateState::Open | WatchGateState::Bookmark => {}
         }
         if !this.is_gathered(context) {
             return Poll::Pending;

@@ -1,0 +1,345 @@
+//! Random worlds: fixtures that a seed generates, with nodes, owners, pods, budgets, and a history of what happens to
+//! clusters: taints, lost nodes, drains, evictions, rollouts, nodes out of service, wrong clocks. Pure.
+//!
+//! A world is written as the text of a fixture, so that it is shrunk and kept like any other.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::fixture::{Fixture, parse};
+
+/// Begin of the ids of random worlds: `random/17`.
+const PREFIX: &str = "random/";
+/// The head of each world. Rule and feature only satisfy the reader.
+const HEAD: &str = "promise: A random world.\nrule: T-001\nlevel: provisional\nfeature: ttl.annotation\n";
+/// Pods are tainted with these; the first one is often tolerated.
+const TAINTS: [&str; 3] = ["k=v:NoExecute", "j=w:NoExecute", "node.kubernetes.io/unreachable:NoExecute"];
+/// Times for which pods tolerate a taint, in seconds.
+const TOLERATED: [u64; 5] = [0, 1, 30, 90, 600];
+/// Largest number of steps.
+const MOST_STEPS: u64 = 10;
+
+/// A source of random choices; equal seeds give equal sequences. It is `SplitMix64`, which never changes, so a token
+/// names the same world in every version that has the same generator.
+#[derive(Debug, Clone)]
+pub struct Draw(u64);
+
+impl Draw {
+    /// Creates a source from the parts of a seed.
+    #[must_use]
+    pub fn new(parts: &[u64]) -> Self {
+        let mut draw = Self(0x0077_6f72_6c64);
+        for part in parts {
+            draw.0 ^= *part;
+            draw.0 = draw.number();
+        }
+        draw
+    }
+
+    /// Returns the next number.
+    pub fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Returns a number below `end`, or 0 if that is 0.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.number().checked_rem(end).unwrap_or_default()
+    }
+
+    /// Returns true in this many of a hundred cases.
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    /// Returns one of `items`; `None` if there are none.
+    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
+        let index = usize::try_from(self.below(items.len() as u64)).unwrap_or_default();
+        items.get(index)
+    }
+}
+
+/// Returns true if the id is that of a random world.
+#[must_use]
+pub fn is_world(id: &str) -> bool {
+    id.starts_with(PREFIX)
+}
+
+/// Returns the random world of that id; `None` for other ids.
+#[must_use]
+pub fn find(id: &str) -> Option<Fixture> {
+    id.strip_prefix(PREFIX)?.parse().ok().and_then(|seed| fixture(seed).ok())
+}
+
+/// Returns the text of the random world of that id, or of a beginning of it.
+#[must_use]
+pub fn text_of(id: &str) -> Option<String> {
+    let seed = id.strip_prefix(PREFIX)?.split('~').next()?;
+    seed.parse().ok().map(text)
+}
+
+/// Returns the random world of `seed`.
+///
+/// # Errors
+///
+/// Returns the first problem of its text, which is a bug of this module.
+pub fn fixture(seed: u64) -> Result<Fixture, String> {
+    let (mut fixtures, problems) = parse::read(Path::new("random.yaml"), "faults", &text(seed));
+    if let Some(problem) = problems.first() {
+        return Err(problem.to_string());
+    }
+    let mut fixture = fixtures.pop().ok_or("no fixture")?;
+    fixture.id = format!("{PREFIX}{seed}");
+    Ok(fixture)
+}
+
+/// Returns the random world of `seed` as the text of a fixture.
+#[must_use]
+pub fn text(seed: u64) -> String {
+    let mut world =
+        World { draw: Draw::new(&[seed]), nodes: Vec::new(), pods: Vec::new(), owners: Vec::new(), next: 1 };
+    let controllers = match world.draw.below(8) {
+        0 => "[disruption]",
+        1 => "[podgc]",
+        2 => "[taint-eviction]",
+        3 => "[taint-eviction, podgc]",
+        _ => "[disruption, podgc, taint-eviction, ttl]",
+    };
+    let mut text = format!("{HEAD}controllers: {controllers}\n");
+    if world.draw.chance(15) {
+        let _ = writeln!(text, "flags: {{ terminated-pod-gc-threshold: {} }}", 1 + world.draw.below(3));
+    }
+    let given = world.given();
+    let _ = write!(text, "given:\n{given}steps:\n");
+    let mut at = 0;
+    for _ in 0..=world.draw.below(MOST_STEPS) {
+        at += 1 + world.draw.below(60);
+        for (delay, action) in world.happening() {
+            let _ = writeln!(text, "- {{ at: {}s, {action} }}", at + delay);
+            at += delay;
+        }
+    }
+    let _ = writeln!(text, "- {{ at: {}s, expect: {{ quiet: true }} }}", at + 1);
+    text
+}
+
+/// The names that exist, as far as the history knows.
+struct World {
+    draw: Draw,
+    /// Nodes, and whether each exists.
+    nodes: Vec<(String, bool)>,
+    /// Pods with their owner and node.
+    pods: Vec<(String, &'static str, String)>,
+    owners: Vec<&'static str>,
+    /// Number of the next pod.
+    next: u32,
+}
+
+/// An action and the seconds after the one before it.
+type Timed = (u64, String);
+
+impl World {
+    fn given(&mut self) -> String {
+        let count = 1 + self.draw.below(4);
+        let mut nodes = Vec::new();
+        for number in 1..=count {
+            let name = format!("n{number}");
+            let taint = if self.draw.chance(20) { " k=v:NoExecute" } else { "" };
+            nodes.push(format!("\"{name}{taint}\""));
+            self.nodes.push((name, true));
+        }
+        let (owners, mut pods) = self.workloads();
+        for _ in 0..self.draw.below(3) {
+            pods.push(self.new_pod(""));
+        }
+        let budgets = self.budgets();
+        let mut text = format!("  nodes: [{}]\n", nodes.join(", "));
+        for (field, items) in [("owners", owners), ("budgets", budgets), ("pods", pods)] {
+            if !items.is_empty() {
+                let _ = writeln!(text, "  {field}: [{}]", items.join(", "));
+            }
+        }
+        text
+    }
+
+    fn workloads(&mut self) -> (Vec<String>, Vec<String>) {
+        let (mut owners, mut pods) = (Vec::new(), Vec::new());
+        for (owner, percent) in [("rs/web", 70), ("sts/db", 30)] {
+            if !self.draw.chance(percent) {
+                continue;
+            }
+            let replicas = 1 + self.draw.below(4);
+            if owner == "rs/web" && self.draw.chance(40) {
+                owners.push(format!("\"deploy/web × {replicas}\""));
+                owners.push(format!("\"rs/web × {replicas} of deploy/web\""));
+            } else {
+                owners.push(format!("\"{owner} × {replicas}\""));
+            }
+            self.owners.push(owner);
+            for _ in 0..replicas {
+                pods.push(self.new_pod(owner));
+            }
+        }
+        (owners, pods)
+    }
+
+    fn budgets(&mut self) -> Vec<String> {
+        let mut budgets = Vec::new();
+        for number in 1..=self.draw.below(3) {
+            let app = if self.draw.chance(80) { "web" } else { "db" };
+            let amount = match self.draw.below(4) {
+                0 => format!("minAvailable {}", self.draw.below(4)),
+                1 => format!("minAvailable {}%", 10 * self.draw.below(11)),
+                2 => format!("maxUnavailable {}", self.draw.below(3)),
+                _ => format!("maxUnavailable {}%", 10 * self.draw.below(11)),
+            };
+            budgets.push(format!("\"b{number} {amount} app={app}\""));
+        }
+        budgets
+    }
+
+    /// Returns the short form of a new pod.
+    fn new_pod(&mut self, owner: &'static str) -> String {
+        let name = format!("p{}", self.next);
+        self.next += 1;
+        let ready = if self.draw.chance(75) { "ready" } else { "unready" };
+        let mut form = format!("{name} {ready}");
+        if !owner.is_empty() {
+            let _ = write!(form, " of {owner}");
+        }
+        let node = if self.draw.chance(90) { self.node() } else { String::new() };
+        if !node.is_empty() {
+            let _ = write!(form, " on {node}");
+        }
+        if self.draw.chance(40) {
+            let seconds = self.draw.pick(&TOLERATED).copied().unwrap_or_default();
+            form.push_str(" tolerating k");
+            if seconds > 0 {
+                let _ = write!(form, " for {seconds}s");
+            }
+        }
+        if owner.is_empty() && self.draw.chance(50) {
+            form.push_str(" app=web");
+        }
+        self.pods.push((name, owner, node));
+        format!("\"{form}\"")
+    }
+
+    fn node(&mut self) -> String {
+        self.draw.pick(&self.nodes).map(|(name, _)| name.clone()).unwrap_or_default()
+    }
+
+    fn pod(&mut self) -> Option<String> {
+        self.draw.pick(&self.pods).map(|(name, ..)| name.clone())
+    }
+
+    /// Returns something that happens to a cluster.
+    fn happening(&mut self) -> Vec<Timed> {
+        let node = self.node();
+        let now = |action: String| vec![(0, action)];
+        match self.draw.below(15) {
+            0 | 1 => {
+                let taint = self.draw.pick(&TAINTS).copied().unwrap_or_default();
+                now(format!("taint: {{ {node}: \"{taint}\" }}"))
+            }
+            2 => now(format!("untaint: {node}")),
+            3 | 4 => now(self.lose_or_add(&node)),
+            5 => self.drain(&node),
+            6 => self.out_of_service(&node),
+            7 => self.rollout(),
+            8 => {
+                let minutes = 1 + self.draw.below(5);
+                let sign = if self.draw.chance(50) { '+' } else { '-' };
+                now(format!("skew: {sign}{minutes}m"))
+            }
+            9 => match self.owners.first().copied() {
+                Some(owner) => now(format!("scale: {{ {owner}: {} }}", self.draw.below(6))),
+                None => now(format!("create: {{ pods: [{}] }}", self.new_pod(""))),
+            },
+            10 => {
+                let owner = self.owners.first().copied().unwrap_or_default();
+                now(format!("create: {{ pods: [{}] }}", self.new_pod(owner)))
+            }
+            _ => match self.pod() {
+                Some(pod) => now(self.pod_change(&pod)),
+                None => now(format!("create: {{ pods: [{}] }}", self.new_pod(""))),
+            },
+        }
+    }
+
+    fn pod_change(&mut self, pod: &str) -> String {
+        match self.draw.below(9) {
+            0 => format!("evict: {pod}"),
+            // An announced disruption that does not happen becomes stale, and so does a granted eviction.
+            7 => format!("condition: {{ pods/{pod}: \"DisruptionTarget=True:PreemptionByScheduler\" }}"),
+            8 => format!("update: {{ pdb/b1/status: {{ status: {{ disruptedPods: {{ {pod}: now }} }} }} }}"),
+            1 => format!("delete: pods/{pod}"),
+            2 => format!("unready: pods/{pod}"),
+            3 => format!("ready: pods/{pod}"),
+            4 => format!("phase: {{ pods/{pod}: Failed }}"),
+            5 => format!("label: {{ pods/{pod}: {{ app: other }} }}"),
+            _ => format!("label: {{ pods/{pod}: {{ app: web }} }}"),
+        }
+    }
+
+    fn lose_or_add(&mut self, node: &str) -> String {
+        let Some((_, exists)) = self.nodes.iter_mut().find(|(name, _)| name == node) else { return String::new() };
+        *exists = !*exists;
+        if *exists { format!("create: {{ nodes: [{node}] }}") } else { format!("delete: nodes/{node}") }
+    }
+
+    fn drain(&mut self, node: &str) -> Vec<Timed> {
+        let mut steps = vec![(0, format!("taint: {{ {node}: \"drain:NoSchedule\" }}"))];
+        for (pod, ..) in self.pods.iter().filter(|(.., on)| on == node) {
+            steps.push((self.draw.below(5), format!("evict: {pod}")));
+        }
+        steps
+    }
+
+    fn out_of_service(&mut self, node: &str) -> Vec<Timed> {
+        let mut steps = vec![(0, format!("unready: nodes/{node}"))];
+        for (pod, ..) in self.pods.iter().filter(|(.., on)| on == node).take(2) {
+            steps.push((1, format!("delete: pods/{pod}")));
+        }
+        let taint = "node.kubernetes.io/out-of-service=x:NoExecute";
+        steps.push((self.draw.below(30), format!("taint: {{ {node}: \"{taint}\" }}")));
+        steps
+    }
+
+    /// Replaces up to two pods of an owner, one after another.
+    fn rollout(&mut self) -> Vec<Timed> {
+        let old: Vec<_> = self.pods.iter().filter(|(_, owner, _)| !owner.is_empty()).take(2).cloned().collect();
+        let mut steps = Vec::new();
+        for (pod, owner, _) in old {
+            let new = self.new_pod(owner);
+            steps.push((self.draw.below(10), format!("create: {{ pods: [{new}] }}")));
+            steps.push((self.draw.below(10), format!("delete: pods/{pod}")));
+        }
+        if steps.is_empty() { vec![(0, "compact: now".to_owned())] } else { steps }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_world_is_a_well_formed_fixture() {
+        for seed in 0..300 {
+            if let Err(problem) = fixture(seed) {
+                panic!("random/{seed}: {problem}\n{}", text(seed));
+            }
+        }
+    }
+
+    #[test]
+    fn an_id_names_one_world() {
+        let world = find("random/7").expect("a world");
+        assert_eq!((world.id.as_str(), text_of("random/7~2")), ("random/7", Some(text(7))));
+        assert_ne!(text(7), text(8));
+        assert_eq!(find("podgc/7"), None);
+    }
+}
