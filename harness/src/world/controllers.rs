@@ -252,7 +252,7 @@ impl World {
     /// Starts a controller: a function that gets a client and returns its work, such as the `run` of kube-runtime's
     /// `Controller`. `name` is the actor in transcripts.
     ///
-    /// The controller has all rights; [`World::run_as`] restricts it.
+    /// It begins at the next `await` of the test, and has all rights; [`World::run_as`] restricts it.
     ///
     /// A controller that ends with an error, panics, or repeats a write without time passing fails the test at the next
     /// [`World::advance`].

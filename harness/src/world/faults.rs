@@ -42,14 +42,14 @@ impl FaultHandle<'_> {
     }
 
     /// Affects `count` requests only; without this the fault lasts until it is healed.
-    #[expect(clippy::must_use_candidate, clippy::return_self_not_must_use, reason = "the fault is armed in any case")]
+    #[expect(clippy::return_self_not_must_use, reason = "the fault is armed in any case")]
     pub fn times(mut self, count: u32) -> Self {
         self.fault.count = Some(count);
         self.rearmed()
     }
 
     /// Spares the first `count` matching requests.
-    #[expect(clippy::must_use_candidate, clippy::return_self_not_must_use, reason = "the fault is armed in any case")]
+    #[expect(clippy::return_self_not_must_use, reason = "the fault is armed in any case")]
     pub fn after(mut self, count: u32) -> Self {
         self.fault.nth = count.saturating_add(1);
         self.rearmed()

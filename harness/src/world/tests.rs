@@ -31,7 +31,7 @@ struct CacheStatus {
     phase: String,
 }
 
-fn map(name: &str) -> serde_json::Value {
+fn map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
 }
 
@@ -60,9 +60,20 @@ fn a_controller_works_for_hours() {
         t.advance(hours(3)).await?;
         assert_eq!(t.get::<ConfigMap>("a").await?.labels()["seen"], "yes");
         assert_eq!(t.elapsed(), hours(3));
-        t.expect("count: { PATCH configmaps/a 200: 37 }, never: DELETE *")?;
-        insta::assert_snapshot!(t.transcript().of("labeller"), @"");
-        insta::assert_snapshot!(t.transcript().of("labeller").changes(), @"");
+        t.expect("count: { PATCH configmaps/a 200: 38 }, never: DELETE *")?;
+        insta::assert_snapshot!(t.transcript().of("labeller"), @r"
+        t=+0s       labeller       PATCH  configmaps/a 200
+                metadata: +labels={seen: yes}
+        t=+0s       labeller       PATCH  configmaps/a 200
+                nothing changed
+        t=+300s     labeller       PATCH  configmaps/a 200
+                nothing changed
+                the same every 300s, 36 times, until t=+10800s
+        ");
+        insta::assert_snapshot!(t.transcript().of("labeller").changes(), @r"
+        t=+0s       labeller       PATCH  configmaps/a 200
+                metadata: +labels={seen: yes}
+        ");
         Ok(())
     })
     .unwrap();
@@ -75,7 +86,7 @@ async fn a_world_in_a_runtime_of_the_test() -> Result {
     t.create(&map("a")).await?;
     t.advance(hours(3)).await?;
     assert_eq!(t.elapsed(), hours(3));
-    t.expect("count: { PATCH configmaps/a 200: 37 }")?;
+    t.expect("count: { PATCH configmaps/a 200: 38 }")?;
     t.finish()
 }
 
@@ -129,7 +140,7 @@ const BAD_SCHEMA: &str = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomReso
 #[case::number(&json!(7), "an object is expected")]
 #[case::bad_yaml(&json!("a: ["), "not YAML of objects")]
 #[case::bad_definition(&json!(BAD_SCHEMA), "xs.x.io")]
-fn objects_that_the_server_refuses(#[case] object: &serde_json::Value, #[case] says: &str) {
+fn objects_that_the_server_refuses(#[case] object: &Value, #[case] says: &str) {
     let error = message(World::test(async |t| {
         t.define::<Cache>().await?;
         t.create(object).await.map(|_| ())
@@ -249,7 +260,17 @@ fn crashes_are_exact() {
         assert!(message(t.crash("labller")).contains("there are: labeller"));
         assert!(message(t.run("user", label)).contains("names another party"));
         assert!(message(t.run("Ä", label)).contains("lower-case letters"));
-        insta::assert_snapshot!(t.transcript().changes(), @"");
+        insta::assert_snapshot!(t.transcript().changes(), @r"
+        t=+0s       user           POST   configmaps/a 201
+        t=+0s       labeller       PATCH  configmaps/a 200
+                metadata: +labels={seen: yes}
+        t=+60s      harness        --     labeller crashes
+        t=+60s      user           POST   configmaps/b 201
+        t=+3660s    harness        --     labeller starts
+        t=+3660s    labeller       PATCH  configmaps/b 200
+                metadata: +labels={seen: yes}
+        t=+3661s    harness        --     labeller crashes and starts again
+        ");
         Ok(())
     })
     .unwrap();
@@ -265,7 +286,7 @@ fn faults_in_the_words_of_fixtures() {
         t.create(&map("b")).await?;
         t.advance(minutes(1)).await?;
         assert_eq!(lost.hits(), 1);
-        t.expect("count: { PATCH configmaps/a 500: 2, PATCH configmaps/a 200: 1 }")?;
+        t.expect("count: { PATCH configmaps/a 500: 2, PATCH configmaps/a 200: 2 }")?;
         t.fault("name: gone, on: PATCH configmaps/*, reply: 410")?;
         t.heal("gone")?;
         assert!(message(t.heal("gone")).contains("no fault is named `gone`"));
@@ -285,7 +306,21 @@ fn a_crash_by_a_fault_hits_the_controller_that_asked() {
         })?;
         t.create(&map("a")).await?;
         t.advance(minutes(1)).await?;
-        insta::assert_snapshot!(t.transcript(), @"");
+        insta::assert_snapshot!(t.transcript(), @r"
+        t=+0s       user           POST   configmaps/a 201
+        t=+0s       bystander      POST   configmaps/own 201
+        t=+0s       harness        --     bystander ends
+        t=+0s       labeller       PATCH  configmaps/a no reply
+                metadata: +labels={seen: yes}
+        t=+0s       harness        --     labeller crashes after PATCH configmaps/a
+        t=+10s      harness        --     labeller starts
+        t=+10s      labeller       PATCH  configmaps/a 200
+                nothing changed
+        t=+10s      labeller       PATCH  configmaps/own 200
+                metadata: +labels={seen: yes}
+        t=+10s      labeller       PATCH  configmaps/own 200
+                nothing changed
+        ");
         Ok(())
     })
     .unwrap();
@@ -295,12 +330,13 @@ fn a_crash_by_a_fault_hits_the_controller_that_asked() {
 fn watches_lists_clock_and_outages() {
     World::test(async |t| {
         t.run("labeller", label)?;
+        t.settle().await?;
         t.watch_fault("hold configmaps")?;
         t.create(&map("a")).await?;
         t.quiet_for(minutes(1)).await?;
         t.watch_fault("release configmaps")?;
         t.settle().await?;
-        t.expect("count: { PATCH configmaps/a: 1 }")?;
+        t.expect("count: { PATCH configmaps/a: 2 }")?;
         t.outage(minutes(1)).await?;
         t.compact();
         t.skew(SignedDuration::from_secs(90));
@@ -344,7 +380,7 @@ fn broken_expectations_show_the_transcript(#[case] text: &str, #[case] says: &st
         t.run("labeller", label)?;
         t.create(&map("a")).await?;
         t.settle().await?;
-        t.expect("count: { PATCH configmaps/a: 1 }, only: PATCH configmaps/*, order: PATCH configmaps/a")?;
+        t.expect("count: { PATCH configmaps/a: 2 }, only: PATCH configmaps/*, order: PATCH configmaps/a")?;
         t.expect(text)
     }));
     assert!(error.contains(says), "{error}");
@@ -440,7 +476,7 @@ fn ten_objects_are_reconciled_in_any_order() {
 
 #[test]
 fn a_difference_between_two_runs_is_shown() {
-    let runs = std::cell::Cell::new(0);
+    let runs = Cell::new(0);
     let error = message(World::builder().is_deterministic(3, async |t| {
         runs.set(runs.get() + 1);
         t.create(&map(if runs.get() == 3 { "c" } else { "a" })).await.map(|_| ())
@@ -452,11 +488,11 @@ fn a_difference_between_two_runs_is_shown() {
 #[test]
 fn another_version_of_kube_gets_a_service() {
     World::test(async |t| {
-        let client = kube::Client::new(t.service("elsewhere")?, "default");
+        let client = Client::new(t.service("elsewhere")?, "default");
         tokio::spawn(label(client));
         t.create(&map("a")).await?;
         t.advance(seconds(1)).await?;
-        t.expect("count: { elsewhere PATCH configmaps/a: 1 }")
+        t.expect("count: { elsewhere PATCH configmaps/a: 2 }")
     })
     .unwrap();
 }

@@ -1,7 +1,7 @@
 //! The transcript of a world as text for people and for snapshots.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -210,7 +210,7 @@ fn fold(paragraphs: Vec<Paragraph>) -> Vec<Paragraph> {
 
 /// Returns a paragraph's text with times relative to its own, and without the numbers of versions.
 fn essence(paragraph: &Paragraph) -> String {
-    let text = paragraph.text.split_once(char::is_whitespace).map_or("", |(_, rest)| rest);
+    let text = paragraph.text.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start());
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find(['@', 't']) {
@@ -224,7 +224,7 @@ fn essence(paragraph: &Paragraph) -> String {
         } else if let Some(time) = after.strip_prefix("=+").filter(|time| digits(time) > 0) {
             let seconds: f64 = time[..digits(time)].trim_end_matches('.').parse().unwrap_or_default();
             let offset = seconds - paragraph.at.as_secs_f64();
-            out.push_str(&format!("t{offset:+.3}"));
+            _ = write!(out, "t{offset:+.3}");
             rest = &time[digits(time)..];
         } else {
             out.push('t');
