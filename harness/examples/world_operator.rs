@@ -213,7 +213,26 @@ mod tests {
     fn the_story_of_a_cache() {
         World::test(async |t| {
             life_of_a_cache(t).await?;
-            insta::assert_snapshot!(t.transcript().of("cachefleet").changes(), @"");
+            insta::assert_snapshot!(t.transcript().of("cachefleet").changes(), @r"
+            t=+0s       cachefleet     PATCH  caches/c0 200
+                    metadata: +finalizers=[example.org/cachefleet]
+            t=+0s       cachefleet     PATCH  configmaps/c0 201
+            t=+20s      cachefleet     PATCH  deployments/c0 201
+            t=+20s      cachefleet     PATCH  caches/c0/status 200
+                    +status={phase: Progressing}
+            t=+20s      cachefleet     POST   events 201
+                    Normal Progressing about Cache/c0 » 0 of 2 pods are ready
+            t=+20.5s    cachefleet     PATCH  caches/c0/status 200
+                    status: phase Progressing→Ready
+            t=+20.5s    cachefleet     POST   events 201
+                    Normal Ready about Cache/c0 » 2 of 2 pods are ready
+            t=+10800s   harness        --     cachefleet crashes
+            t=+10860s   harness        --     cachefleet starts
+            t=+10860s   cachefleet     DELETE configmaps/c0 200
+                    removed
+            t=+10860s   cachefleet     PATCH  caches/c0 200
+                    removed
+            ");
             Ok(())
         })
         .unwrap();

@@ -224,7 +224,7 @@ impl Kubelet {
         true
     }
 
-    /// Removes the taint that the admission plugin TaintNodesByCondition gives to new nodes. In a cluster the node
+    /// Removes the taint that the admission plugin `TaintNodesByCondition` gives to new nodes. In a cluster the node
     /// lifecycle controller does it as soon as the node is Ready.
     async fn lift_not_ready(&self, name: &str, node: &Value) {
         let taints = node["spec"]["taints"].as_array().map_or(&[][..], Vec::as_slice);

@@ -66,9 +66,7 @@ fn a_controller_works_for_hours() {
                 metadata: +labels={seen: yes}
         t=+0s       labeller       PATCH  configmaps/a 200
                 nothing changed
-        t=+300s     labeller       PATCH  configmaps/a 200
-                nothing changed
-                the same every 300s, 36 times, until t=+10800s
+                the same every 300s, 37 times, until t=+10800s
         ");
         insta::assert_snapshot!(t.transcript().of("labeller").changes(), @r"
         t=+0s       labeller       PATCH  configmaps/a 200
