@@ -20,6 +20,8 @@
 //! | [`runner`] | runs a fixture from seeding to verdict, several at a time |
 //! | [`transcript`] | the server's record of a run, by controller, and its text form |
 //! | [`expect`], [`invariants`] | judge a run from its transcript |
+//! | [`faults`] | translates faults in the words of fixtures into rules of the server |
+//! | [`world`] | the test kit: any controller in a test of yours, in virtual time |
 //! | [`load`] | load of the machine: whether a run on the wall clock counts, and how many run in parallel |
 //! | [`report`], [`snapshot`] | present the results |
 //! | [`serve`] | clusters for clients in other processes, with a clock that they can move |
@@ -30,35 +32,63 @@
 //! | `bench`, `scale` | load tests of the API server and of controllers (feature `loadtest`) |
 //! | [`cli`], [`exit`] | the program |
 //!
+//! Feature `suite`, on by default: everything but the test kit [`world`] and the modules that it needs ([`expect`],
+//! [`faults`], [`fixture`], [`invariants`], [`time`], [`transcript`], [`apiserver`]).
+//!
 //! Invariants: the judge (`expect`, `invariants`, `apiserver`) shares no code with the controllers, which only
 //! `subject/in_process.rs` imports; only `time` reads a clock or sleeps; no order depends on a hash, a thread or a
 //! random number.
 
 #[cfg(feature = "loadtest")]
 pub mod bench;
+#[cfg(feature = "suite")]
 pub mod catalogue;
+#[cfg(feature = "suite")]
 pub mod cli;
+#[cfg(feature = "suite")]
 pub mod cluster;
+#[cfg(feature = "suite")]
 pub mod conformance;
+#[cfg(feature = "suite")]
 pub mod digest;
+#[cfg(feature = "suite")]
 pub mod exit;
 pub mod expect;
+#[cfg(feature = "suite")]
 pub mod explore;
+pub mod faults;
 pub mod fixture;
 pub mod invariants;
+#[cfg(feature = "suite")]
 pub mod load;
+#[cfg(feature = "suite")]
 pub mod plan;
+#[cfg(feature = "suite")]
 pub mod process;
+#[cfg(feature = "suite")]
 pub mod report;
+#[cfg(feature = "suite")]
 pub mod runner;
 #[cfg(feature = "loadtest")]
 pub mod scale;
+#[cfg(feature = "suite")]
 pub mod serve;
+#[cfg(feature = "suite")]
 pub mod site;
+#[cfg(feature = "suite")]
 pub mod snapshot;
+#[cfg(feature = "suite")]
 pub mod subject;
 pub mod time;
 pub mod transcript;
+#[cfg(feature = "suite")]
 pub(crate) mod url;
+pub mod world;
 
 pub use plumbline_apiserver as apiserver;
+pub use world::{Error, Result};
+
+/// Compiles and runs the examples of the page about the test kit.
+#[cfg(doctest)]
+#[doc = include_str!("../KIT.md")]
+struct KitDoctests;

@@ -118,7 +118,8 @@ impl TokenIssuer {
         Self { key: Arc::new(RwLock::new(hmac::Key::new(hmac::HMAC_SHA256, key))) }
     }
 
-    /// Replaces the key: tokens issued before become invalid.
+    /// Replaces the key of a listener: tokens issued before become invalid.
+    #[cfg(feature = "listener")]
     pub(crate) fn rekey(&self, key: &[u8]) {
         *self.key.write().unwrap_or_else(PoisonError::into_inner) = hmac::Key::new(hmac::HMAC_SHA256, key);
     }

@@ -249,11 +249,21 @@ impl Drop for VirtualMark {
 /// # }
 /// ```
 ///
+/// In a runtime that is not made by [`run_virtual`], such as that of `#[tokio::test(start_paused = true)]`, a thread
+/// observes when the runtime parks, and tokio does not move time while that thread runs. Each call costs some 50 µs.
+///
 /// # Panics
 ///
-/// Outside of [`run_virtual`], where time does not stop.
+/// Outside of a runtime with virtual time, where nothing ever comes to rest.
 pub async fn settle() {
-    assert!(VIRTUAL.get(), "settle() works in clock::run_virtual only: on the wall clock nothing ever comes to rest");
+    if !VIRTUAL.get() {
+        assert!(
+            is_paused(),
+            "settle() needs virtual time, clock::run_virtual or #[tokio::test(start_paused = true)]: on the wall clock \
+             nothing ever comes to rest"
+        );
+        return settle_by_thread().await;
+    }
     let before = PARKS.get();
     poll_fn(|context| {
         if PARKS.get() != before {
@@ -263,6 +273,45 @@ pub async fn settle() {
         Poll::Pending
     })
     .await;
+}
+
+/// Waits until a runtime without the hook of [`run_virtual`] has parked: until then nothing else can run, and while a
+/// blocking task runs, tokio does not move paused time.
+async fn settle_by_thread() {
+    let runtime = tokio::runtime::Handle::current();
+    // The scheduler publishes the number when it parks; an odd number means that it is parked.
+    let parks = move || runtime.metrics().worker_park_unpark_count(0);
+    let before = parks();
+    let observer = tokio::task::spawn_blocking(move || {
+        let mut pause = Duration::from_micros(10);
+        loop {
+            let now = parks();
+            if now > before && now % 2 == 1 {
+                return;
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(1));
+        }
+    });
+    // The observer neither panics nor is it cancelled while this waits.
+    let _ = observer.await;
+}
+
+/// Returns true in a runtime whose time is virtual: that of [`run_virtual`], or any that tokio has paused.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "compares tokio's clock with the system's")]
+pub fn is_paused() -> bool {
+    if VIRTUAL.get() {
+        return true;
+    }
+    if tokio::runtime::Handle::try_current().is_err() {
+        return false;
+    }
+    let (system, tokio) = (std::time::Instant::now(), tokio::time::Instant::now());
+    while system.elapsed() < Duration::from_micros(5) {
+        std::hint::spin_loop();
+    }
+    tokio.elapsed().is_zero()
 }
 
 #[cfg(test)]
@@ -387,6 +436,45 @@ mod tests {
         let caught = std::panic::catch_unwind(|| virtually(async { panic!("expected by the test") }));
         assert!(caught.is_err());
         virtually(settle());
+    }
+
+    /// The runtime of `#[tokio::test(start_paused = true)]`.
+    fn paused() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime")
+    }
+
+    #[test]
+    fn settle_works_in_other_runtimes_with_paused_time() {
+        paused().block_on(async {
+            assert!(is_paused());
+            let clock = Clock::virtual_from(epoch());
+            let done = Arc::new(AtomicU64::new(0));
+            for _ in 0..20 {
+                let (clock, done) = (clock.clone(), done.clone());
+                tokio::spawn(async move {
+                    clock.sleep_until_offset(Duration::from_secs(40)).await;
+                    for _ in 0..50 {
+                        tokio::task::yield_now().await;
+                    }
+                    done.fetch_add(1, Ordering::SeqCst);
+                    clock.sleep(Duration::from_secs(1)).await;
+                    done.fetch_add(100, Ordering::SeqCst);
+                });
+            }
+            settle().await;
+            assert_eq!((done.load(Ordering::SeqCst), clock.elapsed()), (0, Duration::ZERO));
+            clock.sleep_until_offset(Duration::from_secs(40)).await;
+            settle().await;
+            settle().await;
+            assert_eq!((done.load(Ordering::SeqCst), clock.elapsed()), (20, Duration::from_secs(40)));
+        });
+    }
+
+    #[test]
+    fn time_is_virtual_or_not() {
+        assert!(!is_paused(), "no runtime");
+        assert!(virtually(async { is_paused() }));
+        assert!(!run_wall(async { is_paused() }).expect("a runtime"));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! A simulation of kubelets and a scheduler, optional and on the server's clock.
 //!
 //! Pods on existing nodes become Running and Ready some time after they are bound, and are removed after their
-//! deletion or grace period; nodes are Ready and renew their leases; pods without a node are bound round-robin. No
-//! container ever runs.
+//! deletion or grace period; nodes become Ready, lose the taint `not-ready` and renew their leases; pods without a node
+//! are bound round-robin. No container ever runs.
 //! The node status has the conditions of `pkg/kubelet/nodestatus/setters.go`.
 
 mod pods;
@@ -15,11 +15,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::controllers::{ControllerClient, STRATEGIC_PATCH, WatchChange, WatchMux, WatchSet};
+use super::controllers::{ControllerClient, MERGE_PATCH, STRATEGIC_PATCH, WatchChange, WatchMux, WatchSet};
 use super::registry::time::rfc3339;
 use super::server::ApiServer;
 use super::store::{EventType, ResourceId, StoredObject};
 use crate::json::{Map, Value, json};
+use crate::metadata;
+
+/// The taint of nodes that are not ready.
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 /// The timing of the simulation.
 #[derive(Debug, Clone, Copy)]
@@ -215,8 +219,22 @@ impl Kubelet {
             let path = format!("/api/v1/nodes/{name}/status");
             self.agent.patch(&path, STRATEGIC_PATCH, &json!({"status": status})).await;
         }
+        self.lift_not_ready(name, &node).await;
         self.renew_lease(name, stored.uid(), now).await;
         true
+    }
+
+    /// Removes the taint that the admission plugin `TaintNodesByCondition` gives to new nodes. In a cluster the node
+    /// lifecycle controller does it as soon as the node is Ready.
+    async fn lift_not_ready(&self, name: &str, node: &Value) {
+        let taints = node["spec"]["taints"].as_array().map_or(&[][..], Vec::as_slice);
+        let is_lifted = |taint: &&Value| taint["key"] == NOT_READY && taint["effect"] == "NoSchedule";
+        if !taints.iter().any(|taint| is_lifted(&taint)) {
+            return;
+        }
+        let left: Vec<Value> = taints.iter().filter(|taint| !is_lifted(taint)).cloned().collect();
+        let patch = json!({"metadata": {"uid": metadata::uid(node)}, "spec": {"taints": left}});
+        self.agent.patch(&format!("/api/v1/nodes/{name}"), MERGE_PATCH, &patch).await;
     }
 
     async fn renew_lease(&self, name: &str, uid: &str, now: Timestamp) {

@@ -20,9 +20,9 @@
 //!
 //! The folder `examples` has complete programs: `in_process`, `fault_injection`, `simulated_cluster` and `serve`.
 //!
-//! Features, both on by default: `client` adds `ApiServer::client`, `controllers` adds the modules
+//! Features, all on by default: `client` adds `ApiServer::client`, `controllers` adds the modules
 //! `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts`, `event_ttl` and `compaction`. Without
-//! `client` the crate does not depend on kube.
+//! `client` the crate does not depend on kube. `listener` adds sockets, `descriptions` the texts of `kubectl explain`.
 //!
 //! | part | public names |
 //! |---|---|
@@ -31,7 +31,7 @@
 //! | objects | [`ResourceId`], [`StoredObject`], [`json`]; errors of seeding: [`SeedError`], [`FieldsError`] |
 //! | requests, replies | [`ApiRequest`], [`Reply`], [`ReplyBody`], [`Status`]; their parts: [`request`], [`status`] |
 //! | time, the record of requests and changes | [`clock`], [`record`] |
-//! | transports | [`service`] (in process, virtual time), [`listener`] (sockets, wall time) |
+//! | transports | [`service`] (in process, virtual time), `listener` (sockets, wall time) |
 //! | objects of a fresh cluster | [`bootstrap`] |
 //! | stand-ins for controllers | `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts` |
 //! | parts of the server that need time | `event_ttl`, `compaction` |
@@ -66,6 +66,7 @@ mod ids;
 pub mod json;
 #[cfg(feature = "controllers")]
 pub mod kubelet;
+#[cfg(feature = "listener")]
 pub mod listener;
 mod managedfields;
 mod metadata;
@@ -83,6 +84,7 @@ pub mod record;
 mod registry;
 pub mod request;
 mod schema;
+#[cfg(feature = "listener")]
 mod secret;
 mod seed;
 mod selectors;

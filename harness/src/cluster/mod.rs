@@ -24,10 +24,9 @@ use futures::{FutureExt as _, TryFutureExt as _};
 use http::Method;
 use serde_json::Value;
 
-use crate::apiserver::ResourceId;
 use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::ConnectionGate;
-use crate::fixture::{Capability, Fixture, Resource};
+use crate::fixture::{Capability, Fixture};
 use crate::time::Clock;
 use crate::transcript::{Agents, InProcessEndpoint, Transcript};
 
@@ -243,12 +242,6 @@ pub struct Call {
     pub body: Option<(&'static str, Value)>,
     /// User agent of the request.
     pub user_agent: String,
-}
-
-/// Returns the server's id for a fixture's resource.
-#[must_use]
-pub fn resource_id(resource: &Resource) -> ResourceId {
-    ResourceId::new(&resource.group, &resource.plural)
 }
 
 /// Formats an error with its causes, without repeating texts; the outermost error alone often lacks the cause.

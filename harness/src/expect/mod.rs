@@ -115,6 +115,17 @@ pub fn judge(fixture: &Fixture, run: &Run<'_>) -> Vec<BrokenPromise> {
     failures
 }
 
+/// Judges the expectations at the end of `run` and those about its requests. Unlike in [`judge`], a write that no
+/// expectation explains is fine unless the fixture has `only`. `quiet` is about the entries from `window` on.
+pub(crate) fn judge_now(fixture: &Fixture, run: &Run<'_>, window: usize) -> Vec<BrokenPromise> {
+    let begin = ObjectStates::new(run, &fixture.given.namespace);
+    let context = JudgeContext { fixture, run, begin: &begin };
+    let mut failures = temporal::at_the_end_of(context, window);
+    failures.extend(traffic::judge_listed(context));
+    failures.sort_by_key(|failure| failure.seq);
+    failures
+}
+
 /// The fixture and the run to judge.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JudgeContext<'a> {

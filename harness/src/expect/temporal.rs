@@ -72,6 +72,21 @@ pub(super) fn at_the_end(JudgeContext { fixture, run, begin }: JudgeContext<'_>)
     fixture.expect.iter().filter_map(|check| failed(check, point, end)).collect()
 }
 
+/// Judges `expect:` at the end of the run; `quiet` is about the entries from `window` on.
+pub(super) fn at_the_end_of(
+    JudgeContext { fixture, run, begin }: JudgeContext<'_>,
+    window: usize,
+) -> Vec<BrokenPromise> {
+    let world = begin.clone().after(run.entries);
+    let end = run.entries.len();
+    let judge = |check: &Check| {
+        let quiet = matches!(check.kind, CheckKind::Quiet);
+        let entries = &run.entries[if quiet { window.min(end) } else { 0 }..];
+        failed(check, CheckPoint { run, world: &world, entries, at: run.end, window: quiet }, end)
+    };
+    fixture.expect.iter().filter_map(judge).collect()
+}
+
 fn not_reached(step: &Step, run: &Run<'_>) -> BrokenPromise {
     BrokenPromise {
         line: step.line,

@@ -20,6 +20,17 @@ pub(super) fn judge(context: JudgeContext<'_>) -> Vec<BrokenPromise> {
     failures
 }
 
+/// Judges `order`, `writes` and `only`.
+pub(super) fn judge_listed(context: JudgeContext<'_>) -> Vec<BrokenPromise> {
+    let mut failures = order(context);
+    failures.extend(writes(context));
+    if context.fixture.traffic.only.is_some() {
+        failures.extend(unexplained(context));
+    }
+    failures.retain(|failure| failure.check != "nothing else was written");
+    failures
+}
+
 fn end_of(run: &Run<'_>) -> usize {
     run.entries.len().saturating_sub(1)
 }

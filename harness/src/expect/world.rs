@@ -78,8 +78,9 @@ impl ObjectStates {
     /// Returns the objects that `target` covers.
     pub fn find(&self, target: &Target) -> Vec<(&Key, &Arc<Value>)> {
         let means = |key: &Key| {
-            same_group(&target.resource.group, &key.group)
-                && target.covers(&target.resource.group, &key.resource, key.namespace.as_deref(), &key.name)
+            let group =
+                if same_group(&target.resource.group, &key.group) { &*target.resource.group } else { &*key.group };
+            target.covers(group, &key.resource, key.namespace.as_deref(), &key.name)
         };
         if target.is_glob() || target.name.is_empty() || target.resource.plural == "events" {
             return self.objects.iter().filter(|(key, _)| means(key)).collect();
@@ -155,15 +156,20 @@ pub fn key_of_change(change: &Change) -> Key {
 pub(crate) fn kinds<'o>(objects: impl IntoIterator<Item = &'o Value>) -> Resources {
     let mut resources = Resources::default();
     for crd in objects.into_iter().filter(|object| object["kind"] == "CustomResourceDefinition") {
-        let spec = &crd["spec"];
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        resources.declare(Resource {
-            group: text(&spec["group"]).into(),
-            version: text(&spec["versions"][0]["name"]).into(),
-            plural: text(&spec["names"]["plural"]).into(),
-            kind: text(&spec["names"]["kind"]).into(),
-            namespaced: spec["scope"] == "Namespaced",
-        });
+        resources.declare(resource_of_definition(crd));
     }
     resources
+}
+
+/// Returns the resource of a custom resource definition, in its first version.
+pub(crate) fn resource_of_definition(crd: &Value) -> Resource {
+    let spec = &crd["spec"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Resource {
+        group: text(&spec["group"]).into(),
+        version: text(&spec["versions"][0]["name"]).into(),
+        plural: text(&spec["names"]["plural"]).into(),
+        kind: text(&spec["names"]["kind"]).into(),
+        namespaced: spec["scope"] == "Namespaced",
+    }
 }

@@ -222,14 +222,22 @@ fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
 
 /// Checks all invariants that concern `fixture` and are not waived. Reports at most two violations of each.
 pub fn check(fixture: &Fixture, run: &Run<'_>) -> Vec<BrokenPromise> {
-    let begin = ObjectStates::new(run, &fixture.given.namespace);
-    let context = JudgeContext { fixture, run, begin: &begin };
-    let concerns = |invariant: &&Invariant| {
+    check_those(fixture, run, |invariant| {
         (invariant.level == Level::Core || invariant.level == fixture.level)
             && !fixture.waive.contains_key(invariant.name)
-    };
+    })
+}
+
+/// Checks the invariants of these names.
+pub(crate) fn check_named(names: &[&str], fixture: &Fixture, run: &Run<'_>) -> Vec<BrokenPromise> {
+    check_those(fixture, run, |invariant| names.contains(&invariant.name))
+}
+
+fn check_those(fixture: &Fixture, run: &Run<'_>, is_meant: impl Fn(&Invariant) -> bool) -> Vec<BrokenPromise> {
+    let begin = ObjectStates::new(run, &fixture.given.namespace);
+    let context = JudgeContext { fixture, run, begin: &begin };
     let mut failures = Vec::new();
-    for invariant in ALL.iter().filter(concerns) {
+    for invariant in ALL.iter().filter(|invariant| is_meant(invariant)) {
         for violation in (invariant.check)(&context).into_iter().take(2) {
             let place = match &violation.entry.what {
                 EntryKind::Request(exchange) => line(&violation.entry, exchange),

@@ -7,7 +7,8 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::cluster::{Answer, Call, Sandbox, resource_id};
+use crate::cluster::{Answer, Call, Sandbox};
+use crate::faults::resource_id;
 use crate::fixture::{Edit, Operation, PatchKind, Target, UserRequest, WatchStart, time_text};
 use crate::url::escape;
 

@@ -8,17 +8,17 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::faults::{self, ArmedFault, CrashEvent};
 use super::isolate::JobTimer;
 use super::log::LogCapture;
 use super::monitor::LoadMonitor;
 use super::starts::StartLimit;
 use super::timing::{self, TimeMode};
 use super::{RunError, RunRecorder, calls, isolate};
-use crate::apiserver::faults::{Faults, WatchEnd};
-use crate::cluster::{Answer, Cluster, Sandbox, SeedError, resource_id};
+use crate::apiserver::faults::Faults;
+use crate::cluster::{Answer, Cluster, Sandbox, SeedError};
 use crate::expect::LiveChecker;
 use crate::expect::StepReply;
+use crate::faults::{self, ArmedFault, CrashEvent, CrashHandler};
 use crate::fixture::parse::step_checks;
 use crate::fixture::{
     Action, Check, CheckKind, Control, Fault, Fixture, Interference, StepKind, UserRequest, WatchFault, time_text,
@@ -581,55 +581,25 @@ impl<'a> FixtureRun<'a> {
     }
 
     fn arm(&self, fault: &Fault) -> Result<(), RunError> {
-        let (cut, door) = (self.cut.clone(), self.stage.door());
-        let cut = move || {
+        let (cut, door, crashes) = (self.cut.clone(), self.stage.door(), self.crashes.0.clone());
+        let crash: CrashHandler = Arc::new(move |crashed| {
             door.shut(true);
             if let Some(cut) = cut.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
                 cut.trip();
             }
-        };
+            // If the receiver is gone, the fixture is over.
+            let _ = crashes.send(crashed);
+        });
         let leeway = (self.mode.tolerance(), self.mode.late());
-        let (rule, armed) = faults::rule(fault, &self.clock, leeway, Arc::new(cut), &self.crashes.0);
+        let (rule, armed) = faults::rule(fault, &self.clock, leeway, &crash);
         self.faults()?.arm(rule);
         self.armed.borrow_mut().push(armed);
         Ok(())
     }
 
     fn watch_fault(&self, fault: &WatchFault) -> Result<(), RunError> {
-        let (faults, revision) = (self.faults()?, self.stage.revision());
-        match fault {
-            WatchFault::Drop(resource) => {
-                faults.end_watches(resource.as_ref().map(resource_id).as_ref(), WatchEnd::Broken);
-                let which = resource.as_ref().map_or("everything", |resource| &resource.plural);
-                self.note(&format!("watches of {which} break"));
-            }
-            WatchFault::Hold(resource) => {
-                faults.hold(&resource_id(resource));
-                self.note(&format!("watch events of {} are held", resource.plural));
-            }
-            WatchFault::Release { resource, coalesce } => {
-                faults.release(&resource_id(resource), coalesce.then_some(revision));
-                let how = if *coalesce { ", coalesced" } else { "" };
-                self.note(&format!("watch events of {} are let go{how}", resource.plural));
-            }
-            WatchFault::StaleList(resource) => {
-                faults.set_stale(&resource_id(resource), Some(revision));
-                self.note(&format!("lists of {} stay as they are now", resource.plural));
-            }
-            WatchFault::FreshList(resource) => {
-                faults.set_stale(&resource_id(resource), None);
-                self.note(&format!("lists of {} are current again", resource.plural));
-            }
-            WatchFault::Repeat { resource, twice } => {
-                faults.set_repeated(&resource_id(resource), *twice);
-                let how = if *twice { "twice" } else { "once" };
-                self.note(&format!("watch events of {} are delivered {how}", resource.plural));
-            }
-            WatchFault::Bookmark(resource) => {
-                faults.send_bookmarks(&resource_id(resource));
-                self.note(&format!("watches of {} send a bookmark", resource.plural));
-            }
-            WatchFault::Order { seed, depth } => faults.set_order(*seed, *depth),
+        if let Some(note) = faults::set_watch_fault(self.faults()?, self.stage.revision(), fault) {
+            self.note(&note);
         }
         Ok(())
     }

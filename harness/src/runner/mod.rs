@@ -5,7 +5,7 @@
 //! - [`repeat`]: the same fixtures many times, until something differs
 //! - [`drive`]: one fixture from seed to end · `timing`: virtual and wall time
 //! - `monitor`: load of the machine during a fixture · `starts`: the number of subjects that start at the same time
-//! - [`calls`], [`faults`]: actions of the steps
+//! - [`calls`]: requests of the steps
 //! - [`error`]: reasons why a run ended early · [`verdict`]: from the record to a report · [`log`]: the subject's log
 //!
 //! Order of events at a time T: tasks with a timer due at T run until they are idle, then the steps at T run in the
@@ -15,7 +15,6 @@
 pub mod calls;
 pub mod drive;
 pub mod error;
-pub mod faults;
 pub mod isolate;
 pub mod log;
 mod monitor;

@@ -25,6 +25,8 @@ pub enum Actor {
     Informers,
     /// A client of the subject that is none of the controllers under test, by its short name.
     Bystander(String),
+    /// A controller that a test runs in a [world](crate::world), by its name there.
+    Controller(String),
     /// The fixture's steps, in the role of a user, an evictor or a kubelet.
     User,
     /// The server's built-in kubelet.
@@ -70,14 +72,14 @@ impl Actor {
             Self::Kubelet => "kubelet",
             Self::Server => "server",
             Self::Harness => "harness",
-            Self::Bystander(name) | Self::Other(name) => name,
+            Self::Controller(name) | Self::Bystander(name) | Self::Other(name) => name,
         }
     }
 
     /// Returns true for actors of the subject under test: its controllers, their informers, and its other clients.
     #[must_use]
     pub fn is_subject(&self) -> bool {
-        self.controller().is_some() || matches!(self, Self::Informers | Self::Bystander(_))
+        self.controller().is_some() || matches!(self, Self::Informers | Self::Controller(_) | Self::Bystander(_))
     }
 
     /// Returns the controller, if it is one.
@@ -92,10 +94,11 @@ impl Actor {
         }
     }
 
-    /// Returns the actor that an attribution names: `subject/ttl`, `subject/informers`, `bystander/NAME`, or
-    /// `other/NAME` for a companion.
+    /// Returns the actor that an attribution names: `subject/ttl`, `subject/informers`, `controller/NAME`,
+    /// `bystander/NAME`, or `other/NAME` for a companion.
     fn from_attribution(text: &str) -> Option<Self> {
         Some(match text.split_once('/')? {
+            ("controller", name) => Self::Controller(name.to_owned()),
             ("bystander", name) => Self::Bystander(name.to_owned()),
             ("other", name) => Self::Other(name.to_owned()),
             ("subject", "informers") => Self::Informers,
@@ -105,8 +108,9 @@ impl Actor {
     }
 
     /// Returns the text that [`Origin::attribution`] has for an actor of the subject.
-    pub(super) fn attribution(&self) -> String {
+    pub(crate) fn attribution(&self) -> String {
         let kind = match self {
+            Self::Controller(_) => "controller",
             Self::Bystander(_) => "bystander",
             Self::Other(_) => "other",
             _ => "subject",
@@ -164,7 +168,7 @@ impl From<Actor> for Origin {
             Actor::Informers => "shared-informers",
             Actor::User => USER_AGENT_OF_STEPS,
             Actor::Kubelet => "kubelet",
-            Actor::Bystander(name) | Actor::Other(name) => name,
+            Actor::Controller(name) | Actor::Bystander(name) | Actor::Other(name) => name,
         };
         let origin = Self::client(user_agent, "");
         if actor.is_subject() { origin.attributed(Some(actor.attribution().into())) } else { origin }
@@ -194,5 +198,12 @@ mod tests {
     #[case::empty("", Actor::Other(String::new()))]
     fn actor_is_the_last_segment(#[case] user_agent: &str, #[case] actor: Actor) {
         assert_eq!(Actor::from_user_agent(user_agent), actor);
+    }
+
+    #[test]
+    fn a_controller_of_a_world_belongs_to_the_subject() {
+        let actor = Actor::Controller("team/cachefleet".to_owned());
+        assert_eq!(Origin::from(actor.clone()).actor(), actor);
+        assert!(actor.is_subject() && actor.controller().is_none());
     }
 }

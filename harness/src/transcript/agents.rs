@@ -7,13 +7,13 @@ use std::sync::Arc;
 use http::Method;
 use plumbline_apiserver::request::{Attributor, Target};
 use plumbline_apiserver::service::InProcessService;
-use plumbline_apiserver::{ApiRequest, ApiServer, Reply};
+use plumbline_apiserver::{ApiRequest, ApiServer};
 use regex::Regex;
 
 use super::{Actor, Origin};
+#[cfg(feature = "suite")]
 use crate::apiserver::listener::RequestHandler;
 use crate::fixture::Controller;
-use crate::time::Clock;
 
 /// The resources that fixtures judge. A write to one of them by any client of the subject counts against it.
 const JUDGED: [&str; 4] = ["pods", "nodes", "poddisruptionbudgets", "events"];
@@ -105,12 +105,14 @@ impl Agents {
 }
 
 /// A server as the subject reaches it over a socket: all requests are attributed to the subject.
+#[cfg(feature = "suite")]
 #[derive(Clone)]
 pub struct SubjectEndpoint<H> {
     server: H,
     agents: Arc<Agents>,
 }
 
+#[cfg(feature = "suite")]
 impl<H> SubjectEndpoint<H> {
     /// Wraps `server`.
     pub fn new(server: H, agents: Agents) -> Self {
@@ -118,13 +120,14 @@ impl<H> SubjectEndpoint<H> {
     }
 }
 
+#[cfg(feature = "suite")]
 impl<H: RequestHandler> RequestHandler for SubjectEndpoint<H> {
-    async fn handle(&self, mut request: ApiRequest) -> Reply {
+    async fn handle(&self, mut request: ApiRequest) -> plumbline_apiserver::Reply {
         request.attribution = Some(self.agents.attribute(&request));
         self.server.handle(request).await
     }
 
-    fn clock(&self) -> &Clock {
+    fn clock(&self) -> &crate::time::Clock {
         self.server.clock()
     }
 

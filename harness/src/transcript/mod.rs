@@ -5,7 +5,7 @@
 //!
 //! - [`TranscriptEntry`], [`EntryKind`]: the record
 //! - [`Actor`], [`Attributed`]: the controller or other party behind an entry
-//! - [`Agents`], [`SubjectEndpoint`]: attribute what arrives with the subject's credentials to its controllers
+//! - [`Agents`], [`InProcessEndpoint`]: attribute what arrives with the subject's credentials to its controllers
 //! - [`redact`], [`render`]: the record as text, byte for byte the same on every run
 //! - [`by_object`]: the record grouped by object, to compare two runs on the wall clock
 
@@ -17,8 +17,10 @@ pub mod redact;
 pub mod render;
 
 pub use actor::{Actor, Attributed, USER_AGENT_OF_STEPS};
+#[cfg(feature = "suite")]
+pub use agents::SubjectEndpoint;
 pub(crate) use agents::is_judged;
-pub use agents::{AgentRules, Agents, InProcessEndpoint, SubjectEndpoint};
+pub use agents::{AgentRules, Agents, InProcessEndpoint};
 pub use plumbline_apiserver::record::{
     Change, ChangeKind, EntryKind, Exchange, Origin, RecordedReply, RecordedRequest, Transcript, TranscriptEntry,
 };

@@ -30,14 +30,18 @@ pub struct Paragraph {
 /// Renders `entries`; the same history gives the same bytes. `initial` are the objects before the first entry.
 #[must_use]
 pub fn render(epoch: Timestamp, initial: &[Arc<Value>], entries: &[TranscriptEntry]) -> Vec<Paragraph> {
+    join_runs(&lines(epoch, initial, entries))
+}
+
+/// Renders `entries` one by one.
+pub(crate) fn lines(epoch: Timestamp, initial: &[Arc<Value>], entries: &[TranscriptEntry]) -> Vec<RenderedLine> {
     let names = Redactions::collect(epoch, initial, entries);
     let changes = changes_of_requests(entries);
-    let lines = entries.iter().filter_map(|entry| line(entry, &changes[entry.seq], &names)).collect();
-    join_runs(lines)
+    entries.iter().filter_map(|entry| line(entry, &changes[entry.seq], &names)).collect()
 }
 
 /// Returns the changes caused by each request, indexed by sequence number.
-pub(super) fn changes_of_requests(entries: &[TranscriptEntry]) -> Vec<Vec<&Change>> {
+pub(crate) fn changes_of_requests(entries: &[TranscriptEntry]) -> Vec<Vec<&Change>> {
     let mut changes: Vec<Vec<&Change>> = vec![Vec::new(); entries.len()];
     for entry in entries {
         if let EntryKind::Change(change) = &entry.what
@@ -61,21 +65,30 @@ pub fn to_text(paragraphs: &[Paragraph]) -> String {
 }
 
 /// A paragraph before runs of equal writes are joined.
-struct RenderedLine {
-    at: Duration,
-    seq: usize,
+pub(crate) struct RenderedLine {
+    pub(crate) at: Duration,
+    pub(crate) seq: usize,
     /// Time and actor: `t=+0s  actor`.
     head: String,
     /// The verb: `PATCH`.
-    verb: String,
+    pub(crate) verb: String,
     /// The object: `nodes/a`; empty if the request is not about a single object.
-    object: String,
+    pub(crate) object: String,
     /// The rest of the line.
     tail: String,
     details: Vec<String>,
 }
 
 impl RenderedLine {
+    /// The object; of a write whose line does not name it, such as one of an Event, the details.
+    pub(crate) fn subject(&self) -> String {
+        if self.object.contains('/') {
+            self.object.clone()
+        } else {
+            format!("{} {}", self.object, self.details.join(" "))
+        }
+    }
+
     /// Returns true if `other` is the same write to another object.
     fn is_like(&self, other: &Self) -> bool {
         let kind = |line: &Self| line.object.split('/').next().map(str::to_owned);
@@ -110,9 +123,10 @@ fn general(tail: &str, object: &str) -> String {
     tail.replace(&format!("[uid-{name}]"), "[uid]").replace(&format!("[rv-{name}@"), "[rv@")
 }
 
-fn join_runs(lines: Vec<RenderedLine>) -> Vec<Paragraph> {
+/// Joins runs of the same write to different objects.
+pub(crate) fn join_runs(lines: &[RenderedLine]) -> Vec<Paragraph> {
     let mut out = Vec::with_capacity(lines.len());
-    let mut rest = lines.as_slice();
+    let mut rest = lines;
     while let Some(first) = rest.first() {
         let run = rest.iter().take_while(|line| first.is_like(line)).count();
         let (taken, last) = if run >= RUN { (run, Some((&rest[run - 1], run))) } else { (1, None) };

@@ -69,6 +69,7 @@ const DOCUMENTS: &[&str] = &[
     "CHANGELOG.md",
     "SECURITY.md",
     "fixtures/README.md",
+    "harness/KIT.md",
     "harness/README.md",
     "harness/apiserver/README.md",
     "snapshots/README.md",

@@ -1,16 +1,14 @@
-//! Translates a fixture's faults into fault rules of the server.
+//! Translates faults in the words of fixtures into fault rules of the server.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::mpsc::UnboundedSender;
-
-use crate::apiserver::Status;
-use crate::apiserver::faults::{FaultAction, FaultRule, Predicate, RuleMatcher, usual_reason};
-use crate::fixture::{Effect, Fault, RequestPattern};
+use crate::apiserver::faults::{FaultAction, FaultRule, Faults, Predicate, RuleMatcher, WatchEnd, usual_reason};
+use crate::apiserver::{ResourceId, Status};
+use crate::fixture::{Effect, Fault, RequestPattern, Resource, WatchFault};
 use crate::time::Clock;
-use crate::transcript::{Attributed as _, Origin, RecordedRequest};
+use crate::transcript::{Actor, Attributed as _, Origin, RecordedRequest};
 
 /// A crash of the subject by a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +17,12 @@ pub struct CrashEvent {
     pub restart_after: Duration,
     /// The request that triggered the crash.
     pub at: String,
+    /// The actor of that request.
+    pub actor: Option<Actor>,
 }
+
+/// Called at a crash, before anything else of the subject runs.
+pub type CrashHandler = Arc<dyn Fn(CrashEvent) + Send + Sync>;
 
 /// An armed fault and the number of requests that it matched.
 #[derive(Clone, Debug)]
@@ -41,14 +44,14 @@ impl ArmedFault {
 }
 
 /// Builds the fault rule and its hit counter. Times match within `leeway`: the tolerance, and the additional lateness.
-/// A crash disconnects the subject through `cut` and is reported to `crashes`.
+/// `crash` has to disconnect the subject.
 pub fn rule(
     fault: &Fault,
     clock: &Clock,
     leeway: (Duration, Duration),
-    cut: Arc<dyn Fn() + Send + Sync>,
-    crashes: &UnboundedSender<CrashEvent>,
+    crash: &CrashHandler,
 ) -> (FaultRule, ArmedFault) {
+    let last: Arc<Mutex<Option<Actor>>> = Arc::default();
     let verdict = match &fault.effect {
         Effect::Reply { code, reason, message, retry_after, applied } => {
             let reason = reason.clone().unwrap_or_else(|| usual_reason(*code).to_owned());
@@ -62,26 +65,75 @@ pub fn rule(
         Effect::Drop { applied } => FaultAction::Drop { applied: *applied },
         Effect::Delay { by, applied } => FaultAction::Delay { by: *by, applied: *applied },
         Effect::Crash { applied, restart_after } => {
-            let when = if *applied { "after" } else { "before" };
-            let crashed = CrashEvent { restart_after: *restart_after, at: format!("{when} {}", fault.on) };
-            let crashes = crashes.clone();
+            let (crash, restart_after, last) = (crash.clone(), *restart_after, last.clone());
+            let at = format!("{} {}", if *applied { "after" } else { "before" }, fault.on);
             let tell = move || {
-                cut();
-                // If the receiver is gone, the fixture is over.
-                let _ = crashes.send(crashed.clone());
+                let actor = last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                crash(CrashEvent { restart_after, at: at.clone(), actor });
             };
             FaultAction::Hang { applied: *applied, tell: Arc::new(tell) }
         }
     };
     let armed = ArmedFault { on: fault.on.to_string(), nth: fault.nth, seen: Arc::default() };
     let (seen, means) = (armed.seen.clone(), predicate(fault.on.clone(), clock.clone(), leeway));
-    let on: Predicate = Arc::new(move |request, actor| {
-        let is_meant = means(request, actor);
-        seen.fetch_add(u32::from(is_meant), Ordering::Relaxed);
+    let on: Predicate = Arc::new(move |request, origin| {
+        let is_meant = means(request, origin);
+        if is_meant {
+            seen.fetch_add(1, Ordering::Relaxed);
+            *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(origin.actor());
+        }
         is_meant
     });
     let on = RuleMatcher::Fn(on);
     (FaultRule { name: fault.name.clone(), on, nth: fault.nth, count: fault.count, percent: 100, verdict }, armed)
+}
+
+/// Returns the key of a resource on the server.
+#[must_use]
+pub fn resource_id(resource: &Resource) -> ResourceId {
+    ResourceId::new(&resource.group, &resource.plural)
+}
+
+/// Starts or ends a fault of lists and watches; `revision` is the server's present one. Returns a note for the
+/// transcript, if there is one.
+pub fn set_watch_fault(faults: &Faults, revision: u64, fault: &WatchFault) -> Option<String> {
+    Some(match fault {
+        WatchFault::Drop(resource) => {
+            faults.end_watches(resource.as_ref().map(resource_id).as_ref(), WatchEnd::Broken);
+            let which = resource.as_ref().map_or("everything", |resource| &resource.plural);
+            format!("watches of {which} break")
+        }
+        WatchFault::Hold(resource) => {
+            faults.hold(&resource_id(resource));
+            format!("watch events of {} are held", resource.plural)
+        }
+        WatchFault::Release { resource, coalesce } => {
+            faults.release(&resource_id(resource), coalesce.then_some(revision));
+            let how = if *coalesce { ", coalesced" } else { "" };
+            format!("watch events of {} are let go{how}", resource.plural)
+        }
+        WatchFault::StaleList(resource) => {
+            faults.set_stale(&resource_id(resource), Some(revision));
+            format!("lists of {} stay as they are now", resource.plural)
+        }
+        WatchFault::FreshList(resource) => {
+            faults.set_stale(&resource_id(resource), None);
+            format!("lists of {} are current again", resource.plural)
+        }
+        WatchFault::Repeat { resource, twice } => {
+            faults.set_repeated(&resource_id(resource), *twice);
+            let how = if *twice { "twice" } else { "once" };
+            format!("watch events of {} are delivered {how}", resource.plural)
+        }
+        WatchFault::Bookmark(resource) => {
+            faults.send_bookmarks(&resource_id(resource));
+            format!("watches of {} send a bookmark", resource.plural)
+        }
+        WatchFault::Order { seed, depth } => {
+            faults.set_order(*seed, *depth);
+            return None;
+        }
+    })
 }
 
 /// Returns the predicate for `pattern`; without an actor it matches any request of the subject.

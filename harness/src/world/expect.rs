@@ -1,0 +1,224 @@
+//! Expectations in the words of fixtures, checks that have to hold all the time, and rules for every controller.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::objects::NAMESPACE;
+use super::{Error, Result, TranscriptView, World};
+use crate::expect::world::ObjectStates;
+use crate::expect::{BrokenPromise, Run, is_subject_write, judge_now, line};
+use crate::fixture::check::Checks;
+use crate::fixture::{Fixture, Traffic, words};
+use crate::invariants;
+use crate::transcript::{EntryKind, TranscriptEntry};
+
+/// Lines of the transcript that an error shows before the one that broke the expectation.
+const LINES: usize = 5;
+/// Virtual time that an object may be held by finalizers after its deletion.
+const FINALIZERS: Duration = Duration::from_mins(1);
+
+type AlwaysCheck = Box<dyn Fn(&TranscriptView) -> std::result::Result<(), String>>;
+
+/// A check of [`World::always`].
+pub(super) struct Always {
+    name: String,
+    check: AlwaysCheck,
+}
+
+/// A rule that every controller should follow; see [`World::uphold`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rule {
+    /// A successful update or patch changes the object.
+    NoIdleWrites,
+    /// The same request is not sent more than 20 times within a second.
+    NoStorms,
+    /// A controller writes `status` through the subresource only: elsewhere the server ignores it.
+    StatusBySubresource,
+    /// No object is held by finalizers for more than a minute after its deletion.
+    FinalizersAreRemoved,
+}
+
+impl Rule {
+    /// All rules.
+    pub const ALL: [Self; 4] =
+        [Self::NoIdleWrites, Self::NoStorms, Self::StatusBySubresource, Self::FinalizersAreRemoved];
+}
+
+impl World {
+    /// Checks expectations in the words of fixtures, about the state now and all requests so far: `exists`, `absent`,
+    /// `match`, `condition`, `events`, `objects`, `count`, `never`, `order`, `writes`, `only`; and `quiet: true`, which
+    /// means no write since the begin of the last [`World::advance`].
+    ///
+    /// Without an actor, request patterns mean any controller under test. `fixtures/README.md` has the reference.
+    ///
+    /// # Errors
+    ///
+    /// Returns what does not hold, with the lines of the transcript around it; or the unknown words of the text.
+    #[track_caller]
+    pub fn expect(&self, text: &str) -> Result {
+        here!(self.judge(text))
+    }
+
+    fn judge(&self, text: &str) -> Result {
+        let (checks, traffic) = words::expectations(text, NAMESPACE, &self.resources())?;
+        let fixture = of(checks, traffic);
+        self.with_run(|run| failure(&judge_now(&fixture, run, self.mark.get()), run))
+    }
+
+    /// Adds a check that has to hold at the end of each [`World::advance`] and at the end of the test.
+    ///
+    /// ```
+    /// # use plumbline::world::{World, seconds};
+    /// # fn main() -> plumbline::Result {
+    /// World::test(async |t| {
+    ///     t.always("no secret is written", |transcript| match transcript.to_string().contains("secrets/") {
+    ///         true => Err("a secret".to_owned()),
+    ///         false => Ok(()),
+    ///     });
+    ///     t.advance(seconds(1)).await
+    /// })
+    /// # }
+    /// ```
+    pub fn always(&self, name: &str, check: impl Fn(&TranscriptView) -> std::result::Result<(), String> + 'static) {
+        self.always.borrow_mut().push(Always { name: name.to_owned(), check: Box::new(check) });
+    }
+
+    /// Requires these rules to hold at the end of the test: [`Rule::ALL`], or some of them.
+    pub fn uphold(&self, rules: impl IntoIterator<Item = Rule>) {
+        self.rules.borrow_mut().extend(rules);
+    }
+
+    pub(super) fn judge_always(&self) -> Result {
+        let always = self.always.borrow();
+        if always.is_empty() {
+            return Ok(());
+        }
+        let view = self.transcript();
+        let failed = always.iter().find_map(|one| Some((&one.name, (one.check)(&view).err()?)));
+        let Some((name, why)) = failed else { return Ok(()) };
+        let lines: String = view.last(LINES).iter().map(|line| format!("\n    {line}")).collect();
+        Err(Error::new(format!("{name}: {why}; the last lines of the transcript:{lines}")))
+    }
+
+    pub(super) fn judge_rules(&self) -> Result {
+        let rules = self.rules.borrow();
+        if rules.is_empty() {
+            return Ok(());
+        }
+        let fixture = of(Vec::new(), Traffic::default());
+        let named = |rule: &Rule| match rule {
+            Rule::NoIdleWrites => Some("no_idle_writes"),
+            Rule::NoStorms => Some("no_storms"),
+            Rule::StatusBySubresource | Rule::FinalizersAreRemoved => None,
+        };
+        let names: Vec<&str> = rules.iter().filter_map(named).collect();
+        self.with_run(|run| {
+            let mut failures = invariants::check_named(&names, &fixture, run);
+            if rules.contains(&Rule::StatusBySubresource) {
+                failures.extend(misplaced_status(run));
+            }
+            if rules.contains(&Rule::FinalizersAreRemoved) {
+                failures.extend(held_objects(run));
+            }
+            failure(&failures, run)
+        })
+    }
+
+    fn with_run<T>(&self, judge: impl FnOnce(&Run<'_>) -> T) -> T {
+        let initial = self.initial.borrow();
+        let clock = self.server().clock();
+        self.server().transcript().with(|entries| {
+            judge(&Run {
+                start: clock.epoch(),
+                initial: &initial,
+                entries,
+                marks: &[],
+                replies: &[],
+                scrapes: &[],
+                end: clock.elapsed(),
+                tolerance: Duration::ZERO,
+                late: Duration::ZERO,
+            })
+        })
+    }
+}
+
+fn of(checks: Checks, traffic: Traffic) -> Fixture {
+    let mut fixture = Fixture::of_expectations(checks, traffic);
+    NAMESPACE.clone_into(&mut fixture.given.namespace);
+    fixture
+}
+
+/// Returns the failures as one error, with the lines of the transcript before the first one.
+fn failure(failures: &[BrokenPromise], run: &Run<'_>) -> Result {
+    let Some(first) = failures.first() else { return Ok(()) };
+    let texts: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    let view = TranscriptView::new(run.start, run.initial.to_vec(), run.entries.to_vec());
+    let lines: String = view.until(first.seq, LINES).iter().map(|line| format!("\n    {line}")).collect();
+    let lines = if lines.is_empty() { String::new() } else { format!("\n  the transcript there:{lines}") };
+    Err(Error::new(format!("{}{lines}", texts.join("\n"))))
+}
+
+fn broken(entry: &TranscriptEntry, check: &str, expected: &str, observed: String) -> BrokenPromise {
+    let (check, expected) = (check.to_owned(), expected.to_owned());
+    BrokenPromise { line: 0, at: entry.at, seq: entry.seq, check, expected, observed }
+}
+
+/// Returns the writes of a status that the server ignores.
+fn misplaced_status(run: &Run<'_>) -> Vec<BrokenPromise> {
+    let mut world = ObjectStates::new(run, NAMESPACE);
+    let mut failures = Vec::new();
+    for entry in run.entries {
+        world.step(entry);
+        let EntryKind::Request(exchange) = &entry.what else { continue };
+        let request = &exchange.request;
+        let is_meant = is_subject_write(entry, exchange)
+            && request.subresource.is_none()
+            && matches!(request.verb.as_str(), "update" | "patch");
+        let body = request.body.as_deref().filter(|_| is_meant);
+        let Some(status) =
+            body.map(|body| &body["status"]).filter(|status| status.as_object().is_some_and(|map| !map.is_empty()))
+        else {
+            continue;
+        };
+        let key = crate::expect::world::Key {
+            group: request.group.clone(),
+            resource: request.resource.clone(),
+            namespace: request.namespace.clone(),
+            name: request.name.clone().unwrap_or_default(),
+        };
+        // An update of a whole object carries the status that was read.
+        let same = world.get(&key).is_some_and(|object| object["status"] == *status);
+        if !same {
+            let expected = format!("status in {}/{}/status only", request.resource, key.name);
+            failures.push(broken(entry, "status by subresource", &expected, line(entry, exchange)));
+        }
+    }
+    failures
+}
+
+/// Returns the objects that are held by finalizers at the end.
+fn held_objects(run: &Run<'_>) -> Vec<BrokenPromise> {
+    let world = ObjectStates::new(run, NAMESPACE).after(run.entries);
+    let Some(last) = run.entries.last() else { return Vec::new() };
+    let limit = run.end.saturating_sub(FINALIZERS);
+    let is_old = |object: &Arc<Value>| {
+        let deleted = object["metadata"]["deletionTimestamp"].as_str().and_then(|text| text.parse().ok());
+        deleted.is_some_and(|at: jiff::Timestamp| {
+            Duration::try_from(at.duration_since(run.start)).is_ok_and(|at| at < limit)
+        })
+    };
+    let held = world.objects().filter(|object| {
+        is_old(object) && object["metadata"]["finalizers"].as_array().is_some_and(|held| !held.is_empty())
+    });
+    held.map(|object| {
+        let meta = &object["metadata"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let observed = format!("{} {} has {}", text(&object["kind"]), text(&meta["name"]), meta["finalizers"]);
+        broken(last, "finalizers are removed", "no deleted object with finalizers after a minute", observed)
+    })
+    .collect()
+}

@@ -1,0 +1,160 @@
+//! [`WorldService`]: the server as one controller reaches it. It names the controller in the record, cuts it off at a
+//! crash, and notices a hot loop.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use http::{HeaderValue, Method, Request, Response, header};
+use tower::Service;
+
+use crate::apiserver::ApiServer;
+use crate::apiserver::service::{HttpBody, InProcessService};
+use crate::time::Clock;
+use crate::transcript::{Actor, redact};
+
+/// Equal writes at one moment of virtual time that are a hot loop.
+const SAME_WRITES: u32 = 100;
+/// Requests at one moment of virtual time that are a hot loop.
+const REQUESTS: u64 = 20_000;
+
+/// The connection of one start of a controller.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) name: String,
+    clock: Clock,
+    cut: AtomicBool,
+    moment: AtomicU64,
+    requests: AtomicU64,
+    writes: Mutex<BTreeMap<String, u32>>,
+    hot: Mutex<Option<String>>,
+    /// Number of times that the controller's task was polled.
+    pub(super) polls: AtomicU64,
+}
+
+impl Connection {
+    pub(super) fn new(name: &str, clock: &Clock) -> Arc<Self> {
+        Arc::new(Self {
+            name: name.to_owned(),
+            clock: clock.clone(),
+            cut: AtomicBool::new(false),
+            moment: AtomicU64::new(u64::MAX),
+            requests: AtomicU64::new(0),
+            writes: Mutex::default(),
+            hot: Mutex::default(),
+            polls: AtomicU64::new(0),
+        })
+    }
+
+    /// From now on no request arrives and no reply is delivered.
+    pub(super) fn cut(&self) {
+        self.cut.store(true, Ordering::SeqCst);
+    }
+
+    fn is_cut(&self) -> bool {
+        self.cut.load(Ordering::SeqCst)
+    }
+
+    /// Returns a description of the hot loop for which the connection was cut.
+    pub(super) fn hot_loop(&self) -> Option<String> {
+        self.hot.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Counts a request; returns false if it must not pass.
+    fn admit(&self, method: &Method, path: &str) -> bool {
+        if self.is_cut() {
+            return false;
+        }
+        let at = self.clock.elapsed();
+        let now = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
+        let mut writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.moment.swap(now, Ordering::SeqCst) != now {
+            self.requests.store(0, Ordering::SeqCst);
+            writes.clear();
+        }
+        let total = self.requests.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut same = 0;
+        // Creations of different objects have the same path.
+        if matches!(*method, Method::PUT | Method::PATCH | Method::DELETE) {
+            let count = writes.entry(format!("{method} {path}")).or_default();
+            *count += 1;
+            same = *count;
+        }
+        let moment = redact::at(at);
+        let hot = if same > SAME_WRITES {
+            format!("sent `{method} {path}` more than {SAME_WRITES} times at {moment}")
+        } else if total > REQUESTS {
+            format!("made more than {REQUESTS} requests at {moment}, the last one `{method} {path}`")
+        } else {
+            return true;
+        };
+        *self.hot.lock().unwrap_or_else(PoisonError::into_inner) = Some(hot);
+        self.cut();
+        false
+    }
+}
+
+/// The server as one controller of a world reaches it: a `tower::Service` for `kube::Client::new` of any kube version.
+#[derive(Clone)]
+pub struct WorldService {
+    inner: InProcessService,
+    connection: Arc<Connection>,
+    user_agent: Option<HeaderValue>,
+    token: Option<HeaderValue>,
+}
+
+impl WorldService {
+    pub(super) fn new(server: &ApiServer, connection: Arc<Connection>, token: Option<&str>) -> Self {
+        let attribution: Arc<str> = Actor::Controller(connection.name.clone()).attribution().into();
+        let inner = server.service().attributed(Arc::new(move |_| attribution.clone()));
+        let user_agent = HeaderValue::from_str(&connection.name).ok();
+        let token = token.and_then(|token| HeaderValue::from_str(&format!("Bearer {token}")).ok());
+        Self { inner, connection, user_agent, token }
+    }
+}
+
+impl fmt::Debug for WorldService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorldService").field("connection", &self.connection).finish_non_exhaustive()
+    }
+}
+
+impl<B> Service<Request<B>> for WorldService
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<tower::BoxError>,
+{
+    type Response = Response<HttpBody>;
+    type Error = tower::BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let headers = request.headers_mut();
+        if let Some(user_agent) = self.user_agent.as_ref().filter(|_| !headers.contains_key(header::USER_AGENT)) {
+            headers.insert(header::USER_AGENT, user_agent.clone());
+        }
+        if let Some(token) = &self.token {
+            headers.insert(header::AUTHORIZATION, token.clone());
+        }
+        let connection = self.connection.clone();
+        if !connection.admit(request.method(), request.uri().path()) {
+            return Box::pin(std::future::pending());
+        }
+        let reply = self.inner.call(request);
+        Box::pin(async move {
+            let reply = reply.await;
+            if connection.is_cut() {
+                return std::future::pending().await;
+            }
+            reply
+        })
+    }
+}

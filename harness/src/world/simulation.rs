@@ -1,0 +1,91 @@
+//! The controllers of a cluster that a world simulates.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::World;
+use crate::apiserver::kubelet::{self, KubeletOptions};
+use crate::apiserver::{compaction, event_ttl, garbage_collector, workloads};
+
+/// The pause of garbage collection and namespace deletion before a round of writes, as in `plumbline serve`: a client
+/// sees the state in between, as in a cluster.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// A part of a cluster that a world simulates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Simulation {
+    /// Deletes objects whose owners are gone, and handles foreground deletion and orphans.
+    Gc,
+    /// Empties and removes namespaces that are deleted.
+    Namespaces,
+    /// Keeps the pods of deployments, replica sets, stateful sets, daemon sets and replication controllers.
+    Workloads,
+    /// Adds nodes, `node-1`, `node-2` and so on, with a scheduler and kubelets: pods are bound, become ready after half
+    /// a second, and end a second after their deletion. Nodes that are created later work too.
+    ///
+    /// Nodes send one heartbeat. [`Simulation::Heartbeats`] lets them go on.
+    Kubelets(u16),
+    /// As [`Simulation::Kubelets`], with a heartbeat of each node every ten seconds.
+    Heartbeats(u16),
+    /// Removes Events an hour after their last write.
+    Expiry,
+    /// Drops old state every five minutes, as kube-apiserver does: watches from before get 410.
+    Compaction,
+}
+
+impl World {
+    /// Starts controllers of a cluster. Their requests have actors of their own in the transcript.
+    ///
+    /// ```
+    /// # use plumbline::world::{Simulation::{Gc, Kubelets, Workloads}, World, seconds};
+    /// # fn main() -> plumbline::Result {
+    /// World::test(async |t| {
+    ///     t.simulate([Gc, Workloads, Kubelets(1)]);
+    ///     t.create(
+    ///         "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 2, \
+    ///            selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, \
+    ///            spec: {containers: [{name: web, image: nginx}]}}}}",
+    ///     )
+    ///     .await?;
+    ///     t.advance(seconds(5)).await?;
+    ///     t.expect("objects: { pods app=web: 2 }, match: { deployments/web: { status: { readyReplicas: 2 } } }")
+    /// })
+    /// # }
+    /// ```
+    pub fn simulate(&self, parts: impl IntoIterator<Item = Simulation>) {
+        for part in parts {
+            let server = self.server().clone();
+            match part {
+                Simulation::Gc => drop(tokio::spawn(garbage_collector::collect_garbage(server, PAUSE))),
+                Simulation::Namespaces => drop(tokio::spawn(garbage_collector::terminate_namespaces(server, PAUSE))),
+                Simulation::Workloads => drop(tokio::spawn(workloads::run_workload_controllers(server))),
+                Simulation::Kubelets(nodes) => {
+                    // Longer than any test.
+                    let heartbeat = Duration::from_hours(24 * 36_500);
+                    self.kubelets(nodes, KubeletOptions { heartbeat, ..KubeletOptions::default() });
+                }
+                Simulation::Heartbeats(nodes) => self.kubelets(nodes, KubeletOptions::default()),
+                Simulation::Expiry => drop(tokio::spawn(event_ttl::expire_events(server))),
+                Simulation::Compaction => drop(tokio::spawn(compaction::compact_periodically(server))),
+            }
+        }
+    }
+
+    fn kubelets(&self, nodes: u16, options: KubeletOptions) {
+        let node = |number| {
+            json!({
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": format!("node-{number}")},
+                "status": {
+                    "capacity": {"cpu": "8", "memory": "32Gi", "pods": "110"},
+                    "allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"},
+                },
+            })
+        };
+        // Nodes of a second call have the same names and are there already.
+        let _ = self.seed((1..=nodes).map(node));
+        tokio::spawn(kubelet::run(self.server().clone(), options));
+    }
+}
