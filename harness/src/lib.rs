@@ -22,6 +22,8 @@
 //! | [`expect`], [`invariants`] | judge a run from its transcript |
 //! | [`load`] | load of the machine: whether a run on the wall clock counts, and how many run in parallel |
 //! | [`report`], [`snapshot`] | present the results |
+//! | [`html`] | a run as one HTML file with timelines, or as a trace |
+//! | [`capsule`] | one zip file for each failure, to run it again |
 //! | [`explore`] | injects faults into the histories of fixtures and judges them by oracles |
 //! | [`catalogue`] | maps fixtures to the rules of Kubernetes that they cover |
 //! | [`conformance`] | conformance reports: writing, verifying, comparing, publishing |
@@ -35,6 +37,7 @@
 
 #[cfg(feature = "loadtest")]
 pub mod bench;
+pub mod capsule;
 pub mod catalogue;
 pub mod cli;
 pub mod cluster;
@@ -44,6 +47,7 @@ pub mod exit;
 pub mod expect;
 pub mod explore;
 pub mod fixture;
+pub mod html;
 pub mod invariants;
 pub mod load;
 pub mod plan;

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use similar::{ChangeTag, TextDiff};
@@ -24,19 +25,27 @@ pub struct Terminal<W> {
     colour: bool,
     bar: Option<ProgressBar>,
     explain_flags: String,
+    page: Option<String>,
 }
 
 impl<W: Write> Terminal<W> {
     /// Creates a reporter. `colour`: use ANSI colours in `out`; `progress`: show a bar on standard error.
     pub fn new(out: W, colour: bool, progress: bool) -> Self {
         let bar = progress.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10)));
-        Self { out, colour, bar, explain_flags: String::new() }
+        Self { out, colour, bar, explain_flags: String::new(), page: None }
     }
 
     /// Adds flags to the suggested `plumbline explain`, so that it runs the same subject on the same fixtures.
     #[must_use]
     pub fn with_explain_flags(mut self, flags: &str) -> Self {
         flags.clone_into(&mut self.explain_flags);
+        self
+    }
+
+    /// Adds the HTML report that is written as well, so that each failure names its anchor there.
+    #[must_use]
+    pub fn with_page(mut self, page: Option<&Path>) -> Self {
+        self.page = page.map(|page| page.display().to_string());
         self
     }
 
@@ -82,6 +91,9 @@ impl<W: Write> Terminal<W> {
             for fixture in others {
                 let word = if fixture.has_failed() { "FAIL" } else { PROVISIONAL };
                 writeln!(self.out, "    {word} {}  ({})", fixture.id, fixture.place())?;
+                if let Some(page) = &self.page {
+                    writeln!(self.out, "      {page}#{}", fixture.anchor())?;
+                }
             }
         }
         if groups.len() > FULL_FAILURES {
@@ -135,7 +147,8 @@ impl<W: Write> Terminal<W> {
         }
         let command = format!("plumbline explain {} {}", shell_words::quote(&fixture.id), self.explain_flags);
         let explain = self.paint("2", command.trim_end());
-        writeln!(self.out, "  more: {explain}")
+        writeln!(self.out, "  more: {explain}")?;
+        self.page.as_ref().map_or(Ok(()), |page| writeln!(self.out, "  page: {page}#{}", fixture.anchor()))
     }
 
     /// Formats expected and observed state: on one line each if short, otherwise as a line diff.
@@ -276,7 +289,7 @@ pub(super) fn moment(millis: u64) -> String {
 }
 
 /// Formats the total time of the fixtures, virtual or real; empty if none has run.
-pub(super) fn time_of<'a>(fixtures: impl IntoIterator<Item = &'a FixtureReport>) -> String {
+pub(crate) fn time_of<'a>(fixtures: impl IntoIterator<Item = &'a FixtureReport>) -> String {
     let sum =
         |(millis, micros), fixture: &FixtureReport| (millis + fixture.virtual_millis, micros + fixture.wall_micros);
     match fixtures.into_iter().fold((0, 0), sum) {
@@ -413,6 +426,7 @@ mod tests {
                 report,
                 transcript,
                 entries: Vec::new(),
+                initial: std::sync::Arc::default(),
                 start: jiff::Timestamp::default(),
                 leeway: std::time::Duration::ZERO,
                 load: crate::load::RunLoad::default(),
