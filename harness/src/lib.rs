@@ -23,6 +23,7 @@
 //! | [`load`] | load of the machine: whether a run on the wall clock counts, and how many run in parallel |
 //! | [`report`], [`snapshot`] | present the results |
 //! | [`html`] | a run as one HTML file with timelines, or as a trace |
+//! | [`review`] | groups the changes of snapshots between two commits |
 //! | [`capsule`] | one zip file for each failure, to run it again |
 //! | [`explore`] | injects faults into the histories of fixtures and judges them by oracles |
 //! | [`catalogue`] | maps fixtures to the rules of Kubernetes that they cover |
@@ -53,6 +54,7 @@ pub mod load;
 pub mod plan;
 pub mod process;
 pub mod report;
+pub mod review;
 pub mod runner;
 #[cfg(feature = "loadtest")]
 pub mod scale;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
+use super::colour::ColourArgs;
 use super::environment::EnvironmentArgs;
 use super::select::FixturesFolder;
 use super::{CliError, environment, notify, run};
@@ -56,6 +57,9 @@ pub(super) struct ConformArgs {
 
     #[command(flatten)]
     environment: EnvironmentArgs,
+
+    #[command(flatten)]
+    colour: ColourArgs,
 }
 
 /// Formats of an additional report.
@@ -104,8 +108,7 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
     let plan = Plan::new(&given.fixtures, &offered, &Filter::default());
     let writer = ReportWriter::create(blank, &args.out).map_err(|error| CliError::Environment(error.to_string()))?;
     let progress = io::stderr().is_terminal();
-    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let terminal = Terminal::new(io::stderr().lock(), progress && !plain, progress);
+    let terminal = Terminal::new(io::stderr().lock(), args.colour.is_on(progress), progress);
     let terminal = terminal.with_explain_flags(format!("{explain_flags}{added}").trim_start());
     let title = format!("plumbline: {} {}", given.claim.project, given.claim.version);
     let page = |file| Ok::<_, CliError>(Html::new(run::output(Some(file))?, &title, &given.fixtures));

@@ -44,7 +44,7 @@ pub(super) fn main(args: &ReplayArgs) -> Result<Exit, CliError> {
     offered.features.insert("*".to_owned());
     let fixtures = [fixture];
     let plan = Plan::new(&fixtures, &offered, &Filter::default());
-    let mut last = LastRun::default();
+    let mut last = TranscriptKeeper::default();
     let report = suite::run(&plan, &environment.arena, environment.options, &mut last);
     environment.close()?;
     let report = report?;
@@ -135,11 +135,11 @@ fn show(capsule: &Capsule, found: &[String], out: &mut impl Write) -> io::Result
 
 /// Keeps the transcript of the last run.
 #[derive(Default)]
-struct LastRun {
+struct TranscriptKeeper {
     transcript: String,
 }
 
-impl Reporter for LastRun {
+impl Reporter for TranscriptKeeper {
     fn event(&mut self, event: Event<'_>) -> io::Result<()> {
         if let Event::Finished(JudgedRun { transcript, .. }) = event {
             self.transcript.clone_from(transcript);

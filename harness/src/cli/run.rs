@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
+use super::colour::ColourArgs;
 use super::environment::EnvironmentArgs;
 use super::select::Selection;
 use super::{CliError, replay};
@@ -29,6 +30,9 @@ pub(super) struct RunArgs {
 
     #[command(flatten)]
     environment: EnvironmentArgs,
+
+    #[command(flatten)]
+    colour: ColourArgs,
 
     /// Start no further fixture after the first failure; the rest is reported as not run
     #[arg(long)]
@@ -151,10 +155,9 @@ fn reporters(
     }
     let before = args.since.as_deref().map(former_report).transpose()?;
     let out = output(args.output.as_deref())?;
-    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let progress = io::stderr().is_terminal();
     let terminal = |out: Box<dyn Write>, is_terminal: bool, progress| {
-        Terminal::new(out, !plain && is_terminal, progress).with_explain_flags(explain_flags)
+        Terminal::new(out, args.colour.is_on(is_terminal), progress).with_explain_flags(explain_flags)
     };
     let to_stderr = || terminal(Box::new(io::stderr().lock()), io::stderr().is_terminal(), progress);
     let message = || -> Box<dyn Reporter> { Box::new(to_stderr()) };

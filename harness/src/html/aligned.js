@@ -19,8 +19,7 @@ function alignedTable(rows, names) {
     body.append(foldedRow(rows.slice(at, end)));
     at = end;
   }
-  return el("div", { class: "scroll" }, el("table", { class: "aligned" },
-    el("thead", {}, el("tr", {}, names.map((name) => el("th", { scope: "col" }, name)))), body));
+  return el("div", { class: "scroll" }, el("table", { class: "aligned" }, tableHead(names), body));
 }
 
 /** A pair of lines. */
@@ -35,7 +34,7 @@ function foldedRow(rows) {
   const row = el("tr", { class: "folded-rows" });
   const open = () => row.replaceWith(...rows.map((one) => alignedRow(one, false)));
   const text = rows.length === 1 ? "1 equal line" : `${rows.length} equal lines`;
-  return furnish(row, {}, [el("td", { colspan: 2 }, el("button", { type: "button", class: "link", onclick: open }, text))]);
+  return furnish(row, {}, [el("td", { colspan: 2 }, linkButton(text, open))]);
 }
 
 /** The difference between a failed run and its accepted snapshot, if there is one. */
@@ -56,11 +55,12 @@ class PairView {
     const holders = pair.names.map(() => el("section", { class: "side" }));
     this.holder.replaceChildren();
     furnish(this.holder, {}, [
-      el("header", {}, el("p", {}, el("a", { href: "#overview" }, "← all fixtures")), el("h1", {}, pair.id), el("p", {}, pair.promise)),
+      el("header", {}, wayBack(), el("h1", {}, pair.id), el("p", {}, pair.promise)),
       pair.rows.length ? [el("h2", {}, "Transcripts"), alignedTable(pair.rows, pair.names)]
         : el("p", {}, "The transcripts are equal; the outcomes differ."), holders]);
     this.views = pair.runs.map((timeline, side) => {
-      const title = el("h2", {}, `${pair.names[side]} `, timeline ? el("span", { class: "badge" }, timeline.outcome) : "did not run it");
+      const outcome = timeline ? el("span", { class: "badge" }, timeline.outcome) : "did not run it";
+      const title = el("h2", {}, `${pair.names[side]} `, outcome);
       if (!timeline) {
         holders[side].append(title);
         return null;

@@ -36,7 +36,7 @@ pub(super) struct TimelineText {
 
 /// The blocks of a page.
 #[derive(Debug, Default)]
-pub(super) struct PackedTimelines {
+pub(super) struct TimelineArchive {
     /// The blocks in base64.
     pub(super) blocks: Vec<String>,
     /// The block of each fixture.
@@ -44,9 +44,9 @@ pub(super) struct PackedTimelines {
 }
 
 /// Packs timelines until `limit` bytes are full, important ones first. `source` returns the text of a fixture's file.
-pub(super) fn pack(mut texts: Vec<TimelineText>, limit: usize, source: impl Fn(&str) -> String) -> PackedTimelines {
+pub(super) fn pack(mut texts: Vec<TimelineText>, limit: usize, source: impl Fn(&str) -> String) -> TimelineArchive {
     texts.sort_by(|a, b| (!a.is_important, &a.id).cmp(&(!b.is_important, &b.id)));
-    let mut packed = PackedTimelines::default();
+    let mut packed = TimelineArchive::default();
     let (mut rest, mut size) = (&texts[..], 0);
     while !rest.is_empty() {
         let mut bytes = 0;

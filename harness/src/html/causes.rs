@@ -19,7 +19,7 @@ const REACTION: Duration = Duration::from_secs(1);
 const SEARCHED: usize = 300;
 
 /// A delivery that was seen.
-struct SeenDelivery<'a> {
+struct DeliveryRecord<'a> {
     event: usize,
     at: Duration,
     actor: Actor,
@@ -30,7 +30,7 @@ struct SeenDelivery<'a> {
 pub(super) struct CauseFinder<'a> {
     /// Time within which a write answers a change; zero in virtual time.
     reaction: Duration,
-    deliveries: Vec<SeenDelivery<'a>>,
+    deliveries: Vec<DeliveryRecord<'a>>,
     /// The event of each request and change, by sequence number.
     events: BTreeMap<usize, usize>,
     arrows: Vec<Arrow>,
@@ -53,7 +53,7 @@ impl<'a> CauseFinder<'a> {
                         self.arrows.push(Arrow { from: *from, to: event, kind: ArrowKind::Delivers });
                     }
                     let (actor, change) = (delivery.actor.clone(), delivery.change);
-                    self.deliveries.push(SeenDelivery { event, at: *at, actor, change });
+                    self.deliveries.push(DeliveryRecord { event, at: *at, actor, change });
                 }
                 EventSource::Entry(entry) => {
                     self.events.insert(entry.seq, event);
@@ -74,10 +74,10 @@ impl<'a> CauseFinder<'a> {
     /// Returns the causes of a write: the version that it names, and what reached the client last, if that is later.
     fn causes(&self, entry: &TranscriptEntry, exchange: &Exchange) -> Vec<(usize, ArrowKind)> {
         let (actor, request) = (entry.actor(), &exchange.request);
-        let reached = |delivery: &&SeenDelivery<'_>| delivery.actor == Actor::Informers || delivery.actor == actor;
-        let is_recent = |delivery: &SeenDelivery<'_>| delivery.at + self.reaction >= entry.at;
+        let reached = |delivery: &&DeliveryRecord<'_>| delivery.actor == Actor::Informers || delivery.actor == actor;
+        let is_recent = |delivery: &DeliveryRecord<'_>| delivery.at + self.reaction >= entry.at;
         let named = version(request).and_then(|version| {
-            let names = |delivery: &&SeenDelivery<'_>| delivery.change.resource_version == version;
+            let names = |delivery: &&DeliveryRecord<'_>| delivery.change.resource_version == version;
             self.deliveries.iter().rev().filter(reached).find(names)
         });
         let mut causes: Vec<_> = named.iter().map(|delivery| (delivery.event, ArrowKind::Version)).collect();

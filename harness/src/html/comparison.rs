@@ -44,10 +44,11 @@ fn pair(comparison: &Comparison, difference: &Difference, runs: [&TimelineTexts;
 
 fn overview(comparison: &Comparison) -> Markup {
     let different = comparison.differences.len();
+    let equal = comparison.fixtures - different - comparison.not_comparable.len();
     html! {
         ul.tally aria-label="Result" {
             li.fail[different > 0] { strong { (different) } " different" }
-            li.pass[different == 0] { strong { (comparison.fixtures - different - comparison.not_comparable.len()) } " equal" }
+            li.pass[different == 0] { strong { (equal) } " equal" }
             @if !comparison.not_comparable.is_empty() {
                 li.none { strong { (comparison.not_comparable.len()) } " not comparable" }
             }

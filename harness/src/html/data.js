@@ -20,7 +20,7 @@ function bytesOf(base64) {
 
 /** Inflates a block. */
 async function inflate(bytes) {
-  if (typeof DecompressionStream === "undefined") throw new Error("this browser cannot inflate data (DecompressionStream)");
+  if (typeof DecompressionStream === "undefined") throw new Error("this browser has no DecompressionStream");
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return JSON.parse(await new Response(stream).text());
 }

@@ -10,7 +10,8 @@ function isObject(value) {
 /** Formats a scalar. */
 function scalar(value) {
   if (typeof value !== "string") return JSON.stringify(value);
-  return /^[\w./@=+[\]-][\w ./:@=+[\]-]*$/.test(value) && !/: |^[\d.]+$|^(true|false|null)$/.test(value) ? value : JSON.stringify(value);
+  const isPlain = /^[\w./@=+[\]-][\w ./:@=+[\]-]*$/.test(value) && !/: |^[\d.]+$|^(true|false|null)$/i.test(value);
+  return isPlain ? value : JSON.stringify(value);
 }
 
 /** Returns pairs [label, before, after] of the fields of objects or the items of lists. */
@@ -32,7 +33,8 @@ function diffLines(label, before, after, depth, out) {
   const indent = "  ".repeat(depth);
   const sign = before === undefined ? "+" : after === undefined ? "-" : " ";
   if (isObject(before) || isObject(after)) {
-    const compatible = sign !== " " || (isObject(before) && isObject(after) && Array.isArray(before) === Array.isArray(after));
+    const alike = isObject(before) && isObject(after) && Array.isArray(before) === Array.isArray(after);
+    const compatible = sign !== " " || alike;
     if (compatible) {
       const line = { sign, text: `${indent}${label}`, changed: sign !== " " };
       out.push(line);
@@ -87,9 +89,8 @@ function renderChange(change) {
   const both = change.before !== undefined && change.after !== undefined;
   const word = change.before === undefined ? "created" : change.after === undefined ? "removed" : "changed";
   const holder = el("div", {}, renderDiff(lines, !both));
-  const toggle = el("label", { class: "inline" },
-    el("input", { type: "checkbox", onchange: (change_) => holder.replaceChildren(renderDiff(lines, change_.target.checked)) }),
-    " whole object");
+  const show = (event) => holder.replaceChildren(renderDiff(lines, event.target.checked));
+  const toggle = el("label", { class: "inline" }, el("input", { type: "checkbox", onchange: show }), " whole object");
   return el("section", { class: "change" },
     el("h4", {}, `${change.object} ${word} `, both && toggle), holder);
 }

@@ -25,6 +25,16 @@ function svg(name, attributes, ...children) {
   return furnish(document.createElementNS(SVG_NAMESPACE, name), attributes, children);
 }
 
+/** Creates a button that looks like a link. */
+function linkButton(text, onclick) {
+  return el("button", { type: "button", class: "link", onclick }, text);
+}
+
+/** Creates the head of a table. */
+function tableHead(names) {
+  return el("thead", {}, el("tr", {}, names.map((name) => el("th", { scope: "col" }, name))));
+}
+
 /** Formats milliseconds as in transcripts: `40s`, `39.999s`. */
 function seconds(millis) {
   return `${Number((millis / 1000).toFixed(3))}s`;

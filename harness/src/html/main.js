@@ -33,10 +33,11 @@ async function openFixture(id, time) {
     try {
       const { timeline, source } = await loadTimeline(id, index.get(id));
       if (shownId !== id) return;
-      window.view = timeline.runs ? new PairView(timeline, source, holder) : new FixtureView(timeline, source, holder);
+      const View = timeline.runs ? PairView : FixtureView;
+      window.view = new View(timeline, source, holder);
       window.view.build();
     } catch (error) {
-      holder.replaceChildren(el("p", {}, el("a", { href: "#overview" }, "← all fixtures")),
+      holder.replaceChildren(wayBack(),
         el("p", { class: "note" }, `The timeline cannot be shown: ${error.message}`));
       return;
     }
@@ -57,7 +58,8 @@ function route() {
   const note = document.getElementById("missing");
   if (note) note.remove();
   if (only && only !== "overview" && only.includes("/")) {
-    document.querySelector("#overview h1").after(el("p", { class: "note", id: "missing" }, `${only} has no timeline in this report.`));
+    const text = `${only} has no timeline in this report.`;
+    document.querySelector("#overview h1").after(el("p", { class: "note", id: "missing" }, text));
   }
   return undefined;
 }

@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
-use blocks::{PackedTimelines, TimelineText};
+use blocks::{TimelineArchive, TimelineText};
 pub use comparison::{TimelineTexts, comparison_page};
 use maud::Markup;
 use page::PageParts;
@@ -101,7 +101,7 @@ impl<W: Write> Html<W> {
 /// Returns a page without timelines.
 #[must_use]
 pub fn plain_page(title: &str, content: Markup) -> String {
-    page::page(&PageParts { title, overview: content, packed: &PackedTimelines::default(), ran: 0 })
+    page::page(&PageParts { title, overview: content, packed: &TimelineArchive::default(), ran: 0 })
 }
 
 /// Returns the accepted snapshot and the transcript side by side; empty if they are equal or there is no snapshot.
@@ -111,7 +111,7 @@ fn difference_from_snapshot(fixture: &Fixture, judged: &JudgedRun) -> Vec<DiffRo
     snapshot.map(|snapshot| accepted::rows(&snapshot, row, &judged.transcript)).unwrap_or_default()
 }
 
-/// Returns the text of a fixture's file for the page; empty if it cannot be read, such as for fixtures of another machine.
+/// Returns the text of a fixture's file for the page; empty if it cannot be read.
 #[must_use]
 pub fn source(file: &Path) -> String {
     std::fs::read_to_string(file).unwrap_or_default()

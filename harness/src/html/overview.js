@@ -25,13 +25,15 @@ class Overview {
     this.suites = [...document.getElementById("groups").children];
     this.form = document.getElementById("controls");
     this.form.addEventListener("submit", (event) => event.preventDefault());
-    this.form.addEventListener("input", (event) => (["grouping", "order"].includes(event.target.id) ? this.group() : this.filter()));
+    const regroups = (event) => ["grouping", "order"].includes(event.target.id);
+    this.form.addEventListener("input", (event) => (regroups(event) ? this.group() : this.filter()));
   }
 
   isShown(row) {
     const { filter, outcome, level } = this.form.elements;
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    return (!outcome.value || row.dataset.outcome === outcome.value) && (!level.value || row.dataset.level === level.value)
+    return (!outcome.value || row.dataset.outcome === outcome.value)
+      && (!level.value || row.dataset.level === level.value)
       && words.every((word) => this.texts.get(row).includes(word));
   }
 
@@ -64,7 +66,8 @@ class Overview {
     const holder = document.getElementById("groups");
     const groups = new Map();
     for (const row of this.rows) {
-      for (const name of row.dataset[field].split(field === "rule" ? " " : "\n")) groups.set(name, [...(groups.get(name) || []), row]);
+      const names = row.dataset[field].split(field === "rule" ? " " : "\n");
+      for (const name of names) groups.set(name, [...(groups.get(name) || []), row]);
     }
     const names = [...groups.keys()].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
     const head = this.suites[0].querySelector("thead");

@@ -182,7 +182,8 @@ fn fixtures(report: &RunReport) -> Markup {
         section #fixtures {
             h2 { "Fixtures" }
             (controls(report))
-            p #shown aria-live="polite" { "Showing " (report.fixtures.len()) " of " (report.fixtures.len()) " fixtures." }
+            @let count = report.fixtures.len();
+            p #shown aria-live="polite" { "Showing " (count) " of " (count) " fixtures." }
             div #groups {
                 @for (suite, fixtures) in report.suites() { (group(suite, fixtures)) }
             }
@@ -194,7 +195,10 @@ fn controls(report: &RunReport) -> Markup {
     let levels: BTreeSet<&str> = report.fixtures.iter().map(|fixture| fixture.level.as_str()).collect();
     html! {
         form #controls role="search" {
-            label { "Filter " input #filter type="search" placeholder="words of id, promise, rule, feature" autocomplete="off"; }
+            label {
+                "Filter "
+                input #filter type="search" placeholder="words of id, promise, rule, feature" autocomplete="off";
+            }
             label {
                 "Outcome " select #outcome {
                     option value="" { "all" }
@@ -216,7 +220,9 @@ fn controls(report: &RunReport) -> Markup {
             }
             label {
                 "Order " select #order {
-                    option value="" { "failed first" } option value="time" { "slowest first" } option value="id" { "id" }
+                    option value="" { "failed first" }
+                    option value="time" { "slowest first" }
+                    option value="id" { "id" }
                 }
             }
         }

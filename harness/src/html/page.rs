@@ -9,7 +9,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use ring::digest::{SHA256, digest};
 use serde_json::json;
 
-use super::blocks::PackedTimelines;
+use super::blocks::TimelineArchive;
 use super::model::FORMAT;
 
 /// The style.
@@ -37,7 +37,7 @@ pub(super) struct PageParts<'a> {
     /// The overview.
     pub(super) overview: Markup,
     /// The timelines.
-    pub(super) packed: &'a PackedTimelines,
+    pub(super) packed: &'a TimelineArchive,
     /// Number of fixtures that ran.
     pub(super) ran: usize,
 }
@@ -66,7 +66,9 @@ pub(super) fn page(parts: &PageParts<'_>) -> String {
                     noscript { p.note { "The filter and the timelines need scripts." } }
                     (parts.overview)
                     @if shown < parts.ran {
-                        p.note { "Showing the timelines of " (shown) " of " (parts.ran) " fixtures that ran: the page is full." }
+                        p.note {
+                            "Showing the timelines of " (shown) " of " (parts.ran) " fixtures that ran: the page is full."
+                        }
                     }
                 }
                 main #fixture hidden tabindex="-1" {}
@@ -83,7 +85,7 @@ pub(super) fn page(parts: &PageParts<'_>) -> String {
 }
 
 /// The block of each fixture, as JSON that cannot end the element it is in.
-fn index(packed: &PackedTimelines) -> String {
+fn index(packed: &TimelineArchive) -> String {
     json!({ "format": FORMAT, "blocks": packed.index }).to_string().replace('<', "\\u003c")
 }
 
@@ -100,5 +102,7 @@ mod tests {
     fn the_script_and_style_do_not_end_early() {
         assert!(!SCRIPT.contains("</") && !STYLE.contains("</"));
         assert!(!SCRIPT.contains("innerHTML"), "texts are inserted as text");
+        let long = SCRIPT.lines().chain(STYLE.lines()).find(|line| line.chars().count() > 120);
+        assert_eq!(long, None, "lines have at most 120 columns");
     }
 }

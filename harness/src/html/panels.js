@@ -33,26 +33,35 @@ class FixtureView {
     this.details = el("aside", { class: "details", "aria-live": "polite", "aria-label": "Details" },
       el("p", { class: "soft" }, "Select a mark or an event: request, reply and changes appear here."));
     this.holder.replaceChildren();
-    furnish(this.holder, {}, [this.title || header(this.timeline), failureList(this.timeline), acceptedDiff(this.timeline), this.controls(),
+    furnish(this.holder, {}, [this.title || header(this.timeline), failureList(this.timeline),
+      acceptedDiff(this.timeline), this.controls(),
       el("div", { class: "chart" }, this.labels, this.scroller), legend(),
       el("div", { class: "columns" },
         el("section", { class: "events" }, this.count,
-          el("div", { class: "scroll" }, el("table", {},
-            el("thead", {}, el("tr", {}, ["Time", "Actor", "Event"].map((name) => el("th", { scope: "col" }, name)))), this.table))),
+          el("div", { class: "scroll" }, el("table", {}, tableHead(["Time", "Actor", "Event"]), this.table))),
         this.details),
       stepList(this.timeline, this), sourceList(this.timeline, this.source), logList(this.timeline)]);
     this.redraw();
   }
 
   controls() {
-    const toggle = ([name, kinds, isOn]) => el("label", { class: "inline" },
-      el("input", { type: "checkbox", checked: isOn, name, onchange: (change) => this.toggle(kinds, change.target.checked) }), ` ${name}`);
-    const bound = (name, label) => el("label", {}, `${label} `,
-      el("input", { type: "number", min: 0, step: "any", class: `time ${name}`, onchange: () => this.readRange() }), " s");
+    const toggle = ([name, kinds, isOn]) => {
+      const onchange = (event) => this.toggle(kinds, event.target.checked);
+      const box = el("input", { type: "checkbox", checked: isOn, name, onchange });
+      return el("label", { class: "inline" }, box, ` ${name}`);
+    };
+    const bound = (name, label) => {
+      const onchange = () => this.readRange();
+      const input = el("input", { type: "number", min: 0, step: "any", class: `time ${name}`, onchange });
+      return el("label", {}, `${label} `, input, " s");
+    };
+    const oninput = (event) => {
+      this.words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+      this.list();
+    };
     this.clear = el("button", { type: "button", hidden: true, onclick: () => this.setRange(null) }, "Whole run");
     return el("form", { class: "controls", onsubmit: (event) => event.preventDefault() },
-      el("label", {}, "Events ", el("input", { type: "search", placeholder: "words", autocomplete: "off",
-        oninput: (event) => { this.words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean); this.list(); } })),
+      el("label", {}, "Events ", el("input", { type: "search", placeholder: "words", autocomplete: "off", oninput })),
       SWITCHES.map(toggle), bound("from", "From"), bound("to", "to"), this.clear);
   }
 
@@ -66,7 +75,7 @@ class FixtureView {
     const available = Math.max(200, this.scroller.clientWidth || this.holder.clientWidth - 130);
     this.drawing = drawTimeline(this.timeline, this.state, available);
     this.brush = svg("rect", { class: "brush", y: 0, height: this.drawing.height, hidden: true });
-    this.drawing.node.querySelector(".hit").after(this.brush);
+    this.drawing.node.querySelector(".steps").before(this.brush);
     this.scroller.replaceChildren(this.drawing.node);
     this.labels.replaceChildren(el("div", { class: "label" }, "checks"), ...this.timeline.lanes.map((lane) =>
       el("div", { class: `label ${lane.kind}` }, lane.kind === "server" ? "API server" : lane.name)));
@@ -136,9 +145,9 @@ class FixtureView {
   }
 
   row(event, position, lane) {
-    const open = el("button", { type: "button", class: "link", onclick: () => this.select(position) },
-      [event.verb, event.object].filter(Boolean).join(" "));
-    return el("tr", { "data-position": position, class: position === this.selected ? "selected" : event.failed ? "failed" : "" },
+    const open = linkButton([event.verb, event.object].filter(Boolean).join(" "), () => this.select(position));
+    const kind = position === this.selected ? "selected" : event.failed ? "failed" : "";
+    return el("tr", { "data-position": position, class: kind },
       el("td", { class: "number" }, seconds(event.at)), el("td", {}, lane),
       el("td", {}, open, " ", event.tail, event.replied && ` answered at ${seconds(event.replied)}`,
         (event.details || []).map((line) => el("small", {}, line))));
@@ -160,7 +169,8 @@ class FixtureView {
   /** Scrolls a mark into view. */
   reveal(mark) {
     const { scrollLeft, clientWidth } = this.scroller;
-    if (mark.x < scrollLeft + 20 || mark.x > scrollLeft + clientWidth - 20) this.scroller.scrollLeft = mark.x - clientWidth / 2;
+    const isVisible = mark.x >= scrollLeft + 20 && mark.x <= scrollLeft + clientWidth - 20;
+    if (!isVisible) this.scroller.scrollLeft = mark.x - clientWidth / 2;
     for (const other of this.drawing.marks) other.node.setAttribute("tabindex", other === mark ? 0 : -1);
   }
 
@@ -173,8 +183,14 @@ class FixtureView {
       const there = marks.filter((one) => one.lane === lane);
       return there.sort((a, b) => Math.abs(a.x - mark.x) - Math.abs(b.x - mark.x))[0];
     };
-    const targets = { ArrowRight: () => marks[index + 1], ArrowLeft: () => marks[index - 1], ArrowDown: () => vertical(1),
-      ArrowUp: () => vertical(-1), Home: () => marks[0], End: () => marks[marks.length - 1] };
+    const targets = {
+      ArrowRight: () => marks[index + 1],
+      ArrowLeft: () => marks[index - 1],
+      ArrowDown: () => vertical(1),
+      ArrowUp: () => vertical(-1),
+      Home: () => marks[0],
+      End: () => marks[marks.length - 1],
+    };
     if (event.key === "Enter" || event.key === " ") this.state.onMark(mark);
     else if (event.key === "Escape") this.setRange(null);
     else if (targets[event.key]) {
@@ -187,7 +203,8 @@ class FixtureView {
 
   /** Selects the event at a time: a failed one or a controller's write, if there is one. */
   selectAt(time) {
-    const events = this.timeline.events.map((event, position) => ({ event, position })).filter(({ event }) => this.state.isShown(event));
+    const all = this.timeline.events.map((event, position) => ({ event, position }));
+    const events = all.filter(({ event }) => this.state.isShown(event));
     const distance = Math.min(...events.map(({ event }) => Math.abs(event.at - time)));
     const there = events.filter(({ event }) => Math.abs(event.at - time) === distance);
     const isWrite = ({ event }) => event.kind === "write" && this.timeline.lanes[event.lane].kind === "controller";
@@ -199,15 +216,18 @@ class FixtureView {
 /** Lets a range be selected by dragging over the drawing's empty parts. */
 function enableBrush(view) {
   const { node, scale } = view.drawing;
-  const hit = node.querySelector(".hit");
   let begin = null;
   const at = (event) => event.clientX - node.getBoundingClientRect().left;
-  hit.addEventListener("pointerdown", (event) => { begin = at(event); hit.setPointerCapture(event.pointerId); });
-  hit.addEventListener("pointermove", (event) => {
+  node.addEventListener("pointerdown", (event) => {
+    if (event.target.closest(".mark, .step")) return;
+    begin = at(event);
+    node.setPointerCapture(event.pointerId);
+  });
+  node.addEventListener("pointermove", (event) => {
     if (begin === null || Math.abs(at(event) - begin) < 4) return;
     view.setRange([begin, at(event)].sort((a, b) => a - b).map((x) => Math.round(timeAt(scale, x))));
   });
-  hit.addEventListener("pointerup", (event) => {
+  node.addEventListener("pointerup", (event) => {
     if (begin !== null && Math.abs(at(event) - begin) < 4) view.setRange(null);
     begin = null;
   });

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// Returns the merge patch from `old` to `new`; `None` if there is none, because `new` contains a null that `old` lacks.
+/// Returns the merge patch from `old` to `new`; `None` if `new` contains a null that `old` lacks.
 pub(super) fn between(old: &Value, new: &Value) -> Option<Value> {
     let patch = diff(old, new);
     (applied(old, &patch) == *new).then_some(patch)

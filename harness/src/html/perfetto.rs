@@ -1,7 +1,7 @@
 //! Timelines as a trace for ui.perfetto.dev and chrome://tracing: a process per fixture, a thread per lane.
 //!
-//! The format is Chrome's JSON trace events. Slices of a thread nest or do not touch: a moment of an actor is a slice, and
-//! its requests are slices inside; those whose reply comes later have a thread of their own if they would overlap.
+//! The format is Chrome's JSON trace events. Slices of a thread nest or do not touch: a moment of an actor is a slice,
+//! and its requests are slices inside; those whose reply comes later have a thread of their own if they would overlap.
 //! Arrows from cause to effect are flows. Virtual time has many events at one instant, so they are drawn
 //! [`STEP`] microseconds apart, in their order; the argument `at` has the exact time.
 

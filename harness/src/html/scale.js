@@ -22,7 +22,8 @@ function marksOf(timeline, isShown) {
       known.events.push(position);
       continue;
     }
-    const mark = { at: event.at, lane: event.lane, kind: event.kind, failed: Boolean(event.failed), events: [position] };
+    const { at, lane, kind } = event;
+    const mark = { at, lane, kind, failed: Boolean(event.failed), events: [position] };
     joined.set(alike, mark);
     marks.push(mark);
   }
@@ -53,7 +54,8 @@ function layout(timeline, marks, available) {
   let x = 8;
   const columns = sorted.map((time, index) => {
     const gap = gaps[index] * stretch;
-    const column = { time, gap, from: x + gap, to: x + gap + needed[index], idle: index ? time - sorted[index - 1] : 0 };
+    const from = x + gap;
+    const column = { time, gap, from, to: from + needed[index], idle: index ? time - sorted[index - 1] : 0 };
     (slots.get(time) || []).forEach((mark, slot) => { mark.x = column.from + slot * SLOT + SLOT / 2; });
     x = column.to;
     return column;

@@ -8,8 +8,8 @@ const MANY_ARROWS = 250;
 
 /** Names of the kinds of event, for the legend and for screen readers. */
 const KIND_NAMES = {
-  write: "write", read: "read", watch: "watch opened", delivery: "watch event delivered", change: "change by the server",
-  note: "harness",
+  write: "write", read: "read", watch: "watch opened", delivery: "watch event delivered",
+  change: "change by the server", note: "harness",
 };
 const ARROW_NAMES = {
   delivers: "reaches an open watch", version: "the write names this version", object: "same object, same time",
@@ -70,7 +70,8 @@ function stepRows(timeline, scale) {
   const rows = [];
   for (const step of timeline.steps.filter((one) => one.kind !== "do" || one.verdict === "fail")) {
     const from = xOf(scale, step.from, step.from === step.to);
-    const box = { step, from: step.from === step.to ? from - 12 : from, to: Math.max(xOf(scale, step.to, true), from + 4) };
+    const begin = step.from === step.to ? from - 12 : from;
+    const box = { step, from: begin, to: Math.max(xOf(scale, step.to, true), from + 4) };
     let row = rows.findIndex((boxes) => boxes.every((other) => other.to + 2 <= box.from || box.to + 2 <= other.from));
     if (row < 0) row = rows.push([]) - 1;
     rows[row].push(box);
@@ -88,7 +89,7 @@ function drawSteps(rows, onStep) {
     return svg("g", { class: `step ${step.verdict || "none"} ${step.kind}`, onclick: () => onStep(step) },
       svg("title", {}, `${step.kind}, ${when}, line ${step.line}: ${step.text} (${step.verdict || "not judged"})`),
       svg("rect", { x: from, y, width: to - from, height: STEP - 4, rx: 2 }),
-      svg("text", { x: from + 3, y: y + 12.5 }, shortened(text, Math.max(1, Math.floor((to - from - 4) / 6.1))) || text[0]));
+      svg("text", { x: from + 3, y: y + 12.5 }, shortened(text, Math.floor((to - from - 4) / 6.1)) || text[0]));
   }));
 }
 
@@ -154,18 +155,19 @@ function drawTimeline(timeline, state, available) {
     mark.y = top + mark.lane * LANE + LANE / 2;
     mark.events.forEach((position) => places.set(position, mark));
   }
-  const head = svg("marker", { id: "head", viewBox: "0 0 6 6", refX: 5, refY: 3, markerWidth: 6, markerHeight: 6, orient: "auto" },
-    svg("path", { class: "head", d: "M0 0 6 3 0 6Z" }));
-  const lanes = timeline.lanes.map((lane, index) =>
-    svg("line", { class: "lane", x1: 0, x2: scale.width, y1: top + index * LANE + LANE / 2, y2: top + index * LANE + LANE / 2 }));
-  const late = marks.filter((mark) => timeline.events[mark.events[0]].replied).map((mark) =>
-    svg("line", { class: "late", x1: mark.x, x2: xOf(scale, timeline.events[mark.events[0]].replied, false), y1: mark.y, y2: mark.y }));
+  const size = { viewBox: "0 0 6 6", refX: 5, refY: 3, markerWidth: 6, markerHeight: 6, orient: "auto" };
+  const head = svg("marker", { id: "head", ...size }, svg("path", { class: "head", d: "M0 0 6 3 0 6Z" }));
+  const line = (name, x1, x2, y) => svg("line", { class: name, x1, x2, y1: y, y2: y });
+  const lanes = timeline.lanes.map((lane, index) => line("lane", 0, scale.width, top + index * LANE + LANE / 2));
+  const replied = (mark) => timeline.events[mark.events[0]].replied;
+  const late = marks.filter(replied).map((mark) => line("late", mark.x, xOf(scale, replied(mark), false), mark.y));
   const arrows = svg("g", { class: "arrows" }, drawArrows(timeline, places, state.near));
-  const node = svg("svg", { class: "timeline", width: scale.width, height, viewBox: `0 0 ${scale.width} ${height}`,
-    role: "group", "aria-label": `Timeline of ${timeline.id}` },
-    svg("defs", {}, head), drawBands(timeline, scale, top, height), drawAxis(scale, height), lanes,
-    svg("rect", { class: "hit", x: 0, y: 0, width: scale.width, height }),
-    drawSteps(rows, state.onStep), drawFailures(timeline, scale, height), late, arrows, drawMarks(timeline, marks, state));
+  const box = { width: scale.width, height, viewBox: `0 0 ${scale.width} ${height}` };
+  const node = svg("svg", { class: "timeline", ...box, role: "group", "aria-label": `Timeline of ${timeline.id}` },
+    svg("defs", {}, head), svg("rect", { class: "hit", x: 0, y: 0, width: scale.width, height }),
+    drawBands(timeline, scale, top, height), drawAxis(scale, height), lanes,
+    svg("g", { class: "steps" }, drawSteps(rows, state.onStep)),
+    drawFailures(timeline, scale, height), late, arrows, drawMarks(timeline, marks, state));
   return { node, scale, marks, places, top, height, arrows };
 }
 
@@ -173,8 +175,9 @@ function drawTimeline(timeline, state, available) {
 function drawMarks(timeline, marks, state) {
   return svg("g", { class: "marks" }, marks.map((mark, index) => {
     mark.node = svg("g", { class: `mark ${mark.kind}${mark.failed ? " failed" : ""}`, role: "button",
-      tabindex: index === 0 ? 0 : -1, transform: `translate(${mark.x} ${mark.y})`, "aria-label": markText(timeline, mark),
-      onclick: () => state.onMark(mark), onkeydown: (key) => state.onKey(key, mark, index) },
+      tabindex: index === 0 ? 0 : -1, transform: `translate(${mark.x} ${mark.y})`,
+      "aria-label": markText(timeline, mark), onclick: () => state.onMark(mark),
+      onkeydown: (key) => state.onKey(key, mark, index) },
       svg("title", {}, markText(timeline, mark)), svg("circle", { class: "ring", r: 9 }), shape(mark),
       mark.events.length > 1 && svg("text", { class: "count", y: -10 }, `×${mark.events.length}`));
     return mark.node;

@@ -26,13 +26,15 @@ pub struct Terminal<W> {
     bar: Option<ProgressBar>,
     explain_flags: String,
     page: Option<String>,
+    /// Number of failures so far.
+    failed: usize,
 }
 
 impl<W: Write> Terminal<W> {
     /// Creates a reporter. `colour`: use ANSI colours in `out`; `progress`: show a bar on standard error.
     pub fn new(out: W, colour: bool, progress: bool) -> Self {
         let bar = progress.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10)));
-        Self { out, colour, bar, explain_flags: String::new(), page: None }
+        Self { out, colour, bar, explain_flags: String::new(), page: None, failed: 0 }
     }
 
     /// Adds flags to the suggested `plumbline explain`, so that it runs the same subject on the same fixtures.
@@ -222,7 +224,7 @@ impl<W: Write> Reporter for Terminal<W> {
             Event::Started { fixtures, suites, jobs } => {
                 if let Some(bar) = &self.bar {
                     bar.set_length(fixtures as u64);
-                    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}");
+                    let style = ProgressStyle::with_template("{bar:30} {pos}/{len}, {eta} left {wide_msg}");
                     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
                 }
                 let many = |count, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
@@ -230,8 +232,10 @@ impl<W: Write> Reporter for Terminal<W> {
                 writeln!(self.out, "{}\n", parts.join(", "))
             }
             Event::Finished(judged) => {
+                self.failed += usize::from(judged.report.has_failed());
                 if let Some(bar) = &self.bar {
-                    bar.set_message(judged.report.id.clone());
+                    let failed = if self.failed > 0 { format!("{} failed · ", self.failed) } else { String::new() };
+                    bar.set_message(format!("{failed}{}", judged.report.id));
                     bar.inc(1);
                 }
                 Ok(())

@@ -25,6 +25,7 @@ mod judging;
 mod kubectl;
 mod pages;
 mod reports;
+mod reviews;
 mod runner;
 mod scale;
 mod serve;

@@ -30,7 +30,7 @@ const MANY: &str = "\
 promise: Every node gets its annotation.
 rule: BR-24-03
 level: core
-feature: ttl.steps
+feature: ttl.start-up
 controllers: [ttl]
 given: { nodes: [{ name: n1..n200 }] }
 steps:
@@ -146,15 +146,17 @@ fn timeline_of_a_failure(browser: &mut Browser) {
     let diff = browser.evaluate("document.querySelector('aside.details .diff').textContent");
     let diff = diff.as_str().expect("a text").to_owned();
     assert!(diff.contains("- ") && diff.contains("+   phase: Failed"), "{diff}");
-    // DELETE node, delivery, GET node, PATCH, delivery, DELETE pod, delivery; the GET that failed counts as well.
+    // DELETE node, delivery; GET node, PATCH, delivery, DELETE pod, two deliveries; GET node of the next cycle.
     let marks = "[...document.querySelectorAll('.timeline .mark')].map((mark) => mark.getAttribute('aria-label'))";
     let marks = browser.evaluate(&format!("{marks}.filter((text) => text.startsWith('t=')).length"));
-    assert_eq!(marks, 7);
+    assert_eq!(marks, 9);
     assert_eq!(browser.evaluate("document.querySelectorAll('.step.fail').length"), 1, "the window that was broken");
-    let range = "(() => { window.view.setRange([0, 5000]); return [document.querySelectorAll('.events tbody tr').length, \
+    let range = "(() => { window.view.setRange([0, 5000]); \
+                 return [document.querySelectorAll('.events tbody tr').length, \
                  document.querySelectorAll('.mark.outside').length].join(); })()";
-    assert_eq!(browser.evaluate(range), "2,5", "two events until 5 s, the others are faint");
-    let key = "(() => { window.view.setRange(null); const mark = document.querySelector('.mark[tabindex=\"0\"]'); mark.focus(); \
+    assert_eq!(browser.evaluate(range), "2,7", "two events until 5 s, the others are faint");
+    let key = "(() => { window.view.setRange(null); \
+               const mark = document.querySelector('.mark[tabindex=\"0\"]'); mark.focus(); \
                mark.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowLeft', bubbles: true })); \
                return document.activeElement !== mark && document.activeElement.classList.contains('mark'); })()";
     assert_eq!(browser.evaluate(key), true, "the keys move between marks");
