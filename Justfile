@@ -27,6 +27,10 @@ conform *ARGS:
 review:
     cargo insta review
 
+# the changes of snapshots since main, or of another range, equal ones once
+review-branch *ARGS:
+    cargo run --release -- review "$@"
+
 # accept all changed transcripts; read the diff of snapshots/ afterwards
 accept:
     INSTA_UPDATE=always cargo test -p plumbline --test snapshots

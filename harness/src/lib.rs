@@ -25,6 +25,9 @@
 //! | [`load`] | load of the machine: whether a run on the wall clock counts, and how many run in parallel |
 //! | [`report`], [`snapshot`] | present the results |
 //! | [`serve`] | clusters for clients in other processes, with a clock that they can move |
+//! | [`html`] | a run as one HTML file with timelines, or as a trace |
+//! | [`review`] | groups the changes of snapshots between two commits |
+//! | [`capsule`] | one zip file for each failure, to run it again |
 //! | [`explore`] | injects faults into the histories of fixtures and judges them by oracles |
 //! | [`catalogue`] | maps fixtures to the rules of Kubernetes that they cover |
 //! | [`conformance`] | conformance reports: writing, verifying, comparing, publishing |
@@ -42,6 +45,8 @@
 #[cfg(feature = "loadtest")]
 pub mod bench;
 #[cfg(feature = "suite")]
+pub mod capsule;
+#[cfg(feature = "suite")]
 pub mod catalogue;
 #[cfg(feature = "suite")]
 pub mod cli;
@@ -58,6 +63,8 @@ pub mod expect;
 pub mod explore;
 pub mod faults;
 pub mod fixture;
+#[cfg(feature = "suite")]
+pub mod html;
 pub mod invariants;
 #[cfg(feature = "suite")]
 pub mod load;
@@ -67,6 +74,8 @@ pub mod plan;
 pub mod process;
 #[cfg(feature = "suite")]
 pub mod report;
+#[cfg(feature = "suite")]
+pub mod review;
 #[cfg(feature = "suite")]
 pub mod runner;
 #[cfg(feature = "loadtest")]

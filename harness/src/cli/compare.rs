@@ -1,18 +1,21 @@
 //! `plumbline compare`: two subjects on the same fixtures, with a diff of the transcripts.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
 
 use super::environment::{CommandArgs, EnvironmentArgs};
+use super::run::output;
 use super::select::Selection;
 use super::{CliError, notify};
 use crate::conformance::compare::{CompareOptions, ComparedRun, Comparison, compare};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
+use crate::html::{self, TimelineTexts, comparison_page};
 use crate::report::{Event, FixtureReport, JudgedRun, Outcome, Reporter};
 use crate::runner::suite;
 use crate::subject::in_process::InProcess;
@@ -60,6 +63,10 @@ pub(super) struct CompareArgs {
     #[arg(long, value_enum, default_value_t = CompareFormat::Human)]
     format: CompareFormat,
 
+    /// Write to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+
     /// Layout of transcripts
     #[arg(long, value_enum, default_value_t = Layout::Auto)]
     view: Layout,
@@ -72,6 +79,8 @@ enum CompareFormat {
     Human,
     /// One JSON document (apiVersion plumbline/v1)
     Json,
+    /// One HTML page with both timelines of each fixture that differs
+    Html,
 }
 
 /// Layouts of transcripts.
@@ -96,13 +105,13 @@ pub(super) fn main(args: &CompareArgs) -> Result<Exit, CliError> {
     let wall = wall_a || wall_b;
     let tolerance = if wall { args.environment.tolerance().max(WALL_TOLERANCE) } else { Duration::ZERO };
     let options = CompareOptions { outcomes_only: args.outcomes, tolerance };
-    let [seen_a, seen_b] = [gathered_a, gathered_b].map(|gathered| gathered.seen(wall));
+    let [(seen_a, runs_a), (seen_b, runs_b)] = [gathered_a, gathered_b].map(|gathered| gathered.seen(wall));
     let comparison = compare([args.a.as_str(), args.b.as_str()], &seen_a, &seen_b, options);
     let ran = |seen: &ComparedRun| seen.report.outcome.has_run();
     if !seen_a.iter().chain(&seen_b).any(ran) {
         return Err(CliError::Nothing("both subjects skipped every selected fixture".to_owned()));
     }
-    show(args, &comparison)?;
+    show(args, &comparison, [&runs_a, &runs_b])?;
     if comparison.not_comparable.len() == comparison.fixtures {
         return Err(CliError::Nothing("no fixture ran on both subjects: each was skipped by one of them".to_owned()));
     }
@@ -116,16 +125,25 @@ pub(super) fn main(args: &CompareArgs) -> Result<Exit, CliError> {
     })
 }
 
-fn show(args: &CompareArgs, comparison: &Comparison) -> io::Result<()> {
-    let mut out = BufWriter::new(super::stdout());
+fn show(args: &CompareArgs, comparison: &Comparison, runs: [&TimelineTexts; 2]) -> Result<(), CliError> {
+    let mut out = output(args.output.as_deref())?;
     match args.format {
         CompareFormat::Json => {
-            serde_json::to_writer_pretty(&mut out, comparison)?;
+            serde_json::to_writer_pretty(&mut out, comparison).map_err(io::Error::from)?;
             writeln!(out)?;
+        }
+        CompareFormat::Html => {
+            let page = comparison_page(comparison, runs, |file| html::source(Path::new(file)));
+            out.write_all(page.as_bytes())?;
+            for difference in &comparison.differences {
+                if let Some(file) = &args.output {
+                    notify(&format!("{}  {}#{}", difference.id, file.display(), difference.id));
+                }
+            }
         }
         CompareFormat::Human => write!(out, "{}", comparison.text(width(args.view)))?,
     }
-    out.flush()
+    Ok(out.flush()?)
 }
 
 /// Returns the width for the side-by-side view; `None` for the unified view.
@@ -172,12 +190,12 @@ fn flag(word: &str) -> Result<(String, String), CliError> {
 }
 
 /// Runs the selected fixtures. Also returns true if they ran in wall time.
-fn run(
+fn run<'a>(
     args: &CompareArgs,
-    fixtures: &[Fixture],
+    fixtures: &'a [Fixture],
     side: &ComparedSubject,
     about: Option<CommandArgs>,
-) -> Result<(ResultCollector, bool), CliError> {
+) -> Result<(ResultCollector<'a>, bool), CliError> {
     let command = match side {
         ComparedSubject::InProcess(_) => None,
         ComparedSubject::Command(command) => Some(command.as_str()),
@@ -188,7 +206,9 @@ fn run(
     }
     let plan = args.select.plan(fixtures, &environment.arena.capabilities())?;
     notify(&format!("plumbline: {} fixtures on {}", plan.entries.len(), environment.arena.subject.name()));
-    let mut seen = ResultCollector::default();
+    let html = args.format == CompareFormat::Html;
+    let fixtures = fixtures.iter().filter(|_| html).map(|fixture| (fixture.id.as_str(), fixture)).collect();
+    let mut seen = ResultCollector { fixtures, ..ResultCollector::default() };
     let is_virtual = environment.arena.cluster.is_virtual();
     let run = suite::run(&plan, &environment.arena, environment.options, &mut seen);
     environment.close()?;
@@ -198,31 +218,42 @@ fn run(
 
 /// Collects results with their transcripts; the second transcript is the one grouped by object.
 #[derive(Default)]
-struct ResultCollector(Vec<(ComparedRun, String)>);
+struct ResultCollector<'a> {
+    results: Vec<(ComparedRun, String)>,
+    /// The fixtures whose timelines are collected.
+    fixtures: BTreeMap<&'a str, &'a Fixture>,
+    timelines: TimelineTexts,
+}
 
-impl ResultCollector {
-    /// Returns the results to compare; `wall` is true if either subject ran in wall time.
-    fn seen(self, wall: bool) -> Vec<ComparedRun> {
+impl ResultCollector<'_> {
+    /// Returns the results to compare, and the timelines; `wall` is true if either subject ran in wall time.
+    fn seen(self, wall: bool) -> (Vec<ComparedRun>, TimelineTexts) {
         let choose = |(seen, by_object)| if wall { ComparedRun { transcript: by_object, ..seen } } else { seen };
-        self.0.into_iter().map(choose).collect()
+        (self.results.into_iter().map(choose).collect(), self.timelines)
     }
 
     fn keep(&mut self, report: &FixtureReport, transcript: &str, leeway: Duration, by_object: String) {
-        self.0.push((ComparedRun { report: report.clone(), transcript: transcript.to_owned(), leeway }, by_object));
+        self.results
+            .push((ComparedRun { report: report.clone(), transcript: transcript.to_owned(), leeway }, by_object));
     }
 }
 
-impl Reporter for ResultCollector {
+impl Reporter for ResultCollector<'_> {
     fn event(&mut self, event: Event<'_>) -> io::Result<()> {
         match event {
             Event::Started { .. } => {}
-            Event::Finished(JudgedRun { report, transcript, entries, start, leeway, .. }) => {
+            Event::Finished(judged) => {
+                let JudgedRun { report, transcript, entries, start, leeway, .. } = judged;
+                if let Some(fixture) = self.fixtures.get(report.id.as_str()) {
+                    let timeline = serde_json::to_string(&html::timeline(Some(fixture), judged))?;
+                    self.timelines.insert(report.id.clone(), timeline);
+                }
                 let leeway = if leeway.is_zero() { *leeway } else { *leeway + slowest_start(entries) };
                 self.keep(report, transcript, leeway, by_object(*start, entries));
             }
             Event::Ended(run) => {
                 for fixture in &run.fixtures {
-                    if !self.0.iter().any(|(seen, _)| seen.report.id == fixture.id) {
+                    if !self.results.iter().any(|(seen, _)| seen.report.id == fixture.id) {
                         self.keep(fixture, "", Duration::ZERO, String::new());
                     }
                 }

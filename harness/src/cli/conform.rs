@@ -3,9 +3,12 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
+
+use super::colour::ColourArgs;
 use super::environment::EnvironmentArgs;
 use super::select::FixturesFolder;
-use super::{CliError, environment, notify};
+use super::{CliError, environment, notify, run};
 use crate::conformance::deviations::{self, Deviation};
 use crate::conformance::history;
 use crate::conformance::implementation::Implementation;
@@ -16,6 +19,7 @@ use crate::conformance::template::{self, ReportInput};
 use crate::digest;
 use crate::exit::Exit;
 use crate::fixture::{Controller, Fixture};
+use crate::html::Html;
 use crate::plan::{Filter, Plan};
 use crate::report::terminal::Terminal;
 use crate::report::{Event, Reporter, grouping};
@@ -40,11 +44,29 @@ pub(super) struct ConformArgs {
     #[arg(long, value_name = "DIR", default_value = "conformance")]
     out: PathBuf,
 
+    /// Format of an additional report
+    #[arg(long, value_enum, requires = "output")]
+    format: Option<PageFormat>,
+
+    /// Write the additional report to this file
+    #[arg(long, short, value_name = "FILE", requires = "format")]
+    output: Option<PathBuf>,
+
     #[command(flatten)]
     folder: FixturesFolder,
 
     #[command(flatten)]
     environment: EnvironmentArgs,
+
+    #[command(flatten)]
+    colour: ColourArgs,
+}
+
+/// Formats of an additional report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PageFormat {
+    /// One HTML page with a timeline of each fixture
+    Html,
 }
 
 /// The input files, read before anything starts.
@@ -86,13 +108,15 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
     let plan = Plan::new(&given.fixtures, &offered, &Filter::default());
     let writer = ReportWriter::create(blank, &args.out).map_err(|error| CliError::Environment(error.to_string()))?;
     let progress = io::stderr().is_terminal();
-    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let terminal = Terminal::new(io::stderr().lock(), progress && !plain, progress);
+    let terminal = Terminal::new(io::stderr().lock(), args.colour.is_on(progress), progress);
     let terminal = terminal.with_explain_flags(format!("{explain_flags}{added}").trim_start());
-    let mut both = ConformReporter { writer, terminal };
-    let run = suite::run(&plan, &environment.arena, environment.options, &mut both);
-    let mut writer = both.writer;
-    drop(both.terminal);
+    let title = format!("plumbline: {} {}", given.claim.project, given.claim.version);
+    let page = |file| Ok::<_, CliError>(Html::new(run::output(Some(file))?, &title, &given.fixtures));
+    let page = args.output.as_deref().map(page).transpose()?;
+    let mut all = ConformReporter { writer, terminal: terminal.with_page(args.output.as_deref()), page };
+    let run = suite::run(&plan, &environment.arena, environment.options, &mut all);
+    let mut writer = all.writer;
+    drop(all.terminal);
     writer.keep_server_logs(&environment.logs_of_broken_cluster())?;
     environment.close()?;
     run?;
@@ -100,15 +124,17 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
     exit(writer.report())
 }
 
-/// Forwards events to the report and to the terminal on standard error.
+/// Forwards events to the report, to the terminal on standard error, and to the additional report.
 struct ConformReporter<W> {
     writer: ReportWriter,
     terminal: Terminal<W>,
+    page: Option<Html<Box<dyn Write>>>,
 }
 
 impl<W: Write> Reporter for ConformReporter<W> {
     fn event(&mut self, event: Event<'_>) -> io::Result<()> {
         self.writer.event(event)?;
+        self.page.as_mut().map_or(Ok(()), |page| page.event(event))?;
         self.terminal.event(event)
     }
 }

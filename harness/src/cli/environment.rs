@@ -270,6 +270,30 @@ fn with_logs(error: CliError, scratch: &mut RunDir) -> CliError {
 }
 
 impl EnvironmentArgs {
+    /// Parses the flags that a capsule has. Flags that select fixtures are ignored.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the text contains anything else.
+    pub(super) fn read(text: &str) -> Result<Self, CliError> {
+        #[derive(clap::Parser)]
+        #[command(no_binary_name = true, disable_help_flag = true)]
+        struct FlagLine {
+            #[command(flatten)]
+            environment: EnvironmentArgs,
+            #[command(flatten)]
+            _folder: super::select::FixturesFolder,
+        }
+        let wrong = |error: &dyn std::fmt::Display| CliError::Usage(format!("flags of the capsule, `{text}`: {error}"));
+        let words = shell_words::split(text).map_err(|error| wrong(&error))?;
+        FlagLine::try_parse_from(words).map(|line| line.environment).map_err(|error| wrong(&error))
+    }
+
+    /// Returns the command line of the subject.
+    pub(super) fn command(&self) -> Option<&str> {
+        self.command.as_deref()
+    }
+
     /// Returns the same environment with a subject that implements `controller` alone, unless flags name its
     /// controllers.
     pub(super) fn for_profile(&self, controller: Option<Controller>) -> Self {

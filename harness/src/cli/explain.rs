@@ -1,12 +1,16 @@
 //! `plumbline explain`: a fixture in detail: promise, steps, and the transcript of a run.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::ValueEnum;
 
 use super::environment::EnvironmentArgs;
 use super::select::{FixturesFolder, Selection};
 use super::{CliError, notify, run};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
+use crate::html::Html;
 use crate::plan::{Capabilities, Filter, Plan};
 use crate::report::{Event, FixtureReport, Outcome, Reporter};
 use crate::runner::suite::{self, TestBed, TranscriptSelection};
@@ -26,6 +30,23 @@ pub(super) struct ExplainArgs {
 
     #[command(flatten)]
     environment: EnvironmentArgs,
+
+    /// Format of the explanation
+    #[arg(long, value_enum, default_value_t = ExplainFormat::Human)]
+    format: ExplainFormat,
+
+    /// Write to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Output formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ExplainFormat {
+    /// Text for a terminal
+    Human,
+    /// One HTML page with a timeline of each fixture
+    Html,
 }
 
 /// Runs the verb.
@@ -45,10 +66,16 @@ pub(super) fn main(args: &ExplainArgs) -> Result<Exit, CliError> {
     // A fixture that is asked for by name is shown even if the subject does not declare its feature.
     offered.features.insert("*".to_owned());
     let plan = Plan::new(&fixtures, &offered, &Filter::default());
+    let mut out = run::output(args.output.as_deref())?;
+    if args.format == ExplainFormat::Html {
+        let title = format!("plumbline: {} on {}", arena.subject.name(), arena.cluster.name());
+        let report = suite::run(&plan, arena, environment.options, &mut Html::new(out, &title, &fixtures));
+        environment.close()?;
+        return Ok(run::exit(&report?));
+    }
     let report = suite::run(&plan, arena, environment.options, &mut SilentReporter);
     environment.close()?;
     let report = report?;
-    let mut out = io::BufWriter::new(super::stdout());
     for fixture in &fixtures {
         let result = report.fixtures.iter().find(|result| result.id == fixture.id);
         result.map_or(Ok(()), |result| explain(fixture, result, &subject, &mut out))?;

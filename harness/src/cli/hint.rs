@@ -7,7 +7,7 @@ use super::{Cli, CliError};
 use crate::fixture::error::nearest;
 
 /// Flags of `explain` that select neither the subject nor its cluster nor fixtures.
-const NOT_REPEATED: [&str; 3] = ["jobs", "logs", "retries"];
+const NOT_REPEATED: [&str; 5] = ["format", "jobs", "logs", "output", "retries"];
 
 /// Returns those of the given flags that `explain` needs to run the same subject on the same fixtures, quoted for a
 /// shell.

@@ -3,6 +3,7 @@
 #[cfg(feature = "loadtest")]
 mod bench;
 mod catalogue;
+mod colour;
 mod compare;
 mod conform;
 mod environment;
@@ -12,6 +13,8 @@ mod hint;
 mod lint;
 mod list;
 mod repeat;
+mod replay;
+mod review;
 mod run;
 #[cfg(feature = "loadtest")]
 mod scale;
@@ -47,6 +50,10 @@ enum CliVerb {
     Run(run::RunArgs),
     /// Run fixtures repeatedly, shuffled and with varying numbers of jobs, until one differs from its first run
     Repeat(repeat::RepeatArgs),
+    /// Run the fixture of a capsule (`run --capsule`) again and compare
+    Replay(replay::ReplayArgs),
+    /// Show the changes of snapshots between two commits, equal ones once
+    Review(review::ReviewArgs),
     /// List fixtures, or the ones selected by filters
     List(list::ListArgs),
     /// Check fixtures without running them
@@ -123,6 +130,8 @@ pub fn main(fixtures: &'static Dir<'static>) -> Exit {
         None => run::main(&cli.run, &explain_flags).map_err(|error| hint::verb_instead(error, cli.run.first_filter())),
         Some(CliVerb::Run(args)) => run::main(&args, &explain_flags),
         Some(CliVerb::Repeat(args)) => repeat::main(&args),
+        Some(CliVerb::Review(args)) => review::main(&args),
+        Some(CliVerb::Replay(args)) => replay::main(&args),
         Some(CliVerb::List(args)) => list::main(&args),
         Some(CliVerb::Lint(args)) => lint::main(&args),
         Some(CliVerb::Schema) => schema::main(),

@@ -2,14 +2,19 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
-use super::CliError;
+use super::colour::ColourArgs;
 use super::environment::EnvironmentArgs;
 use super::select::Selection;
+use super::{CliError, replay};
+use crate::capsule::{CapsuleOrigin, CapsuleWriter};
 use crate::exit::Exit;
+use crate::fixture::Fixture;
+use crate::html::perfetto::Perfetto;
+use crate::html::{Html, history};
 use crate::report::json::Json;
 use crate::report::junit::Junit;
 use crate::report::markdown::Markdown;
@@ -26,6 +31,9 @@ pub(super) struct RunArgs {
     #[command(flatten)]
     environment: EnvironmentArgs,
 
+    #[command(flatten)]
+    colour: ColourArgs,
+
     /// Start no further fixture after the first failure; the rest is reported as not run
     #[arg(long)]
     fail_fast: bool,
@@ -41,6 +49,14 @@ pub(super) struct RunArgs {
     /// Write the report to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    /// Write a capsule for each failure into this folder: a zip file that `replay` runs again
+    #[arg(long, value_name = "DIR")]
+    capsule: Option<PathBuf>,
+
+    /// Report of a former run (JSON), with which the HTML report compares: new, fixed and remaining failures
+    #[arg(long, value_name = "REPORT")]
+    since: Option<PathBuf>,
 }
 
 /// Report formats.
@@ -54,6 +70,10 @@ enum RunFormat {
     Junit,
     /// Markdown, such as for the summary of a CI job
     Markdown,
+    /// One HTML page with a timeline of each fixture
+    Html,
+    /// A trace (Chrome's JSON) for ui.perfetto.dev
+    Perfetto,
 }
 
 impl RunArgs {
@@ -69,7 +89,11 @@ pub(super) fn main(args: &RunArgs, explain_flags: &str) -> Result<Exit, CliError
     let mut environment = args.environment.start(args.fail_fast)?;
     environment.options.transcripts = args.transcripts;
     let plan = args.select.plan(&fixtures, &environment.arena.capabilities())?;
-    let mut reporters = reporters(args, explain_flags)?;
+    let title = format!("plumbline: {} on {}", environment.arena.subject.name(), environment.arena.cluster.name());
+    let mut reporters = reporters(args, explain_flags, &fixtures, &title)?;
+    if let Some(folder) = &args.capsule {
+        reporters.0.push(Box::new(capsules(folder, replay::origin(&environment.arena, explain_flags)?)?));
+    }
     let report = suite::run(&plan, &environment.arena, environment.options, &mut reporters);
     environment.close()?;
     Ok(exit(&report?))
@@ -97,33 +121,58 @@ impl Reporter for MultiReporter {
     }
 }
 
+/// Creates the output: a file, or standard output.
+pub(super) fn output(path: Option<&Path>) -> Result<Box<dyn Write>, CliError> {
+    let Some(path) = path else { return Ok(Box::new(super::stdout())) };
+    let file = File::create(path)
+        .map_err(|error| CliError::Environment(format!("unable to write {}: {error}", path.display())))?;
+    Ok(Box::new(BufWriter::new(file)))
+}
+
+/// Creates the folder of capsules.
+fn capsules(folder: &Path, origin: CapsuleOrigin) -> Result<CapsuleWriter, CliError> {
+    CapsuleWriter::create(folder, origin)
+        .map_err(|error| CliError::Environment(format!("unable to create {}: {error}", folder.display())))
+}
+
+/// Reads a former report.
+fn former_report(path: &Path) -> Result<RunReport, CliError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| CliError::Environment(format!("unable to read {}: {error}", path.display())))?;
+    let problem = |error| CliError::Usage(format!("--since {}: {error}", path.display()));
+    history::read(&text).map_err(problem)
+}
+
 /// Creates the requested reporter, and one for the terminal on standard error if the report is a document.
-fn reporters(args: &RunArgs, explain_flags: &str) -> Result<MultiReporter, CliError> {
-    let out: Box<dyn Write> = match &args.output {
-        Some(path) => {
-            let file = File::create(path)
-                .map_err(|error| CliError::Environment(format!("unable to write {}: {error}", path.display())))?;
-            Box::new(BufWriter::new(file))
-        }
-        None => Box::new(super::stdout()),
-    };
-    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+fn reporters(
+    args: &RunArgs,
+    explain_flags: &str,
+    fixtures: &[Fixture],
+    title: &str,
+) -> Result<MultiReporter, CliError> {
+    if args.since.is_some() && args.format != RunFormat::Html {
+        return Err(CliError::Usage("--since requires --format html".to_owned()));
+    }
+    let before = args.since.as_deref().map(former_report).transpose()?;
+    let out = output(args.output.as_deref())?;
     let progress = io::stderr().is_terminal();
     let terminal = |out: Box<dyn Write>, is_terminal: bool, progress| {
-        Terminal::new(out, !plain && is_terminal, progress).with_explain_flags(explain_flags)
+        Terminal::new(out, args.colour.is_on(is_terminal), progress).with_explain_flags(explain_flags)
     };
-    let message = |progress| -> Box<dyn Reporter> {
-        Box::new(terminal(Box::new(io::stderr().lock()), io::stderr().is_terminal(), progress))
-    };
+    let to_stderr = || terminal(Box::new(io::stderr().lock()), io::stderr().is_terminal(), progress);
+    let message = || -> Box<dyn Reporter> { Box::new(to_stderr()) };
     Ok(MultiReporter(match args.format {
         RunFormat::Human if args.output.is_none() => {
             vec![Box::new(terminal(out, io::stdout().is_terminal(), progress))]
         }
         RunFormat::Human => vec![Box::new(terminal(out, false, progress))],
-        RunFormat::Json => vec![Box::new(Json(out)), message(progress)],
-        RunFormat::Junit => vec![Box::new(Junit(out)), message(progress)],
-        RunFormat::Markdown => {
-            vec![Box::new(Markdown { out, explain_flags: explain_flags.to_owned() }), message(progress)]
+        RunFormat::Json => vec![Box::new(Json(out)), message()],
+        RunFormat::Junit => vec![Box::new(Junit(out)), message()],
+        RunFormat::Markdown => vec![Box::new(Markdown { out, explain_flags: explain_flags.to_owned() }), message()],
+        RunFormat::Perfetto => vec![Box::new(Perfetto::new(out, fixtures)), message()],
+        RunFormat::Html => {
+            let page = Html::new(out, title, fixtures).since(before);
+            vec![Box::new(page), Box::new(to_stderr().with_page(args.output.as_deref()))]
         }
     }))
 }

@@ -60,6 +60,9 @@ pub struct NotComparable {
 pub struct Difference {
     /// The fixture.
     pub id: String,
+    /// Path of its file.
+    #[serde(skip)]
+    pub file: String,
     /// Its promise.
     pub promise: String,
     /// Result of the first subject.
@@ -151,15 +154,18 @@ fn difference(a: Option<&ComparedRun>, b: Option<&ComparedRun>, options: Compare
     let (told_a, told_b) = (told(a), told(b));
     let text = |seen: Option<&ComparedRun>| seen.map(|seen| seen.transcript.clone()).unwrap_or_default();
     let leeway = [a, b].into_iter().flatten().map(|seen| seen.leeway).fold(options.tolerance, Duration::max);
-    let rows = if options.outcomes_only { Vec::new() } else { rows(&text(a), &text(b), leeway) };
+    let rows = if options.outcomes_only { Vec::new() } else { aligned(&text(a), &text(b), leeway) };
     if told_a.outcome == told_b.outcome && rows.is_empty() {
         return None;
     }
-    Some(Difference { id: known.id.clone(), promise: known.promise.clone(), a: told_a, b: told_b, rows })
+    let (id, file, promise) = (known.id.clone(), known.file.clone(), known.promise.clone());
+    Some(Difference { id, file, promise, a: told_a, b: told_b, rows })
 }
 
-/// Returns the lines of two transcripts side by side; empty if they are equal.
-fn rows(a: &str, b: &str, tolerance: Duration) -> Vec<DiffRow> {
+/// Returns the lines of two transcripts side by side; empty if they are equal. Times that differ by no more than
+/// `tolerance` are equal.
+#[must_use]
+pub fn aligned(a: &str, b: &str, tolerance: Duration) -> Vec<DiffRow> {
     let (a, b): (Vec<&str>, Vec<&str>) = (a.lines().collect(), b.lines().collect());
     let lines = |lines: &[&str]| lines.iter().map(|line| ComparedLine::new(line, tolerance)).collect::<Vec<_>>();
     let (read_a, read_b) = (lines(&a), lines(&b));

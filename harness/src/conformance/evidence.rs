@@ -272,6 +272,7 @@ mod tests {
             report,
             transcript: "t=+0s GET\n".to_owned(),
             entries: Vec::new(),
+            initial: Arc::default(),
             start: jiff::Timestamp::default(),
             leeway: std::time::Duration::ZERO,
             load: crate::load::RunLoad::default(),

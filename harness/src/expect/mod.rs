@@ -183,3 +183,9 @@ pub(crate) fn line(entry: &TranscriptEntry, exchange: &Exchange) -> String {
     }
     text
 }
+
+/// Returns a check in the words of a fixture, as [`BrokenPromise::check`] has it.
+#[must_use]
+pub fn check_text(check: &crate::fixture::Check) -> String {
+    checks::describe(check)
+}

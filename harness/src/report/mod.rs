@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use self::grouping::{BystanderWrite, SharedCause};
 use crate::load::{FixtureLoad, MachineLoad, RunLoad};
-use crate::transcript::TranscriptEntry;
+use crate::transcript::{TranscriptEntry, redact};
 
 /// Version of [`RunReport`] in JSON. Within a version, fields may be added but keep their meaning.
 pub const API_VERSION: &str = "plumbline/v1";
@@ -274,6 +274,14 @@ impl FixtureReport {
         self.outcome == Outcome::Fail && self.level != "provisional"
     }
 
+    /// Returns the anchor of the fixture in an HTML report, with the time of its first failure: `podgc/orphaned@60s`.
+    #[must_use]
+    pub fn anchor(&self) -> String {
+        let at = self.failures.iter().find_map(|failure| failure.at_millis);
+        let seconds = |millis| redact::seconds(Duration::from_millis(millis));
+        at.map_or_else(|| self.id.clone(), |millis| format!("{}@{}", self.id, seconds(millis)))
+    }
+
     /// Returns the file and, if a line of it is not met, the line.
     #[must_use]
     pub fn place(&self) -> String {
@@ -329,6 +337,8 @@ pub struct JudgedRun {
     pub transcript: String,
     /// The raw, unredacted entries.
     pub entries: Vec<TranscriptEntry>,
+    /// The objects before the controllers started.
+    pub initial: Arc<[Arc<Value>]>,
     /// The time at `t=+0s`.
     pub start: Timestamp,
     /// Allowed deviation of times and lateness of reactions; zero in virtual time.

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use similar::{ChangeTag, TextDiff};
@@ -24,19 +25,29 @@ pub struct Terminal<W> {
     colour: bool,
     bar: Option<ProgressBar>,
     explain_flags: String,
+    page: Option<String>,
+    /// Number of failures so far.
+    failed: usize,
 }
 
 impl<W: Write> Terminal<W> {
     /// Creates a reporter. `colour`: use ANSI colours in `out`; `progress`: show a bar on standard error.
     pub fn new(out: W, colour: bool, progress: bool) -> Self {
         let bar = progress.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10)));
-        Self { out, colour, bar, explain_flags: String::new() }
+        Self { out, colour, bar, explain_flags: String::new(), page: None, failed: 0 }
     }
 
     /// Adds flags to the suggested `plumbline explain`, so that it runs the same subject on the same fixtures.
     #[must_use]
     pub fn with_explain_flags(mut self, flags: &str) -> Self {
         flags.clone_into(&mut self.explain_flags);
+        self
+    }
+
+    /// Adds the HTML report that is written as well, so that each failure names its anchor there.
+    #[must_use]
+    pub fn with_page(mut self, page: Option<&Path>) -> Self {
+        self.page = page.map(|page| page.display().to_string());
         self
     }
 
@@ -82,6 +93,9 @@ impl<W: Write> Terminal<W> {
             for fixture in others {
                 let word = if fixture.has_failed() { "FAIL" } else { PROVISIONAL };
                 writeln!(self.out, "    {word} {}  ({})", fixture.id, fixture.place())?;
+                if let Some(page) = &self.page {
+                    writeln!(self.out, "      {page}#{}", fixture.anchor())?;
+                }
             }
         }
         if groups.len() > FULL_FAILURES {
@@ -135,7 +149,8 @@ impl<W: Write> Terminal<W> {
         }
         let command = format!("plumbline explain {} {}", shell_words::quote(&fixture.id), self.explain_flags);
         let explain = self.paint("2", command.trim_end());
-        writeln!(self.out, "  more: {explain}")
+        writeln!(self.out, "  more: {explain}")?;
+        self.page.as_ref().map_or(Ok(()), |page| writeln!(self.out, "  page: {page}#{}", fixture.anchor()))
     }
 
     /// Formats expected and observed state: on one line each if short, otherwise as a line diff.
@@ -209,7 +224,7 @@ impl<W: Write> Reporter for Terminal<W> {
             Event::Started { fixtures, suites, jobs } => {
                 if let Some(bar) = &self.bar {
                     bar.set_length(fixtures as u64);
-                    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}");
+                    let style = ProgressStyle::with_template("{bar:30} {pos}/{len}, {eta} left {wide_msg}");
                     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
                 }
                 let many = |count, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
@@ -217,8 +232,10 @@ impl<W: Write> Reporter for Terminal<W> {
                 writeln!(self.out, "{}\n", parts.join(", "))
             }
             Event::Finished(judged) => {
+                self.failed += usize::from(judged.report.has_failed());
                 if let Some(bar) = &self.bar {
-                    bar.set_message(judged.report.id.clone());
+                    let failed = if self.failed > 0 { format!("{} failed · ", self.failed) } else { String::new() };
+                    bar.set_message(format!("{failed}{}", judged.report.id));
                     bar.inc(1);
                 }
                 Ok(())
@@ -276,7 +293,7 @@ pub(super) fn moment(millis: u64) -> String {
 }
 
 /// Formats the total time of the fixtures, virtual or real; empty if none has run.
-pub(super) fn time_of<'a>(fixtures: impl IntoIterator<Item = &'a FixtureReport>) -> String {
+pub(crate) fn time_of<'a>(fixtures: impl IntoIterator<Item = &'a FixtureReport>) -> String {
     let sum =
         |(millis, micros), fixture: &FixtureReport| (millis + fixture.virtual_millis, micros + fixture.wall_micros);
     match fixtures.into_iter().fold((0, 0), sum) {
@@ -413,6 +430,7 @@ mod tests {
                 report,
                 transcript,
                 entries: Vec::new(),
+                initial: std::sync::Arc::default(),
                 start: jiff::Timestamp::default(),
                 leeway: std::time::Duration::ZERO,
                 load: crate::load::RunLoad::default(),

@@ -52,7 +52,8 @@ pub fn judge(fixture: &Fixture, record: &RunRecord) -> JudgedRun {
         let report = blank(fixture, Outcome::Skip, why.as_str());
         let (transcript, objects) = (String::new(), Vec::new());
         let (leeway, load) = (Duration::ZERO, RunLoad::default());
-        return JudgedRun { report, transcript, entries, start: record.start, leeway, load, objects };
+        let initial = record.initial.clone();
+        return JudgedRun { report, transcript, entries, initial, start: record.start, leeway, load, objects };
     }
     let mut failures: Vec<Failure> = record.errors.iter().map(|error| plain(&error.to_string())).collect();
     failures.extend(record.idle_faults.iter().map(|on| {
@@ -132,7 +133,8 @@ fn report(
     let objects = if failed { objects_at_the_end(record, &entries) } else { Vec::new() };
     let leeway = record.tolerance + record.late;
     let load = record.load.clone();
-    JudgedRun { report, transcript, entries, start: record.start, leeway, load, objects }
+    let initial = record.initial.clone();
+    JudgedRun { report, transcript, entries, initial, start: record.start, leeway, load, objects }
 }
 
 fn objects_at_the_end(record: &RunRecord, entries: &[TranscriptEntry]) -> Vec<Arc<Value>> {

@@ -146,6 +146,27 @@ impl Redactions {
         }
     }
 
+    /// Replaces the times, uids and resource versions in an object. Leaves out `managedFields`, which repeat the rest.
+    #[must_use]
+    pub fn object(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(
+                self.moment(text)
+                    .unwrap_or_else(|| if self.uids.contains_key(text) { self.uid(text) } else { self.text(text) }),
+            ),
+            Value::Array(items) => Value::Array(items.iter().map(|item| self.object(item)).collect()),
+            Value::Object(fields) => {
+                let field = |(key, item): (&String, &Value)| match (key.as_str(), item.as_str()) {
+                    ("managedFields", _) => None,
+                    ("resourceVersion", Some(version)) => Some((key.clone(), self.resource_version(version).into())),
+                    _ => Some((key.clone(), self.object(item))),
+                };
+                Value::Object(fields.iter().filter_map(field).collect())
+            }
+            plain => plain.clone(),
+        }
+    }
+
     fn string(&self, text: &str) -> String {
         if let Some(moment) = self.moment(text) {
             return moment;
@@ -208,6 +229,17 @@ mod tests {
         let value =
             json!({"a": "2030-01-01T00:00:40Z", "b": ["x", "two words", "15", true], "c": "2029-12-31T23:58:15Z"});
         assert_eq!(redactions.value(&value), r#"{a: t=+40s, b: [x, "two words", "15", true], c: t=-105s}"#);
+    }
+
+    #[test]
+    fn objects_get_the_same_names() {
+        let uid = "0b6f8f4c-5b0c-4d7e-8a59-000000000001";
+        let object = json!({"metadata": {"name": "a", "uid": uid, "resourceVersion": "7", "managedFields": [{}]},
+            "status": {"since": "2030-01-01T00:00:40Z", "n": 1, "text": format!("of {uid}")}});
+        let names = Redactions::collect(crate::time::epoch(), &[Arc::new(object.clone())], &[]);
+        let expected = json!({"metadata": {"name": "a", "uid": "[uid-a]", "resourceVersion": "[rv-a@1]"},
+            "status": {"since": "t=+40s", "n": 1, "text": "of [uid-a]"}});
+        assert_eq!(names.object(&object), expected);
     }
 
     #[test]

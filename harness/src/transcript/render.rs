@@ -136,38 +136,52 @@ pub(crate) fn join_runs(lines: &[RenderedLine]) -> Vec<Paragraph> {
     out
 }
 
-fn line(entry: &TranscriptEntry, changes: &[&Change], names: &Redactions) -> Option<RenderedLine> {
-    let head = format!("{:<11} {:<14}", redact::at(entry.at), entry.actor().name());
-    let plain = |verb: &str, object: String, tail: String, details| {
-        Some(RenderedLine {
-            at: entry.at,
-            seq: entry.seq,
-            head: head.clone(),
-            verb: verb.to_owned(),
-            object,
-            tail,
-            details,
-        })
-    };
+/// An entry in words, as in a line of the transcript.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EntryText {
+    /// The verb: `PATCH`, `removed`; `--` for notes.
+    pub(crate) verb: String,
+    /// The object `pods/a/status`, or the text of a note.
+    pub(crate) object: String,
+    /// Reply, preconditions and options.
+    pub(crate) tail: String,
+    /// The lines below: messages and differences.
+    pub(crate) details: Vec<String>,
+}
+
+/// Describes an entry, whether or not the transcript shows it. `changes` are those that it caused.
+pub(crate) fn describe(entry: &TranscriptEntry, changes: &[&Change], names: &Redactions) -> EntryText {
+    let plain = |verb: &str, object, details| EntryText { verb: verb.to_owned(), object, tail: String::new(), details };
     match &entry.what {
-        EntryKind::Note(text) => plain("--", text.clone(), String::new(), Vec::new()),
-        EntryKind::Change(change) if change.request.is_some() => None,
+        EntryKind::Note(text) => plain("--", text.clone(), Vec::new()),
         EntryKind::Change(change) => {
             let (verb, details) = match change.kind {
                 ChangeKind::Added => ("added", Vec::new()),
                 ChangeKind::Modified => ("changed", differences(change, names)),
                 ChangeKind::Deleted => ("removed", Vec::new()),
             };
-            plain(verb, object_of(change), String::new(), details)
+            plain(verb, object_of(change), details)
         }
-        EntryKind::Request(exchange) => {
-            if !is_shown(&entry.actor(), exchange) {
-                return None;
-            }
-            let request = &exchange.request;
-            plain(&verb(request), target(request), tail(entry, exchange, names), details(exchange, changes, names))
-        }
+        EntryKind::Request(exchange) => EntryText {
+            verb: verb(&exchange.request),
+            object: target(&exchange.request),
+            tail: tail(entry, exchange, names),
+            details: details(exchange, changes, names),
+        },
     }
+}
+
+fn line(entry: &TranscriptEntry, changes: &[&Change], names: &Redactions) -> Option<RenderedLine> {
+    let is_rendered = match &entry.what {
+        EntryKind::Note(_) => true,
+        EntryKind::Change(change) => change.request.is_none(),
+        EntryKind::Request(exchange) => is_shown(&entry.actor(), exchange),
+    };
+    is_rendered.then(|| {
+        let EntryText { verb, object, tail, details } = describe(entry, changes, names);
+        let head = format!("{:<11} {:<14}", redact::at(entry.at), entry.actor().name());
+        RenderedLine { at: entry.at, seq: entry.seq, head, verb, object, tail, details }
+    })
 }
 
 /// Returns true for requests to render. Successful reads are left out, except GETs of one object by other actors than
@@ -223,7 +237,7 @@ fn namespace_prefix(namespace: Option<&str>) -> String {
     }
 }
 
-pub(super) fn object_of(change: &Change) -> String {
+pub(crate) fn object_of(change: &Change) -> String {
     format!("{}{}/{}", namespace_prefix(change.namespace.as_deref()), change.resource, change.name)
 }
 

@@ -87,6 +87,15 @@ fn a_failure_shows_expected_observed_and_transcript() {
 }
 
 #[test]
+fn colours_are_chosen() {
+    let root = folder("colours", &two());
+    for (choice, expected) in [("always", true), ("never", false), ("auto", false)] {
+        let text = out(&plumbline(&root, &["run", "--color", choice]));
+        assert_eq!(text.contains("\x1b["), expected, "--color {choice}: {text:?}");
+    }
+}
+
+#[test]
 fn filters_that_select_nothing_are_an_error() {
     let root = folder("nothing", &two());
     for arguments in [["run", "nonsense"], ["list", "nonsense"], ["run", "--suite=ttl"], ["explain", "nonsense"]] {

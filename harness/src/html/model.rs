@@ -1,0 +1,255 @@
+//! The data of a timeline, as the page's script reads it. PURE.
+//!
+//! Times are milliseconds since `t=+0s`. Events, arrows and bands refer to each other by position.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::conformance::compare::DiffRow;
+
+/// Format of the page's data. Within a version, fields may be added but keep their meaning.
+pub const FORMAT: &str = "plumbline-html/v1";
+
+/// The timeline of one fixture's run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Timeline {
+    /// The fixture's id.
+    pub id: String,
+    /// The promise, in a sentence.
+    pub promise: String,
+    /// Rules and catalogue entries.
+    pub rules: Vec<String>,
+    /// Level and feature: `core (podgc.orphaned)`.
+    pub level: String,
+    /// The outcome in a word: `failed`.
+    pub outcome: String,
+    /// The reason, if the outcome has one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The fixture's file.
+    pub file: String,
+    /// Duration of the run.
+    pub end: u64,
+    /// The lanes, from top to bottom.
+    pub lanes: Vec<Lane>,
+    /// The events, in order.
+    pub events: Vec<TimelineEvent>,
+    /// Number of events before some were left out.
+    pub total: usize,
+    /// Number of events whose objects were left out.
+    pub without_objects: usize,
+    /// Causes and effects.
+    pub arrows: Vec<Arrow>,
+    /// Faults, crashes and outages.
+    pub bands: Vec<Band>,
+    /// The fixture's steps.
+    pub steps: Vec<StepMark>,
+    /// The failures.
+    pub failures: Vec<FailureMark>,
+    /// The subject's log.
+    pub log: Vec<String>,
+    /// The accepted snapshot and the transcript of a failed run side by side, if they differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accepted: Vec<DiffRow>,
+}
+
+/// A lane: everything that one actor did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lane {
+    /// The actor's name, as in transcripts.
+    pub name: String,
+    /// `user`, `harness`, `server`, `kubelet`, `informers`, `controller` or `other`.
+    pub kind: &'static str,
+}
+
+/// The kind of an event, which decides its mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EventKind {
+    /// A request that can change an object.
+    Write,
+    /// GET, LIST, discovery.
+    Read,
+    /// A watch is opened.
+    Watch,
+    /// A watch delivers a change. Derived from the open watches: the record has no entry for it.
+    Delivery,
+    /// The server itself changes an object.
+    Change,
+    /// The harness acts.
+    Note,
+}
+
+/// An event of a timeline.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TimelineEvent {
+    /// Time of the event.
+    pub at: u64,
+    /// Position in [`Timeline::lanes`].
+    pub lane: usize,
+    /// The kind.
+    pub kind: EventKind,
+    /// The verb: `PATCH`, `removed`, `MODIFIED`.
+    pub verb: String,
+    /// The object, or the text of a note.
+    pub object: String,
+    /// Reply, preconditions and options in words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tail: String,
+    /// Messages and differences, one per line.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<String>,
+    /// True for requests that failed, were lost or have no reply.
+    #[serde(skip_serializing_if = "is_false")]
+    pub failed: bool,
+    /// The fault that made or changed the reply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+    /// Time of the reply, if it came later than the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replied: Option<u64>,
+    /// The request; absent for other events.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<RequestText>,
+    /// The reply's code, reason and message; absent if there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply: Option<String>,
+    /// The changes that it made, or that are delivered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<ObjectChange>,
+}
+
+impl TimelineEvent {
+    /// Creates an event without a request and changes.
+    #[must_use]
+    pub(super) fn plain(at: u64, lane: usize, kind: EventKind, verb: &str, object: String) -> Self {
+        Self {
+            at,
+            lane,
+            kind,
+            verb: verb.to_owned(),
+            object,
+            tail: String::new(),
+            details: Vec::new(),
+            failed: false,
+            fault: None,
+            replied: None,
+            request: None,
+            reply: None,
+            changes: Vec::new(),
+        }
+    }
+}
+
+// `skip_serializing_if` hands over a reference.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde demands this signature")]
+const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// A request as it was sent.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestText {
+    /// Method, path and query.
+    pub line: String,
+    /// The user agent.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub agent: String,
+    /// The body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<Value>,
+}
+
+/// An object before and after a change. The script restores what is left out.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectChange {
+    /// The object: `pods/a`.
+    pub object: String,
+    /// The object before; absent if it is new or `chained`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<Value>,
+    /// True if the object before is the object after its previous change in this timeline.
+    #[serde(skip_serializing_if = "is_false")]
+    pub chained: bool,
+    /// JSON merge patch (RFC 7386) from before to after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patch: Option<Value>,
+    /// The object after; absent if it is gone or there is a `patch`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Value>,
+}
+
+/// An arrow from cause to effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Arrow {
+    /// Position of the cause in [`Timeline::events`].
+    pub from: usize,
+    /// Position of the effect.
+    pub to: usize,
+    /// The evidence.
+    pub kind: ArrowKind,
+}
+
+/// The evidence for an arrow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ArrowKind {
+    /// A change reaches an open watch.
+    Delivers,
+    /// The write names the resource version of this change.
+    Version,
+    /// The change of the same object reached the actor last before its write, at the same time.
+    Object,
+    /// A change of another object reached the actor last before its write, at the same time.
+    Time,
+}
+
+/// A period of a fault.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Band {
+    /// Begin.
+    pub from: u64,
+    /// End.
+    pub to: u64,
+    /// `crash`, `stopped`, `outage`, `watch`, `list`, `clock`.
+    pub kind: &'static str,
+    /// The fault in words.
+    pub text: String,
+}
+
+/// A step of the fixture on the axis.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StepMark {
+    /// Line in the fixture's file.
+    pub line: u64,
+    /// Begin.
+    pub from: u64,
+    /// End; equal to `from` for an instant.
+    pub to: u64,
+    /// `do`, `expect`, `consistently`, `eventually`, `end`.
+    pub kind: &'static str,
+    /// The checks, or the author's remark, in words.
+    pub text: String,
+    /// `pass`, `fail`, or empty for steps that were not judged.
+    pub verdict: &'static str,
+}
+
+/// A failure on the axis.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FailureMark {
+    /// Time, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<u64>,
+    /// Line in the fixture's file; 0 if no line demands it.
+    pub line: u64,
+    /// The failed check.
+    pub message: String,
+    /// The expected state.
+    pub expected: String,
+    /// The observed state.
+    pub observed: String,
+}

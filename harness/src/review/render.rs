@@ -1,0 +1,166 @@
+//! Renders a review: text for a terminal, Markdown for the summary of a CI job, HTML. PURE.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+
+use super::{ChangeGroup, DiffLine};
+
+/// Number of names that are listed for a group.
+const NAMES: usize = 40;
+/// Size limit of a Markdown summary in bytes: GitHub drops one of more than 1 MiB.
+const SUMMARY: usize = 900_000;
+/// Number of lines that a difference shows.
+const LINES: usize = 400;
+
+/// Describes the whole review in a line.
+#[must_use]
+pub fn summary(groups: &[ChangeGroup]) -> String {
+    let count: usize = groups.iter().map(|group| group.changes.len()).sum();
+    match (count, groups.len()) {
+        (0, _) => "No snapshot changed.".to_owned(),
+        (1, _) => "1 snapshot changed.".to_owned(),
+        (count, 1) => format!("{count} snapshots changed, all alike."),
+        (count, groups) => format!("{count} snapshots changed, in {groups} groups."),
+    }
+}
+
+/// Returns the promise, rules and changed fixtures of a group, one per line.
+fn facts(group: &ChangeGroup) -> Vec<String> {
+    let first = group.first();
+    let mut facts = Vec::new();
+    if !first.promise.is_empty() {
+        facts.push(format!("promise: {}", first.promise));
+    }
+    let rules = group.rules();
+    if !rules.is_empty() {
+        facts.push(format!("rules: {}", rules.join(" ")));
+    }
+    match (group.changed_fixtures(), group.changes.len()) {
+        (0, _) => facts.push("the expectations did not change".to_owned()),
+        (1, 1) => facts.push("the fixture changed as well".to_owned()),
+        (changed, all) => facts.push(format!("the fixture changed as well in {changed} of {all}")),
+    }
+    facts
+}
+
+/// Returns the lines to show, and the number of those that are left out.
+fn shown(group: &ChangeGroup) -> (Vec<DiffLine>, usize) {
+    let mut lines = group.first().lines();
+    let more = lines.len().saturating_sub(LINES);
+    lines.truncate(LINES);
+    (lines, more)
+}
+
+/// Returns the names of the other members, and the number of those that are left out.
+fn others(group: &ChangeGroup) -> (Vec<&str>, usize) {
+    let names: Vec<&str> = group.changes.iter().map(|change| change.id.as_str()).collect();
+    let more = names.len().saturating_sub(NAMES);
+    (names.into_iter().take(NAMES).collect(), more)
+}
+
+/// Returns the text for a terminal.
+#[must_use]
+pub fn text(groups: &[ChangeGroup], colour: bool) -> String {
+    let paint = |code: &str, text: &str| if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
+    let mut out = format!("{}\n", summary(groups));
+    for group in groups {
+        let _ = writeln!(out, "\n{}", paint("1", &group.title()));
+        for fact in facts(group) {
+            let _ = writeln!(out, "  {fact}");
+        }
+        if group.changes.len() > 1 {
+            let (names, more) = others(group);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let _ = writeln!(out, "  in: {}{more}", names.join(", "));
+        }
+        let (lines, more) = shown(group);
+        for line in lines {
+            let code = if line.sign == '-' { "31" } else { "32" };
+            let full = format!("    {}{}", line.sign, line.text);
+            let _ = writeln!(out, "{}", if line.sign == ' ' { full } else { paint(code, &full) });
+        }
+        if more > 0 {
+            let _ = writeln!(out, "    … {more} more lines");
+        }
+    }
+    out
+}
+
+/// Returns Markdown of at most [`SUMMARY`] bytes, and says how many groups it leaves out.
+#[must_use]
+pub fn markdown(groups: &[ChangeGroup]) -> String {
+    let mut out = format!("### Snapshots\n\n{}\n\n", summary(groups));
+    for (index, group) in groups.iter().enumerate() {
+        let part = markdown_group(group);
+        if out.len() + part.len() > SUMMARY {
+            let _ = writeln!(out, "**{} of {} groups are left out.**", groups.len() - index, groups.len());
+            break;
+        }
+        out.push_str(&part);
+    }
+    out
+}
+
+fn markdown_group(group: &ChangeGroup) -> String {
+    // Tags in titles and promises would be markup.
+    let plain = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let mut out = format!("<details><summary>{}</summary>\n\n", plain(&group.title()));
+    for fact in facts(group) {
+        let _ = writeln!(out, "- {}", plain(&fact));
+    }
+    if group.changes.len() > 1 {
+        let (names, more) = others(group);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let _ = writeln!(out, "- in: `{}`{more}", names.join("`, `"));
+    }
+    let (lines, more) = shown(group);
+    if !lines.is_empty() {
+        // The fence is longer than any in the transcript.
+        out.push_str("\n``````diff\n");
+        for line in lines {
+            let _ = writeln!(out, "{}{}", line.sign, line.text);
+        }
+        if more > 0 {
+            let _ = writeln!(out, "  … {more} more lines");
+        }
+        out.push_str("``````\n");
+    }
+    out.push_str("\n</details>\n\n");
+    out
+}
+
+/// Returns the content of an HTML page.
+#[must_use]
+pub fn page(groups: &[ChangeGroup]) -> Markup {
+    html! {
+        p { (summary(groups)) }
+        @for (index, group) in groups.iter().enumerate() {
+            details.cause open[index < 5] {
+                summary { (group.title()) }
+                ul { @for fact in facts(group) { li { (fact) } } }
+                @if group.changes.len() > 1 {
+                    details {
+                        summary { "in " (group.changes.len()) " fixtures" }
+                        ul.ids { @for change in &group.changes { li { (change.id) } } }
+                    }
+                }
+                @let (lines, more) = shown(group);
+                pre.diff {
+                    @for line in &lines {
+                        span class=(class(line)) { (line.sign) (line.text) "\n" }
+                    }
+                    @if more > 0 { "… " (more) " more lines" }
+                }
+            }
+        }
+    }
+}
+
+const fn class(line: &DiffLine) -> &'static str {
+    match line.sign {
+        '-' => "removed",
+        '+' => "added",
+        _ => "same",
+    }
+}
