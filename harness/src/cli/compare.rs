@@ -5,11 +5,11 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::ValueEnum;
+use clap::{ArgMatches, ValueEnum};
 
 use super::environment::{CommandArgs, EnvironmentArgs};
 use super::select::Selection;
-use super::{CliError, notify};
+use super::{CliError, hint, notify};
 use crate::conformance::compare::{CompareOptions, ComparedRun, Comparison, compare};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
@@ -85,8 +85,8 @@ enum Layout {
     SideBySide,
 }
 
-/// Runs the verb.
-pub(super) fn main(args: &CompareArgs) -> Result<Exit, CliError> {
+/// Runs the verb. `given` are the flags as they were given, for the commands that explain differences.
+pub(super) fn main(args: &CompareArgs, given: &ArgMatches) -> Result<Exit, CliError> {
     let fixtures = args.select.load()?;
     let (a, b) = (side(&args.a)?, side(&args.b)?);
     let about = |flags: &Option<String>| flags.as_deref().map(CommandArgs::read).transpose();
@@ -102,7 +102,11 @@ pub(super) fn main(args: &CompareArgs) -> Result<Exit, CliError> {
     if !seen_a.iter().chain(&seen_b).any(ran) {
         return Err(CliError::Nothing("both subjects skipped every selected fixture".to_owned()));
     }
-    show(args, &comparison)?;
+    show(
+        args,
+        &comparison,
+        [explain_flags(&a, args.a_flags.as_deref(), given), explain_flags(&b, args.b_flags.as_deref(), given)],
+    )?;
     if comparison.not_comparable.len() == comparison.fixtures {
         return Err(CliError::Nothing("no fixture ran on both subjects: each was skipped by one of them".to_owned()));
     }
@@ -116,14 +120,32 @@ pub(super) fn main(args: &CompareArgs) -> Result<Exit, CliError> {
     })
 }
 
-fn show(args: &CompareArgs, comparison: &Comparison) -> io::Result<()> {
+/// Returns the flags with which `explain` runs one of the subjects; `None` if no flags do, because it is our own
+/// controllers with flags.
+fn explain_flags(side: &ComparedSubject, about: Option<&str>, given: &ArgMatches) -> Option<String> {
+    let subject = match side {
+        ComparedSubject::InProcess(flags) if !flags.is_empty() => return None,
+        ComparedSubject::InProcess(_) => String::new(),
+        ComparedSubject::Command(command) => format!("--command {}", shell_words::quote(command)),
+    };
+    // As in `EnvironmentArgs::with_subject`: the flags of one side replace the others, which are about a command.
+    let is_about_it = about.is_none() && matches!(side, ComparedSubject::Command(_));
+    let others = if is_about_it { hint::explain_flags(given) } else { hint::flags_about_no_command(given) };
+    let words = [subject.as_str(), about.unwrap_or_default(), &others];
+    Some(words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "))
+}
+
+fn show(args: &CompareArgs, comparison: &Comparison, explain_flags: [Option<String>; 2]) -> io::Result<()> {
     let mut out = BufWriter::new(super::stdout());
     match args.format {
         CompareFormat::Json => {
             serde_json::to_writer_pretty(&mut out, comparison)?;
             writeln!(out)?;
         }
-        CompareFormat::Human => write!(out, "{}", comparison.text(width(args.view)))?,
+        CompareFormat::Human => {
+            let [a, b] = &explain_flags;
+            write!(out, "{}", comparison.text(width(args.view), [a.as_deref(), b.as_deref()]))?;
+        }
     }
     out.flush()
 }
