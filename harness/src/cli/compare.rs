@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::ValueEnum;
+use clap::{ArgMatches, ValueEnum};
 
 use super::environment::{CommandArgs, EnvironmentArgs};
 use super::run::output;
 use super::select::Selection;
-use super::{CliError, notify};
+use super::{CliError, hint, notify};
 use crate::conformance::compare::{CompareOptions, ComparedRun, Comparison, compare};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
@@ -94,8 +94,8 @@ enum Layout {
     SideBySide,
 }
 
-/// Runs the verb.
-pub(super) fn main(args: &CompareArgs) -> Result<Exit, CliError> {
+/// Runs the verb. `given` are the flags as they were given, for the commands that explain differences.
+pub(super) fn main(args: &CompareArgs, given: &ArgMatches) -> Result<Exit, CliError> {
     let fixtures = args.select.load()?;
     let (a, b) = (side(&args.a)?, side(&args.b)?);
     let about = |flags: &Option<String>| flags.as_deref().map(CommandArgs::read).transpose();
@@ -111,7 +111,8 @@ pub(super) fn main(args: &CompareArgs) -> Result<Exit, CliError> {
     if !seen_a.iter().chain(&seen_b).any(ran) {
         return Err(CliError::Nothing("both subjects skipped every selected fixture".to_owned()));
     }
-    show(args, &comparison, [&runs_a, &runs_b])?;
+    let flags = [explain_flags(&a, args.a_flags.as_deref(), given), explain_flags(&b, args.b_flags.as_deref(), given)];
+    show(args, &comparison, [&runs_a, &runs_b], &flags)?;
     if comparison.not_comparable.len() == comparison.fixtures {
         return Err(CliError::Nothing("no fixture ran on both subjects: each was skipped by one of them".to_owned()));
     }
@@ -125,7 +126,27 @@ pub(super) fn main(args: &CompareArgs) -> Result<Exit, CliError> {
     })
 }
 
-fn show(args: &CompareArgs, comparison: &Comparison, runs: [&TimelineTexts; 2]) -> Result<(), CliError> {
+/// Returns the flags with which `explain` runs one of the subjects; `None` if no flags do, because it is our own
+/// controllers with flags.
+fn explain_flags(side: &ComparedSubject, about: Option<&str>, given: &ArgMatches) -> Option<String> {
+    let subject = match side {
+        ComparedSubject::InProcess(flags) if !flags.is_empty() => return None,
+        ComparedSubject::InProcess(_) => String::new(),
+        ComparedSubject::Command(command) => format!("--command {}", shell_words::quote(command)),
+    };
+    // As in `EnvironmentArgs::with_subject`: the flags of one side replace the others, which are about a command.
+    let is_about_it = about.is_none() && matches!(side, ComparedSubject::Command(_));
+    let others = if is_about_it { hint::explain_flags(given) } else { hint::flags_about_no_command(given) };
+    let words = [subject.as_str(), about.unwrap_or_default(), &others];
+    Some(words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "))
+}
+
+fn show(
+    args: &CompareArgs,
+    comparison: &Comparison,
+    runs: [&TimelineTexts; 2],
+    [a, b]: &[Option<String>; 2],
+) -> Result<(), CliError> {
     let mut out = output(args.output.as_deref())?;
     match args.format {
         CompareFormat::Json => {
@@ -141,7 +162,9 @@ fn show(args: &CompareArgs, comparison: &Comparison, runs: [&TimelineTexts; 2]) 
                 }
             }
         }
-        CompareFormat::Human => write!(out, "{}", comparison.text(width(args.view)))?,
+        CompareFormat::Human => {
+            write!(out, "{}", comparison.text(width(args.view), [a.as_deref(), b.as_deref()]))?;
+        }
     }
     Ok(out.flush()?)
 }

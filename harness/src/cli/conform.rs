@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use super::colour::ColourArgs;
 use super::environment::EnvironmentArgs;
 use super::select::FixturesFolder;
+use super::site::SiteAfterRun;
 use super::{CliError, environment, notify, run};
 use crate::conformance::deviations::{self, Deviation};
 use crate::conformance::history;
@@ -52,6 +53,11 @@ pub(super) struct ConformArgs {
     #[arg(long, short, value_name = "FILE", requires = "format")]
     output: Option<PathBuf>,
 
+    /// Also make a website in this folder, of this report and those in harness/reports, if there are any; a site that is
+    /// there is replaced
+    #[arg(long, value_name = "DIR")]
+    site: Option<PathBuf>,
+
     #[command(flatten)]
     folder: FixturesFolder,
 
@@ -93,6 +99,8 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
                        (`run --tolerance` shows the results on a slow machine)";
         return Err(CliError::Usage(message.to_owned()));
     }
+    let made = args.out.join(YAML);
+    let site = args.site.as_ref().map(|folder| SiteAfterRun::new(folder, &made)).transpose()?;
     let of_profile = Controller::parse(&args.profile);
     let added = of_profile.filter(|_| args.environment.takes_controllers_from_profile());
     let added = added.map_or_else(String::new, |controller| format!(" --subject-controllers {controller}"));
@@ -121,6 +129,7 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
     environment.close()?;
     run?;
     summary(&writer, &args.out)?;
+    site.map_or(Ok(()), |site| site.make(&made))?;
     exit(writer.report())
 }
 

@@ -1,8 +1,9 @@
 //! Command lines to suggest: `explain` with the flags of a run, and the verb that a misspelt word is near to.
 
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, CommandFactory as _};
+use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, CommandFactory as _};
 
+use super::environment::CommandArgs;
 use super::{Cli, CliError};
 use crate::fixture::error::nearest;
 
@@ -12,11 +13,22 @@ const NOT_REPEATED: [&str; 5] = ["format", "jobs", "logs", "output", "retries"];
 /// Returns those of the given flags that `explain` needs to run the same subject on the same fixtures, quoted for a
 /// shell.
 pub(super) fn explain_flags(given: &ArgMatches) -> String {
+    flags(given, |_| true)
+}
+
+/// Returns those of [`explain_flags`] that are not about a command, for the subject of `compare` that is none.
+pub(super) fn flags_about_no_command(given: &ArgMatches) -> String {
+    let about = CommandArgs::augment_args(Command::new("about"));
+    flags(given, |id| !about.get_arguments().any(|argument| argument.get_id() == id))
+}
+
+fn flags(given: &ArgMatches, is_wanted: impl Fn(&str) -> bool) -> String {
     let program = Cli::command();
     let Some(explain) = program.find_subcommand("explain") else { return String::new() };
     let words: Vec<String> = explain
         .get_arguments()
         .filter(|argument| !NOT_REPEATED.contains(&argument.get_id().as_str()))
+        .filter(|argument| is_wanted(argument.get_id().as_str()))
         .flat_map(|argument| words(argument, given))
         .collect();
     words.join(" ")
@@ -48,7 +60,7 @@ pub(super) fn verb_instead(error: CliError, first_word: Option<&str>) -> CliErro
     match error {
         CliError::IdleFilter { first: Some(word), message } if Some(word.as_str()) == first_word => {
             let program = Cli::command();
-            let verbs = program.get_subcommands().map(clap::Command::get_name);
+            let verbs = program.get_subcommands().map(Command::get_name);
             match nearest(&word, verbs) {
                 Some(verb) => CliError::Usage(format!(
                     "`{word}` is not a verb and selects no fixture (did you mean `plumbline {verb}`?); see `plumbline --help`"
@@ -97,6 +109,16 @@ mod tests {
         // `explain` accepts them, and they mean the same there.
         let again = parse(&format!("explain ttl/a {expected}"));
         assert_eq!(flags(&again), flags(&matches));
+    }
+
+    #[test]
+    fn flags_of_a_comparison_for_explain() {
+        let line = "compare in-process ./me --fixtures fx --http --companion ttl=other --metrics-url x --a-flags= ttl";
+        let given =
+            Cli::command().try_get_matches_from(["plumbline"].into_iter().chain(line.split(' '))).expect("good");
+        let (_, given) = given.subcommand().expect("a verb");
+        assert_eq!(sorted(&flags_about_no_command(given)), sorted("--fixtures fx --http"));
+        assert_eq!(sorted(&explain_flags(given)), sorted("--fixtures fx --http --companion ttl=other --metrics-url x"));
     }
 
     fn sorted(line: &str) -> Vec<String> {

@@ -121,7 +121,8 @@ pub fn main(fixtures: &'static Dir<'static>) -> Exit {
     select::carry(fixtures);
     let given = Cli::command().get_matches();
     let cli = Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
-    let explain_flags = hint::explain_flags(given.subcommand().map_or(&given, |(_, of_verb)| of_verb));
+    let of_verb = given.subcommand().map_or(&given, |(_, of_verb)| of_verb);
+    let explain_flags = hint::explain_flags(of_verb);
     let only_shows = matches!(
         cli.verb,
         Some(CliVerb::List(_) | CliVerb::Lint(_) | CliVerb::Schema | CliVerb::Explain(_) | CliVerb::Catalogue(_))
@@ -129,7 +130,7 @@ pub fn main(fixtures: &'static Dir<'static>) -> Exit {
     let result = match cli.verb {
         None => run::main(&cli.run, &explain_flags).map_err(|error| hint::verb_instead(error, cli.run.first_filter())),
         Some(CliVerb::Run(args)) => run::main(&args, &explain_flags),
-        Some(CliVerb::Repeat(args)) => repeat::main(&args),
+        Some(CliVerb::Repeat(args)) => repeat::main(&args, &explain_flags),
         Some(CliVerb::Review(args)) => review::main(&args),
         Some(CliVerb::Replay(args)) => replay::main(&args),
         Some(CliVerb::List(args)) => list::main(&args),
@@ -142,7 +143,7 @@ pub fn main(fixtures: &'static Dir<'static>) -> Exit {
         Some(CliVerb::Publish(args)) => verify::publish(&args),
         Some(CliVerb::Site(args)) => site::main(&args),
         Some(CliVerb::Catalogue(args)) => catalogue::main(&args),
-        Some(CliVerb::Compare(args)) => compare::main(&args),
+        Some(CliVerb::Compare(args)) => compare::main(&args, of_verb),
         #[cfg(feature = "loadtest")]
         Some(CliVerb::Bench(args)) => bench::main(&args),
         #[cfg(feature = "loadtest")]

@@ -10,6 +10,7 @@ use super::{CliError, notify};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
 use crate::process::signals;
+use crate::report::explain_command;
 use crate::runner::repeat::{self, Rounds, RoundsResult};
 use crate::runner::suite::TestBed;
 use crate::time::parse_duration;
@@ -48,8 +49,8 @@ fn jobs(text: &str) -> Result<RangeInclusive<usize>, String> {
     }
 }
 
-/// Runs the verb.
-pub(super) fn main(args: &RepeatArgs) -> Result<Exit, CliError> {
+/// Runs the verb. `explain_flags` are the flags with which `explain` runs the same fixtures.
+pub(super) fn main(args: &RepeatArgs, explain_flags: &str) -> Result<Exit, CliError> {
     signals::install();
     let arena = TestBed::embedded();
     let fixtures = args.select.load()?;
@@ -76,7 +77,7 @@ pub(super) fn main(args: &RepeatArgs) -> Result<Exit, CliError> {
             Ok(Exit::Environment)
         }
         Err(flake) => {
-            writeln!(super::stdout(), "{flake}")?;
+            writeln!(super::stdout(), "{flake}\n  more: {}", explain_command(&flake.id, explain_flags))?;
             notify(&format!(
                 "plumbline: not deterministic; to reproduce: plumbline repeat --seed {} --runs {}",
                 rounds.seed, flake.run

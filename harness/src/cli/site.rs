@@ -1,11 +1,12 @@
-//! `plumbline site`: makes a website of conformance reports.
+//! `plumbline site`: makes a website of conformance reports. `conform --site` makes it when the run has ended.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::CliError;
+use super::{CliError, notify};
+use crate::conformance::publish;
 use crate::exit::Exit;
-use crate::site::{self, SiteError};
+use crate::site::{self, PublishedReport, SiteError};
 
 /// Flags of `site`.
 #[derive(Debug, clap::Args)]
@@ -31,11 +32,56 @@ impl From<SiteError> for CliError {
 
 /// Runs the verb.
 pub(super) fn main(args: &SiteArgs) -> Result<Exit, CliError> {
-    let paths = site::find(&args.reports)?;
-    let reports = paths.iter().map(|path| site::load(path)).collect::<Result<Vec<_>, _>>()?;
-    let files = site::files(&reports);
-    site::write(&files, &args.out)?;
-    let (page, count) = (args.out.join("index.html"), files.len());
-    writeln!(super::stdout(), "{}: {count} files from {} reports", page.display(), reports.len())?;
+    make(&load(&args.reports)?, &args.out)?;
     Ok(Exit::Ok)
+}
+
+fn load(paths: &[PathBuf]) -> Result<Vec<PublishedReport>, SiteError> {
+    site::find(paths)?.iter().map(|path| site::load(path)).collect()
+}
+
+/// Writes the site and prints where it is.
+fn make(reports: &[PublishedReport], out: &Path) -> Result<(), CliError> {
+    let files = site::files(reports);
+    site::write(&files, out)?;
+    let (page, count) = (out.join("index.html"), files.len());
+    writeln!(super::stdout(), "{}: {count} files from {} reports", page.display(), reports.len())?;
+    Ok(())
+}
+
+/// A site that is made when a run has ended.
+pub(super) struct SiteAfterRun {
+    folder: PathBuf,
+    published: Vec<PublishedReport>,
+}
+
+impl SiteAfterRun {
+    /// Reads the published reports, except one at `made`, and checks the site's folder: problems show before the run.
+    pub(super) fn new(folder: &Path, made: &Path) -> Result<Self, CliError> {
+        site::check_folder(folder)?;
+        let mut paths = match site::find(&[PathBuf::from(publish::FOLDER)]) {
+            Ok(paths) => paths,
+            Err(SiteError::NoReport(_)) => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        paths.retain(|path| path != made && path.is_file());
+        let published = paths.iter().map(|path| site::load(path)).collect::<Result<_, _>>()?;
+        Ok(Self { folder: folder.to_owned(), published })
+    }
+
+    /// Makes the site from the published reports and the one at `made`.
+    pub(super) fn make(self, made: &Path) -> Result<(), CliError> {
+        let new = site::load(made)?;
+        let digest = new.report.digest.clone();
+        let reports: Vec<_> = self.published.into_iter().chain([new]).collect();
+        make(&reports, &self.folder)?;
+        if !site::counts(&digest, &reports) {
+            notify(&format!(
+                "plumbline: the site shows the published report of this implementation, because {} is of fewer profiles \
+                 or of an unfinished run",
+                made.display()
+            ));
+        }
+        Ok(())
+    }
 }

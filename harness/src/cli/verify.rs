@@ -36,7 +36,7 @@ pub(super) struct PublishArgs {
     report: PathBuf,
 
     /// Folder of the published reports: `<Kubernetes version>/<project>/report.yaml`
-    #[arg(long, value_name = "DIR", default_value = "harness/reports")]
+    #[arg(long, value_name = "DIR", default_value = publish::FOLDER)]
     to: PathBuf,
 
     #[command(flatten)]

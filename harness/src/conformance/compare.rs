@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use crate::report::{FixtureReport, Outcome};
+use crate::report::{FixtureReport, Outcome, explain_command};
 
 /// Number of equal lines shown around a difference.
 const CONTEXT: usize = 2;
@@ -238,9 +238,10 @@ impl Comparison {
     }
 
     /// Formats the comparison for a terminal. `width` is the number of columns for a side-by-side view; with `None`
-    /// lines are below each other, marked `-` and `+`.
+    /// lines are below each other, marked `-` and `+`. `explain_flags` are those with which `explain` runs each of the
+    /// subjects; with `None` no command is suggested.
     #[must_use]
-    pub fn text(&self, width: Option<usize>) -> String {
+    pub fn text(&self, width: Option<usize>, explain_flags: [Option<&str>; 2]) -> String {
         let mut out = String::new();
         let _ = writeln!(out, "A  {}\nB  {}\n", self.a, self.b);
         for difference in &self.differences {
@@ -253,6 +254,13 @@ impl Comparison {
             }
             for line in show(&difference.rows, width) {
                 let _ = writeln!(out, "  {}", line.trim_end());
+            }
+            for (name, result, flags) in
+                [("A", &difference.a, explain_flags[0]), ("B", &difference.b, explain_flags[1])]
+            {
+                if let (Some(flags), true) = (flags, result.outcome.is_some_and(Outcome::has_run)) {
+                    let _ = writeln!(out, "  more of {name}: {}", explain_command(&difference.id, flags));
+                }
             }
             out.push('\n');
         }
@@ -412,7 +420,7 @@ mod tests {
         assert!(comparison.is_equal());
         assert!(
             comparison
-                .text(None)
+                .text(None, [None, None])
                 .contains("1 not compared: B skipped: needs virtual-time\nno difference in 0 fixtures")
         );
     }
@@ -421,7 +429,7 @@ mod tests {
         let mut later = ONE.replace("t=+60s ", "t=+80s ");
         later.push_str("t=+90s      podgc          GET    nodes/n1 404\n");
         let (a, b) = ([seen("podgc/x", Outcome::Pass, ONE)], [seen("podgc/x", Outcome::Fail, &later)]);
-        compare(["ours", "theirs"], &a, &b, EXACT).text(width)
+        compare(["ours", "theirs"], &a, &b, EXACT).text(width, [Some(""), Some("--command ./theirs")])
     }
 
     #[test]
@@ -438,6 +446,8 @@ mod tests {
           - t=+60s      podgc          DELETE pods/a 200  grace=0
           + t=+80s      podgc          DELETE pods/a 200  grace=0
           + t=+90s      podgc          GET    nodes/n1 404
+          more of A: plumbline explain podgc/x
+          more of B: plumbline explain podgc/x --command ./theirs
 
         1 of 1 fixtures differ
         ");
@@ -456,6 +466,8 @@ mod tests {
                   removed                                           removed
           t=+60s      podgc          DELETE pods/a 200  … | t=+80s      podgc          DELETE pods/a 200  …
                                                           > t=+90s      podgc          GET    nodes/n1 404
+          more of A: plumbline explain podgc/x
+          more of B: plumbline explain podgc/x --command ./theirs
 
         1 of 1 fixtures differ
         ");
@@ -471,7 +483,7 @@ mod tests {
             let other = [seen("podgc/x", Outcome::Fail, &format!("{text}t=+1s x\n"))];
             let different = compare(["a", "b"], &list, &other, WALL);
             prop_assert_eq!(different.differences.len(), 1);
-            prop_assert!(different.text(Some(width)).contains("1 of 1"));
+            prop_assert!(different.text(Some(width), [None, Some("")]).contains("1 of 1"));
         }
     }
 }

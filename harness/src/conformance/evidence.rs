@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use super::ConformanceError;
 use super::report_writer::{EVIDENCE, replace};
 use crate::digest;
-use crate::report::JudgedRun;
+use crate::report::{Failure, JudgedRun};
 
 const INDEX: &str = "index.yaml";
 const FAILURES: &str = "failures.txt";
@@ -53,7 +53,8 @@ struct IndexEntry {
     promise: String,
     level: String,
     outcome: String,
-    failures: Vec<String>,
+    /// Without excerpts: the transcript is next to it.
+    failures: Vec<Failure>,
     folder: String,
     files: Vec<String>,
 }
@@ -65,6 +66,8 @@ pub struct FixtureEvidence {
     pub fixture: String,
     /// Its promise.
     pub promise: String,
+    /// Its failed checks.
+    pub checks: Vec<Failure>,
     /// The content of `failures.txt`.
     pub failures: String,
     /// The content of `transcript.txt`.
@@ -93,7 +96,8 @@ pub fn read(folder: &Path) -> io::Result<Vec<FixtureEvidence>> {
             bytes => bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
         };
         let (failures, transcript) = (file(FAILURES)?, file(TRANSCRIPT)?);
-        Ok(FixtureEvidence { fixture: entry.fixture, promise: entry.promise, failures, transcript })
+        let IndexEntry { fixture, promise, failures: checks, .. } = entry;
+        Ok(FixtureEvidence { fixture, promise, checks, failures, transcript })
     };
     index.into_iter().map(one).collect()
 }
@@ -170,7 +174,7 @@ impl EvidenceFolder {
             promise: report.promise.clone(),
             level: report.level.clone(),
             outcome: outcome.to_owned(),
-            failures: report.failures.iter().map(|failure| failure.message.clone()).collect(),
+            failures: report.failures.iter().map(without_excerpt).collect(),
             folder: name,
             files: files.iter().map(|(file, _)| (*file).to_owned()).collect(),
         };
@@ -242,6 +246,10 @@ impl EvidenceFolder {
     }
 }
 
+fn without_excerpt(failure: &Failure) -> Failure {
+    Failure { excerpt: String::new(), ..failure.clone() }
+}
+
 /// Converts an id to a path: brackets of matrix rows and characters unsafe in file names become `_`.
 fn path_of(id: &str) -> String {
     let usual = |c: char| if c.is_ascii_alphanumeric() || "-_./".contains(c) { c } else { '_' };
@@ -258,13 +266,19 @@ mod tests {
 
     use super::*;
     use crate::load::FixtureLoad;
-    use crate::report::{Failure, Outcome};
+    use crate::report::Outcome;
     use crate::runner::verdict;
 
     fn judged(id: &str) -> JudgedRun {
         let fixture = crate::conformance::report::tests::fixture(id, "core");
         let mut report = verdict::blank(&fixture, Outcome::Fail, "");
-        report.failures = vec![Failure { message: "pods/a must go".to_owned(), line: 7, ..Failure::default() }];
+        report.failures = vec![Failure {
+            message: "pods/a must go".to_owned(),
+            line: 7,
+            expected: "- a: \"1\"\n- b".to_owned(),
+            excerpt: "t=+0s GET\n".to_owned(),
+            ..Failure::default()
+        }];
         report.log = vec!["W it was me".to_owned()];
         report.load = Some(FixtureLoad { stopped_millis: 250, ..FixtureLoad::default() });
         let objects = vec![Arc::new(json!({ "kind": "Pod" })), Arc::new(json!({ "kind": "Node" }))];
@@ -303,7 +317,8 @@ mod tests {
         let index: serde_json::Value = serde_saphyr::from_str(&read(INDEX)).expect("YAML");
         assert_eq!(index.as_array().map(Vec::len), Some(3));
         assert_eq!(index[1]["fixture"], "podgc/a[x:1]");
-        assert_eq!(index[1]["failures"], json!(["pods/a must go"]));
+        let failure = json!({ "message": "pods/a must go", "line": 7, "expected": "- a: \"1\"\n- b" });
+        assert_eq!(index[1]["failures"], json!([failure]));
     }
 
     #[test]
@@ -315,6 +330,7 @@ mod tests {
         let found = read(root.path()).expect("our own evidence");
         assert_eq!((found[0].fixture.as_str(), found[0].transcript.as_str()), ("podgc/a[x=1]", "t=+0s GET\n"));
         assert!(found[0].failures.contains("pods/a must go"), "{found:?}");
+        assert_eq!(found[0].checks, [without_excerpt(&judged("podgc/a").report.failures[0])]);
         let index = root.path().join(EVIDENCE).join(INDEX);
         let text = fs::read_to_string(&index).expect("an index");
         for folder in ["../../etc", "/etc"] {

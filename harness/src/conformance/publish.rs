@@ -13,6 +13,9 @@ use super::provenance;
 use super::report::ConformanceReport;
 use super::report_writer::{EVIDENCE, YAML};
 
+/// The usual folder of published reports, from the top of the repository.
+pub const FOLDER: &str = "harness/reports";
+
 /// Failures to publish a report.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {

@@ -159,7 +159,7 @@ fn lanes(sources: &[EventSource<'_>]) -> Vec<Actor> {
         Actor::Server => 3,
         Actor::Kubelet => 4,
         Actor::Informers => 5,
-        Actor::Disruption | Actor::PodGc | Actor::TaintEviction | Actor::Ttl => 6,
+        Actor::Disruption | Actor::PodGc | Actor::TaintEviction | Actor::Ttl | Actor::Controller(_) => 6,
         Actor::Bystander(_) => 7,
     };
     actors.sort_by(|a, b| (place(a), a).cmp(&(place(b), b)));
@@ -174,7 +174,7 @@ fn lane(actor: Actor) -> Lane {
         Actor::Server => "server",
         Actor::Kubelet => "kubelet",
         Actor::Informers => "informers",
-        Actor::Disruption | Actor::PodGc | Actor::TaintEviction | Actor::Ttl => "controller",
+        Actor::Disruption | Actor::PodGc | Actor::TaintEviction | Actor::Ttl | Actor::Controller(_) => "controller",
         Actor::Bystander(_) | Actor::Other(_) => "other",
     };
     Lane { name: actor.name().to_owned(), kind }

@@ -1,4 +1,5 @@
-//! Groups what fixtures have in common: failures by their cause, writes of bystanders by their form. PURE.
+//! Groups what fixtures have in common: failures by their cause, writes of bystanders by their form. PURE. Reports of
+//! runs and the site use it.
 //!
 //! Two failures have the same cause if they break the same expectation about the same fields and, where a request broke
 //! it, name the same actor, verb, resource and reply code. Names of objects, times and values are not compared. In the
@@ -33,22 +34,38 @@ impl SharedCause {
     }
 }
 
-/// Groups the fixtures that failed by cause, largest group first. Each fixture is in at most one group; fixtures whose
-/// causes are all their own are in none.
+/// Groups the fixtures that failed by cause, as [`by_cause`] does.
 #[must_use]
 pub fn shared_causes(fixtures: &[FixtureReport]) -> Vec<SharedCause> {
-    let mut rest: Vec<&FixtureReport> = fixtures.iter().filter(|one| one.outcome == Outcome::Fail).collect();
+    let failed = fixtures.iter().filter(|one| one.outcome == Outcome::Fail);
+    by_cause(failed.map(|one| FixtureFailures { id: &one.id, failures: &one.failures }))
+}
+
+/// The failed checks of a fixture.
+#[derive(Clone, Copy, Debug)]
+pub struct FixtureFailures<'a> {
+    /// The fixture's id.
+    pub id: &'a str,
+    /// The checks.
+    pub failures: &'a [Failure],
+}
+
+/// Groups fixtures by cause, largest group first. Each fixture is in at most one group; fixtures whose causes are all
+/// their own are in none.
+#[must_use]
+pub fn by_cause<'a>(failed: impl IntoIterator<Item = FixtureFailures<'a>>) -> Vec<SharedCause> {
+    let mut rest: Vec<FixtureFailures<'_>> = failed.into_iter().collect();
     let failed = rest.len();
     let mut groups = Vec::new();
     while let Some((form, count)) = most_frequent(&rest)
         && count > 1
     {
-        let has_it = |fixture: &&FixtureReport| fixture.failures.iter().any(|failure| form_of(failure) == form);
+        let has_it = |fixture: &FixtureFailures<'_>| fixture.failures.iter().any(|failure| form_of(failure) == form);
         let (members, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(has_it);
         rest = others;
-        let texts = members.iter().flat_map(|fixture| &fixture.failures);
+        let texts = members.iter().flat_map(|fixture| fixture.failures);
         let texts: Vec<String> = texts.filter(|failure| form_of(failure) == form).map(cause_text).collect();
-        let fixtures = members.iter().map(|fixture| fixture.id.clone()).collect();
+        let fixtures = members.iter().map(|fixture| fixture.id.to_owned()).collect();
         groups.push(SharedCause { cause: merged(&texts), failed, fixtures });
     }
     groups
@@ -56,7 +73,7 @@ pub fn shared_causes(fixtures: &[FixtureReport]) -> Vec<SharedCause> {
 
 /// Returns the form of cause that most of the fixtures have, and their number. Of equally frequent ones, one with a
 /// request goes first: it says more than an expectation alone.
-fn most_frequent(fixtures: &[&FixtureReport]) -> Option<(String, usize)> {
+fn most_frequent(fixtures: &[FixtureFailures<'_>]) -> Option<(String, usize)> {
     let mut counts: BTreeMap<String, (usize, bool)> = BTreeMap::new();
     for fixture in fixtures {
         let forms: BTreeMap<String, bool> =

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::grouping::SharedCause;
 use super::terminal::{moment, time_of};
-use super::{Event, FailedFixtures, Failure, FixtureReport, Outcome, Reporter, RunReport, tally};
+use super::{Event, FailedFixtures, Failure, FixtureReport, Outcome, Reporter, RunReport, explain_command, tally};
 
 /// Number of causes whose first failure is reported in full.
 const FULL_FAILURES: usize = 20;
@@ -66,8 +66,7 @@ impl<W: Write> Markdown<W> {
         };
         self.fenced(&fixture.failures.iter().map(line).collect::<Vec<_>>().join("\n"))?;
         self.unfold(fixture)?;
-        let command = format!("plumbline explain {} {}", shell_words::quote(&fixture.id), self.explain_flags);
-        self.fenced(command.trim_end())
+        self.fenced(&explain_command(&fixture.id, &self.explain_flags))
     }
 
     /// Writes the transcripts of fixtures that passed, if the report has them.

@@ -202,6 +202,12 @@ pub struct FailedFixtures<'a> {
     pub fixtures: Vec<&'a FixtureReport>,
 }
 
+/// Returns the command that explains a fixture; `flags` select the subject, the cluster and the folder of fixtures.
+#[must_use]
+pub fn explain_command(id: &str, flags: &str) -> String {
+    format!("plumbline explain {} {flags}", shell_words::quote(id)).trim_end().to_owned()
+}
+
 /// Counts outcomes.
 fn counts<'a>(fixtures: impl IntoIterator<Item = &'a FixtureReport>) -> BTreeMap<Outcome, usize> {
     let mut counts = BTreeMap::new();

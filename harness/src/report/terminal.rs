@@ -8,7 +8,7 @@ use std::path::Path;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use similar::{ChangeTag, TextDiff};
 
-use super::{Event, Failure, FixtureReport, Outcome, Reporter, RunReport, tally};
+use super::{Event, Failure, FixtureReport, Outcome, Reporter, RunReport, explain_command, tally};
 use crate::load::MachineLoad;
 use crate::transcript::redact;
 
@@ -147,8 +147,7 @@ impl<W: Write> Terminal<W> {
         for line in fixture.log.iter().take(10) {
             writeln!(self.out, "  log: {line}")?;
         }
-        let command = format!("plumbline explain {} {}", shell_words::quote(&fixture.id), self.explain_flags);
-        let explain = self.paint("2", command.trim_end());
+        let explain = self.paint("2", &explain_command(&fixture.id, &self.explain_flags));
         writeln!(self.out, "  more: {explain}")?;
         self.page.as_ref().map_or(Ok(()), |page| writeln!(self.out, "  page: {page}#{}", fixture.anchor()))
     }

@@ -10,10 +10,11 @@ use super::standing::{Board, BoardCell, BoardRow, Verdict, features};
 use super::{PublishedReport, badge};
 use crate::conformance::evidence::FixtureEvidence;
 use crate::conformance::report::{ConformanceOutcome, ConformanceReport, FixtureResult, Mode, OutcomeCounts};
+use crate::report::grouping::{self, FixtureFailures, SharedCause};
 
 /// Most characters of a transcript on a page. The evidence has all of it.
 const TRANSCRIPT_LIMIT: usize = 12_000;
-/// Most fixtures of one outcome with details. The list has all of them.
+/// Most causes of one outcome with details. The list has all fixtures.
 const DETAILS_LIMIT: usize = 100;
 
 /// Returns the page.
@@ -24,7 +25,7 @@ pub(super) fn page(row: &BoardRow<'_>, board: &Board<'_>) -> String {
         p { a href="index.html" { "All implementations" } }
         h1 { (title) }
         @if !current { p.note { "Reports for newer Kubernetes versions exist, so this one counts no longer." } }
-        div.scroll { table.board { tbody { @for cell in &row.cells { (verdict_row(cell)) } } } }
+        div.scroll { table { tbody { @for cell in &row.cells { (verdict_row(cell)) } } } }
         @for source in row.sources() { (report(source)) }
         @for cell in &row.cells { @if let Some(source) = cell.source { (controller(cell, source)) } }
         (badge_lines(row, board))
@@ -158,36 +159,72 @@ fn controller(cell: &BoardCell<'_>, source: &PublishedReport) -> Markup {
     }
 }
 
-/// The fixtures of one outcome with their evidence.
+/// A fixture that did not pass, with its evidence if that is published.
+#[derive(Clone, Copy)]
+struct Finding<'a> {
+    fixture: &'a FixtureResult,
+    evidence: Option<&'a FixtureEvidence>,
+}
+
+/// The fixtures of one outcome by cause, with their evidence.
 fn failures(source: &PublishedReport, profile: &str, outcome: ConformanceOutcome, title: &str) -> Markup {
     let evidence: BTreeMap<&str, &FixtureEvidence> =
         source.evidence.iter().map(|one| (one.fixture.as_str(), one)).collect();
     let of = |fixture: &&FixtureResult| fixture.outcome == outcome;
-    let fixtures: Vec<&FixtureResult> = super::standing::in_profile(&source.report, profile).filter(of).collect();
-    let rest = fixtures.get(DETAILS_LIMIT..).unwrap_or_default();
+    let findings: BTreeMap<&str, Finding<'_>> = super::standing::in_profile(&source.report, profile)
+        .filter(of)
+        .map(|fixture| (fixture.id.as_str(), Finding { fixture, evidence: evidence.get(fixture.id.as_str()).copied() }))
+        .collect();
+    let shared = grouping::by_cause(findings.values().map(|finding| FixtureFailures {
+        id: &finding.fixture.id,
+        failures: finding.evidence.map(|evidence| evidence.checks.as_slice()).unwrap_or_default(),
+    }));
+    let mut alone = findings.clone();
+    alone.retain(|id, _| !shared.iter().any(|cause| cause.fixtures.iter().any(|shared| shared == id)));
+    let limit = DETAILS_LIMIT.saturating_sub(shared.len());
     html! {
-        @if !fixtures.is_empty() {
-            h3 { (title) " (" (fixtures.len()) ")" }
-            @for fixture in fixtures.iter().take(DETAILS_LIMIT) { (failure(fixture, evidence.get(fixture.id.as_str()).copied())) }
-            @if !rest.is_empty() {
+        @if !findings.is_empty() {
+            h3 { (title) " (" (findings.len()) ")" }
+            @for cause in &shared {
+                (group(cause, &cause.fixtures.iter().filter_map(|id| findings.get(id.as_str()).copied()).collect::<Vec<_>>()))
+            }
+            @for finding in alone.values().take(limit) { (failure(*finding, true)) }
+            @if alone.len() > limit {
                 details {
-                    summary { (rest.len()) " more without details here; the evidence has them" }
-                    ul.ids { @for fixture in rest { li { code { (fixture.id) } " " small { (fixture.level) } } } }
+                    summary { (alone.len() - limit) " more without details here; the evidence has them" }
+                    ul.ids {
+                        @for Finding { fixture, .. } in alone.values().skip(limit) {
+                            li { code { (fixture.id) } " " small { (fixture.level) } }
+                        }
+                    }
                 }
             }
         }
     }
 }
 
-fn failure(fixture: &FixtureResult, evidence: Option<&FixtureEvidence>) -> Markup {
+/// Fixtures that share a cause. Only the first has its transcript here.
+fn group(cause: &SharedCause, findings: &[Finding<'_>]) -> Markup {
+    html! {
+        details.failure {
+            summary { (foreign(&cause.title())) }
+            @for (index, finding) in findings.iter().enumerate() { (failure(*finding, index == 0)) }
+        }
+    }
+}
+
+/// A fixture with its failed checks, and its transcript if that is asked for.
+fn failure(Finding { fixture, evidence }: Finding<'_>, with_transcript: bool) -> Markup {
     html! {
         details.failure {
             summary { code { (fixture.id) } " " small { (fixture.level) } }
-            @if !fixture.reason.is_empty() { p { (foreign(&fixture.reason)) } }
+            @if let Some(evidence) = evidence { p { strong { "Promise: " } (foreign(&evidence.promise)) } }
+            @if !fixture.reason.is_empty() { p { strong { "Reason: " } (foreign(&fixture.reason)) } }
             @if let Some(evidence) = evidence {
-                p { (foreign(&evidence.promise)) }
-                pre { (evidence.failures.trim()) }
-                @if evidence.transcript.trim().is_empty() {
+                pre.checks { (evidence.failures.trim()) }
+                @if !with_transcript {
+                    p { small { "The evidence has its transcript." } }
+                } @else if evidence.transcript.trim().is_empty() {
                     p { "The transcript is empty." }
                 } @else {
                     h4 { "Transcript" }

@@ -141,6 +141,12 @@ pub fn files(reports: &[PublishedReport]) -> Vec<SiteFile> {
     files
 }
 
+/// Returns true if a cell of the table comes from the report with this digest.
+#[must_use]
+pub fn counts(digest: &str, reports: &[PublishedReport]) -> bool {
+    Board::new(reports).rows().flat_map(BoardRow::sources).any(|source| source.report.digest == digest)
+}
+
 /// Returns the file name of the page about a row.
 fn page_name(row: &BoardRow<'_>) -> String {
     format!("{}-{}.html", row.project, row.minor)
@@ -180,21 +186,39 @@ fn table(board: &Board<'_>) -> Value {
     })
 }
 
+/// Checks that [`write`] may write to `folder`.
+///
+/// # Errors
+///
+/// Returns an error if the folder contains something other than a site, or cannot be read.
+pub fn check_folder(folder: &Path) -> Result<(), SiteError> {
+    if folder.join(TABLE).is_file() {
+        return Ok(());
+    }
+    let is_empty = match fs::read_dir(folder) {
+        Ok(mut inside) => inside.next().is_none(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        Err(error) => return Err(unreadable(folder, &error)),
+    };
+    if is_empty {
+        return Ok(());
+    }
+    let folder = folder.display();
+    Err(SiteError::Io(format!("{folder} contains files that are not a site: choose another folder")))
+}
+
 /// Writes the files below `folder`. A former site there is replaced.
 ///
 /// # Errors
 ///
 /// Returns an error if a file cannot be written, or the folder contains something else.
 pub fn write(files: &[SiteFile], folder: &Path) -> Result<(), SiteError> {
+    check_folder(folder)?;
     let failed = |error: io::Error| SiteError::Io(format!("unable to write to {}: {error}", folder.display()));
     if folder.join(TABLE).is_file() {
         fs::remove_dir_all(folder).map_err(failed)?;
     }
     fs::create_dir_all(folder).map_err(failed)?;
-    if fs::read_dir(folder).map_err(failed)?.next().is_some() {
-        let folder = folder.display();
-        return Err(SiteError::Io(format!("{folder} contains files that are not a site: choose another --out")));
-    }
     for (path, text) in files {
         let path = folder.join(path);
         fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(failed)?;

@@ -62,7 +62,7 @@ fn table(rows: &[BoardRow<'_>]) -> Markup {
                     @for row in rows {
                         tr {
                             th scope="row" { a href=(page_name(row)) { (row.project) } (versions(row)) }
-                            td { (row.minor) }
+                            td data-label="Kubernetes" { (row.minor) }
                             @for cell in &row.cells { (board_cell(row, cell)) }
                         }
                     }
@@ -82,7 +82,7 @@ fn versions(row: &BoardRow<'_>) -> Markup {
 fn board_cell(row: &BoardRow<'_>, cell: &BoardCell<'_>) -> Markup {
     let (passed, required) = cell.source.map_or((0, 0), |source| core(&source.report, cell.controller));
     html! {
-        td class=(class(cell.verdict)) {
+        td class=(class(cell.verdict)) data-label=(cell.controller) {
             @if matches!(cell.verdict, Verdict::NotTested | Verdict::NotImplemented) {
                 (sign(cell.verdict)) " " small { (cell.verdict.words()) }
             } @else {

@@ -202,6 +202,8 @@ pub fn core(report: &ConformanceReport, profile: &str) -> (usize, usize) {
 pub struct FeatureCounts {
     /// Fixtures that passed.
     pub passed: usize,
+    /// Fixtures that failed as the implementation is known to.
+    pub deviations: usize,
     /// Fixtures that ran and have a result.
     pub ran: usize,
     /// Fixtures that the profile requires of this subject.
@@ -215,6 +217,7 @@ pub fn features<'a>(report: &'a ConformanceReport, profile: &'a str) -> BTreeMap
     for fixture in in_profile(report, profile) {
         let counts = features.entry(&fixture.feature).or_default();
         counts.passed += usize::from(fixture.outcome == ConformanceOutcome::Pass);
+        counts.deviations += usize::from(fixture.outcome == ConformanceOutcome::KnownDeviation);
         counts.ran += usize::from(fixture.outcome.has_run() && !fixture.outcome.is_open());
         counts.expected += usize::from(!fixture.is_out_of_reach(profile, &report.subject.controllers));
     }

@@ -10,7 +10,8 @@ use super::*;
 use crate::conformance::profile::ALL;
 use crate::conformance::report::ConformanceOutcome;
 use crate::conformance::report::tests::{report, result};
-use ConformanceOutcome::{Fail, Inconclusive, NotRun, Pass, Skip};
+use crate::report::Failure;
+use ConformanceOutcome::{Fail, Inconclusive, KnownDeviation, NotRun, Pass, Skip};
 
 /// A report of one core fixture each of podgc and ttl, as far as the profile has them.
 fn published(project: &str, version: &str, profile: &str, time: &str, outcome: ConformanceOutcome) -> PublishedReport {
@@ -138,10 +139,14 @@ fn features_count_what_could_have_run() {
         feature("podgc/c", Skip, true),
         feature("podgc/d", Skip, false),
         feature("podgc/e", Inconclusive, false),
+        feature("podgc/f", KnownDeviation, false),
     ];
     let one = report("podgc", list);
-    assert_eq!(features(&one, "podgc")["podgc.orphaned"], FeatureCounts { passed: 1, ran: 2, expected: 4 });
-    assert_eq!(core(&one, "podgc"), (1, 4));
+    assert_eq!(
+        features(&one, "podgc")["podgc.orphaned"],
+        FeatureCounts { passed: 1, deviations: 1, ran: 3, expected: 5 }
+    );
+    assert_eq!(core(&one, "podgc"), (1, 5));
 }
 
 const HOSTILE: &str = "</pre></details><script>alert(1)</script><img src=x onerror='a\"b'>\u{202e}&amp;";
@@ -172,8 +177,50 @@ fn hostile(text: &str) -> PublishedReport {
     report.subject.files = [(text.to_owned(), text.to_owned())].into();
     report.seal();
     let [fixture, promise, failures, transcript] = [(); 4].map(|()| text.to_owned());
-    one.evidence = vec![FixtureEvidence { fixture, promise, failures, transcript }];
+    let checks = vec![failure(text, text)];
+    one.evidence = vec![FixtureEvidence { fixture, promise, checks, failures, transcript }];
     one
+}
+
+fn failure(message: &str, observed: &str) -> Failure {
+    Failure { message: message.to_owned(), observed: observed.to_owned(), ..Failure::default() }
+}
+
+/// Fixtures of one cause are below one title with one transcript; the causes of other outcomes are counted apart.
+#[test]
+fn failures_are_grouped_by_cause() {
+    let mut one = published("me", "v1.36.0", "ttl", "2030-01-01", Pass);
+    let outcomes = [("a", Fail), ("b", Fail), ("c", Fail), ("d", Pass), ("e", KnownDeviation), ("f", Fail)];
+    one.report.fixtures =
+        outcomes.iter().map(|(name, outcome)| result(&format!("ttl/{name}"), "core", *outcome)).collect();
+    one.report.seal();
+    let evidence = |name: &str, observed: &str| FixtureEvidence {
+        fixture: format!("ttl/{name}"),
+        promise: "A promise.".to_owned(),
+        checks: vec![failure("nothing else was written", observed)],
+        failures: format!("nothing else was written\nobserved: {observed}"),
+        transcript: format!("the transcript of {name}\n"),
+    };
+    one.evidence = vec![
+        evidence("a", "t=+1s ttl PATCH nodes/n1 200"),
+        evidence("b", "t=+1s ttl PUT nodes/n1 200"),
+        evidence("c", "t=+9s ttl PATCH nodes/n2 200"),
+        evidence("e", "t=+1s ttl PATCH nodes/n1 200"),
+    ];
+    let page = page_of(&[one], "me-1.36.html");
+    let title = "2 of 4 failures share: nothing else was written: ttl PATCH nodes/… 200";
+    assert_eq!(page.matches(title).count(), 1, "{page}");
+    let order = [title, "ttl/a<", "the transcript of a", "ttl/c<", "ttl/b<", "the transcript of b", "ttl/f<"];
+    let mut rest = page.as_str();
+    for part in order {
+        rest = rest.split_once(part).unwrap_or_else(|| panic!("{part:?} is missing or too early in:\n{page}")).1;
+    }
+    assert!(!page.contains("the transcript of c") && page.contains("observed: t=+9s"), "{page}");
+    assert!(page.contains("Known deviations (1)") && page.contains("the transcript of e"), "{page}");
+}
+
+fn page_of(reports: &[PublishedReport], name: &str) -> String {
+    files(reports).into_iter().find(|(path, _)| path == name).expect("a page").1
 }
 
 proptest! {
@@ -185,11 +232,11 @@ proptest! {
             let tags: Vec<&str> = page.match_indices('<').map(|(at, _)| &page[at..page.len().min(at + 8)]).collect();
             prop_assert!(!tags.iter().any(|tag| tag.starts_with("<script") || tag.starts_with("<img")), "{path}: {tags:?}");
             prop_assert!(page.contains("default-src 'none'"), "{}", path);
-            let opened = page.matches("<pre>").count();
+            let opened = page.matches("<pre").count();
             prop_assert_eq!(opened, page.matches("</pre>").count());
             prop_assert_eq!(page.matches("<details").count(), page.matches("</details>").count());
         }
-        let detail = &files(&reports).into_iter().find(|(path, _)| path == "a-1.36.html").expect("a page").1;
+        let detail = page_of(&reports, "a-1.36.html");
         prop_assert!(detail.contains("&lt;script&gt;alert(1)"), "{}", detail);
     }
 }
@@ -199,7 +246,7 @@ fn transcripts_are_cut_at_a_line() {
     let mut one = hostile("x");
     one.evidence[0].transcript = "t=+0s é GET nodes 200\n".repeat(2000);
     let reports = [one];
-    let page = &files(&reports).into_iter().find(|(path, _)| path == "a-1.36.html").expect("a page").1;
+    let page = page_of(&reports, "a-1.36.html");
     assert!(page.contains(" of 2000 lines.") && page.len() < 40_000, "{}", page.len());
 }
 
@@ -214,7 +261,7 @@ fn sites_are_replaced_and_other_folders_are_not() {
     assert!(!out.join("b-1.36.html").exists() && out.join("badges/a/ttl.json").is_file());
     fs::remove_file(out.join(TABLE)).expect("a file");
     let refused = write(&files(&both), &out).expect_err("not a site").to_string();
-    assert!(refused.contains("--out"), "{refused}");
+    assert!(refused.contains("choose another folder"), "{refused}");
 }
 
 #[test]

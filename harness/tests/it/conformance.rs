@@ -285,6 +285,40 @@ fn two_subjects_are_compared() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("A: passed") && text.contains("B: failed: "), "{text}");
     assert!(text.contains("- t=+60s") && text.contains("1 of 1 fixtures differ"), "{text}");
+    // `explain` runs our controllers without flags, so only one of the subjects has a command that explains it.
+    assert!(text.contains("  more of A: plumbline explain podgc/good\n") && !text.contains("more of B"), "{text}");
+    assert_eq!(plumbline(&root, "explain podgc/good").0, 0);
+}
+
+#[test]
+fn reports_become_a_site_with_the_published_ones() {
+    let root = folder("site", &[("notes/a.txt", "not a site"), ("fixtures/podgc/bad.yaml", BAD)]);
+    let (code, _, err) = plumbline(&root, &format!("{CONFORM} --site notes"));
+    assert_eq!(code, 96, "{err}");
+    assert!(err.contains("notes contains files that are not a site") && !root.join("conformance").exists(), "{err}");
+
+    let site = format!("{CONFORM} --site site");
+    let (code, out, err) = plumbline(&root, &site);
+    assert_eq!(code, 100, "a site changes no verdict: {out}{err}");
+    assert!(out.contains("site/index.html: ") && out.ends_with("files from 1 reports\n"), "{out}");
+    assert!(read(&root.join("site/collector-1.36.html")).contains("exists: pods/a"));
+    assert_eq!(plumbline(&root, "publish conformance/report.yaml").0, 0);
+    let other = CLAIM.replace("project: collector", "project: other");
+    fs::write(root.join("me.yaml"), &other).expect("a writable folder");
+    let (_, out, err) = plumbline(&root, &site);
+    assert!(out.ends_with("files from 2 reports\n"), "{out}{err}");
+    let page = read(&root.join("site/index.html"));
+    assert!(page.contains(">collector<") && page.contains(">other<"), "{page}");
+
+    // A report of one profile does not count before a published one of all.
+    fs::write(root.join("me.yaml"), CLAIM).expect("a writable folder");
+    let (_, out, err) = plumbline(&root, &format!("{site} --profile podgc"));
+    assert!(out.ends_with("files from 2 reports\n") && err.contains("the site shows the published report"), "{err}");
+
+    fs::write(root.join("harness/reports/v1.36.0/collector/report.yaml"), "{}").expect("a writable folder");
+    let (code, _, err) = plumbline(&root, &site);
+    assert_eq!(code, 5, "{err}");
+    assert!(err.contains("is not a conformance report"), "{err}");
 }
 
 /// Nodes are added, objects contain timestamps, the controllers restart.
