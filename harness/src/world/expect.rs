@@ -19,12 +19,12 @@ const LINES: usize = 5;
 /// Virtual time that an object may be held by finalizers after its deletion.
 const FINALIZERS: Duration = Duration::from_mins(1);
 
-type AlwaysCheck = Box<dyn Fn(&TranscriptView) -> std::result::Result<(), String>>;
+type TranscriptCheck = Box<dyn Fn(&TranscriptView) -> std::result::Result<(), String>>;
 
 /// A check of [`World::always`].
-pub(super) struct Always {
+pub(super) struct AlwaysCheck {
     name: String,
-    check: AlwaysCheck,
+    check: TranscriptCheck,
 }
 
 /// A rule that every controller should follow; see [`World::uphold`].
@@ -83,7 +83,7 @@ impl World {
     /// # }
     /// ```
     pub fn always(&self, name: &str, check: impl Fn(&TranscriptView) -> std::result::Result<(), String> + 'static) {
-        self.always.borrow_mut().push(Always { name: name.to_owned(), check: Box::new(check) });
+        self.always.borrow_mut().push(AlwaysCheck { name: name.to_owned(), check: Box::new(check) });
     }
 
     /// Requires these rules to hold at the end of the test: [`Rule::ALL`], or some of them.
