@@ -24,6 +24,7 @@ use futures::{FutureExt as _, TryFutureExt as _};
 use http::Method;
 use serde_json::Value;
 
+use crate::apiserver::ResourceId;
 use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::ConnectionGate;
 use crate::fixture::{Capability, Fixture};
