@@ -99,7 +99,7 @@ impl World {
         let view = self.transcript();
         let failed = always.iter().find_map(|one| Some((&one.name, (one.check)(&view).err()?)));
         let Some((name, why)) = failed else { return Ok(()) };
-        let lines: String = view.last(LINES).iter().map(|line| format!("\n    {line}")).collect();
+        let lines = indented(&view.last(LINES));
         Err(Error::new(format!("{name}: {why}; the last lines of the transcript:{lines}")))
     }
 
@@ -157,9 +157,14 @@ fn failure(failures: &[BrokenPromise], run: &Run<'_>) -> Result {
     let Some(first) = failures.first() else { return Ok(()) };
     let texts: Vec<String> = failures.iter().map(ToString::to_string).collect();
     let view = TranscriptView::new(run.start, run.initial.to_vec(), run.entries.to_vec());
-    let lines: String = view.until(first.seq, LINES).iter().map(|line| format!("\n    {line}")).collect();
+    let lines = indented(&view.until(first.seq, LINES));
     let lines = if lines.is_empty() { String::new() } else { format!("\n  the transcript there:{lines}") };
     Err(Error::new(format!("{}{lines}", texts.join("\n"))))
+}
+
+/// Puts each paragraph on a line of its own below an error.
+fn indented(paragraphs: &[String]) -> String {
+    paragraphs.iter().flat_map(|paragraph| ["\n    ", paragraph]).collect()
 }
 
 fn broken(entry: &TranscriptEntry, check: &str, expected: &str, observed: String) -> BrokenPromise {
