@@ -35,7 +35,7 @@ fn map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
 }
 
-/// Labels all ConfigMaps, and looks at them every five minutes.
+/// Labels each ConfigMap, and looks at it every five minutes.
 async fn label(client: Client) {
     let maps = Api::<ConfigMap>::default_namespaced(client.clone());
     let reconcile = |map: Arc<ConfigMap>, client: Arc<Client>| async move {
