@@ -19,12 +19,12 @@ const LINES: usize = 5;
 /// Virtual time that an object may be held by finalizers after its deletion.
 const FINALIZERS: Duration = Duration::from_mins(1);
 
-type AlwaysCheck = Box<dyn Fn(&TranscriptView) -> std::result::Result<(), String>>;
+type TranscriptCheck = Box<dyn Fn(&TranscriptView) -> std::result::Result<(), String>>;
 
 /// A check of [`World::always`].
-pub(super) struct Always {
+pub(super) struct AlwaysCheck {
     name: String,
-    check: AlwaysCheck,
+    check: TranscriptCheck,
 }
 
 /// A rule that every controller should follow; see [`World::uphold`].
@@ -83,7 +83,7 @@ impl World {
     /// # }
     /// ```
     pub fn always(&self, name: &str, check: impl Fn(&TranscriptView) -> std::result::Result<(), String> + 'static) {
-        self.always.borrow_mut().push(Always { name: name.to_owned(), check: Box::new(check) });
+        self.always.borrow_mut().push(AlwaysCheck { name: name.to_owned(), check: Box::new(check) });
     }
 
     /// Requires these rules to hold at the end of the test: [`Rule::ALL`], or some of them.
@@ -99,7 +99,7 @@ impl World {
         let view = self.transcript();
         let failed = always.iter().find_map(|one| Some((&one.name, (one.check)(&view).err()?)));
         let Some((name, why)) = failed else { return Ok(()) };
-        let lines: String = view.last(LINES).iter().map(|line| format!("\n    {line}")).collect();
+        let lines = indented(&view.last(LINES));
         Err(Error::new(format!("{name}: {why}; the last lines of the transcript:{lines}")))
     }
 
@@ -157,9 +157,14 @@ fn failure(failures: &[BrokenPromise], run: &Run<'_>) -> Result {
     let Some(first) = failures.first() else { return Ok(()) };
     let texts: Vec<String> = failures.iter().map(ToString::to_string).collect();
     let view = TranscriptView::new(run.start, run.initial.to_vec(), run.entries.to_vec());
-    let lines: String = view.until(first.seq, LINES).iter().map(|line| format!("\n    {line}")).collect();
+    let lines = indented(&view.until(first.seq, LINES));
     let lines = if lines.is_empty() { String::new() } else { format!("\n  the transcript there:{lines}") };
     Err(Error::new(format!("{}{lines}", texts.join("\n"))))
+}
+
+/// Puts each paragraph on a line of its own below an error.
+fn indented(paragraphs: &[String]) -> String {
+    paragraphs.iter().flat_map(|paragraph| ["\n    ", paragraph]).collect()
 }
 
 fn broken(entry: &TranscriptEntry, check: &str, expected: &str, observed: String) -> BrokenPromise {

@@ -9,7 +9,7 @@
 //! use plumbline::world::{World, hours};
 //! use serde_json::json;
 //!
-//! /// Stands for a controller: labels a ConfigMap.
+//! /// Labels a ConfigMap.
 //! async fn label(client: kube::Client) -> Result<(), kube::Error> {
 //!     let maps: kube::Api<ConfigMap> = kube::Api::default_namespaced(client);
 //!     let patch = json!({"metadata": {"labels": {"seen": "yes"}}});
@@ -34,7 +34,7 @@
 //! | part | methods |
 //! |---|---|
 //! | time | [`World::advance`], [`World::settle`], [`World::elapsed`], [`World::skew`] |
-//! | objects | [`World::define`], [`World::create`], [`World::apply`], [`World::get`], [`World::list`], [`World::edit`] |
+//! | objects | [`World::define`], [`World::create`], [`World::get`], [`World::list`], [`World::edit`] |
 //! | controllers of the cluster | [`World::simulate`] |
 //! | controllers under test | [`World::run`], [`World::run_as`], [`World::crash`], [`World::restart`] |
 //! | faults | [`World::fault`], [`World::watch_fault`], [`World::outage`], [`World::compact`] |
@@ -114,7 +114,7 @@ pub struct World {
     /// Objects that were there before the record began.
     initial: RefCell<Vec<Arc<Value>>>,
     resources: RefCell<Option<objects::ResourceCache>>,
-    always: RefCell<Vec<expect::Always>>,
+    always: RefCell<Vec<expect::AlwaysCheck>>,
     rules: RefCell<Vec<Rule>>,
     faults: faults::FaultList,
     /// Length of the transcript at the begin of the last [`World::advance`].

@@ -35,7 +35,7 @@ pub(super) struct ResourceCache {
 }
 
 /// A request of the test.
-struct UserRequest<'a> {
+struct WorldRequest<'a> {
     method: Method,
     path: String,
     content_type: &'static str,
@@ -105,7 +105,7 @@ impl World {
         for object in manifests(object)? {
             let (resource, namespace, name) = self.place_of(&object)?;
             let made = self
-                .send(UserRequest {
+                .send(WorldRequest {
                     method: Method::POST,
                     path: path(&resource, namespace.as_deref(), ""),
                     content_type: JSON,
@@ -158,7 +158,7 @@ impl World {
             }
             let (resource, namespace, name) = self.place_of(&object)?;
             let made = self
-                .send(UserRequest {
+                .send(WorldRequest {
                     method: Method::PATCH,
                     path: format!("{}?fieldManager=user&force=true", path(&resource, namespace.as_deref(), &name)),
                     content_type: APPLY,
@@ -443,7 +443,7 @@ impl World {
     async fn items(&self, resource: &Resource) -> Result<Vec<Value>> {
         let about = resource.plural.to_string();
         let request =
-            UserRequest { method: Method::GET, path: path(resource, None, ""), content_type: JSON, body: None, about };
+            WorldRequest { method: Method::GET, path: path(resource, None, ""), content_type: JSON, body: None, about };
         let mut list = self.send(request).await?;
         let (api_version, kind) = (Value::from(resource.api_version()), Value::from(&*resource.kind));
         let mut items = match list["items"].take() {
@@ -473,15 +473,15 @@ impl World {
         target: &Target,
         content_type: &'static str,
         body: Option<&'a Value>,
-    ) -> UserRequest<'a> {
+    ) -> WorldRequest<'a> {
         let mut path = path(&target.resource, target.namespace.as_deref(), &target.name);
         if let Some(subresource) = &target.subresource {
             path = format!("{path}/{subresource}");
         }
-        UserRequest { method, path, content_type, body, about: target.to_string() }
+        WorldRequest { method, path, content_type, body, about: target.to_string() }
     }
 
-    async fn send(&self, request: UserRequest<'_>) -> Result<Value> {
+    async fn send(&self, request: WorldRequest<'_>) -> Result<Value> {
         let (code, body) = self.exchange(&request).await?;
         if (200..300).contains(&code) {
             return Ok(body);
@@ -490,7 +490,7 @@ impl World {
     }
 
     /// Sends a request; returns the code and the body of the answer.
-    async fn exchange(&self, request: &UserRequest<'_>) -> Result<(u16, Value)> {
+    async fn exchange(&self, request: &WorldRequest<'_>) -> Result<(u16, Value)> {
         let mut sent = ApiRequest::new(request.method.clone(), &request.path);
         sent.headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT_OF_STEPS));
         sent.headers.insert(header::ACCEPT, HeaderValue::from_static(JSON));

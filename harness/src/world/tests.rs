@@ -1,4 +1,4 @@
-//! Tests of worlds: what a test gets, and what it is told when it or its controller is wrong.
+//! Tests of worlds: what a test gets, and the errors when it or its controller is wrong.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
 }
 
-/// Labels all ConfigMaps, and looks at them every five minutes.
+/// Labels each ConfigMap, and looks at it every five minutes.
 async fn label(client: Client) {
     let maps = Api::<ConfigMap>::default_namespaced(client.clone());
     let reconcile = |map: Arc<ConfigMap>, client: Arc<Client>| async move {
@@ -102,6 +102,26 @@ fn a_world_without_a_runtime() {
     assert!(World::new().unwrap_err().to_string().contains("a world needs a runtime"));
 }
 
+const TWO_DOCUMENTS: &str = "
+kind: Namespace
+apiVersion: v1
+metadata: {name: other}
+---
+kind: Secret
+apiVersion: v1
+metadata: {name: s, namespace: other}
+";
+
+/// A `Cache` as JSON.
+fn cache(name: &str, replicas: i32) -> Value {
+    json!({
+        "apiVersion": "example.org/v1",
+        "kind": "Cache",
+        "metadata": {"name": name, "finalizers": ["example.org/x"]},
+        "spec": {"replicas": replicas},
+    })
+}
+
 #[test]
 fn objects_in_all_forms() {
     World::test(async |t| {
@@ -109,14 +129,12 @@ fn objects_in_all_forms() {
         t.create(&Cache::new("typed", CacheSpec { replicas: 2 })).await?;
         let dynamic: DynamicObject = serde_json::from_value(map("dynamic"))?;
         t.create(&dynamic).await?;
-        t.create("kind: Namespace\napiVersion: v1\nmetadata: {name: other}\n---\nkind: Secret\napiVersion: v1\nmetadata: {name: s, namespace: other}\n")
-            .await?;
+        t.create(TWO_DOCUMENTS).await?;
         assert_eq!(t.get::<Cache>("typed").await?.spec.replicas, 2);
         assert_eq!(t.edit::<Cache>("typed", |cache| cache.spec.replicas = 3).await?.spec.replicas, 3);
         assert_eq!(t.list::<Cache>().await?.len(), 1);
         t.patch("ca/typed/status", &json!({"status": {"phase": "Ready"}})).await?;
-        t.apply(&json!({"apiVersion": "example.org/v1", "kind": "Cache", "metadata": {"name": "typed"}, "spec": {"replicas": 4}}))
-            .await?;
+        t.apply(&cache("typed", 4)).await?;
         assert_eq!(t.object("caches/typed").await?.unwrap()["status"]["phase"], "Ready");
         assert!(t.object("other:secrets/s").await?.is_some());
         assert!(t.object("other:secrets/t").await?.is_none());
@@ -131,7 +149,7 @@ const BAD_SCHEMA: &str = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomReso
     versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: objekt}}}]}}";
 
 #[rstest]
-#[case::too_many(&json!({"apiVersion": "example.org/v1", "kind": "Cache", "metadata": {"name": "c"}, "spec": {"replicas": 10}}), "less than or equal to 9")]
+#[case::too_many(&cache("c", 10), "less than or equal to 9")]
 #[case::no_kind(&json!({"metadata": {"name": "c"}}), "needs `apiVersion` and `kind`")]
 #[case::unknown_kind(&json!({"apiVersion": "x.io/v1", "kind": "X"}), "t.define::<X>()")]
 #[case::other_version(&json!({"apiVersion": "v1", "kind": "Deployment"}), "did you mean apiVersion `apps/v1`?")]
@@ -391,7 +409,7 @@ fn rules_for_every_controller() {
         message(World::test(async |t| {
             t.uphold([rule]);
             t.define::<Cache>().await?;
-            t.create("{apiVersion: example.org/v1, kind: Cache, metadata: {name: c, finalizers: [example.org/x]}, spec: {replicas: 1}}").await?;
+            t.create(&cache("c", 1)).await?;
             t.create(&map("a")).await?;
             t.run("labeller", label)?;
             t.run("misplacer", |client| async move {
