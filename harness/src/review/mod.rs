@@ -130,7 +130,7 @@ pub struct ChangeGroup {
 }
 
 impl ChangeGroup {
-    /// Returns the first change, which stands for all.
+    /// Returns the first change, which is shown for the group.
     #[must_use]
     pub fn first(&self) -> &SnapshotChange {
         &self.changes[0]

@@ -190,24 +190,22 @@ pub fn page(sections: &[ReviewSection]) -> Markup {
 }
 
 fn page_group(group: &ChangeGroup, is_open: bool) -> Markup {
+    let (lines, more) = shown(group);
     html! {
-            details.cause open[is_open] {
-                summary { (group.title()) }
-                ul { @for fact in facts(group) { li { (fact) } } }
-                @if group.changes.len() > 1 {
-                    details {
-                        summary { "in " (group.changes.len()) " fixtures" }
-                        ul.ids { @for change in &group.changes { li { (change.id) } } }
-                    }
-                }
-                @let (lines, more) = shown(group);
-                pre.diff {
-                    @for line in &lines {
-                        span class=(class(line)) { (line.sign) (line.text) "\n" }
-                    }
-                    @if more > 0 { "… " (more) " more lines" }
+        details.cause open[is_open] {
+            summary { (group.title()) }
+            ul { @for fact in facts(group) { li { (fact) } } }
+            @if group.changes.len() > 1 {
+                details {
+                    summary { "in " (group.changes.len()) " fixtures" }
+                    ul.ids { @for change in &group.changes { li { (change.id) } } }
                 }
             }
+            pre.diff {
+                @for line in &lines { span class=(class(line)) { (line.sign) (line.text) "\n" } }
+                @if more > 0 { "… " (more) " more lines" }
+            }
+        }
     }
 }
 
