@@ -1,4 +1,4 @@
-//! A headless Chromium, driven over its DevTools protocol.
+//! A headless Chromium, driven over its `DevTools` protocol.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// Names of the program.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// Time that the browser has for an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A browser with one page.
 pub(super) struct Browser {
