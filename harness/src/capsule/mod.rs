@@ -136,7 +136,7 @@ impl CapsuleWriter {
             (FIXTURE, fs::read_to_string(&judged.report.file).unwrap_or_default()),
             ("transcript.txt", judged.transcript.clone()),
             ("objects.yaml", serde_saphyr::to_string_multiple(&objects).map_err(io::Error::other)?),
-            ("subject.log", judged.report.log.iter().map(|line| format!("{line}\n")).collect()),
+            ("subject.log", judged.report.log.join("\n")),
         ];
         let mut writer = ZipWriter::new(File::create(path)?);
         for (name, text) in files {

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 /// The flag for colours.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(super) struct ColourArgs {
-    /// Colours in text for a terminal; `auto` is for terminals only, and off if NO_COLOR is set
+    /// Colours in text for a terminal; `auto` is for terminals only, and off if `NO_COLOR` is set
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColourChoice::Auto)]
     color: ColourChoice,
 }

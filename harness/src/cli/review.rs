@@ -1,4 +1,4 @@
-//! `plumbline review`: the changes of snapshots between two commits, equal ones once.
+//! `plumbline review`: the changes of snapshots between two commits, and those that a run saw, equal ones once.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -10,8 +10,9 @@ use super::colour::ColourArgs;
 use super::run::output;
 use crate::exit::Exit;
 use crate::html::plain_page;
+use crate::review::groups;
 use crate::review::history::{self, CommitRange, GitError};
-use crate::review::{groups, render};
+use crate::review::render::{self, ReviewSection};
 
 /// Flags of `review`.
 #[derive(Debug, clap::Args)]
@@ -20,6 +21,11 @@ pub(super) struct ReviewArgs {
     /// [default: main..HEAD]
     #[arg(value_name = "RANGE")]
     range: Option<String>,
+
+    /// Also show what a run saw differently: files `*.snap.new`. OUTCOME is how the comparison with the snapshots ended
+    /// (success, failure, skipped), for a run without such files
+    #[arg(long, value_name = "OUTCOME", num_args = 0..=1, require_equals = true, default_missing_value = "success")]
+    pending: Option<String>,
 
     /// The repository
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -52,14 +58,20 @@ enum ReviewFormat {
 pub(super) fn main(args: &ReviewArgs) -> Result<Exit, CliError> {
     let failed = |error: GitError| CliError::Environment(error.to_string());
     let range = CommitRange::find(&args.repository, args.range.as_deref()).map_err(failed)?;
-    let groups = groups(history::changes(&args.repository, &range).map_err(failed)?);
+    let changes = history::changes(&args.repository, &range).map_err(failed)?;
+    let mut sections = vec![ReviewSection::of_commits(groups(changes))];
+    if let Some(outcome) = &args.pending {
+        let changes = history::pending(&args.repository)
+            .map_err(|error| CliError::Environment(format!("unable to read {}: {error}", args.repository.display())))?;
+        sections.push(ReviewSection::of_run(groups(changes), outcome));
+    }
     let text = match args.format {
         ReviewFormat::Human => {
             let is_terminal = args.output.is_none() && io::stdout().is_terminal();
-            render::text(&groups, args.colour.is_on(is_terminal))
+            render::text(&sections, args.colour.is_on(is_terminal))
         }
-        ReviewFormat::Markdown => render::markdown(&groups),
-        ReviewFormat::Html => plain_page("plumbline: changed snapshots", render::page(&groups)),
+        ReviewFormat::Markdown => render::markdown(&sections),
+        ReviewFormat::Html => plain_page("plumbline: changed snapshots", render::page(&sections)),
     };
     let mut out = output(args.output.as_deref())?;
     out.write_all(text.as_bytes())?;

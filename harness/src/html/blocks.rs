@@ -85,8 +85,9 @@ mod tests {
     use super::*;
 
     fn text(id: &str, size: usize, is_important: bool) -> TimelineText {
-        // Digits that do not compress.
-        let noise: String = (0..size).map(|_| fastrand::char('a'..='z')).collect();
+        // Letters that hardly compress.
+        let mut random = fastrand::Rng::with_seed(size as u64);
+        let noise: String = (0..size).map(|_| random.char('a'..='z')).collect();
         let json = format!("\"{noise}\"");
         TimelineText { id: id.to_owned(), file: format!("{id}.yaml"), is_important, json }
     }

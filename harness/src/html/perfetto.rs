@@ -1,4 +1,4 @@
-//! Timelines as a trace for ui.perfetto.dev and chrome://tracing: a process per fixture, a thread per lane.
+//! Timelines as a trace for `ui.perfetto.dev`: a process per fixture, a thread per lane.
 //!
 //! The format is Chrome's JSON trace events. Slices of a thread nest or do not touch: a moment of an actor is a slice,
 //! and its requests are slices inside; those whose reply comes later have a thread of their own if they would overlap.

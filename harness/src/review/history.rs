@@ -1,11 +1,12 @@
-//! Reads the snapshots of two commits from git.
+//! Reads the snapshots of two commits from git, and those that a run saw differently from the work tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
+use std::{fs, io};
 
 use super::{ChangeKind, SnapshotChange};
-use crate::fixture::parse;
+use crate::fixture::{Fixture, parse};
 
 /// A failure of git.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +91,41 @@ pub fn changes(folder: &Path, range: &CommitRange) -> Result<Vec<SnapshotChange>
     Ok(out)
 }
 
+/// Returns what a run saw differently: the files `*.snap.new` below `folder`, next to the snapshots that they would
+/// replace.
+///
+/// # Errors
+///
+/// Returns an error if a folder cannot be read.
+pub fn pending(folder: &Path) -> io::Result<Vec<SnapshotChange>> {
+    let mut folders = vec![folder.to_owned()];
+    let mut out = Vec::new();
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next)? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_dir() && !["target", ".git"].contains(&name.as_str()) {
+                folders.push(path);
+            } else if name.ends_with(".snap.new") {
+                out.extend(pending_file(folder, &path));
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn pending_file(folder: &Path, path: &Path) -> Vec<SnapshotChange> {
+    let accepted = path.with_extension("");
+    let name = accepted.strip_prefix(folder).unwrap_or(&accepted).display().to_string();
+    let about = stem(&name).map(|stem| (format!("fixtures/{stem}.yaml"), stem));
+    let about =
+        about.map(|(file, stem)| FixtureText::parse(&file, stem, &fs::read(folder.join(&file)).unwrap_or_default()));
+    let kind = if accepted.is_file() { ChangeKind::Changed } else { ChangeKind::New };
+    let read = |path: &Path| String::from_utf8(fs::read(path).unwrap_or_default()).ok();
+    let file = FileChange { kind, before: name.clone(), after: name };
+    of_file(&file, read(&accepted), read(path), &about.unwrap_or_default())
+}
+
 fn words(output: &[u8]) -> Vec<String> {
     let words = output.split(|byte| *byte == 0).filter(|word| !word.is_empty());
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
@@ -127,14 +163,15 @@ impl FixtureText {
         let path = format!("fixtures/{stem}.yaml");
         let show = |commit: &str| git(folder, &["show", &format!("{commit}:{path}")]).ok();
         let text = show(&range.head).or_else(|| show(&range.base)).unwrap_or_default();
+        Self { is_changed: changed.contains(&path), ..Self::parse(&path, stem, &text) }
+    }
+
+    fn parse(path: &str, stem: &str, text: &[u8]) -> Self {
         let suite = stem.split('/').next().unwrap_or_default();
-        let (fixtures, _) = parse::read(Path::new(&path), suite, &String::from_utf8_lossy(&text));
-        let is_changed = changed.contains(&path);
+        let (fixtures, _) = parse::read(Path::new(path), suite, &String::from_utf8_lossy(text));
         let first = fixtures.into_iter().next();
-        first.map_or_else(
-            || Self { is_changed, ..Self::default() },
-            |one| Self { promise: one.promise, rules: one.rules, is_changed },
-        )
+        let about = |one: Fixture| Self { promise: one.promise, rules: one.rules, is_changed: false };
+        first.map(about).unwrap_or_default()
     }
 }
 
@@ -149,13 +186,12 @@ fn sections(text: &str) -> BTreeMap<String, String> {
     let mut sections: BTreeMap<String, String> = BTreeMap::new();
     let mut row = String::new();
     for line in content.lines() {
-        match line.strip_prefix("## ") {
-            Some(name) => name.clone_into(&mut row),
-            None => {
-                let section = sections.entry(row.clone()).or_default();
-                section.push_str(line);
-                section.push('\n');
-            }
+        if let Some(name) = line.strip_prefix("## ") {
+            name.clone_into(&mut row);
+        } else {
+            let section = sections.entry(row.clone()).or_default();
+            section.push_str(line);
+            section.push('\n');
         }
     }
     // A blank line separates sections.

@@ -101,7 +101,8 @@ impl SnapshotChange {
     /// Returns the changed lines without times and numbers.
     fn form(&self) -> (ChangeKind, String) {
         let changed = self.lines().into_iter().filter(|line| line.sign != ' ');
-        (self.kind, changed.map(|line| format!("{}{}\n", line.sign, general(&line.text))).collect())
+        let forms: Vec<String> = changed.map(|line| format!("{}{}", line.sign, general(&line.text))).collect();
+        (self.kind, forms.join("\n"))
     }
 }
 
@@ -129,7 +130,7 @@ pub struct ChangeGroup {
 }
 
 impl ChangeGroup {
-    /// Returns the first change, which stands for all.
+    /// Returns the first change, which is shown for the group.
     #[must_use]
     pub fn first(&self) -> &SnapshotChange {
         &self.changes[0]

@@ -13,15 +13,46 @@ const SUMMARY: usize = 900_000;
 /// Number of lines that a difference shows.
 const LINES: usize = 400;
 
-/// Describes the whole review in a line.
-#[must_use]
-pub fn summary(groups: &[ChangeGroup]) -> String {
-    let count: usize = groups.iter().map(|group| group.changes.len()).sum();
-    match (count, groups.len()) {
-        (0, _) => "No snapshot changed.".to_owned(),
-        (1, _) => "1 snapshot changed.".to_owned(),
-        (count, 1) => format!("{count} snapshots changed, all alike."),
-        (count, groups) => format!("{count} snapshots changed, in {groups} groups."),
+/// Number of characters of a line that are shown.
+const COLUMNS: usize = 1000;
+
+/// A part of a review.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReviewSection {
+    /// The heading.
+    pub title: &'static str,
+    /// The result in a sentence.
+    pub summary: String,
+    /// The changes.
+    pub groups: Vec<ChangeGroup>,
+}
+
+impl ReviewSection {
+    /// Creates the section about two commits.
+    #[must_use]
+    pub fn of_commits(groups: Vec<ChangeGroup>) -> Self {
+        let count: usize = groups.iter().map(|group| group.changes.len()).sum();
+        let summary = match (count, groups.len()) {
+            (0, _) => "No snapshot changed.".to_owned(),
+            (1, _) => "1 snapshot changed.".to_owned(),
+            (count, 1) => format!("{count} snapshots changed, all alike."),
+            (count, groups) => format!("{count} snapshots changed, in {groups} groups."),
+        };
+        Self { title: "Snapshots", summary, groups }
+    }
+
+    /// Creates the section about a run. `outcome` is how the comparison with the snapshots ended; that nothing is new
+    /// is good only if it is `success`.
+    #[must_use]
+    pub fn of_run(groups: Vec<ChangeGroup>, outcome: &str) -> Self {
+        let count: usize = groups.iter().map(|group| group.changes.len()).sum();
+        let summary = match (count, outcome) {
+            (0, "success") => "The run saw what the snapshots say.".to_owned(),
+            (0, "failure") => "The comparison failed without a new snapshot: see its log.".to_owned(),
+            (0, other) => format!("Nothing was compared: the comparison did not run ({other})."),
+            (count, _) => format!("The run saw something else in {count} of them."),
+        };
+        Self { title: "Snapshots of the run", summary, groups }
     }
 }
 
@@ -49,6 +80,12 @@ fn shown(group: &ChangeGroup) -> (Vec<DiffLine>, usize) {
     let mut lines = group.first().lines();
     let more = lines.len().saturating_sub(LINES);
     lines.truncate(LINES);
+    for line in &mut lines {
+        if let Some((end, _)) = line.text.char_indices().nth(COLUMNS) {
+            line.text.truncate(end);
+            line.text.push_str(" … (cut off)");
+        }
+    }
     (lines, more)
 }
 
@@ -61,43 +98,53 @@ fn others(group: &ChangeGroup) -> (Vec<&str>, usize) {
 
 /// Returns the text for a terminal.
 #[must_use]
-pub fn text(groups: &[ChangeGroup], colour: bool) -> String {
+pub fn text(sections: &[ReviewSection], colour: bool) -> String {
     let paint = |code: &str, text: &str| if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
-    let mut out = format!("{}\n", summary(groups));
-    for group in groups {
-        let _ = writeln!(out, "\n{}", paint("1", &group.title()));
-        for fact in facts(group) {
-            let _ = writeln!(out, "  {fact}");
-        }
-        if group.changes.len() > 1 {
-            let (names, more) = others(group);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let _ = writeln!(out, "  in: {}{more}", names.join(", "));
-        }
-        let (lines, more) = shown(group);
-        for line in lines {
-            let code = if line.sign == '-' { "31" } else { "32" };
-            let full = format!("    {}{}", line.sign, line.text);
-            let _ = writeln!(out, "{}", if line.sign == ' ' { full } else { paint(code, &full) });
-        }
-        if more > 0 {
-            let _ = writeln!(out, "    … {more} more lines");
-        }
+    let part = |section: &ReviewSection| {
+        let groups: String = section.groups.iter().map(|group| text_group(group, &paint)).collect();
+        format!("{}\n{groups}", section.summary)
+    };
+    sections.iter().map(part).collect::<Vec<_>>().join("\n")
+}
+
+fn text_group(group: &ChangeGroup, paint: &impl Fn(&str, &str) -> String) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "\n{}", paint("1", &group.title()));
+    for fact in facts(group) {
+        let _ = writeln!(out, "  {fact}");
+    }
+    if group.changes.len() > 1 {
+        let (names, more) = others(group);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let _ = writeln!(out, "  in: {}{more}", names.join(", "));
+    }
+    let (lines, more) = shown(group);
+    for line in lines {
+        let code = if line.sign == '-' { "31" } else { "32" };
+        let full = format!("    {}{}", line.sign, line.text);
+        let _ = writeln!(out, "{}", if line.sign == ' ' { full } else { paint(code, &full) });
+    }
+    if more > 0 {
+        let _ = writeln!(out, "    … {more} more lines");
     }
     out
 }
 
 /// Returns Markdown of at most [`SUMMARY`] bytes, and says how many groups it leaves out.
 #[must_use]
-pub fn markdown(groups: &[ChangeGroup]) -> String {
-    let mut out = format!("### Snapshots\n\n{}\n\n", summary(groups));
-    for (index, group) in groups.iter().enumerate() {
-        let part = markdown_group(group);
-        if out.len() + part.len() > SUMMARY {
-            let _ = writeln!(out, "**{} of {} groups are left out.**", groups.len() - index, groups.len());
-            break;
+pub fn markdown(sections: &[ReviewSection]) -> String {
+    let mut out = String::new();
+    for section in sections {
+        let _ = write!(out, "### {}\n\n{}\n\n", section.title, section.summary);
+        for (index, group) in section.groups.iter().enumerate() {
+            let part = markdown_group(group);
+            if out.len() + part.len() > SUMMARY {
+                let all = section.groups.len();
+                let _ = writeln!(out, "**{} of {all} groups are left out.**\n", all - index);
+                break;
+            }
+            out.push_str(&part);
         }
-        out.push_str(&part);
     }
     out
 }
@@ -132,26 +179,31 @@ fn markdown_group(group: &ChangeGroup) -> String {
 
 /// Returns the content of an HTML page.
 #[must_use]
-pub fn page(groups: &[ChangeGroup]) -> Markup {
+pub fn page(sections: &[ReviewSection]) -> Markup {
     html! {
-        p { (summary(groups)) }
-        @for (index, group) in groups.iter().enumerate() {
-            details.cause open[index < 5] {
-                summary { (group.title()) }
-                ul { @for fact in facts(group) { li { (fact) } } }
-                @if group.changes.len() > 1 {
-                    details {
-                        summary { "in " (group.changes.len()) " fixtures" }
-                        ul.ids { @for change in &group.changes { li { (change.id) } } }
-                    }
+        @for section in sections {
+            h2 { (section.title) }
+            p { (section.summary) }
+            @for (index, group) in section.groups.iter().enumerate() { (page_group(group, index < 5)) }
+        }
+    }
+}
+
+fn page_group(group: &ChangeGroup, is_open: bool) -> Markup {
+    let (lines, more) = shown(group);
+    html! {
+        details.cause open[is_open] {
+            summary { (group.title()) }
+            ul { @for fact in facts(group) { li { (fact) } } }
+            @if group.changes.len() > 1 {
+                details {
+                    summary { "in " (group.changes.len()) " fixtures" }
+                    ul.ids { @for change in &group.changes { li { (change.id) } } }
                 }
-                @let (lines, more) = shown(group);
-                pre.diff {
-                    @for line in &lines {
-                        span class=(class(line)) { (line.sign) (line.text) "\n" }
-                    }
-                    @if more > 0 { "… " (more) " more lines" }
-                }
+            }
+            pre.diff {
+                @for line in &lines { span class=(class(line)) { (line.sign) (line.text) "\n" } }
+                @if more > 0 { "… " (more) " more lines" }
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `.github/changed-snapshots.sh`: the summary of changed snapshots in pull requests, run in a repository of its own.
+//! The summary of changed snapshots in pull requests: `plumbline review`, run in a repository of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,12 +48,12 @@ impl Repository {
         self.git(&["commit", "--quiet", "--message", message]);
     }
 
-    /// Returns the summary with these values of `BASE` and `COMPARED`.
+    /// Returns the summary with this base and this outcome of the comparison.
     fn summary(&self, base: &str, compared: &str) -> String {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(".github").join("changed-snapshots.sh");
-        let mut bash = Command::new("bash");
-        bash.arg(&script).current_dir(self.folder.path()).env("BASE", base).env("COMPARED", compared);
-        let output = bash.output().expect("bash");
+        let (range, pending) = (format!("{base}..HEAD"), format!("--pending={compared}"));
+        let mut review = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+        review.current_dir(self.folder.path()).args(["review", &range, &pending, "--format", "markdown"]);
+        let output = review.output().expect("the program starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("UTF-8")
     }
@@ -62,7 +62,7 @@ impl Repository {
 #[test]
 fn every_snapshot_that_a_branch_changes_is_shown() {
     let summary = Repository::new().summary("before", "success");
-    assert!(summary.starts_with("### Snapshots\n2 changed in this branch.\n"), "{summary}");
+    assert!(summary.starts_with("### Snapshots\n\n2 snapshots changed, in 2 groups.\n"), "{summary}");
     for line in ["-old transcript\n+new transcript\n", "-old report\n+new report\n"] {
         assert!(summary.contains(line), "{line:?} is missing: {summary}");
     }
@@ -80,11 +80,11 @@ fn what_a_run_saw_differently_is_shown_wherever_the_snapshot_is() {
     let summary = repository.summary("before", "failure");
     assert!(summary.contains("The run saw something else in 3 of them."), "{summary}");
     for part in [
-        "<summary>snapshots/ttl/a</summary>",
+        "<summary>changed: ttl/a</summary>",
         "-new transcript\n+third transcript\n",
-        "<summary>harness/src/scale/report/snapshots/table</summary>",
+        "<summary>changed: harness/src/scale/report/snapshots/table.snap</summary>",
         "-new report\n+third report\n",
-        "<summary>snapshots/ttl/unknown</summary>",
+        "<summary>new: ttl/unknown</summary>",
         "+a new fixture\n",
     ] {
         assert!(summary.contains(part), "{part:?} is missing: {summary}");
@@ -93,11 +93,11 @@ fn what_a_run_saw_differently_is_shown_wherever_the_snapshot_is() {
 
 #[rstest]
 #[case::equal("success", "The run saw what the snapshots say.")]
-#[case::failed("failure", "**The comparison failed** without a new snapshot")]
-#[case::skipped("skipped", "**Nothing was compared**")]
+#[case::failed("failure", "The comparison failed without a new snapshot")]
+#[case::skipped("skipped", "Nothing was compared: the comparison did not run (skipped).")]
 fn a_run_without_new_snapshots_is_good_only_if_it_ended_well(#[case] compared: &str, #[case] text: &str) {
-    let summary = Repository::new().summary("", compared);
-    assert!(summary.contains("There is nothing to compare the branch with."), "{summary}");
+    let summary = Repository::new().summary("HEAD", compared);
+    assert!(summary.contains("No snapshot changed."), "{summary}");
     assert!(summary.contains(text), "{summary}");
 }
 
@@ -106,7 +106,7 @@ fn a_long_difference_is_cut_off() {
     let repository = Repository::new();
     repository.write("snapshots/ttl/a.snap.new", &"ä".repeat(100_000));
     let summary = repository.summary("before", "failure");
-    assert!(summary.contains("<summary>snapshots/ttl/a, cut off</summary>"), "the reader learns of it");
+    assert!(summary.contains("ä … (cut off)\n"), "the reader learns of it");
     assert!(summary.len() < 70_000, "{} bytes", summary.len());
 }
 

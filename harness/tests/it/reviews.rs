@@ -12,6 +12,7 @@ controllers: [ttl]
 given: { nodes: [n1] }
 steps:
 - { at: 5s, delete: nodes/n1 }
+- { at: 9s, expect: { absent: nodes/n1 } }
 allow: [WRITE nodes/*]
 ";
 

@@ -1,17 +1,18 @@
-//! A headless Chromium, driven over its DevTools protocol.
+//! A headless Chromium, driven over its `DevTools` protocol.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use plumbline::time::Stopwatch;
 use serde_json::{Value, json};
 
 /// Names of the program.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// Time that the browser has for an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A browser with one page.
 pub(super) struct Browser {
@@ -93,7 +94,7 @@ impl Browser {
 
     /// Waits until an expression is true.
     pub(super) fn wait(&mut self, expression: &str) {
-        let begin = Instant::now();
+        let begin = Stopwatch::start();
         while self.evaluate(expression) != true {
             assert!(begin.elapsed() < PATIENCE, "{expression} does not become true: {:?}", self.problems());
             std::thread::sleep(Duration::from_millis(20));
