@@ -41,8 +41,8 @@ pub(super) struct ConformArgs {
     #[arg(long, value_name = "DIR", default_value = "conformance")]
     out: PathBuf,
 
-    /// Also make a website in this folder, of this report and those in harness/reports, if there are any; a site that is
-    /// there is replaced
+    /// Also make a website in this folder, of this report and those in harness/reports, if there are any; a site that
+    /// is there is replaced
     #[arg(long, value_name = "DIR")]
     site: Option<PathBuf>,
 
