@@ -53,8 +53,8 @@ pub(super) struct ConformArgs {
     #[arg(long, short, value_name = "FILE", requires = "format")]
     output: Option<PathBuf>,
 
-    /// Also make a website in this folder, of this report and those in harness/reports, if there are any; a site that is
-    /// there is replaced
+    /// Also make a website in this folder, of this report and those in harness/reports, if there are any; a site that
+    /// is there is replaced
     #[arg(long, value_name = "DIR")]
     site: Option<PathBuf>,
 
