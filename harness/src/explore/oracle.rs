@@ -178,7 +178,8 @@ pub fn judge_alone(fixture: &Fixture, explored: ExploredRun<'_>) -> OracleVerdic
     let (mut breaches, unfit) = ends(explored.record);
     if unfit.is_none() {
         breaches.extend(broken_invariants(fixture, explored));
-        if breaches.iter().all(|breach| breach.oracle != ALIVE) {
+        let informed = !stays_uninformed(fixture);
+        if informed && breaches.iter().all(|breach| breach.oracle != ALIVE) {
             breaches.extend(broken_models(fixture, explored));
             breaches.extend(unknown_objects(explored.entries));
         }
