@@ -99,7 +99,7 @@ fn run_round(
     let shared: Arc<[u64]> = seeds.into();
     let work = {
         let (shared, test_bed) = (shared.clone(), test_bed.clone());
-        move |index: usize, _: &JobTimer| run_world(&test_bed, shared[index], plans.clone())
+        move |index: usize, timer: &JobTimer| run_world(&test_bed, shared[index], plans.clone(), timer)
     };
     let mut outcomes = std::collections::BTreeMap::new();
     let mut next = 0;
@@ -114,8 +114,8 @@ fn run_round(
     });
 }
 
-/// Runs a world without faults and with the random plans of these numbers.
-fn run_world(test_bed: &TestBed, seed: u64, plans: std::ops::Range<u64>) -> WorldRuns {
+/// Runs a world without faults and with the random plans of these numbers. The time limit counts for each plan.
+fn run_world(test_bed: &TestBed, seed: u64, plans: std::ops::Range<u64>, timer: &JobTimer) -> WorldRuns {
     let fixture = match worlds::fixture(seed) {
         Ok(fixture) => Arc::new(fixture),
         Err(problem) => return WorldRuns { divergence: Some(problem), ..WorldRuns::default() },
@@ -141,6 +141,7 @@ fn run_world(test_bed: &TestBed, seed: u64, plans: std::ops::Range<u64>) -> Worl
     let kinds: Vec<Disturbance> =
         Disturbance::names().filter_map(Disturbance::parse).filter(|_| draw.chance(50)).collect();
     for number in plans {
+        timer.restart();
         run_random_plan(test_bed, &reference, &kinds, Draw::new(&[seed, 2, number]), &mut runs);
     }
     runs
