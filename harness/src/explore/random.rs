@@ -2,8 +2,8 @@
 //! fault are possible differs from world to world ("Swarm testing", ISSTA 2012). Worlds that show something for the
 //! first time get more runs.
 //!
-//! Worlds are run in rounds, and what is new is decided at the end of each round, so that the result depends on the seed
-//! and not on the number of jobs.
+//! Worlds are run in rounds, and what is new is decided in the order of their seeds, so that the result does not depend
+//! on the number of jobs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
