@@ -114,7 +114,8 @@ impl Clock {
         self.skew.store(i64::try_from(skew.as_millis()).unwrap_or_default(), Ordering::Relaxed);
     }
 
-    /// Returns the offset that [`Clock::set_skew`] sets, in milliseconds, for clocks of other kinds that are to share it.
+    /// Returns the offset that [`Clock::set_skew`] sets, in milliseconds, for clocks of other kinds that are to share
+    /// it.
     #[must_use]
     pub fn skew(&self) -> Arc<AtomicI64> {
         Arc::clone(&self.skew)

@@ -1,8 +1,9 @@
 //! The order of simultaneous work: some watches and requests wait a few turns of the runtime, so that others go first.
 //! Pure.
 //!
-//! The choice is that of PCT ("A randomized scheduler with probabilistic guarantees of finding bugs", ASPLOS 2010): each
-//! line of work has a random priority, and at a few random steps the line that is about to go falls behind all others.
+//! The choice is that of PCT ("A randomized scheduler with probabilistic guarantees of finding bugs", ASPLOS 2010):
+//! each line of work has a random priority, and at a few random steps the line that is about to go falls behind all
+//! others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,7 +76,8 @@ mod tests {
         for seed in 0..50 {
             let mut order = WorkOrder::new(seed, 2);
             let waits: BTreeSet<u32> = (0..1024).map(|_| order.turns("a")).collect();
-            assert_eq!(waits.len(), 2, "one change: {waits:?}");
+            // The change may come before the first wait.
+            assert!(waits.len() <= 2, "one change: {waits:?}");
             assert_eq!(waits.last(), Some(&32), "behind all others");
         }
     }

@@ -182,8 +182,8 @@ impl Disturbance {
         matches!(self, Self::CrashBefore | Self::CrashAfter | Self::StaleRestart(_) | Self::HandOver)
     }
 
-    /// Returns true if it starts or stops the controllers at a time of its own, which a fixture that does so itself does
-    /// not allow.
+    /// Returns true if it starts or stops the controllers at a time of its own, which a fixture that does so itself
+    /// does not allow.
     #[must_use]
     pub const fn controls_subject(self) -> bool {
         matches!(self, Self::StaleRestart(_) | Self::HandOver)

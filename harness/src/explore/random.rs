@@ -2,8 +2,8 @@
 //! fault are possible differs from world to world ("Swarm testing", ISSTA 2012). Worlds that show something for the
 //! first time get more runs.
 //!
-//! Worlds are run in rounds, and what is new is decided at the end of each round, so that the result depends on the seed
-//! and not on the number of jobs.
+//! Worlds are run in rounds, and what is new is decided in the order of their seeds, so that the result does not depend
+//! on the number of jobs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -99,7 +99,7 @@ fn run_round(
     let shared: Arc<[u64]> = seeds.into();
     let work = {
         let (shared, test_bed) = (shared.clone(), test_bed.clone());
-        move |index: usize, _: &JobTimer| run_world(&test_bed, shared[index], plans.clone())
+        move |index: usize, timer: &JobTimer| run_world(&test_bed, shared[index], plans.clone(), timer)
     };
     let mut outcomes = std::collections::BTreeMap::new();
     let mut next = 0;
@@ -114,8 +114,8 @@ fn run_round(
     });
 }
 
-/// Runs a world without faults and with the random plans of these numbers.
-fn run_world(test_bed: &TestBed, seed: u64, plans: std::ops::Range<u64>) -> WorldRuns {
+/// Runs a world without faults and with the random plans of these numbers. The time limit counts for each plan.
+fn run_world(test_bed: &TestBed, seed: u64, plans: std::ops::Range<u64>, timer: &JobTimer) -> WorldRuns {
     let fixture = match worlds::fixture(seed) {
         Ok(fixture) => Arc::new(fixture),
         Err(problem) => return WorldRuns { divergence: Some(problem), ..WorldRuns::default() },
@@ -141,6 +141,7 @@ fn run_world(test_bed: &TestBed, seed: u64, plans: std::ops::Range<u64>) -> Worl
     let kinds: Vec<Disturbance> =
         Disturbance::names().filter_map(Disturbance::parse).filter(|_| draw.chance(50)).collect();
     for number in plans {
+        timer.restart();
         run_random_plan(test_bed, &reference, &kinds, Draw::new(&[seed, 2, number]), &mut runs);
     }
     runs

@@ -268,7 +268,9 @@ fn parsed(document: &Value, original: &Fixture) -> Option<Fixture> {
         steps.push(json!({ "expect": { "quiet": true } }));
     }
     let (fixtures, problems) = parse::read(Path::new("found.yaml"), &original.suite, &to_yaml(&document));
-    fixtures.into_iter().next().filter(|_| problems.is_empty())
+    let fixture = fixtures.into_iter().next().filter(|_| problems.is_empty())?;
+    // Random worlds are judged more strictly than fixtures, see [`super::engine::reference_once`].
+    Some(Fixture { id: original.id.clone(), ..fixture })
 }
 
 /// Writes the shrunk case as a fixture that fails while the bug exists.

@@ -74,8 +74,8 @@ pub async fn send(
     }
 }
 
-/// Deletes an object at once, as a user. If `again` is true, an equal object with another uid is created afterwards. Does
-/// nothing if the object does not exist.
+/// Deletes an object at once, as a user. If `again` is true, an equal object with another uid is created afterwards.
+/// Does nothing if the object does not exist.
 pub async fn delete_at_once(
     target: (&dyn Sandbox, &ListVersions),
     object: &Target,
