@@ -23,6 +23,7 @@ const TRANSCRIPT: usize = 128 * 1024 * 1024;
 
 /// Serve the fake API server to kubectl and other clients.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("kubelets").multiple(true).args(["kubelet", "like"]))]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(super) struct ServeArgs {
     /// Address to listen on; port 0 chooses a free one
@@ -56,10 +57,10 @@ pub(super) struct ServeArgs {
     #[arg(long)]
     kubelet: bool,
     /// With --kubelet, create this many nodes: node-1, node-2, …
-    #[arg(long, value_name = "COUNT", default_value_t = 0, requires = "kubelet")]
+    #[arg(long, value_name = "COUNT", default_value_t = 0, requires = "kubelets")]
     nodes: u16,
     /// With --kubelet, time from a pod's binding until it is ready
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "500ms", requires = "kubelet")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "500ms", requires = "kubelets")]
     ready_after: Duration,
     /// Controller manager loops to run: gc, namespaces, workloads, endpoints, accounts; or none
     #[arg(long, value_name = "LOOPS", value_delimiter = ',', default_value = "gc,namespaces")]

@@ -137,21 +137,12 @@ fn the_server_stops_while_rules_are_evaluated() {
     }
 }
 
-#[rstest]
-#[case::enumeration_and_items(
-    json!({"l": {"type": "array", "items": {"type": "integer", "enum": (0..5_000).collect::<Vec<_>>()}}}),
-    json!({"l": vec![-1; 300_000]})
-)]
-#[case::alternatives(
-    json!({"l": {"type": "array", "items": {"type": "integer",
-        "anyOf": (0..2_000).map(|least| json!({"minimum": least + 10})).collect::<Vec<_>>()}}}),
-    json!({"l": vec![1; 300_000]})
-)]
-#[case::a_long_key(
-    json!({"m": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}}}),
-    json!({"m": {"k".repeat(500_000): vec![1; 300_000]}})
-)]
-fn a_validation_that_takes_too_long_is_ended(#[case] properties: Value, #[case] fields: Value) {
+/// The unit tests of the validation have the other ways to need many steps.
+#[test]
+fn a_validation_that_takes_too_long_is_ended() {
+    let many = (0..5_000).collect::<Vec<_>>();
+    let properties = json!({"l": {"type": "array", "items": {"type": "integer", "enum": many}}});
+    let fields = json!({"l": vec![-1; 300_000]});
     let server = Server::start(&["--http"]);
     define(&server, &properties);
     let ended = Arc::new(AtomicBool::new(false));

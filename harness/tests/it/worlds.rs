@@ -77,7 +77,7 @@ fn the_quarantine_of_an_orphan_passes_in_milliseconds() {
 
 #[test]
 fn a_cluster_like_kind_runs_deployments_and_counts_budgets() {
-    let server = Server::start(&["--http", "--clock", "manual", "--like", "kind"]);
+    let server = Server::start(&["--http", "--clock", "manual", "--like", "kind", "--nodes", "1"]);
     let world = World(&server, String::new());
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {
         "replicas": 3, "selector": {"matchLabels": {"app": "x"}}, "template": {
