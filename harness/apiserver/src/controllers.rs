@@ -3,7 +3,7 @@
 //! A controller reads the store's log directly, so nothing is encoded or decoded for it, but it writes through API
 //! requests that are validated, recorded and subject to faults like any client's. Time is the server's clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,6 +30,18 @@ pub(crate) enum WatchChange {
     Event(Arc<LogEntry>),
     /// The complete list: at the start, and after the feed fell behind the store's log.
     Replace(Vec<Arc<StoredObject>>),
+}
+
+impl WatchChange {
+    /// Adds the namespaces of the objects; that of cluster-scoped ones is empty.
+    pub(crate) fn add_namespaces(&self, namespaces: &mut BTreeSet<String>) {
+        match self {
+            Self::Replace(objects) => namespaces.extend(objects.iter().map(|object| object.namespace().to_owned())),
+            Self::Event(event) => {
+                namespaces.insert(event.current.namespace().to_owned());
+            }
+        }
+    }
 }
 
 /// The resources that a feed follows.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use http::Method;
 
-use crate::controllers::{ControllerClient, WatchChange, WatchMux, WatchSet};
+use crate::controllers::{ControllerClient, WatchMux, WatchSet};
 use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::server::ApiServer;
@@ -27,14 +27,7 @@ pub async fn publish_endpoints(server: ApiServer) {
     loop {
         let mut touched: BTreeSet<String> = BTreeSet::new();
         for (_, change) in feed.next().await {
-            match change {
-                WatchChange::Replace(objects) => {
-                    touched.extend(objects.iter().map(|object| object.namespace().to_owned()));
-                }
-                WatchChange::Event(event) => {
-                    touched.insert(event.current.namespace().to_owned());
-                }
-            }
+            change.add_namespaces(&mut touched);
         }
         for namespace in touched {
             for service in server.list(&ResourceId::new("", "services"), Some(&namespace)) {
@@ -66,8 +59,9 @@ async fn sync(server: &ApiServer, namespace: &str, service: &Value) {
         .filter_map(|pod| backend(pod.value()))
         .collect();
     backends.sort_by(|left, right| left.address.cmp(&right.address));
-    write_endpoints(server, namespace, service, &backends).await;
-    write_slices(server, namespace, service, &backends).await;
+    let ports = ports(service, &backends);
+    write_endpoints(server, namespace, service, &backends, &ports).await;
+    write_slices(server, namespace, service, &backends, &ports).await;
 }
 
 fn is_selected(selector: &Map, pod: &Arc<StoredObject>) -> bool {
@@ -126,11 +120,17 @@ fn publishes_all(service: &Value) -> bool {
     service["spec"]["publishNotReadyAddresses"] == true
 }
 
-fn is_headless(service: &Value) -> bool {
-    service["spec"]["clusterIP"] == "None"
+/// Returns the labels of the service's endpoints: its own, and these.
+fn labels(service: &Value, more: &[(&str, &str)]) -> Map {
+    let mut labels = service["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+    let headless = (service["spec"]["clusterIP"] == "None").then_some(("service.kubernetes.io/headless", ""));
+    for (name, value) in more.iter().copied().chain(headless) {
+        labels.insert(name.to_owned(), json!(value));
+    }
+    labels
 }
 
-async fn write_endpoints(server: &ApiServer, namespace: &str, service: &Value, backends: &[Backend]) {
+async fn write_endpoints(server: &ApiServer, namespace: &str, service: &Value, backends: &[Backend], ports: &[Value]) {
     let client = ControllerClient::new(server, "plumbline/endpoint-controller");
     let name = metadata::name(service);
     let all = publishes_all(service);
@@ -140,19 +140,15 @@ async fn write_endpoints(server: &ApiServer, namespace: &str, service: &Value, b
         let address = |backend: &Backend| json!({"ip": backend.address, "nodeName": backend.pod["spec"]["nodeName"], "targetRef": backend.target()});
         fitting.map(address).collect()
     };
-    let ports = ports(service, backends);
     let mut subset = json!({});
-    for (field, values) in [("addresses", shown(true)), ("notReadyAddresses", shown(false)), ("ports", ports)] {
+    for (field, values) in [("addresses", shown(true)), ("notReadyAddresses", shown(false)), ("ports", ports.to_vec())]
+    {
         if !values.is_empty() {
             subset[field] = Value::Array(values);
         }
     }
     let is_empty = subset.get("addresses").is_none() && subset.get("notReadyAddresses").is_none();
-    let mut labels = service["metadata"]["labels"].as_object().cloned().unwrap_or_default();
-    labels.insert("endpoints.kubernetes.io/managed-by".to_owned(), json!("endpoint-controller"));
-    if is_headless(service) {
-        labels.insert("service.kubernetes.io/headless".to_owned(), json!(""));
-    }
+    let labels = labels(service, &[("endpoints.kubernetes.io/managed-by", "endpoint-controller")]);
     let mut wanted = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name, "labels": labels}});
     if !is_empty {
         wanted["subsets"] = json!([subset]);
@@ -173,7 +169,7 @@ async fn write_endpoints(server: &ApiServer, namespace: &str, service: &Value, b
     }
 }
 
-async fn write_slices(server: &ApiServer, namespace: &str, service: &Value, backends: &[Backend]) {
+async fn write_slices(server: &ApiServer, namespace: &str, service: &Value, backends: &[Backend], ports: &[Value]) {
     let client = ControllerClient::new(server, "plumbline/endpoint-slice-controller");
     let name = metadata::name(service);
     let all = publishes_all(service);
@@ -183,12 +179,8 @@ async fn write_slices(server: &ApiServer, namespace: &str, service: &Value, back
                 "serving": backend.ready, "terminating": backend.terminating}})
     };
     let endpoints: Vec<Value> = backends.iter().map(endpoint).collect();
-    let mut labels = service["metadata"]["labels"].as_object().cloned().unwrap_or_default();
-    labels.insert("kubernetes.io/service-name".to_owned(), json!(name));
-    labels.insert("endpointslice.kubernetes.io/managed-by".to_owned(), json!(MANAGER));
-    if is_headless(service) {
-        labels.insert("service.kubernetes.io/headless".to_owned(), json!(""));
-    }
+    let more = [("kubernetes.io/service-name", name), ("endpointslice.kubernetes.io/managed-by", MANAGER)];
+    let labels = labels(service, &more);
     let owner = json!({"apiVersion": "v1", "kind": "Service", "name": name, "uid": metadata::uid(service),
         "controller": true, "blockOwnerDeletion": true});
     // A service without pods has one slice without endpoints, as upstream's.
@@ -196,7 +188,6 @@ async fn write_slices(server: &ApiServer, namespace: &str, service: &Value, back
     if chunks.is_empty() {
         chunks.push(&[]);
     }
-    let ports = ports(service, backends);
     let wanted = |chunk: &[Value]| {
         let metadata = json!({"generateName": format!("{name}-"), "labels": labels, "ownerReferences": [owner]});
         json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": metadata,

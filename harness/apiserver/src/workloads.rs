@@ -11,7 +11,7 @@ mod stateful;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::controllers::{ControllerClient, MERGE_PATCH, WatchChange, WatchMux, WatchSet, path_of};
+use super::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet, path_of};
 use super::registry::{Resource, label_selector};
 use super::server::{ApiServer, storage_id};
 use super::store::ResourceId;
@@ -40,14 +40,7 @@ pub async fn run_workload_controllers(server: ApiServer) {
     loop {
         let mut touched: BTreeSet<String> = BTreeSet::new();
         for (_, change) in feed.next().await {
-            match change {
-                WatchChange::Replace(objects) => {
-                    touched.extend(objects.iter().map(|object| object.namespace().to_owned()));
-                }
-                WatchChange::Event(event) => {
-                    touched.insert(event.current.namespace().to_owned());
-                }
-            }
+            change.add_namespaces(&mut touched);
         }
         // A node change affects the daemon sets of all namespaces.
         if touched.remove("") {

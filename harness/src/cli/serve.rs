@@ -15,7 +15,7 @@ use crate::apiserver::listener::{Limits, ListenOptions, listen};
 use crate::apiserver::{AdmissionPlugin, ApiServer, ApiServerConfig, KubernetesVersion, RecordMode, faults, kubelet};
 use crate::exit::Exit;
 use crate::fixture::Controller;
-use crate::serve::{ClockMode, ControllerLoop, ServeHandler, WorldSpec};
+use crate::serve::{ClockMode, ControllerLoop, ServeHandler, WorldSpec, check_rules};
 use crate::time::{Clock, parse_duration};
 
 /// Approximate limit of the stored transcript, in bytes.
@@ -234,8 +234,16 @@ impl ServeArgs {
         Ok(spec)
     }
 
-    /// Returns the seeded objects. They are checked on a server that is not served.
+    /// Returns the objects of the files, and the nodes.
     fn seeds(&self, spec: &WorldSpec) -> Result<Vec<Value>, String> {
+        let mut seeds = if self.seed_from.is_empty() { Vec::new() } else { self.seeds_from_files(spec)? };
+        let count = if self.like.is_some() { self.nodes.max(1) } else { self.nodes };
+        seeds.extend((1..=count).map(node));
+        Ok(seeds)
+    }
+
+    /// Returns the objects of the files. They are checked on a server that is not served.
+    fn seeds_from_files(&self, spec: &WorldSpec) -> Result<Vec<Value>, String> {
         let mut config = ApiServerConfig::new(Clock::wall());
         config.kubernetes_version = spec.kubernetes_version;
         let server = ApiServer::new(config);
@@ -248,22 +256,16 @@ impl ServeArgs {
                 seeds.push(object);
             }
         }
-        let count = if self.like.is_some() { self.nodes.max(1) } else { self.nodes };
-        seeds.extend((1..=count).map(node));
         Ok(seeds)
     }
 
     fn fault_rules(&self) -> Result<Vec<faults::FaultRuleSpec>, String> {
-        let mut rules = Vec::new();
+        let mut rules: Vec<faults::FaultRuleSpec> = Vec::new();
         if let Some(path) = &self.faults {
             let text = read(path)?;
             let file = path.display();
             rules = serde_saphyr::from_str(&text).map_err(|error| format!("{file}: {error}"))?;
-            for (index, rule) in rules.iter().enumerate() {
-                let rule: &faults::FaultRuleSpec = rule;
-                let name = rule.name.as_deref().unwrap_or("without a name");
-                rule.check().map_err(|why| format!("{file}: rule {} ({name}): {why}", index + 1))?;
-            }
+            check_rules(&rules).map_err(|why| format!("{file}: {why}"))?;
         }
         // As the last rule, it delays only requests that no other rule matches.
         if let Some(by) = self.latency {

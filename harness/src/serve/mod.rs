@@ -15,6 +15,6 @@ mod state;
 mod world;
 
 pub use handler::ServeHandler;
-pub use spec::{ClockMode, ControllerLoop, WorldSpec};
+pub use spec::{ClockMode, ControllerLoop, WorldSpec, check_rules};
 pub use state::WorldState;
 pub use world::ServedWorld;

@@ -54,6 +54,18 @@ impl ControllerLoop {
     pub const ALL: [Self; 5] = [Self::Gc, Self::Namespaces, Self::Workloads, Self::Endpoints, Self::Accounts];
 }
 
+/// Checks fault rules in the form of files.
+///
+/// # Errors
+///
+/// Returns the first rule with a field that makes no sense, and the reason.
+pub fn check_rules(rules: &[FaultRuleSpec]) -> Result<(), String> {
+    rules.iter().enumerate().try_for_each(|(index, rule)| {
+        let name = rule.name.as_deref().unwrap_or("without a name");
+        rule.check().map_err(|why| format!("rule {} ({name}): {why}", index + 1))
+    })
+}
+
 /// The parts of a world. Each world of a listener is made from it.
 #[derive(Clone, Debug)]
 pub struct WorldSpec {

@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::manual::ManualWorld;
-use super::spec::{ClockMode, WorldSpec};
+use super::spec::{ClockMode, WorldSpec, check_rules};
 use super::state::WorldState;
 use crate::apiserver::ApiServer;
 use crate::apiserver::faults::{FaultRuleSpec, WatchEnd};
-use crate::apiserver::listener::RequestHandler as _;
+use crate::apiserver::listener::RequestHandler;
 use crate::apiserver::request::{ApiRequest, Reply};
 use crate::time::{Clock, run_wall};
 
@@ -139,7 +139,7 @@ impl ServedWorld {
         match &self.place {
             Place::Manual(world) => world.handle(request).await,
             // The trait's method: it moves long requests to where they hold up no others.
-            Place::Wall(_) => crate::apiserver::listener::RequestHandler::handle(&self.server(), request).await,
+            Place::Wall(_) => RequestHandler::handle(&self.server(), request).await,
         }
     }
 
@@ -217,10 +217,7 @@ impl ServedWorld {
     ///
     /// Returns the first field that makes no sense; no rule is armed then.
     pub fn arm(&self, rules: Vec<FaultRuleSpec>) -> Result<(), String> {
-        for (index, rule) in rules.iter().enumerate() {
-            let name = rule.name.as_deref().unwrap_or("without a name");
-            rule.check().map_err(|why| format!("rule {} ({name}): {why}", index + 1))?;
-        }
+        check_rules(&rules)?;
         let server = self.server();
         for rule in rules {
             server.faults().arm(rule.into());

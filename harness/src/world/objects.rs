@@ -105,7 +105,7 @@ impl World {
         for object in manifests(object)? {
             let (resource, namespace, name) = self.place_of(&object)?;
             let made = self
-                .send(WorldRequest {
+                .store(WorldRequest {
                     method: Method::POST,
                     path: path(&resource, namespace.as_deref(), ""),
                     content_type: JSON,
@@ -113,12 +113,18 @@ impl World {
                     about: format!("{}/{name}", resource.plural),
                 })
                 .await?;
-            if made["kind"] == "CustomResourceDefinition" {
-                self.wait_until_served(&made).await?;
-            }
             stored.push(made);
         }
         Ok(stored)
+    }
+
+    /// Sends an object; a definition of custom resources is served when this returns.
+    async fn store(&self, request: WorldRequest<'_>) -> Result<Value> {
+        let made = self.send(request).await?;
+        if made["kind"] == "CustomResourceDefinition" {
+            self.wait_until_served(&made).await?;
+        }
+        Ok(made)
     }
 
     async fn wait_until_served(&self, definition: &Value) -> Result {
@@ -158,7 +164,7 @@ impl World {
             }
             let (resource, namespace, name) = self.place_of(&object)?;
             let made = self
-                .send(WorldRequest {
+                .store(WorldRequest {
                     method: Method::PATCH,
                     path: format!("{}?fieldManager=user&force=true", path(&resource, namespace.as_deref(), &name)),
                     content_type: APPLY,
@@ -166,9 +172,6 @@ impl World {
                     about: format!("{}/{name}", resource.plural),
                 })
                 .await?;
-            if made["kind"] == "CustomResourceDefinition" {
-                self.wait_until_served(&made).await?;
-            }
             stored.push(made);
         }
         Ok(stored)

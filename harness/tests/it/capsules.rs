@@ -3,36 +3,16 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use serde_json::Value;
 use zip::write::SimpleFileOptions;
 use zip::{ZipArchive, ZipWriter};
 
-/// Its expectation cannot hold.
-const BAD: &str = "\
-promise: A pod of a missing node lives for ever.
-rule: BR-24-03
-level: core
-feature: podgc.orphaned
-given: { nodes: [n1], pods: [a on n1] }
-steps:
-- { at: 5s, delete: nodes/n1 }
-- { until: 300s, consistently: { exists: pods/a } }
-allow: [WRITE pods/a, WRITE pods/a/status]
-";
+use crate::cli::{self, plumbline};
 
+/// Creates a folder with a fixture whose expectation cannot hold.
 fn folder(test: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-    let _ = std::fs::remove_dir_all(&root);
-    std::fs::create_dir_all(root.join("fixtures/podgc")).expect("a writable folder");
-    std::fs::write(root.join("fixtures/podgc/bad.yaml"), BAD).expect("a writable file");
-    root
-}
-
-fn plumbline(root: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
-    command.current_dir(root).env_remove("PLUMBLINE_FIXTURES").args(arguments).output().expect("the program starts")
+    cli::folder(test, &[("podgc/bad.yaml", cli::BAD)])
 }
 
 fn text(bytes: &[u8]) -> String {

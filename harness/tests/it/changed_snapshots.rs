@@ -2,66 +2,39 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rstest::rstest;
 
-/// A repository with a commit of two snapshots, and one more commit that changes both.
-struct Repository {
-    folder: tempfile::TempDir,
-}
+use crate::git_repository::GitRepository;
 
 const TRANSCRIPT: &str = "snapshots/ttl/a.snap";
 const REPORT: &str = "harness/src/scale/report/snapshots/table.snap";
 
-impl Repository {
-    fn new() -> Self {
-        let repository = Self { folder: tempfile::tempdir().expect("a folder") };
-        repository.git(&["init", "--quiet", "--initial-branch=main"]);
-        repository.write(TRANSCRIPT, "first line\nold transcript\n");
-        repository.write(REPORT, "old report\n");
-        repository.commit("before");
-        repository.git(&["tag", "before"]);
-        repository.write(TRANSCRIPT, "first line\nnew transcript\n");
-        repository.write(REPORT, "new report\n");
-        repository.write("README.md", "no snapshot\n");
-        repository.commit("after");
-        repository
-    }
+/// Returns a repository with a commit of two snapshots, and one more commit that changes both.
+fn repository() -> GitRepository {
+    let repository = GitRepository::new();
+    repository.write(TRANSCRIPT, "first line\nold transcript\n");
+    repository.write(REPORT, "old report\n");
+    repository.commit("before");
+    repository.git(&["tag", "before"]);
+    repository.write(TRANSCRIPT, "first line\nnew transcript\n");
+    repository.write(REPORT, "new report\n");
+    repository.write("README.md", "no snapshot\n");
+    repository.commit("after");
+    repository
+}
 
-    fn write(&self, path: &str, text: &str) {
-        let path = self.folder.path().join(path);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("a writable folder");
-        fs::write(path, text).expect("a writable folder");
-    }
-
-    fn git(&self, arguments: &[&str]) {
-        let mut git = Command::new("git");
-        git.current_dir(self.folder.path()).env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
-        let identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"];
-        let output = git.args(identity).args(arguments).output().expect("git");
-        assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-
-    fn commit(&self, message: &str) {
-        self.git(&["add", "--all"]);
-        self.git(&["commit", "--quiet", "--message", message]);
-    }
-
-    /// Returns the summary with this base and this outcome of the comparison.
-    fn summary(&self, base: &str, compared: &str) -> String {
-        let (range, pending) = (format!("{base}..HEAD"), format!("--pending={compared}"));
-        let mut review = Command::new(env!("CARGO_BIN_EXE_plumbline"));
-        review.current_dir(self.folder.path()).args(["review", &range, &pending, "--format", "markdown"]);
-        let output = review.output().expect("the program starts");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("UTF-8")
-    }
+/// Returns the summary with this base and this outcome of the comparison.
+fn summary(repository: &GitRepository, base: &str, compared: &str) -> String {
+    let (range, pending) = (format!("{base}..HEAD"), format!("--pending={compared}"));
+    let output = repository.review(&[&range, &pending, "--format", "markdown"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
 }
 
 #[test]
 fn every_snapshot_that_a_branch_changes_is_shown() {
-    let summary = Repository::new().summary("before", "success");
+    let summary = summary(&repository(), "before", "success");
     assert!(summary.starts_with("### Snapshots\n\n2 snapshots changed, in 2 groups.\n"), "{summary}");
     for line in ["-old transcript\n+new transcript\n", "-old report\n+new report\n"] {
         assert!(summary.contains(line), "{line:?} is missing: {summary}");
@@ -72,12 +45,12 @@ fn every_snapshot_that_a_branch_changes_is_shown() {
 
 #[test]
 fn what_a_run_saw_differently_is_shown_wherever_the_snapshot_is() {
-    let repository = Repository::new();
+    let repository = repository();
     repository.write("snapshots/ttl/a.snap.new", "first line\nthird transcript\n");
     repository.write("harness/src/scale/report/snapshots/table.snap.new", "third report\n");
     repository.write("snapshots/ttl/unknown.snap.new", "a new fixture\n");
     repository.write("target/debug/other.snap.new", "not the repository's\n");
-    let summary = repository.summary("before", "failure");
+    let summary = summary(&repository, "before", "failure");
     assert!(summary.contains("The run saw something else in 3 of them."), "{summary}");
     for part in [
         "<summary>changed: ttl/a</summary>",
@@ -96,16 +69,16 @@ fn what_a_run_saw_differently_is_shown_wherever_the_snapshot_is() {
 #[case::failed("failure", "The comparison failed without a new snapshot")]
 #[case::skipped("skipped", "Nothing was compared: the comparison did not run (skipped).")]
 fn a_run_without_new_snapshots_is_good_only_if_it_ended_well(#[case] compared: &str, #[case] text: &str) {
-    let summary = Repository::new().summary("HEAD", compared);
+    let summary = summary(&repository(), "HEAD", compared);
     assert!(summary.contains("No snapshot changed."), "{summary}");
     assert!(summary.contains(text), "{summary}");
 }
 
 #[test]
 fn a_long_difference_is_cut_off() {
-    let repository = Repository::new();
-    repository.write("snapshots/ttl/a.snap.new", &"ä".repeat(100_000));
-    let summary = repository.summary("before", "failure");
+    let repository = repository();
+    repository.write("snapshots/ttl/a.snap.new", "ä".repeat(100_000));
+    let summary = summary(&repository, "before", "failure");
     assert!(summary.contains("ä … (cut off)\n"), "the reader learns of it");
     assert!(summary.len() < 70_000, "{} bytes", summary.len());
 }

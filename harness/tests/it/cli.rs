@@ -6,10 +6,10 @@ use std::process::{Command, Output, Stdio};
 
 use plumbline::report::{Outcome, RunReport};
 
-const GOOD: &str = include_str!("../samples/good.yaml");
+pub(crate) const GOOD: &str = include_str!("../samples/good.yaml");
 
 /// Creates a folder of fixtures for the test of this name.
-fn folder(test: &str, files: &[(&str, &str)]) -> PathBuf {
+pub(crate) fn folder(test: &str, files: &[(&str, &str)]) -> PathBuf {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = std::fs::remove_dir_all(&root);
     for (name, text) in files {
@@ -20,7 +20,8 @@ fn folder(test: &str, files: &[(&str, &str)]) -> PathBuf {
     root
 }
 
-fn plumbline(folder: &Path, arguments: &[&str]) -> Output {
+/// Runs the program in a folder.
+pub(crate) fn plumbline(folder: &Path, arguments: &[&str]) -> Output {
     command(folder, arguments).output().expect("the program starts")
 }
 
@@ -47,7 +48,7 @@ fn two() -> Vec<(&'static str, &'static str)> {
 }
 
 /// Like [`GOOD`], with an expectation that cannot hold.
-const BAD: &str = "\
+pub(crate) const BAD: &str = "\
 promise: A pod of a missing node lives for ever.
 rule: BR-24-03
 level: core

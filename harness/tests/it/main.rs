@@ -18,6 +18,7 @@ mod failover;
 mod fixtures;
 mod fleet;
 mod fuzz;
+mod git_repository;
 mod hostile;
 mod image;
 mod imports;

@@ -2,13 +2,12 @@
 
 mod browser;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::PathBuf;
+use std::process::Output;
 
 use self::browser::Browser;
+use super::cli::{GOOD, folder, plumbline};
 use super::skips::skip;
-
-const GOOD: &str = include_str!("../samples/good.yaml");
 
 /// Its promise, note and labels contain markup, and it fails at 60 s.
 const HOSTILE: &str = "\
@@ -42,20 +41,9 @@ allow: [WRITE nodes/*]
 
 /// Runs `arguments` on a folder with these fixtures.
 fn run(test: &str, files: &[(&str, &str)], arguments: &[&str]) -> (PathBuf, Output) {
-    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-    let _ = std::fs::remove_dir_all(&root);
-    for (name, text) in files {
-        let path = root.join("fixtures").join(name);
-        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a writable folder");
-        std::fs::write(path, text).expect("a writable file");
-    }
-    let output = again(&root, arguments);
+    let root = folder(test, files);
+    let output = plumbline(&root, arguments);
     (root, output)
-}
-
-fn again(root: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
-    command.current_dir(root).env_remove("PLUMBLINE_FIXTURES").args(arguments).output().expect("the program starts")
 }
 
 fn errors(output: &Output) -> String {
@@ -91,7 +79,7 @@ fn a_former_report_is_compared() {
     let (root, output) = run("pages-since", &three(), &["run", "--format", "json", "-o", "before.json"]);
     assert_eq!(output.status.code(), Some(100), "{}", errors(&output));
     std::fs::write(root.join("fixtures/podgc/good.yaml"), GOOD.replace("80s", "30s")).expect("a writable file");
-    let output = again(&root, &[&["run", "--since", "before.json"], &REPORT[..]].concat());
+    let output = plumbline(&root, &[&["run", "--since", "before.json"], &REPORT[..]].concat());
     assert_eq!(output.status.code(), Some(100), "{}", errors(&output));
     let page = std::fs::read_to_string(root.join("report.html")).expect("a report");
     for part in ["</span> New failures</summary><ul class=\"ids\"><li><a href=\"#podgc/good\">", "Still failing"] {
@@ -100,7 +88,7 @@ fn a_former_report_is_compared() {
     let other =
         std::fs::read_to_string(root.join("before.json")).expect("a report").replace("plumbline/v1", "plumbline/v0");
     std::fs::write(root.join("before.json"), other).expect("a writable file");
-    let output = again(&root, &[&["run", "--since", "before.json"], &REPORT[..]].concat());
+    let output = plumbline(&root, &[&["run", "--since", "before.json"], &REPORT[..]].concat());
     assert_eq!(output.status.code(), Some(2), "a report of another version");
     assert!(errors(&output).contains("--since before.json: it has apiVersion `plumbline/v0`"), "{}", errors(&output));
 }

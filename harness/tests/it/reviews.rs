@@ -1,7 +1,8 @@
 //! `plumbline review`, in a repository of its own.
 
-use std::fs;
-use std::process::{Command, Output};
+use std::process::Output;
+
+use crate::git_repository::GitRepository;
 
 const FIXTURE: &str = "\
 promise: A <b>node</b> is annotated.
@@ -16,64 +17,35 @@ steps:
 allow: [WRITE nodes/*]
 ";
 
-struct Repository(tempfile::TempDir);
-
-impl Repository {
-    /// Two commits: snapshots that change alike and differently, new, removed, renamed and unreadable ones.
-    fn new() -> Self {
-        let repository = Self(tempfile::tempdir().expect("a folder"));
-        repository.git(&["init", "--quiet", "--initial-branch=main"]);
-        let header = |name: &str| format!("---\nsource: x\ndescription: {name}\n---\n");
-        for name in ["a", "b", "c"] {
-            repository.write(&format!("fixtures/ttl/{name}.yaml"), FIXTURE.as_bytes());
-            let text = format!("{}t=+{}s  ttl PATCH nodes/n1 200\n", header(name), name.len());
-            repository.write(&format!("snapshots/ttl/{name}.snap"), text.as_bytes());
-        }
-        let rows = format!("{}## up\nsame\n\n## down\nt=+9s  ttl PATCH nodes/n1 200\n", header("rows"));
-        repository.write("snapshots/ttl/rows.snap", rows.as_bytes());
-        repository.write("snapshots/ttl/gone.snap", format!("{}an old\nlist of\nlines\n", header("gone")).as_bytes());
-        repository.write("snapshots/ttl/old-name.snap", format!("{}one\ntwo\nthree\n", header("name")).as_bytes());
-        repository.write("snapshots/ttl/bytes.snap", b"text\n");
-        repository.commit("before");
-        for name in ["a", "b"] {
-            let text = format!("{}t=+{}s  ttl PATCH nodes/n1 409\n", header(name), name.len());
-            repository.write(&format!("snapshots/ttl/{name}.snap"), text.as_bytes());
-        }
-        let changed = rows.replace("nodes/n1 200", "nodes/n1 409");
-        repository.write("snapshots/ttl/rows.snap", changed.as_bytes());
-        repository.write("snapshots/ttl/c.snap", format!("{}something else\n", header("c")).as_bytes());
-        repository.write("fixtures/ttl/c.yaml", FIXTURE.replace("5s", "6s").as_bytes());
-        repository.write("snapshots/ttl/new.snap", b"---\nsource: elsewhere\n---\nnever seen\n");
-        repository.write("snapshots/ttl/bytes.snap", b"\xff\xfe\n");
-        repository.git(&["rm", "--quiet", "snapshots/ttl/gone.snap"]);
-        repository.git(&["mv", "snapshots/ttl/old-name.snap", "snapshots/ttl/new-name.snap"]);
-        repository.commit("after");
-        repository
+/// Two commits: snapshots that change alike and differently, new, removed, renamed and unreadable ones.
+fn repository() -> GitRepository {
+    let repository = GitRepository::new();
+    let header = |name: &str| format!("---\nsource: x\ndescription: {name}\n---\n");
+    for name in ["a", "b", "c"] {
+        repository.write(&format!("fixtures/ttl/{name}.yaml"), FIXTURE.as_bytes());
+        let text = format!("{}t=+{}s  ttl PATCH nodes/n1 200\n", header(name), name.len());
+        repository.write(&format!("snapshots/ttl/{name}.snap"), text.as_bytes());
     }
-
-    fn write(&self, path: &str, bytes: &[u8]) {
-        let path = self.0.path().join(path);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("a writable folder");
-        fs::write(path, bytes).expect("a writable folder");
+    let rows = format!("{}## up\nsame\n\n## down\nt=+9s  ttl PATCH nodes/n1 200\n", header("rows"));
+    repository.write("snapshots/ttl/rows.snap", rows.as_bytes());
+    repository.write("snapshots/ttl/gone.snap", format!("{}an old\nlist of\nlines\n", header("gone")).as_bytes());
+    repository.write("snapshots/ttl/old-name.snap", format!("{}one\ntwo\nthree\n", header("name")).as_bytes());
+    repository.write("snapshots/ttl/bytes.snap", b"text\n");
+    repository.commit("before");
+    for name in ["a", "b"] {
+        let text = format!("{}t=+{}s  ttl PATCH nodes/n1 409\n", header(name), name.len());
+        repository.write(&format!("snapshots/ttl/{name}.snap"), text.as_bytes());
     }
-
-    fn git(&self, arguments: &[&str]) {
-        let mut git = Command::new("git");
-        git.current_dir(self.0.path()).env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
-        let identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"];
-        let output = git.args(identity).args(arguments).output().expect("git");
-        assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-
-    fn commit(&self, message: &str) {
-        self.git(&["add", "--all"]);
-        self.git(&["commit", "--quiet", "--message", message]);
-    }
-
-    fn review(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
-        command.current_dir(self.0.path()).arg("review").args(arguments).output().expect("the program starts")
-    }
+    let changed = rows.replace("nodes/n1 200", "nodes/n1 409");
+    repository.write("snapshots/ttl/rows.snap", changed.as_bytes());
+    repository.write("snapshots/ttl/c.snap", format!("{}something else\n", header("c")).as_bytes());
+    repository.write("fixtures/ttl/c.yaml", FIXTURE.replace("5s", "6s").as_bytes());
+    repository.write("snapshots/ttl/new.snap", b"---\nsource: elsewhere\n---\nnever seen\n");
+    repository.write("snapshots/ttl/bytes.snap", b"\xff\xfe\n");
+    repository.git(&["rm", "--quiet", "snapshots/ttl/gone.snap"]);
+    repository.git(&["mv", "snapshots/ttl/old-name.snap", "snapshots/ttl/new-name.snap"]);
+    repository.commit("after");
+    repository
 }
 
 fn text(output: &Output) -> String {
@@ -83,7 +55,7 @@ fn text(output: &Output) -> String {
 
 #[test]
 fn changes_are_grouped_with_promise_and_rules() {
-    let repository = Repository::new();
+    let repository = repository();
     let shown = text(&repository.review(&["HEAD~1..HEAD"]));
     assert!(shown.starts_with("8 snapshots changed, in 6 groups.\n"), "{shown}");
     for part in [
@@ -107,7 +79,7 @@ fn changes_are_grouped_with_promise_and_rules() {
 
 #[test]
 fn documents_escape_what_they_show() {
-    let repository = Repository::new();
+    let repository = repository();
     let markdown = text(&repository.review(&["HEAD~1", "--format", "markdown"]));
     assert!(markdown.starts_with("### Snapshots\n\n8 snapshots changed"), "{markdown}");
     assert!(
