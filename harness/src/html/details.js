@@ -19,12 +19,15 @@ function header(timeline) {
 
 /** The failures. */
 function failureList(timeline) {
-  return timeline.failures.map((failure) => el("div", { class: "failure" },
+  const { failures, failuresTotal } = timeline;
+  const cut = failuresTotal > failures.length
+    && el("p", { class: "note" }, `Showing ${failures.length} of ${failuresTotal} failures.`);
+  return [cut, failures.map((failure) => el("div", { class: "failure" },
     el("p", { class: "broken" }, `✗ ${failure.message}`, failure.at !== undefined && ` at t=+${seconds(failure.at)}`,
       failure.line > 0 && ` (line ${failure.line})`),
     (failure.expected || failure.observed) && el("dl", { class: "gap" },
       el("dt", {}, "expected"), el("dd", {}, el("pre", {}, failure.expected)),
-      el("dt", {}, "observed"), el("dd", {}, el("pre", {}, failure.observed)))));
+      el("dt", {}, "observed"), el("dd", {}, el("pre", {}, failure.observed)))))];
 }
 
 /** The legend of shapes and lines. */
@@ -38,8 +41,8 @@ function legend() {
     el("ul", {}, Object.entries(KIND_NAMES).map(([kind, name]) => el("li", {}, sample(kind, false), ` ${name}`)),
       el("li", {}, sample("write", true), " failed write"),
       Object.entries(ARROW_NAMES).map(([kind, name]) => el("li", {}, line(kind), ` ${name}`))),
-    el("p", {}, "Watch events and arrows are derived: the record has requests, replies and changes. ",
-      "Events of one instant are side by side in their order; zigzag lines fold idle time; ",
+    el("p", {}, "The API server has recorded requests, replies, changes and watch events. Why a controller writes is ",
+      "derived: arrows to writes name their evidence. Events of one instant are side by side in their order; zigzag lines fold idle time; ",
       "more than five like events are one mark with their number."),
     el("p", {}, "Drag over the drawing to select a time range; a check selects its window. ",
       "← → ↑ ↓ move between marks, with Shift they select a range, Enter opens a mark, Esc shows the whole run."));
@@ -118,8 +121,7 @@ function sourceList(timeline, source) {
 /** The subject's log. */
 function logList(timeline) {
   if (!timeline.log.length) return null;
-  const shown = timeline.log.slice(0, 200);
-  const title = `Log of the subject (showing ${shown.length} of ${timeline.log.length} lines)`;
-  return el("details", { open: timeline.log.length < 10 }, el("summary", {}, title),
-    el("pre", { tabindex: 0 }, shown.join("\n")));
+  const { log, logTotal } = timeline;
+  const title = `Log of the subject (showing ${log.length} of ${logTotal} lines)`;
+  return el("details", { open: log.length < 10 }, el("summary", {}, title), el("pre", { tabindex: 0 }, log.join("\n")));
 }

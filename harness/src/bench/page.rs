@@ -1,0 +1,68 @@
+//! Measurements of API servers as an HTML page with a curve for each row. PURE.
+
+use maud::{Markup, html};
+
+use super::report::{BenchReport, Measurement, Unit, tell};
+use crate::html::chart::{Chart, Series, charts, legend};
+use crate::html::plain_page;
+
+/// Returns the page of a report, with the other sizes that it has and with reports `beside` it.
+#[must_use]
+pub fn page(report: &BenchReport, beside: &[BenchReport]) -> String {
+    let all: Vec<&BenchReport> =
+        [report].into_iter().chain(beside).flat_map(|one| [one].into_iter().chain(&one.sizes)).collect();
+    let mut names: Vec<String> = Vec::new();
+    for one in &all {
+        if !names.contains(&one.server) {
+            names.push(one.server.clone());
+        }
+    }
+    let title = format!("plumbline: {}", names.join(" and "));
+    plain_page(&title, content(report, &all, &names))
+}
+
+fn content(report: &BenchReport, all: &[&BenchReport], names: &[String]) -> Markup {
+    let shape = report.shape;
+    let missed: Vec<&Measurement> = report.missed().collect();
+    html! {
+        p.soft {
+            (shape.nodes) " nodes and " (shape.budgets) " budgets at " (shape.pods) " pods · " (shape.connections)
+            " connections · " (shape.watchers) " watchers at " (shape.rate) " writes/s · " (report.processors)
+            " processors, shared with the clients"
+        }
+        (legend(names))
+        @if !missed.is_empty() {
+            ul.note { @for row in missed { li { "target missed: " (row.name) } } }
+        }
+        section { h2 { "Measurements" } (charts(&row_charts(report, all, names))) }
+    }
+}
+
+/// Returns a chart for each row of `report`.
+fn row_charts(report: &BenchReport, all: &[&BenchReport], names: &[String]) -> Vec<Chart> {
+    let chart = |row: &Measurement| Chart {
+        title: row.name.clone(),
+        size: "pods",
+        series: names.iter().map(|name| series(all, name, &row.name)).collect(),
+        limit: row.target.map(|target| ("target".to_owned(), target)),
+        tell: match row.unit {
+            Unit::Seconds => |value| tell(value, Unit::Seconds),
+            Unit::PerSecond => |value| tell(value, Unit::PerSecond),
+            Unit::Bytes => |value| tell(value, Unit::Bytes),
+            Unit::Count => |value| tell(value, Unit::Count),
+        },
+    };
+    report.rows.iter().map(chart).collect()
+}
+
+fn series(all: &[&BenchReport], server: &str, row: &str) -> Series {
+    let of_server = all.iter().filter(|report| report.server == server);
+    let value = |report: &&&BenchReport| {
+        let found = report.rows.iter().find(|measured| measured.name == row)?;
+        Some((report.shape.pods as f64, found.measured))
+    };
+    let mut points: Vec<(f64, f64)> = of_server.filter_map(|report| value(&report)).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points.dedup_by(|a, b| a.0 as u64 == b.0 as u64);
+    Series { name: server.to_owned(), points }
+}
