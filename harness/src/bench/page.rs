@@ -63,6 +63,6 @@ fn series(all: &[&BenchReport], server: &str, row: &str) -> Series {
     };
     let mut points: Vec<(f64, f64)> = of_server.filter_map(|report| value(&report)).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    points.dedup_by(|a, b| a.0 as u64 == b.0 as u64);
+    points.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
     Series { name: server.to_owned(), points }
 }

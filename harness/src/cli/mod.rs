@@ -25,6 +25,7 @@ mod serve;
 mod site;
 mod verify;
 mod watch;
+mod wrap;
 
 use std::io::{self, StdoutLock, Write};
 

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::colour::ColourArgs;
 use super::environment::{Environment, EnvironmentArgs};
 use super::select::Selection;
-use super::{CliError, replay, watch};
+use super::{CliError, replay, watch, wrap};
 use crate::capsule::{CapsuleOrigin, CapsuleWriter};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
@@ -197,7 +197,9 @@ fn reporters(
     let out = output(args.output.as_deref())?;
     let progress = io::stderr().is_terminal();
     let terminal = |out: Box<dyn Write>, is_terminal: bool, progress| {
-        Terminal::new(out, args.colour.is_on(is_terminal), progress).with_explain_flags(explain_flags)
+        let colour = args.colour.is_on(is_terminal);
+        let out = if is_terminal { wrap::to_terminal(out) } else { out };
+        Terminal::new(out, colour, progress).with_explain_flags(explain_flags)
     };
     let to_stderr = || terminal(Box::new(io::stderr().lock()), io::stderr().is_terminal(), progress);
     let message = || -> Box<dyn Reporter> { Box::new(to_stderr()) };

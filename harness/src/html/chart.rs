@@ -2,8 +2,6 @@
 //!
 //! Series differ by mark and dashes as well as by colour, and each chart has its values as a table.
 
-use std::collections::BTreeSet;
-
 use maud::{Markup, html};
 
 /// Width and height of a chart, in units of the drawing.
@@ -136,10 +134,11 @@ impl Axes {
 impl Chart {
     /// Returns the sizes, ordered.
     fn sizes(&self) -> Vec<f64> {
-        // Sizes are whole numbers.
-        let sizes: BTreeSet<u64> =
-            self.series.iter().flat_map(|series| &series.points).map(|(size, _)| *size as u64).collect();
-        sizes.into_iter().map(|size| size as f64).collect()
+        let points = self.series.iter().flat_map(|series| &series.points);
+        let mut sizes: Vec<f64> = points.map(|(size, _)| *size).collect();
+        sizes.sort_by(f64::total_cmp);
+        sizes.dedup_by(|a, b| a.total_cmp(b).is_eq());
+        sizes
     }
 
     fn axes(&self) -> Axes {
@@ -239,7 +238,7 @@ impl Chart {
     }
 
     fn value(&self, series: &Series, size: f64) -> Option<String> {
-        series.points.iter().find(|(at, _)| *at as u64 == size as u64).map(|(_, value)| self.amount(*value))
+        series.points.iter().find(|(at, _)| at.total_cmp(&size).is_eq()).map(|(_, value)| self.amount(*value))
     }
 
     /// Describes the chart in a sentence, for those who do not see it.

@@ -8,13 +8,14 @@ function wayBack() {
 /** The header: the way back, promise, rules, outcome. */
 function header(timeline) {
   const classes = { passed: "pass", failed: "fail", flaky: "doubt", inconclusive: "doubt" };
-  const facts = [timeline.reason, timeline.level, timeline.rules.join(" "), timeline.file].filter(Boolean).join(" · ");
+  const rules = timeline.rules.flatMap((rule) => [el("span", { class: "inline" }, rule), " "]);
+  const facts = [timeline.reason, timeline.level, rules, timeline.file].filter((fact) => fact && fact.length);
   return el("header", {},
     wayBack(),
     el("h1", {}, timeline.id),
     el("p", {}, timeline.promise),
     el("p", { class: "soft" }, el("span", { class: `badge ${classes[timeline.outcome] || "none"}` }, timeline.outcome),
-      ` ${facts}`));
+      facts.flatMap((fact, index) => [index ? " · " : " ", fact])));
 }
 
 /** The failures. */
@@ -98,7 +99,8 @@ function groupList(view, group) {
 /** The steps with their verdicts. */
 function stepList(timeline, view) {
   if (!timeline.steps.length) return null;
-  const row = (step) => el("tr", { class: step.verdict === "fail" ? "failed" : "" },
+  const bounds = (step) => ({ "data-from": step.from, "data-to": step.to });
+  const row = (step) => el("tr", { class: step.verdict === "fail" ? "failed" : "", ...bounds(step) },
     el("td", {}, { pass: "✓", fail: "✗ failed", "": "not judged" }[step.verdict]),
     el("td", { class: "number" }, linkButton(
       step.from === step.to ? seconds(step.from) : `${seconds(step.from)} – ${seconds(step.to)}`,

@@ -306,7 +306,7 @@ fn row(fixture: &FixtureReport) -> Markup {
             }
             td { (fixture.level) }
             td { (fixture.feature) }
-            td { (fixture.rules.join(" ")) }
+            td { @for rule in &fixture.rules { span.inline { (rule) } " " } }
             td.number {
                 @if outcome.has_run() {
                     (format!("{:.1} ms", fixture.wall_micros as f64 / 1000.0))

@@ -128,7 +128,7 @@ fn series(
         let named = subjects.filter(|(_, subject)| subject.name == *name);
         let mut points: Vec<(f64, f64)> = named.flat_map(|(report, subject)| points(report, subject)).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        points.dedup_by(|a, b| a.0 as u64 == b.0 as u64);
+        points.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
         Series { name: name.clone(), points }
     };
     names.iter().map(of).collect()

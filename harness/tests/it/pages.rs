@@ -153,6 +153,10 @@ fn timeline_of_a_failure(browser: &mut Browser) {
                  return [document.querySelectorAll('.events tbody tr').length, \
                  document.querySelectorAll('.mark.outside').length].join(); })()";
     assert_eq!(browser.evaluate(range), "2,7", "two events until 5 s, the others are faint");
+    let steps = "[...document.querySelectorAll('tr[data-from]')].filter((row) => !row.hidden).length";
+    assert_eq!(browser.evaluate(steps), 2, "both steps begin until then");
+    let steps = format!("(() => {{ window.view.setRange([6000, 7000]); return {steps}; }})()");
+    assert_eq!(browser.evaluate(&steps), 1, "the deletion is over");
     let key = "(() => { window.view.setRange(null); \
                const mark = document.querySelector('.mark[tabindex=\"0\"]'); mark.focus(); \
                mark.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowLeft', bubbles: true })); \

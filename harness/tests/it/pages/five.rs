@@ -77,16 +77,21 @@ fn curves() -> String {
 fn measured(percent: usize) -> ScaleReport {
     let shape = ClusterShape::default().percent(percent);
     let pods = shape.pods as f64;
-    let subject = |name: &str, factor: f64| {
+    let subject = |name: &str, tenths: u64| {
+        let factor = tenths as f64 / 10.0;
         let scenario = |scenario, seconds: f64| ScenarioResult {
             scenario,
             left: None,
             seconds: seconds * factor,
             cpu_seconds: Some(seconds * factor * 0.7),
-            peak_bytes: Some((pods * 2_000.0 * factor) as u64),
+            peak_bytes: Some(shape.pods as u64 * 200 * tenths),
             resident_bytes: None,
             server_cpu_seconds: None,
-            calls: vec![CallCount { verb: "PUT".to_owned(), resource: "pods".to_owned(), count: pods as u64 / 50 }],
+            calls: vec![CallCount {
+                verb: "PUT".to_owned(),
+                resource: "pods".to_owned(),
+                count: shape.pods as u64 / 50,
+            }],
             calls_unknown: None,
             details: Vec::new(),
         };
@@ -105,7 +110,7 @@ fn measured(percent: usize) -> ScaleReport {
                 .to_vec(),
         }
     };
-    let subjects = vec![subject("plumbline-controllers", 1.0), subject("kube-controller-manager", 2.6)];
+    let subjects = vec![subject("plumbline-controllers", 10), subject("kube-controller-manager", 26)];
     ScaleReport {
         api_version: "plumbline/v1".to_owned(),
         kind: KIND.to_owned(),
