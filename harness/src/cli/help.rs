@@ -1,6 +1,7 @@
-//! Help texts: `--help` fits two screens; `plumbline help VERB` shows everything, `plumbline help clusters` the flags of
-//! each kind of cluster.
+//! Help texts: `--help` fits two screens; `plumbline help VERB` shows everything, `plumbline help clusters` the flags
+//! of the kinds of clusters.
 
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 
 use clap::{Arg, ArgAction, Args as _, Command};
@@ -8,21 +9,20 @@ use clap::{Arg, ArgAction, Args as _, Command};
 use super::environment::RealClusterArgs;
 use crate::exit;
 
-/// The topic about clusters.
-pub(super) const CLUSTERS: &str = "clusters";
+/// The words that ask for the topic about clusters.
+const CLUSTERS: [&str; 2] = ["help", "clusters"];
 /// Begin of the headings of flags for one kind of cluster.
 const HEADING: &str = "Cluster ";
 /// Heading of the flags for every kind of cluster.
 pub(super) const COMMON_HEADING: &str = "Cluster and subject";
 
-/// Returns the program with short help and the topic about clusters.
+/// Returns the program with short help.
 pub(super) fn program(command: Command) -> Command {
-    let usage = "plumbline run|explain|conform|compare|scale --cluster CLUSTER [OPTIONS]";
-    let clusters = Command::new(CLUSTERS).about("Flags of each kind of cluster").hide(true).override_usage(usage);
-    let verbs = "Without a verb: `run`; `plumbline run --help` shows its flags. `plumbline help VERB` says more.";
+    let verbs = "Without a verb: `run`; `plumbline run --help` shows its flags. `plumbline help VERB` says more, \
+                 `plumbline help clusters` is about envtest, k3s, kind and kubeconfig.";
     // The flags of `run` would hide the verbs.
     let command = command.mut_args(|arg| arg.hide(true)).after_help(format!("{verbs}\n\n{}", exit::HELP));
-    short(command).subcommand(RealClusterArgs::augment_args(clusters))
+    short(command)
 }
 
 /// Makes `--help` of a command and its verbs short.
@@ -35,7 +35,7 @@ fn short(command: Command) -> Command {
         arg.hide_short_help(hidden)
     };
     let command = command.mut_args(hide).mut_subcommands(short);
-    if has_clusters && !command.is_hide_set() && command.get_after_help().is_none() {
+    if has_clusters && command.get_after_help().is_none() {
         command.after_help("Flags of --cluster envtest, k3s, kind and kubeconfig: plumbline help clusters")
     } else {
         command
@@ -46,10 +46,17 @@ fn is_about_one_cluster(arg: &Arg) -> bool {
     arg.get_help_heading().is_some_and(|heading| heading.starts_with(HEADING) && heading != COMMON_HEADING)
 }
 
+/// Returns true if the program's arguments ask for the topic about clusters.
+pub(super) fn asks_for_clusters(arguments: impl Iterator<Item = OsString>) -> bool {
+    arguments.eq(CLUSTERS.map(OsString::from))
+}
+
 /// Prints the topic about clusters.
-pub(super) fn clusters(mut program: Command) -> io::Result<()> {
-    let topic = program.find_subcommand_mut(CLUSTERS).map(|topic| topic.render_long_help().to_string());
+pub(super) fn clusters() -> io::Result<()> {
+    let usage = "plumbline run|explain|conform|compare|scale --cluster CLUSTER [OPTIONS]";
+    let topic = RealClusterArgs::augment_args(Command::new("clusters").disable_help_flag(true));
+    let about = "Flags of each kind of cluster; harness/README.md describes the kinds";
     let mut out = super::stdout();
-    write!(out, "{}", topic.unwrap_or_default())?;
+    write!(out, "{}", topic.about(about).override_usage(usage).render_help())?;
     out.flush()
 }

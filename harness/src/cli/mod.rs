@@ -122,11 +122,10 @@ impl From<io::Error> for CliError {
 #[must_use]
 pub fn main(fixtures: &'static Dir<'static>) -> Exit {
     select::carry(fixtures);
-    let program = help::program(Cli::command());
-    let given = program.clone().get_matches();
-    if given.subcommand_name() == Some(help::CLUSTERS) {
-        return ended(help::clusters(program).map(|()| Exit::Ok).map_err(CliError::from), true);
+    if help::asks_for_clusters(std::env::args_os().skip(1)) {
+        return ended(help::clusters().map(|()| Exit::Ok).map_err(CliError::from), true);
     }
+    let given = help::program(Cli::command()).get_matches();
     let cli = Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
     let of_verb = given.subcommand().map_or(&given, |(_, of_verb)| of_verb);
     let explain_flags = hint::explain_flags(of_verb);

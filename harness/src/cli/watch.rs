@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// Time between two looks at signals.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What has changed on disk.
+/// The files that have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct FileChanges {
     /// Fixture files, also removed ones.
@@ -43,7 +43,10 @@ impl FileChanges {
 /// Watches the fixtures and the subject's program.
 struct FileWatch {
     events: Receiver<notify::Result<notify::Event>>,
+    /// The folder of fixtures, as their paths begin.
     folder: PathBuf,
+    /// The same folder, as paths in events begin.
+    absolute: PathBuf,
     programs: Vec<PathBuf>,
     /// Reports events as long as it lives.
     _watcher: RecommendedWatcher,
@@ -56,13 +59,14 @@ impl FileWatch {
             // The receiver is gone when the program ends.
             let _ = sender.send(event);
         })?;
-        watcher.watch(folder, RecursiveMode::Recursive)?;
+        let absolute = std::path::absolute(folder).map_err(notify::Error::io)?;
+        watcher.watch(&absolute, RecursiveMode::Recursive)?;
         // A linker replaces the file, so the folder is watched.
         let folders: BTreeSet<&Path> = programs.iter().filter_map(|program| program.parent()).collect();
         for folder in folders {
             watcher.watch(folder, RecursiveMode::NonRecursive)?;
         }
-        Ok(Self { events, folder: folder.to_owned(), programs, _watcher: watcher })
+        Ok(Self { events, folder: folder.to_owned(), absolute, programs, _watcher: watcher })
     }
 
     /// Waits for a change; `None` if a signal ends the program.
@@ -99,8 +103,11 @@ impl FileWatch {
             let is_yaml = path.extension().is_some_and(|end| end == "yaml");
             if self.programs.contains(&path) {
                 changes.programs.insert(path);
-            } else if path.starts_with(&self.folder) && is_yaml && !is_hidden {
-                changes.fixtures.insert(path);
+            } else if is_yaml
+                && !is_hidden
+                && let Ok(below) = path.strip_prefix(&self.absolute)
+            {
+                changes.fixtures.insert(self.folder.join(below));
             }
         }
     }

@@ -62,7 +62,7 @@ class PairView {
       pair.lines.total ? [el("h2", {}, "Transcripts"), alignedTable(pair.lines, pair.names)]
         : el("p", {}, "The transcripts are equal; the outcomes differ."), holders]);
     this.views = pair.runs.map((timeline, side) => {
-      const outcome = timeline ? timeline.outcome && el("span", { class: "badge" }, timeline.outcome) : pair.absent;
+      const outcome = timeline ? timeline.outcome && badge(timeline.outcome) : pair.absent;
       const title = el("h2", {}, `${pair.names[side]} `, outcome);
       if (!timeline) {
         holders[side].append(title);

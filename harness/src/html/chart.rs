@@ -77,6 +77,16 @@ fn count(value: f64) -> String {
     out
 }
 
+/// Removes zeros at the end of the decimals: `40 s` for `40.00 s`.
+fn short(amount: &str) -> String {
+    match amount.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => amount.to_owned(),
+    }
+}
+
 /// The mark of a series at a point.
 fn mark(index: usize, x: f64, y: f64) -> Markup {
     let at = format!("translate({x:.1} {y:.1})");
@@ -175,7 +185,7 @@ impl Chart {
         html! {
             @for tick in axes.ticks() {
                 line.tick x1=(number(left)) x2=(number(right)) y1=(number(axes.y(tick))) y2=(number(axes.y(tick))) {}
-                text.value x=(number(left - 6.0)) y=(number(axes.y(tick) + 4.0)) { (self.amount(tick)) }
+                text.value x=(number(left - 6.0)) y=(number(axes.y(tick) + 4.0)) { (short(&self.amount(tick))) }
             }
             @if axes.sizes.len() > 1 {
                 @for size in &axes.sizes {
@@ -259,7 +269,7 @@ impl Chart {
         html! {
             details {
                 summary { "Values" }
-                div.scroll {
+                div.scroll tabindex="0" role="region" aria-label=(format!("{}, values", self.title)) {
                     table {
                         thead {
                             tr {
@@ -314,6 +324,15 @@ mod tests {
         let (top, step) = ticks(value);
         let near = |a: f64, b: f64| (a - b).abs() <= b * 1e-9;
         assert!(near(step, expected.1) && near(top, expected.0), "{top} {step}");
+    }
+
+    #[rstest]
+    #[case("40.00 s", "40 s")]
+    #[case("2.50 GB", "2.5 GB")]
+    #[case("600 MB", "600 MB")]
+    #[case("3000", "3000")]
+    fn ticks_are_short(#[case] amount: &str, #[case] expected: &str) {
+        assert_eq!(short(amount), expected);
     }
 
     #[test]

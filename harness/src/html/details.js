@@ -1,20 +1,27 @@
 // The parts of a fixture's view that only show something.
 
+/** Style classes of outcomes. */
+const OUTCOME_CLASSES = { passed: "pass", failed: "fail", flaky: "doubt", inconclusive: "doubt" };
+
 /** The link to the overview. */
 function wayBack() {
-  return el("p", {}, el("a", { href: "#overview" }, "← all fixtures"));
+  return el("p", {}, el("a", { href: "#overview" }, "← overview"));
+}
+
+/** An outcome in a word. */
+function badge(outcome) {
+  return el("span", { class: `badge ${OUTCOME_CLASSES[outcome] || "none"}` }, outcome);
 }
 
 /** The header: the way back, promise, rules, outcome. */
 function header(timeline) {
-  const classes = { passed: "pass", failed: "fail", flaky: "doubt", inconclusive: "doubt" };
   const rules = timeline.rules.flatMap((rule) => [el("span", { class: "inline" }, rule), " "]);
   const facts = [timeline.reason, timeline.level, rules, timeline.file].filter((fact) => fact && fact.length);
   return el("header", {},
     wayBack(),
     el("h1", {}, timeline.id),
     el("p", {}, timeline.promise),
-    el("p", { class: "soft" }, el("span", { class: `badge ${classes[timeline.outcome] || "none"}` }, timeline.outcome),
+    el("p", { class: "soft" }, badge(timeline.outcome),
       facts.flatMap((fact, index) => [index ? " · " : " ", fact])));
 }
 
@@ -43,7 +50,8 @@ function legend() {
       el("li", {}, sample("write", true), " failed write"),
       Object.entries(ARROW_NAMES).map(([kind, name]) => el("li", {}, line(kind), ` ${name}`))),
     el("p", {}, "The API server has recorded requests, replies, changes and watch events. Why a controller writes is ",
-      "derived: arrows to writes name their evidence. Events of one instant are side by side in their order; zigzag lines fold idle time; ",
+      "derived: arrows to writes name their evidence. ",
+      "Events of one instant are side by side in their order; zigzag lines fold idle time; ",
       "more than five like events are one mark with their number."),
     el("p", {}, "Drag over the drawing to select a time range; a check selects its window. ",
       "← → ↑ ↓ move between marks, with Shift they select a range, Enter opens a mark, Esc shows the whole run."));

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! - [`model`]: the data of a timeline · [`timeline`]: from the record to a timeline
-//! - `watches`, `causes`, `notes`, `steps`, `patch`: watch events, arrows, periods of faults, checks, versions of objects
+//! - `watches`, `causes`, `notes`, `steps`, `patch`: watch events, arrows, periods of faults, checks, object versions
 //! - `blocks`: compression and the limit on the page's size · [`history`]: New, Fixed, Still failing
 //! - `comparison`, `accepted`, `snapshot_timeline`: two subjects side by side; a failed run and its accepted snapshot;
 //!   two versions of a snapshot

@@ -236,9 +236,11 @@ fn page_group(group: &ChangeGroup, section: &ReviewSection, is_open: bool) -> Ma
                     }
                 }
             }
-            pre.diff tabindex="0" {
-                @for line in &lines { span class=(class(line)) { (line.sign) (line.text) "\n" } }
-                @if more > 0 { "… " (more) " more lines" }
+            @if !lines.is_empty() {
+                pre.diff tabindex="0" {
+                    @for line in &lines { span class=(class(line)) { (line.sign) (line.text) "\n" } }
+                    @if more > 0 { "… " (more) " more lines" }
+                }
             }
         }
     }

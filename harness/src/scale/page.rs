@@ -139,7 +139,7 @@ fn comparisons(comparisons: &[MeasureComparison]) -> Markup {
     html! {
         section {
             h2 { "Compared with " (beside) }
-            div.scroll {
+            div.scroll tabindex="0" role="region" aria-label="Comparison" {
                 table {
                     thead {
                         tr {

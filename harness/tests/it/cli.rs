@@ -436,7 +436,7 @@ fn help_fits_two_screens() {
     let verbs = top.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     let verbs: Vec<&str> =
         verbs.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next()).collect();
-    assert!(verbs.len() > 15 && verbs.contains(&"scale") && !verbs.contains(&"clusters"), "{verbs:?}");
+    assert!(verbs.len() > 15 && verbs.contains(&"scale"), "{verbs:?}");
     for verb in verbs.iter().filter(|verb| **verb != "help") {
         let (short, same) = (help(&[verb, "--help"]), help(&[verb, "-h"]));
         assert!(short.lines().count() <= 100, "{verb} --help has {} lines", short.lines().count());
@@ -450,5 +450,5 @@ fn help_fits_two_screens() {
     for flag in ["--envtest-assets", "--k3s-image", "--kind-image", "--kubeconfig"] {
         assert!(all.contains(flag) && clusters.contains(flag), "{flag}: {clusters}");
     }
-    assert_eq!(help(&["clusters"]), clusters);
+    assert!(clusters.lines().count() <= 100, "{clusters}");
 }

@@ -262,7 +262,7 @@ fn long_run(entries: usize) -> JudgedRun {
     for number in 0..entries as u64 {
         let at = std::time::Duration::from_millis(number);
         let name = format!("a{}", number % 1000);
-        let body = serde_json::json!({"metadata": {"name": name}, "status": {"phase": "Failed", "number": number}});
+        let body = serde_json::json!({"metadata": {"name": name}, "status": {"message": "x".repeat(1000)}});
         let request = RecordedRequest {
             verb: "update".to_owned(),
             path: format!("/api/v1/namespaces/default/pods/{name}"),

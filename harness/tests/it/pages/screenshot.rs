@@ -1,7 +1,7 @@
 //! Screenshots, compared coarsely: fonts differ between machines, so only the distribution of colour counts.
 //!
-//! A screenshot is reduced to cells; a cell is the mean colour of its pixels. Two reductions are compared by the part of
-//! the reference's ink (what differs from the page's background) that is elsewhere or of another colour.
+//! A screenshot is reduced to cells; a cell is the mean colour of its pixels. Two reductions are compared by the part
+//! of the reference's ink (what differs from the page's background) that is elsewhere or of another colour.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Cursor};
