@@ -66,3 +66,41 @@ fn series(all: &[&BenchReport], server: &str, row: &str) -> Series {
     points.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
     Series { name: server.to_owned(), points }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::LoadShape;
+    use super::super::report::API_VERSION;
+    use super::*;
+
+    fn report(server: &str, percent: usize, rate: f64) -> BenchReport {
+        BenchReport {
+            api_version: API_VERSION.to_owned(),
+            kind: "ServerBenchmark".to_owned(),
+            server: server.to_owned(),
+            processors: 2,
+            shape: LoadShape::default().percent(percent),
+            rows: vec![
+                Measurement::new("pods", Unit::PerSecond, rate).wanted(8_000.0),
+                Measurement::new("memory", Unit::Bytes, rate * 1e5),
+            ],
+            sizes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn each_row_has_a_curve_for_each_server() {
+        let mut ours = report("plumbline serve", 100, 7_000.0);
+        ours.sizes = vec![report("plumbline serve", 10, 9_000.0)];
+        let page = page(&ours, &[report("<i>", 100, 850.0)]);
+        for part in [
+            "<h1>plumbline: plumbline serve and &lt;i&gt;</h1>",
+            "pods. plumbline serve: 9000/s at 15,000 pods, 7000/s at 150,000 pods; &lt;i&gt;: 850/s at 150,000 pods",
+            "memory. plumbline serve: 900 MB at 15,000 pods, 700 MB",
+            "target missed: pods",
+            ">target 8000/s</text>",
+        ] {
+            assert!(page.contains(part), "{part} is missing");
+        }
+    }
+}

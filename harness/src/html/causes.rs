@@ -44,7 +44,9 @@ impl<'a> CauseFinder<'a> {
             match source {
                 EventSource::Delivery(delivery) => {
                     let object = &delivery.sent.object;
-                    if let Some(from) = origins.get(&(object.resource_version, &*object.name)) {
+                    // A proxy may see the event before the change.
+                    let origin = origins.get(&(object.resource_version, &*object.name));
+                    if let Some(from) = origin.filter(|from| **from < event) {
                         self.arrows.push(Arrow { from: *from, to: event, kind: ArrowKind::Delivers });
                     }
                     self.deliveries.push((event, delivery));
