@@ -60,7 +60,8 @@ pub(super) struct ScaleArgs {
     connections: usize,
 
     /// Also measure clusters of these percentages of the size, for curves over the size
-    #[arg(long, value_name = "PERCENTS", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=99))]
+    #[arg(long, value_name = "PERCENTS", value_delimiter = ',', conflicts_with = "curve_only",
+        value_parser = clap::value_parser!(u8).range(1..=99))]
     sizes: Vec<u8>,
 
     /// Output format
