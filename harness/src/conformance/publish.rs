@@ -1,8 +1,8 @@
 //! The folder of published reports: `<Kubernetes version>/<project>/report.yaml`, with its evidence.
 //!
 //! A report of all profiles is not replaced by one of a single profile, and no report by one of a run that did not
-//! finish. A few inconclusive fixtures may be published: they are shown as such, and are never passes. What a reader does
-//! not need stays behind: transcripts of passed fixtures, objects and logs.
+//! finish. A few inconclusive fixtures may be published: they are shown as such, and are never passes. What a reader
+//! does not need stays behind: transcripts of passed fixtures, objects and logs.
 
 use std::fs;
 use std::io;

@@ -160,7 +160,8 @@ impl<'a> Board<'a> {
 }
 
 /// Returns the cell of a controller from the report that counts: a complete report of all profiles before a complete
-/// one of this profile alone before a finished one with inconclusive fixtures before an incomplete one, then the newest.
+/// one of this profile alone before a finished one with inconclusive fixtures before an unfinished one, then the
+/// newest.
 fn cell<'a>(controller: &'static str, reports: &[&'a PublishedReport]) -> BoardCell<'a> {
     let candidates = reports.iter().filter_map(|one| {
         let summary = one.report.profiles.iter().find(|summary| summary.name == controller)?;
