@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::disturbance::Disturbance;
+use super::exceptions;
 use super::findings::Findings;
 use super::marks::marks;
 use super::observation::{Observation, observe};
@@ -16,9 +17,10 @@ use super::oracle::{self, Breach, ExploredRun, OracleVerdict, ReferenceRun};
 use super::plan::{FaultPlan, Token};
 use super::point::{FaultPoint, Site, points};
 use super::random;
-use super::script::{Script, beginning, controls_subject, disturbs_watches, is_beginning, script, whole_id};
+use super::script::{
+    Script, beginning, controls_subject, disturbs_watches, is_beginning, script, step_times, whole_id,
+};
 use super::state::changed_objects;
-use super::worlds::is_world;
 use crate::expect::world::kinds;
 use crate::fixture::Fixture;
 use crate::process::signals;
@@ -189,14 +191,16 @@ fn reference_of(fixture: &Arc<Fixture>, script: &Script, record: &RunRecord) -> 
         let observation = observe(script, record, entries);
         let explored = ExploredRun { plan: &plan, record, entries, observation: &observation };
         let mut verdict = oracle::judge_alone(fixture, explored);
+        if verdict.unfit.is_none() && !is_beginning(&fixture.id) {
+            verdict.breaches.extend(oracle::judge_calm(fixture, explored));
+        }
         let broken = verdict.breaches.iter().map(|breach| breach.oracle.clone()).collect();
-        // The faults of a fixture may last until its end.
-        verdict.breaches.retain(|breach| breach.oracle != oracle::MODEL || is_world(&fixture.id));
+        verdict.breaches.retain(|breach| !exceptions::is_declared(&fixture.id, &breach.oracle));
         let resources = kinds(record.initial.iter().map(|object| &**object));
         let quiet = observation.quiet_at.min(entries.len());
         let reference = ReferenceRun {
             fixture: fixture.clone(),
-            points: points(&entries[..quiet], &resources),
+            points: points(&entries[..quiet], &resources, &step_times(fixture)),
             objects: changed_objects(&entries[..quiet]),
             broken,
             marks: marks(entries),
@@ -249,7 +253,8 @@ pub fn run_plan(
         let explored = ExploredRun { plan: &plan, record: &record, entries, observation: &observation };
         let verdict = oracle::judge(reference, explored);
         let resources = kinds(record.initial.iter().map(|object| &**object));
-        let points = points(&entries[..observation.quiet_at.min(entries.len())], &resources);
+        let points =
+            points(&entries[..observation.quiet_at.min(entries.len())], &resources, &step_times(&reference.fixture));
         look(&record, entries);
         PlanResult { plan: plan.clone(), verdict, observation, points }
     })

@@ -9,7 +9,8 @@
 //! | `fresh` | controllers that start on the final state change nothing: no key was lost, no cache is stale |
 //! | `model` | the objects agree with each other: numbers of budgets, TTL values, no pods on lost or tainted nodes |
 //! | `uid` | the subject writes to no object that did not exist when it sent the request |
-//! | `late` | what the run without faults writes is not written much later than the faults explain |
+//! | `late` | what the run without faults writes is not written much later than the faults explain, evictions neither |
+//! | `clock` | durations are not measured on the wall clock |
 //! | `writes` | an object is not written more often than the run without faults and the faults explain |
 //!
 //! A fault can legitimately change the outcome: an eviction that a crash delays can be called off by a later step. So
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::deadlines;
 use super::disturbance::Disturbance;
 use super::model::{self, TTL_ANNOTATION, allows_ttl};
 use super::observation::{Observation, SubjectWrite, WriteKey, subject_write};
@@ -149,13 +151,13 @@ pub fn judge(reference: &ReferenceRun, explored: ExploredRun<'_>) -> OracleVerdi
         }
         breaches.extend(writes(normal, found, explored.plan));
         breaches.extend(late(reference, explored));
+        breaches.extend(deadlines::follows_wall_clock(reference, explored));
+        breaches.extend(deadlines::lost_event(reference, explored));
     }
-    let run = explored.record.run(explored.entries, explored.record.end);
-    let world = || ObjectStates::new(&run, &reference.fixture.given.namespace);
-    let held = |write: &SubjectWrite| {
-        let before = world().after(&explored.entries[..write.seq.min(explored.entries.len())]);
-        is_terminating(&before, write)
-    };
+    if !about_failures && !reference.broken.iter().any(|oracle| oracle == "late") {
+        breaches.extend(deadlines::stays_away(explored));
+    }
+    let held = |write: &SubjectWrite| is_held(&reference.fixture, explored, write);
     if normal.late.is_empty()
         && let Some(write) = found.late.iter().find(|write| !held(write))
     {
@@ -184,16 +186,36 @@ pub fn judge_alone(fixture: &Fixture, explored: ExploredRun<'_>) -> OracleVerdic
         if informed && breaches.iter().all(|breach| breach.oracle != ALIVE) {
             breaches.extend(broken_models(fixture, explored));
             breaches.extend(unknown_objects(explored.entries));
+            breaches.extend(deadlines::overdue(fixture, explored));
         }
     }
     OracleVerdict { breaches, diverged: false, unfit }
+}
+
+/// Judges a run without faults by the oracles that otherwise compare with it: converged controllers do not write, and
+/// fresh ones agree with the final state.
+#[must_use]
+pub fn judge_calm(fixture: &Fixture, explored: ExploredRun<'_>) -> Vec<Breach> {
+    let observation = explored.observation;
+    let held = |write: &SubjectWrite| is_held(fixture, explored, write);
+    let late = observation.late.iter().find(|write| !held(write));
+    let late = late.map(|write| breach("quiet", write, format!("{} after everything has converged", write.text)));
+    // Near a bound the TTL depends on the history of the number of nodes, which a restart loses.
+    let fresh = observation.fresh.iter().find(|write| write.key.actor != Actor::Ttl && !held(write));
+    let fresh = fresh.map(|write| {
+        let text = format!("{}: controllers that start on the final state still change it", write.text);
+        breach("fresh", write, text)
+    });
+    late.into_iter().chain(fresh).collect()
 }
 
 /// Compares the converged objects with each other.
 fn broken_models(fixture: &Fixture, explored: ExploredRun<'_>) -> Vec<Breach> {
     let entries = &explored.entries[..explored.observation.quiet_at.min(explored.entries.len())];
     let run = explored.record.run(explored.entries, explored.record.end);
-    let world = ObjectStates::new(&run, &fixture.given.namespace).after(entries);
+    let begin = ObjectStates::new(&run, &fixture.given.namespace);
+    let sizes = numbers_of_nodes(&begin, entries);
+    let world = begin.after(entries);
     let to_breach = |found: model::ModelBreach| Breach {
         oracle: MODEL.to_owned(),
         resource: found.key.resource,
@@ -202,7 +224,23 @@ fn broken_models(fixture: &Fixture, explored: ExploredRun<'_>) -> Vec<Breach> {
         text: found.text,
         expected: found.expected,
     };
-    model::breaches(&world, fixture).into_iter().map(to_breach).collect()
+    model::breaches(&world, fixture, sizes).into_iter().map(to_breach).collect()
+}
+
+/// Returns the smallest and the largest number of nodes of a history.
+fn numbers_of_nodes(begin: &ObjectStates, entries: &[TranscriptEntry]) -> (usize, usize) {
+    let mut count = begin.all("nodes").count();
+    let (mut least, mut most) = (count, count);
+    for entry in entries {
+        let EntryKind::Change(change) = &entry.what else { continue };
+        match (change.resource.as_str(), change.old.is_some(), change.new.is_some()) {
+            ("nodes", false, true) => count += 1,
+            ("nodes", true, false) => count = count.saturating_sub(1),
+            _ => {}
+        }
+        (least, most) = (least.min(count), most.max(count));
+    }
+    (least, most)
 }
 
 /// Returns writes of the subject to pods and budgets that were created after the request had been sent: it cannot have
@@ -328,9 +366,16 @@ fn is_excused(promise: &BrokenPromise, run: &Run<'_>, plan: &FaultPlan) -> bool 
     };
     match promise.check.as_str() {
         "invariant no_idle_writes" => any(Disturbance::hides_effects),
+        // Events wait for the reply to the one before; a real client's limit of requests a second is off here.
+        "invariant no_storms" => {
+            !plan.faults.is_empty() && run.entries.get(promise.seq).is_some_and(|entry| resource_of(entry) == "events")
+        }
         "invariant orphans_are_confirmed" => {
             refused()
-                || any(|disturbance| matches!(disturbance, Disturbance::Slow(20..) | Disturbance::LateReply(20..)))
+                || any(|disturbance| {
+                    use Disturbance::{LateAcross, LateReply, Slow, SlowAcross};
+                    matches!(disturbance, Slow(20..) | LateReply(20..) | SlowAcross | LateAcross)
+                })
         }
         "invariant condition_before_delete" | "invariant failed_before_delete" => refused(),
         "invariant conditions_age_two_minutes" => any(|disturbance| matches!(disturbance, Disturbance::ClockAhead(_))),
@@ -438,7 +483,8 @@ fn is_uninformed(difference: &StateDifference, entries: &[TranscriptEntry], expl
 /// Returns true if a fault of the plan delays the subject's information at the time `at`.
 fn is_uninformed_at(at: Duration, plan: &FaultPlan) -> bool {
     plan.faults.iter().any(|(disturbance, point)| {
-        disturbance.delays_information(point) && point.at <= at + SOON && at <= point.at + UNINFORMED
+        let uninformed = UNINFORMED + disturbance.cut_off().unwrap_or_default();
+        disturbance.delays_information(point) && point.at <= at + SOON && at <= point.at + uninformed
     })
 }
 
@@ -463,6 +509,13 @@ fn writes(normal: &Observation, found: &Observation, plan: &FaultPlan) -> Vec<Br
         expected: json!({ "quiet": true }),
     };
     excess.map(to_breach).into_iter().collect()
+}
+
+/// Returns true if something else than the subject held the object of this write when it was sent.
+fn is_held(fixture: &Fixture, explored: ExploredRun<'_>, write: &SubjectWrite) -> bool {
+    let run = explored.record.run(explored.entries, explored.record.end);
+    let begin = ObjectStates::new(&run, &fixture.given.namespace);
+    is_terminating(&begin.after(&explored.entries[..write.seq.min(explored.entries.len())]), write)
 }
 
 /// Returns true if the object of the write is being deleted: something else than the subject holds it.

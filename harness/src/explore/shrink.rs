@@ -284,7 +284,7 @@ fn written(document: &Value, original: &Fixture, plan: &FaultPlan, breach: &Brea
     }
     let mut faults = Vec::new();
     for (disturbance, point) in &plan.faults {
-        faults.extend(fixture_text::fault(*disturbance, point, restart_after));
+        faults.extend(fixture_text::faults(*disturbance, point, restart_after));
         steps.extend(fixture_text::steps(*disturbance, point));
     }
     if !faults.is_empty() {

@@ -47,7 +47,7 @@ pub(super) fn read(text: &str) -> HarnessNote<'_> {
         HarnessNote::Outage
     } else if text == "the server answers again" {
         HarnessNote::OutageEnd
-    } else if text.starts_with("the server's clock is ") {
+    } else if text.starts_with("the server's clock is ") || text.starts_with("the controllers' clock is ") {
         HarnessNote::Skew
     } else if let Some(resource) = between("watches of ", " break") {
         HarnessNote::WatchEnd(resource)
