@@ -24,12 +24,15 @@
 //! - [`shrink`], [`fixture_text`]: make a finding small and write it as a fixture
 //! - [`ledger`]: the findings of earlier runs
 //! - [`canary`]: a controller with a planted bug that each exploration must find
-//! - [`report`]: the result as text and as JSON
+//! - [`differential`]: a sample of plans as fixtures for another program
+//! - [`report`], [`page`]: the result as text, as JSON and as HTML
 
 #[cfg(feature = "suite")]
 pub mod canary;
 #[cfg(feature = "suite")]
 pub mod deadlines;
+#[cfg(feature = "suite")]
+pub mod differential;
 pub mod disturbance;
 #[cfg(feature = "suite")]
 pub mod engine;
@@ -49,6 +52,8 @@ pub mod model;
 pub mod observation;
 #[cfg(feature = "suite")]
 pub mod oracle;
+#[cfg(feature = "suite")]
+pub mod page;
 #[cfg(feature = "suite")]
 pub mod plan;
 pub mod point;

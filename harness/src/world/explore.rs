@@ -45,7 +45,7 @@ const SHOWN: usize = 10;
 /// #     let map = serde_json::from_value(serde_json::json!({"metadata": {"name": "a"}})).unwrap();
 /// #     while !matches!(api.get_opt("a").await, Ok(Some(_))) {
 /// #         let _ = api.create(&Default::default(), &map).await;
-/// #         plumbline::apiserver::clock::sleep(seconds(1)).await;
+/// #         tokio::time::sleep(seconds(1)).await;
 /// #     }
 /// #     std::future::pending().await
 /// # }
@@ -316,7 +316,7 @@ async fn history(
     if let Err(error) = world.advance_by(FRESH).await {
         return ended("alive", error);
     }
-    let resources = world.resources();
+    let (resources, text) = (world.resources(), world.transcript().to_string());
     world.with_run(|run| {
         let entries = run.entries;
         let before = ObjectStates::new(run, NAMESPACE);
@@ -329,7 +329,7 @@ async fn history(
             objects,
             late: changes_by_controllers(entries, converged, quiet),
             fresh: changes_by_controllers(entries, quiet, entries.len()),
-            text: world.transcript().to_string(),
+            text,
         }
     })
 }
@@ -494,5 +494,99 @@ impl super::controllers::WorldState {
                 drop(self.start(&name));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::api::{Api, Patch, PatchParams, PostParams};
+    use kube::runtime::controller::{Action, Controller};
+    use kube::runtime::watcher;
+    use kube::{Client, ResourceExt as _};
+    use serde_json::json;
+
+    use super::super::{hours, seconds};
+    use super::*;
+
+    fn map(name: &str) -> serde_json::Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+    }
+
+    fn maps(client: Client) -> Api<ConfigMap> {
+        Api::default_namespaced(client)
+    }
+
+    /// Labels each ConfigMap. A fault delays it by a few seconds at most.
+    async fn label(client: Client) {
+        use futures::StreamExt as _;
+        let reconcile = |found: Arc<ConfigMap>, client: Arc<Client>| async move {
+            if found.labels().contains_key("seen") {
+                return Ok(Action::await_change());
+            }
+            let patch = Patch::Merge(json!({"metadata": {"labels": {"seen": "yes"}}}));
+            maps(Client::clone(&client)).patch(&found.name_any(), &PatchParams::default(), &patch).await?;
+            Ok::<_, kube::Error>(Action::await_change())
+        };
+        let controller = Controller::new(maps(client.clone()), watcher::Config::default());
+        controller.run(reconcile, |_, _, _| Action::requeue(seconds(3)), Arc::new(client)).for_each(|_| async {}).await;
+    }
+
+    async fn labelled(t: &World) -> Result {
+        t.run("labeller", label)?;
+        t.create(&map("a")).await?;
+        t.advance(seconds(5)).await?;
+        t.create(&map("b")).await?;
+        t.advance(seconds(5)).await
+    }
+
+    /// Creates a ConfigMap, and forgets it if that fails.
+    async fn create_once(client: Client) {
+        let map = serde_json::from_value(map("a")).expect("a ConfigMap");
+        drop(maps(client).create(&PostParams::default(), &map).await);
+        std::future::pending::<()>().await;
+    }
+
+    async fn created(t: &World) -> Result {
+        t.run("creator", create_once)?;
+        t.advance(seconds(5)).await
+    }
+
+    #[test]
+    fn a_sound_controller_has_no_finding() {
+        let summary = Explorer::new().runs(40).time(hours(1)).explore(labelled).expect("no finding");
+        assert_eq!(summary.tried, 40, "{summary}");
+        assert!(summary.to_string().contains("were not tried: raise Explorer::runs"), "{summary}");
+    }
+
+    #[test]
+    fn a_controller_that_does_not_retry_is_found_and_the_finding_repeats() {
+        let error = Explorer::new().time(hours(1)).explore(created).expect_err("a finding").to_string();
+        assert!(error.contains("✗ end state · configmaps · is missing"), "{error}");
+        assert!(error.contains("replay(\"409") || error.contains("replay(\"429"), "{error}");
+        let again = Explorer::new().replay("drop@POST:configmaps#1", created).expect_err("the finding").to_string();
+        assert!(again.starts_with("end state · configmaps · is missing"), "{again}");
+        let nowhere = Explorer::new().replay("drop@POST:secrets#1", created).expect_err("no such point").to_string();
+        assert!(nowhere.contains("its points: POST:configmaps#1"), "{nowhere}");
+    }
+
+    #[test]
+    fn a_controller_that_differs_from_run_to_run_is_refused() {
+        let runs = AtomicU32::new(0);
+        let error = Explorer::new().explore(async |t| {
+            let name = format!("a{}", runs.fetch_add(1, Ordering::Relaxed));
+            t.create(&map(&name)).await?;
+            t.advance(seconds(1)).await
+        });
+        let text = error.expect_err("a difference").to_string();
+        assert!(text.starts_with("the test is not deterministic") && text.contains("configmaps/a1"), "{text}");
+    }
+
+    #[test]
+    fn a_test_that_fails_without_faults_is_not_explored() {
+        let error = Explorer::new().explore(async |_| Err(Error::new("wrong")));
+        assert!(error.expect_err("the failure").to_string().starts_with("without any fault: test: wrong"));
     }
 }
