@@ -279,7 +279,8 @@ impl World {
     fn happening(&mut self) -> Vec<Timed> {
         let node = self.node();
         let now = |action: String| vec![(0, action)];
-        match self.draw.below(20) {
+        match self.draw.below(21) {
+            20 => self.announce_again(),
             15 => self.recreate_pod(),
             16 => self.recreate_owner(),
             17 => self.bind(&node),
@@ -331,6 +332,14 @@ impl World {
             steps.push((self.draw.below(30), format!("create: {{ owners: [{form}] }}")));
         }
         steps
+    }
+
+    /// Announces the disruption of a pod, and once more about the time at which the first announcement becomes stale.
+    fn announce_again(&mut self) -> Vec<Timed> {
+        let Some(pod) = self.pod() else { return self.recreate_pod() };
+        let condition = |reason: &str| format!("condition: {{ pods/{pod}: \"DisruptionTarget=True:{reason}\" }}");
+        let again = 95 + self.draw.below(35);
+        vec![(0, condition("PreemptionByScheduler")), (again, condition("TerminationByKubelet"))]
     }
 
     /// Creates a pod that is bound a little later.
