@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
-use std::panic::{AssertUnwindSafe, Location};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
