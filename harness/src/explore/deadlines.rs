@@ -148,7 +148,7 @@ pub(super) fn stays_away(explored: ExploredRun<'_>) -> Option<Breach> {
     // A watch that another fault concerns is served in spite of the partition, or later.
     let disturbed = plan.faults.iter().any(|(disturbance, point)| {
         disturbance.restarts() || matches!(point.site, Site::Request(Verb::List | Verb::Watch))
-    });
+    }) || plan.faults.iter().filter(|(disturbance, _)| disturbance.cut_off().is_some()).count() > 1;
     let (from, healed) = plan
         .faults
         .iter()

@@ -269,6 +269,18 @@ impl Disturbance {
         }
     }
 
+    /// Returns true if the subject learns late that a request took effect.
+    #[must_use]
+    pub const fn delays_reply(self) -> bool {
+        matches!(self, Self::LateReply(_) | Self::LateAcross)
+    }
+
+    /// Returns the number of requests that it refuses one by one.
+    #[must_use]
+    pub const fn refusals(self) -> u32 {
+        if matches!(self, Self::Flaky) { FLAKY } else { 0 }
+    }
+
     /// Returns true if it sets the controllers' wall clock.
     #[must_use]
     pub const fn steps_clock(self) -> bool {

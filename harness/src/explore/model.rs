@@ -20,7 +20,10 @@ const TTL_RANGES: [(usize, usize, &str); 5] =
 /// Returns true if a cluster with this many nodes may have this value in the annotation of a node.
 #[must_use]
 pub fn allows_ttl(nodes: usize, value: &Value) -> bool {
-    TTL_RANGES.iter().any(|(least, most, text)| value == text && (*least..=*most).contains(&nodes))
+    // The controller reads the annotation as a number: `00` needs no correction.
+    let number = |text: &str| text.parse::<i64>().ok();
+    let Some(value) = value.as_str().and_then(number) else { return false };
+    TTL_RANGES.iter().any(|(least, most, text)| Some(value) == number(text) && (*least..=*most).contains(&nodes))
 }
 
 /// An object that is not as it must be.
@@ -298,6 +301,8 @@ mod tests {
     #[case(101, "0", false)]
     #[case(5000, "300", true)]
     #[case(1, "7", false)]
+    #[case::written_otherwise(1, "+00", true)]
+    #[case::no_number(1, "zero", false)]
     fn ttl_values(#[case] nodes: usize, #[case] value: &str, #[case] allowed: bool) {
         assert_eq!(allows_ttl(nodes, &json!(value)), allowed);
     }

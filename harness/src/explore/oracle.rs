@@ -377,7 +377,10 @@ fn is_excused(promise: &BrokenPromise, run: &Run<'_>, plan: &FaultPlan) -> bool 
                     matches!(disturbance, Slow(20..) | LateReply(20..) | SlowAcross | LateAcross)
                 })
         }
-        "invariant condition_before_delete" | "invariant failed_before_delete" => refused(),
+        // While a reply is late, another client may write the same condition or phase.
+        "invariant condition_before_delete" | "invariant failed_before_delete" => {
+            refused() || any(Disturbance::delays_reply)
+        }
         "invariant conditions_age_two_minutes" => any(|disturbance| matches!(disturbance, Disturbance::ClockAhead(_))),
         "invariant no_early_eviction" => refused() || is_uninformed_at(promise.at, plan),
         _ => false,
@@ -495,9 +498,10 @@ fn writes(normal: &Observation, found: &Observation, plan: &FaultPlan) -> Vec<Br
     let repeats = |disturbance: &Disturbance| disturbance.restarts() || matches!(disturbance, Disturbance::Order(_));
     let starts = plan.faults.iter().filter(|(disturbance, _)| repeats(disturbance)).count();
     let starts = 1 + u32::try_from(starts).unwrap_or(u32::MAX);
+    let refusals: u32 = plan.faults.iter().map(|(disturbance, _)| disturbance.refusals()).sum();
     let excess = found.writes.iter().filter(|(key, _)| key.resource != "events").find_map(|(key, count)| {
         let usual = normal.writes.get(key).copied().unwrap_or_default();
-        let most = usual * starts + faults * WRITES_PER_FAULT + WRITES_BY_TIMING;
+        let most = usual * starts + faults * WRITES_PER_FAULT + refusals + WRITES_BY_TIMING;
         (*count > most).then_some((key, *count, usual))
     });
     let to_breach = |(key, count, usual): (&WriteKey, u32, u32)| Breach {

@@ -74,7 +74,7 @@ pub fn script(fixture: &Fixture, plan: &FaultPlan) -> Script {
     let last = plan.faults.iter().map(explained).chain(injected.iter().map(|(at, _)| *at)).max();
     // Until a clock that was set back is right again, times in objects seem to be in the future.
     let clocks = plan.faults.iter().filter(|(disturbance, _)| matches!(disturbance, Disturbance::ClockBack(_)));
-    let behind: Duration = clocks.map(|(disturbance, _)| disturbance.duration()).sum();
+    let behind: Duration = clocks.map(|(disturbance, _)| disturbance.duration()).sum::<Duration>() + skew(fixture);
     let end = fixture.end().max(last.unwrap_or_default()) + behind;
 
     let mut builder = Builder::default();
@@ -194,6 +194,15 @@ pub fn stays_uninformed(fixture: &Fixture) -> bool {
 
 fn actions(fixture: &Fixture) -> impl Iterator<Item = &Action> {
     fixture.steps.iter().flat_map(step_actions)
+}
+
+/// Returns the largest difference between the clocks of the server and the controllers in the fixture's own steps.
+fn skew(fixture: &Fixture) -> Duration {
+    let steps = actions(fixture).filter_map(|action| match action {
+        Action::Skew(by) | Action::StepClock(by) => Some(by.unsigned_abs()),
+        _ => None,
+    });
+    steps.max().unwrap_or_default()
 }
 
 /// Returns the longest time for which a pod of the fixture tolerates a taint, up to [`LONGEST_COUNTDOWN`].

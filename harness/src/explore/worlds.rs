@@ -320,6 +320,12 @@ impl World {
         let Some(form) = self.draw.pick(&self.forms).cloned() else { return self.rollout() };
         let name = form.trim_matches('"').split(' ').next().unwrap_or_default().to_owned();
         let deletion = format!("delete: {{ object: pods/{name}, grace: 0 }}");
+        let other = self.node();
+        let old = form.split_once(" on ").and_then(|(_, rest)| rest.split([' ', '"']).next());
+        let form = match old.filter(|_| self.draw.chance(50) && !other.is_empty()) {
+            Some(old) => form.replacen(&format!(" on {old}"), &format!(" on {other}"), 1),
+            None => form.clone(),
+        };
         vec![(0, deletion), (self.draw.below(40), format!("create: {{ pods: [{form}] }}"))]
     }
 
