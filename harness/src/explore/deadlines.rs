@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::observation::{Observation, WriteKey};
-use super::oracle::{Breach, ExploredRun, ReferenceRun};
+use super::oracle::{Breach, ExploredRun, ReferenceRun, is_uninformed_at};
 use super::point::Site;
-use super::script::{controls_subject, has_faults, stays_uninformed};
+use super::script::{controls_subject, disturbs_watches, has_faults, stays_uninformed};
 use crate::expect::requests;
 use crate::expect::world::ObjectStates;
 use crate::fixture::pattern::Verb;
@@ -24,6 +24,8 @@ const DELAY_PER_FAULT: Duration = Duration::from_secs(90);
 /// Time after which controllers list or watch again at the latest: client-go's longest back-off of a reflector, 30 s,
 /// doubled by its jitter, and the time of an attempt.
 const RECONNECT: Duration = Duration::from_secs(90);
+/// Time in which controllers learn of a change and act on it.
+const AT_ONCE: Duration = Duration::from_millis(500);
 /// Difference of two times that are equal but for the order of work.
 const SAME_TIME: Duration = Duration::from_secs(2);
 
@@ -102,6 +104,59 @@ fn update(stays: &mut BTreeMap<String, Stay>, world: &ObjectStates, concerned: O
             }
         }
     }
+}
+
+/// Returns the eviction of a pod that may stay on its node, and of which the controllers know it: the taint went, or is
+/// tolerated, before the request was sent.
+pub(super) fn needless(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<Breach> {
+    if !fixture.controllers.contains(&Controller::TaintEviction) || disturbs_watches(fixture) {
+        return None;
+    }
+    let run = explored.record.run(explored.entries, explored.record.end);
+    let mut world = ObjectStates::new(&run, &fixture.given.namespace);
+    // When each pod's stay was last limited.
+    let mut limited: BTreeMap<String, Duration> = BTreeMap::new();
+    for entry in explored.entries {
+        match &entry.what {
+            EntryKind::Change(change) if matches!(change.resource.as_str(), "pods" | "nodes") => {
+                note_limits(&mut limited, &world, entry.at);
+                world.step(entry);
+            }
+            EntryKind::Request(exchange) if entry.actor() == Actor::TaintEviction => {
+                let request = &exchange.request;
+                let deletes = request.verb == "delete" && request.resource == "pods";
+                let succeeds = exchange.reply.as_ref().is_some_and(|reply| (200..300).contains(&reply.status));
+                if !(deletes && succeeds) || is_uninformed_at(entry.at, explored.plan) {
+                    continue;
+                }
+                note_limits(&mut limited, &world, entry.at);
+                let mut pods = world.all("pods");
+                let found = pods
+                    .find(|(key, _)| request.name.as_ref() == Some(&key.name) && request.namespace == key.namespace);
+                let Some((_, pod)) = found else { continue };
+                let last = limited.get(&text(&pod["metadata"]["uid"])).copied();
+                if toleration_limit_of(&world, pod).is_none() && last.is_some_and(|last| last + AT_ONCE <= entry.at) {
+                    let name = request.name.clone().unwrap_or_default();
+                    return Some(Breach {
+                        oracle: "early".to_owned(),
+                        resource: "pods".to_owned(),
+                        kind: "eviction".to_owned(),
+                        at: entry.at,
+                        text: format!("pods/{name} is evicted at {:?}, but it may stay since {last:?}", entry.at),
+                        expected: json!({ "exists": format!("pods/{name}") }),
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Notes the pods whose stay is limited now.
+fn note_limits(limited: &mut BTreeMap<String, Duration>, world: &ObjectStates, now: Duration) {
+    let pods = world.all("pods").filter(|(_, pod)| toleration_limit_of(world, pod).is_some());
+    limited.extend(pods.map(|(_, pod)| (text(&pod["metadata"]["uid"]), now)));
 }
 
 fn late_eviction(pod: &str, stay: Stay, at: Duration) -> Breach {

@@ -18,7 +18,7 @@ use super::plan::{FaultPlan, Token};
 use super::point::{FaultPoint, Site, points};
 use super::random;
 use super::script::{
-    Script, beginning, controls_subject, disturbs_watches, is_beginning, script, step_times, whole_id,
+    Script, beginning, controls_subject, disturbs_watches, has_faults, is_beginning, script, step_times, whole_id,
 };
 use super::state::changed_objects;
 use crate::expect::world::kinds;
@@ -326,6 +326,8 @@ fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec
     let mut all: Vec<(u64, String, Candidate)> = Vec::new();
     for (index, reference) in references.iter().enumerate() {
         let (controls, watches) = (controls_subject(&reference.fixture), disturbs_watches(&reference.fixture));
+        // A partition spreads what the fixture's own faults concern over the back-off.
+        let faults = has_faults(&reference.fixture);
         let mut moments = BTreeSet::new();
         // The whole fixture has the same points before the last step of a beginning.
         let from = if is_beginning(&reference.fixture.id) { reference.fixture.end() } else { Duration::ZERO };
@@ -336,7 +338,8 @@ fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec
                 continue;
             }
             for disturbance in Disturbance::at(point) {
-                if controls && disturbance.controls_subject() {
+                let cut_off = disturbance.cut_off().is_some();
+                if (controls && disturbance.controls_subject()) || (cut_off && (faults || watches)) {
                     continue;
                 }
                 let mut hasher = DefaultHasher::new();

@@ -10,6 +10,7 @@
 //! | `model` | the objects agree with each other: numbers of budgets, TTL values, no pods on lost or tainted nodes |
 //! | `uid` | the subject writes to no object that did not exist when it sent the request |
 //! | `late` | what the run without faults writes is not written much later than the faults explain, evictions neither |
+//! | `early` | no pod is evicted of which the controllers know that it may stay |
 //! | `clock` | durations are not measured on the wall clock |
 //! | `writes` | an object is not written more often than the run without faults and the faults explain |
 //!
@@ -187,6 +188,7 @@ pub fn judge_alone(fixture: &Fixture, explored: ExploredRun<'_>) -> OracleVerdic
             breaches.extend(broken_models(fixture, explored));
             breaches.extend(unknown_objects(explored.entries));
             breaches.extend(deadlines::overdue(fixture, explored));
+            breaches.extend(deadlines::needless(fixture, explored));
         }
     }
     OracleVerdict { breaches, diverged: false, unfit }
@@ -484,7 +486,7 @@ fn is_uninformed(difference: &StateDifference, entries: &[TranscriptEntry], expl
 }
 
 /// Returns true if a fault of the plan delays the subject's information at the time `at`.
-fn is_uninformed_at(at: Duration, plan: &FaultPlan) -> bool {
+pub(super) fn is_uninformed_at(at: Duration, plan: &FaultPlan) -> bool {
     plan.faults.iter().any(|(disturbance, point)| {
         let uninformed = UNINFORMED + disturbance.cut_off().unwrap_or_default();
         disturbance.delays_information(point) && point.at <= at + SOON && at <= point.at + uninformed
