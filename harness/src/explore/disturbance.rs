@@ -535,4 +535,48 @@ mod tests {
             }
         }
     }
+
+    fn put(occurrence: u32, next_step: Option<Duration>) -> FaultPoint {
+        let target = crate::fixture::Target::parse("pdb/b/status", "default", &Resources::default()).expect("a target");
+        let at = Duration::from_secs(10);
+        FaultPoint { site: Site::Request(Verb::Put), target, occurrence, at, seq: 0, next_step }
+    }
+
+    #[test]
+    fn a_flaky_server_refuses_every_second_request() {
+        let injection = Disturbance::Flaky.inject(&put(3, None), Duration::ZERO);
+        let (mut seen, mut hits) = (vec![0; injection.faults.len()], vec![0; injection.faults.len()]);
+        let mut refused = Vec::new();
+        for request in 1..=40 {
+            let hit = injection.faults.iter().enumerate().find(|(number, fault)| {
+                seen[*number] += 1;
+                seen[*number] >= fault.nth && hits[*number] < fault.count.unwrap_or(u32::MAX)
+            });
+            if let Some((number, _)) = hit {
+                hits[number] += 1;
+                refused.push(request);
+            }
+        }
+        assert_eq!(refused, (0..16).map(|number| 3 + 2 * number).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_request_goes_on_just_after_the_next_step() {
+        let delay = |point: &FaultPoint| match &Disturbance::LateAcross.inject(point, Duration::ZERO).faults[0].effect {
+            Effect::Delay { by, applied: true } => by.as_secs(),
+            other => panic!("{other:?}"),
+        };
+        let (followed, last) = (put(1, Some(Duration::from_secs(17))), put(1, None));
+        assert_eq!((delay(&followed), delay(&last)), (8, 5));
+        let across = |point: &FaultPoint| Disturbance::at(point).any(|fault| fault == Disturbance::LateAcross);
+        assert!(across(&followed) && !across(&last), "only a step that follows makes it another fault");
+    }
+
+    #[test]
+    fn a_partition_ends() {
+        let steps = Disturbance::Partition(3).inject(&put(1, None), Duration::ZERO).steps;
+        assert!(matches!(&steps[0].1[..], [Action::Fault(_), Action::Watch(WatchFault::Drop(None))]), "{steps:?}");
+        let healed = Action::Heal(Some("partition".to_owned()));
+        assert_eq!(steps[1], (Duration::from_secs(190), vec![healed]));
+    }
 }
