@@ -23,7 +23,7 @@ const HURRIED: u64 = 40;
 /// Percentage of worlds in which one object changes over and over.
 const RESTLESS: u64 = 10;
 /// Percentage of worlds whose number of nodes is near one that changes their TTL.
-const LARGE: u64 = 2;
+const LARGE: u64 = 4;
 
 /// A source of random choices; equal seeds give equal sequences. It is `SplitMix64`, which never changes, so a token
 /// names the same world in every version that has the same generator.
@@ -179,7 +179,7 @@ impl World {
 
     fn given(&mut self) -> String {
         self.large = self.draw.chance(LARGE);
-        let count = if self.large { 75 + self.draw.below(30) } else { 1 + self.draw.below(4) };
+        let count = if self.large { 76 + self.draw.below(14) } else { 1 + self.draw.below(4) };
         let mut nodes = Vec::new();
         for number in 1..=count {
             let name = format!("n{number}");
