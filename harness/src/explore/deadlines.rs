@@ -40,8 +40,13 @@ struct Stay {
 
 /// Returns pods that were evicted later than their tolerations allow, or not at all.
 pub(super) fn overdue(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<Breach> {
-    let restarts = explored.plan.faults.iter().any(|(disturbance, _)| disturbance.restarts());
-    // Limits of the client's rate delay everything; a restart begins each countdown again.
+    // A restart begins each countdown again, and the limit that counts is that of the first taint that was seen.
+    let restarts = explored
+        .plan
+        .faults
+        .iter()
+        .any(|(disturbance, point)| disturbance.restarts() || disturbance.delays_information(point));
+    // Limits of the client's rate delay everything.
     let judged = fixture.controllers.contains(&Controller::TaintEviction)
         && !fixture.flags.contains_key("kube-api-qps")
         && !(restarts || controls_subject(fixture) || has_faults(fixture) || stays_uninformed(fixture));

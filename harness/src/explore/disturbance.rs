@@ -275,6 +275,12 @@ impl Disturbance {
         matches!(self, Self::LateReply(_) | Self::LateAcross)
     }
 
+    /// Returns true if the request takes effect late.
+    #[must_use]
+    pub const fn delays_request(self) -> bool {
+        matches!(self, Self::Slow(_) | Self::SlowAcross)
+    }
+
     /// Returns the number of requests that it refuses one by one.
     #[must_use]
     pub const fn refusals(self) -> u32 {

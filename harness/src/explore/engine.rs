@@ -18,7 +18,8 @@ use super::plan::{FaultPlan, Token};
 use super::point::{FaultPoint, Site, points};
 use super::random;
 use super::script::{
-    Script, beginning, controls_subject, disturbs_watches, has_faults, is_beginning, script, step_times, whole_id,
+    Script, beginning, controls_subject, disturbs_watches, first_outage, has_faults, is_beginning, script, step_times,
+    whole_id,
 };
 use super::state::changed_objects;
 use crate::expect::world::kinds;
@@ -326,19 +327,24 @@ fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec
     let mut all: Vec<(u64, String, Candidate)> = Vec::new();
     for (index, reference) in references.iter().enumerate() {
         let (controls, watches) = (controls_subject(&reference.fixture), disturbs_watches(&reference.fixture));
-        // A partition spreads what the fixture's own faults concern over the back-off.
+        // A partition or a flaky server spreads what the fixture's own faults concern over the back-off.
         let faults = has_faults(&reference.fixture);
+        // Requests that an outage drops are not counted by faults.
+        let outage = first_outage(&reference.fixture);
         let mut moments = BTreeSet::new();
         // The whole fixture has the same points before the last step of a beginning.
         let from = if is_beginning(&reference.fixture.id) { reference.fixture.end() } else { Duration::ZERO };
         for (place, point) in reference.points.iter().enumerate().filter(|(_, point)| point.at >= from) {
             let event = point.site == Site::Event;
             // Events of one resource at one moment are held, closed and lost together.
+            if !event && outage.is_some_and(|from| point.at >= from) {
+                continue;
+            }
             if event && (watches || !moments.insert((point.target.resource.plural.clone(), point.at))) {
                 continue;
             }
             for disturbance in Disturbance::at(point) {
-                let cut_off = disturbance.cut_off().is_some();
+                let cut_off = disturbance.cut_off().is_some() || disturbance.refusals() > 0;
                 if (controls && disturbance.controls_subject()) || (cut_off && (faults || watches)) {
                     continue;
                 }

@@ -4,9 +4,9 @@
 //! each other on purpose. Such exceptions are declared, so that a controller that is wrong without any fault cannot
 //! excuse itself by its own reference run. The reasons: sums saturate at 32 bits (`scales-beyond-32-bits`); selectors
 //! and limits are invalid (`selector-…`, `status-negative-limits`); refusals and finalizers of the fixture stay
-//! (`podgc/…`).
+//! (`podgc/…`); nothing announces that the scale of a custom resource changes (`scale-follows-with-the-next-pod`).
 
-use super::script::is_beginning;
+use super::script::{is_beginning, whole_id};
 use super::worlds::is_world;
 
 /// Each oracle with the fixtures that break it without a fault: `ORACLE: ID…`, one in a line.
@@ -23,7 +23,13 @@ pub fn is_declared(id: &str, oracle: &str) -> bool {
     if is_beginning(id) {
         return true;
     }
-    let file = id.split('[').next().unwrap_or(id);
+    is_listed(id, oracle)
+}
+
+/// Returns true if runs of the fixture are not judged by this oracle at all.
+#[must_use]
+pub fn is_listed(id: &str, oracle: &str) -> bool {
+    let file = whole_id(id).split('[').next().unwrap_or(id);
     DECLARED.lines().filter_map(|line| line.split_once(": ")).any(|(known, name)| known == oracle && name == file)
 }
 

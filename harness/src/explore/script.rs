@@ -163,6 +163,13 @@ pub fn step_times(fixture: &Fixture) -> Vec<Duration> {
     fixture.steps.iter().filter(acts).map(|step| step.at).collect()
 }
 
+/// Returns the time of the first outage of the fixture itself.
+#[must_use]
+pub fn first_outage(fixture: &Fixture) -> Option<Duration> {
+    let is_outage = |step: &&Step| step_actions(step).iter().any(|action| matches!(action, Action::Outage(_)));
+    fixture.steps.iter().find(is_outage).map(|step| step.at)
+}
+
 /// Returns true if the fixture itself injects faults of requests, or removes them.
 #[must_use]
 pub fn has_faults(fixture: &Fixture) -> bool {

@@ -329,14 +329,17 @@ impl World {
         vec![(0, deletion), (self.draw.below(40), format!("create: {{ pods: [{form}] }}"))]
     }
 
-    /// Deletes an owner and, in most cases, creates another of its name with other replicas. Its pods stay.
+    /// Deletes an owner and, in most cases, creates another of its name. Its pods stay and change, since the deletion of
+    /// an owner alone leads to no sync.
     fn recreate_owner(&mut self) -> Vec<Timed> {
         let Some(form) = self.draw.pick(&self.owner_forms).cloned() else { return self.recreate_pod() };
         let name = form.trim_matches('"').split(' ').next().unwrap_or_default().to_owned();
-        let mut steps = vec![(0, format!("delete: {{ object: {name}, propagation: Orphan }}"))];
+        let mut steps = vec![(0, format!("delete: {{ object: {name}, propagation: Background }}"))];
         if self.draw.chance(70) {
             steps.push((self.draw.below(30), format!("create: {{ owners: [{form}] }}")));
         }
+        let pods = self.pods.iter().filter(|(_, owner, _)| *owner == name);
+        steps.extend(pods.map(|(pod, ..)| (1, format!("annotate: {{ pods/{pod}: {{ seen: \"{}\" }} }}", self.next))));
         steps
     }
 
