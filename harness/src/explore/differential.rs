@@ -15,7 +15,7 @@ use crate::fixture::{Fixture, Level, parse};
 use crate::runner::suite::TestBed;
 
 /// Longest history of a sampled fixture: it is repeated on the wall clock.
-const LONGEST: std::time::Duration = std::time::Duration::from_secs(60);
+const LONGEST: std::time::Duration = std::time::Duration::from_mins(1);
 /// The numbers of a budget's status that are compared.
 const NUMBERS: [&str; 4] = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"];
 

@@ -199,12 +199,11 @@ impl Disturbance {
         let family: &[Self] = match self {
             Self::CrashAfter => &[Self::Reply(500), Self::Drop, Self::CrashBefore, Self::LostReply],
             Self::CrashBefore | Self::LostReply | Self::AppliedTimeout => &[Self::Reply(500), Self::Drop],
-            Self::Reply(409 | 429 | 503 | 504) | Self::Drop => &[Self::Reply(500)],
+            Self::Reply(409 | 429 | 503 | 504) | Self::Drop | Self::Flaky => &[Self::Reply(500)],
             Self::Slow(40) => &[Self::Reply(500), Self::Slow(5)],
             Self::LateReply(40) => &[Self::Reply(500), Self::LateReply(5)],
             Self::SlowAcross => &[Self::Slow(5), Self::Slow(40)],
             Self::LateAcross => &[Self::LateReply(5), Self::LateReply(40)],
-            Self::Flaky => &[Self::Reply(500)],
             Self::Partition(20) => &[Self::Partition(3)],
             Self::Hold(30) => &[Self::CloseWatch, Self::Hold(1)],
             Self::Coalesce(_) => &[Self::CloseWatch, Self::Hold(1), Self::Coalesce(1), Self::Hold(30)],

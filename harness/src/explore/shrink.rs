@@ -301,7 +301,7 @@ fn injected(document: &mut Value, original: &Fixture, plan: &FaultPlan) -> (Vec<
 }
 
 /// Time after the last step or fault in which another program reaches the same end state.
-const SETTLED: Duration = Duration::from_secs(120);
+const SETTLED: Duration = Duration::from_mins(2);
 
 /// Writes `plan` on `fixture` as a fixture that expects `checks` in the end and allows all writes.
 ///

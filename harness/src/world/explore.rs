@@ -188,12 +188,11 @@ impl Explorer {
             summary.tried += 1;
             let explored = self.run(Some((disturbance, &point)), test)?;
             for (fingerprint, text) in judge(&reference, &explored) {
-                match findings.iter_mut().find(|known| known.fingerprint == fingerprint) {
-                    Some(known) => known.runs += 1,
-                    None => {
-                        let plan = format!("{disturbance}@{point}");
-                        findings.push(Finding { fingerprint, text, plan, runs: 1 });
-                    }
+                if let Some(known) = findings.iter_mut().find(|known| known.fingerprint == fingerprint) {
+                    known.runs += 1;
+                } else {
+                    let plan = format!("{disturbance}@{point}");
+                    findings.push(Finding { fingerprint, text, plan, runs: 1 });
                 }
             }
         }
