@@ -471,8 +471,8 @@ pub fn explore(
     exploration
 }
 
-/// Calls `visit` with each single fault of `fixtures` and the run without it, in the order in which an exploration tries
-/// them, until it returns false.
+/// Calls `visit` with each single fault of `fixtures` and the run without it, in the order in which an exploration
+/// tries them, until it returns false.
 pub(super) fn each_single_plan(
     fixtures: &[Fixture],
     test_bed: &TestBed,

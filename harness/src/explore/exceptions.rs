@@ -12,8 +12,8 @@ use super::worlds::is_world;
 /// Each oracle with the fixtures that break it without a fault: `ORACLE: ID…`, one in a line.
 const DECLARED: &str = include_str!("exceptions.txt");
 
-/// Returns true if the fixture, or the row of a matrix, breaks this oracle without any fault. Beginnings of fixtures are
-/// judged by the invariants alone.
+/// Returns true if the fixture, or the row of a matrix, breaks this oracle without any fault. Beginnings of fixtures
+/// are judged by the invariants alone.
 #[must_use]
 pub fn is_declared(id: &str, oracle: &str) -> bool {
     let comparing = ["model", "quiet", "fresh", "late"].contains(&oracle);

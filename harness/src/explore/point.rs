@@ -89,7 +89,8 @@ impl fmt::Display for FaultPoint {
     }
 }
 
-/// Returns the points of a run with steps at these times, in order. Only resources that the subject lists or watches have events.
+/// Returns the points of a run with steps at these times, in order. Only resources that the subject lists or watches
+/// have events.
 #[must_use]
 pub fn points(entries: &[TranscriptEntry], resources: &Resources, steps: &[Duration]) -> Vec<FaultPoint> {
     let steps: BTreeSet<Duration> = steps.iter().copied().collect();

@@ -329,8 +329,8 @@ impl World {
         vec![(0, deletion), (self.draw.below(40), format!("create: {{ pods: [{form}] }}"))]
     }
 
-    /// Deletes an owner and, in most cases, creates another of its name. Its pods stay and change, since the deletion of
-    /// an owner alone leads to no sync.
+    /// Deletes an owner and, in most cases, creates another of its name. Its pods stay and change, since the deletion
+    /// of an owner alone leads to no sync.
     fn recreate_owner(&mut self) -> Vec<Timed> {
         let Some(form) = self.draw.pick(&self.owner_forms).cloned() else { return self.recreate_pod() };
         let name = form.trim_matches('"').split(' ').next().unwrap_or_default().to_owned();

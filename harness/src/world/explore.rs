@@ -96,9 +96,9 @@ struct ExploredWorld {
     points: Vec<FaultPoint>,
     initial: BTreeMap<Key, Arc<serde_json::Value>>,
     objects: ChangedObjects,
-    /// What the controllers changed after they had converged.
+    /// Changes by the controllers after they had converged.
     late: Vec<String>,
-    /// What restarted controllers changed.
+    /// Changes by restarted controllers.
     fresh: Vec<String>,
     text: String,
 }
