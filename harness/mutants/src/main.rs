@@ -106,15 +106,16 @@ fn main() -> ExitCode {
 /// Returns true if every survivor is listed with a reason in the configuration.
 fn work(args: &Args) -> Result<bool, Failure> {
     let config = build::Config::load(&args.repository)?;
-    // The operators' mutants take most of the time to compile, and `bugs` and `semantic` need none of them.
-    let part = if args.verb == "build" { args.only.as_deref().unwrap_or_default() } else { args.verb.as_str() };
-    let operators = !matches!(part, "bugs" | "semantic") && args.only.as_deref() != Some("semantic");
+    // The operators' mutants take most of the time to compile.
+    let is_alone = ["bugs", "semantic"].contains(&args.verb.as_str()) || args.only.as_deref() == Some("semantic");
     let mut tree =
-        if operators { build::Tree::of_mutants(&args.repository, &config)? } else { build::Tree::default() };
-    if part != "semantic" && args.only.as_deref() != Some("semantic") {
+        if is_alone { build::Tree::default() } else { build::Tree::of_mutants(&args.repository, &config)? };
+    if args.verb != "semantic" && args.only.as_deref() != Some("semantic") {
         tree.add(&args.repository, build::BUG, &edits::load(&args.repository, "bugs.toml")?)?;
     }
-    tree.add(&args.repository, build::SEMANTIC, &edits::load(&args.repository, "semantic.toml")?)?;
+    if args.verb != "bugs" {
+        tree.add(&args.repository, build::SEMANTIC, &edits::load(&args.repository, "semantic.toml")?)?;
+    }
     let bugs = match args.verb.as_str() {
         "list" | "mutants" | "build" | "semantic" => false,
         "bugs" => true,

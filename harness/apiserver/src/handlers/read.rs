@@ -207,6 +207,7 @@ pub(crate) fn watch(
         selection: options.selection.clone(),
         transform,
         bookmarks: options.bookmarks,
+        request: scope.caller.request,
     };
     let stream = match watch_start(scope, options)? {
         Ok(opening) => {
