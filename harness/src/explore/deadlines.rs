@@ -140,7 +140,12 @@ pub(super) fn needless(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<B
                     .find(|(key, _)| request.name.as_ref() == Some(&key.name) && request.namespace == key.namespace);
                 let Some((_, pod)) = found else { continue };
                 let last = limited.get(&text(&pod["metadata"]["uid"])).copied();
-                if toleration_limit_of(&world, pod).is_none() && last.is_some_and(|last| last + AT_ONCE <= entry.at) {
+                // The deletion of a node ends no countdown.
+                let has_node = world.all("nodes").any(|(key, _)| pod["spec"]["nodeName"] == *key.name);
+                if has_node
+                    && toleration_limit_of(&world, pod).is_none()
+                    && last.is_some_and(|last| last + AT_ONCE <= entry.at)
+                {
                     let name = request.name.clone().unwrap_or_default();
                     return Some(Breach {
                         oracle: "early".to_owned(),
