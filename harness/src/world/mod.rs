@@ -40,6 +40,7 @@
 //! | faults | [`World::fault`], [`World::watch_fault`], [`World::outage`], [`World::compact`] |
 //! | judging | [`World::expect`], [`World::always`], [`World::uphold`], [`World::quiet_for`] |
 //! | record | [`World::transcript`], [`WorldBuilder::is_deterministic`] |
+//! | faults that the test does not name | [`World::explore`], [`Explorer`] |
 //!
 //! Virtual time knows timers only. A controller that opens a socket, waits for a signal or reads a file through tokio
 //! panics or does not get on; the test then ends with the name of the controller instead of waiting for it.
@@ -55,6 +56,7 @@ macro_rules! here {
 mod controllers;
 mod error;
 mod expect;
+mod explore;
 mod faults;
 mod objects;
 mod service;
@@ -76,6 +78,7 @@ use serde_json::Value;
 pub use controllers::TaskOutput;
 pub use error::{Error, Result};
 pub use expect::Rule;
+pub use explore::{ExploreSummary, Explorer};
 pub use faults::FaultHandle;
 pub use service::WorldService;
 pub use simulation::Simulation;
