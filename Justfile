@@ -23,8 +23,9 @@ test-e2e *ARGS:
 conform *ARGS:
     cargo run --release -- conform "$@"
 
-# review changed transcripts one by one (needs cargo-insta)
+# review changed transcripts: equal changes once, then one by one (needs cargo-insta)
 review:
+    cargo run --release -- review HEAD..HEAD --pending
     cargo insta review
 
 # the changes of snapshots since main, or of another range, equal ones once

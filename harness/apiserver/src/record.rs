@@ -2,8 +2,10 @@
 //!
 //! Clients cannot forge it. The entry of a request is written when the request arrives; the reply is filled in later
 //! (never, if it was lost), so the order of entries is the order of arrivals and commits. An [`Origin`] names the
-//! originator: a client with its user agent and its authenticated user, the server itself, or the test.
+//! originator: a client with its user agent and its authenticated user, the server itself, or the test. A [`Delivery`]
+//! is a watch event, with its watch and its place between the entries.
 
+mod delivery;
 mod log;
 mod origin;
 
@@ -12,6 +14,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+pub use delivery::{DeliveredObject, Delivery};
 use log::Log;
 pub use origin::Origin;
 
@@ -210,7 +213,8 @@ impl Transcript {
     /// Moves the time of all entries so far to the epoch: on the wall clock the time before `t=+0s` is the subject's
     /// start, which takes no virtual time.
     pub fn move_to_epoch(&self) {
-        for entry in &mut self.lock().entries {
+        let mut log = self.lock();
+        for entry in &mut log.entries {
             entry.at = Duration::ZERO;
             if let EntryKind::Request(exchange) = &mut entry.what
                 && let Some(reply) = &mut exchange.reply
@@ -218,6 +222,7 @@ impl Transcript {
                 reply.at = Duration::ZERO;
             }
         }
+        log.deliveries.iter_mut().for_each(|delivery| delivery.at = Duration::ZERO);
     }
 
     /// Records an incoming `request`; [`Transcript::reply`] and [`Change::request`] refer to it by the number returned.
@@ -257,6 +262,19 @@ impl Transcript {
             entry.origin = origin.into();
             change.request = Some(request);
         }
+    }
+
+    /// Records that the watch of request number `watch` sends an event about `object`.
+    pub fn delivery(&self, at: Duration, watch: usize, object: DeliveredObject) {
+        let mut log = self.lock();
+        let position = log.first + log.entries.len();
+        log.deliver(Delivery { position, at, watch, object });
+    }
+
+    /// Returns the watch events that were sent, in order.
+    #[must_use]
+    pub fn deliveries(&self) -> Vec<Delivery> {
+        self.lock().deliveries.clone()
     }
 
     /// Records an action of the harness.

@@ -19,6 +19,7 @@ use super::go_json;
 use super::negotiate::Representation;
 use super::printers;
 use super::protobuf;
+use super::record::DeliveredObject;
 use super::registry::Resource;
 use super::request::BodyStream;
 use super::schema;
@@ -66,6 +67,8 @@ pub(crate) struct WatchScope {
     pub(crate) transform: Option<(Representation, printers::TableOptions)>,
     pub(crate) bookmarks: bool,
     pub(crate) encoding: EventEncoding,
+    /// Entry of the request in the transcript, if requests are recorded.
+    pub(crate) request: Option<usize>,
 }
 
 /// The encoding of a watch's events.
@@ -76,6 +79,9 @@ pub(crate) enum EventEncoding {
     /// Frames of protobuf.
     Protobuf,
 }
+
+/// An event that waits to be sent, with its object unless it is a bookmark or an error.
+type QueuedEvent = (Bytes, Option<DeliveredObject>);
 
 /// The body of a watch that reports one error and ends.
 pub fn error_stream(status: &Status) -> BodyStream {
@@ -89,7 +95,7 @@ pub(crate) struct Watch {
     cursor: WatchCursor,
     pass: WatchRegistration,
     after: u64,
-    ready: VecDeque<Bytes>,
+    ready: VecDeque<QueuedEvent>,
     /// Number of leading entries of `ready` that belong to the initial list. Faults that hold events back do not hold
     /// these.
     listed: usize,
@@ -153,7 +159,7 @@ impl Watch {
         }
         if let Some(revision) = opening.initial_end {
             let bookmark = watch.bookmark(revision, true);
-            watch.ready.push_back(bookmark);
+            watch.ready.push_back((bookmark, None));
         }
         watch.listed = watch.ready.len();
         Box::pin(watch)
@@ -198,7 +204,15 @@ impl Watch {
                 event(self.view.encoding, event_type.as_str(), &shown)
             }
         };
-        self.ready.push_back(chunk);
+        let object = self.view.request.map(|_| delivered(event_type, stored, revision));
+        self.ready.push_back((chunk, object));
+    }
+
+    /// Records that an event about `object` leaves the server.
+    fn record(&self, object: Option<DeliveredObject>) {
+        if let Some((request, object)) = self.view.request.zip(object) {
+            self.server.transcript().delivery(self.server.clock().elapsed(), request, object);
+        }
     }
 
     fn apply_transform(&mut self, how: Representation, render: &printers::TableOptions, object: &Value) -> Value {
@@ -309,8 +323,9 @@ impl Watch {
         if self.listed == 0 && !self.ready.is_empty() && !self.is_turn(context) {
             return None;
         }
-        if let Some(chunk) = self.ready.pop_front() {
+        if let Some((chunk, object)) = self.ready.pop_front() {
             self.listed = self.listed.saturating_sub(1);
+            self.record(object);
             return Some(PollStep::Send(chunk));
         }
         if self.gathering.is_some() && !is_due(&mut self.gathering, context) {
@@ -323,7 +338,8 @@ impl Watch {
                 Some(PollStep::Continue)
             }
             EventPoll::Compacted(CompactedError { oldest }) => {
-                self.ready.push_back(error_event(self.view.encoding, &too_old_resource_version(self.after, oldest)));
+                let gone = error_event(self.view.encoding, &too_old_resource_version(self.after, oldest));
+                self.ready.push_back((gone, None));
                 self.over = true;
                 Some(PollStep::Continue)
             }
@@ -397,7 +413,11 @@ impl Stream for Watch {
         let watch = &mut *self;
         loop {
             if watch.over {
-                return Poll::Ready(watch.ready.pop_front().map(Ok));
+                let last = watch.ready.pop_front();
+                return Poll::Ready(last.map(|(chunk, object)| {
+                    watch.record(object);
+                    Ok(chunk)
+                }));
             }
             match watch.step(context) {
                 Some(PollStep::Send(chunk)) => return Poll::Ready(Some(Ok(chunk))),
@@ -433,6 +453,12 @@ impl WatchScope {
         self.namespace.as_deref().is_none_or(|namespace| stored.namespace() == namespace)
             && self.selection.matches(&self.kind, stored)
     }
+}
+
+/// Returns the object of an event for the transcript.
+fn delivered(event_type: EventType, stored: &StoredObject, resource_version: u64) -> DeliveredObject {
+    let namespace = Some(stored.namespace()).filter(|namespace| !namespace.is_empty()).map(Arc::from);
+    DeliveredObject { kind: event_type.into(), namespace, name: stored.name().into(), resource_version }
 }
 
 /// Returns the error for a resourceVersion that is older than the log.

@@ -107,14 +107,15 @@ fn main() -> ExitCode {
 fn work(args: &Args) -> Result<bool, Failure> {
     let config = build::Config::load(&args.repository)?;
     // The operators' mutants take most of the time to compile.
-    let mut tree = if args.verb == "semantic" || args.only.as_deref() == Some("semantic") {
-        build::Tree::default()
-    } else {
-        let mut tree = build::Tree::of_mutants(&args.repository, &config)?;
+    let is_alone = ["bugs", "semantic"].contains(&args.verb.as_str()) || args.only.as_deref() == Some("semantic");
+    let mut tree =
+        if is_alone { build::Tree::default() } else { build::Tree::of_mutants(&args.repository, &config)? };
+    if args.verb != "semantic" && args.only.as_deref() != Some("semantic") {
         tree.add(&args.repository, build::BUG, &edits::load(&args.repository, "bugs.toml")?)?;
-        tree
-    };
-    tree.add(&args.repository, build::SEMANTIC, &edits::load(&args.repository, "semantic.toml")?)?;
+    }
+    if args.verb != "bugs" {
+        tree.add(&args.repository, build::SEMANTIC, &edits::load(&args.repository, "semantic.toml")?)?;
+    }
     let bugs = match args.verb.as_str() {
         "list" | "mutants" | "build" | "semantic" => false,
         "bugs" => true,

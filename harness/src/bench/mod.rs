@@ -15,6 +15,7 @@ pub(crate) mod bodies;
 pub(crate) mod http;
 mod lists;
 pub(crate) mod load;
+pub mod page;
 pub(crate) mod process;
 pub mod report;
 mod watchers;
@@ -61,6 +62,14 @@ impl Default for LoadShape {
 }
 
 impl LoadShape {
+    /// Returns the load with this percentage of the nodes, pods and budgets.
+    #[must_use]
+    pub fn percent(self, percent: usize) -> Self {
+        let part = |count: usize| (count * percent / 100).max(1);
+        let Self { nodes, pods, budgets, .. } = self;
+        Self { nodes: part(nodes), pods: part(pods), budgets: part(budgets), ..self }
+    }
+
     fn world(&self) -> LoadSpec {
         let Self { nodes, pods, budgets, .. } = *self;
         let budget = r#""minAvailable":"80%""#;
@@ -210,6 +219,7 @@ pub async fn run(
         processors: std::thread::available_parallelism().map_or(1, usize::from),
         shape,
         rows,
+        sizes: Vec::new(),
     })
 }
 

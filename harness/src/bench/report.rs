@@ -25,6 +25,9 @@ pub struct BenchReport {
     pub shape: LoadShape,
     /// The measurements.
     pub rows: Vec<Measurement>,
+    /// The same measurement with other sizes of the load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<Self>,
 }
 
 /// Units of measurements.
@@ -138,6 +141,10 @@ impl BenchReport {
             );
             writeln!(out, "{}", line.trim_end())?;
         }
+        for report in &self.sizes {
+            writeln!(out)?;
+            report.table(out)?;
+        }
         Ok(())
     }
 }
@@ -184,6 +191,7 @@ mod tests {
                 Measurement::new("a list", Unit::Seconds, 0.75).wanted(1.5),
                 Measurement::new("memory", Unit::Bytes, 2.5e9),
             ],
+            sizes: Vec::new(),
         };
         let mut table = Vec::new();
         report.table(&mut table).unwrap();

@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
+use super::run::read_report;
 use super::{CliError, notify};
 use crate::bench::{self, LoadShape, ServerUnderTest, report::BenchReport};
 use crate::exit::Exit;
@@ -52,9 +53,16 @@ struct ServerArgs {
     /// Let the server record its transcript of all requests too
     #[arg(long, conflicts_with = "against")]
     transcript: bool,
+    /// Also measure with these percentages of the size, for curves over the size
+    #[arg(long, value_name = "PERCENTS", value_delimiter = ',', conflicts_with = "against",
+        value_parser = clap::value_parser!(u8).range(1..=99))]
+    sizes: Vec<u8>,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
     output: BenchFormat,
+    /// Report (JSON) of another server or size to draw beside this one; may be repeated
+    #[arg(long, value_name = "REPORT")]
+    beside: Vec<PathBuf>,
     /// Exit with 100 if a target is missed
     #[arg(long)]
     enforce: bool,
@@ -62,10 +70,12 @@ struct ServerArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum BenchFormat {
-    /// A table.
+    /// A table
     Text,
-    /// One JSON document.
+    /// One JSON document
     Json,
+    /// One HTML page with curves
+    Html,
 }
 
 /// Runs the verb.
@@ -91,9 +101,10 @@ pub(super) fn main(args: &BenchArgs) -> Result<Exit, CliError> {
         rate: args.rate.max(1),
         seconds: args.seconds.max(1),
     };
-    let report = runtime.block_on(bench::run(&subject, shape, &|text| notify(&text)));
+    let beside = beside(args)?;
+    let report = runtime.block_on(measure(&subject, shape, &args.sizes));
     let report = report.map_err(|error| environment(error.to_string()))?;
-    print(&report, args.output)?;
+    print(&report, &beside, args.output)?;
     let missed: Vec<&str> = report.missed().map(|row| row.name.as_str()).collect();
     if missed.is_empty() {
         return Ok(Exit::Ok);
@@ -102,7 +113,30 @@ pub(super) fn main(args: &BenchArgs) -> Result<Exit, CliError> {
     Ok(if args.enforce { Exit::FixturesFailed } else { Exit::Ok })
 }
 
-fn print(report: &BenchReport, output: BenchFormat) -> io::Result<()> {
+/// Measures with the load, then with those of other sizes.
+async fn measure(
+    subject: &ServerUnderTest,
+    shape: LoadShape,
+    percents: &[u8],
+) -> Result<BenchReport, bench::BenchError> {
+    let mut report = bench::run(subject, shape, &|text| notify(&text)).await?;
+    for percent in percents {
+        let shape = shape.percent((*percent).into());
+        notify(&format!("{percent} % of the size: {} pods", shape.pods));
+        report.sizes.push(bench::run(subject, shape, &|text| notify(&text)).await?);
+    }
+    Ok(report)
+}
+
+/// Reads the reports to draw beside the new one.
+fn beside(args: &ServerArgs) -> Result<Vec<BenchReport>, CliError> {
+    if args.output != BenchFormat::Html && !args.beside.is_empty() {
+        return Err(CliError::Usage("--beside requires --output html".to_owned()));
+    }
+    args.beside.iter().map(|path| read_report("--beside", path, "ServerBenchmark")).collect()
+}
+
+fn print(report: &BenchReport, beside: &[BenchReport], output: BenchFormat) -> io::Result<()> {
     let mut out = super::stdout();
     match output {
         BenchFormat::Text => report.table(&mut out)?,
@@ -110,6 +144,7 @@ fn print(report: &BenchReport, output: BenchFormat) -> io::Result<()> {
             serde_json::to_writer_pretty(&mut out, report)?;
             writeln!(out)?;
         }
+        BenchFormat::Html => out.write_all(bench::page::page(report, beside).as_bytes())?,
     }
     out.flush()
 }

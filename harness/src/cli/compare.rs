@@ -43,9 +43,6 @@ pub(super) struct CompareArgs {
     #[command(flatten)]
     select: Selection,
 
-    #[command(flatten)]
-    environment: EnvironmentArgs,
-
     /// Flags about the command (--companion, --metrics-url, --features, …) for A only, quoted as for a shell; they
     /// replace those given directly
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
@@ -70,6 +67,9 @@ pub(super) struct CompareArgs {
     /// Layout of transcripts
     #[arg(long, value_enum, default_value_t = Layout::Auto)]
     view: Layout,
+
+    #[command(flatten)]
+    environment: EnvironmentArgs,
 }
 
 /// Output formats.

@@ -62,10 +62,10 @@ pub(super) struct ConformArgs {
     folder: FixturesFolder,
 
     #[command(flatten)]
-    environment: EnvironmentArgs,
+    colour: ColourArgs,
 
     #[command(flatten)]
-    colour: ColourArgs,
+    environment: EnvironmentArgs,
 }
 
 /// Formats of an additional report.

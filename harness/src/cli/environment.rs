@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Parser as _, ValueEnum};
 use regex::Regex;
 
+use super::help::COMMON_HEADING;
 use super::{CliError, notify};
 use crate::apiserver::KubernetesVersion;
 use crate::cluster::provision::{RealCluster, envtest, k3s, kind, kubeconfig};
@@ -27,7 +28,7 @@ use crate::time::parse_duration;
 
 /// Flags for the cluster and the subject.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Cluster and subject")]
+#[command(next_help_heading = COMMON_HEADING)]
 pub(super) struct EnvironmentArgs {
     /// Cluster that fixtures run on
     #[arg(long, value_enum, default_value_t = ClusterKind::Fake)]
@@ -87,7 +88,7 @@ pub(super) struct EnvironmentArgs {
 
 /// Flags for a command, or for controllers that already run in the cluster.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Cluster and subject")]
+#[command(next_help_heading = COMMON_HEADING)]
 pub(super) struct CommandArgs {
     /// Environment variable for the command; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
@@ -292,6 +293,21 @@ impl EnvironmentArgs {
     /// Returns the command line of the subject.
     pub(super) fn command(&self) -> Option<&str> {
         self.command.as_deref()
+    }
+
+    /// Returns the files of the subject: those that its command line names, or this program.
+    pub(super) fn programs(&self) -> Vec<PathBuf> {
+        let Some(command) = &self.command else { return std::env::current_exe().into_iter().collect() };
+        let words = shell_words::split(command).unwrap_or_default();
+        let found = |(index, word): (usize, &String)| {
+            // A program without a folder is looked up; every other word may be a script or a file of its own.
+            if index == 0 && !word.contains('/') {
+                let paths = std::env::var_os("PATH")?;
+                return std::env::split_paths(&paths).map(|folder| folder.join(word)).find(|path| path.is_file());
+            }
+            std::env::current_dir().ok().map(|here| here.join(word)).filter(|path| path.is_file())
+        };
+        words.iter().enumerate().filter_map(found).collect()
     }
 
     /// Returns the same environment with a subject that implements `controller` alone, unless flags name its

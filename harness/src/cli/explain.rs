@@ -28,9 +28,6 @@ pub(super) struct ExplainArgs {
     #[command(flatten)]
     folder: FixturesFolder,
 
-    #[command(flatten)]
-    environment: EnvironmentArgs,
-
     /// Format of the explanation
     #[arg(long, value_enum, default_value_t = ExplainFormat::Human)]
     format: ExplainFormat,
@@ -38,6 +35,9 @@ pub(super) struct ExplainArgs {
     /// Write to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    #[command(flatten)]
+    environment: EnvironmentArgs,
 }
 
 /// Output formats.

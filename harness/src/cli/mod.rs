@@ -9,6 +9,7 @@ mod conform;
 mod environment;
 mod explain;
 mod explore;
+mod help;
 mod hint;
 mod lint;
 mod list;
@@ -23,20 +24,22 @@ mod select;
 mod serve;
 mod site;
 mod verify;
+mod watch;
+mod wrap;
 
 use std::io::{self, StdoutLock, Write};
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use include_dir::Dir;
 
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 
 /// Runs Kubernetes' disruption-class controllers against an embedded API server in virtual time and checks their
 /// behaviour
 ///
 /// Without a verb: `run`.
 #[derive(Debug, Parser)]
-#[command(name = "plumbline", version, about, after_help = exit::HELP, args_conflicts_with_subcommands = true)]
+#[command(name = "plumbline", version, about, args_conflicts_with_subcommands = true)]
 pub struct Cli {
     #[command(subcommand)]
     verb: Option<CliVerb>,
@@ -119,7 +122,10 @@ impl From<io::Error> for CliError {
 #[must_use]
 pub fn main(fixtures: &'static Dir<'static>) -> Exit {
     select::carry(fixtures);
-    let given = Cli::command().get_matches();
+    if help::asks_for_clusters(std::env::args_os().skip(1)) {
+        return ended(help::clusters().map(|()| Exit::Ok).map_err(CliError::from), true);
+    }
+    let given = help::program(Cli::command()).get_matches();
     let cli = Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
     let of_verb = given.subcommand().map_or(&given, |(_, of_verb)| of_verb);
     let explain_flags = hint::explain_flags(of_verb);
@@ -150,6 +156,12 @@ pub fn main(fixtures: &'static Dir<'static>) -> Exit {
         Some(CliVerb::Scale(args)) => scale::main(&args),
         Some(CliVerb::Serve(args)) => serve::main(&args).map_err(CliError::Environment),
     };
+    ended(result, only_shows)
+}
+
+/// Returns the exit code, and says why if something went wrong. `only_shows`: nothing is judged, so that a reader may
+/// close standard output early.
+fn ended(result: Result<Exit, CliError>, only_shows: bool) -> Exit {
     let (exit, message) = match result {
         Ok(exit) => return exit,
         Err(CliError::BadFixtures(problems)) => (Exit::BadFixtures, problems.to_string()),

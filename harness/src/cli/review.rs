@@ -9,7 +9,6 @@ use super::CliError;
 use super::colour::ColourArgs;
 use super::run::output;
 use crate::exit::Exit;
-use crate::html::plain_page;
 use crate::review::groups;
 use crate::review::history::{self, CommitRange, GitError};
 use crate::review::render::{self, ReviewSection};
@@ -71,7 +70,7 @@ pub(super) fn main(args: &ReviewArgs) -> Result<Exit, CliError> {
             render::text(&sections, args.colour.is_on(is_terminal))
         }
         ReviewFormat::Markdown => render::markdown(&sections),
-        ReviewFormat::Html => plain_page("plumbline: changed snapshots", render::page(&sections)),
+        ReviewFormat::Html => render::page(&sections),
     };
     let mut out = output(args.output.as_deref())?;
     out.write_all(text.as_bytes())?;

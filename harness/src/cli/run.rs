@@ -5,11 +5,12 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use serde::de::DeserializeOwned;
 
 use super::colour::ColourArgs;
-use super::environment::EnvironmentArgs;
+use super::environment::{Environment, EnvironmentArgs};
 use super::select::Selection;
-use super::{CliError, replay};
+use super::{CliError, replay, watch, wrap};
 use crate::capsule::{CapsuleOrigin, CapsuleWriter};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
@@ -27,9 +28,6 @@ use crate::runner::suite::{self, TranscriptSelection};
 pub(super) struct RunArgs {
     #[command(flatten)]
     select: Selection,
-
-    #[command(flatten)]
-    environment: EnvironmentArgs,
 
     #[command(flatten)]
     colour: ColourArgs,
@@ -54,9 +52,17 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "DIR")]
     capsule: Option<PathBuf>,
 
-    /// Report of a former run (JSON), with which the HTML report compares: new, fixed and remaining failures
+    /// Report of a former run (JSON), with which the HTML report compares: new, fixed, remaining and flaky failures.
+    /// May be repeated, the oldest first
     #[arg(long, value_name = "REPORT")]
-    since: Option<PathBuf>,
+    since: Vec<PathBuf>,
+
+    /// Then wait for changes of fixtures and of the subject's program, and run again what they touch
+    #[arg(long, conflicts_with_all = ["format", "output", "since"])]
+    watch: bool,
+
+    #[command(flatten)]
+    environment: EnvironmentArgs,
 }
 
 /// Report formats.
@@ -81,22 +87,56 @@ impl RunArgs {
     pub(super) fn first_filter(&self) -> Option<&str> {
         self.select.first()
     }
+
+    /// Returns the selection of fixtures.
+    pub(super) const fn select(&self) -> &Selection {
+        &self.select
+    }
+
+    /// Returns the files of the subject's program, which may change.
+    pub(super) fn programs(&self) -> Vec<PathBuf> {
+        self.environment.programs()
+    }
+
+    /// Returns true if the subject is a part of this program.
+    pub(super) fn is_in_process(&self) -> bool {
+        self.environment.command().is_none()
+    }
+
+    /// Starts the cluster and the subject.
+    pub(super) fn start(&self) -> Result<Environment, CliError> {
+        let mut environment = self.environment.start(self.fail_fast)?;
+        environment.options.transcripts = self.transcripts;
+        Ok(environment)
+    }
 }
 
 /// Runs the verb. `explain_flags` are the flags with which `explain` runs the same subject on the same fixtures.
 pub(super) fn main(args: &RunArgs, explain_flags: &str) -> Result<Exit, CliError> {
+    if args.watch {
+        return watch::main(args, explain_flags);
+    }
     let fixtures = args.select.load()?;
-    let mut environment = args.environment.start(args.fail_fast)?;
-    environment.options.transcripts = args.transcripts;
-    let plan = args.select.plan(&fixtures, &environment.arena.capabilities())?;
+    let environment = args.start()?;
+    let report = run_once(args, explain_flags, &fixtures, &environment);
+    environment.close()?;
+    Ok(exit(&report?))
+}
+
+/// Runs the selected ones of `fixtures`.
+pub(super) fn run_once(
+    args: &RunArgs,
+    explain_flags: &str,
+    fixtures: &[Fixture],
+    environment: &Environment,
+) -> Result<RunReport, CliError> {
+    let plan = args.select.plan(fixtures, &environment.arena.capabilities())?;
     let title = format!("plumbline: {} on {}", environment.arena.subject.name(), environment.arena.cluster.name());
-    let mut reporters = reporters(args, explain_flags, &fixtures, &title)?;
+    let mut reporters = reporters(args, explain_flags, fixtures, &title)?;
     if let Some(folder) = &args.capsule {
         reporters.0.push(Box::new(capsules(folder, replay::origin(&environment.arena, explain_flags)?)?));
     }
-    let report = suite::run(&plan, &environment.arena, environment.options, &mut reporters);
-    environment.close()?;
-    Ok(exit(&report?))
+    Ok(suite::run(&plan, &environment.arena, environment.options, &mut reporters)?)
 }
 
 /// Returns the exit code of a report.
@@ -135,12 +175,11 @@ fn capsules(folder: &Path, origin: CapsuleOrigin) -> Result<CapsuleWriter, CliEr
         .map_err(|error| CliError::Environment(format!("unable to create {}: {error}", folder.display())))
 }
 
-/// Reads a former report.
-fn former_report(path: &Path) -> Result<RunReport, CliError> {
+/// Reads the report that `flag` names, of this kind.
+pub(super) fn read_report<T: DeserializeOwned>(flag: &str, path: &Path, kind: &'static str) -> Result<T, CliError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| CliError::Environment(format!("unable to read {}: {error}", path.display())))?;
-    let problem = |error| CliError::Usage(format!("--since {}: {error}", path.display()));
-    history::read(&text).map_err(problem)
+    history::read_as(&text, kind).map_err(|error| CliError::Usage(format!("{flag} {}: {error}", path.display())))
 }
 
 /// Creates the requested reporter, and one for the terminal on standard error if the report is a document.
@@ -150,14 +189,17 @@ fn reporters(
     fixtures: &[Fixture],
     title: &str,
 ) -> Result<MultiReporter, CliError> {
-    if args.since.is_some() && args.format != RunFormat::Html {
+    if !args.since.is_empty() && args.format != RunFormat::Html {
         return Err(CliError::Usage("--since requires --format html".to_owned()));
     }
-    let before = args.since.as_deref().map(former_report).transpose()?;
+    let before =
+        args.since.iter().map(|path| read_report("--since", path, "RunReport")).collect::<Result<Vec<_>, _>>()?;
     let out = output(args.output.as_deref())?;
     let progress = io::stderr().is_terminal();
     let terminal = |out: Box<dyn Write>, is_terminal: bool, progress| {
-        Terminal::new(out, args.colour.is_on(is_terminal), progress).with_explain_flags(explain_flags)
+        let colour = args.colour.is_on(is_terminal);
+        let out = if is_terminal { wrap::to_terminal(out) } else { out };
+        Terminal::new(out, colour, progress).with_explain_flags(explain_flags)
     };
     let to_stderr = || terminal(Box::new(io::stderr().lock()), io::stderr().is_terminal(), progress);
     let message = || -> Box<dyn Reporter> { Box::new(to_stderr()) };

@@ -7,12 +7,14 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
 use super::environment::{ClusterKind, RealClusterArgs, controller, variable};
+use super::run::read_report;
 use super::{CliError, notify};
 use crate::exit::Exit;
 use crate::fixture::Controller;
 use crate::process::tempdir::RunDir;
 use crate::scale::{
-    self, ClusterChoice, ClusterShape, ProgressEvent, ScaleOptions, ScaleReport, Scenario, subject::MeasuredCommand,
+    self, ClusterChoice, ClusterShape, ProgressEvent, ProgressSink, ScaleError, ScaleOptions, ScaleReport, Scenario,
+    subject::MeasuredCommand,
 };
 use crate::subject::command;
 use crate::time::parse_duration;
@@ -57,9 +59,17 @@ pub(super) struct ScaleArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = count)]
     connections: usize,
 
+    /// Also measure clusters of these percentages of the size, for curves over the size
+    #[arg(long, value_name = "PERCENTS", value_delimiter = ',', conflicts_with = "curve_only",
+        value_parser = clap::value_parser!(u8).range(1..=99))]
+    sizes: Vec<u8>,
+
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: ScaleFormat,
+    /// Report (JSON) of other subjects or sizes to draw beside this one; may be repeated
+    #[arg(long, value_name = "REPORT")]
+    beside: Vec<PathBuf>,
     /// Exit with 100 if a target is missed
     #[arg(long)]
     enforce: bool,
@@ -70,7 +80,7 @@ pub(super) struct ScaleArgs {
     #[command(flatten, next_help_heading = "Subject")]
     subject: SubjectArgs,
 
-    #[command(flatten, next_help_heading = "ClusterChoice")]
+    #[command(flatten, next_help_heading = "Cluster")]
     cluster: ClusterArgs,
 }
 
@@ -112,10 +122,12 @@ struct ClusterArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum ScaleFormat {
-    /// A table.
+    /// A table
     Text,
-    /// One JSON document.
+    /// One JSON document
     Json,
+    /// One HTML page with curves
+    Html,
 }
 
 /// Parses a positive count.
@@ -127,23 +139,25 @@ fn count(text: &str) -> Result<usize, String> {
 pub(super) fn main(args: &ScaleArgs) -> Result<Exit, CliError> {
     let environment =
         |what: &str, error: &dyn std::fmt::Display| CliError::Environment(format!("unable to {what}: {error}"));
+    let beside = beside(args)?;
     let mut scratch = RunDir::create(args.logs.as_deref()).map_err(CliError::Environment)?;
     let options = options(args, scratch.logs())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| environment("start the runtime", &error))?;
     let progress = Progress::new();
-    let report = runtime.block_on(scale::run(&options, &|told| progress.tell(told)));
+    let report = runtime.block_on(measure(&options, &args.sizes, &|told| progress.tell(told)));
     progress.end();
     // The logs explain failures.
     let mut logs = || scratch.keep_logs().unwrap_or_else(|| scratch.logs().to_owned()).display().to_string();
     let report = match report {
         Ok(report) => report,
-        Err(scale::ScaleError::Usage(why)) => return Err(CliError::Usage(why)),
+        Err(ScaleError::Usage(why)) => return Err(CliError::Usage(why)),
         Err(error) => return Err(CliError::Environment(format!("{error}\n  logs: {}", logs()))),
     };
-    print(&report, args.format)?;
-    let unfinished: Vec<String> = report
-        .unfinished()
+    print(&report, &beside, args.format)?;
+    let all = || [&report].into_iter().chain(&report.sizes);
+    let unfinished: Vec<String> = all()
+        .flat_map(ScaleReport::unfinished)
         .map(|(subject, measured)| {
             let left = measured.left.as_deref().unwrap_or_default();
             format!("plumbline: {}, {}: did not finish: {left}", subject.name, measured.scenario.as_str())
@@ -161,6 +175,26 @@ pub(super) fn main(args: &ScaleArgs) -> Result<Exit, CliError> {
     Ok(if failed { Exit::FixturesFailed } else { Exit::Ok })
 }
 
+/// Measures the cluster, then those of other sizes.
+async fn measure(options: &ScaleOptions, percents: &[u8], say: ProgressSink<'_>) -> Result<ScaleReport, ScaleError> {
+    let mut report = scale::run(options, say).await?;
+    for percent in percents {
+        let shape = options.shape.percent((*percent).into());
+        let logs = options.logs.join(format!("size-{percent}"));
+        say(ProgressEvent::Phase(format!("{percent} % of the size: {} pods", shape.pods)));
+        report.sizes.push(scale::run(&ScaleOptions { shape, logs, curve: false, ..options.clone() }, say).await?);
+    }
+    Ok(report)
+}
+
+/// Reads the reports to draw beside the new one.
+fn beside(args: &ScaleArgs) -> Result<Vec<ScaleReport>, CliError> {
+    if args.format != ScaleFormat::Html && !args.beside.is_empty() {
+        return Err(CliError::Usage("--beside requires --format html".to_owned()));
+    }
+    args.beside.iter().map(|path| read_report("--beside", path, scale::report::KIND)).collect()
+}
+
 fn options(args: &ScaleArgs, logs: &Path) -> Result<ScaleOptions, CliError> {
     let ScaleArgs { nodes, pods, budgets, namespaces, share, .. } = *args;
     let share = usize::from(share);
@@ -172,8 +206,9 @@ fn options(args: &ScaleArgs, logs: &Path) -> Result<ScaleOptions, CliError> {
         subjects.push(command(Some(vs), args.subject.vs_name.clone(), args)?);
     }
     let cluster = &args.cluster;
-    if cluster.cluster == ClusterKind::Kubeconfig && (args.subject.vs.is_some() || args.curve || args.curve_only) {
-        let why = "--vs and --curve need a fresh cluster each time: choose another --cluster than kubeconfig";
+    let several = args.subject.vs.is_some() || args.curve || args.curve_only || !args.sizes.is_empty();
+    if cluster.cluster == ClusterKind::Kubeconfig && several {
+        let why = "--vs, --curve and --sizes need a fresh cluster each time: choose another --cluster than kubeconfig";
         return Err(CliError::Usage(why.to_owned()));
     }
     let cluster = cluster.real.of(cluster.cluster).map_or(ClusterChoice::Fake, ClusterChoice::Real);
@@ -220,7 +255,7 @@ fn ours() -> Result<Vec<String>, CliError> {
     Ok(argv)
 }
 
-fn print(report: &ScaleReport, format: ScaleFormat) -> io::Result<()> {
+fn print(report: &ScaleReport, beside: &[ScaleReport], format: ScaleFormat) -> io::Result<()> {
     let mut out = super::stdout();
     match format {
         ScaleFormat::Text => report.table(&mut out)?,
@@ -228,6 +263,7 @@ fn print(report: &ScaleReport, format: ScaleFormat) -> io::Result<()> {
             serde_json::to_writer_pretty(&mut out, report)?;
             writeln!(out)?;
         }
+        ScaleFormat::Html => out.write_all(scale::page::page(report, beside).as_bytes())?,
     }
     out.flush()
 }
@@ -307,6 +343,8 @@ mod tests {
     #[case(&["--command", " "], "empty")]
     #[case(&["--command", "a", "--vs-name", "b"], "--vs")]
     #[case(&["--cluster", "kubeconfig", "--curve"], "a fresh cluster")]
+    #[case(&["--cluster", "kubeconfig", "--sizes", "10"], "a fresh cluster")]
+    #[case(&["--sizes", "100"], "100 is not in 1..=99")]
     fn nonsense_is_refused(#[case] words: &[&str], #[case] expected: &str) {
         let mut all = vec!["--command", "a"];
         if words.contains(&"--command") {

@@ -286,6 +286,7 @@ mod tests {
             report,
             transcript: "t=+0s GET\n".to_owned(),
             entries: Vec::new(),
+            deliveries: Vec::new(),
             initial: Arc::default(),
             start: jiff::Timestamp::default(),
             leeway: std::time::Duration::ZERO,

@@ -69,7 +69,8 @@ pub fn statement(report: &ConformanceReport, files: FileTexts<'_>, finished: &st
                 "metadata": { "startedOn": report.time, "finishedOn": finished },
                 "byproducts": [
                     { "name": manifest::FILE, "digest": sha256(&digest::bytes(files.manifest.as_bytes())) },
-                    { "name": "report", "annotations": { "digest": report.digest } },
+                    // A descriptor needs a digest, a URI or the content: this is the digest of the canonical content.
+                    { "name": "report", "digest": sha256(&report.digest) },
                 ],
             },
         },
@@ -138,6 +139,13 @@ mod tests {
         let dependencies = &made["predicate"]["buildDefinition"]["resolvedDependencies"];
         let names: Vec<_> = dependencies.as_array().expect("a list").iter().map(|one| &one["name"]).collect();
         assert_eq!(names, ["fixtures", "program", "collector.py"]);
+        let byproducts = &made["predicate"]["runDetails"]["byproducts"];
+        for one in
+            [&made["subject"], dependencies, byproducts].into_iter().flat_map(|list| list.as_array().expect("a list"))
+        {
+            let is_known = ["uri", "digest", "content"].iter().any(|field| one.get(field).is_some());
+            assert!(is_known, "in-toto's ResourceDescriptor needs one of these fields: {one}");
+        }
         assert_eq!(check(root.path(), &sealed).expect("readable"), [], "no statement");
 
         let text = serde_json::to_string_pretty(&made).expect("JSON");

@@ -1,7 +1,8 @@
 //! The folder of published reports: `<Kubernetes version>/<project>/report.yaml`, with its evidence.
 //!
 //! A report of all profiles is not replaced by one of a single profile, and no report by one of a run that did not
-//! finish. What a reader does not need stays behind: transcripts of passed fixtures, objects and logs.
+//! finish. A few inconclusive fixtures may be published: they are shown as such, and are never passes. What a reader
+//! does not need stays behind: transcripts of passed fixtures, objects and logs.
 
 use std::fs;
 use std::io;
@@ -10,11 +11,14 @@ use std::path::{Path, PathBuf};
 use super::manifest;
 use super::profile::ALL;
 use super::provenance;
-use super::report::ConformanceReport;
+use super::report::{ConformanceOutcome, ConformanceReport};
 use super::report_writer::{EVIDENCE, YAML};
 
 /// The usual folder of published reports, from the top of the repository.
 pub const FOLDER: &str = "harness/reports";
+
+/// This part of the fixtures that ran may be inconclusive: one of so many.
+const INCONCLUSIVE_PART: usize = 20;
 
 /// Failures to publish a report.
 #[derive(Debug, thiserror::Error)]
@@ -38,13 +42,19 @@ pub enum PublishError {
 ///
 /// # Errors
 ///
-/// Returns [`PublishError::Refused`] for an unfinished or inconclusive run, and for one that covers less than the
-/// published report.
+/// Returns [`PublishError::Refused`] for a run that did not finish or has many inconclusive fixtures, and for one that
+/// shows less than the published report.
 pub fn publish(report: &ConformanceReport, from: &Path, to: &Path) -> Result<PathBuf, PublishError> {
     let home = to.join(&report.kubernetes_version).join(&report.implementation.project);
-    if !report.is_complete() {
+    if !report.is_finished() {
+        return Err(PublishError::Refused(format!("{} is of a run that did not finish: run it again", from.display())));
+    }
+    let ran = report.fixtures.iter().filter(|fixture| fixture.outcome.has_run()).count();
+    let open = inconclusive(report);
+    if open * INCONCLUSIVE_PART > ran {
         return Err(PublishError::Refused(format!(
-            "{} is of a run that did not finish, or has inconclusive fixtures: run it again",
+            "{}: {open} of {ran} fixtures are inconclusive, more than one of {INCONCLUSIVE_PART}: run it again when the \
+             machine is less busy, or with -j 1",
             from.display()
         )));
     }
@@ -74,7 +84,11 @@ pub fn publish(report: &ConformanceReport, from: &Path, to: &Path) -> Result<Pat
     Ok(home)
 }
 
-/// Refuses to replace a published report by one of fewer profiles.
+fn inconclusive(report: &ConformanceReport) -> usize {
+    report.with(ConformanceOutcome::Inconclusive).count()
+}
+
+/// Refuses to replace a published report by one of fewer profiles, or by one with more inconclusive fixtures.
 fn may_replace(report: &ConformanceReport, home: &Path) -> Result<(), PublishError> {
     let file = home.join(YAML);
     let Ok(text) = fs::read_to_string(&file) else { return Ok(()) };
@@ -82,7 +96,16 @@ fn may_replace(report: &ConformanceReport, home: &Path) -> Result<(), PublishErr
         PublishError::Refused(format!("{} is not a report: {error}; remove it first", file.display()))
     })?;
     if report.profile == ALL || report.profile == there.profile {
-        return Ok(());
+        let (open, before) = (inconclusive(report), inconclusive(&there));
+        return if open <= before {
+            Ok(())
+        } else {
+            Err(PublishError::Refused(format!(
+                "{} has {before} inconclusive fixtures, this report {open}: run it again when the machine is less busy, \
+                 or with -j 1",
+                file.display()
+            )))
+        };
     }
     Err(PublishError::Refused(format!(
         "{} is a report of profile {}, this one of profile {} alone: a focused run does not replace it; run --profile {}",
@@ -144,7 +167,12 @@ mod tests {
     #[case::focused(ALL, "podgc", ConformanceOutcome::Pass, Some("a focused run does not replace it"))]
     #[case::another_focus("ttl", "podgc", ConformanceOutcome::Pass, Some("is a report of profile ttl"))]
     #[case::unfinished(ALL, ALL, ConformanceOutcome::NotRun, Some("did not finish"))]
-    #[case::busy(ALL, ALL, ConformanceOutcome::Inconclusive, Some("has inconclusive fixtures"))]
+    #[case::busy(
+        ALL,
+        ALL,
+        ConformanceOutcome::Inconclusive,
+        Some("1 of 2 fixtures are inconclusive, more than one of 20")
+    )]
     fn a_full_report_is_kept(
         #[case] there: &str,
         #[case] new: &str,
@@ -163,5 +191,32 @@ mod tests {
         let text = fs::read_to_string(to.join("v1.36.0/collector").join(YAML)).expect("a report");
         let kept = if refusal.is_some() { &full } else { &other };
         assert_eq!(ConformanceReport::read(&text).as_ref(), Ok(kept));
+    }
+
+    /// A report of 40 fixtures, this number of which are inconclusive.
+    fn doubtful(count: usize) -> ConformanceReport {
+        let outcome = |index| if index < count { ConformanceOutcome::Inconclusive } else { ConformanceOutcome::Pass };
+        report(ALL, (0..40).map(|index| result(&format!("podgc/f{index:02}"), "core", outcome(index))).collect())
+    }
+
+    #[rstest]
+    #[case::a_few(&[2], None)]
+    #[case::many(&[3], Some("3 of 40 fixtures are inconclusive, more than one of 20"))]
+    #[case::fewer_than_before(&[2, 1], None)]
+    #[case::as_before(&[1, 1], None)]
+    #[case::more_than_before(&[0, 1], Some("has 0 inconclusive fixtures, this report 1"))]
+    fn a_few_inconclusive_fixtures_are_published(#[case] counts: &[usize], #[case] refusal: Option<&str>) {
+        let root = tempfile::tempdir().expect("a folder");
+        let mut says = None;
+        for (index, count) in counts.iter().enumerate() {
+            assert_eq!(says, None, "only the last one may be refused");
+            let from = root.path().join(index.to_string());
+            let doubtful = doubtful(*count);
+            assert_eq!(doubtful.profiles[0].conformant, *count == 0, "an inconclusive fixture is no pass");
+            write(&doubtful, &from);
+            says = publish(&doubtful, &from, &root.path().join("reports")).err().map(|error| error.to_string());
+        }
+        assert_eq!(says.is_some(), refusal.is_some(), "{says:?}");
+        assert!(says.unwrap_or_default().contains(refusal.unwrap_or_default()));
     }
 }

@@ -386,6 +386,12 @@ impl ConformanceReport {
         self.fixtures.iter().filter(move |fixture| fixture.outcome == outcome)
     }
 
+    /// Returns true if the run reached its end.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.with(ConformanceOutcome::NotRun).next().is_none()
+    }
+
     /// Returns true if the run reached its end, and every result shows something.
     #[must_use]
     pub fn is_complete(&self) -> bool {

@@ -205,6 +205,7 @@ mod tests {
             report,
             transcript: String::new(),
             entries: Vec::new(),
+            deliveries: Vec::new(),
             initial: std::sync::Arc::default(),
             start: Timestamp::default(),
             leeway: Duration::ZERO,

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::conformance::compare::{DiffRow, aligned};
+use super::model::{AlignedLines, LINES_BEFORE, MAX_LINES};
+use crate::conformance::compare::aligned;
 use crate::fixture::Fixture;
 
 /// Returns the path of the snapshot of a fixture's file: `snapshots/podgc/a.snap` for `fixtures/podgc/a.yaml`.
@@ -13,10 +14,16 @@ pub(super) fn path(fixture: &Fixture) -> Option<PathBuf> {
     Some(crate::snapshot::file(&root.join("snapshots"), fixture.stem()))
 }
 
-/// Returns the snapshot's lines and those of the run's `transcript` side by side; empty if they are equal or the
-/// snapshot has no such row.
-pub(super) fn rows(snapshot: &str, row: Option<&str>, transcript: &str) -> Vec<DiffRow> {
-    section(snapshot, row).map(|accepted| aligned(accepted, transcript, Duration::ZERO)).unwrap_or_default()
+/// Returns the snapshot's lines and those of the run's `transcript` side by side; `None` if they are equal or the
+/// snapshot has no such row. Of long texts only the part around the first difference is compared.
+pub(super) fn lines(snapshot: &str, row: Option<&str>, transcript: &str) -> Option<AlignedLines> {
+    let (accepted, ran) = (section(snapshot, row)?, transcript);
+    let first = accepted.lines().zip(ran.lines()).take_while(|(a, b)| a == b).count();
+    let total = accepted.lines().count().max(ran.lines().count());
+    let before = if total > MAX_LINES { first.saturating_sub(LINES_BEFORE) } else { 0 };
+    let part = |text: &str| text.lines().skip(before).take(MAX_LINES).collect::<Vec<_>>().join("\n");
+    let rows = aligned(&part(accepted), &part(ran), Duration::ZERO);
+    (!rows.is_empty()).then_some(AlignedLines { rows, before, total })
 }
 
 /// Returns the transcript in a snapshot file: below the header, and of a fixture with rows below the row's heading.
@@ -41,8 +48,19 @@ mod tests {
         assert_eq!(section(snapshot, Some("up")), Some("t=+0s one\nt=+1s two"));
         assert_eq!(section(snapshot, Some("down")), Some("t=+0s three\n"));
         assert_eq!(section(snapshot, Some("left")), None);
-        let differences = rows(snapshot, Some("up"), "t=+0s one\nt=+1s zwei\n");
-        assert_eq!(differences.iter().map(|row| row.same).collect::<Vec<_>>(), [true, false]);
-        assert_eq!(rows("---\n---\n\n---\nt=+0s one", None, "t=+0s one"), []);
+        let differences = lines(snapshot, Some("up"), "t=+0s one\nt=+1s zwei\n").expect("a difference");
+        assert_eq!(differences.rows.iter().map(|row| row.same).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(lines("---\n---\n\n---\nt=+0s one", None, "t=+0s one"), None);
+    }
+
+    #[test]
+    fn a_long_text_is_compared_around_the_first_difference() {
+        let line = |n: usize, word: &str| format!("t=+{n}s {}\n", if n < 50_000 { "a" } else { word });
+        let text = |word: &str| (0..100_000).map(|n| line(n, word)).collect::<String>();
+        let snapshot = format!("---\nsource: x\n---\n{}", text("b"));
+        let cut = lines(&snapshot, None, &text("c")).expect("a difference");
+        assert_eq!((cut.before, cut.total), (50_000 - LINES_BEFORE, 100_000));
+        assert_eq!(cut.rows.iter().position(|row| !row.same), Some(LINES_BEFORE));
+        assert!(cut.rows.len() <= 2 * MAX_LINES);
     }
 }

@@ -3,8 +3,8 @@
 /** Number of equal lines shown around a difference. */
 const CONTEXT = 3;
 
-/** Renders lines { same, a, b } as a table with two columns. */
-function alignedTable(rows, names) {
+/** Renders lines { rows: { same, a, b }, before, total } as a table with two columns. */
+function alignedTable({ rows, before, total }, names) {
   const near = rows.map((_, at) => rows.slice(Math.max(0, at - CONTEXT), at + CONTEXT + 1).some((row) => !row.same));
   const first = rows.findIndex((row) => !row.same);
   const body = el("tbody", {});
@@ -19,7 +19,10 @@ function alignedTable(rows, names) {
     body.append(foldedRow(rows.slice(at, end)));
     at = end;
   }
-  return el("div", { class: "scroll" }, el("table", { class: "aligned" }, tableHead(names), body));
+  const cut = total > before + rows.length || before > 0;
+  return [cut && el("p", { class: "note" }, `Showing ${rows.length} of ${total} lines, from line ${before + 1} on.`),
+    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Transcripts side by side" },
+      el("table", { class: "aligned" }, tableHead(names), body))];
 }
 
 /** A pair of lines. */
@@ -39,7 +42,7 @@ function foldedRow(rows) {
 
 /** The difference between a failed run and its accepted snapshot, if there is one. */
 function acceptedDiff(timeline) {
-  if (!timeline.accepted || !timeline.accepted.length) return null;
+  if (!timeline.accepted) return null;
   return el("details", { class: "accepted" }, el("summary", {}, "Compared with the accepted snapshot"),
     alignedTable(timeline.accepted, ["accepted snapshot", "this run"]));
 }
@@ -56,10 +59,10 @@ class PairView {
     this.holder.replaceChildren();
     furnish(this.holder, {}, [
       el("header", {}, wayBack(), el("h1", {}, pair.id), el("p", {}, pair.promise)),
-      pair.rows.length ? [el("h2", {}, "Transcripts"), alignedTable(pair.rows, pair.names)]
+      pair.lines.total ? [el("h2", {}, "Transcripts"), alignedTable(pair.lines, pair.names)]
         : el("p", {}, "The transcripts are equal; the outcomes differ."), holders]);
     this.views = pair.runs.map((timeline, side) => {
-      const outcome = timeline ? el("span", { class: "badge" }, timeline.outcome) : "did not run it";
+      const outcome = timeline ? timeline.outcome && badge(timeline.outcome) : pair.absent;
       const title = el("h2", {}, `${pair.names[side]} `, outcome);
       if (!timeline) {
         holders[side].append(title);

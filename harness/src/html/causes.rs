@@ -11,28 +11,22 @@ use serde_json::Value;
 
 use super::model::{Arrow, ArrowKind};
 use super::timeline::EventSource;
-use crate::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, RecordedRequest, TranscriptEntry};
+use super::watches::WatchDelivery;
+use crate::transcript::{Actor, Attributed as _, EntryKind, Exchange, RecordedRequest, TranscriptEntry};
 
 /// On the wall clock, time within which a write answers a change.
 const REACTION: Duration = Duration::from_secs(1);
 /// Number of earlier deliveries among which a cause is searched.
 const SEARCHED: usize = 300;
 
-/// A delivery that was seen.
-struct DeliveryRecord<'a> {
-    event: usize,
-    at: Duration,
-    actor: Actor,
-    change: &'a Change,
-}
+/// A delivery of the timeline, with the position of its event.
+type PlacedDelivery<'a> = (usize, &'a WatchDelivery<'a>);
 
 /// Finds the arrows of a timeline.
 pub(super) struct CauseFinder<'a> {
     /// Time within which a write answers a change; zero in virtual time.
     reaction: Duration,
-    deliveries: Vec<DeliveryRecord<'a>>,
-    /// The event of each request and change, by sequence number.
-    events: BTreeMap<usize, usize>,
+    deliveries: Vec<PlacedDelivery<'a>>,
     arrows: Vec<Arrow>,
 }
 
@@ -40,23 +34,24 @@ impl<'a> CauseFinder<'a> {
     /// Creates a finder. `leeway` is zero in virtual time.
     pub(super) fn new(leeway: Duration) -> Self {
         let reaction = if leeway.is_zero() { Duration::ZERO } else { REACTION };
-        Self { reaction, deliveries: Vec::new(), events: BTreeMap::new(), arrows: Vec::new() }
+        Self { reaction, deliveries: Vec::new(), arrows: Vec::new() }
     }
 
     /// Returns the arrows between `sources`, ordered by cause.
-    pub(super) fn arrows(mut self, sources: &[EventSource<'a>]) -> Vec<Arrow> {
+    pub(super) fn arrows(mut self, entries: &[TranscriptEntry], sources: &'a [EventSource<'a>]) -> Vec<Arrow> {
+        let origins = origins(entries, sources);
         for (event, source) in sources.iter().enumerate() {
             match source {
-                EventSource::Delivery(at, delivery) => {
-                    let origin = delivery.change.request.unwrap_or(delivery.seq);
-                    if let Some(from) = self.events.get(&origin) {
+                EventSource::Delivery(delivery) => {
+                    let object = &delivery.sent.object;
+                    // A proxy may see the event before the change.
+                    let origin = origins.get(&(object.resource_version, &*object.name));
+                    if let Some(from) = origin.filter(|from| **from < event) {
                         self.arrows.push(Arrow { from: *from, to: event, kind: ArrowKind::Delivers });
                     }
-                    let (actor, change) = (delivery.actor.clone(), delivery.change);
-                    self.deliveries.push(DeliveryRecord { event, at: *at, actor, change });
+                    self.deliveries.push((event, delivery));
                 }
                 EventSource::Entry(entry) => {
-                    self.events.insert(entry.seq, event);
                     if let EntryKind::Request(exchange) = &entry.what
                         && exchange.request.is_write()
                         && entry.actor().is_subject()
@@ -74,30 +69,49 @@ impl<'a> CauseFinder<'a> {
     /// Returns the causes of a write: the version that it names, and what reached the client last, if that is later.
     fn causes(&self, entry: &TranscriptEntry, exchange: &Exchange) -> Vec<(usize, ArrowKind)> {
         let (actor, request) = (entry.actor(), &exchange.request);
-        let reached = |delivery: &&DeliveryRecord<'_>| delivery.actor == Actor::Informers || delivery.actor == actor;
-        let is_recent = |delivery: &DeliveryRecord<'_>| delivery.at + self.reaction >= entry.at;
+        let reached =
+            |(_, delivery): &&PlacedDelivery<'_>| delivery.actor == Actor::Informers || delivery.actor == actor;
+        let is_recent = |(_, delivery): &PlacedDelivery<'_>| delivery.sent.at + self.reaction >= entry.at;
         let named = version(request).and_then(|version| {
-            let names = |delivery: &&DeliveryRecord<'_>| delivery.change.resource_version == version;
+            let names = |(_, delivery): &&PlacedDelivery<'_>| delivery.sent.object.resource_version == version;
             self.deliveries.iter().rev().filter(reached).find(names)
         });
-        let mut causes: Vec<_> = named.iter().map(|delivery| (delivery.event, ArrowKind::Version)).collect();
+        let mut causes: Vec<_> = named.iter().map(|(event, _)| (*event, ArrowKind::Version)).collect();
         if named.is_some_and(is_recent) {
             return causes;
         }
         let recent =
             || self.deliveries.iter().rev().take(SEARCHED).filter(reached).take_while(|delivery| is_recent(delivery));
-        let same = recent().find(|delivery| is_same_object(request, delivery.change));
+        let same = recent().find(|(_, delivery)| is_same_object(request, delivery));
         let other = || recent().next().filter(|_| !matches!(request.resource.as_str(), "events" | "leases"));
-        let trigger = same.map(|delivery| (delivery.event, ArrowKind::Object));
-        causes.extend(trigger.or_else(|| other().map(|delivery| (delivery.event, ArrowKind::Time))));
+        let trigger = same.map(|(event, _)| (*event, ArrowKind::Object));
+        causes.extend(trigger.or_else(|| other().map(|(event, _)| (*event, ArrowKind::Time))));
         causes
     }
 }
 
-fn is_same_object(request: &RecordedRequest, change: &Change) -> bool {
-    request.resource == change.resource
-        && request.name.as_deref() == Some(change.name.as_str())
-        && request.namespace.as_deref().unwrap_or_default() == change.namespace.as_deref().unwrap_or_default()
+/// Returns the event that made each version of an object: the request, or the server's own change.
+fn origins<'e>(entries: &'e [TranscriptEntry], sources: &[EventSource<'_>]) -> BTreeMap<(u64, &'e str), usize> {
+    let event_of = |(event, source): (usize, &EventSource<'_>)| match source {
+        EventSource::Entry(entry) => Some((entry.seq, event)),
+        EventSource::Delivery(_) => None,
+    };
+    let events: BTreeMap<usize, usize> = sources.iter().enumerate().filter_map(event_of).collect();
+    let origin = |entry: &'e TranscriptEntry| match &entry.what {
+        EntryKind::Change(change) => {
+            let event = events.get(&change.request.unwrap_or(entry.seq))?;
+            Some(((change.resource_version, change.name.as_str()), *event))
+        }
+        EntryKind::Request(_) | EntryKind::Note(_) => None,
+    };
+    entries.iter().filter_map(origin).collect()
+}
+
+fn is_same_object(request: &RecordedRequest, delivery: &WatchDelivery<'_>) -> bool {
+    let object = &delivery.sent.object;
+    request.resource == delivery.resource
+        && request.name.as_deref() == Some(&*object.name)
+        && request.namespace.as_deref().unwrap_or_default() == object.namespace.as_deref().unwrap_or_default()
 }
 
 /// Returns the resource version that a write names.

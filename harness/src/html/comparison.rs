@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
+use serde::Serialize;
 use serde_json::json;
 
 use super::blocks::{self, TimelineText};
+use super::model::AlignedLines;
 use super::page::{PageParts, page};
-use crate::conformance::compare::{Comparison, DiffRow, Difference, SubjectResult};
-
-/// Maximum number of lines of a pair of transcripts that a page shows.
-const MAX_ROWS: usize = 4000;
+use crate::conformance::compare::{Comparison, Difference, SubjectResult};
 
 /// The timelines of a subject as JSON, by the fixture's id.
 pub type TimelineTexts = BTreeMap<String, String>;
@@ -29,17 +28,42 @@ pub fn comparison_page(comparison: &Comparison, runs: [&TimelineTexts; 2], sourc
 /// A fixture's two timelines.
 fn pair(comparison: &Comparison, difference: &Difference, runs: [&TimelineTexts; 2]) -> TimelineText {
     let id = &difference.id;
-    let rows: Vec<&DiffRow> = difference.rows.iter().take(MAX_ROWS).collect();
-    let sides = runs.map(|timelines| timelines.get(id).map_or("null", String::as_str));
-    let (names, promise) = (json!([comparison.a, comparison.b]), json!(difference.promise));
-    let (id_text, file) = (json!(id), json!(difference.file));
-    let json = format!(
-        "{{\"id\":{id_text},\"file\":{file},\"promise\":{promise},\"names\":{names},\"rows\":{},\"runs\":[{},{}]}}",
-        json!(rows),
-        sides[0],
-        sides[1]
-    );
-    TimelineText { id: id.clone(), file: difference.file.clone(), is_important: true, json }
+    let pair = TranscriptPair {
+        id,
+        file: &difference.file,
+        promise: &difference.promise,
+        names: [&comparison.a, &comparison.b],
+        absent: "did not run it",
+        lines: AlignedLines::around_first_difference(&difference.rows),
+    };
+    pair.text(runs.map(|timelines| timelines.get(id).map_or("null", String::as_str)))
+}
+
+/// Two transcripts side by side, with their timelines.
+#[derive(Serialize)]
+pub(super) struct TranscriptPair<'a> {
+    /// The fixture's id.
+    pub(super) id: &'a str,
+    /// The fixture's file.
+    pub(super) file: &'a str,
+    /// The promise, in a sentence.
+    pub(super) promise: &'a str,
+    /// The names of both sides.
+    pub(super) names: [&'a str; 2],
+    /// The text in place of a timeline that is not there.
+    pub(super) absent: &'a str,
+    /// The transcripts.
+    pub(super) lines: AlignedLines,
+}
+
+impl TranscriptPair<'_> {
+    /// Adds the timelines, which are JSON, or `null`.
+    pub(super) fn text(&self, runs: [&str; 2]) -> TimelineText {
+        let head = json!(self).to_string();
+        let head = head.strip_suffix('}').unwrap_or(&head);
+        let json = format!("{head},\"runs\":[{},{}]}}", runs[0], runs[1]);
+        TimelineText { id: self.id.to_owned(), file: self.file.to_owned(), is_important: true, json }
+    }
 }
 
 fn overview(comparison: &Comparison) -> Markup {

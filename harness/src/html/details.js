@@ -1,30 +1,41 @@
 // The parts of a fixture's view that only show something.
 
+/** Style classes of outcomes. */
+const OUTCOME_CLASSES = { passed: "pass", failed: "fail", flaky: "doubt", inconclusive: "doubt" };
+
 /** The link to the overview. */
 function wayBack() {
-  return el("p", {}, el("a", { href: "#overview" }, "← all fixtures"));
+  return el("p", {}, el("a", { href: "#overview" }, "← overview"));
+}
+
+/** An outcome in a word. */
+function badge(outcome) {
+  return el("span", { class: `badge ${OUTCOME_CLASSES[outcome] || "none"}` }, outcome);
 }
 
 /** The header: the way back, promise, rules, outcome. */
 function header(timeline) {
-  const classes = { passed: "pass", failed: "fail", flaky: "doubt", inconclusive: "doubt" };
-  const facts = [timeline.reason, timeline.level, timeline.rules.join(" "), timeline.file].filter(Boolean).join(" · ");
+  const rules = timeline.rules.flatMap((rule) => [el("span", { class: "inline" }, rule), " "]);
+  const facts = [timeline.reason, timeline.level, rules, timeline.file].filter((fact) => fact && fact.length);
   return el("header", {},
     wayBack(),
     el("h1", {}, timeline.id),
     el("p", {}, timeline.promise),
-    el("p", { class: "soft" }, el("span", { class: `badge ${classes[timeline.outcome] || "none"}` }, timeline.outcome),
-      ` ${facts}`));
+    el("p", { class: "soft" }, badge(timeline.outcome),
+      facts.flatMap((fact, index) => [index ? " · " : " ", fact])));
 }
 
 /** The failures. */
 function failureList(timeline) {
-  return timeline.failures.map((failure) => el("div", { class: "failure" },
+  const { failures, failuresTotal } = timeline;
+  const cut = failuresTotal > failures.length
+    && el("p", { class: "note" }, `Showing ${failures.length} of ${failuresTotal} failures.`);
+  return [cut, failures.map((failure) => el("div", { class: "failure" },
     el("p", { class: "broken" }, `✗ ${failure.message}`, failure.at !== undefined && ` at t=+${seconds(failure.at)}`,
       failure.line > 0 && ` (line ${failure.line})`),
     (failure.expected || failure.observed) && el("dl", { class: "gap" },
       el("dt", {}, "expected"), el("dd", {}, el("pre", {}, failure.expected)),
-      el("dt", {}, "observed"), el("dd", {}, el("pre", {}, failure.observed)))));
+      el("dt", {}, "observed"), el("dd", {}, el("pre", {}, failure.observed)))))];
 }
 
 /** The legend of shapes and lines. */
@@ -38,7 +49,8 @@ function legend() {
     el("ul", {}, Object.entries(KIND_NAMES).map(([kind, name]) => el("li", {}, sample(kind, false), ` ${name}`)),
       el("li", {}, sample("write", true), " failed write"),
       Object.entries(ARROW_NAMES).map(([kind, name]) => el("li", {}, line(kind), ` ${name}`))),
-    el("p", {}, "Watch events and arrows are derived: the record has requests, replies and changes. ",
+    el("p", {}, "The API server has recorded requests, replies, changes and watch events. Why a controller writes is ",
+      "derived: arrows to writes name their evidence. ",
       "Events of one instant are side by side in their order; zigzag lines fold idle time; ",
       "more than five like events are one mark with their number."),
     el("p", {}, "Drag over the drawing to select a time range; a check selects its window. ",
@@ -95,7 +107,8 @@ function groupList(view, group) {
 /** The steps with their verdicts. */
 function stepList(timeline, view) {
   if (!timeline.steps.length) return null;
-  const row = (step) => el("tr", { class: step.verdict === "fail" ? "failed" : "" },
+  const bounds = (step) => ({ "data-from": step.from, "data-to": step.to });
+  const row = (step) => el("tr", { class: step.verdict === "fail" ? "failed" : "", ...bounds(step) },
     el("td", {}, { pass: "✓", fail: "✗ failed", "": "not judged" }[step.verdict]),
     el("td", { class: "number" }, linkButton(
       step.from === step.to ? seconds(step.from) : `${seconds(step.from)} – ${seconds(step.to)}`,
@@ -118,8 +131,7 @@ function sourceList(timeline, source) {
 /** The subject's log. */
 function logList(timeline) {
   if (!timeline.log.length) return null;
-  const shown = timeline.log.slice(0, 200);
-  const title = `Log of the subject (showing ${shown.length} of ${timeline.log.length} lines)`;
-  return el("details", { open: timeline.log.length < 10 }, el("summary", {}, title),
-    el("pre", { tabindex: 0 }, shown.join("\n")));
+  const { log, logTotal } = timeline;
+  const title = `Log of the subject (showing ${log.length} of ${logTotal} lines)`;
+  return el("details", { open: log.length < 10 }, el("summary", {}, title), el("pre", { tabindex: 0 }, log.join("\n")));
 }

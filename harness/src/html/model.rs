@@ -10,6 +10,17 @@ use crate::conformance::compare::DiffRow;
 /// Format of the page's data. Within a version, fields may be added but keep their meaning.
 pub const FORMAT: &str = "plumbline-html/v1";
 
+/// Maximum number of failures of a timeline.
+pub const MAX_FAILURES: usize = 100;
+/// Maximum number of lines of the subject's log.
+pub const MAX_LOG: usize = 200;
+/// Maximum length of a failure's expected and observed state, in characters.
+pub const MAX_STATE: usize = 20_000;
+/// Maximum number of lines of two transcripts side by side.
+pub const MAX_LINES: usize = 4000;
+/// Number of equal lines that are kept before the first difference of long transcripts.
+pub const LINES_BEFORE: usize = 50;
+
 /// The timeline of one fixture's run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -45,13 +56,39 @@ pub struct Timeline {
     pub bands: Vec<Band>,
     /// The fixture's steps.
     pub steps: Vec<StepMark>,
-    /// The failures.
+    /// The failures, at most [`MAX_FAILURES`].
     pub failures: Vec<FailureMark>,
-    /// The subject's log.
+    /// Number of failures before some were left out.
+    pub failures_total: usize,
+    /// The subject's log, at most [`MAX_LOG`] lines.
     pub log: Vec<String>,
+    /// Number of lines before some were left out.
+    pub log_total: usize,
     /// The accepted snapshot and the transcript of a failed run side by side, if they differ.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub accepted: Vec<DiffRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<AlignedLines>,
+}
+
+/// Two transcripts side by side. Of long ones only the part around the first difference is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AlignedLines {
+    /// The lines.
+    pub rows: Vec<DiffRow>,
+    /// Number of lines that are left out before them.
+    pub before: usize,
+    /// Number of all lines.
+    pub total: usize,
+}
+
+impl AlignedLines {
+    /// Keeps the part of `rows` around the first difference.
+    #[must_use]
+    pub fn around_first_difference(rows: &[DiffRow]) -> Self {
+        let total = rows.len();
+        let first = rows.iter().position(|row| !row.same).unwrap_or_default();
+        let before = if total > MAX_LINES { first.saturating_sub(LINES_BEFORE) } else { 0 };
+        Self { rows: rows.iter().skip(before).take(MAX_LINES).cloned().collect(), before, total }
+    }
 }
 
 /// A lane: everything that one actor did.
@@ -73,7 +110,7 @@ pub enum EventKind {
     Read,
     /// A watch is opened.
     Watch,
-    /// A watch delivers a change. Derived from the open watches: the record has no entry for it.
+    /// A watch event was sent to a client.
     Delivery,
     /// The server itself changes an object.
     Change,
@@ -198,7 +235,7 @@ pub struct Arrow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ArrowKind {
-    /// A change reaches an open watch.
+    /// The watch event is about this change.
     Delivers,
     /// The write names the resource version of this change.
     Version,

@@ -7,7 +7,7 @@ use crate::transcript::by_object::STARTS;
 
 /// A note of the harness that begins or ends a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HarnessNote<'a> {
+enum HarnessNote<'a> {
     /// The controllers crash.
     Crash,
     /// The controllers have stopped.
@@ -18,12 +18,10 @@ pub(super) enum HarnessNote<'a> {
     Outage,
     /// It answers again.
     OutageEnd,
-    /// Watches of a resource break; of every resource if it is `everything`.
-    WatchEnd(&'a str),
     /// Watch events of a resource are held back.
     Hold(&'a str),
-    /// They are delivered; if true, only the last one of each object.
-    Release(&'a str, bool),
+    /// They are delivered.
+    Release(&'a str),
     /// Lists of a resource do not change.
     StaleList(&'a str),
     /// They are current again.
@@ -35,7 +33,7 @@ pub(super) enum HarnessNote<'a> {
 }
 
 /// Reads a note.
-pub(super) fn read(text: &str) -> HarnessNote<'_> {
+fn read(text: &str) -> HarnessNote<'_> {
     let between = |begin: &str, end: &str| text.strip_prefix(begin)?.strip_suffix(end);
     if text == STARTS {
         HarnessNote::Start
@@ -49,14 +47,12 @@ pub(super) fn read(text: &str) -> HarnessNote<'_> {
         HarnessNote::OutageEnd
     } else if text.starts_with("the server's clock is ") {
         HarnessNote::Skew
-    } else if let Some(resource) = between("watches of ", " break") {
-        HarnessNote::WatchEnd(resource)
     } else if let Some(resource) = between("watch events of ", " are held") {
         HarnessNote::Hold(resource)
     } else if let Some(resource) = between("watch events of ", " are let go") {
-        HarnessNote::Release(resource, false)
+        HarnessNote::Release(resource)
     } else if let Some(resource) = between("watch events of ", " are let go, coalesced") {
-        HarnessNote::Release(resource, true)
+        HarnessNote::Release(resource)
     } else if let Some(resource) = between("lists of ", " stay as they are now") {
         HarnessNote::StaleList(resource)
     } else if let Some(resource) = between("lists of ", " are current again") {
@@ -90,11 +86,11 @@ pub(super) fn bands<'a>(notes: impl Iterator<Item = (Duration, &'a str)>, stoppe
             HarnessNote::Outage => ("outage".to_owned(), Some("outage")),
             HarnessNote::OutageEnd => ("outage".to_owned(), None),
             HarnessNote::Hold(resource) => (format!("hold {resource}"), Some("watch")),
-            HarnessNote::Release(resource, _) => (format!("hold {resource}"), None),
+            HarnessNote::Release(resource) => (format!("hold {resource}"), None),
             HarnessNote::StaleList(resource) => (format!("list {resource}"), Some("list")),
             HarnessNote::FreshList(resource) => (format!("list {resource}"), None),
             HarnessNote::Skew => ("clock".to_owned(), Some("clock")),
-            HarnessNote::WatchEnd(_) | HarnessNote::Other => continue,
+            HarnessNote::Other => continue,
         };
         let ended = open.iter().position(|band: &OpenBand| band.key == key);
         bands.extend(ended.map(|index| open.remove(index)).map(|band| close(band, at)));

@@ -6,12 +6,16 @@ use std::time::Duration;
 use maud::{Markup, html};
 
 use super::history::RunHistory;
+use super::timeline::state;
 use crate::report::terminal::time_of;
 use crate::report::{Failure, FixtureReport, Outcome, RunReport, tally};
 use crate::transcript::redact;
 
 /// Number of fixtures of a cause that are listed at once; the others are behind "more".
 const LISTED: usize = 8;
+
+/// Number of failures of a fixture that are shown.
+const FAILURES: usize = 10;
 
 /// Returns the content of the overview.
 pub(super) fn overview(report: &RunReport, history: Option<&RunHistory>) -> Markup {
@@ -75,13 +79,38 @@ fn changes(history: &RunHistory) -> Markup {
     ];
     html! {
         section #since {
-            h2 { "Since the former run" }
-            @if lists.iter().all(|(.., ids)| ids.is_empty()) { p { "Nothing failed, then or now." } }
+            h2 { @if history.runs == 1 { "Since the former run" } @else { "Since the last of " (history.runs) " runs" } }
+            @if lists.iter().all(|(.., ids)| ids.is_empty()) && history.flaky.is_empty() {
+                p { "Nothing failed, then or now." }
+            }
             @for (title, class, ids) in lists {
                 @if !ids.is_empty() {
                     details open[ids.len() <= LISTED] {
                         summary { span.badge.(class) { (ids.len()) } " " (title) }
                         ul.ids { @for id in ids { li { a href=(format!("#{id}")) { (id) } } } }
+                    }
+                }
+            }
+            @if !history.flaky.is_empty() { (flaky(&history.flaky)) }
+        }
+    }
+}
+
+/// Fixtures whose outcome changes from run to run, with their outcomes.
+fn flaky(fixtures: &[(String, Vec<Outcome>)]) -> Markup {
+    html! {
+        details open[fixtures.len() <= LISTED] {
+            summary { span.badge.doubt { (fixtures.len()) } " Flaky" }
+            ul.ids {
+                @for (id, outcomes) in fixtures {
+                    li {
+                        a href=(format!("#{id}")) { (id) }
+                        small {
+                            @for (index, outcome) in outcomes.iter().enumerate() {
+                                @if index > 0 { ", " }
+                                (outcome.participle())
+                            }
+                        }
                     }
                 }
             }
@@ -140,7 +169,10 @@ fn failed(fixture: &FixtureReport) -> Markup {
         div.failure {
             p { (link(fixture)) (provisional(fixture)) " " small { (fixture.place()) } }
             p { (fixture.promise) }
-            @for failure in &fixture.failures { (failure_text(failure)) }
+            @for failure in fixture.failures.iter().take(FAILURES) { (failure_text(failure)) }
+            @if fixture.failures.len() > FAILURES {
+                p.note { "Showing " (FAILURES) " of " (fixture.failures.len()) " failures." }
+            }
         }
     }
 }
@@ -151,8 +183,8 @@ fn failure_text(failure: &Failure) -> Markup {
         p.broken { span.sign aria-hidden="true" { "✗" } " " (failure.message) @if let Some(at) = at { " at " (at) } }
         @if !failure.expected.is_empty() || !failure.observed.is_empty() {
             dl.gap {
-                dt { "expected" } dd { pre { (failure.expected) } }
-                dt { "observed" } dd { pre { (failure.observed) } }
+                dt { "expected" } dd { pre { (state(&failure.expected)) } }
+                dt { "observed" } dd { pre { (state(&failure.observed)) } }
             }
         }
     }
@@ -274,7 +306,7 @@ fn row(fixture: &FixtureReport) -> Markup {
             }
             td { (fixture.level) }
             td { (fixture.feature) }
-            td { (fixture.rules.join(" ")) }
+            td { @for rule in &fixture.rules { span.inline { (rule) } " " } }
             td.number {
                 @if outcome.has_run() {
                     (format!("{:.1} ms", fixture.wall_micros as f64 / 1000.0))

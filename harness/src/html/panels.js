@@ -125,6 +125,10 @@ class FixtureView {
       mark.node.setAttribute("aria-pressed", String(isSelected));
     }
     arrows.replaceChildren(...drawArrows(this.timeline, places, this.state.near));
+    for (const row of this.holder.querySelectorAll("tr[data-from]")) {
+      const { from, to } = row.dataset;
+      row.hidden = Boolean(this.range) && (Number(to) < this.range[0] || Number(from) > this.range[1]);
+    }
   }
 
   /** Lists the events. */

@@ -7,7 +7,7 @@ use super::model::{ArrowKind, EventKind};
 use super::*;
 use crate::load::RunLoad;
 use crate::report::tests::canned;
-use crate::transcript::{Actor, Change, ChangeKind, RecordedReply, RecordedRequest, Transcript};
+use crate::transcript::{Actor, Change, ChangeKind, DeliveredObject, RecordedReply, RecordedRequest, Transcript};
 
 fn request(verb: &str, name: &str, body: Option<Value>) -> RecordedRequest {
     RecordedRequest {
@@ -45,6 +45,7 @@ fn judged(transcript: &Transcript) -> JudgedRun {
         report: canned().fixtures.remove(0),
         transcript: String::new(),
         entries: transcript.entries(),
+        deliveries: transcript.deliveries(),
         initial: Arc::default(),
         start: crate::time::epoch(),
         leeway: Duration::ZERO,
@@ -64,12 +65,19 @@ fn history() -> Transcript {
         }
         transcript.reply(seq, RecordedReply::new(t(at), status));
     };
-    let _ = transcript.request(t(0), Actor::Informers, request("watch", "", None));
+    let watch = transcript.request(t(0), Actor::Informers, request("watch", "", None));
+    let deliver = |at, kind, resource_version| {
+        let object = DeliveredObject { kind, namespace: Some("default".into()), name: "a".into(), resource_version };
+        transcript.delivery(t(at), watch, object);
+    };
     write(5, Actor::User, request("patch", "a", None), 200, Some((6, "Running", Some("Failed"))));
+    deliver(5, ChangeKind::Modified, 6);
     let named = json!({"preconditions": {"resourceVersion": "6"}});
     write(5, Actor::PodGc, request("delete", "a", Some(named)), 409, None);
     write(9, Actor::PodGc, request("delete", "a", None), 200, Some((7, "Failed", None)));
+    // The watch is slow.
     transcript.note(t(10), "the controllers crash");
+    deliver(10, ChangeKind::Deleted, 7);
     write(11, Actor::User, request("patch", "a", None), 200, Some((8, "Running", Some("Failed"))));
     transcript
 }
@@ -87,14 +95,14 @@ fn a_timeline_has_deliveries_causes_and_versions() {
         (5000, "informers", EventKind::Delivery, false),
         (5000, "podgc", EventKind::Write, true),
         (9000, "podgc", EventKind::Write, false),
-        (9000, "informers", EventKind::Delivery, false),
         (10_000, "harness", EventKind::Note, false),
-        // Nothing reaches crashed controllers.
+        (10_000, "informers", EventKind::Delivery, false),
+        // It is not delivered.
         (11_000, "user", EventKind::Write, false),
     ];
     assert_eq!(events, expected);
     let arrows: Vec<_> = timeline.arrows.iter().map(|arrow| (arrow.from, arrow.to, arrow.kind)).collect();
-    assert_eq!(arrows, [(1, 2, ArrowKind::Delivers), (2, 3, ArrowKind::Version), (4, 5, ArrowKind::Delivers)]);
+    assert_eq!(arrows, [(1, 2, ArrowKind::Delivers), (2, 3, ArrowKind::Version), (4, 6, ArrowKind::Delivers)]);
     let first = &timeline.events[1].changes[0];
     assert!(first.before.is_some() && !first.chained, "{first:?}");
     assert_eq!(first.patch.as_ref().map(|patch| patch["status"].clone()), Some(json!({"phase": "Failed"})));
@@ -136,7 +144,7 @@ fn texts_of_fixtures_are_escaped() {
     }
     let report = RunReport::new(markup, markup, 1, report.fixtures);
     let mut out = Vec::new();
-    let mut page = Html::new(&mut out, markup, &[]).since(Some(report.clone()));
+    let mut page = Html::new(&mut out, markup, &[]).since(vec![report.clone()]);
     page.event(Event::Finished(&JudgedRun { report: report.fixtures[0].clone(), ..judged(&history()) }))
         .expect("memory");
     page.event(Event::Ended(&report)).expect("memory");

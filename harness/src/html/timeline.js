@@ -12,7 +12,7 @@ const KIND_NAMES = {
   change: "change by the server", note: "harness",
 };
 const ARROW_NAMES = {
-  delivers: "reaches an open watch", version: "the write names this version", object: "same object, same time",
+  delivers: "sent to a watch", version: "the write names this version", object: "same object, same time",
   time: "same time",
 };
 

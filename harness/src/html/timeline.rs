@@ -6,14 +6,16 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::causes::CauseFinder;
-use super::model::{EventKind, FailureMark, Lane, ObjectChange, RequestText, Timeline, TimelineEvent};
+use super::model::{
+    EventKind, FailureMark, Lane, MAX_FAILURES, MAX_LOG, MAX_STATE, ObjectChange, RequestText, Timeline, TimelineEvent,
+};
 use super::notes::{self, millis};
-use super::watches::{OpenWatches, WatchDelivery};
+use super::watches::{self, WatchDelivery};
 use super::{patch, steps};
 use crate::fixture::Fixture;
 use crate::report::JudgedRun;
 use crate::transcript::redact::Redactions;
-use crate::transcript::render::{EntryText, changes_of_requests, describe, object_of};
+use crate::transcript::render::{EntryText, changes_of_requests, describe, object_of, object_text};
 use crate::transcript::{
     Actor, Attributed as _, Change, ChangeKind, EntryKind as Entry, Exchange, RecordedRequest, TranscriptEntry,
 };
@@ -32,15 +34,15 @@ const USUAL_DELAY: Duration = Duration::from_millis(10);
 pub(super) enum EventSource<'a> {
     /// An entry of the record.
     Entry(&'a TranscriptEntry),
-    /// A derived delivery, and its time.
-    Delivery(Duration, WatchDelivery<'a>),
+    /// A watch event that reached the subject.
+    Delivery(WatchDelivery<'a>),
 }
 
 /// Builds the timeline of `judged`. Without its fixture, a timeline has no steps.
 #[must_use]
 pub fn timeline(fixture: Option<&Fixture>, judged: &JudgedRun) -> Timeline {
     let report = &judged.report;
-    let all = sources(&judged.entries);
+    let all = sources(judged);
     let total = all.len();
     let kept = cut(all);
     let names = Redactions::collect(judged.start, &judged.initial, &judged.entries);
@@ -71,16 +73,18 @@ pub fn timeline(fixture: Option<&Fixture>, judged: &JudgedRun) -> Timeline {
         reason: report.reason.clone(),
         file: report.file.clone(),
         end: millis(end),
-        arrows: CauseFinder::new(judged.leeway).arrows(&kept),
+        arrows: CauseFinder::new(judged.leeway).arrows(&judged.entries, &kept),
         lanes: lanes.into_iter().map(lane).collect(),
         events,
         total,
         without_objects,
         bands: notes::bands(noted, stopped, end),
         steps: fixture.map(|fixture| steps::marks(fixture, &report.failures)).unwrap_or_default(),
-        failures: report.failures.iter().map(failure).collect(),
-        log: report.log.clone(),
-        accepted: Vec::new(),
+        failures: report.failures.iter().take(MAX_FAILURES).map(failure).collect(),
+        failures_total: report.failures.len(),
+        log: report.log.iter().take(MAX_LOG).cloned().collect(),
+        log_total: report.log.len(),
+        accepted: None,
     }
 }
 
@@ -89,8 +93,19 @@ fn failure(failure: &crate::report::Failure) -> FailureMark {
         at: failure.at_millis,
         line: failure.line,
         message: failure.message.clone(),
-        expected: failure.expected.clone(),
-        observed: failure.observed.clone(),
+        expected: state(&failure.expected),
+        observed: state(&failure.observed),
+    }
+}
+
+/// Returns the text of a state, cut if it is long.
+pub(super) fn state(text: &str) -> String {
+    match text.char_indices().nth(MAX_STATE) {
+        None => text.to_owned(),
+        Some((end, _)) => {
+            let total = text.chars().count();
+            format!("{}\n… showing {MAX_STATE} of {total} characters", &text[..end])
+        }
     }
 }
 
@@ -102,30 +117,18 @@ fn end(fixture: Option<&Fixture>, judged: &JudgedRun) -> Duration {
     last.max(if ran.is_zero() { planned } else { ran })
 }
 
-/// Returns the events of a record in order, with derived deliveries.
-fn sources(entries: &[TranscriptEntry]) -> Vec<EventSource<'_>> {
-    let mut watches = OpenWatches::default();
-    let mut out = Vec::with_capacity(entries.len());
-    for entry in entries {
-        let delivered = match &entry.what {
-            Entry::Request(exchange) => {
-                watches.request(entry.actor(), exchange, entry.seq);
-                out.push(EventSource::Entry(entry));
-                Vec::new()
-            }
-            Entry::Change(change) => {
-                if change.request.is_none() {
-                    out.push(EventSource::Entry(entry));
-                }
-                watches.change(change, entry.seq)
-            }
-            Entry::Note(text) => {
-                out.push(EventSource::Entry(entry));
-                watches.note(notes::read(text))
-            }
-        };
-        out.extend(delivered.into_iter().map(|delivery| EventSource::Delivery(entry.at, delivery)));
+/// Returns the events of a record in order: entries, and watch events between them.
+fn sources(judged: &JudgedRun) -> Vec<EventSource<'_>> {
+    let mut deliveries = watches::read(&judged.entries, &judged.deliveries);
+    let mut out = Vec::with_capacity(judged.entries.len() + judged.deliveries.len());
+    for entry in &judged.entries {
+        out.extend(deliveries.before(entry.seq).into_iter().map(EventSource::Delivery));
+        let is_shown_with_its_request = matches!(&entry.what, Entry::Change(change) if change.request.is_some());
+        if !is_shown_with_its_request {
+            out.push(EventSource::Entry(entry));
+        }
     }
+    out.extend(deliveries.before(usize::MAX).into_iter().map(EventSource::Delivery));
     out
 }
 
@@ -144,7 +147,7 @@ impl EventSource<'_> {
     pub(super) fn actor(&self) -> Actor {
         match self {
             Self::Entry(entry) => entry.actor(),
-            Self::Delivery(_, delivery) => delivery.actor.clone(),
+            Self::Delivery(delivery) => delivery.actor.clone(),
         }
     }
 }
@@ -197,13 +200,14 @@ impl EventWriter<'_> {
         let actor = source.actor();
         let lane = self.lanes.iter().position(|lane| *lane == actor).unwrap_or_default();
         match source {
-            EventSource::Delivery(at, delivery) => {
-                let verb = match delivery.change.kind {
+            EventSource::Delivery(WatchDelivery { resource, sent, .. }) => {
+                let verb = match sent.object.kind {
                     ChangeKind::Added => "ADDED",
                     ChangeKind::Modified => "MODIFIED",
                     ChangeKind::Deleted => "DELETED",
                 };
-                TimelineEvent::plain(millis(*at), lane, EventKind::Delivery, verb, object_of(delivery.change))
+                let object = object_text(sent.object.namespace.as_deref(), resource, &sent.object.name);
+                TimelineEvent::plain(millis(sent.at), lane, EventKind::Delivery, verb, object)
             }
             EventSource::Entry(entry) => self.entry(entry, lane),
         }

@@ -12,6 +12,9 @@ const RESTART_FACTOR: u32 = 3;
 /// A restart may take at least this much longer than the start in the rehearsal.
 const RESTART_MARGIN: Duration = Duration::from_secs(2);
 
+/// Other programs may use this part of the time that the subject and its server wait: one of so many.
+const OTHERS_PART: u32 = 4;
+
 /// Everything but the measurements that the decision needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunConditions {
@@ -23,8 +26,6 @@ pub struct RunConditions {
     pub tolerance: Duration,
     /// Time from start to first request in the rehearsal, if there was one.
     pub first_request: Option<Duration>,
-    /// Number of processors.
-    pub cores: usize,
 }
 
 /// Returns the reason if the run is inconclusive.
@@ -48,7 +49,7 @@ pub fn doubt(load: &RunLoad, conditions: RunConditions) -> Option<String> {
     if late >= limit {
         return Some(format!("a timer of the harness fired {} late", seconds(late)));
     }
-    if load.worst_wait >= limit && !(conditions.alone && is_busy_itself(load, conditions.cores)) {
+    if load.worst_wait >= limit && !(conditions.alone && is_busy_itself(load)) {
         let (waited, window) = (seconds(load.worst_wait), seconds(WINDOW));
         return Some(format!("the subject and its server waited {waited} for a processor within {window}"));
     }
@@ -66,9 +67,10 @@ fn slow_restart(load: &RunLoad, conditions: RunConditions) -> Option<String> {
     Some(format!("the subject, started at t=+{at}, {done} {silent}; in the rehearsal its first took {normal}"))
 }
 
-/// Returns true if the subject used at least half of the processors itself: its threads wait for each other.
-fn is_busy_itself(load: &RunLoad, cores: usize) -> bool {
-    load.used.as_secs_f64() * 2.0 >= load.observed.as_secs_f64() * cores as f64
+/// Returns true if other programs hardly used the processors while the subject and its server waited for them: their
+/// threads waited for each other.
+fn is_busy_itself(load: &RunLoad) -> bool {
+    load.others.is_some_and(|others| others * OTHERS_PART <= load.worst_wait)
 }
 
 fn seconds(duration: Duration) -> String {
@@ -87,7 +89,6 @@ mod tests {
         alone: false,
         tolerance: Duration::from_secs(1),
         first_request: Some(Duration::from_millis(300)),
-        cores: 2,
     };
     const PASSED: RunConditions = RunConditions { failed: false, ..CONDITIONS };
     const ALONE: RunConditions = RunConditions { alone: true, ..CONDITIONS };
@@ -101,8 +102,8 @@ mod tests {
         RunLoad { launches: vec![LaunchTime::default(), launch], ..RunLoad::default() }
     }
 
-    fn waiting(worst_wait: u64, used: u64) -> RunLoad {
-        RunLoad { worst_wait: ms(worst_wait), used: ms(used), observed: ms(10_000), ..RunLoad::default() }
+    fn waiting(worst_wait: u64, others: u64) -> RunLoad {
+        RunLoad { worst_wait: ms(worst_wait), others: Some(ms(others)), ..RunLoad::default() }
     }
 
     #[rstest]
@@ -115,12 +116,12 @@ mod tests {
     #[case::late(RunLoad { delays: vec![ms(1), ms(500), ms(2)], ..RunLoad::default() }, CONDITIONS, Some("fired 0.5 s late"))]
     #[case::nearly_late(RunLoad { delays: vec![ms(499)], ..RunLoad::default() }, CONDITIONS, None)]
     #[case::late_and_passed(RunLoad { delays: vec![ms(900)], ..RunLoad::default() }, PASSED, None)]
-    #[case::waited(waiting(500, 100), CONDITIONS, Some("waited 0.5 s for a processor within 2.0 s"))]
-    #[case::hardly_waited(waiting(499, 100), CONDITIONS, None)]
-    #[case::waited_and_passed(waiting(900, 100), PASSED, None)]
-    #[case::waited_when_alone(waiting(500, 9_999), ALONE, Some("waited 0.5 s"))]
-    #[case::waited_for_itself(waiting(500, 10_000), ALONE, None)]
-    #[case::busy_beside_others(waiting(500, 10_000), CONDITIONS, Some("waited 0.5 s"))]
+    #[case::waited(waiting(500, 0), CONDITIONS, Some("waited 0.5 s for a processor within 2.0 s"))]
+    #[case::hardly_waited(waiting(499, 4000), CONDITIONS, None)]
+    #[case::waited_and_passed(waiting(900, 4000), PASSED, None)]
+    #[case::waited_for_others_when_alone(waiting(600, 151), ALONE, Some("waited 0.6 s"))]
+    #[case::waited_for_itself(waiting(600, 150), ALONE, None)]
+    #[case::waited_for_unknown(RunLoad { worst_wait: ms(600), ..RunLoad::default() }, ALONE, Some("waited 0.6 s"))]
     #[case::no_request(
         launched(20_000, false),
         CONDITIONS,

@@ -25,6 +25,8 @@ pub struct RunLoad {
     pub waited: Duration,
     /// The largest part of `waited` within [`WINDOW`].
     pub worst_wait: Duration,
+    /// Processor time that other programs used in that window; `None` if it is not measured.
+    pub others: Option<Duration>,
     /// The longest time that the subject was ready to run and got no processor time at all.
     pub stalled: Duration,
     /// Time that a process of the subject was stopped by a signal.

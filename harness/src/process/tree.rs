@@ -56,6 +56,24 @@ impl ThreadTime {
     }
 }
 
+/// Returns the processor time that all programs on the machine have used, and the part of this process; `None` without
+/// `/proc`. Time that a hypervisor gave to other machines counts as used.
+#[must_use]
+pub fn machine_time() -> Option<(Duration, Duration)> {
+    let all = busy(&std::fs::read_to_string("/proc/stat").ok()?)?;
+    Some((all, cpu(&std::fs::read_to_string("/proc/self/stat").ok()?)?))
+}
+
+/// Parses the first line of `/proc/stat`: ticks in user mode, niced, in kernel mode, idle, waiting for devices, in
+/// interrupts of two kinds, stolen; and more that the first two contain.
+fn busy(stat: &str) -> Option<Duration> {
+    let line = stat.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<u64> = line.split_whitespace().take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
+    let [user, nice, kernel, _idle, _devices, rest @ ..] = ticks.as_slice() else { return None };
+    let ticks = user + nice + kernel + rest.iter().sum::<u64>();
+    Some(TICK * u32::try_from(ticks).ok()?)
+}
+
 impl ProcessTree {
     /// Reads the tree; `None` if there is no process, or no `/proc`.
     #[must_use]
@@ -160,6 +178,8 @@ mod tests {
         let time = ThreadTime { used: Duration::from_millis(2), waited: Duration::from_millis(3) };
         assert_eq!(schedstat("2000000 3000000 17\n"), Some(time));
         assert_eq!((schedstat("0 0 0"), schedstat("1 2")), (None, None), "not measured");
+        assert_eq!(busy("cpu  100 20 30 9999 8888 1 2 47 60 5\ncpu0 1 1 1 1\n"), Some(Duration::from_secs(2)));
+        assert_eq!((busy("cpu 1 2"), busy(""), busy("cpu a b c d e f")), (None, None, None));
     }
 
     #[test]

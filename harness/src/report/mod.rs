@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use self::grouping::{BystanderWrite, SharedCause};
 use crate::load::{FixtureLoad, MachineLoad, RunLoad};
-use crate::transcript::{TranscriptEntry, redact};
+use crate::transcript::{Delivery, TranscriptEntry, redact};
 
 /// Version of [`RunReport`] in JSON. Within a version, fields may be added but keep their meaning.
 pub const API_VERSION: &str = "plumbline/v1";
@@ -343,6 +343,8 @@ pub struct JudgedRun {
     pub transcript: String,
     /// The raw, unredacted entries.
     pub entries: Vec<TranscriptEntry>,
+    /// The watch events that were sent.
+    pub deliveries: Vec<Delivery>,
     /// The objects before the controllers started.
     pub initial: Arc<[Arc<Value>]>,
     /// The time at `t=+0s`.

@@ -429,6 +429,7 @@ mod tests {
                 report,
                 transcript,
                 entries: Vec::new(),
+                deliveries: Vec::new(),
                 initial: std::sync::Arc::default(),
                 start: jiff::Timestamp::default(),
                 leeway: std::time::Duration::ZERO,

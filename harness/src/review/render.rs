@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
-use super::{ChangeGroup, DiffLine};
+use super::{ChangeGroup, ChangeKind, DiffLine, SnapshotChange};
+use crate::html::{TranscriptChange, changes_page};
 
 /// Number of names that are listed for a group.
 const NAMES: usize = 40;
@@ -25,6 +26,8 @@ pub struct ReviewSection {
     pub summary: String,
     /// The changes.
     pub groups: Vec<ChangeGroup>,
+    /// True if a run saw them, false if they are between commits.
+    pub is_run: bool,
 }
 
 impl ReviewSection {
@@ -38,7 +41,7 @@ impl ReviewSection {
             (count, 1) => format!("{count} snapshots changed, all alike."),
             (count, groups) => format!("{count} snapshots changed, in {groups} groups."),
         };
-        Self { title: "Snapshots", summary, groups }
+        Self { title: "Snapshots", summary, groups, is_run: false }
     }
 
     /// Creates the section about a run. `outcome` is how the comparison with the snapshots ended; that nothing is new
@@ -52,7 +55,7 @@ impl ReviewSection {
             (0, other) => format!("Nothing was compared: the comparison did not run ({other})."),
             (count, _) => format!("The run saw something else in {count} of them."),
         };
-        Self { title: "Snapshots of the run", summary, groups }
+        Self { title: "Snapshots of the run", summary, groups, is_run: true }
     }
 }
 
@@ -177,33 +180,67 @@ fn markdown_group(group: &ChangeGroup) -> String {
     out
 }
 
-/// Returns the content of an HTML page.
+/// Returns the HTML page: the groups, and both timelines of each change.
 #[must_use]
-pub fn page(sections: &[ReviewSection]) -> Markup {
-    html! {
+pub fn page(sections: &[ReviewSection]) -> String {
+    let content = html! {
         @for section in sections {
             h2 { (section.title) }
             p { (section.summary) }
-            @for (index, group) in section.groups.iter().enumerate() { (page_group(group, index < 5)) }
+            @for (index, group) in section.groups.iter().enumerate() { (page_group(group, section, index < 5)) }
         }
-    }
+    };
+    let changes = |section| section_changes(section).map(move |change| (anchor(section, change), change));
+    let all: Vec<(String, &SnapshotChange)> = sections.iter().flat_map(changes).collect();
+    let pairs: Vec<TranscriptChange<'_>> = all
+        .iter()
+        .map(|(id, change)| TranscriptChange {
+            id,
+            promise: &change.promise,
+            rules: &change.rules,
+            texts: [&change.before, &change.after],
+        })
+        .collect();
+    changes_page("plumbline: changed snapshots", content, ["before", "after"], &pairs)
 }
 
-fn page_group(group: &ChangeGroup, is_open: bool) -> Markup {
+/// Returns the changes of a section that have a transcript.
+fn section_changes(section: &ReviewSection) -> impl Iterator<Item = &SnapshotChange> {
+    let changes = section.groups.iter().flat_map(|group| &group.changes);
+    changes.filter(|change| change.kind != ChangeKind::Unreadable)
+}
+
+/// Returns the anchor of a change: its id, or one that differs from those of the commits.
+fn anchor(section: &ReviewSection, change: &SnapshotChange) -> String {
+    if section.is_run { format!("run:{}", change.id) } else { change.id.clone() }
+}
+
+fn page_group(group: &ChangeGroup, section: &ReviewSection, is_open: bool) -> Markup {
     let (lines, more) = shown(group);
     html! {
         details.cause open[is_open] {
             summary { (group.title()) }
-            ul { @for fact in facts(group) { li { (fact) } } }
-            @if group.changes.len() > 1 {
-                details {
-                    summary { "in " (group.changes.len()) " fixtures" }
-                    ul.ids { @for change in &group.changes { li { (change.id) } } }
+            ul {
+                @for fact in facts(group) { li { (fact) } }
+                @if group.changes.len() == 1 && group.first().kind != ChangeKind::Unreadable {
+                    li { a href=(format!("#{}", anchor(section, group.first()))) { "timelines before and after" } }
                 }
             }
-            pre.diff {
-                @for line in &lines { span class=(class(line)) { (line.sign) (line.text) "\n" } }
-                @if more > 0 { "… " (more) " more lines" }
+            @if group.changes.len() > 1 {
+                details {
+                    summary { "timelines of " (group.changes.len()) " fixtures" }
+                    ul.ids {
+                        @for change in &group.changes {
+                            li { a href=(format!("#{}", anchor(section, change))) { (change.id) } }
+                        }
+                    }
+                }
+            }
+            @if !lines.is_empty() {
+                pre.diff tabindex="0" {
+                    @for line in &lines { span class=(class(line)) { (line.sign) (line.text) "\n" } }
+                    @if more > 0 { "… " (more) " more lines" }
+                }
             }
         }
     }

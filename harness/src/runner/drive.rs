@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -121,6 +122,8 @@ struct FixtureRun<'a> {
     /// Disconnects the current subject; shared with crash faults.
     cut: Arc<Mutex<Option<KillSwitch>>>,
     crashes: (UnboundedSender<CrashEvent>, UnboundedReceiver<CrashEvent>),
+    /// Number of crashes that have begun and are not handled yet; shared with crash faults.
+    crashing: Arc<AtomicUsize>,
     armed: RefCell<Vec<ArmedFault>>,
     versions: calls::ListVersions,
     /// Time at which crashed controllers start again.
@@ -160,6 +163,7 @@ impl<'a> FixtureRun<'a> {
             running: RefCell::default(),
             cut: Arc::default(),
             crashes: unbounded_channel(),
+            crashing: Arc::default(),
             armed: RefCell::default(),
             versions: RefCell::default(),
             restart_at: None,
@@ -272,6 +276,10 @@ impl<'a> FixtureRun<'a> {
         self.monitor.begin(asked);
         let start = if runs { asked.unwrap_or_default().max(begun) } else { self.clock.elapsed() };
         self.clock.rebase(start);
+        // A fault may have stopped the subject or the server before `t=+0s`.
+        for due in [&mut self.restart_at, &mut self.outage_until].into_iter().flatten() {
+            *due = due.saturating_sub(start);
+        }
         self.stage.transcript().move_to_epoch();
         self.recorder.update(|record| record.start = self.clock.epoch());
         Ok(())
@@ -383,8 +391,8 @@ impl<'a> FixtureRun<'a> {
                 self.faults()?.set_outage(false);
                 self.note("the server answers again");
             }
-            if self.restart_at.is_some_and(|at| at <= now) {
-                self.restart_at = None;
+            if let Some(due) = self.restart_at.take_if(|at| *at <= now) {
+                self.monitor.late(now.saturating_sub(due));
                 self.start()?;
                 self.wait_until_idle().await?;
             }
@@ -428,6 +436,10 @@ impl<'a> FixtureRun<'a> {
     fn check_running(&self) -> Result<(), RunError> {
         if let Some(why) = self.stage.failure() {
             return Err(RunError::Cluster(why.into()));
+        }
+        // A subject may end because a crash has cut its connections; the crash is handled soon.
+        if self.crashing.load(Ordering::Relaxed) > 0 {
+            return Ok(());
         }
         let mut running = self.running.borrow_mut();
         let Some(reason) = running.as_mut().and_then(|running| running.ended()) else { return Ok(()) };
@@ -568,6 +580,7 @@ impl<'a> FixtureRun<'a> {
     }
 
     fn crashed(&mut self, crashed: &CrashEvent) -> Result<(), RunError> {
+        self.crashing.fetch_sub(1, Ordering::Relaxed);
         self.crash(&format!("the controllers crash {}", crashed.at));
         if crashed.restart_after.is_zero() {
             return self.start();
@@ -582,7 +595,9 @@ impl<'a> FixtureRun<'a> {
 
     fn arm(&self, fault: &Fault) -> Result<(), RunError> {
         let (cut, door, crashes) = (self.cut.clone(), self.stage.door(), self.crashes.0.clone());
+        let crashing = self.crashing.clone();
         let crash: CrashHandler = Arc::new(move |crashed| {
+            crashing.fetch_add(1, Ordering::Relaxed);
             door.shut(true);
             if let Some(cut) = cut.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
                 cut.trip();

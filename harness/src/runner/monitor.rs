@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::RunRecorder;
 use super::starts::StartPermit;
 use crate::load::{LaunchTime, RunLoad, StartCost, WINDOW};
-use crate::process::tree::{ProcessTree, ThreadTime, TreeState};
+use crate::process::tree::{self, ProcessTree, ThreadTime, TreeState};
 use crate::time::{Clock, Stopwatch};
 use crate::transcript::{Attributed as _, EntryKind, Transcript, TranscriptEntry};
 
@@ -31,8 +31,10 @@ struct MonitorState<'a> {
     /// Times of the fixture's thread: at the beginning, and at the latest measurement.
     first: ThreadTime,
     own: ThreadTime,
-    /// Waiting times of the latest measurements.
-    window: VecDeque<Duration>,
+    /// Processor time of the whole machine and of this process at the latest measurement.
+    machine: Option<(Duration, Duration)>,
+    /// Waiting times of the latest measurements, with the processor time of other programs.
+    window: VecDeque<(Duration, Option<Duration>)>,
     /// Time since the subject last used a processor, if it was ready to run all that time.
     stall: Duration,
     since: Stopwatch,
@@ -64,9 +66,14 @@ impl<'a> LoadMonitor<'a> {
         loop {
             let stopwatch = Stopwatch::start();
             self.clock.sleep(INTERVAL).await;
-            self.state.borrow_mut().load.delays.push(stopwatch.elapsed().saturating_sub(INTERVAL));
+            self.late(stopwatch.elapsed().saturating_sub(INTERVAL));
             self.measure();
         }
+    }
+
+    /// Notes that a timer of the harness fired `delay` late.
+    pub(super) fn late(&self, delay: Duration) {
+        self.state.borrow_mut().load.delays.push(delay);
     }
 
     /// Notes that the subject was started now, as `tree`, and that its requests follow in the transcript.
@@ -120,9 +127,10 @@ impl<'a> LoadMonitor<'a> {
         }
         let own = ThreadTime::of_this_thread().unwrap_or_default();
         let tree = state.tree.and_then(ProcessTree::state);
+        let machine = tree::machine_time();
         let passed = state.since.elapsed();
         state.since = Stopwatch::start();
-        state.add(own, tree, passed);
+        state.add(own, tree, machine, passed);
         self.recorder.update(|record| record.load = state.load.clone());
     }
 
@@ -143,6 +151,7 @@ impl MonitorState<'_> {
             threads: BTreeMap::new(),
             first: own,
             own,
+            machine: None,
             window: VecDeque::new(),
             stall: Duration::ZERO,
             since: Stopwatch::start(),
@@ -152,7 +161,13 @@ impl MonitorState<'_> {
     }
 
     /// Adds a measurement that was made `passed` after the one before.
-    fn add(&mut self, own: ThreadTime, tree: Option<TreeState>, passed: Duration) {
+    fn add(
+        &mut self,
+        own: ThreadTime,
+        tree: Option<TreeState>,
+        machine: Option<(Duration, Duration)>,
+        passed: Duration,
+    ) {
         let mut step = own.since(self.own);
         self.own = own;
         // The harness's own processor time is no time of the subject.
@@ -166,6 +181,11 @@ impl MonitorState<'_> {
             longest = longest.max(new.waited);
         }
         let is_idle = step.used.is_zero();
+        let others = self.machine.zip(machine).map(|((all, process), (all_now, process_now))| {
+            let ours = process_now.saturating_sub(process) + step.used;
+            all_now.saturating_sub(all).saturating_sub(ours)
+        });
+        self.machine = machine;
         self.threads = tree.threads;
         let load = &mut self.load;
         load.observed += passed;
@@ -177,11 +197,15 @@ impl MonitorState<'_> {
         self.stall = if is_idle && tree.ready { self.stall + passed } else { Duration::ZERO };
         // The system adds a wait when it ends, so a long one appears at once.
         load.stalled = load.stalled.max(self.stall).max(longest);
-        self.window.push_back(step.waited);
+        self.window.push_back((step.waited, others));
         if self.window.len() > (WINDOW.as_millis() / INTERVAL.as_millis()) as usize {
             self.window.pop_front();
         }
-        load.worst_wait = load.worst_wait.max(self.window.iter().sum());
+        let waited: Duration = self.window.iter().map(|(waited, _)| waited).sum();
+        if waited > load.worst_wait {
+            load.worst_wait = waited;
+            load.others = self.window.iter().map(|(_, others)| *others).sum();
+        }
     }
 }
 
@@ -196,13 +220,19 @@ mod tests {
     /// Measures a subject with one thread at regular intervals: time used and waited since the start, in milliseconds,
     /// and whether it is ready or stopped.
     fn measured(steps: &[(u64, u64, &str)]) -> RunLoad {
+        measured_beside(steps, &[])
+    }
+
+    /// The same, with the processor time of the whole machine at each measurement; that of this process is 100 ms.
+    fn measured_beside(steps: &[(u64, u64, &str)], machine: &[u64]) -> RunLoad {
         let own = ThreadTime::default();
         let mut state = MonitorState::new(own);
+        let mut machine = machine.iter().map(|all| (Duration::from_millis(*all), Duration::from_millis(100)));
         for (used, waited, letter) in steps {
             let time = ThreadTime { used: Duration::from_millis(*used), waited: Duration::from_millis(*waited) };
             let threads = BTreeMap::from([(7, time)]);
             let tree = TreeState { threads, stopped: *letter == "T", ready: *letter == "R" };
-            state.add(own, Some(tree), INTERVAL);
+            state.add(own, Some(tree), machine.next(), INTERVAL);
         }
         state.load
     }
@@ -214,6 +244,22 @@ mod tests {
         assert_eq!((load.used, load.waited), (Duration::from_millis(20), Duration::from_secs(2)));
         assert_eq!(load.worst_wait, Duration::from_millis(800), "eight intervals are two seconds");
         assert_eq!((load.observed, load.stalled), (INTERVAL * 20, Duration::from_millis(100)));
+    }
+
+    #[test]
+    fn other_programs_count_in_the_window_of_the_longest_wait() {
+        let steps: Vec<(u64, u64, &str)> = (1..=12).map(|step| (step * 10, step.min(10) * 100, "S")).collect();
+        // Each step the machine works for 50 ms, 10 of them for the subject, and at the end for others alone.
+        let machine: Vec<u64> = (1..=10).map(|step| step * 50).chain([5_000, 9_000]).collect();
+        let load = measured_beside(&steps, &machine);
+        assert_eq!(
+            (load.worst_wait, load.others),
+            (Duration::from_millis(800), None),
+            "the first step has no earlier one"
+        );
+        let late: Vec<(u64, u64, &str)> = (0..=12).map(|step| (step * 10, step.max(2) * 100, "S")).collect();
+        let load = measured_beside(&late, &(1..=13).map(|step| step * 50).collect::<Vec<_>>());
+        assert_eq!((load.worst_wait, load.others), (Duration::from_millis(800), Some(Duration::from_millis(8 * 40))));
     }
 
     #[test]

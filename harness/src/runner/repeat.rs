@@ -186,6 +186,7 @@ mod tests {
             report: verdict::blank(&fixtures[0], outcome, "why"),
             transcript: transcript.to_owned(),
             entries: Vec::new(),
+            deliveries: Vec::new(),
             initial: std::sync::Arc::default(),
             start: jiff::Timestamp::default(),
             leeway: Duration::ZERO,

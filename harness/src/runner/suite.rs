@@ -287,7 +287,7 @@ fn cut_short(report: &mut FixtureReport, broken: Option<&str>) {
 /// Runs `fixtures` in parallel. `done` gets index and result and returns whether to continue.
 ///
 /// In a shared cluster, fixtures that affect others run one by one after all others have ended. At the end,
-/// inconclusive fixtures are repeated one by one.
+/// inconclusive fixtures are repeated one by one, up to [`REPETITIONS`] times.
 pub fn run_all(
     fixtures: &[Fixture],
     test_bed: &TestBed,
@@ -312,34 +312,47 @@ pub fn run_all(
             });
         }
     }
-    let indices: Vec<usize> = doubtful.iter().map(|(index, _)| *index).collect();
-    let mut first: Vec<Option<JudgedRun>> = doubtful.into_iter().map(|(_, judged)| Some(judged)).collect();
-    if go_on && !indices.is_empty() {
+    for repetition in 1..=REPETITIONS {
+        if !go_on || doubtful.is_empty() {
+            break;
+        }
+        let indices: Vec<usize> = doubtful.iter().map(|(index, _)| *index).collect();
+        let mut before: Vec<Option<JudgedRun>> = doubtful.drain(..).map(|(_, judged)| Some(judged)).collect();
         run_part(pick(&indices), test_bed, RunOptions { jobs: 1, ..options }, |place, judged| {
-            let judged = match first[place].take() {
-                Some(first) => repeated(&first, judged),
+            let judged = match before[place].take() {
+                Some(before) => repeated(&before, judged),
                 None => judged,
             };
-            go_on = done(indices[place], judged) && go_on;
+            if judged.report.outcome == Outcome::Inconclusive && repetition < REPETITIONS {
+                doubtful.push((indices[place], judged));
+                go_on = go_on && signals::requested().is_none();
+            } else {
+                go_on = done(indices[place], judged) && go_on;
+            }
             go_on
         });
+        // The run was interrupted before these were repeated.
+        doubtful.extend(indices.into_iter().zip(before).filter_map(|(index, judged)| Some((index, judged?))));
     }
-    // The run was interrupted before these were repeated.
-    for (index, judged) in indices.into_iter().zip(first) {
-        if let Some(judged) = judged {
-            done(index, judged);
-        }
+    for (index, judged) in doubtful {
+        done(index, judged);
     }
 }
 
-/// Reports the result of a repeated fixture, with the reason for the repetition.
-fn repeated(first: &JudgedRun, mut judged: JudgedRun) -> JudgedRun {
+/// Number of times that an inconclusive fixture is repeated alone, until it has a result.
+const REPETITIONS: usize = 3;
+
+/// Reports the result of a repeated fixture, with the reason for the first repetition.
+fn repeated(before: &JudgedRun, mut judged: JudgedRun) -> JudgedRun {
+    let why = match &before.report.load {
+        Some(load) if !load.repeated.is_empty() => load.repeated.clone(),
+        _ => before.report.reason.clone(),
+    };
     let report = &mut judged.report;
-    let load = report.load.get_or_insert_with(|| FixtureLoad::of(&judged.load));
-    load.repeated.clone_from(&first.report.reason);
     if report.outcome == Outcome::Inconclusive {
-        report.reason = format!("{} (alone; before: {})", report.reason, first.report.reason);
+        report.reason = format!("{} (alone; before: {why})", report.reason);
     }
+    report.load.get_or_insert_with(|| FixtureLoad::of(&judged.load)).repeated = why;
     judged
 }
 
@@ -461,7 +474,6 @@ fn weighed(mut judged: JudgedRun, record: &RunRecord, test_bed: &TestBed, option
         alone: options.jobs == 1,
         tolerance: record.tolerance,
         first_request: options.start_cost.map(|cost| cost.first_request),
-        cores: load::cores(),
     };
     if let Some(why) = doubt(&record.load, conditions) {
         (judged.report.outcome, judged.report.reason) = (Outcome::Inconclusive, why);

@@ -52,8 +52,18 @@ pub fn judge(fixture: &Fixture, record: &RunRecord) -> JudgedRun {
         let report = blank(fixture, Outcome::Skip, why.as_str());
         let (transcript, objects) = (String::new(), Vec::new());
         let (leeway, load) = (Duration::ZERO, RunLoad::default());
-        let initial = record.initial.clone();
-        return JudgedRun { report, transcript, entries, initial, start: record.start, leeway, load, objects };
+        let (initial, deliveries) = (record.initial.clone(), Vec::new());
+        return JudgedRun {
+            report,
+            transcript,
+            entries,
+            deliveries,
+            initial,
+            start: record.start,
+            leeway,
+            load,
+            objects,
+        };
     }
     let mut failures: Vec<Failure> = record.errors.iter().map(|error| plain(&error.to_string())).collect();
     failures.extend(record.idle_faults.iter().map(|on| {
@@ -134,7 +144,8 @@ fn report(
     let leeway = record.tolerance + record.late;
     let load = record.load.clone();
     let initial = record.initial.clone();
-    JudgedRun { report, transcript, entries, initial, start: record.start, leeway, load, objects }
+    let deliveries = record.transcript.deliveries();
+    JudgedRun { report, transcript, entries, deliveries, initial, start: record.start, leeway, load, objects }
 }
 
 fn objects_at_the_end(record: &RunRecord, entries: &[TranscriptEntry]) -> Vec<Arc<Value>> {

@@ -12,7 +12,7 @@
 //! | `event`, `server_state`, `follow` | the state of the server, from its watches |
 //! | `calls` | requests by verb, from the server's counters |
 //! | `run`, `scenario`, `curve` | the scenarios and their measurement |
-//! | [`report`] | table and JSON, targets and references |
+//! | [`report`], [`page`] | table and JSON, targets and references; curves |
 //!
 //! Objects and load come from [`crate::bench`].
 
@@ -21,6 +21,7 @@ mod curve;
 mod event;
 mod follow;
 mod model;
+pub mod page;
 pub mod report;
 mod run;
 mod scenario;

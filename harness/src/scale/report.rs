@@ -31,6 +31,9 @@ pub struct ScaleReport {
     pub subjects: Vec<SubjectReport>,
     /// The first subject compared with the second, or with the reference.
     pub comparisons: Vec<MeasureComparison>,
+    /// The same measurement on clusters of other sizes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<Self>,
 }
 
 /// Size of the cluster.
@@ -52,6 +55,16 @@ pub struct ClusterShape {
 impl Default for ClusterShape {
     fn default() -> Self {
         Self { nodes: 5_000, pods: 150_000, budgets: 3_000, namespaces: 10, share: 10 }
+    }
+}
+
+impl ClusterShape {
+    /// Returns the shape of a cluster with this percentage of the nodes, pods and budgets.
+    #[must_use]
+    pub fn percent(self, percent: usize) -> Self {
+        let part = |count: usize| (count * percent / 100).max(1);
+        let Self { nodes, pods, budgets, .. } = self;
+        Self { nodes: part(nodes), pods: part(pods), budgets: part(budgets), ..self }
     }
 }
 
@@ -318,7 +331,12 @@ impl ScaleReport {
             }
             curve(out, &subject.curve)?;
         }
-        self.comparison(out)
+        self.comparison(out)?;
+        for report in &self.sizes {
+            writeln!(out)?;
+            report.table(out)?;
+        }
+        Ok(())
     }
 
     fn comparison(&self, out: &mut impl Write) -> io::Result<()> {

@@ -58,6 +58,7 @@ pub async fn run(options: &ScaleOptions, say: ProgressSink<'_>) -> Result<ScaleR
         shape: options.shape,
         comparisons: report::compare(options.shape, &subjects),
         subjects,
+        sizes: Vec::new(),
     })
 }
 

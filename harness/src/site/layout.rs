@@ -42,6 +42,7 @@ pub(super) const fn sign(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Conformant => "✓",
         Verdict::NotConformant => "✗",
+        Verdict::Inconclusive => "?",
         Verdict::Incomplete => "…",
         Verdict::NotImplemented | Verdict::NotTested => "–",
     }
@@ -52,18 +53,23 @@ pub(super) const fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Conformant => "yes",
         Verdict::NotConformant => "no",
-        Verdict::Incomplete => "part",
+        Verdict::Inconclusive | Verdict::Incomplete => "part",
         Verdict::NotImplemented | Verdict::NotTested => "none",
     }
 }
 
-/// A table cell with the numbers of a feature: `✓ 12` or `✗ 10 of 12`. Known deviations alone make no `✗`.
+/// A table cell with the numbers of a feature: `✓ 12` or `✗ 10 of 12`. Known deviations alone make no `✗`, and
+/// inconclusive fixtures have a number of their own.
 pub(super) fn feature_cell(counts: Option<FeatureCounts>) -> Markup {
-    let Some(FeatureCounts { passed, deviations, ran, expected }) = counts else { return html! { td.none { "–" } } };
-    let known = html! { @if deviations > 0 { small { (deviations) " known to deviate" } } };
+    let Some(counts) = counts else { return html! { td.none { "–" } } };
+    let FeatureCounts { passed, deviations, inconclusive, ran, expected } = counts;
+    let known = html! {
+        @if deviations > 0 { small { (deviations) " known to deviate" } }
+        @if inconclusive > 0 { small { (inconclusive) " inconclusive" } }
+    };
     html! {
         @if ran == 0 {
-            td.none { "– " small { "no result of " (expected) } }
+            td.none { "– " small { "no result of " (expected) } (known) }
         } @else if passed == expected {
             td.yes { "✓ " (passed) }
         } @else if passed + deviations == ran {

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::layout::{self, class, feature_cell, foreign, sign};
 use super::page_name;
-use super::standing::{Board, BoardCell, BoardRow, FeatureCounts, Verdict, core, features};
+use super::standing::{Board, BoardCell, BoardRow, CoreCounts, FeatureCounts, Verdict, core, features};
 use crate::fixture::Controller;
 use crate::fixture::vocabulary::FEATURES;
 
@@ -80,7 +80,8 @@ fn versions(row: &BoardRow<'_>) -> Markup {
 }
 
 fn board_cell(row: &BoardRow<'_>, cell: &BoardCell<'_>) -> Markup {
-    let (passed, required) = cell.source.map_or((0, 0), |source| core(&source.report, cell.controller));
+    let CoreCounts { passed, inconclusive, required } =
+        cell.source.map(|source| core(&source.report, cell.controller)).unwrap_or_default();
     html! {
         td class=(class(cell.verdict)) data-label=(cell.controller) {
             @if matches!(cell.verdict, Verdict::NotTested | Verdict::NotImplemented) {
@@ -88,6 +89,7 @@ fn board_cell(row: &BoardRow<'_>, cell: &BoardCell<'_>) -> Markup {
             } @else {
                 a href=(format!("{}#{}", page_name(row), cell.controller)) { (sign(cell.verdict)) " " (cell.verdict.words()) }
                 small { (passed) " of " (required) " core fixtures passed" }
+                @if inconclusive > 0 { small { (inconclusive) " inconclusive" } }
             }
         }
     }
@@ -104,7 +106,12 @@ fn legend() -> Markup {
                      that fixtures for virtual time are not asked of programs that run in real time."
                 }
                 dt { "not conformant" } dd { "At least one core fixture did not pass. The report shows which, and why." }
-                dt { "incomplete run" } dd { "The run ended before all fixtures had run, or the machine was too busy." }
+                dt { "inconclusive" }
+                dd {
+                    "No core fixture failed, but the machine was too busy for some, also when they were repeated alone. \
+                     They are not counted as passed."
+                }
+                dt { "incomplete run" } dd { "The run ended before all fixtures had run." }
                 dt { "not implemented" } dd { "The implementation does not have this controller." }
                 dt { "not tested" } dd { "The report covers other controllers only." }
             }

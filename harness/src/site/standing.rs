@@ -47,7 +47,9 @@ pub enum Verdict {
     Conformant,
     /// A core fixture did not pass.
     NotConformant,
-    /// The run did not reach its end, or the machine was too busy.
+    /// Nothing failed, but the machine was too busy for some fixtures.
+    Inconclusive,
+    /// The run did not reach its end.
     Incomplete,
     /// The implementation does not have this controller.
     NotImplemented,
@@ -62,6 +64,7 @@ impl Verdict {
         match self {
             Self::Conformant => "conformant",
             Self::NotConformant => "not conformant",
+            Self::Inconclusive => "inconclusive",
             Self::Incomplete => "incomplete run",
             Self::NotImplemented => "not implemented",
             Self::NotTested => "not tested",
@@ -133,7 +136,7 @@ impl<'a> Board<'a> {
             counted.map(|((minor, _), _)| *minor).collect()
         };
         // A run that did not finish moves no other report out of the window.
-        let mut versions = minors(&ConformanceReport::is_complete);
+        let mut versions = minors(&ConformanceReport::is_finished);
         if versions.is_empty() {
             versions = minors(&|_| true);
         }
@@ -157,28 +160,41 @@ impl<'a> Board<'a> {
 }
 
 /// Returns the cell of a controller from the report that counts: a complete report of all profiles before a complete
-/// one of this profile alone before an incomplete one, then the newest.
+/// one of this profile alone before a finished one with inconclusive fixtures before an unfinished one, then the
+/// newest.
 fn cell<'a>(controller: &'static str, reports: &[&'a PublishedReport]) -> BoardCell<'a> {
     let candidates = reports.iter().filter_map(|one| {
         let summary = one.report.profiles.iter().find(|summary| summary.name == controller)?;
         let full = one.report.profile == ALL && one.report.is_complete();
         let complete = !in_profile(&one.report, controller).any(|fixture| fixture.outcome.is_open());
-        Some(((full, complete, one.report.time.as_str(), one.report.digest.as_str()), *one, summary))
+        let finished = one.report.is_finished();
+        let rank = (full, complete, finished, one.report.time.as_str(), one.report.digest.as_str());
+        Some((rank, *one, summary))
     });
-    let Some(((_, complete, ..), source, summary)) = candidates.max_by_key(|(rank, ..)| *rank) else {
+    let Some((_, source, summary)) = candidates.max_by_key(|(rank, ..)| *rank) else {
         return BoardCell { controller, verdict: Verdict::NotTested, summary: None, source: None };
     };
     let declared = &source.report.subject.controllers;
     let verdict = if !declared.is_empty() && !declared.iter().any(|name| name == controller) {
         Verdict::NotImplemented
-    } else if !complete {
+    } else {
+        verdict(&source.report, summary)
+    };
+    BoardCell { controller, verdict, summary: Some(summary), source: Some(source) }
+}
+
+/// Returns the state of a controller that the report covers.
+fn verdict(report: &ConformanceReport, summary: &ProfileSummary) -> Verdict {
+    let core = core(report, &summary.name);
+    if in_profile(report, &summary.name).any(|fixture| fixture.outcome == ConformanceOutcome::NotRun) {
         Verdict::Incomplete
     } else if summary.conformant {
         Verdict::Conformant
+    } else if core.passed + core.inconclusive == core.required && core.required > 0 {
+        Verdict::Inconclusive
     } else {
         Verdict::NotConformant
-    };
-    BoardCell { controller, verdict, summary: Some(summary), source: Some(source) }
+    }
 }
 
 /// Returns the fixtures of a profile.
@@ -186,15 +202,30 @@ pub fn in_profile<'a>(report: &'a ConformanceReport, profile: &'a str) -> impl I
     report.fixtures.iter().filter(move |fixture| fixture.profiles.iter().any(|name| name == profile))
 }
 
-/// Returns the number of core fixtures of a profile that passed, and of those that it requires of this subject.
+/// Numbers of core fixtures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoreCounts {
+    /// Fixtures that passed.
+    pub passed: usize,
+    /// Fixtures for which the machine was too busy.
+    pub inconclusive: usize,
+    /// Fixtures that the profile requires of this subject.
+    pub required: usize,
+}
+
+/// Counts the core fixtures of a profile that it requires of this subject.
 #[must_use]
-pub fn core(report: &ConformanceReport, profile: &str) -> (usize, usize) {
+pub fn core(report: &ConformanceReport, profile: &str) -> CoreCounts {
     let is_required = |fixture: &&FixtureResult| {
         fixture.level == "core" && !fixture.is_out_of_reach(profile, &report.subject.controllers)
     };
-    let required: Vec<_> = in_profile(report, profile).filter(is_required).collect();
-    let passed = required.iter().filter(|fixture| fixture.outcome == ConformanceOutcome::Pass).count();
-    (passed, required.len())
+    let mut counts = CoreCounts::default();
+    for fixture in in_profile(report, profile).filter(is_required) {
+        counts.required += 1;
+        counts.passed += usize::from(fixture.outcome == ConformanceOutcome::Pass);
+        counts.inconclusive += usize::from(fixture.outcome == ConformanceOutcome::Inconclusive);
+    }
+    counts
 }
 
 /// Numbers of fixtures of a feature.
@@ -204,6 +235,8 @@ pub struct FeatureCounts {
     pub passed: usize,
     /// Fixtures that failed as the implementation is known to.
     pub deviations: usize,
+    /// Fixtures for which the machine was too busy.
+    pub inconclusive: usize,
     /// Fixtures that ran and have a result.
     pub ran: usize,
     /// Fixtures that the profile requires of this subject.
@@ -218,6 +251,7 @@ pub fn features<'a>(report: &'a ConformanceReport, profile: &'a str) -> BTreeMap
         let counts = features.entry(&fixture.feature).or_default();
         counts.passed += usize::from(fixture.outcome == ConformanceOutcome::Pass);
         counts.deviations += usize::from(fixture.outcome == ConformanceOutcome::KnownDeviation);
+        counts.inconclusive += usize::from(fixture.outcome == ConformanceOutcome::Inconclusive);
         counts.ran += usize::from(fixture.outcome.has_run() && !fixture.outcome.is_open());
         counts.expected += usize::from(!fixture.is_out_of_reach(profile, &report.subject.controllers));
     }

@@ -5,7 +5,7 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::badge::badges;
-use super::standing::{FeatureCounts, Minor, Verdict, core, features};
+use super::standing::{CoreCounts, FeatureCounts, Minor, Verdict, core, features};
 use super::*;
 use crate::conformance::profile::ALL;
 use crate::conformance::report::ConformanceOutcome;
@@ -67,6 +67,7 @@ fn the_window_is_computed(#[case] reports: &[(&str, ConformanceOutcome)], #[case
 #[case::incomplete(&[(ALL, "2030-01-01", Pass), (ALL, "2030-01-02", NotRun)], "2030-01-01", Verdict::Conformant)]
 #[case::focused_before_incomplete(&[("ttl", "2030-01-01", Pass), (ALL, "2030-01-02", NotRun)], "2030-01-01", Verdict::Conformant)]
 #[case::inconclusive(&[(ALL, "2030-01-01", Pass), (ALL, "2030-01-02", Inconclusive)], "2030-01-01", Verdict::Conformant)]
+#[case::inconclusive_before_unfinished(&[(ALL, "2030-01-01", Inconclusive), (ALL, "2030-01-02", NotRun)], "2030-01-01", Verdict::Inconclusive)]
 #[case::only_incomplete(&[(ALL, "2030-01-02", NotRun)], "2030-01-02", Verdict::Incomplete)]
 #[case::other_focus(&[("podgc", "2030-01-02", Pass)], "", Verdict::NotTested)]
 fn a_full_report_counts_before_others(
@@ -90,6 +91,31 @@ fn controllers_that_do_not_exist_are_not_failures() {
     assert_eq!(verdict(&board, "a", "ttl").0, Verdict::NotImplemented);
     assert_eq!(verdict(&board, "a", "podgc").0, Verdict::Conformant);
     assert_eq!(badges(&board).iter().map(|badge| badge.controller).collect::<Vec<_>>(), ["podgc"]);
+}
+
+/// An inconclusive fixture is never a pass, and hides no failure.
+#[rstest]
+#[case::alone(&[Inconclusive], Verdict::Inconclusive, "lightgrey")]
+#[case::beside_passes(&[Pass, Inconclusive], Verdict::Inconclusive, "lightgrey")]
+#[case::beside_a_failure(&[Pass, Inconclusive, Fail], Verdict::NotConformant, "red")]
+#[case::beside_a_deviation(&[Inconclusive, KnownDeviation], Verdict::NotConformant, "red")]
+#[case::beside_a_skip(&[Inconclusive, Skip], Verdict::NotConformant, "red")]
+#[case::unfinished(&[Inconclusive, NotRun], Verdict::Incomplete, "lightgrey")]
+fn inconclusive_fixtures_have_a_word_of_their_own(
+    #[case] outcomes: &[ConformanceOutcome],
+    #[case] expected: Verdict,
+    #[case] color: &str,
+) {
+    let mut one = published("a", "v1.36.0", "ttl", "2030-01-01", Pass);
+    let fixtures = outcomes.iter().enumerate();
+    one.report.fixtures = fixtures.map(|(index, outcome)| result(&format!("ttl/{index}"), "core", *outcome)).collect();
+    one.report.seal();
+    let reports = [one];
+    let board = Board::new(&reports);
+    assert_eq!(verdict(&board, "a", "ttl").0, expected);
+    assert_eq!(badges(&board)[0].color, color);
+    let (page, count) = (page_of(&reports, "index.html"), " inconclusive</small>");
+    assert!(page.contains(count) && page.contains(expected.words()), "{page}");
 }
 
 #[test]
@@ -144,9 +170,9 @@ fn features_count_what_could_have_run() {
     let one = report("podgc", list);
     assert_eq!(
         features(&one, "podgc")["podgc.orphaned"],
-        FeatureCounts { passed: 1, deviations: 1, ran: 3, expected: 5 }
+        FeatureCounts { passed: 1, deviations: 1, inconclusive: 1, ran: 3, expected: 5 }
     );
-    assert_eq!(core(&one, "podgc"), (1, 5));
+    assert_eq!(core(&one, "podgc"), CoreCounts { passed: 1, inconclusive: 1, required: 5 });
 }
 
 const HOSTILE: &str = "</pre></details><script>alert(1)</script><img src=x onerror='a\"b'>\u{202e}&amp;";

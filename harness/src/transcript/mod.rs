@@ -3,7 +3,7 @@
 //! The entries come from [`plumbline_apiserver::record`], which the subject cannot forge: they are the single source of
 //! expectations ([`crate::expect`]), snapshots ([`crate::snapshot`]) and reports.
 //!
-//! - [`TranscriptEntry`], [`EntryKind`]: the record
+//! - [`TranscriptEntry`], [`EntryKind`], [`Delivery`]: the record
 //! - [`Actor`], [`Attributed`]: the controller or other party behind an entry
 //! - [`Agents`], [`InProcessEndpoint`]: attribute what arrives with the subject's credentials to its controllers
 //! - [`redact`], [`render`]: the record as text, byte for byte the same on every run
@@ -22,5 +22,6 @@ pub use agents::SubjectEndpoint;
 pub(crate) use agents::is_judged;
 pub use agents::{AgentRules, Agents, InProcessEndpoint};
 pub use plumbline_apiserver::record::{
-    Change, ChangeKind, EntryKind, Exchange, Origin, RecordedReply, RecordedRequest, Transcript, TranscriptEntry,
+    Change, ChangeKind, DeliveredObject, Delivery, EntryKind, Exchange, Origin, RecordedReply, RecordedRequest,
+    Transcript, TranscriptEntry,
 };

@@ -238,7 +238,12 @@ fn namespace_prefix(namespace: Option<&str>) -> String {
 }
 
 pub(crate) fn object_of(change: &Change) -> String {
-    format!("{}{}/{}", namespace_prefix(change.namespace.as_deref()), change.resource, change.name)
+    object_text(change.namespace.as_deref(), &change.resource, &change.name)
+}
+
+/// Names an object: `pods/a`, with its namespace if that is not the usual one.
+pub(crate) fn object_text(namespace: Option<&str>, resource: &str, name: &str) -> String {
+    format!("{}{resource}/{name}", namespace_prefix(namespace))
 }
 
 /// Formats the reply's code, as in request patterns, then reason, preconditions and options.

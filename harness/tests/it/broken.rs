@@ -22,13 +22,14 @@ use plumbline::conformance::report_writer::ReportWriter;
 use plumbline::conformance::template::{ReportInput, not_run_report};
 use plumbline::conformance::verify::{ReferenceSuite, verify};
 use plumbline::digest;
-use plumbline::fixture::parse;
 use plumbline::fixture::{Controller, Fixture};
 use plumbline::plan::{Filter, Plan};
 use plumbline::runner::suite::{self, RunOptions, TestBed};
 use plumbline::subject::task::{TaskController, TaskSubject};
 use rstest::rstest;
 use small::BrokenPart;
+
+use crate::support::all_fixtures;
 
 /// The whole profiles of the controllers.
 const DISRUPTION: &str = "disruption/*";
@@ -42,16 +43,16 @@ fn fixtures() -> PathBuf {
 
 /// Returns the report about `subject` on the fixtures that `glob` selects.
 fn conform(name: &str, subject: TaskSubject<impl TaskController + 'static>, glob: &str) -> ConformanceReport {
-    let all = parse::load(&fixtures()).expect("well-formed fixtures");
+    let all = all_fixtures();
     let text = format!("profiles: [{{ name: part, about: A part of the suite., fixtures: [\"{glob}\"] }}]");
-    let profiles = Profiles::parse(Path::new("profiles.yaml"), &text, &all).expect("a profile");
+    let profiles = Profiles::parse(Path::new("profiles.yaml"), &text, all).expect("a profile");
     let arena = TestBed { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(subject) };
     let mut place = arena.capabilities();
     place.features = ["*".to_owned()].into();
     let release = place.release;
     let holds = |fixture: &Fixture| release.is_none_or(|release| fixture.releases.contains(release));
     let chosen: Vec<_> =
-        all.into_iter().filter(|fixture| profiles.selects("part", &fixture.id) && holds(fixture)).collect();
+        all.iter().filter(|fixture| profiles.selects("part", &fixture.id) && holds(fixture)).cloned().collect();
     let implementation = Implementation {
         organization: "Nobody".to_owned(),
         project: name.to_owned(),

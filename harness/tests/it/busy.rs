@@ -47,17 +47,19 @@ fn run(name: &str, condition: &str) -> (i32, String, FixtureReport, String) {
 
 #[rstest]
 // The rehearsal is start 0, the first run start 1.
-#[case::once("once", "-eq 1", 0, Outcome::Pass)]
-#[case::again("again", "-ge 1", 102, Outcome::Inconclusive)]
+#[case::once("once", "-eq 1", 0, Outcome::Pass, "3")]
+#[case::twice("twice", "-eq 1 -o $n -eq 2", 0, Outcome::Pass, "4")]
+#[case::again("again", "-ge 1", 102, Outcome::Inconclusive, "5")]
 fn a_stopped_subject_is_tried_again_alone(
     #[case] name: &str,
     #[case] condition: &str,
     #[case] code: i32,
     #[case] outcome: Outcome,
+    #[case] expected_starts: &str,
 ) {
     let (status, err, fixture, starts) = run(name, condition);
     assert_eq!((status, fixture.outcome), (code, outcome), "{fixture:?}\n{err}");
-    assert_eq!(starts, "3", "the rehearsal and two runs");
+    assert_eq!(starts, expected_starts, "the rehearsal, and up to four runs");
     let load = fixture.load.clone().expect("the load of a repeated fixture");
     assert!(load.repeated.contains("stopped by a signal for "), "{}", load.repeated);
     assert!(err.contains("fixtures run in parallel: a start of the subject takes "), "{err}");

@@ -421,3 +421,34 @@ fn a_run_judges_by_one_release_of_kubernetes() {
     assert_eq!(code(&unknown), 2);
     assert!(err(&unknown).contains("Kubernetes 1.99 cannot be served; available: 1.36, 1.37"), "{}", err(&unknown));
 }
+
+/// Two screens of 50 lines, at 100 columns.
+#[test]
+fn help_fits_two_screens() {
+    let root = folder("help", &[]);
+    std::fs::create_dir_all(&root).expect("a writable folder");
+    let help = |arguments: &[&str]| {
+        let output = command(&root, arguments).env("COLUMNS", "100").output().expect("the program starts");
+        assert_eq!((code(&output), err(&output).as_str()), (0, ""), "{arguments:?}");
+        out(&output)
+    };
+    let top = help(&["--help"]);
+    let verbs = top.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let verbs: Vec<&str> =
+        verbs.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(verbs.len() > 15 && verbs.contains(&"scale"), "{verbs:?}");
+    for verb in verbs.iter().filter(|verb| **verb != "help") {
+        let (short, same) = (help(&[verb, "--help"]), help(&[verb, "-h"]));
+        assert!(short.lines().count() <= 100, "{verb} --help has {} lines", short.lines().count());
+        assert!(short.lines().all(|line| line.chars().count() <= 100), "{verb} --help is too wide:\n{short}");
+        assert_eq!(short, same);
+    }
+    assert!(top.lines().count() <= 100 && help(&["bench", "server", "--help"]).lines().count() <= 100);
+    let (run, all, clusters) = (help(&["run", "--help"]), help(&["help", "run"]), help(&["help", "clusters"]));
+    assert!(run.contains("plumbline help clusters") && !run.contains("--k3s-image"), "{run}");
+    assert!(run.contains("Cluster and subject:\n      --cluster "), "{run}");
+    for flag in ["--envtest-assets", "--k3s-image", "--kind-image", "--kubeconfig"] {
+        assert!(all.contains(flag) && clusters.contains(flag), "{flag}: {clusters}");
+    }
+    assert!(clusters.lines().count() <= 100, "{clusters}");
+}

@@ -1,10 +1,10 @@
 //! Runs a sample of the suite twice with different numbers of jobs; the bytes must be the same. `just repeat` runs all
 //! of it.
 
-use std::path::Path;
-
-use plumbline::fixture::{Fixture, parse};
+use plumbline::fixture::Fixture;
 use plumbline::runner::suite::{self, RunOptions, TestBed};
+
+use crate::support::all_fixtures;
 
 /// One fixture in this many is in the sample.
 const EVERY: usize = 12;
@@ -24,9 +24,7 @@ fn run(fixtures: &[Fixture], jobs: usize) -> Vec<(String, String, String)> {
 
 #[test]
 fn transcripts_do_not_depend_on_the_run_or_on_the_number_of_jobs() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fixtures");
-    let fixtures = parse::load(&folder).expect("good fixtures");
-    let fixtures: Vec<_> = fixtures.into_iter().step_by(EVERY).collect();
+    let fixtures: Vec<_> = all_fixtures().iter().step_by(EVERY).cloned().collect();
     // The two runs differ in which fixtures run at the same time. `just repeat` compares whole runs with 1 to 8 jobs.
     let first = run(&fixtures, 2);
     assert_eq!(first.len(), fixtures.len());

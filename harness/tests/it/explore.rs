@@ -25,12 +25,12 @@ use serde_json::json;
 
 use crate::broken::lies::Lie;
 use crate::broken::small::BrokenPart;
+use crate::support::all_fixtures;
 
 /// Returns the fixtures with these ids.
 fn fixtures(ids: &[&str]) -> Vec<Fixture> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fixtures");
-    let all = parse::load(&root).expect("well-formed fixtures");
-    let chosen: Vec<Fixture> = all.into_iter().filter(|fixture| ids.contains(&fixture.id.as_str())).collect();
+    let chosen: Vec<Fixture> =
+        all_fixtures().iter().filter(|fixture| ids.contains(&fixture.id.as_str())).cloned().collect();
     assert_eq!(chosen.len(), ids.len(), "each of {ids:?} exists");
     chosen
 }

@@ -11,6 +11,8 @@ use plumbline::fixture::vocabulary::{Capability, FEATURES};
 use plumbline::fixture::{json_schema, matching, parse, schema};
 use plumbline::invariants;
 
+use crate::support::all_fixtures;
+
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("harness/ lies in the repository").to_owned()
 }
@@ -28,8 +30,7 @@ const LONGEST_ON_THE_WALL_CLOCK: Duration = Duration::from_secs(200);
 
 #[test]
 fn no_fixture_keeps_the_wall_clock_waiting() {
-    let fixtures = parse::load(&repository().join("fixtures")).expect("fixtures");
-    let long: Vec<String> = fixtures
+    let long: Vec<String> = all_fixtures()
         .iter()
         .filter(|fixture| !fixture.requires.contains(&Capability::VirtualTime))
         .map(|fixture| (fixture.wall_end(Duration::from_secs(3)), fixture))
@@ -42,11 +43,11 @@ fn no_fixture_keeps_the_wall_clock_waiting() {
 #[test]
 fn known_deviations_are_well_formed() {
     let root = repository().join("fixtures");
-    let fixtures = parse::load(&root).expect("fixtures");
+    let fixtures = all_fixtures();
     let mut files = 0;
     for entry in fs::read_dir(root.join("deviations")).expect("a folder") {
         let file = entry.expect("an entry").path();
-        match deviations::load(&file, &fixtures) {
+        match deviations::load(&file, fixtures) {
             Ok(known) => {
                 assert!(!known.is_empty(), "{}", file.display());
                 let core = |id: &str| known.iter().any(|deviation| deviation.covers(id));

@@ -38,5 +38,6 @@ mod subjects;
 mod support;
 mod tidy;
 mod trouble;
+mod watching;
 mod words;
 mod worlds;

@@ -1,11 +1,19 @@
 //! HTML reports: complete in one file, escaped, and working in a real browser.
 
+mod axe;
 mod browser;
+mod five;
+mod screenshot;
 
 use std::path::PathBuf;
 use std::process::Output;
 
+use plumbline::html::Html;
+use plumbline::report::{Event, JudgedRun, Reporter as _, RunReport};
+use plumbline::transcript::{Actor, RecordedReply, RecordedRequest, Transcript};
+
 use self::browser::Browser;
+use self::screenshot::{PAGE, Picture, TOLERANCE};
 use super::cli::{GOOD, folder, plumbline};
 use super::skips::skip;
 
@@ -145,11 +153,33 @@ fn timeline_of_a_failure(browser: &mut Browser) {
                  return [document.querySelectorAll('.events tbody tr').length, \
                  document.querySelectorAll('.mark.outside').length].join(); })()";
     assert_eq!(browser.evaluate(range), "2,7", "two events until 5 s, the others are faint");
+    let steps = "[...document.querySelectorAll('tr[data-from]')].filter((row) => !row.hidden).length";
+    assert_eq!(browser.evaluate(steps), 2, "both steps begin until then");
+    let steps = format!("(() => {{ window.view.setRange([6000, 7000]); return {steps}; }})()");
+    assert_eq!(browser.evaluate(&steps), 1, "the deletion is over");
     let key = "(() => { window.view.setRange(null); \
                const mark = document.querySelector('.mark[tabindex=\"0\"]'); mark.focus(); \
                mark.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowLeft', bubbles: true })); \
                return document.activeElement !== mark && document.activeElement.classList.contains('mark'); })()";
     assert_eq!(browser.evaluate(key), true, "the keys move between marks");
+    keys_work(browser);
+}
+
+/// Enter opens a mark, Shift and an arrow select a range, Escape shows the whole run.
+fn keys_work(browser: &mut Browser) {
+    let press = |browser: &mut Browser, key: &str, modifiers: u32| {
+        browser.press(key, modifiers);
+        browser.evaluate("document.activeElement.getAttribute('aria-label')").as_str().unwrap_or_default().to_owned()
+    };
+    browser.evaluate("document.querySelector('.mark[tabindex=\"0\"]').focus()");
+    let first = press(browser, "Home", 0);
+    assert!(first.starts_with("t=+5s user DELETE nodes/n1"), "{first}");
+    press(browser, "Enter", 0);
+    assert_eq!(browser.evaluate("document.querySelector('aside.details h3').textContent"), "DELETE nodes/n1");
+    press(browser, "ArrowRight", 8);
+    assert_eq!(browser.evaluate("document.querySelector('.brush').hasAttribute('hidden')"), false);
+    press(browser, "Escape", 0);
+    assert_eq!(browser.evaluate("document.querySelector('.brush').hasAttribute('hidden')"), true);
 }
 
 fn marks_of_many(browser: &mut Browser) {
@@ -159,4 +189,142 @@ fn marks_of_many(browser: &mut Browser) {
     let title = browser.evaluate("document.querySelector('.band.crash title').textContent");
     assert_eq!(title, "5s to 9s: the controllers crash");
     assert_eq!(browser.evaluate("document.querySelector('.events-shown').textContent.includes(' of ')"), true);
+}
+
+/// Opens a page and waits until it is drawn.
+fn open(browser: &mut Browser, address: &str) {
+    browser.open(address);
+    if address.contains('#') {
+        browser.wait("document.querySelector('.timeline .mark') !== null");
+    }
+}
+
+#[test]
+fn pages_look_as_accepted() {
+    let (root, pages) = five::pages("pages-screenshots");
+    let Some(mut browser) = Browser::start(&root.join("profile")) else {
+        return skip("pages", "there is no chromium");
+    };
+    browser.show_as(PAGE, "light");
+    let mut problems = Vec::new();
+    let mut pictures = Vec::new();
+    for (name, address) in &pages {
+        open(&mut browser, address);
+        let screenshot = browser.screenshot();
+        problems.extend(screenshot::compare(name, &screenshot, &root));
+        pictures.push(Picture::read(&screenshot).cells());
+    }
+    assert_eq!(problems, Vec::<String>::new());
+    // The comparison sees the difference between pages, and between light and dark.
+    for (index, (name, address)) in pages.iter().enumerate() {
+        let next = &pictures[(index + 1) % pictures.len()];
+        let other = screenshot::accepted(name).difference(next);
+        assert!(other > TOLERANCE, "{name} looks like the next page: {other:.2}");
+        browser.show_as(PAGE, "dark");
+        open(&mut browser, address);
+        let dark = screenshot::accepted(name).difference(&Picture::read(&browser.screenshot()).cells());
+        assert!(dark > TOLERANCE, "{name} has no dark form: {dark:.2}");
+    }
+}
+
+#[test]
+fn pages_are_accessible_and_fit_a_telephone() {
+    let (root, pages) = five::pages("pages-axe");
+    let Some(mut browser) = Browser::start(&root.join("profile")) else {
+        return skip("pages", "there is no chromium");
+    };
+    let Some(script) = axe::script() else {
+        return skip("pages", "there is no axe: pip install --no-deps axe-playwright-python");
+    };
+    let mut problems = Vec::new();
+    for colours in ["light", "dark"] {
+        for size in [PAGE, (400, 800)] {
+            browser.show_as(size, colours);
+            for (name, address) in &pages {
+                open(&mut browser, address);
+                browser.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })");
+                let found = axe::findings(&mut browser, &script);
+                problems.extend(found.into_iter().map(|finding| format!("{name}, {colours}, {size:?}: {finding}")));
+                let excess = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+                let excess = browser.evaluate(excess);
+                if excess != 0 {
+                    problems.push(format!("{name}, {size:?}: {excess} pixels too wide"));
+                }
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// A fixture's failed run with so many entries.
+fn long_run(entries: usize) -> JudgedRun {
+    let transcript = Transcript::new();
+    for number in 0..entries as u64 {
+        let at = std::time::Duration::from_millis(number);
+        let name = format!("a{}", number % 1000);
+        let body = serde_json::json!({"metadata": {"name": name}, "status": {"message": "x".repeat(1000)}});
+        let request = RecordedRequest {
+            verb: "update".to_owned(),
+            path: format!("/api/v1/namespaces/default/pods/{name}"),
+            resource: "pods".to_owned(),
+            namespace: Some("default".to_owned()),
+            name: Some(name),
+            body: Some(std::sync::Arc::new(body)),
+            ..RecordedRequest::default()
+        };
+        let seq = transcript.request(at, Actor::PodGc, request);
+        transcript.reply(seq, RecordedReply::new(at, 200));
+    }
+    let failure = serde_json::json!({"message": "quiet", "line": 1, "expected": "x".repeat(100_000), "observed": "",
+        "atMillis": 5, "excerpt": ""});
+    let report = serde_json::json!({
+        "id": "podgc/long", "suite": "podgc", "file": "fixtures/podgc/long.yaml", "promise": "A long run.",
+        "rules": ["BR-24-03"], "level": "core", "feature": "podgc.orphaned", "outcome": "fail",
+        "failures": vec![failure; 500], "log": vec!["warning"; 100_000], "virtualMillis": entries, "wallMicros": 1,
+    });
+    JudgedRun {
+        report: serde_json::from_value(report).expect("a report"),
+        transcript: String::new(),
+        entries: transcript.entries(),
+        deliveries: Vec::new(),
+        initial: std::sync::Arc::default(),
+        start: plumbline::time::epoch(),
+        leeway: std::time::Duration::ZERO,
+        load: plumbline::load::RunLoad::default(),
+        objects: Vec::new(),
+    }
+}
+
+#[test]
+fn a_hundred_thousand_entries_are_cut_and_open() {
+    let root = folder("pages-long", &[("podgc/good.yaml", GOOD)]);
+    let judged = long_run(100_000);
+    let mut page = Vec::new();
+    let mut html = Html::new(&mut page, "a long run", &[]);
+    html.event(Event::Finished(&judged)).expect("memory");
+    let report = RunReport::new("me", "fake", 1, vec![judged.report.clone()]);
+    html.event(Event::Ended(&report)).expect("memory");
+    drop(html);
+    assert!(page.len() < 5_000_000, "{} bytes", page.len());
+    let file = root.join("long.html");
+    std::fs::write(&file, &page).expect("a writable folder");
+    let Some(mut browser) = Browser::start(&root.join("profile")) else {
+        return skip("pages", "there is no chromium");
+    };
+    open(&mut browser, &format!("file://{}#podgc/long", file.display()));
+    let text = browser.evaluate("document.getElementById('fixture').textContent");
+    let text = text.as_str().expect("a text");
+    for part in [
+        "Showing 2000 of 2000 events of 100000; the middle of the run is left out.",
+        "Showing 100 of 500 failures.",
+        "showing 20000 of 100000 characters",
+        "showing 200 of 100000 lines",
+        "The objects of ",
+    ] {
+        assert!(text.contains(part), "{part} is missing");
+    }
+    browser.open(&format!("file://{}#overview", file.display()));
+    let overview = browser.evaluate("document.getElementById('overview').textContent");
+    assert!(overview.as_str().is_some_and(|text| text.contains("Showing 10 of 500 failures.")), "{overview}");
+    assert_eq!(browser.problems(), Vec::<String>::new(), "errors on the console, or requests");
 }

@@ -18,7 +18,7 @@ allow: [WRITE nodes/*]
 ";
 
 /// Two commits: snapshots that change alike and differently, new, removed, renamed and unreadable ones.
-fn repository() -> GitRepository {
+pub(crate) fn repository() -> GitRepository {
     let repository = GitRepository::new();
     let header = |name: &str| format!("---\nsource: x\ndescription: {name}\n---\n");
     for name in ["a", "b", "c"] {
@@ -88,4 +88,6 @@ fn documents_escape_what_they_show() {
     let page = text(&repository.review(&["HEAD~1", "--format", "html"]));
     assert!(page.contains("A &lt;b&gt;node&lt;/b&gt;") && !page.contains("<b>node"), "{page}");
     assert!(page.contains("<span class=\"added\">+t=+1s  ttl PATCH nodes/n1 409\n</span>"));
+    assert!(page.contains("<a href=\"#ttl/c\">timelines before and after</a>"), "{page}");
+    assert!(page.contains("<a href=\"#ttl/rows[down]\">ttl/rows[down]</a>"), "{page}");
 }

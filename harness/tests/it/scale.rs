@@ -107,6 +107,31 @@ fn two_subjects_are_compared_with_the_targets() {
 }
 
 #[test]
+fn a_page_has_curves_over_the_size() {
+    controllers();
+    let before = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("scale-before.json");
+    let output = scale(&["--format", "json", "--subject-name", "before"]);
+    assert_eq!(report(&output).sizes, []);
+    std::fs::write(&before, &output.stdout).expect("a writable folder");
+    let path = before.to_str().expect("UTF-8");
+    let output = scale(&["--format", "html", "--sizes", "50", "--beside", path]);
+    let (page, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    assert!(page.contains("<h1>plumbline: plumbline-controllers and before</h1>"), "{page}");
+    let summary = page.split("aria-label=\"start: calls. ").nth(1).and_then(|rest| rest.split('"').next());
+    let summary = summary.unwrap_or_else(|| panic!("{page}"));
+    let parts = ["plumbline-controllers: ", " at 100 pods, ", " at 200 pods; before: ", " at 200 pods"];
+    let found = parts.iter().try_fold(summary, |rest, part| rest.split_once(part).map(|(_, rest)| rest));
+    assert_eq!(found, Some(""), "{summary}");
+
+    let other = text(&std::fs::read(&before).expect("a file")).replace("plumbline/v1", "plumbline/v9");
+    std::fs::write(&before, other).expect("a writable folder");
+    let output = scale(&["--format", "html", "--beside", path]);
+    assert_eq!(output.status.code(), Some(2), "a report of another version");
+    assert!(text(&output.stderr).contains("it has apiVersion `plumbline/v9` and kind `ScaleReport`"));
+}
+
+#[test]
 fn a_subject_that_does_nothing_does_not_come_to_its_end() {
     let output = scale(&["--command", "sh -c 'exec sleep 100'", "--limit", "2s"]);
     let (out, err) = (text(&output.stdout), text(&output.stderr));

@@ -126,6 +126,30 @@ fn who_crashes_while_a_step_waits_starts_again() {
     assert!(out.contains("1 passed of 1") && out.contains("on the wall clock"), "{out}");
 }
 
+/// The restart counts from the crash, which may come before the controllers are ready, however long they took to start.
+#[test]
+fn a_slow_start_does_not_delay_a_later_restart() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("subjects/slow-start");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("ttl")).expect("a writable folder");
+    fs::write(folder.join("ttl/restarts.yaml"), RESTARTS).expect("a writable folder");
+    let starts = folder.join("starts");
+    // The rehearsal is start 0, the fixture begins with start 1.
+    let script = format!(
+        "n=$(cat {starts} 2>/dev/null || echo 0); echo $((n+1)) >{starts}; if [ $n -eq 1 ]; then sleep 8; fi; \
+         exec {controllers} --leader-elect=false --secure-port=0 --kubeconfig={{kubeconfig}} \
+         --controllers={{controllers}}",
+        starts = starts.display(),
+        controllers = crate::support::controllers().display(),
+    );
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    command.env("PLUMBLINE_FIXTURES", &folder).args(["run", "--subject-controllers", "ttl"]);
+    let output = command.args(["--command", &format!("sh -c '{script}'")]).output().expect("the program starts");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    assert!(out.contains("1 passed of 1"), "{out}");
+}
+
 /// Rounds down where Kubernetes rounds up: through `conform --command`, over HTTPS, on the wall clock. `broken.rs`
 /// lists the failures in virtual time.
 #[test]

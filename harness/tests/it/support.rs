@@ -1,9 +1,20 @@
-//! The controllers' program for tests that run it.
+//! What many tests share: the controllers' program, and the fixtures of the suite, read once.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::SystemTime;
+
+use plumbline::fixture::{Fixture, parse};
+
+/// Returns the fixtures of the suite. They are read once: a debug build needs a second of processor time for that.
+pub(crate) fn all_fixtures() -> &'static [Fixture] {
+    static SUITE: OnceLock<Vec<Fixture>> = OnceLock::new();
+    SUITE.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fixtures");
+        parse::load(&folder).unwrap_or_else(|problems| panic!("\n{problems}"))
+    })
+}
 
 /// The program `plumbline-controllers` of this profile, built first if it is missing or older than its sources.
 pub(crate) fn controllers() -> PathBuf {

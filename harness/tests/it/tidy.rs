@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use plumbline::fixture::parse;
 use plumbline::snapshot;
 
 use super::source_files::{repository, rust_sources};
+use super::support::all_fixtures;
 
 const FILE_LINES: usize = 800;
 const FUNCTION_LINES: usize = 70;
@@ -264,8 +264,7 @@ fn the_search_for_functions_works() {
 #[test]
 fn fixtures_and_snapshots_come_in_pairs() {
     let root = repository();
-    let fixtures = parse::load(&root.join("fixtures")).unwrap_or_else(|problems| panic!("{problems}"));
-    let (groups, folder) = (snapshot::groups(fixtures), root.join("snapshots"));
+    let (groups, folder) = (snapshot::groups(all_fixtures().to_vec()), root.join("snapshots"));
     let orphans = snapshot::orphans(&folder, &groups).expect("a readable folder");
     let orphans = orphans.iter().map(|path| format!("{} has no fixture: delete it", path.display()));
     let missing = groups.iter().filter(|group| !snapshot::file(&folder, &group.stem).is_file());

@@ -69,7 +69,7 @@ fn killed() {
     running.wait().expect("an end");
     eventually("the temporary folders have gone", || inside(&temporary).is_empty());
     assert!(!serving.nodes().is_empty(), "a dead harness cannot clean the cluster up");
-    let words = [&serving.words()[..], &["disruption/several-budgets-of-a-pod"]].concat();
+    let words = [&serving.words()[..], &["disruption/status-min-available["]].concat();
     let output = run(&words).output().expect("it runs");
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(serving.nodes(), Vec::<String>::new());

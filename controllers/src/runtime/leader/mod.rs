@@ -320,15 +320,22 @@ impl LeaderElector {
         Ok(())
     }
 
+    /// Releases the lease if it is still held. A renewal that was on its way may arrive between the read and the write:
+    /// the release is then tried again, as in client-go 0.37 (kubernetes/kubernetes#137988).
     async fn try_release(&mut self) -> Result<(), ApiError> {
-        let Some(mut lease) = self.leases.get_opt(&self.election.name).await? else { return Ok(()) };
-        let spec = lease.spec.clone().unwrap_or_default();
-        if record::holder(&spec) != self.election.identity {
-            return Ok(());
+        loop {
+            let Some(mut lease) = self.leases.get_opt(&self.election.name).await? else { return Ok(()) };
+            let spec = lease.spec.clone().unwrap_or_default();
+            if record::holder(&spec) != self.election.identity {
+                return Ok(());
+            }
+            lease.spec = Some(record::release(&spec, self.clock.now()));
+            match self.leases.replace(&self.election.name, &PostParams::default(), &lease).await.map_err(ApiError::from)
+            {
+                Err(error) if error.is_conflict() => {}
+                replaced => return replaced.map(|_| ()),
+            }
         }
-        lease.spec = Some(record::release(&spec, self.clock.now()));
-        self.leases.replace(&self.election.name, &PostParams::default(), &lease).await?;
-        Ok(())
     }
 
     fn record_held(&mut self, lease: Lease, sent: (Duration, Timestamp)) {

@@ -18,6 +18,8 @@ struct Server {
     fault: Arc<Mutex<Option<Fault>>>,
     /// Accept writes, but break the connection before the response.
     torn: Arc<Mutex<bool>>,
+    /// Number of releases that a renewal overtakes.
+    overtaken: Arc<Mutex<u32>>,
 }
 
 const PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
@@ -41,6 +43,12 @@ impl Server {
             ("PUT", Some("/l"), Some(version)) if seen.body["metadata"]["resourceVersion"] != *version => {
                 return failure(409, "Conflict");
             }
+            ("PUT", Some("/l"), Some(_)) if seen.body["spec"]["holderIdentity"] == "" && self.overtakes() => {
+                let lease = lease.as_mut().unwrap();
+                lease["metadata"]["resourceVersion"] =
+                    format!("9{}", lease["metadata"]["resourceVersion"].as_str().unwrap()).into();
+                return failure(409, "Conflict");
+            }
             ("PUT", Some("/l"), Some(version)) => (version.as_str().unwrap().parse::<u64>().unwrap() + 1).to_string(),
             ("POST", None, _) => return MockResponse::Json(201, seen.body.clone()),
             _ => panic!("{}", seen.line),
@@ -50,6 +58,13 @@ impl Server {
         body["metadata"]["uid"] = "u".into();
         *lease = Some(body.clone());
         if *self.torn.lock().unwrap() { MockResponse::Torn } else { MockResponse::Json(200, body) }
+    }
+
+    fn overtakes(&self) -> bool {
+        let mut left = self.overtaken.lock().unwrap();
+        let overtakes = *left > 0;
+        *left = left.saturating_sub(1);
+        overtakes
     }
 
     fn holder(&self) -> String {
@@ -231,6 +246,20 @@ async fn a_lease_that_was_deleted_is_created_again() {
     *server.lease.lock().unwrap() = None;
     assert!(clock.timeout(s(3), one.elector.renew_until_lost()).await.is_err());
     assert_eq!(server.holder(), "one");
+}
+
+/// As client-go 0.37 (kubernetes/kubernetes#137988); that of 0.36 leaves the lease to its expiry.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_a_renewal_overtakes_is_tried_again() {
+    let (server, clock) = (Server::default(), clock());
+    let mut one = candidate(&server, &clock, "one");
+    must_end(one.elector.acquire()).await;
+    *server.overtaken.lock().unwrap() = 2;
+    let sent = one.log.lock().unwrap().len();
+    must_end(one.elector.release()).await;
+    assert_eq!(server.holder(), "");
+    let log: Vec<_> = one.log.lock().unwrap()[sent..].iter().map(|seen| seen.line[..3].to_owned()).collect();
+    assert_eq!(log, ["GET", "PUT", "GET", "PUT", "GET", "PUT"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use super::impersonation::EffectiveUser;
 use super::request_scope::RequestContext;
 use crate::json::{Value, json};
-use crate::outbound::{ClientConfig, OutboundRequest};
+use crate::outbound::{self, ClientConfig, OutboundRequest};
 use crate::registry::Registry;
 use crate::request::{ApiRequest, Reply, ReplyBody};
 use crate::server::ApiServer;
@@ -49,7 +49,7 @@ pub(super) async fn forward(
 }
 
 async fn send(server: &ApiServer, request: &ApiRequest, caller: &RequestContext, config: &ClientConfig) -> Reply {
-    let endpoint = match server.outbound().endpoint(server, server.clock(), config) {
+    let endpoint = match outbound::endpoint(server, server.clock(), config) {
         Ok(endpoint) => endpoint,
         Err(error) => {
             tracing::info!(path = request.path, error, "an aggregated API is not available");
@@ -63,11 +63,13 @@ async fn send(server: &ApiServer, request: &ApiRequest, caller: &RequestContext,
         headers: headers(request, caller),
         body: request.body.clone(),
     };
-    match server.outbound().forward(&endpoint, outbound).await {
+    match outbound::forward(&endpoint, outbound).await {
         Ok((parts, body)) => {
             let mut reply = Reply::json(parts.status.as_u16(), "");
             reply.headers = parts.headers;
-            DROPPED.iter().for_each(|name| drop(reply.headers.remove(name)));
+            for name in DROPPED {
+                reply.headers.remove(name);
+            }
             reply.headers.remove(header::CONTENT_LENGTH);
             reply.body = ReplyBody::Stream(body);
             reply
@@ -141,11 +143,11 @@ async fn ask_for_resources(
     config: &ClientConfig,
     path: &str,
 ) -> Option<Value> {
-    let endpoint = server.outbound().endpoint(server, server.clock(), config).ok()?;
+    let endpoint = outbound::endpoint(server, server.clock(), config).ok()?;
     let request = ApiRequest::new(http::Method::GET, path);
     let headers = headers(&request, caller);
     let outbound = OutboundRequest { method: request.method, uri: path.to_owned(), headers, body: Bytes::new() };
-    let (parts, mut body) = server.outbound().forward(&endpoint, outbound).await.ok()?;
+    let (parts, mut body) = outbound::forward(&endpoint, outbound).await.ok()?;
     let mut text = Vec::new();
     while let Some(chunk) = body.next().await {
         text.extend_from_slice(&chunk.ok()?);
@@ -218,13 +220,17 @@ fn client_config(service: &Value) -> Option<ClientConfig> {
 /// Returns the headers for the aggregated API server: those of the request, and who sent it.
 fn headers(request: &ApiRequest, caller: &RequestContext) -> HeaderMap {
     let mut headers = request.headers.clone();
-    DROPPED.iter().for_each(|name| drop(headers.remove(name)));
+    for name in DROPPED {
+        headers.remove(name);
+    }
     let foreign = |name: &&HeaderName| {
         let name = name.as_str();
         name.starts_with("x-remote-") || name.starts_with("impersonate-")
     };
     let foreign: Vec<HeaderName> = headers.keys().filter(foreign).cloned().collect();
-    foreign.iter().for_each(|name| drop(headers.remove(name)));
+    for name in foreign {
+        headers.remove(name);
+    }
     let user = EffectiveUser::of(request).ok().flatten();
     let info = user.map_or_else(|| caller.user.info(), |user| user.info());
     let mut add = |name: &'static str, value: &Value| {
@@ -234,6 +240,8 @@ fn headers(request: &ApiRequest, caller: &RequestContext) -> HeaderMap {
     };
     add("x-remote-user", &info["username"]);
     add("x-remote-uid", &info["uid"]);
-    info["groups"].as_array().into_iter().flatten().for_each(|group| add("x-remote-group", group));
+    for group in info["groups"].as_array().into_iter().flatten() {
+        add("x-remote-group", group);
+    }
     headers
 }

@@ -131,7 +131,8 @@ async fn serve(
         return unknown_resource(&registry, path, request);
     };
     let scope = RequestScope::new(server, kind, path.clone(), request, caller);
-    let mut reply = route::dispatch(&scope, break_after).await.unwrap_or_else(|status| reply::error(&scope, &status));
+    let dispatched = Box::pin(route::dispatch(&scope, break_after)).await;
+    let mut reply = dispatched.unwrap_or_else(|status| reply::error(&scope, &status));
     for warning in scope.take_warnings() {
         reply.warn(&warning);
     }

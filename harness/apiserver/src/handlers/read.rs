@@ -219,6 +219,7 @@ pub(crate) fn watch(
         transform,
         bookmarks: options.bookmarks,
         encoding: if protobuf { EventEncoding::Protobuf } else { EventEncoding::Json },
+        request: scope.caller.request,
     };
     let stream = match watch_start(scope, options)? {
         Ok(opening) => {

@@ -7,7 +7,7 @@ use super::options::manager_or_user_agent;
 use crate::authn::UserInfo;
 use crate::crd::{WebhookConversion, conversion};
 use crate::json::Value;
-use crate::record::{Change, ChangeKind, Origin};
+use crate::record::{Change, Origin};
 use crate::registry::{self, Resource};
 use crate::request::{ApiRequest, Query, ResourcePath};
 use crate::schema::{self, Schema};
@@ -211,11 +211,7 @@ pub(crate) fn record_change(
     let new = &committed.new;
     let change = Change {
         request: caller.request,
-        kind: match event_type {
-            EventType::Added => ChangeKind::Added,
-            EventType::Modified => ChangeKind::Modified,
-            EventType::Deleted => ChangeKind::Deleted,
-        },
+        kind: event_type.into(),
         group: resource.group.to_string(),
         resource: resource.resource.to_string(),
         namespace: Some(new.namespace().to_owned()).filter(|namespace| !namespace.is_empty()),

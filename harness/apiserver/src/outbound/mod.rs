@@ -78,94 +78,85 @@ impl Outbound {
         let answer = async {
             match handler {
                 Some(handler) => Ok(Value::from(handler(body.clone().into()).await)),
-                None => self.post(lister, clock, config, &query, body).await,
+                None => post(lister, clock, config, &query, body).await,
             }
         };
         let answer = clock.timeout(Duration::from_secs(seconds), answer).await;
-        let post = |why: String| format!("Post \"{url}{query}\": {why}");
+        let failed = |why: String| format!("Post \"{url}{query}\": {why}");
         match answer {
-            None => Err(post("context deadline exceeded".to_owned())),
-            Some(Err(CallFailure::Transport(why))) => Err(post(why)),
+            None => Err(failed("context deadline exceeded".to_owned())),
+            Some(Err(CallFailure::Transport(why))) => Err(failed(why)),
             Some(Err(CallFailure::Answer(why))) => Err(why),
             Some(Ok(answer)) => Ok(answer),
         }
     }
+}
 
-    /// Posts over a socket.
-    #[cfg(feature = "listener")]
-    async fn post(
-        &self,
-        lister: &dyn ObjectLister,
-        clock: &Clock,
-        config: &ClientConfig,
-        query: &str,
-        body: &Value,
-    ) -> Result<Value, CallFailure> {
-        use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
-        let endpoint = self.endpoint(lister, clock, config).map_err(CallFailure::Transport)?;
-        let mut headers = http::HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json, */*"));
-        headers.insert(http::header::USER_AGENT, HeaderValue::from_static("kube-apiserver-admission"));
-        let uri = format!("{}{query}", endpoint.path);
-        let request =
-            OutboundRequest { method: http::Method::POST, uri, headers, body: body.to_string().into_bytes().into() };
-        let (status, answer) = https::send(&endpoint, request, ANSWER_MAX).await.map_err(CallFailure::Transport)?;
-        if !(200..300).contains(&status) {
-            return Err(CallFailure::Answer(status_error(status, &answer)));
-        }
-        serde_json::from_slice(&answer)
-            .map_err(|error| CallFailure::Answer(format!("couldn't get version/kind; json parse error: {error}")))
+/// Posts over a socket.
+#[cfg(feature = "listener")]
+async fn post(
+    lister: &dyn ObjectLister,
+    clock: &Clock,
+    config: &ClientConfig,
+    query: &str,
+    body: &Value,
+) -> Result<Value, CallFailure> {
+    use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+    let endpoint = endpoint(lister, clock, config).map_err(CallFailure::Transport)?;
+    let mut headers = http::HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, */*"));
+    headers.insert(http::header::USER_AGENT, HeaderValue::from_static("kube-apiserver-admission"));
+    let uri = format!("{}{query}", endpoint.path);
+    let request =
+        OutboundRequest { method: http::Method::POST, uri, headers, body: body.to_string().into_bytes().into() };
+    let (status, answer) = https::send(&endpoint, request, ANSWER_MAX).await.map_err(CallFailure::Transport)?;
+    if !(200..300).contains(&status) {
+        return Err(CallFailure::Answer(status_error(status, &answer)));
     }
+    serde_json::from_slice(&answer)
+        .map_err(|error| CallFailure::Answer(format!("couldn't get version/kind; json parse error: {error}")))
+}
 
-    #[cfg(not(feature = "listener"))]
-    async fn post(
-        &self,
-        _lister: &dyn ObjectLister,
-        _clock: &Clock,
-        _config: &ClientConfig,
-        _query: &str,
-        _body: &Value,
-    ) -> Result<Value, CallFailure> {
-        Err(CallFailure::Transport(NO_HANDLER.to_owned()))
-    }
+#[cfg(not(feature = "listener"))]
+async fn post(
+    _lister: &dyn ObjectLister,
+    _clock: &Clock,
+    _config: &ClientConfig,
+    _query: &str,
+    _body: &Value,
+) -> Result<Value, CallFailure> {
+    Err(CallFailure::Transport(NO_HANDLER.to_owned()))
+}
 
-    /// Returns where a target is.
-    ///
-    /// # Errors
-    /// The service does not exist, or there are no sockets because time is virtual.
-    pub(crate) fn endpoint(
-        &self,
-        lister: &dyn ObjectLister,
-        clock: &Clock,
-        config: &ClientConfig,
-    ) -> Result<Endpoint, String> {
-        let endpoint = config.resolve(lister)?;
-        if clock.is_virtual() {
-            return Err(NO_HANDLER.to_owned());
-        }
-        Ok(endpoint)
+/// Returns where a target is.
+///
+/// # Errors
+/// The service does not exist, or there are no sockets because time is virtual.
+pub(crate) fn endpoint(lister: &dyn ObjectLister, clock: &Clock, config: &ClientConfig) -> Result<Endpoint, String> {
+    let endpoint = config.resolve(lister)?;
+    if clock.is_virtual() {
+        return Err(NO_HANDLER.to_owned());
     }
+    Ok(endpoint)
+}
 
-    /// Sends a request to a target and returns the response, whose body can be a stream.
-    #[cfg(feature = "listener")]
-    pub(crate) async fn forward(
-        &self,
-        endpoint: &Endpoint,
-        request: OutboundRequest,
-    ) -> Result<(http::response::Parts, crate::request::BodyStream), String> {
-        https::forward(endpoint, request).await
-    }
+/// Sends a request to a target and returns the response, whose body can be a stream.
+#[cfg(feature = "listener")]
+pub(crate) async fn forward(
+    endpoint: &Endpoint,
+    request: OutboundRequest,
+) -> Result<(http::response::Parts, crate::request::BodyStream), String> {
+    https::forward(endpoint, request).await
+}
 
-    /// Sends a request to a target, which needs sockets.
-    #[cfg(not(feature = "listener"))]
-    pub(crate) async fn forward(
-        &self,
-        _endpoint: &Endpoint,
-        _request: OutboundRequest,
-    ) -> Result<(http::response::Parts, crate::request::BodyStream), String> {
-        Err(NO_HANDLER.to_owned())
-    }
+/// Sends a request to a target, which needs sockets.
+#[cfg(not(feature = "listener"))]
+pub(crate) async fn forward(
+    _endpoint: &Endpoint,
+    _request: OutboundRequest,
+) -> Result<(http::response::Parts, crate::request::BodyStream), String> {
+    Err(NO_HANDLER.to_owned())
 }
 
 /// The error of a call that would need sockets where there are none.
@@ -188,11 +179,10 @@ fn status_error(status: u16, body: &[u8]) -> String {
     match status {
         400 => "the server rejected our request for an unknown reason".to_owned(),
         401 => "the server has asked for the client to provide credentials".to_owned(),
-        403 => text,
         404 => "the server could not find the requested resource".to_owned(),
         405 => "the server does not allow this method on the requested resource".to_owned(),
         503 if text.is_empty() => "the server is currently unable to handle the request".to_owned(),
-        503 => text,
+        403 | 503 => text,
         504 => {
             "the server was unable to return a response in the time allotted, but may still be processing the request"
                 .to_owned()

@@ -4,16 +4,20 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{EntryKind, TranscriptEntry};
+use super::{Delivery, EntryKind, TranscriptEntry};
 
 /// Approximate size of an entry without its objects, in bytes.
 const ENTRY: usize = 512;
+/// Approximate size of a delivery, in bytes.
+const DELIVERY: usize = 128;
 /// Approximate size of a value without its strings, in bytes.
 const VALUE: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pub(super) entries: Vec<TranscriptEntry>,
+    /// The watch events that were sent.
+    pub(super) deliveries: Vec<Delivery>,
     /// `seq` of the first entry, which is the number of dropped entries.
     pub(super) first: usize,
     /// Size limit in bytes, above which the older half is dropped; `None` keeps everything.
@@ -43,7 +47,18 @@ impl Log {
             let old = self.entries.len().div_ceil(2);
             self.entries.drain(..old);
             self.first += old;
-            self.bytes = self.entries.iter().map(weight).sum();
+            let first = self.first;
+            self.deliveries.retain(|delivery| delivery.position > first);
+            self.bytes = self.entries.iter().map(weight).sum::<usize>() + DELIVERY * self.deliveries.len();
+        }
+    }
+
+    /// Adds a delivery.
+    pub(super) fn deliver(&mut self, delivery: Delivery) {
+        self.deliveries.push(delivery);
+        if self.keep.is_some() {
+            self.bytes += DELIVERY;
+            self.count(std::iter::empty());
         }
     }
 }
@@ -74,7 +89,7 @@ fn size(value: &Value) -> usize {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{EntryKind, Origin, RecordedReply, RecordedRequest, Transcript};
+    use super::super::{ChangeKind, DeliveredObject, EntryKind, Origin, RecordedReply, RecordedRequest, Transcript};
     use super::*;
 
     #[test]
@@ -96,6 +111,21 @@ mod tests {
         assert!(entries.iter().all(answered));
         // A reply to a dropped request is ignored.
         transcript.reply(0, RecordedReply::new(Duration::ZERO, 200));
+    }
+
+    #[test]
+    fn deliveries_count_and_are_forgotten_with_their_entries() {
+        let transcript = Transcript::of_recent(100_000);
+        let watch = transcript.request(Duration::ZERO, Origin::client("user", ""), RecordedRequest::default());
+        let object =
+            DeliveredObject { kind: ChangeKind::Added, namespace: None, name: "a".into(), resource_version: 1 };
+        for _ in 0..10_000 {
+            transcript.note(Duration::ZERO, "change");
+            transcript.delivery(Duration::ZERO, watch, object.clone());
+        }
+        let deliveries = transcript.deliveries();
+        assert!((10..1000).contains(&deliveries.len()), "{}", deliveries.len());
+        assert_eq!(deliveries.last().map(|delivery| (delivery.position, delivery.watch)), Some((10_001, watch)));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::content::{Content, ContentBuilder};
 use super::interner::Interner;
 use crate::go_json::{self, TypeCursor};
 use crate::json::{Map, Value};
+use crate::record::ChangeKind;
 
 /// Returns the key of an object within its resource: `namespace/name`, or `name` without a namespace.
 pub(crate) fn key(namespace: &str, name: &str) -> String {
@@ -211,6 +212,16 @@ pub enum EventType {
     Modified,
     /// The object was deleted or stopped matching the watch's selector.
     Deleted,
+}
+
+impl From<EventType> for ChangeKind {
+    fn from(event_type: EventType) -> Self {
+        match event_type {
+            EventType::Added => Self::Added,
+            EventType::Modified => Self::Modified,
+            EventType::Deleted => Self::Deleted,
+        }
+    }
 }
 
 impl EventType {

@@ -11,6 +11,7 @@ use rstest::rstest;
 use crate::clock::{Clock, epoch, run_virtual, settle};
 use crate::faults::{FaultAction, FaultRule, RequestMatcher, RuleMatcher, WatchEnd};
 use crate::json::{Value, json};
+use crate::record::{ChangeKind, EntryKind, TranscriptEntry};
 use crate::{ApiRequest, ApiServer, ApiServerConfig, ReplyBody, ResourceId, Status};
 
 fn virtually<F: Future>(test: impl FnOnce(ApiServer) -> F) -> F::Output {
@@ -96,6 +97,43 @@ fn held_events_are_let_go(#[case] coalesce: Option<()>, #[case] expected: &[&str
         set(&server, "a", "4").await;
         settle().await;
         assert_eq!(log.lock().unwrap().last().unwrap(), "~a=4");
+    });
+}
+
+/// Between the entries, at the time at which the client got them.
+#[test]
+fn deliveries_are_recorded_when_they_are_sent() {
+    virtually(|server| async move {
+        let log = watch(&server);
+        settle().await;
+        server.faults().hold(&maps());
+        create(&server, "a", "1").await;
+        set(&server, "a", "2").await;
+        server.clock().sleep(Duration::from_secs(5)).await;
+        assert!(server.transcript().deliveries().is_empty());
+        server.transcript().note(server.clock().elapsed(), "release");
+        let released = server.transcript().len();
+        server.faults().release(&maps(), None);
+        settle().await;
+        assert_eq!(*log.lock().unwrap(), ["+a=1", "~a=2"]);
+        let deliveries = server.transcript().deliveries();
+        let told: Vec<_> = deliveries
+            .iter()
+            .map(|sent| (sent.position, sent.at.as_secs(), sent.object.kind, sent.object.namespace.as_deref()))
+            .collect();
+        let expected = [ChangeKind::Added, ChangeKind::Modified].map(|kind| (released, 5, kind, Some("default")));
+        assert_eq!(told, expected);
+        let version = |entry: &TranscriptEntry| match &entry.what {
+            EntryKind::Change(change) => Some(change.resource_version),
+            EntryKind::Request(_) | EntryKind::Note(_) => None,
+        };
+        let changes: Vec<u64> = server.transcript().entries().iter().filter_map(version).collect();
+        assert_eq!(deliveries.iter().map(|sent| sent.object.resource_version).collect::<Vec<_>>(), changes);
+        let verb = server.transcript().with(|entries| match &entries[deliveries[0].watch].what {
+            EntryKind::Request(exchange) => exchange.request.verb.clone(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(verb, "watch");
     });
 }
 
@@ -249,7 +287,7 @@ fn replies_are_lost_and_late() {
         assert!(api(&server).get("a").await.is_err());
         let faults: Vec<_> = server.transcript().with(|entries| {
             let replies = entries.iter().filter_map(|entry| match &entry.what {
-                crate::record::EntryKind::Request(exchange) => exchange.reply.as_ref(),
+                EntryKind::Request(exchange) => exchange.reply.as_ref(),
                 _ => None,
             });
             replies.filter_map(|reply| Some((reply.fault.clone()?, reply.lost))).collect()

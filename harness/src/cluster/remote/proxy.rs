@@ -21,7 +21,7 @@ use crate::apiserver::request::{Query, ResourcePath, Target};
 use crate::apiserver::{ApiRequest, Reply, ReplyBody, ResourceId, Status};
 use crate::cluster::chain;
 use crate::time::Clock;
-use crate::transcript::{Attributed as _, Origin, Transcript};
+use crate::transcript::{Attributed as _, ChangeKind, DeliveredObject, Origin, Transcript};
 
 /// Hop-by-hop headers of a response.
 const HOP_BY_HOP: [header::HeaderName; 4] =
@@ -218,7 +218,7 @@ impl Proxy {
         };
         let resource = resource.unwrap_or(&NO_RESOURCE);
         if is_watch(request, resource) && response.status() == http::StatusCode::OK {
-            return self.watch(response, resource, break_after);
+            return self.watch(response, resource, number, break_after);
         }
         let answered = match collect(response).await {
             Ok(answered) => answered,
@@ -291,17 +291,41 @@ impl Proxy {
         reply
     }
 
-    fn watch(&self, response: http::Response<Body>, resource: &ResourcePath, break_after: Option<Duration>) -> Reply {
+    /// Forwards a watch, request `number` of the transcript.
+    fn watch(
+        &self,
+        response: http::Response<Body>,
+        resource: &ResourcePath,
+        number: usize,
+        break_after: Option<Duration>,
+    ) -> Reply {
         let mut reply = Reply::json(200, Bytes::new());
         reply.headers = kept(response.headers());
         let lines = LineStream::new(pieces(response.into_body()));
         let (proxy, path) = (self.clone(), resource.clone());
         let sort = Box::new(move |event| proxy.sort(event, &path));
+        let proxy = self.clone();
+        let record = Box::new(move |event: &Value| proxy.record_delivery(number, event));
         let id = ResourceId::new(&resource.group, &resource.resource);
         let ProxyInner { faults, clock, .. } = &*self.0;
-        let gated = WatchRelay::new(lines, sort, faults.clone(), &id, break_after, clock.clone());
+        let gated = WatchRelay::new(lines, (sort, record), faults.clone(), &id, break_after, clock.clone());
         reply.body = ReplyBody::Stream(Box::pin(gated));
         reply
+    }
+
+    /// Records an event, in the fixture's names, that the subject gets.
+    fn record_delivery(&self, watch: usize, event: &Value) {
+        let kind = match event["type"].as_str() {
+            Some("ADDED") => ChangeKind::Added,
+            Some("MODIFIED") => ChangeKind::Modified,
+            Some("DELETED") => ChangeKind::Deleted,
+            _ => return,
+        };
+        let text = |name: &str| event["object"]["metadata"][name].as_str().unwrap_or_default();
+        let namespace = Some(text("namespace")).filter(|namespace| !namespace.is_empty()).map(Arc::from);
+        let resource_version = version(&event["object"]);
+        let object = DeliveredObject { kind, namespace, name: text("name").into(), resource_version };
+        self.transcript().delivery(self.0.clock.elapsed(), watch, object);
     }
 
     /// Translates an event to the fixture's names; `None` if it is not about the fixture's objects.

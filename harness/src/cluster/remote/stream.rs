@@ -65,10 +65,14 @@ impl Stream for LineStream {
 /// Translates an event; `None` if it is not about the fixture's objects.
 pub(super) type EventFilter = Box<dyn Fn(Value) -> Option<Value> + Send>;
 
+/// Records an event that is forwarded.
+pub(super) type EventRecorder = Box<dyn Fn(&Value) + Send>;
+
 /// A watch of the subject, with the watch faults applied.
 pub(super) struct WatchRelay {
     lines: LineStream,
     sort: EventFilter,
+    record: EventRecorder,
     faults: Arc<Faults>,
     pass: WatchRegistration,
     /// Events that were not delivered yet.
@@ -96,7 +100,7 @@ fn timer(clock: &Clock, length: Duration) -> Timer {
 impl WatchRelay {
     pub(super) fn new(
         lines: LineStream,
-        sort: EventFilter,
+        (sort, record): (EventFilter, EventRecorder),
         faults: Arc<Faults>,
         resource: &ResourceId,
         break_after: Option<Duration>,
@@ -104,7 +108,7 @@ impl WatchRelay {
     ) -> Self {
         let pass = faults.enter(resource);
         let breaks = break_after.map(|after| timer(&clock, after));
-        Self { lines, sort, faults, pass, backlog: VecDeque::new(), merging: None, breaks, ended: None, clock }
+        Self { lines, sort, record, faults, pass, backlog: VecDeque::new(), merging: None, breaks, ended: None, clock }
     }
 
     /// Reads all events that have arrived.
@@ -159,6 +163,7 @@ impl Stream for WatchRelay {
             return Poll::Pending;
         }
         if let Some(event) = this.backlog.pop_front() {
+            (this.record)(&event);
             let mut line = event.to_string();
             line.push('\n');
             return Poll::Ready(Some(Ok(line.into())));
@@ -214,6 +219,8 @@ fn merge(events: &mut VecDeque<Value>, up_to: u64) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use futures::StreamExt as _;
     use futures::stream;
     use rstest::rstest;
@@ -263,7 +270,12 @@ mod tests {
             let sort: EventFilter =
                 Box::new(|event| (event["object"]["metadata"]["name"] != "foreign").then_some(event));
             let lines = LineStream::new(Box::pin(receiver));
-            let mut watch = WatchRelay::new(lines, sort, faults.clone(), &resource, None, clock);
+            let sent = Arc::new(Mutex::new(Vec::new()));
+            let record: EventRecorder = {
+                let sent = sent.clone();
+                Box::new(move |event| sent.lock().unwrap().push(version(&event["object"])))
+            };
+            let mut watch = WatchRelay::new(lines, (sort, record), faults.clone(), &resource, None, clock);
             let send = |kind, name, version| {
                 let line = format!("{}\n", event(kind, name, version));
                 sender.unbounded_send(Ok(line.into())).unwrap();
@@ -279,6 +291,7 @@ mod tests {
             let line = watch.next().await.unwrap().unwrap();
             let event: Value = serde_json::from_slice(&line).unwrap();
             assert_eq!(version(&event["object"]), 4);
+            assert_eq!(*sent.lock().unwrap(), [2, 4], "what is sent is recorded");
             faults.end_watches(None, WatchEnd::Broken);
             assert!(watch.next().await.unwrap().is_err());
             drop(watch);

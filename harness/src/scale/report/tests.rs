@@ -32,6 +32,7 @@ fn report(subjects: Vec<SubjectReport>) -> ScaleReport {
         shape: ClusterShape::default(),
         comparisons: compare(ClusterShape::default(), &subjects),
         subjects,
+        sizes: Vec::new(),
     }
 }
 
@@ -102,4 +103,31 @@ fn what_did_not_end_has_no_time_and_is_told() {
     let mut table = Vec::new();
     report.table(&mut table).unwrap();
     assert!(String::from_utf8(table).unwrap().contains("did not finish: 3 budgets"));
+}
+
+#[test]
+fn a_page_has_a_curve_for_each_subject_and_measure() {
+    let mut report = two();
+    let mut smaller = two();
+    smaller.shape = smaller.shape.percent(10);
+    smaller.subjects[1].scenarios[0].left = Some("3 budgets".to_owned());
+    report.sizes.push(smaller);
+    let mut third = two();
+    third.subjects.truncate(1);
+    third.subjects[0].name = "<i>third</i>".to_owned();
+    let page = super::super::page::page(&report, &[third]);
+    for part in [
+        "<h2>start</h2>",
+        "<h2>taint-storm</h2>",
+        "<figcaption>start: time</figcaption>",
+        "<figcaption>taint-storm: calls</figcaption>",
+        // Two sizes of ours; of theirs the smaller one did not finish; the third has one size.
+        "start: time. ours: 10.00 s at 15,000 pods, 10.00 s at 150,000 pods; theirs: 40.00 s at 150,000 pods; &lt;i&gt;",
+        "theirs, start: did not finish: 3 budgets",
+        "CPU time of a sync. ours: 250 µs at 1,000 pods of the namespace",
+        "✗ missed",
+    ] {
+        assert!(page.contains(part), "{part} is missing");
+    }
+    assert!(!page.contains("<i>") && !page.contains("node-loss"));
 }

@@ -6,6 +6,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use plumbline::time::Stopwatch;
 use serde_json::{Value, json};
 
@@ -107,6 +109,36 @@ impl Browser {
         let result = self.call("Runtime.evaluate", &params);
         assert!(result["exceptionDetails"].is_null(), "{expression}: {}", result["exceptionDetails"]);
         result["result"]["value"].clone()
+    }
+
+    /// Sets the size of the page and the preferred colours, which stay for all pages.
+    pub(super) fn show_as(&mut self, (width, height): (u32, u32), colours: &str) {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        self.call("Emulation.setDeviceMetricsOverride", &size);
+        let features = json!({"features": [{"name": "prefers-color-scheme", "value": colours}]});
+        self.call("Emulation.setEmulatedMedia", &features);
+    }
+
+    /// Presses a key. 8 as a modifier is Shift.
+    pub(super) fn press(&mut self, key: &str, modifiers: u32) {
+        let code = match key {
+            "Enter" => 13,
+            "Escape" => 27,
+            "Home" => 36,
+            "ArrowRight" => 39,
+            other => panic!("{other} is no known key"),
+        };
+        for kind in ["rawKeyDown", "keyUp"] {
+            let event =
+                json!({"type": kind, "key": key, "modifiers": modifiers, "windowsVirtualKeyCode": code, "code": key});
+            self.call("Input.dispatchKeyEvent", &event);
+        }
+    }
+
+    /// Returns a PNG of the visible part of the page.
+    pub(super) fn screenshot(&mut self) -> Vec<u8> {
+        let taken = self.call("Page.captureScreenshot", &json!({"format": "png"}));
+        STANDARD.decode(taken["data"].as_str().expect("a picture")).expect("base64")
     }
 
     /// Returns everything on the console, and requests other than for the page itself.

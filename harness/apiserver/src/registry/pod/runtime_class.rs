@@ -16,7 +16,9 @@ pub(in crate::registry) fn validate(class: &Value) -> ErrorList {
     if handler.is_empty() {
         errors.required(&path, "");
     } else {
-        names::dns1123_label(handler).into_iter().for_each(|why| errors.invalid(&path, handler, why));
+        for why in names::dns1123_label(handler) {
+            errors.invalid(&path, handler, why);
+        }
     }
     if let Some(overhead) = meta::non_null(class, "overhead") {
         let limits = json!({"limits": overhead["podFixed"]});
