@@ -40,6 +40,7 @@
 //!
 //! Everything else is private. `ARCHITECTURE.md` of the repository has the map of the private modules.
 
+mod admission;
 mod authn;
 pub mod bootstrap;
 mod builder;
@@ -56,10 +57,12 @@ pub mod endpoints;
 mod etag;
 #[cfg(feature = "controllers")]
 pub mod event_ttl;
+mod expressions;
 pub mod faults;
 mod field_errors;
 #[cfg(feature = "controllers")]
 pub mod garbage_collector;
+mod go_duration;
 mod go_json;
 mod handlers;
 mod ids;
@@ -75,6 +78,7 @@ mod negotiate;
 mod object_meta;
 mod openapi;
 mod order;
+mod outbound;
 mod patch;
 mod printers;
 mod protobuf;

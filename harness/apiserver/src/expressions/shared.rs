@@ -7,7 +7,7 @@ use cel::common::traits::{
     Adder, Comparer, Container, Divider, Indexer, Iterable, Modder, Multiplier, Negator, Sizer, Subtractor, Zeroer,
 };
 use cel::common::types::{CelBool, CelBytes, CelInt, CelList, CelMap, CelMapKey, CelOptional, CelString, Type};
-use cel::common::value::{Builtin, BuiltinRef, CowVal, StaticVal, Val};
+use cel::common::value::{Builtin, BuiltinRef, CowVal, FromVal, StaticVal, Val};
 
 /// Bytes of a text that count as much as one item of a list.
 const BYTES_PER_STEP: u64 = 64;
@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 256;
 
 /// A value that copies share.
 #[derive(Debug, Clone)]
-pub(super) struct SharedValue {
+pub(crate) struct SharedValue {
     value: Arc<dyn Val>,
     /// Steps that it takes to visit the value with everything in it.
     weight: u64,
@@ -25,13 +25,13 @@ pub(super) struct SharedValue {
 
 impl SharedValue {
     /// Returns a value of unknown size.
-    pub(super) fn new(value: impl Val + 'static) -> Self {
+    pub(crate) fn new(value: impl Val + 'static) -> Self {
         let weight = weight(&value, 0);
         Self { value: Arc::new(value), weight }
     }
 
     /// Returns a list.
-    pub(super) fn list(items: Vec<Self>) -> Self {
+    pub(crate) fn list(items: Vec<Self>) -> Self {
         let weight = items.iter().fold(1, |sum: u64, item| sum.saturating_add(item.weight));
         let items: Vec<Box<dyn Val>> = items.into_iter().map(|item| Box::new(item) as Box<dyn Val>).collect();
         Self { value: Arc::new(CelList::from(items)), weight }
@@ -39,7 +39,7 @@ impl SharedValue {
 
     /// Returns a map.
     #[expect(clippy::disallowed_types, reason = "the crate's maps are made of them; loops sort the keys")]
-    pub(super) fn map(entries: Vec<(CelMapKey<'static>, Self)>) -> Self {
+    pub(crate) fn map(entries: Vec<(CelMapKey<'static>, Self)>) -> Self {
         let weight = entries
             .iter()
             .fold(1, |sum: u64, (key, value)| sum.saturating_add(weight(key.inner(), 0)).saturating_add(value.weight));
@@ -48,29 +48,29 @@ impl SharedValue {
     }
 
     /// Returns a text.
-    pub(super) fn text(text: impl Into<String>) -> Self {
+    pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::new(CelString::from(text.into()))
     }
 
     /// Returns a boolean.
-    pub(super) fn bool(flag: bool) -> Self {
+    pub(crate) fn bool(flag: bool) -> Self {
         Self { value: Arc::new(CelBool::from(flag)), weight: 1 }
     }
 
     /// Returns an optional value.
-    pub(super) fn optional(value: Option<Self>) -> Self {
+    pub(crate) fn optional(value: Option<Self>) -> Self {
         let weight = value.as_ref().map_or(1, |value| value.weight);
         let value = value.map_or_else(CelOptional::none, |value| CelOptional::of(Box::new(value)));
         Self { value: Arc::new(value), weight }
     }
 
     /// Returns a copy of a value, which shares the contents if that is possible.
-    pub(super) fn copy(value: &(dyn Val + 'static)) -> Self {
+    pub(crate) fn copy(value: &(dyn Val + 'static)) -> Self {
         value.downcast_ref::<Self>().cloned().unwrap_or_else(|| Self::from_box(value.clone_as_boxed()))
     }
 
     /// Returns the value in a box.
-    pub(super) fn from_box(value: Box<dyn Val>) -> Self {
+    pub(crate) fn from_box(value: Box<dyn Val>) -> Self {
         if let Some(shared) = value.downcast_ref::<Self>() {
             return shared.clone();
         }
@@ -79,7 +79,7 @@ impl SharedValue {
     }
 
     /// Returns the result of a function.
-    pub(super) fn from_result(value: CowVal<'_, 'static>) -> Self {
+    pub(crate) fn from_result(value: CowVal<'_, 'static>) -> Self {
         match value {
             CowVal::Borrowed(value) => Self::copy(value),
             CowVal::Owned(value) => Self::from_box(value),
@@ -87,48 +87,53 @@ impl SharedValue {
     }
 
     /// Returns the number of steps that it takes to visit the value with everything in it.
-    pub(super) fn weight(&self) -> u64 {
+    pub(crate) fn weight(&self) -> u64 {
         self.weight
     }
 
     /// Returns the size of a text, list or map as CEL's `size` does; 1 for other values.
-    pub(super) fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.value.as_sizer().map_or(1, |sizer| u64::try_from(*sizer.size().inner()).unwrap_or(1))
     }
 
     /// Returns the boolean, if it is one.
-    pub(super) fn as_bool(&self) -> Option<bool> {
+    pub(crate) fn as_bool(&self) -> Option<bool> {
         self.value.downcast_ref::<CelBool>().map(|flag| *flag.inner())
     }
 
     /// Returns the integer, if it is one.
-    pub(super) fn as_int(&self) -> Option<i64> {
+    pub(crate) fn as_int(&self) -> Option<i64> {
         self.value.downcast_ref::<CelInt>().map(|number| *number.inner())
     }
 
     /// Returns the text, if it is one.
-    pub(super) fn as_text(&self) -> Option<&str> {
+    pub(crate) fn as_text(&self) -> Option<&str> {
         self.value.downcast_ref::<CelString<'static>>().map(CelString::inner)
     }
 
     /// Returns the list, if it is one.
-    pub(super) fn as_list(&self) -> Option<&CelList<'static>> {
+    pub(crate) fn as_list(&self) -> Option<&CelList<'static>> {
         self.value.downcast_ref::<CelList<'static>>()
     }
 
     /// Returns the map, if it is one.
-    pub(super) fn as_map(&self) -> Option<&CelMap<'static>> {
+    pub(crate) fn as_map(&self) -> Option<&CelMap<'static>> {
         self.value.downcast_ref::<CelMap<'static>>()
     }
 
     /// Returns the content of an optional value; `None` if it is no optional value.
     #[expect(clippy::option_option, reason = "a value that is no optional differs from an empty optional")]
-    pub(super) fn as_optional(&self) -> Option<Option<Self>> {
+    pub(crate) fn as_optional(&self) -> Option<Option<Self>> {
         self.value.downcast_ref::<CelOptional<'static>>().map(|optional| optional.option().map(Self::copy))
     }
 
+    /// Returns the value as one of a Rust type, if it is one.
+    pub(crate) fn downcast<'b, T: FromVal<'b, 'static>>(&'b self) -> Option<&'b T> {
+        self.value.downcast_ref::<T>()
+    }
+
     /// Returns true if the value is a byte sequence.
-    pub(super) fn is_bytes(&self) -> bool {
+    pub(crate) fn is_bytes(&self) -> bool {
         self.value.downcast_ref::<CelBytes<'static>>().is_some()
     }
 }

@@ -70,7 +70,7 @@ impl Val for LibraryValue {
 impl StaticVal for LibraryValue {}
 
 /// The environment in which all rules are compiled.
-pub(super) static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
+pub(crate) static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
     let added = (|| {
         env.add_extension(cel::extensions::strings)?;
@@ -111,6 +111,9 @@ fn declare(env: &mut Env) -> Result<(), DeclarationError> {
 
 fn globals() -> Vec<FunctionEntry> {
     vec![
+        ("jsonpatch.escapeKey", None, vec![&TEXT], |args| {
+            text(string_argument(&args, 0).replace('~', "~0").replace('/', "~1"))
+        }),
         ("isURL", None, vec![&TEXT], |args| bool_value(url(string_argument(&args, 0)).is_some())),
         ("url", None, vec![&TEXT], |args| library_value(parse_url(string_argument(&args, 0))?)),
         ("isQuantity", None, vec![&TEXT], |args| bool_value(Quantity::parse(string_argument(&args, 0)).is_some())),

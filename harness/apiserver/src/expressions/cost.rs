@@ -6,10 +6,13 @@
 use super::shared::SharedValue;
 
 /// Largest cost of one evaluation: `PerCallLimit` in `staging/src/k8s.io/apiserver/pkg/apis/cel/config.go`.
-pub(super) const CALL_LIMIT: u64 = 1_000_000;
+pub(crate) const CALL_LIMIT: u64 = 1_000_000;
+
+/// Largest cost of the match conditions of one webhook or policy: `RuntimeCELCostBudgetMatchConditions` there.
+pub(crate) const CONDITIONS_BUDGET: u64 = 2_500_000;
 
 /// Largest cost of all rules of one object together: `RuntimeCELCostBudget` there.
-pub(super) const OBJECT_BUDGET: u64 = 10_000_000;
+pub(crate) const OBJECT_BUDGET: u64 = 10_000_000;
 
 /// Most steps of one evaluation. Upstream's costs leave out work that grows with the values, such as the comparison of
 /// nested lists, and a limit of time ends such evaluations there. Ordinary expressions reach the cost limit long before
@@ -20,41 +23,43 @@ const WORK_LIMIT: u64 = 50_000_000;
 const TEXT_LIMIT: u64 = 64 << 20;
 
 /// Steps that count for the compilation of a regular expression.
-pub(super) const REGEX_WORK: u64 = 500_000;
+pub(crate) const REGEX_WORK: u64 = 500_000;
 
 /// Cost of an identifier or the selection of a field.
-pub(super) const SELECT: u64 = 1;
+pub(crate) const SELECT: u64 = 1;
 /// Cost of a new list.
-pub(super) const LIST: u64 = 10;
+pub(crate) const LIST: u64 = 10;
 /// Cost of a new map.
-pub(super) const MAP: u64 = 30;
+pub(crate) const MAP: u64 = 30;
+/// Cost of a new message.
+pub(crate) const MESSAGE: u64 = 40;
 
 /// The cost of an evaluation exceeds its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LimitExceeded;
+pub(crate) struct LimitExceeded;
 
 /// Adds up the cost of one evaluation.
 #[derive(Debug, Default)]
-pub(super) struct CostMeter {
+pub(crate) struct CostMeter {
     cost: u64,
     work: u64,
 }
 
 impl CostMeter {
     /// Returns the cost until now.
-    pub(super) fn cost(&self) -> u64 {
+    pub(crate) fn cost(&self) -> u64 {
         self.cost
     }
 
     /// Adds to the cost.
-    pub(super) fn charge(&mut self, cost: u64) -> Result<(), LimitExceeded> {
+    pub(crate) fn charge(&mut self, cost: u64) -> Result<(), LimitExceeded> {
         self.cost = self.cost.saturating_add(cost);
         self.work(1)?;
         if self.cost > CALL_LIMIT { Err(LimitExceeded) } else { Ok(()) }
     }
 
     /// Adds steps that upstream's cost does not count.
-    pub(super) fn work(&mut self, steps: u64) -> Result<(), LimitExceeded> {
+    pub(crate) fn work(&mut self, steps: u64) -> Result<(), LimitExceeded> {
         self.work = self.work.saturating_add(steps);
         if self.work <= WORK_LIMIT {
             return Ok(());
@@ -64,7 +69,7 @@ impl CostMeter {
     }
 
     /// Adds the cost of a call. `args` begin with the receiver, if there is one.
-    pub(super) fn call(&mut self, function: &str, args: &[SharedValue]) -> Result<(), LimitExceeded> {
+    pub(crate) fn call(&mut self, function: &str, args: &[SharedValue]) -> Result<(), LimitExceeded> {
         if result_bytes(function, args) > TEXT_LIMIT {
             return self.work(WORK_LIMIT + 1);
         }
@@ -102,8 +107,21 @@ fn call_cost(function: &str, args: &[SharedValue]) -> u64 {
     let is_text = |index: usize| args.get(index).is_some_and(|arg| arg.as_text().is_some() || arg.is_bytes());
     match function {
         "bytes" | "string" | "ip" if is_text(0) => traversal(size(0)),
-        "startsWith" | "endsWith" | "format" | "strings.quote" | "url" | "lowerAscii" | "upperAscii" | "substring"
-        | "trim" | "cidr" | "isIP" | "isCIDR" | "quantity" | "isQuantity" => traversal(size(0)),
+        "startsWith"
+        | "endsWith"
+        | "format"
+        | "strings.quote"
+        | "url"
+        | "lowerAscii"
+        | "upperAscii"
+        | "substring"
+        | "jsonpatch.escapeKey"
+        | "trim"
+        | "cidr"
+        | "isIP"
+        | "isCIDR"
+        | "quantity"
+        | "isQuantity" => traversal(size(0)),
         "replace" | "split" | "ip.isCanonical" => traversal(size(0).saturating_mul(2)),
         "join" => traversal(joined_characters(args).saturating_mul(2)),
         "@in" if args.get(1).is_some_and(|list| list.as_list().is_some()) => size(1),

@@ -38,7 +38,7 @@ const RESERVED: [&str; 22] = [
 
 /// A CEL type.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum CelType {
+pub(crate) enum CelType {
     /// Any type; known only at evaluation.
     Dyn,
     Null,
@@ -63,22 +63,22 @@ pub(super) enum CelType {
 
 impl CelType {
     /// Returns the type of a schema's values. `root` objects have apiVersion, kind and metadata.
-    pub(super) fn of(schema: &Value, root: bool) -> Self {
+    pub(crate) fn of(schema: &Value, root: bool) -> Self {
         of_schema(schema, root, 0)
     }
 
     /// Returns the type of a list of this type.
-    pub(super) fn list(self) -> Self {
+    pub(crate) fn list(self) -> Self {
         Self::List(Box::new(self))
     }
 
     /// Returns the optional of this type.
-    pub(super) fn optional(self) -> Self {
+    pub(crate) fn optional(self) -> Self {
         Self::Optional(Box::new(self))
     }
 
     /// Returns true if a value of type `other` is accepted where this type is expected, or if that is unknown.
-    pub(super) fn takes(&self, other: &Self) -> bool {
+    pub(crate) fn takes(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.takes(b),
             (Self::Map(k, v), Self::Map(l, w)) => k.takes(l) && v.takes(w),
@@ -93,7 +93,7 @@ impl CelType {
         }
     }
 
-    pub(super) fn is_number(&self) -> bool {
+    pub(crate) fn is_number(&self) -> bool {
         matches!(self, Self::Int | Self::Uint | Self::Double)
     }
 }
@@ -163,7 +163,7 @@ fn of_schema(schema: &Value, root: bool, depth: usize) -> CelType {
 }
 
 /// Returns the name of a field in expressions; `None` if expressions cannot name it.
-pub(super) fn escape(name: &str) -> Option<String> {
+pub(crate) fn escape(name: &str) -> Option<String> {
     if RESERVED.contains(&name) {
         return Some(format!("__{name}__"));
     }

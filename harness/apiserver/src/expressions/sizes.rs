@@ -15,21 +15,21 @@ const MAX_DEPTH: usize = 64;
 
 /// The sizes of a schema's values.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct SizedType {
+pub(crate) struct SizedType {
     /// Most characters, bytes, items or entries; 0 for values without a size.
-    pub(super) most: u64,
+    pub(crate) most: u64,
     /// Least bytes of an encoded value.
     least_bytes: u64,
     /// Items of a list, or values of a map.
-    pub(super) element: Option<Arc<Self>>,
+    pub(crate) element: Option<Arc<Self>>,
     /// True for a map.
-    pub(super) is_map: bool,
-    pub(super) fields: BTreeMap<String, Arc<Self>>,
+    pub(crate) is_map: bool,
+    pub(crate) fields: BTreeMap<String, Arc<Self>>,
 }
 
 impl SizedType {
     /// Returns the sizes of a schema's values. `root` objects have apiVersion, kind and metadata.
-    pub(super) fn of(schema: &Value, root: bool) -> Arc<Self> {
+    pub(crate) fn of(schema: &Value, root: bool) -> Arc<Self> {
         Arc::new(of_schema(schema, root, 0))
     }
 
@@ -42,13 +42,13 @@ impl SizedType {
     }
 
     /// Returns how often the value can be in a request.
-    pub(super) fn cardinality(&self) -> u64 {
+    pub(crate) fn cardinality(&self) -> u64 {
         REQUEST_BYTES / (self.least_bytes + 1)
     }
 }
 
 /// Returns a limit of a schema; negative ones count as 0.
-pub(super) fn limit(schema: &Value, field: &str) -> Option<u64> {
+pub(crate) fn limit(schema: &Value, field: &str) -> Option<u64> {
     let limit = schema.get(field)?;
     limit.as_u64().or_else(|| limit.as_i64().map(|_| 0))
 }

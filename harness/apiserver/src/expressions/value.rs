@@ -8,6 +8,7 @@ use chrono::{DateTime, FixedOffset};
 
 use super::shared::SharedValue;
 use super::types::escape;
+use crate::go_duration::go_duration;
 use crate::json::Value;
 
 /// Deepest level that is converted; expressions see null below it. Schemas are less deep.
@@ -15,13 +16,13 @@ const MAX_DEPTH: usize = 100;
 
 /// A value and its schema.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TypedValue<'a> {
-    pub(super) value: &'a Value,
-    pub(super) schema: &'a Value,
+pub(crate) struct TypedValue<'a> {
+    pub(crate) value: &'a Value,
+    pub(crate) schema: &'a Value,
     /// Sorts lists of type `set` and `map`, so that their order does not matter in comparisons.
-    pub(super) ordered: bool,
+    pub(crate) ordered: bool,
     /// The level of the value within the value that a rule is about.
-    pub(super) depth: usize,
+    pub(crate) depth: usize,
 }
 
 impl<'a> TypedValue<'a> {
@@ -45,7 +46,7 @@ impl<'a> TypedValue<'a> {
     }
 
     /// Returns the CEL value.
-    pub(super) fn to_cel(self) -> SharedValue {
+    pub(crate) fn to_cel(self) -> SharedValue {
         match self.value {
             _ if self.depth > MAX_DEPTH => SharedValue::new(CelNull),
             Value::Null => SharedValue::new(CelNull),
@@ -85,7 +86,7 @@ impl<'a> TypedValue<'a> {
 }
 
 /// Returns the key values of an item of a `map` list.
-pub(super) fn keys_of(item: &Value, schema: &Value) -> String {
+pub(crate) fn keys_of(item: &Value, schema: &Value) -> String {
     let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten();
     let keys = keys.filter_map(Value::as_str).map(|key| item.get(key).unwrap_or(&Value::Null).to_string());
     keys.collect::<Vec<_>>().join(",")
@@ -98,7 +99,7 @@ fn timestamp(text: &str) -> Option<DateTime<FixedOffset>> {
 
 /// Parses a Go duration such as `1h30m` or `-1.5s`.
 fn duration(text: &str) -> Option<chrono::Duration> {
-    crate::registry::go_duration(text).map(chrono::Duration::nanoseconds)
+    go_duration(text).map(chrono::Duration::nanoseconds)
 }
 
 #[cfg(test)]

@@ -5,26 +5,28 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use cel::Program;
-use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, SourceInfo};
+use cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, SourceInfo, StructExpr,
+};
 
 use super::types::CelType;
 
 /// The outcome of a type check.
 #[derive(Debug)]
-pub(super) struct CheckResult {
+pub(crate) struct CheckResult {
     /// Type of the expression's value.
-    pub(super) ty: CelType,
+    pub(crate) ty: CelType,
     /// Errors in the order of the source.
-    pub(super) errors: Vec<String>,
+    pub(crate) errors: Vec<String>,
     /// A function of kube-apiserver that this server lacks, if the expression calls one.
-    pub(super) unsupported: Option<String>,
+    pub(crate) unsupported: Option<String>,
     /// `true` if `oldSelf` occurs.
-    pub(super) uses_old: bool,
+    pub(crate) uses_old: bool,
     /// The type of each part, by identifier.
-    pub(super) types: BTreeMap<u64, CelType>,
+    pub(crate) types: BTreeMap<u64, CelType>,
 }
 
 /// The supported functions: `name receiver arguments result`, with `-` for no receiver or no arguments, and `T` for the
@@ -57,7 +59,30 @@ sub kubernetes.Quantity kubernetes.Quantity kubernetes.Quantity|sub kubernetes.Q
 ip - string net.IP|isIP - string bool|family net.IP - int|cidr - string net.CIDR|isCIDR - string bool|containsIP net.CIDR dyn bool
 math.greatest - dyn dyn|math.least - dyn dyn|math.abs - dyn dyn|math.ceil - double double|math.floor - double double|math.round - double double
 base64.encode - bytes string|base64.decode - string bytes
+path kubernetes.authorization.Authorizer string kubernetes.authorization.PathCheck
+group kubernetes.authorization.Authorizer string kubernetes.authorization.GroupCheck
+serviceAccount kubernetes.authorization.Authorizer string,string kubernetes.authorization.Authorizer
+resource kubernetes.authorization.GroupCheck string kubernetes.authorization.ResourceCheck
+subresource kubernetes.authorization.ResourceCheck string kubernetes.authorization.ResourceCheck
+namespace kubernetes.authorization.ResourceCheck string kubernetes.authorization.ResourceCheck
+name kubernetes.authorization.ResourceCheck string kubernetes.authorization.ResourceCheck
+fieldSelector kubernetes.authorization.ResourceCheck string kubernetes.authorization.ResourceCheck
+labelSelector kubernetes.authorization.ResourceCheck string kubernetes.authorization.ResourceCheck
+check kubernetes.authorization.PathCheck string kubernetes.authorization.Decision
+check kubernetes.authorization.ResourceCheck string kubernetes.authorization.Decision
+allowed kubernetes.authorization.Decision - bool|reason kubernetes.authorization.Decision - string
+errored kubernetes.authorization.Decision - bool|error kubernetes.authorization.Decision - string
+jsonpatch.escapeKey - string string
 ";
+
+/// The type of the variable `authorizer`.
+pub(crate) const AUTHORIZER: CelType = CelType::Other("kubernetes.authorization.Authorizer");
+/// The type of `authorizer.requestResource`.
+const RESOURCE_CHECK: CelType = CelType::Other("kubernetes.authorization.ResourceCheck");
+/// The type of an apply configuration.
+pub(crate) const OBJECT: CelType = CelType::Other("Object");
+/// The type of an operation of a JSON patch.
+pub(crate) const JSON_PATCH: CelType = CelType::Other("JSONPatch");
 
 /// Functions and macros that kube-apiserver has and this server lacks.
 const UNSUPPORTED: [&str; 24] = [
@@ -136,12 +161,23 @@ fn named(name: &'static str) -> CelType {
 }
 
 /// Checks a program whose variables are `self`, of type `own`, and `oldSelf`, if `old` is given.
-pub(super) fn check(program: &Program, own: &CelType, old: Option<&CelType>) -> CheckResult {
+pub(crate) fn check(program: &Program, own: &CelType, old: Option<&CelType>) -> CheckResult {
     let mut scope = vec![("self".to_owned(), own.clone())];
     scope.extend(old.map(|old| ("oldSelf".to_owned(), old.clone())));
+    check_in(program, scope)
+}
+
+/// Checks a program with these variables.
+pub(crate) fn check_in(program: &Program, scope: Vec<(String, CelType)>) -> CheckResult {
+    check_with_patches(program, scope, false)
+}
+
+/// Like [`check_in`]; with `patches`, the expression may make apply configurations and JSON patches.
+pub(crate) fn check_with_patches(program: &Program, scope: Vec<(String, CelType)>, patches: bool) -> CheckResult {
     let mut checker = Checker {
         source: program.source_info(),
         scope,
+        patches,
         errors: Vec::new(),
         unsupported: None,
         uses_old: false,
@@ -156,6 +192,7 @@ pub(super) fn check(program: &Program, own: &CelType, old: Option<&CelType>) -> 
 struct Checker<'a> {
     source: &'a SourceInfo,
     scope: Vec<(String, CelType)>,
+    patches: bool,
     errors: Vec<(usize, String)>,
     unsupported: Option<String>,
     uses_old: bool,
@@ -192,19 +229,39 @@ impl Checker<'_> {
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
             Expr::List(list) => {
                 let types: Vec<CelType> = list.elements.iter().map(|element| self.expression(element)).collect();
-                let first = types.first().cloned().unwrap_or(CelType::Dyn);
-                if types.iter().all(|ty| *ty == first) { first.list() } else { CelType::Dyn.list() }
+                common_type(&types).list()
             }
             Expr::Map(map) => {
+                let (mut keys, mut values) = (Vec::new(), Vec::new());
                 for entry in &map.entries {
                     if let EntryExpr::MapEntry(entry) = &entry.expr {
-                        self.expression(&entry.key);
-                        self.expression(&entry.value);
+                        keys.push(self.expression(&entry.key));
+                        values.push(self.expression(&entry.value));
                     }
                 }
-                CelType::Map(Box::new(CelType::Dyn), Box::new(CelType::Dyn))
+                CelType::Map(Box::new(common_type(&keys)), Box::new(common_type(&values)))
             }
-            Expr::Struct(_) | Expr::Unspecified => CelType::Dyn,
+            Expr::Struct(literal) => self.message(expression.id, literal),
+            Expr::Unspecified => CelType::Dyn,
+        }
+    }
+
+    /// Checks a message: `Object{…}`, `Object.spec{…}` and `JSONPatch{…}`, where patches are expected.
+    fn message(&mut self, id: u64, literal: &StructExpr) -> CelType {
+        for entry in &literal.entries {
+            if let EntryExpr::StructField(field) = &entry.expr {
+                self.expression(&field.value);
+            }
+        }
+        let name = literal.type_name.trim_start_matches('.');
+        let known = self.patches && (name == "JSONPatch" || name.split('.').next() == Some("Object"));
+        if !known {
+            return self.error(id, &format!("undeclared reference to '{name}' (in container '')"));
+        }
+        match name {
+            "JSONPatch" => JSON_PATCH,
+            "Object" => OBJECT,
+            _ => CelType::Object(Arc::default()),
         }
     }
 
@@ -234,6 +291,7 @@ impl Checker<'_> {
             CelType::Map(_, value) => (**value).clone(),
             CelType::Optional(inner) => self.field(id, inner, name).optional(),
             CelType::Dyn => CelType::Dyn,
+            authorizer if *authorizer == AUTHORIZER && name == "requestResource" => RESOURCE_CHECK,
             other => {
                 let message = format!("type '{other}' does not support field selection");
                 self.error(id, &message)
@@ -252,9 +310,7 @@ impl Checker<'_> {
             if OVERLOADS.contains_key(qualified.as_str()) {
                 return self.function(id, &qualified, None, &arguments);
             }
-            if UNSUPPORTED.contains(&qualified.as_str())
-                || matches!(namespace.as_str(), "math" | "cel" | "format" | "authorizer")
-            {
+            if UNSUPPORTED.contains(&qualified.as_str()) || matches!(namespace.as_str(), "math" | "cel" | "format") {
                 self.unsupported.get_or_insert(qualified);
                 return CelType::Dyn;
             }
@@ -350,6 +406,12 @@ impl Checker<'_> {
     }
 }
 
+/// Returns the type that all have, or that of any value.
+fn common_type(types: &[CelType]) -> CelType {
+    let first = types.first().cloned().unwrap_or(CelType::Dyn);
+    if types.iter().all(|ty| *ty == first) { first } else { CelType::Dyn }
+}
+
 /// Returns the type of an operator's result, or `Err` for operands of wrong types; `None` if `name` is no operator.
 fn operator(name: &str, arguments: &[CelType]) -> Option<Result<CelType, ()>> {
     let fits = |ok: bool, ty: CelType| Some(if ok { Ok(ty) } else { Err(()) });
@@ -425,7 +487,7 @@ fn arithmetic(name: &str, a: &CelType, b: &CelType) -> Option<CelType> {
 }
 
 /// Formats an error as cel-go does: line and column, the source line, and a caret under the column.
-pub(super) fn format_error(source: &str, offset: usize, message: &str) -> String {
+pub(crate) fn format_error(source: &str, offset: usize, message: &str) -> String {
     let before: String = source.chars().take(offset).collect();
     let line = before.matches('\n').count();
     let column = before.rsplit('\n').next().map_or(0, |text| text.chars().count());

@@ -10,10 +10,10 @@ use super::sizes::SizedType;
 use super::types::CelType;
 
 /// Largest estimate of one expression: `StaticEstimatedCostLimit` of apiextensions-apiserver.
-pub(super) const EXPRESSION_LIMIT: u64 = 10_000_000;
+pub(crate) const EXPRESSION_LIMIT: u64 = 10_000_000;
 
 /// Largest estimate of all expressions of a schema: `StaticEstimatedCRDCostLimit` there.
-pub(super) const SCHEMA_LIMIT: u64 = 100_000_000;
+pub(crate) const SCHEMA_LIMIT: u64 = 100_000_000;
 
 /// Cost of a character relative to an operation.
 const PER_CHARACTER: f64 = 0.1;
@@ -122,7 +122,7 @@ fn is_scalar(ty: &CelType) -> bool {
 }
 
 /// Returns the largest cost of an expression with the types of its parts, by identifier.
-pub(super) fn estimate(expression: &IdedExpr, types: &BTreeMap<u64, CelType>, root: &Arc<SizedType>) -> u64 {
+pub(crate) fn estimate(expression: &IdedExpr, types: &BTreeMap<u64, CelType>, root: &Arc<SizedType>) -> u64 {
     Estimator { types, root, scope: Vec::new() }.expression(expression).cost.most
 }
 
@@ -419,7 +419,7 @@ fn compared(a: Range, b: Range) -> Range {
 
 /// The estimates of all expressions of one schema.
 #[derive(Debug, Default)]
-pub(super) struct SchemaCost {
+pub(crate) struct SchemaCost {
     total: u64,
     /// The most expensive expressions with their paths, the most expensive first.
     expensive: Vec<(u64, String)>,
@@ -427,7 +427,7 @@ pub(super) struct SchemaCost {
 
 impl SchemaCost {
     /// Adds an expression.
-    pub(super) fn add(&mut self, path: String, cost: u64) {
+    pub(crate) fn add(&mut self, path: String, cost: u64) {
         self.total = self.total.saturating_add(cost);
         if cost >= SCHEMA_LIMIT / 100 {
             self.expensive.push((cost, path));
@@ -437,7 +437,7 @@ impl SchemaCost {
     }
 
     /// Returns the paths of the expressions that contribute most, and the error of the schema, if the sum is too large.
-    pub(super) fn exceeded(self) -> Option<(Vec<String>, String)> {
+    pub(crate) fn exceeded(self) -> Option<(Vec<String>, String)> {
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
         let message = exceeded(what, self.total, SCHEMA_LIMIT)?;
         Some((self.expensive.into_iter().map(|(_, path)| path).collect(), message))
@@ -445,7 +445,7 @@ impl SchemaCost {
 }
 
 /// Returns the error of an estimate that exceeds its limit.
-pub(super) fn exceeded(what: &str, cost: u64, limit: u64) -> Option<String> {
+pub(crate) fn exceeded(what: &str, cost: u64, limit: u64) -> Option<String> {
     if cost <= limit {
         return None;
     }

@@ -6,12 +6,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, SelectExpr};
+use cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, SelectExpr, StructExpr,
+};
 use cel::common::types::{CelInt, CelMapKey, CelString};
 use cel::common::value::{CowVal, Val};
 use cel::{Context, Env, ExecutionError, Program, Value as CelValue};
 use regex::{Regex, RegexBuilder};
 
+use super::authorizer;
 use super::cost::{self, CostMeter, LimitExceeded};
 use super::shared::SharedValue;
 
@@ -23,7 +26,7 @@ const ARGUMENTS: [&str; 6] = ["@0", "@1", "@2", "@3", "@4", "@5"];
 
 /// Why an evaluation has no value.
 #[derive(Debug)]
-pub(super) enum EvaluationError {
+pub(crate) enum EvaluationError {
     /// The cost exceeds the limit; nothing else is evaluated.
     Limit,
     /// An error that operators such as `||` may still replace by a value.
@@ -42,17 +45,39 @@ impl From<ExecutionError> for EvaluationError {
     }
 }
 
-type Evaluated = Result<SharedValue, EvaluationError>;
+/// The result of an evaluation.
+pub(crate) type Evaluated = Result<SharedValue, EvaluationError>;
+
+/// The fields of the variable `variables`, which are computed when an expression first reads them.
+pub(crate) trait LazyFields: Send {
+    /// Returns a field, or why it has no value; `None` if there is no such field.
+    fn field(&mut self, name: &str) -> Option<Result<SharedValue, String>>;
+}
+
+/// The name of the variable with lazy fields.
+pub(crate) const LAZY: &str = "variables";
 
 /// Evaluates a program; returns its value and its cost.
-pub(super) fn evaluate(program: &Program, env: &Arc<Env>, variables: Vec<(&str, SharedValue)>) -> (Evaluated, u64) {
-    let mut evaluation = Evaluation { env, scope: variables, meter: CostMeter::default(), patterns: BTreeMap::new() };
+pub(crate) fn evaluate(program: &Program, env: &Arc<Env>, variables: Vec<(&str, SharedValue)>) -> (Evaluated, u64) {
+    evaluate_with(program, env, variables, None)
+}
+
+/// Like [`evaluate`], with a variable whose fields are lazy.
+pub(crate) fn evaluate_with<'a>(
+    program: &'a Program,
+    env: &'a Arc<Env>,
+    variables: Vec<(&'a str, SharedValue)>,
+    lazy: Option<&'a mut dyn LazyFields>,
+) -> (Evaluated, u64) {
+    let meter = CostMeter::default();
+    let mut evaluation = Evaluation { env, scope: variables, meter, patterns: BTreeMap::new(), lazy };
     let value = evaluation.value(program.expression());
     (value, evaluation.meter.cost())
 }
 
 struct Evaluation<'a> {
     env: &'a Arc<Env>,
+    lazy: Option<&'a mut dyn LazyFields>,
     /// The variables, innermost last.
     scope: Vec<(&'a str, SharedValue)>,
     meter: CostMeter,
@@ -162,10 +187,46 @@ impl<'a> Evaluation<'a> {
                 }
                 Ok(SharedValue::map(entries))
             }
-            Expr::Struct(_) | Expr::Unspecified => {
-                Err(ExecutionError::InternalError("messages are not supported".to_owned()).into())
-            }
+            Expr::Struct(literal) => self.message(literal),
+            Expr::Unspecified => Err(ExecutionError::InternalError("messages are not supported".to_owned()).into()),
         }
+    }
+
+    /// Makes a message, as a map of its fields.
+    fn message(&mut self, literal: &'a StructExpr) -> Evaluated {
+        self.meter.charge(cost::MESSAGE)?;
+        let mut fields = Vec::new();
+        for entry in &literal.entries {
+            let EntryExpr::StructField(field) = &entry.expr else { continue };
+            let value = self.value(&field.value)?;
+            let value = match value.as_optional().filter(|_| field.optional) {
+                Some(None) => continue,
+                Some(Some(content)) => content,
+                None => value,
+            };
+            fields.push((CelMapKey::from(field.field.clone()), value));
+        }
+        Ok(SharedValue::map(fields))
+    }
+
+    /// Returns a lazy field; `None` if the operand is not the variable that has them.
+    fn lazy_field(&mut self, select: &SelectExpr) -> Option<Evaluated> {
+        let is_lazy = matches!(&select.operand.expr, Expr::Ident(name) if name == LAZY);
+        if !is_lazy || self.variable(LAZY).is_some() {
+            return None;
+        }
+        let found = self.lazy.as_deref_mut()?.field(&select.field);
+        if select.test {
+            return Some(Ok(SharedValue::bool(found.is_some())));
+        }
+        // An identifier and a selection; what the field itself costs counts elsewhere.
+        if let Err(exceeded) = self.meter.charge(2 * cost::SELECT) {
+            return Some(Err(exceeded.into()));
+        }
+        Some(match found {
+            None => Err(ExecutionError::NoSuchKey(Arc::new(select.field.clone())).into()),
+            Some(value) => value.map_err(|why| ExecutionError::function_error(LAZY, why).into()),
+        })
     }
 
     fn variable(&self, name: &str) -> Option<&SharedValue> {
@@ -185,7 +246,13 @@ impl<'a> Evaluation<'a> {
     }
 
     fn select(&mut self, select: &'a SelectExpr) -> Evaluated {
+        if let Some(value) = self.lazy_field(select) {
+            return value;
+        }
         let operand = self.value(&select.operand)?;
+        if let Some(check) = authorizer::request_resource(&operand, &select.field) {
+            return Ok(check);
+        }
         if !select.test {
             self.meter.charge(cost::SELECT)?;
         }
@@ -254,6 +321,10 @@ impl<'a> Evaluation<'a> {
         let constant = name == "@in" && call.args.last().is_some_and(is_constant);
         if !constant {
             self.meter.call(name, &args)?;
+        }
+        if let Some(result) = authorizer::call(name, &args) {
+            self.meter.charge(authorizer::cost(name))?;
+            return Ok(result?);
         }
         if let Some(result) = operator(name, &args) {
             return Ok(result?);

@@ -27,20 +27,20 @@ const STACK: usize = 256 << 20;
 
 /// An expression.
 #[derive(Debug)]
-pub(super) struct Expression {
-    pub(super) program: Program,
+pub(crate) struct Expression {
+    pub(crate) program: Program,
     deep: bool,
 }
 
 impl Expression {
     /// Calls a function that walks the expression, where there is room for it. `None` if no thread can be started.
-    pub(super) fn walk<T: Send>(&self, walk: impl FnOnce(&Program) -> T + Send) -> Option<T> {
+    pub(crate) fn walk<T: Send>(&self, walk: impl FnOnce(&Program) -> T + Send) -> Option<T> {
         if self.deep { on_large_stack(|| walk(&self.program)) } else { Some(walk(&self.program)) }
     }
 }
 
 /// Parses an expression.
-pub(super) fn parse(source: &str) -> Result<Expression, String> {
+pub(crate) fn parse(source: &str) -> Result<Expression, String> {
     let size = source.chars().count();
     if size > MAX_CHARACTERS {
         let why = format!("expression code point size exceeds limit: size: {size}, limit {MAX_CHARACTERS}");
