@@ -53,6 +53,7 @@ const API_SERVER_NAMES: &[&str] = &[
     "listener",
     "metrics",
     "proxy",
+    "quota_usage",
     "record",
     "request",
     "service",
