@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-//! Shared parts of the tests: the controllers' program, and the fixtures of the suite, read once.
-=======
 //! Parts that many tests share: the controllers' program, and the fixtures of the suite, read once.
->>>>>>> main
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
