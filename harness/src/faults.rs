@@ -120,6 +120,14 @@ pub fn set_watch_fault(faults: &Faults, revision: u64, fault: &WatchFault) -> Op
             faults.set_stale(&resource_id(resource), None);
             format!("lists of {} are current again", resource.plural)
         }
+        WatchFault::Pages { resource, limit } => {
+            let size = limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+            faults.set_page_size(&resource_id(resource), size);
+            match limit {
+                Some(limit) => format!("lists of {} have pages of {limit}", resource.plural),
+                None => format!("lists of {} have the pages that clients ask for", resource.plural),
+            }
+        }
         WatchFault::Repeat { resource, twice } => {
             faults.set_repeated(&resource_id(resource), *twice);
             let how = if *twice { "twice" } else { "once" };

@@ -59,7 +59,6 @@ pub mod digest;
 #[cfg(feature = "suite")]
 pub mod exit;
 pub mod expect;
-#[cfg(feature = "suite")]
 pub mod explore;
 pub mod faults;
 pub mod fixture;

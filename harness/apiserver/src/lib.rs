@@ -21,8 +21,9 @@
 //! The folder `examples` has complete programs: `in_process`, `fault_injection`, `simulated_cluster` and `serve`.
 //!
 //! Features, all on by default: `client` adds `ApiServer::client`, `controllers` adds the modules
-//! `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts`, `event_ttl` and `compaction`. Without
-//! `client` the crate does not depend on kube. `listener` adds sockets, `descriptions` the texts of `kubectl explain`.
+//! `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts`, `quota_usage`, `event_ttl` and
+//! `compaction`. Without `client` the crate does not depend on kube. `listener` adds sockets, `descriptions` the texts
+//! of `kubectl explain`.
 //!
 //! | part | public names |
 //! |---|---|
@@ -34,6 +35,7 @@
 //! | transports | [`service`] (in process, virtual time), `listener` (sockets, wall time) |
 //! | objects of a fresh cluster | [`bootstrap`] |
 //! | stand-ins for controllers | `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts` |
+//! | further ones | `quota_usage` |
 //! | parts of the server that need time | `event_ttl`, `compaction` |
 //! | fault injection | [`faults`] |
 //! | recording proxies and load tests | [`proxy`], [`metrics`] |
@@ -84,6 +86,8 @@ mod printers;
 mod protobuf;
 pub mod proxy;
 mod quantity;
+#[cfg(feature = "controllers")]
+pub mod quota_usage;
 pub mod record;
 mod registry;
 pub mod request;

@@ -29,6 +29,9 @@ pub struct ApiServerConfig {
     pub seed: u64,
     /// The number of log entries and bytes kept per resource for watches and lists at older resourceVersions.
     pub history: HistoryLimits,
+    /// Each object has a sequence of uids and generated names of its own, so that they do not depend on the order of
+    /// requests about other objects.
+    pub ids_by_object: bool,
     /// The amount of traffic recorded in the transcript.
     pub record: RecordMode,
     /// The user that a subject's requests run as, regardless of their token, so that the RBAC roles in the store
@@ -67,6 +70,7 @@ impl ApiServerConfig {
         Self {
             clock,
             seed: 0,
+            ids_by_object: false,
             history,
             record,
             subject_user: None,
@@ -102,6 +106,7 @@ struct ServerState {
 impl ApiServer {
     /// Creates a server that has the four system namespaces.
     pub fn new(config: ApiServerConfig) -> Self {
+        let ids = IdGenerator::new(config.seed);
         let shared = ServerState {
             store: Store::new(config.history),
             transcript: match config.record {
@@ -109,7 +114,7 @@ impl ApiServer {
                 RecordMode::All | RecordMode::Off => Transcript::new(),
             },
             registry: RwLock::new(Arc::new(Registry::builtin().with_version(config.kubernetes_version))),
-            ids: Mutex::new(IdGenerator::new(config.seed)),
+            ids: Mutex::new(if config.ids_by_object { ids.by_object() } else { ids }),
             faults: Faults::new(config.seed),
             recent: DecodeCache::default(),
             counters: RequestCounters::default(),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
+use super::also::{self, AlsoCommand};
 use super::select::{FixturesFolder, Selection};
 use super::{CliError, notify};
 use crate::exit::Exit;
@@ -17,6 +18,7 @@ use crate::explore::canary;
 use crate::explore::engine::{self, Exploration, ExploreOptions, Progress, Strategy};
 use crate::explore::ledger::{Ledger, RunStamp};
 use crate::explore::oracle::OracleVerdict;
+use crate::explore::page::page;
 use crate::explore::plan::Token;
 use crate::explore::report::ExploreReport;
 use crate::explore::script::find;
@@ -52,7 +54,8 @@ pub(super) struct ExploreArgs {
     #[arg(long, value_name = "N")]
     worlds: Option<u64>,
 
-    /// Try only this part of the plans, of so many: `2/4`; the parts of all machines together are everything
+    /// Try only this part of the plans, of so many: `2/4`; the parts of all machines together are everything. `index/4`
+    /// is the part of a pod of an indexed Job
     #[arg(long, value_name = "K/N", value_parser = shard, default_value = "1/1")]
     shard: (u64, u64),
 
@@ -72,7 +75,7 @@ pub(super) struct ExploreArgs {
     #[arg(long, value_name = "PLAN", conflicts_with_all = ["budget", "strategy", "shard", "format"])]
     replay: Option<Token>,
 
-    /// Merge the JSON reports of all parts of an exploration instead of exploring
+    /// Merge the JSON reports of all parts of an exploration instead of exploring; a folder means its files `*.json`
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["budget", "shard", "replay", "keep", "ledger"])]
     merge: Vec<PathBuf>,
 
@@ -92,6 +95,19 @@ pub(super) struct ExploreArgs {
     #[arg(long, value_name = "TEXT", env = "PLUMBLINE_COMMIT", default_value = "")]
     commit: String,
 
+    /// Also run a sample of single faults with this command on the wall clock, as with `run --command`, and compare the
+    /// end states
+    #[arg(long, value_name = "COMMAND", conflicts_with = "replay")]
+    also_command: Option<String>,
+
+    /// Flags about that command (--companion, --ready-url, --agent, …), quoted as for a shell
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", requires = "also_command")]
+    also_flags: String,
+
+    /// Number of plans in that sample
+    #[arg(long, value_name = "N", default_value_t = 16, requires = "also_command")]
+    also: usize,
+
     /// Format of the report
     #[arg(long, value_enum, default_value_t = ExploreFormat::Human)]
     format: ExploreFormat,
@@ -108,11 +124,30 @@ enum ExploreFormat {
     Human,
     /// One JSON document (apiVersion plumbline/v1)
     Json,
+    /// One HTML page that loads nothing
+    Html,
 }
 
+/// The word for the part that the index of a pod of an indexed Job selects.
+const INDEX: &str = "index";
+/// The variable in which an indexed Job gives each pod its index, from 0.
+const JOB_INDEX: &str = "JOB_COMPLETION_INDEX";
+
 fn shard(text: &str) -> Result<(u64, u64), String> {
-    let parts = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
-    parts.filter(|(part, of)| (1..=*of).contains(part)).ok_or_else(|| "expected K/N with 1 ≤ K ≤ N".to_owned())
+    shard_of(text, std::env::var(JOB_INDEX).ok().as_deref())
+}
+
+fn shard_of(text: &str, index: Option<&str>) -> Result<(u64, u64), String> {
+    let Some((part, of)) = text.split_once('/') else { return Err("expected K/N with 1 ≤ K ≤ N".to_owned()) };
+    let part = if part == INDEX {
+        let index = index.and_then(|index| index.parse::<u64>().ok());
+        let next = format!("`index/N` is for the pods of an indexed Job: set {JOB_INDEX}, or write K/N");
+        index.and_then(|index| index.checked_add(1)).ok_or(next)?
+    } else {
+        part.parse().unwrap_or_default()
+    };
+    let of: u64 = of.parse().unwrap_or_default();
+    if (1..=of).contains(&part) { Ok((part, of)) } else { Err("expected K/N with 1 ≤ K ≤ N".to_owned()) }
 }
 
 /// Runs the verb.
@@ -156,6 +191,10 @@ pub(super) fn main(args: &ExploreArgs) -> Result<Exit, CliError> {
     if !args.no_shrink {
         shrink_all(&mut report, &chosen, &test_bed, &exploration);
     }
+    if let Some(command) = &args.also_command {
+        let also = AlsoCommand { command, flags: &args.also_flags, count: args.also };
+        report.also = Some(also::run(&also, &chosen, &test_bed, &options)?);
+    }
     if let Some(folder) = &args.keep {
         keep(folder, &report)?;
     }
@@ -169,7 +208,7 @@ pub(super) fn main(args: &ExploreArgs) -> Result<Exit, CliError> {
 /// Reads the reports of all parts and merges them.
 fn merged(files: &[PathBuf]) -> Result<ExploreReport, CliError> {
     let mut whole: Option<ExploreReport> = None;
-    for path in files {
+    for path in &reports_of(files)? {
         let text = fs::read_to_string(path)
             .map_err(|error| CliError::Environment(format!("unable to read {}: {error}", path.display())))?;
         let part: ExploreReport = serde_json::from_str(&text).map_err(|error| {
@@ -191,9 +230,33 @@ fn merged(files: &[PathBuf]) -> Result<ExploreReport, CliError> {
     whole.ok_or_else(|| CliError::Usage("--merge needs a report".to_owned()))
 }
 
+/// Returns `files` with each folder replaced by the reports in it.
+fn reports_of(files: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
+    let mut reports = Vec::new();
+    for path in files {
+        if !path.is_dir() {
+            reports.push(path.clone());
+            continue;
+        }
+        let failed = |error: io::Error| CliError::Environment(format!("unable to read {}: {error}", path.display()));
+        let mut found = Vec::new();
+        for entry in fs::read_dir(path).map_err(failed)? {
+            let file = entry.map_err(failed)?.path();
+            found.extend(file.extension().is_some_and(|name| name == "json").then_some(file));
+        }
+        if found.is_empty() {
+            return Err(CliError::Nothing(format!("{} has no report *.json", path.display())));
+        }
+        found.sort();
+        reports.extend(found);
+    }
+    Ok(reports)
+}
+
 /// Returns the exit code of a report.
 fn exit(report: &ExploreReport) -> Exit {
-    if !report.findings.is_empty() || !report.divergent.is_empty() {
+    let differs = report.also.as_ref().is_some_and(|also| !also.differ.is_empty());
+    if !report.findings.is_empty() || !report.divergent.is_empty() || differs {
         Exit::FixturesFailed
     } else if !report.canary {
         notify("plumbline: the planted bug was not found, so an exploration without findings means nothing");
@@ -277,7 +340,7 @@ fn line(progress: &Progress, budget: Option<Duration>) -> String {
 }
 
 fn write(args: &ExploreArgs, report: &ExploreReport) -> Result<(), CliError> {
-    let out: Box<dyn Write> = match &args.output {
+    let mut out: Box<dyn Write> = match &args.output {
         Some(path) => {
             let file = File::create(path)
                 .map_err(|error| CliError::Environment(format!("unable to write {}: {error}", path.display())))?;
@@ -288,6 +351,10 @@ fn write(args: &ExploreArgs, report: &ExploreReport) -> Result<(), CliError> {
     match args.format {
         ExploreFormat::Human => report.write_text(out)?,
         ExploreFormat::Json => report.write_json(out)?,
+        ExploreFormat::Html => {
+            out.write_all(page(report).as_bytes())?;
+            out.flush()?;
+        }
     }
     Ok(())
 }
@@ -336,4 +403,22 @@ fn show(out: &mut impl Write, token: &Token, transcript: &str, verdict: &OracleV
         writeln!(out, "no breach")?;
     }
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::given("2/4", None, Some((2, 4)))]
+    #[case::by_index("index/4", Some("3"), Some((4, 4)))]
+    #[case::index_beyond_the_parts("index/4", Some("4"), None)]
+    #[case::no_index("index/4", None, None)]
+    #[case::zero("0/4", None, None)]
+    #[case::no_number("a/4", Some("1"), None)]
+    fn parts_of_an_exploration(#[case] text: &str, #[case] index: Option<&str>, #[case] wanted: Option<(u64, u64)>) {
+        assert_eq!(shard_of(text, index).ok(), wanted);
+    }
 }

@@ -1,5 +1,6 @@
 //! The command line: one file per verb. Results go to standard output, progress and diagnostics to standard error.
 
+mod also;
 #[cfg(feature = "loadtest")]
 mod bench;
 mod catalogue;

@@ -6,9 +6,11 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use serde_json::json;
 
-use super::point::{FaultPoint, Site};
-use crate::fixture::pattern::Verb;
-use crate::fixture::{Action, Control, Effect, Fault, Interference, Operation, PatchKind, UserRequest, WatchFault};
+use super::point::{FaultPoint, LONGEST_ACROSS, Site};
+use crate::fixture::pattern::{Resources, Verb};
+use crate::fixture::{
+    Action, Control, Effect, Fault, Interference, Operation, PatchKind, RequestPattern, UserRequest, WatchFault,
+};
 
 /// The annotation that [`Disturbance::Touch`] sets.
 pub const TOUCH: &str = "plumbline.test/touch";
@@ -22,6 +24,21 @@ const COUNTDOWN: Duration = Duration::from_secs(25);
 
 /// Time between two things of which one is to be just before the other: the resolution of virtual time.
 const SHORTLY: Duration = Duration::from_millis(1);
+
+/// Time after the next step of the history at which a request that a fault delays until then goes on.
+const ACROSS: Duration = Duration::from_secs(1);
+
+/// The delay of such a request if no step follows soon.
+const NO_STEP: Duration = Duration::from_secs(5);
+
+/// Number of requests that a flaky server refuses, one after every request that it serves.
+const FLAKY: u32 = 16;
+
+/// The longest back-off of a work queue, as in client-go: a key that failed often is processed again after this time.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(1000);
+
+/// The name of the fault of requests while the controllers are cut off.
+const PARTITION: &str = "partition";
 
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,6 +59,16 @@ pub enum Disturbance {
     Slow(u16),
     /// The request takes effect at once and its reply comes after this many seconds.
     LateReply(u16),
+    /// The request takes effect just after the next step of the history.
+    SlowAcross,
+    /// The request takes effect at once and its reply comes just after the next step of the history.
+    LateAcross,
+    /// Every second request like this one is refused with 500, for a while.
+    Flaky,
+    /// The controllers reach the API server no more, for this many minutes; the history goes on.
+    Partition(u16),
+    /// Lists of the resource have pages of one object.
+    Pages,
     /// Another client changes the object before the request takes effect.
     Touch,
     /// Events of the resource are held back for this many seconds.
@@ -75,7 +102,7 @@ pub enum Disturbance {
 }
 
 /// All disturbances with their names in tokens, from the weakest to the strongest of each family.
-const NAMES: [(&str, Disturbance); 34] = [
+const NAMES: [(&str, Disturbance); 40] = [
     ("409", Disturbance::Reply(409)),
     ("410", Disturbance::Reply(410)),
     ("429", Disturbance::Reply(429)),
@@ -88,6 +115,12 @@ const NAMES: [(&str, Disturbance); 34] = [
     ("slow-40s", Disturbance::Slow(40)),
     ("late-5s", Disturbance::LateReply(5)),
     ("late-40s", Disturbance::LateReply(40)),
+    ("slow-across", Disturbance::SlowAcross),
+    ("late-across", Disturbance::LateAcross),
+    ("flaky", Disturbance::Flaky),
+    ("pages", Disturbance::Pages),
+    ("partition-3m", Disturbance::Partition(3)),
+    ("partition-20m", Disturbance::Partition(20)),
     ("504-applied", Disturbance::AppliedTimeout),
     ("lost-reply", Disturbance::LostReply),
     ("crash-before", Disturbance::CrashBefore),
@@ -135,7 +168,7 @@ impl Disturbance {
             Site::Request(verb) => verb,
             Site::Event => {
                 return self.is_watch_fault()
-                    || matches!(self, Self::HandOver | Self::ClockAhead(_) | Self::ClockBack(_));
+                    || matches!(self, Self::HandOver | Self::ClockAhead(_) | Self::ClockBack(_) | Self::Partition(_));
             }
             Site::Run => return matches!(self, Self::Order(_)),
         };
@@ -146,8 +179,13 @@ impl Disturbance {
             Self::Reply(409) => matches!(verb, Verb::Put | Verb::Patch) && !events,
             Self::Reply(410) => matches!(verb, Verb::List | Verb::Watch),
             Self::Reply(_) | Self::Drop | Self::Slow(_) | Self::CrashBefore => true,
+            Self::SlowAcross => point.next_step.is_some(),
+            Self::LateAcross => writes && point.next_step.is_some(),
+            Self::Pages => verb == Verb::List,
             Self::LostReply | Self::AppliedTimeout | Self::CrashAfter | Self::LateReply(_) => writes,
-            Self::HandOver | Self::ClockAhead(_) | Self::ClockBack(_) => writes && !events,
+            Self::Flaky | Self::Partition(_) | Self::HandOver | Self::ClockAhead(_) | Self::ClockBack(_) => {
+                writes && !events
+            }
             Self::Touch | Self::Deleted | Self::Recreated => {
                 matches!(verb, Verb::Put | Verb::Patch | Verb::Delete) && !events
             }
@@ -161,9 +199,12 @@ impl Disturbance {
         let family: &[Self] = match self {
             Self::CrashAfter => &[Self::Reply(500), Self::Drop, Self::CrashBefore, Self::LostReply],
             Self::CrashBefore | Self::LostReply | Self::AppliedTimeout => &[Self::Reply(500), Self::Drop],
-            Self::Reply(409 | 429 | 503 | 504) | Self::Drop => &[Self::Reply(500)],
+            Self::Reply(409 | 429 | 503 | 504) | Self::Drop | Self::Flaky => &[Self::Reply(500)],
             Self::Slow(40) => &[Self::Reply(500), Self::Slow(5)],
             Self::LateReply(40) => &[Self::Reply(500), Self::LateReply(5)],
+            Self::SlowAcross => &[Self::Slow(5), Self::Slow(40)],
+            Self::LateAcross => &[Self::LateReply(5), Self::LateReply(40)],
+            Self::Partition(20) => &[Self::Partition(3)],
             Self::Hold(30) => &[Self::CloseWatch, Self::Hold(1)],
             Self::Coalesce(_) => &[Self::CloseWatch, Self::Hold(1), Self::Coalesce(1), Self::Hold(30)],
             Self::Relist(_) => &[Self::CloseWatch, Self::Hold(1), Self::Coalesce(1), Self::Relist(1)],
@@ -198,16 +239,7 @@ impl Disturbance {
     /// Returns true if fixtures have words for it.
     #[must_use]
     pub const fn has_words(self) -> bool {
-        !matches!(
-            self,
-            Self::Duplicate
-                | Self::Bookmark
-                | Self::ClockAhead(_)
-                | Self::ClockBack(_)
-                | Self::Deleted
-                | Self::Recreated
-                | Self::Order(_)
-        )
+        !matches!(self, Self::Duplicate | Self::Bookmark | Self::Deleted | Self::Recreated | Self::Order(_))
     }
 
     /// Returns the time for which it keeps the controllers from their work at most.
@@ -220,22 +252,57 @@ impl Disturbance {
             | Self::Coalesce(by)
             | Self::Relist(by)
             | Self::StaleRestart(by) => Duration::from_secs(u64::from(by)),
+            Self::SlowAcross | Self::LateAcross => LONGEST_ACROSS,
+            Self::Partition(minutes) => Duration::from_mins(u64::from(minutes)) + LONGEST_BACKOFF,
             Self::ClockBack(minutes) => Duration::from_mins(u64::from(minutes)),
             _ => TOUCH_DELAY,
         }
     }
 
+    /// Returns the time for which the controllers are cut off from the API server.
+    #[must_use]
+    pub fn cut_off(self) -> Option<Duration> {
+        match self {
+            Self::Partition(minutes) => Some(Duration::from_mins(u64::from(minutes))),
+            _ => None,
+        }
+    }
+
+    /// Returns true if the subject learns late that a request took effect.
+    #[must_use]
+    pub const fn delays_reply(self) -> bool {
+        matches!(self, Self::LateReply(_) | Self::LateAcross)
+    }
+
+    /// Returns true if the request takes effect late.
+    #[must_use]
+    pub const fn delays_request(self) -> bool {
+        matches!(self, Self::Slow(_) | Self::SlowAcross)
+    }
+
+    /// Returns the number of requests that it refuses one by one.
+    #[must_use]
+    pub const fn refusals(self) -> u32 {
+        if matches!(self, Self::Flaky) { FLAKY } else { 0 }
+    }
+
+    /// Returns true if it sets the controllers' wall clock.
+    #[must_use]
+    pub const fn steps_clock(self) -> bool {
+        matches!(self, Self::ClockAhead(_) | Self::ClockBack(_))
+    }
+
     /// Returns true if the subject may repeat a write that already took effect, because it cannot know of it.
     #[must_use]
     pub const fn hides_effects(self) -> bool {
-        !matches!(self, Self::Reply(_) | Self::Drop | Self::CrashBefore)
+        !matches!(self, Self::Reply(_) | Self::Drop | Self::CrashBefore | Self::Flaky | Self::Pages)
     }
 
     /// Returns true if the subject learns of changes late when this happens at `point`.
     #[must_use]
     pub fn delays_information(self, point: &FaultPoint) -> bool {
         self.is_watch_fault()
-            || matches!(self, Self::Order(_))
+            || matches!(self, Self::Order(_) | Self::Partition(_))
             || matches!(point.site, Site::Request(Verb::List | Verb::Watch))
     }
 
@@ -275,12 +342,23 @@ impl Disturbance {
             Self::Reply(code) => reply(code, false),
             Self::Slow(by) => Effect::Delay { by: seconds(by), applied: false },
             Self::LateReply(by) => Effect::Delay { by: seconds(by), applied: true },
+            Self::SlowAcross => Effect::Delay { by: across(point), applied: false },
+            Self::LateAcross => Effect::Delay { by: across(point), applied: true },
+            Self::Flaky => return flaky(point, &reply(500, false)),
+            Self::Partition(minutes) => return partition(point, minutes),
             Self::Touch | Self::Deleted | Self::Recreated => Effect::Delay { by: TOUCH_DELAY, applied: false },
             Self::HandOver if point.site != Site::Event => Effect::Delay { by: TOUCH_DELAY, applied: false },
             Self::HandOver | Self::ClockAhead(_) | Self::ClockBack(_) => return self.inject_into_subject(point),
             Self::Order(depth) => {
                 let order = WatchFault::Order { seed: u64::from(point.occurrence), depth: u32::from(depth) };
-                return Injection { fault: None, before_start: vec![order], steps: Vec::new() };
+                return Injection { before_start: vec![order], ..Injection::default() };
+            }
+            Self::Pages => {
+                let pages = WatchFault::Pages { resource: point.target.resource.clone(), limit: Some(1) };
+                return match point.at.checked_sub(SHORTLY) {
+                    None => Injection { before_start: vec![pages], ..Injection::default() },
+                    Some(before) => Injection::of_steps(vec![(before, vec![Action::Watch(pages)])]),
+                };
             }
             _ => return self.inject_into_watches(point),
         };
@@ -295,22 +373,21 @@ impl Disturbance {
             Self::HandOver => vec![(point.at + TOUCH_DELAY / 2, hand_over())],
             _ => Vec::new(),
         };
-        Injection { fault: Some(fault), before_start: Vec::new(), steps }
+        Injection { faults: vec![fault], steps, ..Injection::default() }
     }
 
     /// Translates what happens to the controllers themselves. The clock steps just before a request, and during what an
     /// event began; others take over just after the point.
     fn inject_into_subject(self, point: &FaultPoint) -> Injection {
         let minutes = |minutes: u16| SignedDuration::from_mins(i64::from(minutes));
-        let step = |by| vec![Action::Interfere(Interference::StepClock(by))];
-        let event = point.site == Site::Event;
-        let stepped = if event { point.at + COUNTDOWN } else { point.at.saturating_sub(SHORTLY) };
+        let step = |by| vec![Action::StepClock(by)];
+        let stepped = clock_step(point);
         let (at, actions) = match self {
             Self::ClockAhead(by) => (stepped, step(minutes(by))),
             Self::ClockBack(by) => (stepped, step(-minutes(by))),
             _ => (point.at + SHORTLY, hand_over()),
         };
-        Injection { fault: None, before_start: Vec::new(), steps: vec![(at, actions)] }
+        Injection::of_steps(vec![(at, actions)])
     }
 
     fn inject_into_watches(self, point: &FaultPoint) -> Injection {
@@ -344,11 +421,11 @@ impl Disturbance {
             _ => vec![(at + second, vec![lose(), let_go(false)])],
         };
         match at.checked_sub(SHORTLY) {
-            None => Injection { fault: None, before_start: begin, steps },
+            None => Injection { faults: Vec::new(), before_start: begin, steps },
             Some(before) => {
                 let begin = begin.into_iter().map(Action::Watch).collect();
                 let steps = std::iter::once((before, begin)).chain(steps).collect();
-                Injection { fault: None, before_start: Vec::new(), steps }
+                Injection::of_steps(steps)
             }
         }
     }
@@ -361,14 +438,58 @@ impl fmt::Display for Disturbance {
 }
 
 /// The parts of a fixture that a disturbance adds.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Injection {
-    /// A fault of requests, armed before the controllers start.
-    pub fault: Option<Fault>,
+    /// Faults of requests, armed before the controllers start.
+    pub faults: Vec<Fault>,
     /// Watch faults in force before the controllers start.
     pub before_start: Vec<WatchFault>,
     /// Actions at times of the run.
     pub steps: Vec<(Duration, Vec<Action>)>,
+}
+
+impl Injection {
+    fn of_steps(steps: Vec<(Duration, Vec<Action>)>) -> Self {
+        Self { steps, ..Self::default() }
+    }
+}
+
+/// Returns the time at which the controllers' clock is set.
+pub(super) fn clock_step(point: &FaultPoint) -> Duration {
+    if point.site == Site::Event { point.at + COUNTDOWN } else { point.at.saturating_sub(SHORTLY) }
+}
+
+/// Returns the time from a request until just after the next step of the history.
+pub(super) fn across(point: &FaultPoint) -> Duration {
+    point.next_step.map_or(NO_STEP, |next| next.saturating_sub(point.at) + ACROSS)
+}
+
+/// Refuses every second request from the point on.
+fn flaky(point: &FaultPoint, effect: &Effect) -> Injection {
+    // A request that one fault refuses is not counted by the next fault, so each begins one request later.
+    let fault = |number: u32| Fault {
+        name: None,
+        on: point.pattern(),
+        nth: point.occurrence + number,
+        count: Some(1),
+        effect: effect.clone(),
+    };
+    Injection { faults: (0..FLAKY).map(fault).collect(), ..Injection::default() }
+}
+
+/// Returns the pattern of all requests of the controllers.
+pub(super) const ALL_REQUESTS: &str = "ANY */*/*";
+
+fn partition(point: &FaultPoint, minutes: u16) -> Injection {
+    let from = point.at.saturating_sub(SHORTLY);
+    let until = point.at + Duration::from_mins(u64::from(minutes));
+    let Ok(on) = RequestPattern::parse(ALL_REQUESTS, "default", &Resources::default()) else {
+        return Injection::default();
+    };
+    let name = Some(PARTITION.to_owned());
+    let fault = Fault { name: name.clone(), on, nth: 1, count: None, effect: Effect::Drop { applied: false } };
+    let begin = vec![Action::Fault(fault), Action::Watch(WatchFault::Drop(None))];
+    Injection::of_steps(vec![(from, begin), (until, vec![Action::Heal(name)])])
 }
 
 /// An orderly stop of the controllers, and the start of others.
@@ -418,5 +539,49 @@ mod tests {
                 assert!(steps < 1000, "{disturbance} gets weaker without an end");
             }
         }
+    }
+
+    fn put(occurrence: u32, next_step: Option<Duration>) -> FaultPoint {
+        let target = crate::fixture::Target::parse("pdb/b/status", "default", &Resources::default()).expect("a target");
+        let at = Duration::from_secs(10);
+        FaultPoint { site: Site::Request(Verb::Put), target, occurrence, at, seq: 0, next_step }
+    }
+
+    #[test]
+    fn a_flaky_server_refuses_every_second_request() {
+        let injection = Disturbance::Flaky.inject(&put(3, None), Duration::ZERO);
+        let (mut seen, mut hits) = (vec![0; injection.faults.len()], vec![0; injection.faults.len()]);
+        let mut refused = Vec::new();
+        for request in 1..=40 {
+            let hit = injection.faults.iter().enumerate().find(|(number, fault)| {
+                seen[*number] += 1;
+                seen[*number] >= fault.nth && hits[*number] < fault.count.unwrap_or(u32::MAX)
+            });
+            if let Some((number, _)) = hit {
+                hits[number] += 1;
+                refused.push(request);
+            }
+        }
+        assert_eq!(refused, (0..16).map(|number| 3 + 2 * number).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_request_goes_on_just_after_the_next_step() {
+        let delay = |point: &FaultPoint| match &Disturbance::LateAcross.inject(point, Duration::ZERO).faults[0].effect {
+            Effect::Delay { by, applied: true } => by.as_secs(),
+            other => panic!("{other:?}"),
+        };
+        let (followed, last) = (put(1, Some(Duration::from_secs(17))), put(1, None));
+        assert_eq!((delay(&followed), delay(&last)), (8, 5));
+        let across = |point: &FaultPoint| Disturbance::at(point).any(|fault| fault == Disturbance::LateAcross);
+        assert!(across(&followed) && !across(&last), "only a step that follows makes it another fault");
+    }
+
+    #[test]
+    fn a_partition_ends() {
+        let steps = Disturbance::Partition(3).inject(&put(1, None), Duration::ZERO).steps;
+        assert!(matches!(&steps[0].1[..], [Action::Fault(_), Action::Watch(WatchFault::Drop(None))]), "{steps:?}");
+        let healed = Action::Heal(Some("partition".to_owned()));
+        assert_eq!(steps[1], (Duration::from_secs(190), vec![healed]));
     }
 }

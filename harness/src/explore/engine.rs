@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::disturbance::Disturbance;
+use super::exceptions;
 use super::findings::Findings;
 use super::marks::marks;
 use super::observation::{Observation, observe};
@@ -16,9 +17,11 @@ use super::oracle::{self, Breach, ExploredRun, OracleVerdict, ReferenceRun};
 use super::plan::{FaultPlan, Token};
 use super::point::{FaultPoint, Site, points};
 use super::random;
-use super::script::{Script, beginning, controls_subject, disturbs_watches, is_beginning, script, whole_id};
+use super::script::{
+    Script, beginning, controls_subject, disturbs_watches, first_outage, has_faults, is_beginning, script, step_times,
+    whole_id,
+};
 use super::state::changed_objects;
-use super::worlds::is_world;
 use crate::expect::world::kinds;
 use crate::fixture::Fixture;
 use crate::process::signals;
@@ -189,14 +192,16 @@ fn reference_of(fixture: &Arc<Fixture>, script: &Script, record: &RunRecord) -> 
         let observation = observe(script, record, entries);
         let explored = ExploredRun { plan: &plan, record, entries, observation: &observation };
         let mut verdict = oracle::judge_alone(fixture, explored);
+        if verdict.unfit.is_none() && !is_beginning(&fixture.id) {
+            verdict.breaches.extend(oracle::judge_calm(fixture, explored));
+        }
         let broken = verdict.breaches.iter().map(|breach| breach.oracle.clone()).collect();
-        // The faults of a fixture may last until its end.
-        verdict.breaches.retain(|breach| breach.oracle != oracle::MODEL || is_world(&fixture.id));
+        verdict.breaches.retain(|breach| !exceptions::is_declared(&fixture.id, &breach.oracle));
         let resources = kinds(record.initial.iter().map(|object| &**object));
         let quiet = observation.quiet_at.min(entries.len());
         let reference = ReferenceRun {
             fixture: fixture.clone(),
-            points: points(&entries[..quiet], &resources),
+            points: points(&entries[..quiet], &resources, &step_times(fixture)),
             objects: changed_objects(&entries[..quiet]),
             broken,
             marks: marks(entries),
@@ -249,7 +254,8 @@ pub fn run_plan(
         let explored = ExploredRun { plan: &plan, record: &record, entries, observation: &observation };
         let verdict = oracle::judge(reference, explored);
         let resources = kinds(record.initial.iter().map(|object| &**object));
-        let points = points(&entries[..observation.quiet_at.min(entries.len())], &resources);
+        let points =
+            points(&entries[..observation.quiet_at.min(entries.len())], &resources, &step_times(&reference.fixture));
         look(&record, entries);
         PlanResult { plan: plan.clone(), verdict, observation, points }
     })
@@ -321,17 +327,25 @@ fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec
     let mut all: Vec<(u64, String, Candidate)> = Vec::new();
     for (index, reference) in references.iter().enumerate() {
         let (controls, watches) = (controls_subject(&reference.fixture), disturbs_watches(&reference.fixture));
+        // A partition or a flaky server spreads what the fixture's own faults concern over the back-off.
+        let faults = has_faults(&reference.fixture);
+        // Requests that an outage drops are not counted by faults.
+        let outage = first_outage(&reference.fixture);
         let mut moments = BTreeSet::new();
         // The whole fixture has the same points before the last step of a beginning.
         let from = if is_beginning(&reference.fixture.id) { reference.fixture.end() } else { Duration::ZERO };
         for (place, point) in reference.points.iter().enumerate().filter(|(_, point)| point.at >= from) {
             let event = point.site == Site::Event;
             // Events of one resource at one moment are held, closed and lost together.
+            if !event && outage.is_some_and(|from| point.at >= from) {
+                continue;
+            }
             if event && (watches || !moments.insert((point.target.resource.plural.clone(), point.at))) {
                 continue;
             }
             for disturbance in Disturbance::at(point) {
-                if controls && disturbance.controls_subject() {
+                let cut_off = disturbance.cut_off().is_some() || disturbance.refusals() > 0;
+                if (controls && disturbance.controls_subject()) || (cut_off && (faults || watches)) {
                     continue;
                 }
                 let mut hasher = DefaultHasher::new();
@@ -455,6 +469,24 @@ pub fn explore(
     }
     exploration.wall = stopwatch.elapsed();
     exploration
+}
+
+/// Calls `visit` with each single fault of `fixtures` and the run without it, in the order in which an exploration
+/// tries them, until it returns false.
+pub(super) fn each_single_plan(
+    fixtures: &[Fixture],
+    test_bed: &TestBed,
+    options: &ExploreOptions,
+    mut visit: impl FnMut(&ReferenceRun, FaultPlan) -> bool,
+) {
+    let options = ExploreOptions { strategy: Strategy::Single, ..*options };
+    let references = references(fixtures, test_bed, &options, &mut Exploration::default());
+    for candidate in candidates(&references, &options) {
+        let reference = &references[candidate.reference];
+        if !visit(reference, candidate.plan(reference)) {
+            break;
+        }
+    }
 }
 
 /// Runs all fixtures without faults.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::disturbance::Disturbance;
+use super::disturbance::{ALL_REQUESTS, Disturbance, across, clock_step};
 use super::point::{FaultPoint, Site};
 use crate::fixture::time_text;
 
@@ -26,9 +26,18 @@ const ORDER: [&str; 13] = [
     "expect",
 ];
 
-/// Returns the fault of a request in the words of fixtures; `None` for watch faults.
+/// Returns the faults of requests in the words of fixtures; none for watch faults.
 #[must_use]
-pub fn fault(disturbance: Disturbance, point: &FaultPoint, restart_after: Duration) -> Option<Value> {
+pub fn faults(disturbance: Disturbance, point: &FaultPoint, restart_after: Duration) -> Vec<Value> {
+    if disturbance == Disturbance::Flaky {
+        let refused = disturbance.inject(point, restart_after).faults;
+        let on = &point.pattern().text;
+        return refused.iter().map(|fault| json!({ "on": on, "reply": 500, "nth": fault.nth, "count": 1 })).collect();
+    }
+    fault(disturbance, point, restart_after).into_iter().collect()
+}
+
+fn fault(disturbance: Disturbance, point: &FaultPoint, restart_after: Duration) -> Option<Value> {
     let (word, value) = match disturbance {
         Disturbance::CrashBefore => ("crash", json!("before")),
         Disturbance::CrashAfter => ("crash", json!("after")),
@@ -38,6 +47,7 @@ pub fn fault(disturbance: Disturbance, point: &FaultPoint, restart_after: Durati
         Disturbance::Reply(429) => ("reply", json!({ "code": 429, "retryAfter": 2 })),
         Disturbance::Reply(code) => ("reply", json!(code)),
         Disturbance::Slow(by) | Disturbance::LateReply(by) => ("delay", json!(format!("{by}s"))),
+        Disturbance::SlowAcross | Disturbance::LateAcross => ("delay", json!(time_text::seconds(across(point)))),
         Disturbance::Touch => ("delay", json!("2s")),
         Disturbance::HandOver if point.site != Site::Event => ("delay", json!("2s")),
         _ => return None,
@@ -45,7 +55,7 @@ pub fn fault(disturbance: Disturbance, point: &FaultPoint, restart_after: Durati
     let mut fault = Map::new();
     fault.insert("on".to_owned(), json!(point.pattern().text));
     fault.insert(word.to_owned(), value);
-    if let Disturbance::LateReply(_) = disturbance {
+    if matches!(disturbance, Disturbance::LateReply(_) | Disturbance::LateAcross) {
         fault.insert("applied".to_owned(), json!(true));
     }
     if word == "crash" && !restart_after.is_zero() {
@@ -72,6 +82,14 @@ pub fn steps(disturbance: Disturbance, point: &FaultPoint) -> Vec<(Duration, Val
             let object = point.target.object().to_string();
             vec![(after(1), json!({ "update": { object: { "metadata": touch } } }))]
         }
+        Disturbance::Pages => vec![(before, watch("pages"))],
+        Disturbance::Partition(minutes) => {
+            let fault = json!({ "fault": { "name": "partition", "on": ALL_REQUESTS, "drop": "before" } });
+            let until = point.at + Duration::from_mins(u64::from(minutes));
+            vec![(before, several(&[fault, json!({ "watch": "drop" })])), (until, json!({ "heal": "partition" }))]
+        }
+        Disturbance::ClockAhead(by) => vec![(clock_step(point), json!({ "clock": format!("+{by}m") }))],
+        Disturbance::ClockBack(by) => vec![(clock_step(point), json!({ "clock": format!("-{by}m") }))],
         Disturbance::Hold(by) => vec![(before, watch("hold")), (after(by), watch("release"))],
         Disturbance::Last => vec![(before, watch("hold")), (point.at + Duration::from_millis(1), watch("release"))],
         Disturbance::HandOver => {

@@ -14,31 +14,57 @@
 //! - [`state`]: objects without what differs from run to run; digests and differences of them
 //! - [`observation`]: the facts of a run that oracles compare
 //! - [`oracle`]: judges a run against the reference run
+//! - [`deadlines`]: evictions, countdowns and reconnections that come too late
 //! - [`model`]: the values that follow from the objects alone
 //! - [`worlds`], [`random`]: random histories, and the exploration of them
 //! - [`marks`]: the situations that an exploration is to see at least once
 //! - [`engine`]: reference runs, the queue of plans, and parallel runs
+//! - [`exceptions`]: fixtures that break an oracle without any fault
 //! - [`findings`]: breaches with the same fingerprint are one finding
 //! - [`shrink`], [`fixture_text`]: make a finding small and write it as a fixture
 //! - [`ledger`]: the findings of earlier runs
 //! - [`canary`]: a controller with a planted bug that each exploration must find
-//! - [`report`]: the result as text and as JSON
+//! - [`differential`]: a sample of plans as fixtures for another program
+//! - [`report`], [`page`]: the result as text, as JSON and as HTML
 
+#[cfg(feature = "suite")]
 pub mod canary;
+#[cfg(feature = "suite")]
+pub mod deadlines;
+#[cfg(feature = "suite")]
+pub mod differential;
 pub mod disturbance;
+#[cfg(feature = "suite")]
 pub mod engine;
+#[cfg(feature = "suite")]
+pub mod exceptions;
+#[cfg(feature = "suite")]
 pub mod findings;
+#[cfg(feature = "suite")]
 pub mod fixture_text;
+#[cfg(feature = "suite")]
 pub mod ledger;
+#[cfg(feature = "suite")]
 pub mod marks;
+#[cfg(feature = "suite")]
 pub mod model;
+#[cfg(feature = "suite")]
 pub mod observation;
+#[cfg(feature = "suite")]
 pub mod oracle;
+#[cfg(feature = "suite")]
+pub mod page;
+#[cfg(feature = "suite")]
 pub mod plan;
 pub mod point;
+#[cfg(feature = "suite")]
 pub mod random;
+#[cfg(feature = "suite")]
 pub mod report;
+#[cfg(feature = "suite")]
 pub mod script;
+#[cfg(feature = "suite")]
 pub mod shrink;
 pub mod state;
+#[cfg(feature = "suite")]
 pub mod worlds;

@@ -20,7 +20,10 @@ const TTL_RANGES: [(usize, usize, &str); 5] =
 /// Returns true if a cluster with this many nodes may have this value in the annotation of a node.
 #[must_use]
 pub fn allows_ttl(nodes: usize, value: &Value) -> bool {
-    TTL_RANGES.iter().any(|(least, most, text)| value == text && (*least..=*most).contains(&nodes))
+    // The controller reads the annotation as a number: `00` needs no correction.
+    let number = |text: &str| text.parse::<i64>().ok();
+    let Some(value) = value.as_str().and_then(number) else { return false };
+    TTL_RANGES.iter().any(|(least, most, text)| Some(value) == number(text) && (*least..=*most).contains(&nodes))
 }
 
 /// An object that is not as it must be.
@@ -41,16 +44,17 @@ const LEFT: &str = "is left";
 /// Pods that tolerate a taint for longer may still be there at the end of a run.
 const LONGEST_COUNTDOWN: std::time::Duration = std::time::Duration::from_mins(50);
 
-/// Returns the objects of a converged world that are not as the running controllers must leave them.
+/// Returns the objects of a converged world that are not as the running controllers must leave them. `sizes` are the
+/// smallest and the largest number of nodes of its history: the TTL of a node follows only when the node changes.
 #[must_use]
-pub fn breaches(world: &ObjectStates, fixture: &Fixture) -> Vec<ModelBreach> {
+pub fn breaches(world: &ObjectStates, fixture: &Fixture, sizes: (usize, usize)) -> Vec<ModelBreach> {
     let mut breaches = Vec::new();
     for controller in &fixture.controllers {
         match controller {
             Controller::Disruption => breaches.extend(budgets(world, fixture)),
             Controller::PodGc => breaches.extend(lost_pods(world)),
             Controller::TaintEviction => breaches.extend(tainted_pods(world)),
-            Controller::Ttl => breaches.extend(annotations(world)),
+            Controller::Ttl => breaches.extend(annotations(world, sizes)),
         }
     }
     breaches
@@ -65,14 +69,12 @@ fn left(key: &Key, why: &str) -> ModelBreach {
     breach(key, LEFT, format!("{object} exists, {why}"), json!({ "absent": object }))
 }
 
-fn annotations(world: &ObjectStates) -> impl Iterator<Item = ModelBreach> {
-    let nodes = world.all("nodes").count();
-    let wrong = world
-        .all("nodes")
-        .filter(move |(_, node)| !allows_ttl(nodes, &node["metadata"]["annotations"][TTL_ANNOTATION]));
+fn annotations(world: &ObjectStates, (least, most): (usize, usize)) -> impl Iterator<Item = ModelBreach> {
+    let allowed = move |value: &Value| (least..=most).any(|nodes| allows_ttl(nodes, value));
+    let wrong = world.all("nodes").filter(move |(_, node)| !allowed(&node["metadata"]["annotations"][TTL_ANNOTATION]));
     wrong.map(move |(key, node)| {
         let value = &node["metadata"]["annotations"][TTL_ANNOTATION];
-        let text = format!("nodes/{} has the TTL {value} in a cluster of {nodes} nodes", key.name);
+        let text = format!("nodes/{} has the TTL {value} in a cluster of {least} to {most} nodes", key.name);
         breach(key, "ttl", text, json!({ "exists": format!("nodes/{}", key.name) }))
     })
 }
@@ -115,6 +117,9 @@ fn budgets(world: &ObjectStates, fixture: &Fixture) -> Vec<ModelBreach> {
     }
     let all = world.all("poddisruptionbudgets").filter(|(_, budget)| !is_terminating(budget));
     all.filter_map(|(key, budget)| {
+        if let Some(pod) = lost_owner(world, key, budget) {
+            return unsafe_budget(key, budget, &pod);
+        }
         let numbers = numbers(world, key, budget)?;
         let status = &budget["status"];
         let claimed = status["disruptedPods"].as_object().is_some_and(|pods| !pods.is_empty());
@@ -125,6 +130,46 @@ fn budgets(world: &ObjectStates, fixture: &Fixture) -> Vec<ModelBreach> {
         (!claimed).then(|| breach(key, &format!("status.{field}"), text, expected))
     })
     .collect()
+}
+
+/// Returns a pod whose owner does not exist, if the budget's numbers depend on the scales of owners: they cannot be
+/// computed then. Owners of kinds that are not built in are not judged.
+fn lost_owner(world: &ObjectStates, key: &Key, budget: &Value) -> Option<String> {
+    let spec = &budget["spec"];
+    if spec["minAvailable"].is_number() {
+        return None;
+    }
+    let here = world.all("pods").filter(|(pod, _)| pod.namespace == key.namespace);
+    let mut selected = here.filter(|(_, pod)| selects(&spec["selector"], &pod["metadata"]["labels"]));
+    let is_lost = |pod: &Value| {
+        let Some(owner) = controller_of(pod) else { return false };
+        let plural = match owner["kind"].as_str() {
+            Some("ReplicaSet") => "replicasets",
+            Some("StatefulSet") => "statefulsets",
+            Some("ReplicationController") => "replicationcontrollers",
+            _ => return false,
+        };
+        !world.all(plural).any(|(found, object)| {
+            found.namespace == key.namespace && found.name == owner["name"] && object["metadata"]["uid"] == owner["uid"]
+        })
+    };
+    selected.find(|(_, pod)| is_lost(pod)).map(|(pod, _)| pod.name.clone())
+}
+
+/// Returns the breach of a budget that cannot be computed and does not say so, or allows disruptions.
+fn unsafe_budget(key: &Key, budget: &Value, pod: &str) -> Option<ModelBreach> {
+    let (name, status) = (&key.name, &budget["status"]);
+    let allowed = &status["disruptionsAllowed"];
+    if *allowed != json!(0) {
+        let text = format!("pdb/{name}: disruptionsAllowed is {allowed}, although the owner of pods/{pod} is missing");
+        let expected = json!({ "match": { format!("pdb/{name}"): { "status": { "disruptionsAllowed": 0 } } } });
+        return Some(breach(key, "status.disruptionsAllowed", text, expected));
+    }
+    let conditions = status["conditions"].as_array();
+    let said = conditions.is_some_and(|all| all.iter().any(|found| found["reason"] == "SyncFailed"));
+    let text = format!("pdb/{name}: no condition says that it cannot be computed: the owner of pods/{pod} is missing");
+    let expected = json!({ "condition": "DisruptionAllowed=False:SyncFailed" });
+    (!said).then(|| breach(key, "status.conditions", text, expected))
 }
 
 /// The numbers of a budget's status.
@@ -256,6 +301,8 @@ mod tests {
     #[case(101, "0", false)]
     #[case(5000, "300", true)]
     #[case(1, "7", false)]
+    #[case::written_otherwise(1, "+00", true)]
+    #[case::no_number(1, "zero", false)]
     fn ttl_values(#[case] nodes: usize, #[case] value: &str, #[case] allowed: bool) {
         assert_eq!(allows_ttl(nodes, &json!(value)), allowed);
     }

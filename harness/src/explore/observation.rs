@@ -1,8 +1,10 @@
 //! The facts of a run that oracles compare. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
+
+use serde_json::Value;
 
 use super::script::Script;
 use super::state::{StateDigest, is_effective};
@@ -29,6 +31,8 @@ pub struct Observation {
     pub late: Vec<SubjectWrite>,
     /// Effective writes of the fresh controllers at the end, except for Events.
     pub fresh: Vec<SubjectWrite>,
+    /// The subject's Events before the end of the quiet window: the object and the reason.
+    pub events: BTreeSet<(String, String)>,
     /// Number of the subject's requests that faults of the fixture or of the plan answered.
     pub faulted: usize,
 }
@@ -104,6 +108,9 @@ pub fn observe(script: &Script, record: &RunRecord, entries: &[TranscriptEntry])
         digest.step(entry);
         match &entry.what {
             EntryKind::Change(change) => {
+                if change.resource == "events" && entry.seq < quiet {
+                    observation.events.extend(change.new.as_deref().map(event_of));
+                }
                 let writer = change.request.and_then(|seq| entries.get(seq)).and_then(subject_write);
                 let Some(key) = writer.filter(|_| is_effective(change)) else { continue };
                 if entry.seq < quiet {
@@ -129,6 +136,13 @@ pub fn observe(script: &Script, record: &RunRecord, entries: &[TranscriptEntry])
         observation.state = digest.full;
     }
     observation
+}
+
+/// Returns the object and the reason of an Event.
+fn event_of(event: &Value) -> (String, String) {
+    let about = if event["regarding"].is_null() { &event["involvedObject"] } else { &event["regarding"] };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    (format!("{}/{}", text(&about["kind"]), text(&about["name"])), text(&event["reason"]))
 }
 
 fn is_event(key: &WriteKey) -> bool {

@@ -33,7 +33,12 @@ pub struct FaultPoint {
     pub at: Duration,
     /// Position of its entry in the transcript.
     pub seq: usize,
+    /// Time of the next step of the history, if it follows within [`LONGEST_ACROSS`].
+    pub next_step: Option<Duration>,
 }
+
+/// Longest time from a point to the step of the history that counts as the next one.
+pub const LONGEST_ACROSS: Duration = Duration::from_mins(1);
 
 /// The word of a fault's site in tokens if it concerns the whole run.
 const RUN: &str = "RUN:";
@@ -50,7 +55,7 @@ impl FaultPoint {
             namespaced: false,
         };
         let target = Target { resource, namespace: None, name: String::new(), subresource: None };
-        Self { site: Site::Run, target, occurrence: seed, at: Duration::ZERO, seq: 0 }
+        Self { site: Site::Run, target, occurrence: seed, at: Duration::ZERO, seq: 0, next_step: None }
     }
 
     /// Returns the point of the whole run that `text` names: `RUN:order#17`.
@@ -84,9 +89,11 @@ impl fmt::Display for FaultPoint {
     }
 }
 
-/// Returns the points of a run, in order. Only resources that the subject lists or watches have events.
+/// Returns the points of a run with steps at these times, in order. Only resources that the subject lists or watches
+/// have events.
 #[must_use]
-pub fn points(entries: &[TranscriptEntry], resources: &Resources) -> Vec<FaultPoint> {
+pub fn points(entries: &[TranscriptEntry], resources: &Resources, steps: &[Duration]) -> Vec<FaultPoint> {
+    let steps: BTreeSet<Duration> = steps.iter().copied().collect();
     let watched = watched(entries);
     let mut occurrences: BTreeMap<String, u32> = BTreeMap::new();
     let mut points = Vec::new();
@@ -101,7 +108,9 @@ pub fn points(entries: &[TranscriptEntry], resources: &Resources) -> Vec<FaultPo
             _ => None,
         };
         let Some((site, target)) = found else { continue };
-        let mut point = FaultPoint { site, target, occurrence: 0, at: entry.at, seq: entry.seq };
+        let next = steps.range(entry.at + Duration::from_nanos(1)..).next().copied();
+        let next_step = next.filter(|next| *next <= entry.at + LONGEST_ACROSS);
+        let mut point = FaultPoint { site, target, occurrence: 0, at: entry.at, seq: entry.seq, next_step };
         let count = occurrences.entry(point.to_string()).or_default();
         *count += 1;
         point.occurrence = *count;

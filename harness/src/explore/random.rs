@@ -16,6 +16,7 @@ use super::plan::FaultPlan;
 use super::point::{FaultPoint, Site};
 use super::script::{controls_subject, disturbs_watches};
 use super::worlds::{self, Draw};
+use crate::fixture::pattern::Verb;
 use crate::process::signals;
 use crate::runner::isolate::{self, JobOutcome, JobTimer};
 use crate::runner::suite::TestBed;
@@ -32,6 +33,8 @@ const MORE_PLANS: u64 = 12;
 const MOST_FAULTS: u64 = 3;
 /// Every world of this many is run twice, to notice a subject that is not deterministic.
 const SAMPLE: u64 = 16;
+/// Percentage of faults that are to concern a write.
+const WRITES: u64 = 50;
 /// Percentage of plans with another order of simultaneous work.
 const REORDERED: u64 = 15;
 
@@ -178,7 +181,8 @@ fn run_random_plan(
     }
 }
 
-/// Chooses a fault of these kinds at one of the points.
+/// Chooses a fault: first its kind, so that rare kinds are as frequent as common ones, then one of the points at which
+/// it can happen. Writes are chosen more often than reads: there are few of them.
 fn random_fault(
     reference: &ReferenceRun,
     kinds: &[Disturbance],
@@ -188,18 +192,26 @@ fn random_fault(
     const TRIES: usize = 20;
     let (controls, watches) = (controls_subject(&reference.fixture), disturbs_watches(&reference.fixture));
     for _ in 0..TRIES {
-        let point = draw.pick(points)?;
-        if watches && point.site == Site::Event {
+        let disturbance = *draw.pick(kinds)?;
+        if controls && disturbance.controls_subject() {
             continue;
         }
-        let possible: Vec<Disturbance> = Disturbance::at(point)
-            .filter(|disturbance| kinds.contains(disturbance) && !(controls && disturbance.controls_subject()))
-            .collect();
-        if let Some(disturbance) = draw.pick(&possible) {
-            return Some((*disturbance, point.clone()));
+        let only_writes = draw.chance(WRITES);
+        let suits = |point: &&FaultPoint| {
+            (!watches || point.site != Site::Event)
+                && (!only_writes || is_write(point.site))
+                && Disturbance::at(point).any(|possible| possible == disturbance)
+        };
+        let possible: Vec<&FaultPoint> = points.iter().filter(suits).collect();
+        if let Some(point) = draw.pick(&possible) {
+            return Some((disturbance, (*point).clone()));
         }
     }
     None
+}
+
+fn is_write(site: Site) -> bool {
+    matches!(site, Site::Request(Verb::Post | Verb::Put | Verb::Patch | Verb::Delete))
 }
 
 impl Exploration {

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::disturbance::Disturbance;
 use super::plan::FaultPlan;
+use super::point::FaultPoint;
 use super::worlds;
 use crate::fixture::parse::step_actions;
 use crate::fixture::{
@@ -58,7 +59,7 @@ pub fn script(fixture: &Fixture, plan: &FaultPlan) -> Script {
     let mut faults = Vec::new();
     for (disturbance, point) in &plan.faults {
         let injection = disturbance.inject(point, restart_after);
-        faults.extend(injection.fault);
+        faults.extend(injection.faults);
         given.watches.extend(injection.before_start);
         injected.extend(injection.steps);
     }
@@ -66,10 +67,14 @@ pub fn script(fixture: &Fixture, plan: &FaultPlan) -> Script {
     faults.append(&mut given.faults);
     given.faults = faults;
     injected.sort_by_key(|(at, _)| *at);
-    let last = plan.faults.iter().map(|(_, point)| point.at).chain(injected.iter().map(|(at, _)| *at)).max();
+    // A partition delays the work after it by the back-off of the requests that failed.
+    let explained = |(disturbance, point): &(Disturbance, FaultPoint)| {
+        if disturbance.cut_off().is_some() { point.at + disturbance.duration() } else { point.at }
+    };
+    let last = plan.faults.iter().map(explained).chain(injected.iter().map(|(at, _)| *at)).max();
     // Until a clock that was set back is right again, times in objects seem to be in the future.
     let clocks = plan.faults.iter().filter(|(disturbance, _)| matches!(disturbance, Disturbance::ClockBack(_)));
-    let behind: Duration = clocks.map(|(disturbance, _)| disturbance.duration()).sum();
+    let behind: Duration = clocks.map(|(disturbance, _)| disturbance.duration()).sum::<Duration>() + skew(fixture);
     let end = fixture.end().max(last.unwrap_or_default()) + behind;
 
     let mut builder = Builder::default();
@@ -151,6 +156,27 @@ pub fn disturbs_watches(fixture: &Fixture) -> bool {
         || actions(fixture).any(|action| matches!(action, Action::Watch(_) | Action::Compact | Action::Outage(_)))
 }
 
+/// Returns the times of the steps that do something.
+#[must_use]
+pub fn step_times(fixture: &Fixture) -> Vec<Duration> {
+    let acts = |step: &&Step| matches!(step.kind, StepKind::Do { .. });
+    fixture.steps.iter().filter(acts).map(|step| step.at).collect()
+}
+
+/// Returns the time of the first outage of the fixture itself.
+#[must_use]
+pub fn first_outage(fixture: &Fixture) -> Option<Duration> {
+    let is_outage = |step: &&Step| step_actions(step).iter().any(|action| matches!(action, Action::Outage(_)));
+    fixture.steps.iter().find(is_outage).map(|step| step.at)
+}
+
+/// Returns true if the fixture itself injects faults of requests, or removes them.
+#[must_use]
+pub fn has_faults(fixture: &Fixture) -> bool {
+    !fixture.given.faults.is_empty()
+        || actions(fixture).any(|action| matches!(action, Action::Fault(_) | Action::Heal(_) | Action::Outage(_)))
+}
+
 /// Returns true if the fixture itself holds watch events back, or serves old lists, until its end: what the controllers
 /// do not know then depends on the time at which they listed.
 #[must_use]
@@ -175,6 +201,15 @@ pub fn stays_uninformed(fixture: &Fixture) -> bool {
 
 fn actions(fixture: &Fixture) -> impl Iterator<Item = &Action> {
     fixture.steps.iter().flat_map(step_actions)
+}
+
+/// Returns the largest difference between the clocks of the server and the controllers in the fixture's own steps.
+fn skew(fixture: &Fixture) -> Duration {
+    let steps = actions(fixture).filter_map(|action| match action {
+        Action::Skew(by) | Action::StepClock(by) => Some(by.unsigned_abs()),
+        _ => None,
+    });
+    steps.max().unwrap_or_default()
 }
 
 /// Returns the longest time for which a pod of the fixture tolerates a taint, up to [`LONGEST_COUNTDOWN`].
@@ -242,7 +277,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::explore::point::{FaultPoint, Site};
+    use crate::explore::point::Site;
     use crate::fixture::Target;
     use crate::fixture::parse;
     use crate::fixture::pattern::{Resources, Verb};
@@ -253,7 +288,7 @@ mod tests {
 
     fn point(site: Site, target: &str, at: u64) -> FaultPoint {
         let target = Target::parse(target, "default", &Resources::default()).expect("a target");
-        FaultPoint { site, target, occurrence: 2, at: Duration::from_secs(at), seq: 0 }
+        FaultPoint { site, target, occurrence: 2, at: Duration::from_secs(at), seq: 0, next_step: None }
     }
 
     #[test]

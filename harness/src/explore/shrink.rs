@@ -273,18 +273,18 @@ fn parsed(document: &Value, original: &Fixture) -> Option<Fixture> {
     Some(Fixture { id: original.id.clone(), ..fixture })
 }
 
-/// Writes the shrunk case as a fixture that fails while the bug exists.
-fn written(document: &Value, original: &Fixture, plan: &FaultPlan, breach: &Breach) -> String {
-    let mut document = document.clone();
+/// Adds the faults of `plan` to the document of a fixture. Returns the steps with their times, and the time of the last
+/// step or fault.
+fn injected(document: &mut Value, original: &Fixture, plan: &FaultPlan) -> (Vec<Value>, Duration) {
     let restart_after = if controls_subject(original) { Duration::ZERO } else { Duration::from_secs(2) };
     let mut steps: Vec<(Duration, Value)> = Vec::new();
-    if let Some(fixture) = parsed(&document, original) {
+    if let Some(fixture) = parsed(document, original) {
         let own = document["steps"].as_array().cloned().unwrap_or_default();
         steps.extend(fixture.steps.iter().map(|step| step.at).zip(own));
     }
     let mut faults = Vec::new();
     for (disturbance, point) in &plan.faults {
-        faults.extend(fixture_text::fault(*disturbance, point, restart_after));
+        faults.extend(fixture_text::faults(*disturbance, point, restart_after));
         steps.extend(fixture_text::steps(*disturbance, point));
     }
     if !faults.is_empty() {
@@ -293,14 +293,41 @@ fn written(document: &Value, original: &Fixture, plan: &FaultPlan, breach: &Brea
     }
     steps.sort_by_key(|(at, _)| *at);
     let end = steps.iter().map(|(at, _)| *at).chain(plan.faults.iter().map(|(_, point)| point.at)).max();
-    let mut list: Vec<Value> = steps
-        .into_iter()
-        .map(|(at, mut step)| {
-            step["at"] = json!(time_text::seconds(at));
-            step
-        })
-        .collect();
-    let settled = end.unwrap_or_default() + Duration::from_mins(5);
+    let list = steps.into_iter().map(|(at, mut step)| {
+        step["at"] = json!(time_text::seconds(at));
+        step
+    });
+    (list.collect(), end.unwrap_or_default())
+}
+
+/// Time after the last step or fault in which another program reaches the same end state.
+const SETTLED: Duration = Duration::from_mins(2);
+
+/// Writes `plan` on `fixture` as a fixture that expects `checks` in the end and allows all writes.
+///
+/// # Errors
+///
+/// Returns the reason if the file of the fixture cannot be read.
+pub(super) fn as_fixture(fixture: &Fixture, plan: &FaultPlan, checks: &Value) -> Result<String, String> {
+    let mut document = document(fixture)?;
+    let (mut steps, end) = injected(&mut document, fixture, plan);
+    steps.push(json!({ "by": time_text::seconds(end + SETTLED), "eventually": checks }));
+    document["steps"] = Value::Array(steps);
+    document["promise"] = json!(format!("Explored: {plan} has this end state."));
+    document["rule"] = json!(fixture.rules);
+    document["source"] = json!("plumbline explore --also-command");
+    document["controllers"] = fixture.controllers.iter().map(|controller| controller.as_str()).collect();
+    document["allow"] = json!(["WRITE */*/*"]);
+    let reason = "the end state alone is compared";
+    document["waive"] = crate::invariants::ALL.iter().map(|known| (known.name, reason)).collect();
+    Ok(to_yaml(&document))
+}
+
+/// Writes the shrunk case as a fixture that fails while the bug exists.
+fn written(document: &Value, original: &Fixture, plan: &FaultPlan, breach: &Breach) -> String {
+    let mut document = document.clone();
+    let (mut list, end) = injected(&mut document, original, plan);
+    let settled = end + Duration::from_mins(5);
     match breach.oracle.as_str() {
         "fresh" => {
             list.push(json!({ "at": time_text::seconds(settled), "controllers": "restart" }));

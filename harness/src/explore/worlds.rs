@@ -18,6 +18,12 @@ const TAINTS: [&str; 3] = ["k=v:NoExecute", "j=w:NoExecute", "node.kubernetes.io
 const TOLERATED: [u64; 5] = [0, 1, 30, 90, 600];
 /// Largest number of steps.
 const MOST_STEPS: u64 = 10;
+/// Percentage of steps that follow within a few seconds, while requests about the one before may be under way.
+const HURRIED: u64 = 40;
+/// Percentage of worlds in which one object changes over and over.
+const RESTLESS: u64 = 10;
+/// Percentage of worlds whose number of nodes is near one that changes their TTL.
+const LARGE: u64 = 4;
 
 /// A source of random choices; equal seeds give equal sequences. It is `SplitMix64`, which never changes, so a token
 /// names the same world in every version that has the same generator.
@@ -99,8 +105,7 @@ pub fn fixture(seed: u64) -> Result<Fixture, String> {
 /// Returns the random world of `seed` as the text of a fixture.
 #[must_use]
 pub fn text(seed: u64) -> String {
-    let mut world =
-        World { draw: Draw::new(&[seed]), nodes: Vec::new(), pods: Vec::new(), owners: Vec::new(), next: 1 };
+    let mut world = World::new(seed);
     let controllers = match world.draw.below(8) {
         0 => "[disruption]",
         1 => "[podgc]",
@@ -112,14 +117,22 @@ pub fn text(seed: u64) -> String {
     if world.draw.chance(15) {
         let _ = writeln!(text, "flags: {{ terminated-pod-gc-threshold: {} }}", 1 + world.draw.below(3));
     }
+    // A retry of a budget that cannot be computed writes its failure again, as upstream.
+    text.push_str("waive: { no_idle_writes: the failure of a budget is written again }\n");
     let given = world.given();
     let _ = write!(text, "given:\n{given}steps:\n");
     let mut at = 0;
     for _ in 0..=world.draw.below(MOST_STEPS) {
-        at += 1 + world.draw.below(60);
+        at += 1 + if world.draw.chance(HURRIED) { world.draw.below(4) } else { world.draw.below(60) };
         for (delay, action) in world.happening() {
             let _ = writeln!(text, "- {{ at: {}s, {action} }}", at + delay);
             at += delay;
+        }
+    }
+    if world.large || world.draw.chance(RESTLESS) {
+        for action in world.restless() {
+            at += 1 + world.draw.below(4);
+            let _ = writeln!(text, "- {{ at: {at}s, {action} }}");
         }
     }
     let _ = writeln!(text, "- {{ at: {}s, expect: {{ quiet: true }} }}", at + 1);
@@ -133,7 +146,15 @@ struct World {
     nodes: Vec<(String, bool)>,
     /// Pods with their owner and node.
     pods: Vec<(String, &'static str, String)>,
+    /// The short form of each pod.
+    forms: Vec<String>,
     owners: Vec<&'static str>,
+    /// The short form of each owner.
+    owner_forms: Vec<String>,
+    /// Number of budgets.
+    budgets: u64,
+    /// True if the number of nodes is near one that changes their TTL.
+    large: bool,
     /// Number of the next pod.
     next: u32,
 }
@@ -142,8 +163,23 @@ struct World {
 type Timed = (u64, String);
 
 impl World {
+    fn new(seed: u64) -> Self {
+        Self {
+            draw: Draw::new(&[seed]),
+            nodes: Vec::new(),
+            pods: Vec::new(),
+            forms: Vec::new(),
+            owners: Vec::new(),
+            owner_forms: Vec::new(),
+            budgets: 0,
+            large: false,
+            next: 1,
+        }
+    }
+
     fn given(&mut self) -> String {
-        let count = 1 + self.draw.below(4);
+        self.large = self.draw.chance(LARGE);
+        let count = if self.large { 76 + self.draw.below(14) } else { 1 + self.draw.below(4) };
         let mut nodes = Vec::new();
         for number in 1..=count {
             let name = format!("n{number}");
@@ -179,6 +215,7 @@ impl World {
                 owners.push(format!("\"{owner} × {replicas}\""));
             }
             self.owners.push(owner);
+            self.owner_forms.push(owners.last().cloned().unwrap_or_default());
             for _ in 0..replicas {
                 pods.push(self.new_pod(owner));
             }
@@ -188,7 +225,8 @@ impl World {
 
     fn budgets(&mut self) -> Vec<String> {
         let mut budgets = Vec::new();
-        for number in 1..=self.draw.below(3) {
+        self.budgets = self.draw.below(3);
+        for number in 1..=self.budgets {
             let app = if self.draw.chance(80) { "web" } else { "db" };
             let amount = match self.draw.below(4) {
                 0 => format!("minAvailable {}", self.draw.below(4)),
@@ -225,6 +263,7 @@ impl World {
             form.push_str(" app=web");
         }
         self.pods.push((name, owner, node));
+        self.forms.push(format!("\"{form}\""));
         format!("\"{form}\"")
     }
 
@@ -240,7 +279,13 @@ impl World {
     fn happening(&mut self) -> Vec<Timed> {
         let node = self.node();
         let now = |action: String| vec![(0, action)];
-        match self.draw.below(15) {
+        match self.draw.below(21) {
+            20 => self.announce_again(),
+            15 => self.recreate_pod(),
+            16 => self.recreate_owner(),
+            17 => self.bind(&node),
+            18 => self.change_budget(),
+            19 => self.lose_for_a_while(&node),
             0 | 1 => {
                 let taint = self.draw.pick(&TAINTS).copied().unwrap_or_default();
                 now(format!("taint: {{ {node}: \"{taint}\" }}"))
@@ -267,6 +312,92 @@ impl World {
                 Some(pod) => now(self.pod_change(&pod)),
                 None => now(format!("create: {{ pods: [{}] }}", self.new_pod(""))),
             },
+        }
+    }
+
+    /// Deletes a pod and creates another of its name, like a stateful set.
+    fn recreate_pod(&mut self) -> Vec<Timed> {
+        let Some(form) = self.draw.pick(&self.forms).cloned() else { return self.rollout() };
+        let name = form.trim_matches('"').split(' ').next().unwrap_or_default().to_owned();
+        let deletion = format!("delete: {{ object: pods/{name}, grace: 0 }}");
+        let other = self.node();
+        let old = form.split_once(" on ").and_then(|(_, rest)| rest.split([' ', '"']).next());
+        let form = match old.filter(|_| self.draw.chance(50) && !other.is_empty()) {
+            Some(old) => form.replacen(&format!(" on {old}"), &format!(" on {other}"), 1),
+            None => form.clone(),
+        };
+        vec![(0, deletion), (self.draw.below(40), format!("create: {{ pods: [{form}] }}"))]
+    }
+
+    /// Deletes an owner and, in most cases, creates another of its name. Its pods stay and change, since the deletion
+    /// of an owner alone leads to no sync.
+    fn recreate_owner(&mut self) -> Vec<Timed> {
+        let Some(form) = self.draw.pick(&self.owner_forms).cloned() else { return self.recreate_pod() };
+        let name = form.trim_matches('"').split(' ').next().unwrap_or_default().to_owned();
+        let mut steps = vec![(0, format!("delete: {{ object: {name}, propagation: Background }}"))];
+        if self.draw.chance(70) {
+            steps.push((self.draw.below(30), format!("create: {{ owners: [{form}] }}")));
+        }
+        let pods = self.pods.iter().filter(|(_, owner, _)| *owner == name);
+        steps.extend(pods.map(|(pod, ..)| (1, format!("annotate: {{ pods/{pod}: {{ seen: \"{}\" }} }}", self.next))));
+        steps
+    }
+
+    /// Announces the disruption of a pod, and once more about the time at which the first announcement becomes stale.
+    fn announce_again(&mut self) -> Vec<Timed> {
+        let Some(pod) = self.pod() else { return self.recreate_pod() };
+        let condition = |reason: &str| format!("condition: {{ pods/{pod}: \"DisruptionTarget=True:{reason}\" }}");
+        let again = 95 + self.draw.below(35);
+        vec![(0, condition("PreemptionByScheduler")), (again, condition("TerminationByKubelet"))]
+    }
+
+    /// Creates a pod that is bound a little later.
+    fn bind(&mut self, node: &str) -> Vec<Timed> {
+        let name = format!("p{}", self.next);
+        self.next += 1;
+        let tolerates = if self.draw.chance(50) { " tolerating k for 30s" } else { "" };
+        let form = format!("\"{name} unready app=web{tolerates}\"");
+        self.pods.push((name.clone(), "", node.to_owned()));
+        let bind = format!("bind: {{ pods/{name}: {node} }}");
+        vec![(0, format!("create: {{ pods: [{form}] }}")), (1 + self.draw.below(20), bind)]
+    }
+
+    /// Changes the selector or the numbers of a budget.
+    fn change_budget(&mut self) -> Vec<Timed> {
+        if self.budgets == 0 {
+            return vec![(0, "create: { budgets: [\"b1 maxUnavailable 1 app=web\"] }".to_owned())];
+        }
+        let number = 1 + self.draw.below(self.budgets);
+        let change = match self.draw.below(4) {
+            0 => format!("update: {{ pdb/b{number}: {{ spec: {{ selector: {{ matchLabels: {{ app: db }} }} }} }} }}"),
+            1 => {
+                format!("update: {{ pdb/b{number}: {{ spec: {{ selector: {{ matchLabels: {{ app: other }} }} }} }} }}")
+            }
+            2 => format!("update: {{ pdb/b{number}: {{ spec: {{ selector: {{ matchLabels: {{ app: web }} }} }} }} }}"),
+            _ => format!("delete: pdb/b{number}"),
+        };
+        vec![(0, change)]
+    }
+
+    /// Deletes a node that exists and creates it again, before or after the pods on it are collected.
+    fn lose_for_a_while(&mut self, node: &str) -> Vec<Timed> {
+        if !self.nodes.iter().any(|(name, exists)| name == node && *exists) {
+            return self.recreate_pod();
+        }
+        let taint = if self.draw.chance(30) { " k=v:NoExecute" } else { "" };
+        let again = format!("create: {{ nodes: [\"{node}{taint}\"] }}");
+        vec![(0, format!("delete: nodes/{node}")), (self.draw.below(90), again)]
+    }
+
+    /// Changes one object again and again: a pod that becomes ready and unready, the annotations of a node.
+    fn restless(&mut self) -> Vec<String> {
+        let (node, pod) = (self.node(), self.pod());
+        let of_node = |number: u64| format!("annotate: {{ nodes/{node}: {{ heartbeat: \"{number}\" }} }}");
+        match pod {
+            Some(pod) if !self.large && self.draw.chance(60) => (0..20_u64)
+                .map(|number| format!("{}: pods/{pod}", if number.is_multiple_of(2) { "unready" } else { "ready" }))
+                .collect(),
+            _ => (0..30).map(of_node).collect(),
         }
     }
 

@@ -45,7 +45,7 @@ fn read(text: &str) -> HarnessNote<'_> {
         HarnessNote::Outage
     } else if text == "the server answers again" {
         HarnessNote::OutageEnd
-    } else if text.starts_with("the server's clock is ") {
+    } else if text.starts_with("the server's clock is ") || text.starts_with("the controllers' clock is ") {
         HarnessNote::Skew
     } else if let Some(resource) = between("watch events of ", " are held") {
         HarnessNote::Hold(resource)

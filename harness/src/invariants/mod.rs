@@ -20,7 +20,8 @@ mod taint_eviction;
 mod ttl;
 mod writes;
 
-pub(crate) use taint_eviction::toleration_limit;
+#[cfg(feature = "suite")]
+pub(crate) use taint_eviction::{toleration_limit, toleration_limit_of};
 
 /// An invariant.
 #[derive(Debug, Clone, Copy)]

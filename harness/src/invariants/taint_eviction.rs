@@ -57,9 +57,14 @@ fn earliest(context: &JudgeContext<'_>, uid: &str, before: usize) -> Option<Dura
     earliest
 }
 
-/// Returns how long the pod may stay on its node in the current state; `None`: indefinitely.
+/// Returns how long the pod with this uid may stay on its node in the current state; `None`: indefinitely.
 pub(crate) fn toleration_limit(world: &ObjectStates, uid: &str) -> Option<Duration> {
     let (_, pod) = world.all("pods").find(|(_, pod)| pod["metadata"]["uid"] == uid)?;
+    toleration_limit_of(world, pod)
+}
+
+/// Returns how long `pod` may stay on its node in the current state; `None`: indefinitely.
+pub(crate) fn toleration_limit_of(world: &ObjectStates, pod: &Value) -> Option<Duration> {
     let name = pod["spec"]["nodeName"].as_str()?;
     let (_, node) = world.all("nodes").find(|(key, _)| key.name == name)?;
     let taints = node["spec"]["taints"].as_array()?;

@@ -473,6 +473,11 @@ impl<'a> FixtureRun<'a> {
                     self.outage_until = Some(self.clock.elapsed() + *duration);
                     self.note(&format!("the server is out for {}", seconds(*duration)));
                 }
+                Action::StepClock(by) => {
+                    self.subject_clock.set_skew(*by);
+                    let which = if by.is_negative() { "behind" } else { "ahead" };
+                    self.note(&format!("the controllers' clock is {:#} {which}", by.abs()));
+                }
                 Action::Interfere(how) => self.interfere(how).await,
             }
         }
@@ -480,17 +485,9 @@ impl<'a> FixtureRun<'a> {
     }
 
     async fn interfere(&self, how: &Interference) {
-        match how {
-            Interference::StepClock(by) => {
-                self.subject_clock.set_skew(*by);
-                let which = if by.is_negative() { "behind" } else { "ahead" };
-                self.note(&format!("the controllers' clock is {:#} {which}", by.abs()));
-            }
-            Interference::Delete { target, again } => {
-                let stage = (&*self.stage, &self.versions);
-                calls::delete_at_once(stage, target, *again, (self.clock.now(), self.clock.epoch())).await;
-            }
-        }
+        let Interference::Delete { target, again } = how;
+        let stage = (&*self.stage, &self.versions);
+        calls::delete_at_once(stage, target, *again, (self.clock.now(), self.clock.epoch())).await;
     }
 
     /// Sends requests concurrently, with their delays, and records the replies in the order of the requests.

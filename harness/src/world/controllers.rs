@@ -44,7 +44,7 @@ impl<T, E: Display> TaskOutput for std::result::Result<T, E> {
 
 type Start = Arc<dyn Fn(kube::Client) -> BoxFuture<'static, Option<String>> + Send + Sync>;
 
-struct Registration {
+pub(super) struct Registration {
     start: Start,
     token: Option<String>,
     running: Option<(Arc<Connection>, Option<AbortHandle>)>,
@@ -53,7 +53,7 @@ struct Registration {
 /// The part of a world that its tasks share.
 pub(super) struct WorldState {
     pub(super) server: ApiServer,
-    controllers: Mutex<BTreeMap<String, Registration>>,
+    pub(super) controllers: Mutex<BTreeMap<String, Registration>>,
     /// Connections of controllers that the kit does not start ([`World::service`]).
     services: Mutex<Vec<Arc<Connection>>>,
     failure: Mutex<Option<String>>,
@@ -68,7 +68,7 @@ impl WorldState {
         self.server.transcript().note(self.server.clock().elapsed(), text);
     }
 
-    fn start(self: &Arc<Self>, name: &str) -> Result {
+    pub(super) fn start(self: &Arc<Self>, name: &str) -> Result {
         let connection = Connection::new(name, self.server.clock());
         let (start, token) = {
             let mut controllers = lock(&self.controllers);
@@ -88,7 +88,7 @@ impl WorldState {
         Ok(())
     }
 
-    fn crash(&self, name: &str, note: &str) -> Result {
+    pub(super) fn crash(&self, name: &str, note: &str) -> Result {
         let mut controllers = lock(&self.controllers);
         let registration = find(&mut controllers, name)?;
         let Some((connection, task)) = registration.running.take() else {

@@ -127,7 +127,7 @@ impl World {
         })
     }
 
-    fn with_run<T>(&self, judge: impl FnOnce(&Run<'_>) -> T) -> T {
+    pub(super) fn with_run<T>(&self, judge: impl FnOnce(&Run<'_>) -> T) -> T {
         let initial = self.initial.borrow();
         let clock = self.server().clock();
         self.server().transcript().with(|entries| {

@@ -119,7 +119,7 @@ impl World {
         Ok(self.arm(fault, name))
     }
 
-    fn arm(&self, fault: Fault, name: String) -> FaultHandle<'_> {
+    pub(super) fn arm(&self, fault: Fault, name: String) -> FaultHandle<'_> {
         let shared = Arc::downgrade(&self.shared);
         let crash: CrashHandler = Arc::new(move |event| {
             if let Some(shared) = shared.upgrade() {

@@ -45,14 +45,14 @@ fn fingerprints(exploration: &Exploration) -> Vec<String> {
     exploration.findings.list().into_iter().map(|finding| finding.fingerprint).collect()
 }
 
-/// Our controllers survive a quarter of all single faults in these histories.
+/// Our controllers survive an eighth of all single faults in these histories.
 #[rstest]
 #[case::podgc("podgc/orphaned-quarantine-40s")]
 #[case::taint_eviction("taint-eviction/untaint-cancels[soon]")]
 #[case::ttl("ttl/patch-touches-one-annotation")]
 #[case::disruption("disruption/status-max-unavailable-percent[30-of-7-is-3]")]
 fn sound_controllers_have_no_finding(#[case] id: &str) {
-    let part = ExploreOptions { shard: (1, 4), ..ExploreOptions::default() };
+    let part = ExploreOptions { shard: (1, 8), ..ExploreOptions::default() };
     let exploration = explored(InProcess, &fixtures(&[id]), part);
     assert_eq!(fingerprints(&exploration), <[&str; 0]>::default(), "{:#?}", exploration.findings.list());
     assert!(exploration.divergent.is_empty() && exploration.left_out.is_empty(), "{exploration:?}");

@@ -81,6 +81,8 @@ pub(crate) fn list_objects(scope: &RequestScope<'_>, options: &ListOptions) -> R
     range.after = page.after.as_deref();
     let stale = scope.server.faults().stale_at(&scope.resource);
     let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && !page.unlimited);
+    let most = scope.server.faults().page_size(&scope.resource).unwrap_or(usize::MAX);
+    let limit = limit.map(|limit| limit.min(most.max(1)));
     let everything = options.selection.is_everything();
     let matches = |stored: &StoredObject| options.selection.matches(&scope.kind, stored);
     let select: Option<&dyn Fn(&StoredObject) -> bool> = if everything { None } else { Some(&matches) };

@@ -150,11 +150,13 @@ async fn admit_and_store(scope: &RequestScope<'_>, mut object: Value, dry_run: b
 /// `rest.BeforeCreate`: system fields, strategy, validation.
 fn prepare_create(scope: &RequestScope<'_>, object: &mut Value) -> Result<(), Status> {
     let context = scope.context();
-    let uid = scope.server.ids().uid();
-    object_meta::fill_system_fields(object, context.now, uid);
     let prefix = metadata::generate_name(object).to_owned();
+    let name = if metadata::name(object).is_empty() { prefix.clone() } else { metadata::name(object).to_owned() };
+    let key = [&*scope.kind.storage.group, &*scope.kind.storage.resource, &*scope.path.namespace, &*name];
+    let uid = scope.server.ids().uid_of(&key);
+    object_meta::fill_system_fields(object, context.now, uid);
     if metadata::name(object).is_empty() && !prefix.is_empty() {
-        let name = scope.server.ids().name(&prefix);
+        let name = scope.server.ids().name_of(&key, &prefix);
         metadata::fields_mut(object).insert("name", name.into());
     }
     scope.kind.strategy.prepare_for_create(object, &context);

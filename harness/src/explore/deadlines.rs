@@ -1,0 +1,267 @@
+//! Oracles of time: evictions that are overdue, durations that follow the wall clock, and controllers that do not come
+//! back after they were cut off. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::observation::{Observation, WriteKey};
+use super::oracle::{Breach, ExploredRun, ReferenceRun, is_uninformed_at};
+use super::point::Site;
+use super::script::{controls_subject, disturbs_watches, has_faults, stays_uninformed};
+use crate::expect::requests;
+use crate::expect::world::ObjectStates;
+use crate::fixture::pattern::Verb;
+use crate::fixture::{Controller, Fixture};
+use crate::invariants::toleration_limit_of;
+use crate::transcript::{Actor, Attributed as _, EntryKind, TranscriptEntry};
+
+/// Time after which an eviction is overdue in a run without faults.
+const PROMPT: Duration = Duration::from_secs(15);
+/// Time by which each fault delays an eviction, in addition to its own duration.
+const DELAY_PER_FAULT: Duration = Duration::from_secs(90);
+/// Time after which controllers list or watch again at the latest: client-go's longest back-off of a reflector, 30 s,
+/// doubled by its jitter, and the time of an attempt.
+const RECONNECT: Duration = Duration::from_secs(90);
+/// Time in which controllers learn of a change and act on it.
+const AT_ONCE: Duration = Duration::from_millis(500);
+/// Difference of two times that are equal but for the order of work.
+const SAME_TIME: Duration = Duration::from_secs(2);
+
+/// A pod that may not stay on its node.
+#[derive(Debug, Clone, Copy)]
+struct Stay {
+    /// Since when a taint limits its stay.
+    since: Duration,
+    /// The limit that counts: the first one of this stay, as in upstream's queue, or zero if no toleration is left.
+    limit: Duration,
+}
+
+/// Returns pods that were evicted later than their tolerations allow, or not at all.
+pub(super) fn overdue(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<Breach> {
+    // A restart begins each countdown again, and the limit that counts is that of the first taint that was seen.
+    let restarts = explored
+        .plan
+        .faults
+        .iter()
+        .any(|(disturbance, point)| disturbance.restarts() || disturbance.delays_information(point));
+    // Limits of the client's rate delay everything.
+    let judged = fixture.controllers.contains(&Controller::TaintEviction)
+        && !fixture.flags.contains_key("kube-api-qps")
+        && !(restarts || controls_subject(fixture) || has_faults(fixture) || stays_uninformed(fixture));
+    if !judged {
+        return None;
+    }
+    let delays = explored.plan.faults.iter().map(|(disturbance, _)| disturbance.duration() + DELAY_PER_FAULT);
+    let slack = PROMPT + delays.sum::<Duration>();
+    let entries = &explored.entries[..explored.observation.quiet_at.min(explored.entries.len())];
+    let run = explored.record.run(explored.entries, explored.record.end);
+    let mut world = ObjectStates::new(&run, &fixture.given.namespace);
+    let mut stays: BTreeMap<String, Stay> = BTreeMap::new();
+    update(&mut stays, &world, None, Duration::ZERO);
+    for entry in entries {
+        let EntryKind::Change(change) = &entry.what else { continue };
+        world.step(entry);
+        let concerned = match change.resource.as_str() {
+            "pods" => change.new.as_ref().or(change.old.as_ref()).map(|pod| (false, text(&pod["metadata"]["uid"]))),
+            "nodes" => Some((true, change.name.clone())),
+            _ => None,
+        };
+        let Some((is_node, name)) = concerned else { continue };
+        if let Some(stay) = stays.get(&name).filter(|_| !is_node)
+            && entry.at > stay.since + stay.limit + slack
+        {
+            return Some(late_eviction(&change.name, *stay, entry.at));
+        }
+        update(&mut stays, &world, Some((is_node, &name)), entry.at);
+    }
+    None
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Updates the stays of the pods on this node, of this pod, or of all pods.
+fn update(stays: &mut BTreeMap<String, Stay>, world: &ObjectStates, concerned: Option<(bool, &str)>, now: Duration) {
+    if let Some((false, uid)) = concerned
+        && !world.all("pods").any(|(_, pod)| pod["metadata"]["uid"] == uid)
+    {
+        stays.remove(uid);
+        return;
+    }
+    let is_concerned = |pod: &Value| match concerned {
+        None => true,
+        Some((true, node)) => pod["spec"]["nodeName"] == node,
+        Some((false, uid)) => pod["metadata"]["uid"] == uid,
+    };
+    for (_, pod) in world.all("pods").filter(|(_, pod)| is_concerned(pod)) {
+        let uid = text(&pod["metadata"]["uid"]);
+        let live = pod["metadata"]["deletionTimestamp"].is_null();
+        match toleration_limit_of(world, pod).filter(|_| live) {
+            None => _ = stays.remove(&uid),
+            Some(limit) => {
+                let stay = stays.entry(uid).or_insert(Stay { since: now, limit });
+                if limit.is_zero() && !stay.limit.is_zero() {
+                    *stay = Stay { since: now, limit };
+                }
+            }
+        }
+    }
+}
+
+/// Returns the eviction of a pod that may stay on its node, and of which the controllers know it: the taint went, or is
+/// tolerated, before the request was sent.
+pub(super) fn needless(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<Breach> {
+    if !fixture.controllers.contains(&Controller::TaintEviction) || disturbs_watches(fixture) {
+        return None;
+    }
+    let run = explored.record.run(explored.entries, explored.record.end);
+    let mut world = ObjectStates::new(&run, &fixture.given.namespace);
+    // When each pod's stay was last limited.
+    let mut limited: BTreeMap<String, Duration> = BTreeMap::new();
+    for entry in explored.entries {
+        match &entry.what {
+            EntryKind::Change(change) if matches!(change.resource.as_str(), "pods" | "nodes") => {
+                note_limits(&mut limited, &world, entry.at);
+                world.step(entry);
+            }
+            EntryKind::Request(exchange) if entry.actor() == Actor::TaintEviction => {
+                let request = &exchange.request;
+                let deletes = request.verb == "delete" && request.resource == "pods";
+                let succeeds = exchange.reply.as_ref().is_some_and(|reply| (200..300).contains(&reply.status));
+                if !(deletes && succeeds) || is_uninformed_at(entry.at, explored.plan) {
+                    continue;
+                }
+                note_limits(&mut limited, &world, entry.at);
+                let mut pods = world.all("pods");
+                let found = pods
+                    .find(|(key, _)| request.name.as_ref() == Some(&key.name) && request.namespace == key.namespace);
+                let Some((_, pod)) = found else { continue };
+                let last = limited.get(&text(&pod["metadata"]["uid"])).copied();
+                // The deletion of a node ends no countdown.
+                let has_node = world.all("nodes").any(|(key, _)| pod["spec"]["nodeName"] == *key.name);
+                if has_node
+                    && toleration_limit_of(&world, pod).is_none()
+                    && last.is_some_and(|last| last + AT_ONCE <= entry.at)
+                {
+                    let name = request.name.clone().unwrap_or_default();
+                    return Some(Breach {
+                        oracle: "early".to_owned(),
+                        resource: "pods".to_owned(),
+                        kind: "eviction".to_owned(),
+                        at: entry.at,
+                        text: format!("pods/{name} is evicted at {:?}, but it may stay since {last:?}", entry.at),
+                        expected: json!({ "exists": format!("pods/{name}") }),
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Notes the pods whose stay is limited now.
+fn note_limits(limited: &mut BTreeMap<String, Duration>, world: &ObjectStates, now: Duration) {
+    let pods = world.all("pods").filter(|(_, pod)| toleration_limit_of(world, pod).is_some());
+    limited.extend(pods.map(|(_, pod)| (text(&pod["metadata"]["uid"]), now)));
+}
+
+fn late_eviction(pod: &str, stay: Stay, at: Duration) -> Breach {
+    let Stay { since, limit } = stay;
+    Breach {
+        oracle: "late".to_owned(),
+        resource: "pods".to_owned(),
+        kind: "eviction".to_owned(),
+        at,
+        text: format!("pods/{pod} may stay on its node for {limit:?} from {since:?} on and is evicted at {at:?}"),
+        expected: json!({ "absent": format!("pods/{pod}") }),
+    }
+}
+
+/// Returns a write whose time changes although only the controllers' wall clock was set. The disruption controller
+/// compares times in objects with that clock; all others measure durations.
+pub(super) fn follows_wall_clock(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Option<Breach> {
+    let faults = &explored.plan.faults;
+    if faults.is_empty() || !faults.iter().all(|(disturbance, _)| disturbance.steps_clock()) {
+        return None;
+    }
+    let measures = |key: &WriteKey| key.actor != Actor::Disruption && key.resource != "events";
+    let times = |observation: &Observation| -> BTreeMap<WriteKey, Duration> {
+        observation.last_writes.iter().filter(|(key, _)| measures(key)).map(|(key, at)| (key.clone(), *at)).collect()
+    };
+    let (normal, found) = (times(&reference.observation), times(explored.observation));
+    normal.iter().find_map(|(key, usual)| {
+        let at = found.get(key)?;
+        (at.abs_diff(*usual) > SAME_TIME).then(|| Breach {
+            oracle: "clock".to_owned(),
+            resource: key.resource.clone(),
+            kind: format!("{} {}", key.actor, key.verb),
+            at: *at,
+            text: format!("{key} at {at:?}; without the step of the wall clock at {usual:?}"),
+            expected: json!({ "quiet": true }),
+        })
+    })
+}
+
+/// Returns a resource that the controllers watched before they were cut off, and neither listed nor watched again in
+/// time afterwards.
+pub(super) fn stays_away(explored: ExploredRun<'_>) -> Option<Breach> {
+    let plan = explored.plan;
+    // A watch that another fault concerns is served in spite of the partition, or later.
+    let disturbed = plan.faults.iter().any(|(disturbance, point)| {
+        disturbance.restarts() || matches!(point.site, Site::Request(Verb::List | Verb::Watch))
+    }) || plan.faults.iter().filter(|(disturbance, _)| disturbance.cut_off().is_some()).count() > 1;
+    let (from, healed) = plan
+        .faults
+        .iter()
+        .filter(|_| !disturbed)
+        .find_map(|(disturbance, point)| Some((point.at, point.at + disturbance.cut_off()?)))?;
+    let seen = |during: &dyn Fn(&TranscriptEntry) -> bool| -> BTreeSet<(String, String)> {
+        requests(explored.entries)
+            .filter(|(entry, exchange)| {
+                entry.actor().is_subject()
+                    && matches!(exchange.request.verb.as_str(), "list" | "watch")
+                    && during(entry)
+            })
+            .map(|(_, exchange)| (exchange.request.group.clone(), exchange.request.resource.clone()))
+            .collect()
+    };
+    let before = seen(&|entry| entry.at < from);
+    let after = seen(&|entry| entry.at >= healed && entry.at <= healed + RECONNECT);
+    let (_, resource) = before.difference(&after).next()?;
+    Some(Breach {
+        oracle: "late".to_owned(),
+        resource: resource.clone(),
+        kind: "reconnect".to_owned(),
+        at: healed + RECONNECT,
+        text: format!("{resource} are neither listed nor watched within {RECONNECT:?} after the server is back"),
+        expected: json!({ "quiet": true }),
+    })
+}
+
+/// Returns an Event of the run without faults that a failed request about Events made disappear.
+pub(super) fn lost_event(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Option<Breach> {
+    let faults = &explored.plan.faults;
+    // The recorder sends again what no server answered; an answer is final, as in client-go.
+    let repeatable = |disturbance: super::disturbance::Disturbance| {
+        use super::disturbance::Disturbance as D;
+        matches!(disturbance, D::Drop | D::LostReply | D::Slow(_) | D::LateReply(_))
+    };
+    let about_events =
+        faults.iter().all(|(disturbance, point)| point.target.resource.plural == "events" && repeatable(*disturbance));
+    if faults.is_empty() || !about_events {
+        return None;
+    }
+    let (object, reason) = reference.observation.events.difference(&explored.observation.events).next()?;
+    Some(Breach {
+        oracle: "end state".to_owned(),
+        resource: "events".to_owned(),
+        kind: "is missing".to_owned(),
+        at: explored.record.end,
+        text: format!("there is no Event {reason} about {object}; without the fault there is"),
+        expected: json!({ "quiet": true }),
+    })
+}

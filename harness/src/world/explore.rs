@@ -1,0 +1,591 @@
+//! Explorations: the same test again and again, each time with one fault that it does not name, judged by oracles that
+//! need no expectations.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{Either, select};
+
+use super::objects::NAMESPACE;
+use super::{Error, Result, World, WorldBuilder, lock, minutes, transcript};
+use crate::expect::world::{Key, ObjectStates};
+use crate::expect::{is_subject_write, line};
+use crate::explore::disturbance::Disturbance;
+use crate::explore::point::{FaultPoint, points};
+use crate::explore::state::{ChangedObjects, changed_objects, differences, is_effective};
+use crate::faults::set_watch_fault;
+use crate::fixture::{Action, Control, Operation};
+use crate::time::{self, Stopwatch};
+use crate::transcript::{EntryKind, TranscriptEntry};
+
+/// Runs of an exploration that sets no other number.
+const RUNS: usize = 400;
+/// Wall time of an exploration that sets no other time.
+const WALL: Duration = Duration::from_secs(20);
+/// Virtual time in which controllers converge after the test, and the last fault, have ended.
+const CONVERGE: Duration = minutes(30);
+/// Length of the window in which converged controllers must not change anything.
+const QUIET: Duration = minutes(10);
+/// Virtual time in which restarted controllers must agree with the final state.
+const FRESH: Duration = minutes(5);
+/// Time until crashed controllers start again.
+const RESTART_AFTER: Duration = Duration::from_secs(2);
+/// Findings that an error describes.
+const SHOWN: usize = 10;
+
+/// Explores a test: runs it without faults, and then once for each fault at each request and event of its controllers.
+///
+/// ```
+/// use plumbline::world::{Explorer, seconds};
+/// # async fn run(client: kube::Client) {
+/// #     let api: kube::Api<k8s_openapi::api::core::v1::ConfigMap> = kube::Api::default_namespaced(client);
+/// #     let map = serde_json::from_value(serde_json::json!({"metadata": {"name": "a"}})).unwrap();
+/// #     while !matches!(api.get_opt("a").await, Ok(Some(_))) {
+/// #         let _ = api.create(&Default::default(), &map).await;
+/// #         tokio::time::sleep(seconds(1)).await;
+/// #     }
+/// #     std::future::pending().await
+/// # }
+///
+/// # fn main() -> plumbline::Result {
+/// let summary = Explorer::new().runs(40).explore(async |t| {
+///     t.run("keeper", run)?;
+///     t.advance(seconds(60)).await
+/// })?;
+/// assert!(summary.tried > 10, "{summary}");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "call `explore`"]
+pub struct Explorer {
+    world: WorldBuilder,
+    runs: usize,
+    wall: Duration,
+}
+
+/// The result of an exploration without findings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExploreSummary {
+    /// Number of faults that were tried, one in each run.
+    pub tried: usize,
+    /// Number of faults to try.
+    pub planned: usize,
+    /// Number of requests and events at which faults can happen.
+    pub points: usize,
+}
+
+impl fmt::Display for ExploreSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tried, planned, points } = self;
+        write!(f, "{tried} of {planned} faults at {points} points")?;
+        match planned - tried {
+            0 => Ok(()),
+            left => write!(f, "; {left} were not tried: raise Explorer::runs or Explorer::time"),
+        }
+    }
+}
+
+/// The facts of a run.
+struct ExploredWorld {
+    /// The oracle and the text if the run ended early.
+    ending: Option<(&'static str, String)>,
+    points: Vec<FaultPoint>,
+    initial: BTreeMap<Key, Arc<serde_json::Value>>,
+    objects: ChangedObjects,
+    /// Changes by the controllers after they had converged.
+    late: Vec<String>,
+    /// Changes by restarted controllers.
+    fresh: Vec<String>,
+    text: String,
+}
+
+/// A breach of an oracle.
+struct Finding {
+    /// Equal for breaches with the same cause.
+    fingerprint: String,
+    text: String,
+    plan: String,
+    runs: usize,
+}
+
+impl Default for Explorer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Explorer {
+    /// Creates an explorer with a budget of 400 runs and 20 s.
+    pub fn new() -> Self {
+        Self { world: WorldBuilder::default(), runs: RUNS, wall: WALL }
+    }
+
+    /// Sets the largest number of runs with a fault.
+    pub fn runs(mut self, runs: usize) -> Self {
+        self.runs = runs;
+        self
+    }
+
+    /// Sets the wall time after which no run begins.
+    pub fn time(mut self, wall: Duration) -> Self {
+        self.wall = wall;
+        self
+    }
+
+    /// Sets the settings of the worlds.
+    pub fn world(mut self, world: WorldBuilder) -> Self {
+        self.world = world;
+        self
+    }
+
+    /// Runs `test` without faults, and then with one fault after another: requests that fail, are slow, take effect
+    /// without a reply or conflict with another client; crashes; watch events that come late, together or not at all;
+    /// three minutes without a server. Rare kinds of fault come first.
+    ///
+    /// After `test` the controllers get 30 minutes to converge. The oracles:
+    ///
+    /// - **test**: `test` returns no error and does not panic. So it should expect only what holds with any single
+    ///   fault.
+    /// - **alive**: no controller fails, panics or loops.
+    /// - **rules**: what [`World::uphold`] and [`World::always`] promise holds.
+    /// - **end state**: the objects are those of the run without faults, but for versions, uids and times.
+    /// - **quiet**: converged controllers change nothing for ten minutes.
+    /// - **fresh**: controllers that start again change nothing.
+    ///
+    /// # Errors
+    ///
+    /// Returns the findings, each with the line that repeats it; or the first difference if two runs without faults
+    /// differ; or the failure of the run without faults.
+    #[track_caller]
+    pub fn explore(self, test: impl AsyncFn(&World) -> Result) -> Result<ExploreSummary> {
+        here!(self.run_all(&test))
+    }
+
+    /// Runs `test` with the fault that a finding names, such as `drop@PATCH:configmaps/a#1`, and prints the transcript.
+    ///
+    /// # Errors
+    ///
+    /// Returns the finding if it repeats, or the points of the run if it has no such point.
+    #[track_caller]
+    pub fn replay(self, plan: &str, test: impl AsyncFn(&World) -> Result) -> Result {
+        here!(self.run_again(plan, &test))
+    }
+
+    fn run_all(&self, test: &impl AsyncFn(&World) -> Result) -> Result<ExploreSummary> {
+        let watch = Stopwatch::start();
+        let reference = self.reference(test)?;
+        let plans = plans(&reference.points);
+        let mut summary = ExploreSummary { tried: 0, planned: plans.len(), points: reference.points.len() };
+        let mut findings: Vec<Finding> = Vec::new();
+        for (disturbance, point) in plans {
+            if summary.tried >= self.runs || watch.elapsed() >= self.wall {
+                break;
+            }
+            summary.tried += 1;
+            let explored = self.run(Some((disturbance, &point)), test)?;
+            for (fingerprint, text) in judge(&reference, &explored) {
+                if let Some(known) = findings.iter_mut().find(|known| known.fingerprint == fingerprint) {
+                    known.runs += 1;
+                } else {
+                    let plan = format!("{disturbance}@{point}");
+                    findings.push(Finding { fingerprint, text, plan, runs: 1 });
+                }
+            }
+        }
+        if findings.is_empty() { Ok(summary) } else { Err(Error::new(described(&findings, &summary))) }
+    }
+
+    fn run_again(&self, plan: &str, test: &impl AsyncFn(&World) -> Result) -> Result {
+        let reference = self.reference(test)?;
+        let found = plan.split_once('@').and_then(|(name, point)| {
+            let point = reference.points.iter().find(|known| known.to_string() == point)?;
+            Some((Disturbance::parse(name)?, point))
+        });
+        let Some((disturbance, point)) = found else {
+            let known: Vec<String> = reference.points.iter().take(40).map(ToString::to_string).collect();
+            return Err(Error::new(format!("no run has the plan `{plan}`; its points: {}", known.join(", "))));
+        };
+        let explored = self.run(Some((disturbance, point)), test)?;
+        print(&explored.text);
+        match judge(&reference, &explored).into_iter().next() {
+            Some((fingerprint, text)) => Err(Error::new(format!("{fingerprint}: {text}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs the test without faults, twice.
+    fn reference(&self, test: &impl AsyncFn(&World) -> Result) -> Result<ExploredWorld> {
+        let (reference, again) = (self.run(None, test)?, self.run(None, test)?);
+        if let Some(difference) = transcript::first_difference(&reference.text, &again.text) {
+            let text = "the test is not deterministic, so faults cannot be aimed: a second run differs from the first";
+            return Err(Error::new(format!("{text} {difference}")));
+        }
+        match &reference.ending {
+            Some((oracle, text)) => Err(Error::new(format!("without any fault: {oracle}: {text}"))),
+            None => Ok(reference),
+        }
+    }
+
+    fn run(
+        &self,
+        fault: Option<(Disturbance, &FaultPoint)>,
+        test: &impl AsyncFn(&World) -> Result,
+    ) -> Result<ExploredWorld> {
+        let world = self.world.clone();
+        let run = AssertUnwindSafe(|| time::run_virtual(run_world(world, fault, test)));
+        match std::panic::catch_unwind(run) {
+            Ok(explored) => explored?,
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref().copied());
+                Ok(ExploredWorld::ended("test", format!("it panics: {}", text.unwrap_or("without a text"))))
+            }
+        }
+    }
+}
+
+impl ExploredWorld {
+    fn ended(oracle: &'static str, text: String) -> Self {
+        Self {
+            ending: Some((oracle, text)),
+            points: Vec::new(),
+            initial: BTreeMap::new(),
+            objects: ChangedObjects::new(),
+            late: Vec::new(),
+            fresh: Vec::new(),
+            text: String::new(),
+        }
+    }
+}
+
+async fn run_world(
+    builder: WorldBuilder,
+    fault: Option<(Disturbance, &FaultPoint)>,
+    test: &impl AsyncFn(&World) -> Result,
+) -> Result<ExploredWorld> {
+    let world = builder.make()?;
+    // A finding is described once; the transcript of each run would hide it.
+    world.finished.set(true);
+    let mut steps = Vec::new();
+    if let Some((disturbance, point)) = fault {
+        let injection = disturbance.inject(point, RESTART_AFTER);
+        for (number, fault) in injection.faults.into_iter().enumerate() {
+            drop(world.arm(fault, format!("explored {number}")));
+        }
+        for fault in &injection.before_start {
+            world.set_watch(fault);
+        }
+        steps = injection.steps;
+    }
+    let history = std::pin::pin!(history(&world, fault.map(|(disturbance, _)| disturbance), test));
+    let steps = std::pin::pin!(run_steps(&world, steps));
+    match select(history, steps).await {
+        Either::Left((explored, _)) => Ok(explored),
+        Either::Right(((), history)) => Ok(history.await),
+    }
+}
+
+/// Runs the test, lets the controllers converge, and starts them again.
+async fn history(
+    world: &World,
+    disturbance: Option<Disturbance>,
+    test: &impl AsyncFn(&World) -> Result,
+) -> ExploredWorld {
+    let ended = |oracle, error: Error| ExploredWorld::ended(oracle, error.message().to_owned());
+    if let Err(error) = world.guard(test(world)).await {
+        let oracle = if world.shared.check().is_err() { "alive" } else { "test" };
+        return ended(oracle, error);
+    }
+    let extra = disturbance.map_or(Duration::ZERO, Disturbance::duration);
+    if let Err(error) = world.advance_by(CONVERGE + extra).await {
+        return ended("alive", error);
+    }
+    let converged = world.server().transcript().len();
+    if let Err(error) = world.advance_by(QUIET).await {
+        return ended("alive", error);
+    }
+    let quiet = world.server().transcript().len();
+    if let Err(error) = world.judge_rules() {
+        return ended("rules", error);
+    }
+    world.shared.restart_all();
+    if let Err(error) = world.advance_by(FRESH).await {
+        return ended("alive", error);
+    }
+    let (resources, text) = (world.resources(), world.transcript().to_string());
+    world.with_run(|run| {
+        let entries = run.entries;
+        let before = ObjectStates::new(run, NAMESPACE);
+        let objects = changed_objects(&entries[..converged.min(entries.len())]);
+        let initial = objects.keys().filter_map(|key| Some((key.clone(), before.get(key)?.clone()))).collect();
+        ExploredWorld {
+            ending: None,
+            points: points(&entries[..converged.min(entries.len())], &resources, &[]),
+            initial,
+            objects,
+            late: changes_by_controllers(entries, converged, quiet),
+            fresh: changes_by_controllers(entries, quiet, entries.len()),
+            text,
+        }
+    })
+}
+
+/// Returns the requests from `begin` to `end` with which controllers changed objects, apart from Events.
+fn changes_by_controllers(entries: &[TranscriptEntry], begin: usize, end: usize) -> Vec<String> {
+    let window = entries.iter().filter(|entry| (begin..end).contains(&entry.seq));
+    let requests = window.filter_map(|entry| match &entry.what {
+        EntryKind::Change(change) if change.resource != "events" && is_effective(change) => change.request,
+        _ => None,
+    });
+    let written = requests.filter_map(|seq| {
+        let entry = entries.get(seq)?;
+        let EntryKind::Request(exchange) = &entry.what else { return None };
+        is_subject_write(entry, exchange).then(|| line(entry, exchange))
+    });
+    written.collect()
+}
+
+/// Makes the steps of a fault happen at their times.
+async fn run_steps(world: &World, steps: Vec<(Duration, Vec<Action>)>) {
+    for (at, actions) in steps {
+        let wait = at.saturating_sub(world.elapsed());
+        if !wait.is_zero() {
+            world.server().clock().sleep(wait).await;
+        }
+        for action in actions {
+            act(world, action).await;
+        }
+    }
+}
+
+async fn act(world: &World, action: Action) {
+    match action {
+        Action::Watch(fault) => world.set_watch(&fault),
+        Action::Compact => world.compact(),
+        Action::Fault(fault) => {
+            let name = fault.name.clone().unwrap_or_default();
+            drop(world.arm(fault, name));
+        }
+        Action::Heal(name) => _ = world.server().faults().clear(name.as_deref()),
+        Action::Control(Control::Restart) => world.shared.restart_all(),
+        Action::Request(request) => {
+            if let Operation::Patch { body, .. } = &request.operation {
+                // The object may be gone.
+                drop(world.patch(&request.target.to_string(), body).await);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Returns true if the kit can make it happen.
+fn is_possible(disturbance: Disturbance) -> bool {
+    use Disturbance as D;
+    matches!(
+        disturbance,
+        D::CrashBefore
+            | D::CrashAfter
+            | D::Drop
+            | D::LostReply
+            | D::AppliedTimeout
+            | D::Reply(_)
+            | D::Slow(5)
+            | D::LateReply(5)
+            | D::Flaky
+            | D::Pages
+            | D::Partition(3)
+            | D::Touch
+            | D::Hold(30)
+            | D::Coalesce(30)
+            | D::Relist(30)
+            | D::CloseWatch
+            | D::StaleRestart(_)
+    )
+}
+
+/// Returns the faults to try: the first of each kind of fault and request, then the second of each, and so on.
+fn plans(points: &[FaultPoint]) -> Vec<(Disturbance, FaultPoint)> {
+    let mut ranks: BTreeMap<String, usize> = BTreeMap::new();
+    let mut ranked = Vec::new();
+    for point in points {
+        for disturbance in Disturbance::at(point).filter(|disturbance| is_possible(*disturbance)) {
+            let target = &point.target;
+            let subresource = target.subresource.as_deref().unwrap_or_default();
+            let class = format!("{:?} {} {subresource} {disturbance}", point.site, target.resource.plural);
+            let rank = ranks.entry(class).or_default();
+            *rank += 1;
+            ranked.push((*rank, disturbance, point.clone()));
+        }
+    }
+    ranked.sort_by_key(|(rank, ..)| *rank);
+    ranked.into_iter().map(|(_, disturbance, point)| (disturbance, point)).collect()
+}
+
+/// Returns the breaches of a run: fingerprint and text.
+fn judge(reference: &ExploredWorld, explored: &ExploredWorld) -> Vec<(String, String)> {
+    if let Some((oracle, text)) = &explored.ending {
+        return vec![((*oracle).to_owned(), text.clone())];
+    }
+    let initial = |key: &Key| reference.initial.get(key).or_else(|| explored.initial.get(key)).cloned();
+    let all = differences(initial, &reference.objects, &explored.objects);
+    let mut breaches: Vec<(String, String)> = all
+        .into_iter()
+        .map(|found| {
+            let Key { resource, name, .. } = &found.key;
+            (format!("end state · {resource} · {}", found.kind), format!("{resource}/{name}: {}", found.text))
+        })
+        .collect();
+    if let (true, Some(first)) = (reference.late.is_empty(), explored.late.first()) {
+        breaches.push(("quiet".to_owned(), format!("{first} after everything has converged")));
+    }
+    if let (true, Some(first)) = (reference.fresh.is_empty(), explored.fresh.first()) {
+        let text = format!("{first}: controllers that start on the final state still change it");
+        breaches.push(("fresh".to_owned(), text));
+    }
+    breaches
+}
+
+fn described(findings: &[Finding], summary: &ExploreSummary) -> String {
+    let mut text = format!("{} findings with {summary}", findings.len());
+    for Finding { fingerprint, text: what, plan, runs } in findings.iter().take(SHOWN) {
+        let _ = write!(text, "\n✗ {fingerprint} ({runs} runs)\n    {what}");
+        let _ = write!(text, "\n    repeat it with Explorer::new().replay(\"{plan}\", test)");
+    }
+    let hidden = findings.len().saturating_sub(SHOWN);
+    if hidden > 0 {
+        let _ = write!(text, "\n… and {hidden} more");
+    }
+    text
+}
+
+#[expect(clippy::print_stderr, reason = "test programs show it with the failure of the test")]
+fn print(text: &str) {
+    eprintln!("transcript of the world:\n{text}");
+}
+
+impl World {
+    /// Explores `test` with the budget of [`Explorer::new`]; see [`Explorer::explore`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Explorer::explore`].
+    #[track_caller]
+    pub fn explore(test: impl AsyncFn(&Self) -> Result) -> Result<ExploreSummary> {
+        Explorer::new().explore(test)
+    }
+
+    fn set_watch(&self, fault: &crate::fixture::WatchFault) {
+        if let Some(note) = set_watch_fault(self.server().faults(), self.server().revision(), fault) {
+            self.note(&note);
+        }
+    }
+}
+
+impl super::controllers::WorldState {
+    /// Kills all running controllers and starts them again.
+    fn restart_all(self: &Arc<Self>) {
+        let names: Vec<String> = lock(&self.controllers).keys().cloned().collect();
+        for name in names {
+            if self.crash(&name, &format!("{name} crashes and starts again")).is_ok() {
+                drop(self.start(&name));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::api::{Api, Patch, PatchParams, PostParams};
+    use kube::runtime::controller::{Action, Controller};
+    use kube::runtime::watcher;
+    use kube::{Client, ResourceExt as _};
+    use serde_json::json;
+
+    use super::super::{hours, seconds};
+    use super::*;
+
+    fn map(name: &str) -> serde_json::Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+    }
+
+    fn maps(client: Client) -> Api<ConfigMap> {
+        Api::default_namespaced(client)
+    }
+
+    /// Labels each ConfigMap. A fault delays it by a few seconds at most.
+    async fn label(client: Client) {
+        use futures::StreamExt as _;
+        let reconcile = |found: Arc<ConfigMap>, client: Arc<Client>| async move {
+            if found.labels().contains_key("seen") {
+                return Ok(Action::await_change());
+            }
+            let patch = Patch::Merge(json!({"metadata": {"labels": {"seen": "yes"}}}));
+            maps(Client::clone(&client)).patch(&found.name_any(), &PatchParams::default(), &patch).await?;
+            Ok::<_, kube::Error>(Action::await_change())
+        };
+        let controller = Controller::new(maps(client.clone()), watcher::Config::default());
+        controller.run(reconcile, |_, _, _| Action::requeue(seconds(3)), Arc::new(client)).for_each(|_| async {}).await;
+    }
+
+    async fn labelled(t: &World) -> Result {
+        t.run("labeller", label)?;
+        t.create(&map("a")).await?;
+        t.advance(seconds(5)).await?;
+        t.create(&map("b")).await?;
+        t.advance(seconds(5)).await
+    }
+
+    /// Creates a ConfigMap, and forgets it if that fails.
+    async fn create_once(client: Client) {
+        let map = serde_json::from_value(map("a")).expect("a ConfigMap");
+        drop(maps(client).create(&PostParams::default(), &map).await);
+        std::future::pending::<()>().await;
+    }
+
+    async fn created(t: &World) -> Result {
+        t.run("creator", create_once)?;
+        t.advance(seconds(5)).await
+    }
+
+    #[test]
+    fn a_sound_controller_has_no_finding() {
+        let summary = Explorer::new().runs(40).time(hours(1)).explore(labelled).expect("no finding");
+        assert_eq!(summary.tried, 40, "{summary}");
+        assert!(summary.to_string().contains("were not tried: raise Explorer::runs"), "{summary}");
+    }
+
+    #[test]
+    fn a_controller_that_does_not_retry_is_found_and_the_finding_repeats() {
+        let error = Explorer::new().time(hours(1)).explore(created).expect_err("a finding").to_string();
+        assert!(error.contains("✗ end state · configmaps · is missing"), "{error}");
+        assert!(error.contains("replay(\"409") || error.contains("replay(\"429"), "{error}");
+        let again = Explorer::new().replay("drop@POST:configmaps#1", created).expect_err("the finding").to_string();
+        assert!(again.starts_with("end state · configmaps · is missing"), "{again}");
+        let nowhere = Explorer::new().replay("drop@POST:secrets#1", created).expect_err("no such point").to_string();
+        assert!(nowhere.contains("its points: POST:configmaps#1"), "{nowhere}");
+    }
+
+    #[test]
+    fn a_controller_that_differs_from_run_to_run_is_refused() {
+        let runs = AtomicU32::new(0);
+        let error = Explorer::new().explore(async |t| {
+            let name = format!("a{}", runs.fetch_add(1, Ordering::Relaxed));
+            t.create(&map(&name)).await?;
+            t.advance(seconds(1)).await
+        });
+        let text = error.expect_err("a difference").to_string();
+        assert!(text.starts_with("the test is not deterministic") && text.contains("configmaps/a1"), "{text}");
+    }
+
+    #[test]
+    fn a_test_that_fails_without_faults_is_not_explored() {
+        let error = Explorer::new().explore(async |_| Err(Error::new("wrong")));
+        assert!(error.expect_err("the failure").to_string().starts_with("without any fault: test: wrong"));
+    }
+}
