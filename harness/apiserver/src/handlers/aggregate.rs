@@ -67,7 +67,7 @@ async fn send(server: &ApiServer, request: &ApiRequest, caller: &RequestContext,
         Ok((parts, body)) => {
             let mut reply = Reply::json(parts.status.as_u16(), "");
             reply.headers = parts.headers;
-            for name in DROPPED {
+            for name in &DROPPED {
                 reply.headers.remove(name);
             }
             reply.headers.remove(header::CONTENT_LENGTH);
@@ -220,7 +220,7 @@ fn client_config(service: &Value) -> Option<ClientConfig> {
 /// Returns the headers for the aggregated API server: those of the request, and who sent it.
 fn headers(request: &ApiRequest, caller: &RequestContext) -> HeaderMap {
     let mut headers = request.headers.clone();
-    for name in DROPPED {
+    for name in &DROPPED {
         headers.remove(name);
     }
     let foreign = |name: &&HeaderName| {
