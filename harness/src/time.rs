@@ -28,6 +28,7 @@ impl Stopwatch {
 /// # Errors
 ///
 /// Returns the reason, with the form to use.
+#[cfg(feature = "suite")]
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let duration: jiff::SignedDuration =
         text.parse().map_err(|error| format!("{error} (write it like 250ms, 5s, 1m30s)"))?;

@@ -15,6 +15,7 @@ use crate::version::KubernetesVersion;
 pub struct ApiServerBuilder {
     clock: Option<Clock>,
     seed: u64,
+    ids_by_object: bool,
     history: HistoryLimits,
     record: Option<RecordMode>,
     subject_user: Option<String>,
@@ -60,6 +61,13 @@ impl ApiServerBuilder {
     /// Sets the seed of uids, generated names and random faults; equal seeds give equal sequences. The default is 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// Gives each object a sequence of uids and generated names of its own, so that they do not depend on the order of
+    /// requests about other objects. The server remembers a number for each name and prefix.
+    pub fn ids_by_object(mut self) -> Self {
+        self.ids_by_object = true;
         self
     }
 
@@ -114,6 +122,7 @@ impl ApiServerBuilder {
         let defaults = ApiServerConfig::new(self.clock.unwrap_or_else(|| Clock::virtual_from(epoch())));
         ApiServer::new(ApiServerConfig {
             seed: self.seed,
+            ids_by_object: self.ids_by_object,
             history: self.history,
             record: self.record.unwrap_or(defaults.record),
             subject_user: self.subject_user,

@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use http::{HeaderValue, Method, header};
+use jiff::Timestamp;
 
 use super::registry::{Registry, Resource};
 use super::request::{ApiRequest, ReplyBody};
@@ -239,6 +240,14 @@ impl ControllerClient {
 
     pub(crate) async fn delete(&self, path: &str, options: Option<&Value>) -> ControllerResponse {
         self.send(Method::DELETE, path, "application/json", options).await
+    }
+}
+
+/// Waits until a time, or without an end.
+pub(crate) async fn wait_until(server: &ApiServer, due: Option<Timestamp>) {
+    match due {
+        Some(at) => server.clock().sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -6,11 +6,13 @@
 //! - `schema_rules`: validation of the schemas in definitions
 //! - `names`: accepted names, and the conditions of a definition
 //! - `strategy`, `defaults`, `validate`: strategy, defaulting and validation of custom resources
+//! - `conversion`: webhooks that convert between versions
 //! - `cel`: the expressions in `x-kubernetes-validations`
 //! - `serve`: registration of the kinds, and the status and clean-up of definitions
 
 mod cel;
 mod controller;
+pub(crate) mod conversion;
 mod defaults;
 mod definition_strategy;
 mod names;
@@ -23,7 +25,9 @@ use std::sync::Arc;
 use base64::Engine as _;
 use ring::digest::{SHA256, digest};
 
-pub(crate) use super::registry::custom::{CLEANUP_FINALIZER, CustomResource, CustomResourceScale, GROUP, RESOURCE};
+pub(crate) use super::registry::custom::{
+    CLEANUP_FINALIZER, CustomResource, CustomResourceScale, GROUP, RESOURCE, WebhookConversion,
+};
 use super::registry::{Conversion, Registry, Resource, SelectableField, StaticStr, StorageId, Subresource};
 use super::schema::Schema;
 use crate::json::{Value, json};
@@ -113,7 +117,7 @@ fn kind(definition: &Value, version: &Value, several: bool) -> Resource {
         subresources,
         schema: "".into(),
         storage: StorageId { group: group.clone().into(), resource: text(names, "plural").to_owned().into() },
-        conversion: several.then_some(&SHARED),
+        conversion: (several || own.conversion.is_some()).then_some(&SHARED),
         storage_version_hash: storage_version_hash(spec).into(),
         selectable: selectable(version),
         strategy: Arc::new(strategy::CustomResourceStrategy::new(
@@ -158,9 +162,24 @@ fn custom_kind(definition: &Value, version: &Value) -> CustomResource {
         status,
         deprecation,
         ending,
+        conversion: webhook_conversion(&definition["spec"]),
         revision: metadata::resource_version(definition).parse().unwrap_or(0),
         served_as: [definition["spec"].clone(), definition["status"]["acceptedNames"].clone()],
     }
+}
+
+/// Returns the webhook that converts the objects of a definition.
+fn webhook_conversion(spec: &Value) -> Option<WebhookConversion> {
+    let conversion = &spec["conversion"];
+    let storage = spec["versions"].as_array()?.iter().find(|version| version["storage"] == json!(true))?;
+    (text(conversion, "strategy") == "Webhook").then(|| WebhookConversion {
+        client_config: conversion["webhook"]["clientConfig"].clone(),
+        review_versions: texts(&conversion["webhook"]["conversionReviewVersions"])
+            .into_iter()
+            .map(StaticStr::into_owned)
+            .collect(),
+        storage: format!("{}/{}", text(spec, "group"), text(storage, "name")),
+    })
 }
 
 /// Returns the warning of a deprecated version: its own, or one that names the preferred served version that is not

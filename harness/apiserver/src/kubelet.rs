@@ -2,7 +2,9 @@
 //!
 //! Pods on existing nodes become Running and Ready some time after they are bound, and are removed after their
 //! deletion or grace period; nodes become Ready, lose the taint `not-ready` and renew their leases; pods without a node
-//! are bound round-robin. No container ever runs.
+//! are bound round-robin. No container ever runs. The containers of a job's pods end a second after their start; the
+//! annotations `plumbline.dev/run-for` (such as `30s`, or `forever`) and `plumbline.dev/exit-code` of a pod change
+//! that, and let pods of others end, too.
 //! The node status has the conditions of `pkg/kubelet/nodestatus/setters.go`.
 
 mod pods;
@@ -15,7 +17,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::controllers::{ControllerClient, MERGE_PATCH, STRATEGIC_PATCH, WatchChange, WatchMux, WatchSet};
+use super::controllers::{ControllerClient, MERGE_PATCH, STRATEGIC_PATCH, WatchChange, WatchMux, WatchSet, wait_until};
 use super::registry::time::rfc3339;
 use super::server::ApiServer;
 use super::store::{EventType, ResourceId, StoredObject};
@@ -58,6 +60,8 @@ enum KubeletTask {
     End(String, String, String),
     /// Reports the generation of a running pod (namespace, name, uid).
     Observe(String, String, String),
+    /// Ends the containers of a running pod (namespace, name, uid).
+    Exit(String, String, String),
     /// Renews the lease of a node (name).
     Heartbeat(String),
 }
@@ -98,13 +102,6 @@ pub async fn run(server: ApiServer, options: KubeletOptions) {
     }
 }
 
-async fn wait_until(server: &ApiServer, due: Option<Timestamp>) {
-    match due {
-        Some(at) => server.clock().sleep_until(at).await,
-        None => std::future::pending().await,
-    }
-}
-
 struct Kubelet {
     agent: ControllerClient,
     scheduler: schedule::Scheduler,
@@ -138,6 +135,7 @@ impl Kubelet {
                 self.plan(after, KubeletTask::End(id.0, id.1, id.2));
             }
             pods::PodAction::Observe => self.plan(Duration::ZERO, KubeletTask::Observe(id.0, id.1, id.2)),
+            pods::PodAction::Run { until_exit } => self.plan(until_exit, KubeletTask::Exit(id.0, id.1, id.2)),
             pods::PodAction::None => {}
         }
     }
@@ -151,6 +149,7 @@ impl Kubelet {
                 KubeletTask::Ready(namespace, name, uid) => self.start(&namespace, &name, &uid).await,
                 KubeletTask::End(namespace, name, uid) => self.end(&namespace, &name, &uid).await,
                 KubeletTask::Observe(namespace, name, uid) => self.observe(&namespace, &name, &uid).await,
+                KubeletTask::Exit(namespace, name, uid) => self.exit(&namespace, &name, &uid).await,
                 KubeletTask::Heartbeat(node) => {
                     if self.heartbeat(&node).await {
                         self.plan(self.options.heartbeat, KubeletTask::Heartbeat(node));
@@ -192,6 +191,18 @@ impl Kubelet {
         }
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
         let status = pods::observed_status(&pod);
+        self.agent.patch(&path, STRATEGIC_PATCH, &json!({"metadata": {"uid": uid}, "status": status})).await;
+    }
+
+    /// Ends the containers of a running pod; with the restart policy `OnFailure`, those that fail start again.
+    async fn exit(&self, namespace: &str, name: &str, uid: &str) {
+        let Some(pod) = self.current(namespace, name, uid) else { return };
+        let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+        if !matches!(pods::next_action(&pod), pods::PodAction::Run { .. }) || !self.node_exists(node) {
+            return;
+        }
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
+        let status = pods::exit_status(&pod, &rfc3339(self.agent.server().clock().now()));
         self.agent.patch(&path, STRATEGIC_PATCH, &json!({"metadata": {"uid": uid}, "status": status})).await;
     }
 

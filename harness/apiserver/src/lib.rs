@@ -21,8 +21,9 @@
 //! The folder `examples` has complete programs: `in_process`, `fault_injection`, `simulated_cluster` and `serve`.
 //!
 //! Features, all on by default: `client` adds `ApiServer::client`, `controllers` adds the modules
-//! `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts`, `event_ttl` and `compaction`. Without
-//! `client` the crate does not depend on kube. `listener` adds sockets, `descriptions` the texts of `kubectl explain`.
+//! `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts`, `quota_usage`, `event_ttl` and
+//! `compaction`. Without `client` the crate does not depend on kube. `listener` adds sockets, `descriptions` the texts
+//! of `kubectl explain`.
 //!
 //! | part | public names |
 //! |---|---|
@@ -34,12 +35,14 @@
 //! | transports | [`service`] (in process, virtual time), `listener` (sockets, wall time) |
 //! | objects of a fresh cluster | [`bootstrap`] |
 //! | stand-ins for controllers | `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts` |
+//! | further ones | `quota_usage` |
 //! | parts of the server that need time | `event_ttl`, `compaction` |
 //! | fault injection | [`faults`] |
 //! | recording proxies and load tests | [`proxy`], [`metrics`] |
 //!
 //! Everything else is private. `ARCHITECTURE.md` of the repository has the map of the private modules.
 
+mod admission;
 mod authn;
 pub mod bootstrap;
 mod builder;
@@ -56,10 +59,12 @@ pub mod endpoints;
 mod etag;
 #[cfg(feature = "controllers")]
 pub mod event_ttl;
+mod expressions;
 pub mod faults;
 mod field_errors;
 #[cfg(feature = "controllers")]
 pub mod garbage_collector;
+mod go_duration;
 mod go_json;
 mod handlers;
 mod ids;
@@ -75,11 +80,14 @@ mod negotiate;
 mod object_meta;
 mod openapi;
 mod order;
+mod outbound;
 mod patch;
 mod printers;
 mod protobuf;
 pub mod proxy;
 mod quantity;
+#[cfg(feature = "controllers")]
+pub mod quota_usage;
 pub mod record;
 mod registry;
 pub mod request;

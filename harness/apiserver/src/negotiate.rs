@@ -37,11 +37,11 @@ pub(crate) enum Representation {
 /// The encoding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MediaType {
-    /// `application/json`; also sent to clients that accept protobuf and JSON.
+    /// `application/json`.
     Json,
     /// `application/yaml`.
     Yaml,
-    /// `application/vnd.kubernetes.protobuf`: for metadata, and for clients that accept nothing else.
+    /// `application/vnd.kubernetes.protobuf`.
     Protobuf,
 }
 
@@ -57,6 +57,8 @@ pub(crate) struct Negotiation {
 impl Negotiation {
     /// JSON of the object's own kind.
     pub(crate) const JSON: Self = Self { media: MediaType::Json, transform: None };
+    /// Protobuf of the object's own kind.
+    pub(crate) const PROTOBUF: Self = Self { media: MediaType::Protobuf, transform: None };
 }
 
 /// Negotiates the reply to a request for a resource.
@@ -79,8 +81,7 @@ pub(crate) fn stream(request: &ApiRequest, path: &ResourcePath, kind: &Resource)
     let negotiated = resource(request, path, kind)?;
     match negotiated.media {
         MediaType::Yaml => Err(Status::not_acceptable(&STREAM_MEDIA_TYPES)),
-        // Events are always JSON.
-        MediaType::Json | MediaType::Protobuf => Ok(Negotiation { media: MediaType::Json, ..negotiated }),
+        MediaType::Json | MediaType::Protobuf => Ok(negotiated),
     }
 }
 
@@ -210,8 +211,7 @@ pub(crate) fn routed(accept: Option<&str>, produced: &[&str]) -> bool {
 
 /// Chooses the representation for an `Accept` header; `None` if nothing in it can be served.
 ///
-/// An absent or empty header means JSON. Protobuf is answered with JSON if the client accepts both: clients decode by
-/// the reply's `Content-Type`.
+/// An absent or empty header means JSON.
 pub(crate) fn negotiate(accept: Option<&str>) -> Option<Negotiation> {
     negotiate_if(accept, |_| true)
 }
@@ -220,18 +220,15 @@ pub(crate) fn negotiate(accept: Option<&str>) -> Option<Negotiation> {
 fn negotiate_if(accept: Option<&str>, fits: impl Fn(&Negotiation) -> bool) -> Option<Negotiation> {
     let accept = accept.map(str::trim).filter(|text| !text.is_empty());
     let Some(accept) = accept else { return Some(Negotiation::JSON) };
-    let all = clauses(accept);
-    let chosen = all.iter().filter_map(negotiate_clause).find(&fits)?;
-    if chosen.media != MediaType::Protobuf || chosen.transform.is_some() {
-        return Some(chosen);
-    }
-    let json = all.iter().filter_map(negotiate_clause).find(|other| *other == Negotiation::JSON && fits(other));
-    json.or(Some(chosen))
+    clauses(accept).iter().filter_map(negotiate_clause).find(&fits)
 }
 
 /// Chooses the encoding of a document that has only one representation; `None` if the header accepts only others.
 pub(crate) fn negotiate_document(accept: &str) -> Option<MediaType> {
-    negotiate_if(Some(accept), |negotiated| negotiated.transform.is_none()).map(|negotiated| negotiated.media)
+    let chosen = negotiate_if(Some(accept), |negotiated| negotiated.transform.is_none())?;
+    // Documents have no protobuf form here; clients that prefer it read JSON as well.
+    let json = negotiate_if(Some(accept), |other| *other == Negotiation::JSON);
+    Some(json.filter(|_| chosen.media == MediaType::Protobuf).unwrap_or(chosen).media)
 }
 
 /// Returns true if an `Accept` header accepts plain objects, such as an error Status.
@@ -291,7 +288,7 @@ mod tests {
     #[case::empty(Some(""), MediaType::Json, None)]
     #[case::anything(Some("*/*"), MediaType::Json, None)]
     #[case::yaml(Some("application/yaml"), MediaType::Yaml, None)]
-    #[case::protobuf_first(Some("application/vnd.kubernetes.protobuf,application/json"), MediaType::Json, None)]
+    #[case::protobuf_first(Some("application/vnd.kubernetes.protobuf,application/json"), MediaType::Protobuf, None)]
     #[case::only_protobuf(Some("application/vnd.kubernetes.protobuf"), MediaType::Protobuf, None)]
     #[case::metadata_in_protobuf(
         Some(

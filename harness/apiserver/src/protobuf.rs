@@ -1,8 +1,7 @@
 //! Converts request bodies in protobuf, as typed Go clients send them, to JSON. Follows
 //! `staging/src/k8s.io/apimachinery/pkg/runtime/serializer/protobuf/protobuf.go` of Kubernetes 1.36. PURE.
 //!
-//! Replies are JSON, which these clients read as well, unless a client accepts nothing but protobuf or asks for
-//! metadata in it; those are made by [`from_json`]. `protobuf/fields.txt` lists the field numbers, one line per
+//! Replies to clients that prefer protobuf are made by [`from_json`] and its neighbours. `protobuf/fields.txt` lists the field numbers, one line per
 //! message: `Name: number field type; …`. A type is a message of the same package, `package.Name`, `[]T`, `{}T` (map by
 //! string) or a scalar; the field `&` inlines a message.
 
@@ -18,7 +17,10 @@ use jiff::Timestamp;
 use super::schema::schema_of;
 use crate::json::{Map, Value, json};
 
-pub(crate) use encode::from_json;
+pub(crate) use encode::{envelope, event_frame, from_json, list_body, object_message};
+
+/// Media type of the frames of a watch.
+pub(crate) const STREAM_MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
 /// Media type of protobuf bodies.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";

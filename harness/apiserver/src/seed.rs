@@ -153,7 +153,8 @@ impl ApiServer {
             object = self.complete_definition(object);
         }
         let now = crate::registry::time::rfc3339(self.clock().now());
-        let uid = self.ids().uid();
+        let key = [&*kind.plural, metadata::namespace(&object), metadata::name(&object)];
+        let uid = self.ids().uid_of(&key);
         let metadata = metadata::fields_mut(&mut object);
         metadata.remove("resourceVersion");
         metadata.entry("creationTimestamp").or_insert_with(|| now.into());

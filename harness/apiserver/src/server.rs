@@ -5,11 +5,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use super::admission::{AdmissionCache, AdmissionConfig};
 use super::authn::{Claims, TokenIssuer, UserInfo};
 use super::decode_cache::DecodeCache;
 use super::faults::Faults;
 use super::ids::IdGenerator;
 use super::metrics::RequestCounters;
+use super::outbound::Outbound;
 use super::registry::{AdmissionPlugin, ObjectLister, Registry, Resource, SelectableField};
 use super::request::ApiRequest;
 use super::store::{Draft, HistoryLimits, KeyRange, ResourceId, SelectableValues, Store, StoredObject, key};
@@ -27,6 +29,9 @@ pub struct ApiServerConfig {
     pub seed: u64,
     /// The number of log entries and bytes kept per resource for watches and lists at older resourceVersions.
     pub history: HistoryLimits,
+    /// Each object has a sequence of uids and generated names of its own, so that they do not depend on the order of
+    /// requests about other objects.
+    pub ids_by_object: bool,
     /// The amount of traffic recorded in the transcript.
     pub record: RecordMode,
     /// The user that a subject's requests run as, regardless of their token, so that the RBAC roles in the store
@@ -65,6 +70,7 @@ impl ApiServerConfig {
         Self {
             clock,
             seed: 0,
+            ids_by_object: false,
             history,
             record,
             subject_user: None,
@@ -93,11 +99,14 @@ struct ServerState {
     recent: DecodeCache,
     counters: RequestCounters,
     tokens: TokenIssuer,
+    admission: AdmissionCache,
+    outbound: Outbound,
 }
 
 impl ApiServer {
     /// Creates a server that has the four system namespaces.
     pub fn new(config: ApiServerConfig) -> Self {
+        let ids = IdGenerator::new(config.seed);
         let shared = ServerState {
             store: Store::new(config.history),
             transcript: match config.record {
@@ -105,11 +114,13 @@ impl ApiServer {
                 RecordMode::All | RecordMode::Off => Transcript::new(),
             },
             registry: RwLock::new(Arc::new(Registry::builtin().with_version(config.kubernetes_version))),
-            ids: Mutex::new(IdGenerator::new(config.seed)),
+            ids: Mutex::new(if config.ids_by_object { ids.by_object() } else { ids }),
             faults: Faults::new(config.seed),
             recent: DecodeCache::default(),
             counters: RequestCounters::default(),
             tokens: TokenIssuer::new(&config.seed.to_be_bytes()),
+            admission: AdmissionCache::default(),
+            outbound: Outbound::default(),
             config,
         };
         let server = Self { shared: Arc::new(shared) };
@@ -152,6 +163,43 @@ impl ApiServer {
     /// Returns the fault injection rules.
     pub fn faults(&self) -> &Faults {
         &self.shared.faults
+    }
+
+    /// Answers the requests to a webhook in this process. `url` is that of its configuration, or for a service
+    /// `https://NAME.NAMESPACE.svc:PORT/PATH`. The handler gets the `AdmissionReview` or `ConversionReview` and returns
+    /// it with a `response`.
+    ///
+    /// ```
+    /// use plumbline_apiserver::{ApiServer, clock};
+    /// use serde_json::json;
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// clock::run_virtual(async {
+    ///     let server = ApiServer::builder().build();
+    ///     server.handle_webhook("https://labels.default.svc:443/deny", |review| async move {
+    ///         let uid = review["request"]["uid"].clone();
+    ///         json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+    ///             "response": {"uid": uid, "allowed": false, "status": {"message": "no"}}})
+    ///     });
+    /// })
+    /// # }
+    /// ```
+    pub fn handle_webhook<F, A>(&self, url: &str, handler: F)
+    where
+        F: Fn(serde_json::Value) -> A + Send + Sync + 'static,
+        A: Future<Output = serde_json::Value> + Send + 'static,
+    {
+        self.shared.outbound.register(url, Arc::new(move |review| Box::pin(handler(review))));
+    }
+
+    /// Returns the client of webhooks and aggregated API servers.
+    pub(crate) fn outbound(&self) -> &Outbound {
+        &self.shared.outbound
+    }
+
+    /// Returns the configured webhooks and policies; `None` if there are none.
+    pub(crate) fn admission(&self) -> Option<Arc<AdmissionConfig>> {
+        self.shared.admission.get(self.shared.store.admission_writes(), self)
     }
 
     /// Returns the request counters.

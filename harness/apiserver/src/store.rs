@@ -15,6 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
@@ -103,6 +104,8 @@ pub(crate) struct Store {
     words: Mutex<interner::Interner<str>>,
     pages: page_counts::PageCounts,
     limits: HistoryLimits,
+    /// Number of writes to configurations of admission.
+    admission_writes: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -125,6 +128,9 @@ struct ResourceTable {
     forgotten: u64,
     wakers: BTreeMap<u64, Waker>,
 }
+
+/// The API group whose writes are counted.
+const ADMISSION_GROUP: &str = "admissionregistration.k8s.io";
 
 /// The field that has an index.
 const INDEXED_FIELD: &str = "spec.nodeName";
@@ -189,7 +195,8 @@ impl Store {
     pub(crate) fn new(limits: HistoryLimits) -> Self {
         let inner = StoreState { revision: 1, compacted: 0, resources: BTreeMap::new(), next_watch: 0 };
         let (parts, words) = (Mutex::default(), Mutex::default());
-        Self { inner: Mutex::new(inner), parts, words, pages: page_counts::PageCounts::default(), limits }
+        let (pages, admission_writes) = (page_counts::PageCounts::default(), AtomicU64::new(0));
+        Self { inner: Mutex::new(inner), parts, words, pages, limits, admission_writes }
     }
 
     fn lock(&self) -> MutexGuard<'_, StoreState> {
@@ -208,6 +215,17 @@ impl Store {
     /// Returns the newest resourceVersion.
     pub(crate) fn revision(&self) -> u64 {
         self.lock().revision
+    }
+
+    /// Returns the number of writes to configurations of admission, which are compiled again when it changes.
+    pub(crate) fn admission_writes(&self) -> u64 {
+        self.admission_writes.load(Ordering::Acquire)
+    }
+
+    fn count_write(&self, resource: &ResourceId) {
+        if &*resource.group == ADMISSION_GROUP {
+            self.admission_writes.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// Returns the resources that have or had objects.
@@ -296,6 +314,7 @@ impl Store {
         let stored = Arc::new(stored);
         let left = inner.commit(resource, EventType::Added, stored.clone(), None, self.limits);
         drop(inner);
+        self.count_write(resource);
         left.finish();
         Ok(CommitResult { old: None, new: stored, changed: true })
     }
@@ -321,6 +340,7 @@ impl Store {
         let stored = Arc::new(stored);
         let left = inner.commit(resource, EventType::Modified, stored.clone(), Some(old.clone()), self.limits);
         drop(inner);
+        self.count_write(resource);
         left.finish();
         Ok(CommitResult { old: Some(old), new: stored, changed: true })
     }
@@ -337,6 +357,7 @@ impl Store {
         let gone = Arc::new(old.with_revision(revision));
         let left = inner.commit(resource, EventType::Deleted, gone.clone(), Some(old.clone()), self.limits);
         drop(inner);
+        self.count_write(resource);
         left.finish();
         Ok(CommitResult { old: Some(old), new: gone, changed: true })
     }

@@ -18,6 +18,7 @@ use super::faults::{WatchEnd, WatchGateState, WatchRegistration};
 use super::go_json;
 use super::negotiate::Representation;
 use super::printers;
+use super::protobuf;
 use super::record::DeliveredObject;
 use super::registry::Resource;
 use super::request::BodyStream;
@@ -65,8 +66,18 @@ pub(crate) struct WatchScope {
     pub(crate) selection: ListSelector,
     pub(crate) transform: Option<(Representation, printers::TableOptions)>,
     pub(crate) bookmarks: bool,
+    pub(crate) encoding: EventEncoding,
     /// Entry of the request in the transcript, if requests are recorded.
     pub(crate) request: Option<usize>,
+}
+
+/// The encoding of a watch's events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventEncoding {
+    /// Lines of JSON.
+    Json,
+    /// Frames of protobuf.
+    Protobuf,
 }
 
 /// An event that waits to be sent, with its object unless it is a bookmark or an error.
@@ -156,7 +167,12 @@ impl Watch {
 
     /// Returns a stream of a single error event.
     pub(crate) fn error_stream(status: &Status) -> BodyStream {
-        let event = error_event(status);
+        Self::error_stream_as(status, EventEncoding::Json)
+    }
+
+    /// Returns a stream of a single error event in an encoding.
+    pub(crate) fn error_stream_as(status: &Status, encoding: EventEncoding) -> BodyStream {
+        let event = error_event(encoding, status);
         Box::pin(futures::stream::once(async move { Ok(event) }))
     }
 
@@ -164,7 +180,16 @@ impl Watch {
     fn push(&mut self, event_type: EventType, stored: &Arc<StoredObject>, revision: u64, of: Option<&LogEntry>) {
         let encoded = of.filter(|entry| entry.event_type == event_type && Arc::ptr_eq(&entry.current, stored));
         let chunk = match self.view.transform {
-            None if self.view.kind.shows_as_stored(stored.revision()) => {
+            None if self.view.encoding == EventEncoding::Protobuf
+                && stored.revision() == revision
+                && self.view.kind.shows_as_stored(revision) =>
+            {
+                let kind = &self.view.kind;
+                let raw = stored.protobuf(protobuf::object_message);
+                let object = protobuf::envelope(&kind.api_version(), &kind.kind, &raw);
+                protobuf::event_frame(event_type.as_str(), &object)
+            }
+            None if self.view.encoding == EventEncoding::Json && self.view.kind.shows_as_stored(stored.revision()) => {
                 encoded.map_or_else(|| stored.event_as(event_type, revision), |entry| entry.event().clone())
             }
             transform => {
@@ -176,7 +201,7 @@ impl Watch {
                     None => object,
                     Some((how, render)) => self.apply_transform(how, &render, &object),
                 };
-                event(event_type.as_str(), &shown)
+                event(self.view.encoding, event_type.as_str(), &shown)
             }
         };
         let object = self.view.request.map(|_| delivered(event_type, stored, revision));
@@ -219,10 +244,10 @@ impl Watch {
         object.insert("metadata", Value::Object(metadata));
         let object = Value::Object(object);
         match self.view.transform {
-            None => event("BOOKMARK", &object),
+            None => event(self.view.encoding, "BOOKMARK", &object),
             Some((how, render)) => {
                 let shown = self.apply_transform(how, &render, &object);
-                event("BOOKMARK", &shown)
+                event(self.view.encoding, "BOOKMARK", &shown)
             }
         }
     }
@@ -313,7 +338,8 @@ impl Watch {
                 Some(PollStep::Continue)
             }
             EventPoll::Compacted(CompactedError { oldest }) => {
-                self.ready.push_back((error_event(&too_old_resource_version(self.after, oldest)), None));
+                let gone = error_event(self.view.encoding, &too_old_resource_version(self.after, oldest));
+                self.ready.push_back((gone, None));
                 self.over = true;
                 Some(PollStep::Continue)
             }
@@ -440,15 +466,20 @@ pub(crate) fn too_old_resource_version(wanted: u64, oldest: u64) -> Status {
     Status::expired(format!("too old resource version: {wanted} ({oldest})"))
 }
 
-fn event(event_type: &str, object: &Value) -> Bytes {
+fn event(encoding: EventEncoding, event_type: &str, object: &Value) -> Bytes {
+    if encoding == EventEncoding::Protobuf
+        && let Some(object) = protobuf::from_json(object)
+    {
+        return protobuf::event_frame(event_type, &object);
+    }
     let mut line = format!("{{\"type\":\"{event_type}\",\"object\":").into_bytes();
     go_json::write_object(&mut line, object);
     line.extend_from_slice(b"}\n");
     line.into()
 }
 
-fn error_event(status: &Status) -> Bytes {
-    event("ERROR", &status.to_value())
+fn error_event(encoding: EventEncoding, status: &Status) -> Bytes {
+    event(encoding, "ERROR", &status.to_value())
 }
 
 #[cfg(test)]

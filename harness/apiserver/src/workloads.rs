@@ -1,10 +1,11 @@
 //! A simulation of the workload controllers, optional. It manages the pods and the status of deployments, replica
 //! sets, replication controllers, stateful sets and daemon sets, enough for `kubectl rollout status`, `scale` and
 //! `drain`. It covers the main path of `pkg/controller/{deployment,replicaset,replication,statefulset,daemon}`,
-//! without history limits and progress deadlines.
+//! without history limits and progress deadlines. [`run_job_controllers`] has the jobs.
 
 mod daemon;
 mod deployment;
+mod jobs;
 mod replicas;
 mod stateful;
 
@@ -17,6 +18,8 @@ use super::server::{ApiServer, storage_id};
 use super::store::ResourceId;
 use crate::json::{Map, Value, json};
 use crate::metadata;
+
+pub use jobs::run_job_controllers;
 
 /// The resources that have pods, directly or through replica sets.
 const WORKLOADS: &[(&str, &str)] = &[
@@ -85,9 +88,17 @@ impl NamespaceController {
             "statefulsets" => "plumbline/statefulset-controller",
             "replicasets" => "plumbline/replicaset-controller",
             "daemonsets" => "plumbline/daemonset-controller",
+            "jobs" => "plumbline/job-controller",
+            "cronjobs" => "plumbline/cronjob-controller",
             _ => "plumbline/replication-controller",
         };
         Self { agent: ControllerClient::new(server, name), kind: kind.clone(), namespace: namespace.to_owned() }
+    }
+
+    /// Returns the same access under another name.
+    fn named(&self, name: &'static str) -> Self {
+        let agent = ControllerClient::new(self.agent.server(), name);
+        Self { agent, kind: self.kind.clone(), namespace: self.namespace.clone() }
     }
 
     /// Returns the current state of the workload.

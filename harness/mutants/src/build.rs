@@ -15,7 +15,10 @@ use crate::edits::Bug;
 use crate::find::{self, Mutant};
 use crate::render::render;
 
-/// Source of the `schemata` module that is added to the controllers' crate: it tells which mutant is on.
+/// The crates that can hold mutants.
+const CRATES: [&str; 2] = ["controllers", "harness/apiserver"];
+
+/// Source of the `schemata` module that is added to [`CRATES`]: it tells which mutant is on.
 const SCHEMATA: &str = "//! Which mutant is switched on: the number in `PLUMBLINE_MUTANT`.
 #![allow(missing_docs, clippy::all, clippy::pedantic)]
 static ON: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
@@ -215,14 +218,14 @@ impl Tree {
             if path == "Cargo.toml" {
                 text.extend(PROFILE.bytes());
             }
-            if path == "controllers/src/lib.rs" {
+            if CRATES.iter().any(|folder| path == format!("{folder}/src/lib.rs")) {
                 text.extend(b"\npub mod schemata;\n");
             }
             if !self.files.contains_key(&path) {
                 put(&copy.join(&path), &text)?;
             }
         }
-        put(&copy.join("controllers/src/schemata.rs"), SCHEMATA.as_bytes())
+        CRATES.iter().try_for_each(|folder| put(&copy.join(folder).join("src/schemata.rs"), SCHEMATA.as_bytes()))
     }
 
     /// Writes the files that contain mutants and returns the mutants' positions.

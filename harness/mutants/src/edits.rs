@@ -46,9 +46,7 @@ impl Edit {
             return Err(format!("{}: this does not stand there exactly once: {}", self.file, self.find).into());
         };
         let whole = start..start + self.find.len();
-        let schemata =
-            if self.file.starts_with("harness/") { "plumbline_controllers::schemata" } else { "crate::schemata" };
-        let replace = self.replace.replace("ON", &format!("{schemata}::on({id})"));
+        let replace = self.replace.replace("ON", &format!("crate::schemata::on({id})"));
         let (before, after) = replace.split_once("$OLD").ok_or_else(|| format!("{}: no $OLD: {replace}", self.file))?;
         let range = match (before, after) {
             ("", _) => whole.end..whole.end,

@@ -62,7 +62,8 @@ pub(super) struct ServeArgs {
     /// With --kubelet, time from a pod's binding until it is ready
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "500ms", requires = "kubelets")]
     ready_after: Duration,
-    /// Controller manager loops to run: gc, namespaces, workloads, endpoints, accounts; or none
+    /// Controller manager loops to run: gc, namespaces, workloads, jobs, quotas, endpoints, accounts; or
+    /// none
     #[arg(long, value_name = "LOOPS", value_delimiter = ',', default_value = "gc,namespaces")]
     loops: Vec<ControllerLoop>,
     /// Delay of garbage collection and namespace deletion after a deletion. A real cluster's controllers are not
@@ -88,7 +89,7 @@ pub(super) struct ServeArgs {
     #[arg(long, value_enum, default_value_t, value_name = "CLOCK")]
     clock: ClockMode,
     /// Options of a complete cluster: the same as --kubelet --nodes 1 --controllers all
-    /// --loops gc,namespaces,workloads,endpoints,accounts --disable-admission-plugins none
+    /// --loops gc,namespaces,workloads,jobs,quotas,endpoints,accounts --disable-admission-plugins none
     #[arg(long, value_enum, value_name = "CLUSTER", conflicts_with_all = ["loops", "disable_admission_plugins"])]
     like: Option<Preset>,
     /// Do not record requests, for load tests: /plumbline/transcript stays empty
@@ -283,6 +284,8 @@ fn absent(spec: &WorldSpec) -> String {
     for (is_there, line) in [
         (spec.kubelet.is_some(), "pods stay Pending and nodes send no heartbeats: --kubelet --nodes 1"),
         (has(ControllerLoop::Workloads), "deployments and the like make no pods: --loops gc,namespaces,workloads"),
+        (has(ControllerLoop::Jobs), "jobs and cron jobs make no pods: --loops …,jobs"),
+        (has(ControllerLoop::Quotas), "resource quotas have no status and limit nothing: --loops …,quotas"),
         (has(ControllerLoop::Endpoints), "services have no endpoints: --loops …,endpoints"),
         (has(ControllerLoop::Accounts), "namespaces have no service account and CA certificate: --loops …,accounts"),
         (!spec.controllers.is_empty(), "budgets are not counted, taints evict nothing: --controllers all"),

@@ -20,6 +20,7 @@ mod taint_eviction;
 mod ttl;
 mod writes;
 
+#[cfg(feature = "suite")]
 pub(crate) use taint_eviction::{toleration_limit, toleration_limit_of};
 
 /// An invariant.

@@ -221,14 +221,17 @@ impl<W: Write> Reporter for Terminal<W> {
     fn event(&mut self, event: Event<'_>) -> io::Result<()> {
         match event {
             Event::Started { fixtures, suites, jobs } => {
-                if let Some(bar) = &self.bar {
-                    bar.set_length(fixtures as u64);
-                    let style = ProgressStyle::with_template("{bar:30} {pos}/{len}, {eta} left {wide_msg}");
-                    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-                }
                 let many = |count, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
                 let parts = [many(fixtures, "fixture"), many(suites, "suite"), many(jobs, "job")];
-                writeln!(self.out, "{}\n", parts.join(", "))
+                writeln!(self.out, "{}\n", parts.join(", "))?;
+                self.out.flush()?;
+                // The bar is drawn from here on, below what was written.
+                if let Some(bar) = &self.bar {
+                    let style = ProgressStyle::with_template("{bar:30} {pos}/{len}, {eta} left {wide_msg}");
+                    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+                    bar.set_length(fixtures as u64);
+                }
+                Ok(())
             }
             Event::Finished(judged) => {
                 self.failed += usize::from(judged.report.has_failed());

@@ -13,7 +13,7 @@ use crate::apiserver::faults::FaultRuleSpec;
 use crate::apiserver::kubelet::{self, KubeletOptions};
 use crate::apiserver::{
     AdmissionPlugin, ApiServer, ApiServerConfig, KubernetesVersion, RecordMode, bootstrap, compaction, endpoints,
-    event_ttl, garbage_collector, service_accounts, workloads,
+    event_ttl, garbage_collector, quota_usage, service_accounts, workloads,
 };
 use crate::cluster::Access;
 use crate::fixture::Controller;
@@ -41,6 +41,10 @@ pub enum ControllerLoop {
     Namespaces,
     /// Create the pods of deployments, replica sets, stateful sets and daemon sets, and update their status.
     Workloads,
+    /// Create the pods of jobs and the jobs of cron jobs, update their status, and remove finished ones.
+    Jobs,
+    /// Write the usage of resource quotas.
+    Quotas,
     /// Write endpoints and endpoint slices of services with selectors.
     Endpoints,
     /// Give each namespace its service account `default` and the config map `kube-root-ca.crt`.
@@ -51,7 +55,8 @@ pub enum ControllerLoop {
 
 impl ControllerLoop {
     /// All loops.
-    pub const ALL: [Self; 5] = [Self::Gc, Self::Namespaces, Self::Workloads, Self::Endpoints, Self::Accounts];
+    pub const ALL: [Self; 7] =
+        [Self::Gc, Self::Namespaces, Self::Workloads, Self::Jobs, Self::Quotas, Self::Endpoints, Self::Accounts];
 }
 
 /// Checks fault rules in the form of files.
@@ -144,6 +149,8 @@ impl WorldSpec {
                     running.spawn(garbage_collector::terminate_namespaces(server.clone(), self.loop_delay))
                 }
                 ControllerLoop::Workloads => running.spawn(workloads::run_workload_controllers(server.clone())),
+                ControllerLoop::Jobs => running.spawn(workloads::run_job_controllers(server.clone())),
+                ControllerLoop::Quotas => running.spawn(quota_usage::publish_quota_usage(server.clone())),
                 ControllerLoop::Endpoints => running.spawn(endpoints::publish_endpoints(server.clone())),
                 ControllerLoop::Accounts => {
                     let authority = self.authority.clone();

@@ -201,6 +201,7 @@ impl WorldBuilder {
         let server = ApiServer::builder()
             .clock(Clock::virtual_from(self.start))
             .seed(self.seed)
+            .ids_by_object()
             .kubernetes_version(self.kubernetes)
             .build();
         let initial = server.stored_resources().into_iter().flat_map(|resource| server.list(&resource, None));
@@ -225,16 +226,23 @@ impl WorldBuilder {
     /// Returns the error of `test`, or the reason why the world did not hold what it was to hold.
     #[track_caller]
     pub fn test(self, test: impl AsyncFnOnce(&World) -> Result) -> Result {
-        self.run_once(Location::caller(), test).map(|_| ())
+        self.run_once(Location::caller(), test, |_| ())
     }
 
-    /// Runs `test` and returns its transcript as text.
-    fn run_once(self, place: &'static Location<'static>, test: impl AsyncFnOnce(&World) -> Result) -> Result<String> {
+    /// Runs `test` and returns what `output` takes from its world.
+    fn run_once<T>(
+        self,
+        place: &'static Location<'static>,
+        test: impl AsyncFnOnce(&World) -> Result,
+        output: impl FnOnce(&World) -> T,
+    ) -> Result<T> {
         if tokio::runtime::Handle::try_current().is_ok() {
             let text = "World::test makes a runtime of its own: call it from a plain #[test], or use World::new in an \
                         async one";
             return Err(Error::new(text).at(place));
         }
+        // kube-runtime draws the jitter of its back-off from here.
+        fastrand::seed(self.seed);
         time::run_virtual(async move {
             let world = self.make().map_err(|error| error.at(place))?;
             let outcome = world.guard(test(&world)).await;
@@ -243,11 +251,11 @@ impl WorldBuilder {
             if outcome.is_err() {
                 world.print();
             }
-            outcome.map(|()| world.transcript().to_string())
+            outcome.map(|()| output(&world))
         })?
     }
 
-    /// Runs `test` several times and compares the transcripts.
+    /// Runs `test` several times, each time in a thread of its own, and compares the transcripts.
     ///
     /// ```
     /// # use plumbline::world::{World, seconds};
@@ -260,13 +268,19 @@ impl WorldBuilder {
     ///
     /// Returns the first difference between two transcripts, or the error of a run.
     #[track_caller]
-    pub fn is_deterministic(self, runs: usize, test: impl AsyncFn(&World) -> Result) -> Result {
+    pub fn is_deterministic(self, runs: usize, test: impl AsyncFn(&World) -> Result + Sync) -> Result {
         let place = Location::caller();
-        let first = self.clone().run_once(place, &test)?;
-        for run in 2..=runs {
-            let next = self.clone().run_once(place, &test)?;
+        // The random numbers of one thread would go on from run to run.
+        let run = || {
+            let run = || self.clone().run_once(place, &test, |world| world.transcript().to_string());
+            let ended = std::thread::scope(|scope| scope.spawn(run).join());
+            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        let first = run()?;
+        for number in 2..=runs {
+            let next = run()?;
             if let Some(difference) = transcript::first_difference(&first, &next) {
-                return Err(Error::new(format!("run {run} differs from the first one {difference}")).at(place));
+                return Err(Error::new(format!("run {number} differs from the first one {difference}")).at(place));
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::World;
 use crate::apiserver::kubelet::{self, KubeletOptions};
-use crate::apiserver::{compaction, event_ttl, garbage_collector, workloads};
+use crate::apiserver::{compaction, event_ttl, garbage_collector, quota_usage, workloads};
 
 /// The pause of garbage collection and namespace deletion before a round of writes, as in `plumbline serve`: a client
 /// sees the state in between, as in a cluster.
@@ -21,6 +21,12 @@ pub enum Simulation {
     Namespaces,
     /// Keeps the pods of deployments, replica sets, stateful sets, daemon sets and replication controllers.
     Workloads,
+    /// Keeps the pods of jobs, starts the jobs of cron jobs, and removes those whose time to live has passed. With
+    /// kubelets, the pods of a job succeed after a second; the annotations `plumbline.dev/run-for: 30s` and
+    /// `plumbline.dev/exit-code: "1"` of its template change that.
+    Jobs,
+    /// Writes the usage of resource quotas. Without it a new quota limits nothing.
+    Quotas,
     /// Adds nodes, `node-1`, `node-2` and so on, with a scheduler and kubelets: pods are bound, become ready after half
     /// a second, and end a second after their deletion. Nodes that are created later work too.
     ///
@@ -60,6 +66,8 @@ impl World {
                 Simulation::Gc => drop(tokio::spawn(garbage_collector::collect_garbage(server, PAUSE))),
                 Simulation::Namespaces => drop(tokio::spawn(garbage_collector::terminate_namespaces(server, PAUSE))),
                 Simulation::Workloads => drop(tokio::spawn(workloads::run_workload_controllers(server))),
+                Simulation::Jobs => drop(tokio::spawn(workloads::run_job_controllers(server))),
+                Simulation::Quotas => drop(tokio::spawn(quota_usage::publish_quota_usage(server))),
                 Simulation::Kubelets(nodes) => {
                     // Longer than any test.
                     let heartbeat = Duration::from_hours(24 * 36_500);

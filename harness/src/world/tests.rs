@@ -1,6 +1,7 @@
 //! Tests of worlds: what a test gets, and the errors when it or its controller is wrong.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
@@ -492,10 +493,10 @@ fn ten_objects_are_reconciled_in_any_order() {
 
 #[test]
 fn a_difference_between_two_runs_is_shown() {
-    let runs = Cell::new(0);
+    let runs = AtomicU32::new(0);
     let error = message(World::builder().is_deterministic(3, async |t| {
-        runs.set(runs.get() + 1);
-        t.create(&map(if runs.get() == 3 { "c" } else { "a" })).await.map(|_| ())
+        let run = runs.fetch_add(1, Ordering::Relaxed) + 1;
+        t.create(&map(if run == 3 { "c" } else { "a" })).await.map(|_| ())
     }));
     assert!(error.starts_with("run 3 differs from the first one in line 1 of the transcript:"), "{error}");
     assert!(error.contains("configmaps/a 201") && error.contains("configmaps/c 201"), "{error}");

@@ -12,12 +12,13 @@ use plumbline::time::Clock;
 use script::{Answer, Line};
 
 /// The scripts; each runs on a fresh server.
-const SCRIPTS: [(&str, &str); 5] = [
+const SCRIPTS: [(&str, &str); 6] = [
     ("requests", include_str!("apiserver/requests.txt")),
     ("objects", include_str!("apiserver/objects.txt")),
     ("workloads", include_str!("apiserver/workloads.txt")),
     ("merging", include_str!("apiserver/merging.txt")),
     ("corners", include_str!("apiserver/corners.txt")),
+    ("admission", include_str!("apiserver/admission.txt")),
 ];
 
 async fn ask_fake(server: &ApiServer, line: &Line) -> Answer {

@@ -6,6 +6,8 @@ use std::process::{Command, Output, Stdio};
 
 use plumbline::report::{Outcome, RunReport};
 
+use super::skips::skip;
+
 pub(crate) const GOOD: &str = include_str!("../samples/good.yaml");
 
 /// Creates a folder of fixtures for the test of this name.
@@ -420,6 +422,27 @@ fn a_run_judges_by_one_release_of_kubernetes() {
     let unknown = plumbline(&folder, &["run", "--kubernetes-version", "1.99"]);
     assert_eq!(code(&unknown), 2);
     assert!(err(&unknown).contains("Kubernetes 1.99 cannot be served; available: 1.36, 1.37"), "{}", err(&unknown));
+}
+
+/// On a terminal of 60 columns, which the program `script` provides.
+#[test]
+fn a_terminal_gets_wrapped_lines_and_keeps_no_progress_bar() {
+    let root = folder("terminal", &two());
+    let program = env!("CARGO_BIN_EXE_plumbline");
+    let session = format!("stty cols 60 rows 40; exec '{program}' run");
+    let mut script = Command::new("script");
+    script.current_dir(&root).env_remove("PLUMBLINE_FIXTURES").args(["-qec", &session, "/dev/null"]);
+    let Ok(output) = script.stdin(Stdio::null()).output() else {
+        return skip("cli", "there is no program `script`");
+    };
+    assert_eq!(code(&output), 100);
+    let text = out(&output).replace('\r', "");
+    assert!(text.contains("\x1b["), "it is a terminal: {text}");
+    // Each picture of the bar begins by erasing the line.
+    let lines: Vec<&str> = text.lines().map(|line| line.rsplit("\x1b[2K").next().unwrap_or(line)).collect();
+    assert!(lines.iter().all(|line| !line.contains(['░', '█'])), "{text:?}");
+    let message = "+DisruptionTarget=True/DeletionByPodGC since\n";
+    assert!(lines.join("\n").contains(message), "long lines are wrapped: {text}");
 }
 
 /// Two screens of 50 lines, at 100 columns.

@@ -79,6 +79,25 @@ fn the_examples_in_python_pass() {
     assert!(output.status.success() && said.contains("Ran 3 tests"), "{said}");
 }
 
+/// The examples in Go, as a package of a module that has client-go, for the time of the test.
+#[test]
+fn the_examples_in_go_pass() {
+    let Some(module) = std::env::var_os("PLUMBLINE_GO_MODULE") else {
+        return crate::skips::skip("clients", "PLUMBLINE_GO_MODULE names no module with client-go");
+    };
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/go");
+    let package = tempfile::Builder::new().prefix("plumbline").tempdir_in(&module).expect("a writable module");
+    for name in ["plumbline.go", "drain_test.go"] {
+        std::fs::copy(examples.join(name), package.path().join(name)).expect("a writable folder");
+    }
+    let mut command = Command::new("go");
+    command.args(["test", "-v", "-count=1", "."]).current_dir(package.path());
+    let output = command.env("PLUMBLINE", env!("CARGO_BIN_EXE_plumbline")).output().expect("Go starts");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(output.status.success() && said.matches("--- PASS").count() == 3, "{said}");
+}
+
 async fn client(server: &Server, user_agent: &str) -> Client {
     let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).expect("a kubeconfig");
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;

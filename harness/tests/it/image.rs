@@ -2,7 +2,8 @@
 //! deployment runs it, with a service account, against `plumbline serve`; that of `plumbline` serves a cluster.
 //!
 //! Needs Docker. `PLUMBLINE_IMAGE_BINARY` names a statically linked `plumbline-controllers` (the nightly workflow
-//! builds one); without it the program of this build runs on a base image with the shared libraries that it needs.
+//! builds one), `PLUMBLINE_IMAGE_SERVER` a statically linked `plumbline`; without it the program of this build runs on
+//! a base image with the shared libraries that it needs.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::path::{Path, PathBuf};
@@ -17,6 +18,9 @@ use kube::api::{Api, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use plumbline::time::{Clock, run_wall};
 use serde_json::json;
+
+/// Largest image of the server, of which users wait for the download: 30 MB.
+const IMAGE_MAX: u64 = 30_000_000;
 
 /// Longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -186,10 +190,20 @@ fn the_image_of_the_server_serves_a_cluster() {
         crate::skips::skip("image", "no Docker Engine answers");
         return;
     }
-    let program = Path::new(env!("CARGO_BIN_EXE_plumbline"));
+    let (program, libraries) = if let Some(path) = std::env::var_os("PLUMBLINE_IMAGE_SERVER") {
+        (PathBuf::from(path), Vec::new())
+    } else {
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_plumbline"));
+        let libraries = libraries(&program);
+        (program, libraries)
+    };
     let name = format!("plumbline-test-{}", std::process::id());
     let made = DockerResources { image: format!("{name}:latest"), container: name };
-    build(&made.image, "plumbline", "harness", program, &libraries(program));
+    build(&made.image, "plumbline", "harness", &program, &libraries);
+    if libraries.is_empty() {
+        let size: u64 = docker(&["image", "inspect", "--format", "{{.Size}}", &made.image]).parse().unwrap();
+        assert!(size < IMAGE_MAX, "the image has {size} bytes, more than {IMAGE_MAX}");
+    }
     docker(&["run", "--detach", "--publish", "127.0.0.1::6443", "--read-only", "--name", &made.container, &made.image]);
     let clock = Clock::wall();
     let ready = loop {

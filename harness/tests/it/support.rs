@@ -1,4 +1,4 @@
-//! What many tests share: the controllers' program, and the fixtures of the suite, read once.
+//! Parts that many tests share: the controllers' program, and the fixtures of the suite, read once.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

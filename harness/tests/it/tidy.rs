@@ -53,6 +53,7 @@ const API_SERVER_NAMES: &[&str] = &[
     "listener",
     "metrics",
     "proxy",
+    "quota_usage",
     "record",
     "request",
     "service",
@@ -271,6 +272,32 @@ fn fixtures_and_snapshots_come_in_pairs() {
     let missing =
         missing.map(|group| format!("{} has no snapshot: INSTA_UPDATE=always cargo test --test snapshots", group.stem));
     none("every fixture has a snapshot, every snapshot a fixture", &orphans.chain(missing).collect::<Vec<_>>());
+}
+
+/// Nightly runs build upstream's bugs; here it is only checked that each edit still has its place.
+#[test]
+fn written_bugs_have_their_places() {
+    let text = fs::read_to_string(repository().join("harness/mutants/bugs.toml")).expect("the bugs");
+    let edits: Vec<&str> = text.split("[[bug.edits]]\n").skip(1).collect();
+    assert!(edits.len() >= 39, "{} edits", edits.len());
+    let mut offences = Vec::new();
+    for edit in edits {
+        let edit = edit.split("\n[[").next().unwrap_or(edit);
+        let value = |name: &str| {
+            let line = edit.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = ")).expect(name);
+            // Strings of TOML on one line are strings of JSON.
+            serde_json::from_str::<String>(line).unwrap_or_else(|error| panic!("{line}: {error}"))
+        };
+        let (file, find) = (value("file"), value("find"));
+        let places = fs::read_to_string(repository().join(&file)).unwrap_or_default().matches(&find).count();
+        if places != 1 {
+            offences.push(format!("{file} has {places} times: {find}"));
+        }
+        if !edit.split_once("\nreplace = ").is_some_and(|(_, replace)| replace.contains("$OLD")) {
+            offences.push(format!("{file}: no $OLD in the replacement of: {find}"));
+        }
+    }
+    none("the edits of harness/mutants/bugs.toml fit the files", &offences);
 }
 
 #[test]

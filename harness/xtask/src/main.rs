@@ -9,6 +9,7 @@ mod layout;
 mod messages;
 mod names;
 mod roles;
+mod served;
 mod source;
 mod structs;
 
@@ -42,11 +43,16 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Make the table of what the API server serves, in its README.
+    Served,
 }
 
 fn main() -> ExitCode {
-    let Task::Codegen { kubernetes, version, check } = Args::parse().task;
-    match codegen(&Checkout::new(kubernetes, version), check) {
+    let outcome = match Args::parse().task {
+        Task::Codegen { kubernetes, version, check } => codegen(&Checkout::new(kubernetes, version), check),
+        Task::Served => served(),
+    };
+    match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -54,6 +60,14 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Makes the table of what the API server serves.
+fn served() -> Result<bool, Error> {
+    let path = layout::root().join(served::PATH);
+    let text = std::fs::read_to_string(&path).map_err(|error| Error::Read { path: path.clone(), error })?;
+    let updated = served::updated(&text).map_err(|problem| Error::input(served::PATH, problem))?;
+    check::write(&path, &updated).map(|_| true)
 }
 
 /// Makes all tables; returns `false` if `check` found differences.

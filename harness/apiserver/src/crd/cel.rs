@@ -1,40 +1,28 @@
 //! `x-kubernetes-validations`: rules are compiled with their definition and evaluated for every object. Follows
 //! `staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel` of Kubernetes 1.36.
 //!
-//! The crate `cel` parses expressions and has the values and functions; field types, type checks, the evaluation with
-//! its costs, and Kubernetes' libraries are here. A rule that calls a function this server lacks is skipped, with a
-//! warning in the log.
+//! A rule that calls a function this server lacks is skipped, with a warning in the log.
 
-mod check;
-mod cost;
-mod estimate;
-mod evaluate;
-mod library;
-mod parse;
-mod shared;
-mod sizes;
 #[cfg(test)]
 mod tests;
-mod types;
-mod value;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cel::{ExecutionError, Value as CelValue};
+use cel::ExecutionError;
 
 use super::text;
+use crate::expressions::cost;
+use crate::expressions::estimate::{self, SchemaCost, estimate};
+use crate::expressions::sizes::{self, SizedType};
+use crate::expressions::value::{self, TypedValue};
+use crate::expressions::{
+    CelType, CheckResult, EvaluationError, Expression, NO_THREAD, SharedValue, check, describe, evaluate, library,
+    parse,
+};
 use crate::field_errors::{BadValue, ErrorList, ErrorType, FieldError};
 use crate::json::{Value, json};
-use check::{CheckResult, check};
-use estimate::{SchemaCost, estimate};
-use evaluate::{EvaluationError, evaluate};
-use parse::{Expression, parse};
-use shared::SharedValue;
-use sizes::SizedType;
-use types::CelType;
-use value::TypedValue;
 
 const RULES: &str = "x-kubernetes-validations";
 
@@ -43,9 +31,6 @@ const ROOT_PATH: &str = "<nil>";
 
 /// Deepest schema level that is visited.
 const MAX_DEPTH: usize = 64;
-
-/// The error of an expression that needs a thread.
-const NO_THREAD: &str = "unable to start a thread that evaluates the expression";
 
 /// Longest text of a `messageExpression`, in bytes.
 const MESSAGE_MAX: usize = 5 * 1024;
@@ -330,23 +315,14 @@ fn joined(path: &str, added: &str) -> String {
     whole.strip_prefix('.').map(str::to_owned).unwrap_or(whole)
 }
 
-/// Formats an evaluation error as cel-go does.
+/// Formats an evaluation error as upstream does.
 fn format_evaluation_error(error: &ExecutionError, source: &str) -> String {
-    let why = match error {
-        ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
-        ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
-        ExecutionError::RemainderByZero(_) => "modulus by zero".to_owned(),
-        ExecutionError::Overflow(..) => "integer overflow".to_owned(),
-        ExecutionError::IndexOutOfBounds(CelValue::Int(index)) => format!("index out of bounds: {index}"),
-        ExecutionError::FunctionError { message, .. } => message.clone(),
-        ExecutionError::NoSuchOverload(_) | ExecutionError::UnsupportedBinaryOperator(..) => {
-            return format!(
-                "'no such overload': call arguments did not match a supported operator, function or macro signature for rule: {source}"
-            );
-        }
-        other => other.to_string(),
-    };
-    format!("{why} evaluating rule: {source}")
+    match error {
+        ExecutionError::NoSuchOverload(_) | ExecutionError::UnsupportedBinaryOperator(..) => format!(
+            "'no such overload': call arguments did not match a supported operator, function or macro signature for rule: {source}"
+        ),
+        other => format!("{} evaluating rule: {source}", describe(other)),
+    }
 }
 
 /// Adds an error for each invalid expression in a version's schema, whose path is `path`, and for expressions that cost

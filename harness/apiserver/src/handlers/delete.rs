@@ -1,6 +1,7 @@
 //! DELETE of one object or of a collection. Follows `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/delete.go` and
 //! `staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go` of Kubernetes 1.36.
 
+use super::admission;
 use super::body::type_meta;
 use super::body_format::{BodyFormat, body_format};
 use super::options::{DeleteOptions, ListOptions, VersionMatch};
@@ -29,7 +30,7 @@ pub(crate) struct DeleteOutcome {
 }
 
 /// Handles DELETE of one object.
-pub(crate) fn object(scope: &RequestScope<'_>) -> Result<Reply, Status> {
+pub(crate) async fn object(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let negotiated = reply::negotiate(scope)?;
     let options = delete_options(scope)?;
     if scope.kind.group == "batch"
@@ -39,7 +40,11 @@ pub(crate) fn object(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     {
         scope.warn(JOB_WARNING);
     }
-    let deleted = delete_named(scope, &scope.path.namespace, &scope.path.name, &options)?;
+    let mut deleted = delete_named(scope, &scope.path.namespace, &scope.path.name, &options).await?;
+    if !deleted.gone {
+        let shown = scope.converted(vec![deleted.object]).await?.pop();
+        deleted.object = shown.unwrap_or_default();
+    }
     let marked = !deleted.gone && options.orphan_dependents == Some(false);
     let code = if marked { 202 } else { 200 };
     if deleted.gone && !returns_deleted_object(scope) {
@@ -50,7 +55,7 @@ pub(crate) fn object(scope: &RequestScope<'_>) -> Result<Reply, Status> {
 }
 
 /// Handles DELETE of a collection: deletes each object separately, in the order of the keys.
-pub(crate) fn collection(scope: &RequestScope<'_>) -> Result<Reply, Status> {
+pub(crate) async fn collection(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let negotiated = reply::negotiate(scope)?;
     let mut list = ListOptions::parse(&scope.query, &scope.kind, "", false)?;
     // Upstream reads the collection in pages, and pages at a resourceVersion are exact.
@@ -60,10 +65,14 @@ pub(crate) fn collection(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let options = delete_options(scope)?;
     let listed = read::list_objects(scope, &list)?;
     for stored in &listed.items {
-        match delete_named(scope, stored.namespace(), stored.name(), &options) {
+        match delete_named(scope, stored.namespace(), stored.name(), &options).await {
             Err(status) if status.code != 404 => return Err(status),
             _ => {}
         }
+    }
+    if scope.webhook().is_some() {
+        let objects = scope.converted(listed.items.iter().map(|stored| stored.value()).collect()).await?;
+        return reply::values(scope, listed.metadata, objects, negotiated);
     }
     reply::list(scope, listed.metadata, &listed.items, negotiated)
 }
@@ -119,7 +128,7 @@ fn deleted_status(scope: &RequestScope<'_>, object: &Value) -> Status {
 }
 
 /// Deletes one object of the kind; starts again if another write came in between.
-pub(crate) fn delete_named(
+pub(crate) async fn delete_named(
     scope: &RequestScope<'_>,
     namespace: &str,
     name: &str,
@@ -127,8 +136,24 @@ pub(crate) fn delete_named(
 ) -> Result<DeleteOutcome, Status> {
     loop {
         let current = scope.server.get(&scope.resource, namespace, name).ok_or_else(|| scope.not_found(name))?;
+        admission::admit_deletion(scope, &current, options).await?;
         if let Some(deleted) = try_delete(scope, &current, options)? {
             return Ok(deleted);
+        }
+    }
+}
+
+/// Deletes an object on behalf of the server: webhooks and policies are not asked.
+pub(crate) fn delete_internally(
+    scope: &RequestScope<'_>,
+    namespace: &str,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
+    loop {
+        let current = scope.server.get(&scope.resource, namespace, name).ok_or_else(|| scope.not_found(name))?;
+        if try_delete(scope, &current, options)?.is_some() {
+            return Ok(());
         }
     }
 }

@@ -2,6 +2,7 @@
 //! same descriptions, so that both transcripts have the same form.
 //! Verbs are those of `staging/src/k8s.io/apiserver/pkg/endpoints/request/requestinfo.go`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use http::Method;
 use http::header::CONTENT_TYPE;
 
 use super::body::BODY_MAX;
+use crate::protobuf;
 use crate::record;
 use crate::request::{ApiRequest, Query, Reply, ReplyBody, ResourcePath, Target};
 use crate::yaml;
@@ -68,6 +70,13 @@ pub(super) fn verb_of(request: &ApiRequest, path: &ResourcePath, query: &Query) 
     .to_owned()
 }
 
+/// Returns the object in a reply of either encoding.
+fn decode_reply(reply: &Reply, bytes: &[u8]) -> Option<serde_json::Value> {
+    let protobuf = reply.headers.get(CONTENT_TYPE).is_some_and(|media| media == protobuf::MEDIA_TYPE);
+    let json = if protobuf { Cow::Owned(protobuf::to_json(bytes).ok()?) } else { Cow::Borrowed(bytes) };
+    serde_json::from_slice(&json).ok()
+}
+
 /// Describes a reply for the transcript.
 pub fn record_reply(at: Duration, reply: &Reply, fault: Option<String>, lost: bool) -> record::RecordedReply {
     const LONGEST: usize = 256 * 1024;
@@ -76,7 +85,7 @@ pub fn record_reply(at: Duration, reply: &Reply, fault: Option<String>, lost: bo
     told.lost = lost;
     if let ReplyBody::Full(bytes) = &reply.body
         && bytes.len() <= LONGEST
-        && let Ok(value) = serde_json::from_slice::<serde_json::Value>(bytes)
+        && let Some(value) = decode_reply(reply, bytes)
     {
         let text = |field: &str| value[field].as_str().map(str::to_owned);
         if value["kind"] == "Status" {

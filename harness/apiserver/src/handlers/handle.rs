@@ -11,10 +11,11 @@ use http::{HeaderValue, Method};
 use super::body::BODY_MAX;
 use super::describe::{record_reply, record_request, verb_of};
 use super::request_scope::{RequestContext, RequestScope};
-use super::{impersonation, reply, route};
+use super::{aggregate, impersonation, reply, route};
 use crate::crd;
 use crate::discovery;
 use crate::faults::{FaultAction, execute};
+use crate::go_duration::go_duration;
 use crate::json::json;
 use crate::openapi;
 use crate::protobuf;
@@ -113,7 +114,13 @@ async fn serve(
         return reply;
     }
     let registry = server.registry();
-    if let Some(reply) = discovery::respond(&registry, request) {
+    if let Some(reply) = aggregate::forward(server, &registry, request, &caller).await {
+        return reply;
+    }
+    if let Some(mut reply) = discovery::respond(&registry, request) {
+        if aggregate::lists_groups(request) {
+            Box::pin(aggregate::extend_discovery(server, &registry, &caller, &mut reply)).await;
+        }
         return reply;
     }
     if let Some(reply) = openapi::respond(&registry, request) {
@@ -124,7 +131,8 @@ async fn serve(
         return unknown_resource(&registry, path, request);
     };
     let scope = RequestScope::new(server, kind, path.clone(), request, caller);
-    let mut reply = route::dispatch(&scope, break_after).await.unwrap_or_else(|status| reply::error(&scope, &status));
+    let dispatched = Box::pin(route::dispatch(&scope, break_after)).await;
+    let mut reply = dispatched.unwrap_or_else(|status| reply::error(&scope, &status));
     for warning in scope.take_warnings() {
         reply.warn(&warning);
     }
@@ -145,7 +153,7 @@ fn check_timeout_parameter(request: &ApiRequest, target: &Target) -> Result<(), 
     let query = Query::parse(&request.query);
     let Some(timeout) = query.get("timeout").filter(|text| !text.is_empty()) else { return Ok(()) };
     let long = matches!(target, Target::Resource(path) if path.watch) || query.flag("watch").unwrap_or(false);
-    if long || crate::registry::go_duration(timeout).is_some() {
+    if long || go_duration(timeout).is_some() {
         return Ok(());
     }
     let missing = timeout.trim_start_matches(['-', '+']).parse::<f64>().is_ok();

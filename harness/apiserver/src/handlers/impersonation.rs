@@ -269,6 +269,19 @@ fn check_impersonation(server: &ApiServer, user: &EffectiveUser, wanted: &Effect
     })
 }
 
+/// Returns the status of a review about the user in its spec.
+pub(super) fn review(server: &ApiServer, spec: &Value) -> Value {
+    let texts = |field: &str| {
+        let list = spec[field].as_array().into_iter().flatten();
+        list.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let name = spec["user"].as_str().unwrap_or_default().to_owned();
+    let user = EffectiveUser { name, groups: texts("groups"), uid: String::new(), extra: Map::new() };
+    let decided = rbac::authorize(server, spec);
+    let allowed = decided["allowed"] == json!(true) || is_allowed(server, &user, spec);
+    json!({"allowed": allowed, "reason": decided["reason"]})
+}
+
 /// Returns true if the user may do what the access review's spec describes.
 pub(super) fn is_allowed(server: &ApiServer, user: &EffectiveUser, spec: &Value) -> bool {
     let member = |group: &str| user.groups.iter().any(|one| one == group);

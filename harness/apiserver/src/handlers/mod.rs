@@ -9,6 +9,7 @@
 //! - `read`: get and list, and the start of a watch; [`super::watch`] streams the events
 //! - `write`: create, update, and the guaranteed update that patches and subresources share
 //! - `patch`: patches and server-side apply; `field_manager`: managed fields
+//! - `admission`: webhooks and policies; `aggregate`: requests for aggregated APIs
 //! - `delete`: one object or a collection
 //! - `subresources`: subresources other than `status`; the larger ones in `scale`, `token`, `log` and `proxy`
 //! - `reviews`, `component_status`: kinds that are not stored
@@ -17,11 +18,14 @@
 use crate::request::{ApiRequest, Reply};
 use crate::server::ApiServer;
 
+mod admission;
+mod aggregate;
 mod body;
 mod body_format;
 mod component_status;
 mod delete;
 mod describe;
+mod event_converter;
 mod field_manager;
 mod handle;
 mod impersonation;

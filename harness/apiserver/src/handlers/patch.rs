@@ -17,13 +17,13 @@ use crate::schema;
 use crate::status::{Details, Status};
 
 /// Handles PATCH of an object or of its status.
-pub(crate) fn object(scope: &RequestScope<'_>, part: WriteTarget) -> Result<WriteOutcome, Status> {
+pub(crate) async fn object(scope: &RequestScope<'_>, part: WriteTarget) -> Result<WriteOutcome, Status> {
     let content_type = scope.request.header(CONTENT_TYPE);
     let patch_type = match content_type.split(';').next().unwrap_or_default().trim() {
         "application/json-patch+json" => PatchType::Json,
         "application/merge-patch+json" => PatchType::Merge,
         "application/strategic-merge-patch+json" => PatchType::Strategic,
-        _ => return apply(scope, part),
+        _ => return apply(scope, part).await,
     };
     let options = WriteOptions::parse(&scope.query, "PatchOptions", Some(false))?;
     let manager = scope.manager(&options.field_manager);
@@ -33,6 +33,7 @@ pub(crate) fn object(scope: &RequestScope<'_>, part: WriteTarget) -> Result<Writ
         let new = apply_patch(scope, patch_type, old.clone(), &options)?;
         Ok(field_manager::update_managed_fields(scope, Some(old), new, &manager))
     })
+    .await
 }
 
 /// Returns the patched object: decoded, with defaults, checked to be still the object of the path.
@@ -107,9 +108,10 @@ fn kind_error(scope: &RequestScope<'_>, value: &Value) -> Option<String> {
 }
 
 /// Handles server-side apply.
-fn apply(scope: &RequestScope<'_>, part: WriteTarget) -> Result<WriteOutcome, Status> {
+async fn apply(scope: &RequestScope<'_>, part: WriteTarget) -> Result<WriteOutcome, Status> {
     let options = WriteOptions::parse(&scope.query, "PatchOptions", Some(true))?;
-    let rules = UpdateOptions { dry_run: options.dry_run, create: part == WriteTarget::Whole, uid: None };
+    let create = part == WriteTarget::Whole;
+    let rules = UpdateOptions { dry_run: options.dry_run, create, ..UpdateOptions::default() };
     let force = options.force.unwrap_or(false);
     write::guaranteed_update(scope, part, &rules, &mut |old| {
         let mut new = field_manager::apply_body(scope, old, &options.field_manager, force)?;
@@ -123,6 +125,7 @@ fn apply(scope: &RequestScope<'_>, part: WriteTarget) -> Result<WriteOutcome, St
         object_meta::check_name(&new, &scope.path.name)?;
         Ok(new)
     })
+    .await
 }
 
 /// Returns true if an object has neither kind nor apiVersion.

@@ -3,7 +3,7 @@
 
 use super::field_manager;
 use super::request_scope::RequestScope;
-use super::write::{self, UpdateOptions, WriteTarget};
+use super::write::{self, WriteTarget};
 use crate::json::Value;
 use crate::metadata;
 use crate::registry::{meta, quota};
@@ -70,5 +70,5 @@ fn write_quota(scope: &RequestScope<'_>, quota: &Value) -> Result<(), Status> {
     "status".clone_into(&mut quotas.path.subresource);
     let update =
         &mut |old: Option<&Value>| Ok(field_manager::update_managed_fields(&quotas, old, quota.clone(), MANAGER));
-    write::guaranteed_update(&quotas, WriteTarget::Status, &UpdateOptions::default(), update).map(|_| ())
+    write::update_internally(&quotas, WriteTarget::Status, update).map(|_| ())
 }

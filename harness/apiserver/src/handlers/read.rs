@@ -9,19 +9,23 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::general_purpose::{self, GeneralPurpose};
 use bytes::Bytes;
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
 
+use super::event_converter::EventConverter;
 use super::options::{ListOptions, VersionMatch};
 use super::reply::{self, ReplyContent};
 use super::request_scope::RequestScope;
 use crate::field_errors::{self, Path};
 use crate::json::{Map, Value, json};
-use crate::negotiate::{self, Representation};
+use crate::negotiate::{self, MediaType, Representation};
 use crate::object_meta::parse_version;
 use crate::printers::{IncludeObject, TableOptions};
+use crate::protobuf;
 use crate::request::{Reply, ReplyBody};
 use crate::status::{Status, StatusMeta};
 use crate::store::{KeyRange, StoredObject};
-use crate::watch::{self, Watch, WatchScope, WatchStart};
+use crate::watch::{self, EventEncoding, Watch, WatchScope, WatchStart};
 
 /// Shortest random timeout, in seconds, of a watch that sets none; the longest is twice that.
 const WATCH_TIMEOUT_MIN: u64 = 1800;
@@ -37,7 +41,7 @@ pub(crate) struct ListResult {
 }
 
 /// Handles GET of one object.
-pub(crate) fn get(scope: &RequestScope<'_>) -> Result<Reply, Status> {
+pub(crate) async fn get(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let negotiated = reply::negotiate(scope)?;
     if scope.query.flag("export") == Some(true) {
         return Err(Status::bad_request("the export parameter, deprecated since v1.14, is no longer supported"));
@@ -52,13 +56,21 @@ pub(crate) fn get(scope: &RequestScope<'_>) -> Result<Reply, Status> {
         }
     }
     let stored = scope.stored()?;
+    if scope.webhook().is_some() {
+        let value = scope.current_value(&stored).await?;
+        return reply::object(scope, 200, ReplyContent::Value(&value), negotiated);
+    }
     reply::object(scope, 200, ReplyContent::Stored(&stored), negotiated)
 }
 
 /// Handles GET of a collection.
-pub(crate) fn list(scope: &RequestScope<'_>, options: &ListOptions) -> Result<Reply, Status> {
+pub(crate) async fn list(scope: &RequestScope<'_>, options: &ListOptions) -> Result<Reply, Status> {
     let negotiated = reply::negotiate(scope)?;
     let listed = list_objects(scope, options)?;
+    if scope.webhook().is_some() {
+        let objects = scope.converted(listed.items.iter().map(|stored| stored.value()).collect()).await?;
+        return reply::values(scope, listed.metadata, objects, negotiated);
+    }
     reply::list(scope, listed.metadata, &listed.items, negotiated)
 }
 
@@ -192,6 +204,7 @@ pub(crate) fn watch(
     break_after: Option<Duration>,
 ) -> Result<Reply, Status> {
     let negotiated = negotiate::stream(scope.request, &scope.path, &scope.kind)?;
+    let protobuf = negotiated.media == MediaType::Protobuf;
     let transform = match negotiated.transform {
         None => None,
         Some((Representation::Table, version)) => Some((Representation::Table, reply::rendering(scope, version)?)),
@@ -207,16 +220,27 @@ pub(crate) fn watch(
         selection: options.selection.clone(),
         transform,
         bookmarks: options.bookmarks,
+        encoding: if protobuf { EventEncoding::Protobuf } else { EventEncoding::Json },
         request: scope.caller.request,
     };
     let stream = match watch_start(scope, options)? {
         Ok(opening) => {
             let timeout = watch_timeout(scope, options);
-            Watch::open(scope.server, view, opening, timeout, break_after)
+            let webhook = scope.webhook().filter(|_| view.transform.is_none());
+            let converter = webhook.map(|webhook| EventConverter::new(scope.server, &scope.kind, webhook));
+            let events = Watch::open(scope.server, view, opening, timeout, break_after);
+            match converter {
+                Some(converter) => converter.convert_all(events),
+                None => events,
+            }
         }
-        Err(refused) => Watch::error_stream(&refused),
+        Err(refused) => Watch::error_stream_as(&refused, view.encoding),
     };
     let mut reply = Reply::json(200, Bytes::new());
+    if protobuf {
+        let media = HeaderValue::from_static(protobuf::STREAM_MEDIA_TYPE);
+        reply.headers.insert(CONTENT_TYPE, media);
+    }
     reply.body = ReplyBody::Stream(stream);
     Ok(reply)
 }

@@ -66,6 +66,12 @@ pub(crate) fn object(
     if negotiated == Negotiation::JSON {
         return Ok(Reply::json(code, object.bytes(scope)));
     }
+    if negotiated == Negotiation::PROTOBUF
+        && let Some(stored) = object.stored().filter(|stored| scope.kind.shows_as_stored(stored.revision()))
+    {
+        let raw = stored.protobuf(protobuf::object_message);
+        return Ok(protobuf_reply(code, protobuf::envelope(&scope.kind.api_version(), &scope.kind.kind, &raw)));
+    }
     let value = object.value(scope);
     let value = match negotiated.transform {
         None => value,
@@ -92,6 +98,13 @@ pub(crate) fn list(
     let plain = scope.kind.conversion.is_none() && items.iter().all(|item| scope.kind.shows_as_stored(item.revision()));
     if negotiated == Negotiation::JSON && plain {
         return Ok(concatenated_list(scope, &metadata, items));
+    }
+    if negotiated == Negotiation::PROTOBUF && plain && !scope.kind.is_unstructured() {
+        let items = items.iter().map(|stored| stored.protobuf(protobuf::object_message)).collect();
+        let mut reply = protobuf_reply(200, Bytes::new());
+        let (api_version, kind) = (scope.kind.api_version(), &scope.kind.list_kind);
+        reply.body = ReplyBody::Pieces(protobuf::list_body(&api_version, kind, &metadata, items));
+        return Ok(reply);
     }
     values(scope, metadata, items.iter().map(|stored| scope.value(stored)).collect(), negotiated)
 }
@@ -236,6 +249,14 @@ pub(crate) enum ReplyContent<'s> {
 }
 
 impl ReplyContent<'_> {
+    fn stored(&self) -> Option<&StoredObject> {
+        match self {
+            Self::Stored(stored) => Some(stored),
+            Self::Outcome(WriteOutcome::Stored { stored, .. }) => Some(stored),
+            _ => None,
+        }
+    }
+
     fn bytes(&self, scope: &RequestScope<'_>) -> Bytes {
         match self {
             Self::Stored(stored) if scope.kind.shows_as_stored(stored.revision()) => stored.document(),
@@ -256,14 +277,18 @@ impl ReplyContent<'_> {
     }
 }
 
+fn protobuf_reply(code: u16, body: impl Into<Bytes>) -> Reply {
+    let mut reply = Reply::json(code, body);
+    reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(protobuf::MEDIA_TYPE));
+    reply
+}
+
 /// Encodes a value in a media type.
 pub(crate) fn encode(code: u16, value: &Value, media: MediaType) -> Reply {
     if media == MediaType::Protobuf
         && let Some(bytes) = protobuf::from_json(value)
     {
-        let mut reply = Reply::json(code, bytes);
-        reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(protobuf::MEDIA_TYPE));
-        return reply;
+        return protobuf_reply(code, bytes);
     }
     let mut reply = Reply::json(code, go_json::encode_document(value));
     if media == MediaType::Yaml {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::options::manager_or_user_agent;
 use crate::authn::UserInfo;
+use crate::crd::{WebhookConversion, conversion};
 use crate::json::Value;
 use crate::record::{Change, Origin};
 use crate::registry::{self, Resource};
@@ -101,6 +102,36 @@ impl<'a> RequestScope<'a> {
     /// Decodes a stored object in this version's form.
     pub(crate) fn value(&self, stored: &StoredObject) -> Value {
         self.kind.from_storage(stored.value())
+    }
+
+    /// Returns objects of this resource in the version of the request; a conversion webhook is asked if there is one.
+    pub(crate) async fn converted(&self, objects: Vec<Value>) -> Result<Vec<Value>, Status> {
+        let Some(webhook) = self.webhook() else { return Ok(objects) };
+        let desired = self.kind.api_version();
+        let converted = Box::pin(conversion::convert(self.server, webhook, objects, &desired)).await?;
+        Ok(converted.into_iter().map(|object| self.kind.read_as_own(object)).collect())
+    }
+
+    /// Returns an object of the request's version in the version in which it is stored.
+    pub(crate) async fn stored_form(&self, object: Value) -> Result<Value, Status> {
+        let Some(webhook) = self.webhook() else { return Ok(object) };
+        let converting = conversion::convert(self.server, webhook, vec![object], &webhook.storage);
+        let mut converted = Box::pin(converting).await?;
+        Ok(converted.pop().unwrap_or_default())
+    }
+
+    /// Returns the conversion webhook of a custom resource.
+    pub(crate) fn webhook(&self) -> Option<&WebhookConversion> {
+        self.kind.custom.as_ref()?.conversion.as_ref()
+    }
+
+    /// Like [`RequestScope::value`], in the version of the request even if a webhook converts it.
+    pub(crate) async fn current_value(&self, stored: &StoredObject) -> Result<Arc<Value>, Status> {
+        if self.webhook().is_none() {
+            return Ok(self.cached_value(stored));
+        }
+        let mut converted = self.converted(vec![stored.value()]).await?;
+        Ok(Arc::new(converted.pop().unwrap_or_default()))
     }
 
     /// Like [`RequestScope::value`], but does not decode an object that was written just now.

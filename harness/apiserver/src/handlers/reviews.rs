@@ -24,9 +24,9 @@ use crate::server::ApiServer;
 use crate::status::Status;
 
 /// Handles POST of a kind that is not stored.
-pub(crate) fn create(scope: &RequestScope<'_>) -> Result<Reply, Status> {
+pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     if scope.kind.kind == "Binding" {
-        return subresources::bind(scope, None);
+        return subresources::bind(scope, None).await;
     }
     let negotiated = reply::negotiate_transient(scope)?;
     let options = WriteOptions::parse(&scope.query, "CreateOptions", None)?;

@@ -33,11 +33,11 @@ pub(super) async fn dispatch(scope: &RequestScope<'_>, break_after: Option<Durat
         return watch_by_path(scope, break_after);
     }
     if scope.path.name.is_empty() {
-        return handle_collection(scope, break_after);
+        return handle_collection(scope, break_after).await;
     }
     check_path_name(scope)?;
     if scope.path.subresource.is_empty() {
-        return handle_object(scope);
+        return handle_object(scope).await;
     }
     dispatch_subresource(scope).await
 }
@@ -61,7 +61,7 @@ async fn dispatch_custom(scope: &RequestScope<'_>, break_after: Option<Duration>
     }
     let (name, subresource) = (&scope.path.name, &*scope.path.subresource);
     if subresource.is_empty() {
-        return handle_custom(scope, &verb, break_after);
+        return handle_custom(scope, &verb, break_after).await;
     }
     if scope.kind.subresource(subresource).is_none() {
         return Err(scope.not_found(name));
@@ -73,7 +73,7 @@ async fn dispatch_custom(scope: &RequestScope<'_>, break_after: Option<Duration>
     handle_subresource(scope, &verb).await
 }
 
-fn handle_custom(scope: &RequestScope<'_>, verb: &str, break_after: Option<Duration>) -> Result<Reply, Status> {
+async fn handle_custom(scope: &RequestScope<'_>, verb: &str, break_after: Option<Duration>) -> Result<Reply, Status> {
     match verb {
         "list" | "watch" => {
             let by_path = scope.path.watch;
@@ -81,27 +81,27 @@ fn handle_custom(scope: &RequestScope<'_>, verb: &str, break_after: Option<Durat
             if by_path || options.watch {
                 read::watch(scope, &options, break_after)
             } else {
-                read::list(scope, &options)
+                read::list(scope, &options).await
             }
         }
-        "create" => post(scope),
-        "deletecollection" => delete::collection(scope),
+        "create" => post(scope).await,
+        "deletecollection" => delete::collection(scope).await,
         "patch" => {
             patch::check_content_type(scope)?;
             require_name(scope)?;
-            write::respond(scope, || patch::object(scope, WriteTarget::Whole))
+            write::respond(scope, patch::object(scope, WriteTarget::Whole)).await
         }
         "get" => {
             require_name(scope)?;
-            read::get(scope)
+            read::get(scope).await
         }
         "update" => {
             require_name(scope)?;
-            write::respond(scope, || write::update(scope, WriteTarget::Whole))
+            write::respond(scope, write::update(scope, WriteTarget::Whole)).await
         }
         "delete" => {
             require_name(scope)?;
-            delete::object(scope)
+            delete::object(scope).await
         }
         _ => Err(Status::method_not_supported(scope.group_resource(), verb)),
     }
@@ -136,36 +136,36 @@ fn watch_by_path(scope: &RequestScope<'_>, break_after: Option<Duration>) -> Res
     read::watch(scope, &options, break_after)
 }
 
-fn handle_collection(scope: &RequestScope<'_>, break_after: Option<Duration>) -> Result<Reply, Status> {
+async fn handle_collection(scope: &RequestScope<'_>, break_after: Option<Duration>) -> Result<Reply, Status> {
     let everywhere = scope.kind.namespaced && scope.path.namespace.is_empty();
     match scope.request.method {
         Method::GET => {
             require_verb(scope, "list")?;
             let options = ListOptions::parse(&scope.query, &scope.kind, "", false)?;
-            if options.watch { read::watch(scope, &options, break_after) } else { read::list(scope, &options) }
+            if options.watch { read::watch(scope, &options, break_after) } else { read::list(scope, &options).await }
         }
         Method::POST if !everywhere => {
             require_verb(scope, "create")?;
             if !scope.kind.is_stored() {
-                return reviews::create(scope);
+                return reviews::create(scope).await;
             }
-            post(scope)
+            post(scope).await
         }
         // Namespaced reviews have no route without a namespace.
         Method::POST if !scope.kind.has_verb("list") => Err(Status::unknown_resource()),
         Method::DELETE if !everywhere => {
             require_verb(scope, "deletecollection")?;
-            delete::collection(scope)
+            delete::collection(scope).await
         }
         _ => Err(Status::method_not_allowed()),
     }
 }
 
 /// Handles POST of a new object.
-fn post(scope: &RequestScope<'_>) -> Result<Reply, Status> {
+async fn post(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let negotiated = reply::negotiate(scope)?;
     check_not_terminating(scope)?;
-    let written = write::create(scope)?;
+    let written = write::create(scope).await?;
     reply::object(scope, 201, ReplyContent::Outcome(&written), negotiated)
 }
 
@@ -184,7 +184,7 @@ fn decode_name(scope: &RequestScope<'_>) -> String {
     body.map_or_else(String::new, |body| body["metadata"]["name"].as_str().unwrap_or_default().to_owned())
 }
 
-fn handle_object(scope: &RequestScope<'_>) -> Result<Reply, Status> {
+async fn handle_object(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     // Create-only resources (reviews) have no endpoint for single objects.
     if !scope.kind.has_verb("get") && !scope.kind.has_verb("list") {
         return Err(Status::unknown_resource());
@@ -192,20 +192,20 @@ fn handle_object(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     match scope.request.method {
         Method::GET => {
             require_verb(scope, "get")?;
-            read::get(scope)
+            read::get(scope).await
         }
         Method::PUT => {
             require_verb(scope, "update")?;
-            write::respond(scope, || write::update(scope, WriteTarget::Whole))
+            write::respond(scope, write::update(scope, WriteTarget::Whole)).await
         }
         Method::PATCH => {
             require_verb(scope, "patch")?;
             patch::check_content_type(scope)?;
-            write::respond(scope, || patch::object(scope, WriteTarget::Whole))
+            write::respond(scope, patch::object(scope, WriteTarget::Whole)).await
         }
         Method::DELETE => {
             require_verb(scope, "delete")?;
-            delete::object(scope)
+            delete::object(scope).await
         }
         _ => Err(Status::method_not_allowed()),
     }
@@ -236,11 +236,11 @@ async fn dispatch_subresource(scope: &RequestScope<'_>) -> Result<Reply, Status>
 /// Handles a verb that the subresource supports.
 async fn handle_subresource(scope: &RequestScope<'_>, verb: &str) -> Result<Reply, Status> {
     match (&*scope.path.subresource, verb) {
-        ("status" | "finalize", "get") => read::get(scope),
-        ("status", "update") => write::respond(scope, || write::update(scope, WriteTarget::Status)),
+        ("status" | "finalize", "get") => read::get(scope).await,
+        ("status", "update") => write::respond(scope, write::update(scope, WriteTarget::Status)).await,
         ("status", "patch") => {
             patch::check_content_type(scope)?;
-            write::respond(scope, || patch::object(scope, WriteTarget::Status))
+            write::respond(scope, patch::object(scope, WriteTarget::Status)).await
         }
         _ => subresources::dispatch(scope, verb).await,
     }

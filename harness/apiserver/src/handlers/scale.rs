@@ -23,14 +23,14 @@ use crate::subresources::scale;
 
 const SCALE_SCHEMA: &str = "io.k8s.api.autoscaling.v1.Scale";
 
-pub(super) fn handle(scope: &RequestScope<'_>, verb: &str) -> Result<Reply, Status> {
+pub(super) async fn handle(scope: &RequestScope<'_>, verb: &str) -> Result<Reply, Status> {
     let negotiated = reply::negotiate(scope)?;
     if verb == "get" {
         let shown = scale_of(scope, &scope.value(&*scope.stored()?))?;
         return show_scale(scope, &shown, negotiated);
     }
     if verb == "patch" && scope.request.header(CONTENT_TYPE).starts_with("application/apply-patch") {
-        return show_scale(scope, &apply_scale(scope)?, negotiated);
+        return show_scale(scope, &apply_scale(scope).await?, negotiated);
     }
     let (options, wanted) = scale_transform(scope, verb)?;
     let rules = UpdateOptions { dry_run: options.dry_run, ..UpdateOptions::default() };
@@ -66,7 +66,8 @@ pub(super) fn handle(scope: &RequestScope<'_>, verb: &str) -> Result<Reply, Stat
             }
         }
         Ok(new)
-    })?;
+    })
+    .await?;
     let shown = match &written {
         WriteOutcome::Stored { stored, .. } => scale_of(scope, &scope.value(stored))?,
         WriteOutcome::Transient { object, .. } => scale_of(scope, object)?,
@@ -89,7 +90,7 @@ fn show_scale(scope: &RequestScope<'_>, shown: &Value, negotiated: Negotiation) 
 }
 
 /// Handles server-side apply of a Scale: the manager comes to own the field behind `spec.replicas`, and no other.
-fn apply_scale(scope: &RequestScope<'_>) -> Result<Value, Status> {
+async fn apply_scale(scope: &RequestScope<'_>) -> Result<Value, Status> {
     let options = WriteOptions::parse(&scope.query, "PatchOptions", Some(true))?;
     let rules = UpdateOptions { dry_run: options.dry_run, ..UpdateOptions::default() };
     let (scale, again) = field_manager::decode_apply_body(scope)?;
@@ -126,7 +127,8 @@ fn apply_scale(scope: &RequestScope<'_>) -> Result<Value, Status> {
             return Ok(new);
         }
         Err(Status::invalid("autoscaling", "Scale", &scope.path.name, &errors))
-    })?;
+    })
+    .await?;
     match &written {
         WriteOutcome::Stored { stored, .. } => scale_of(scope, &scope.value(stored)),
         WriteOutcome::Transient { object, .. } => scale_of(scope, object),
@@ -148,7 +150,7 @@ fn current_scale(scope: &RequestScope<'_>, object: &Value) -> Result<Value, Stat
 fn scale_transform<'s>(
     scope: &'s RequestScope<'_>,
     verb: &str,
-) -> Result<(WriteOptions, Box<dyn Fn(&Value) -> Result<Value, Status> + 's>), Status> {
+) -> Result<(WriteOptions, Box<dyn Fn(&Value) -> Result<Value, Status> + Send + Sync + 's>), Status> {
     if verb == "update" {
         let options = WriteOptions::parse(&scope.query, "UpdateOptions", None)?;
         let schema = schema::builtin(SCALE_SCHEMA);
@@ -214,14 +216,14 @@ fn replicas_are_owned(scope: &RequestScope<'_>, object: &Value) -> bool {
     entries.is_some_and(|entries| entries.iter().any(|entry| entry["fieldsV1"].pointer(&pointer).is_some()))
 }
 
-fn scale_of(scope: &RequestScope<'_>, object: &Value) -> Result<Value, Status> {
+pub(super) fn scale_of(scope: &RequestScope<'_>, object: &Value) -> Result<Value, Status> {
     match scope.scale_paths() {
         Some(paths) => scale::from_custom(object, &paths),
         None => Ok(scale::from_builtin(object)),
     }
 }
 
-fn set_scale(scope: &RequestScope<'_>, object: &mut Value, wanted: &Value) -> Result<(), Status> {
+pub(super) fn set_scale(scope: &RequestScope<'_>, object: &mut Value, wanted: &Value) -> Result<(), Status> {
     scale::apply(object, wanted, scope.scale_paths().as_ref())
 }
 

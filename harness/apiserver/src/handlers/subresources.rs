@@ -7,7 +7,7 @@ use super::options::{DeleteOptions, WriteOptions};
 use super::reply::ReplyContent;
 use super::request_scope::RequestScope;
 use super::write::{UpdateOptions, WriteOutcome, WriteTarget};
-use super::{body, delete, field_manager, log, patch, proxy, read, reply, scale, token, write};
+use super::{admission, body, delete, field_manager, log, patch, proxy, read, reply, scale, token, write};
 use crate::json::Value;
 use crate::metadata;
 use crate::object_meta;
@@ -23,20 +23,23 @@ const EVICTION_MANAGER: &str = "kube-apiserver";
 pub(crate) async fn dispatch(scope: &RequestScope<'_>, verb: &str) -> Result<Reply, Status> {
     match (&*scope.path.subresource, verb) {
         ("eviction", "create") => evict(scope).await,
-        ("binding", "create") => bind(scope, Some(&scope.path.name)),
-        ("scale", _) => scale::handle(scope, verb),
-        ("finalize", "update") => write::respond(scope, || finalize(scope)),
+        ("binding", "create") => bind(scope, Some(&scope.path.name)).await,
+        ("scale", _) => scale::handle(scope, verb).await,
+        ("finalize", "update") => write::respond(scope, finalize(scope)).await,
         ("log", "get") => log::get(scope),
-        ("token", "create") => token::issue(scope),
-        ("ephemeralcontainers" | "resize" | "approval", "get") => read::get(scope),
+        ("token", "create") => token::issue(scope).await,
+        ("ephemeralcontainers" | "resize" | "approval", "get") => read::get(scope).await,
         ("ephemeralcontainers" | "resize" | "approval", "update") => {
-            write::respond(scope, || write::update(scope, WriteTarget::Subresource))
+            write::respond(scope, write::update(scope, WriteTarget::Subresource)).await
         }
         ("ephemeralcontainers" | "resize" | "approval", "patch") => {
             patch::check_content_type(scope)?;
-            write::respond(scope, || patch::object(scope, WriteTarget::Subresource))
+            write::respond(scope, patch::object(scope, WriteTarget::Subresource)).await
         }
-        ("exec" | "attach" | "portforward", _) => proxy::upgrade(scope),
+        ("exec" | "attach" | "portforward", _) => {
+            admission::admit_connection(scope).await?;
+            proxy::upgrade(scope)
+        }
         (subresource, _) => {
             scope.stored()?;
             tracing::info!(path = scope.request.path, subresource, "this subresource is not served");
@@ -51,13 +54,14 @@ async fn evict(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let mut body = body::decode_builtin(scope, "policy/v1", "Eviction", "io.k8s.api.policy.v1.Eviction")?;
     object_meta::ensure_namespace(&mut body, &scope.path.namespace)?;
     let dry_run: Vec<String> = scope.query.all("dryRun").map(str::to_owned).collect();
+    let body = admission::admit_body(scope, body, !dry_run.is_empty()).await?;
     let outcome = eviction::evict(scope, &scope.path.namespace, &scope.path.name, &body, &dry_run).await?;
     let code = if outcome.code == 0 { 201 } else { outcome.code };
     reply::object(scope, code, ReplyContent::Status(&outcome), negotiated)
 }
 
 /// Handles POST of a Binding, to a pod (`name`) or to the old `bindings` collection.
-pub(crate) fn bind(scope: &RequestScope<'_>, name: Option<&str>) -> Result<Reply, Status> {
+pub(crate) async fn bind(scope: &RequestScope<'_>, name: Option<&str>) -> Result<Reply, Status> {
     let negotiated = reply::negotiate_transient(scope)?;
     let options = WriteOptions::parse(&scope.query, "CreateOptions", None)?;
     let mut body = body::decode_builtin(scope, "v1", "Binding", "io.k8s.api.core.v1.Binding")?;
@@ -68,6 +72,7 @@ pub(crate) fn bind(scope: &RequestScope<'_>, name: Option<&str>) -> Result<Reply
     if pod_name.is_empty() {
         return Err(Status::bad_request("Name parameter required."));
     }
+    let body = admission::admit_body(scope, body, options.dry_run).await?;
     let pods = scope.scope_for("", "v1", "pods", &scope.path.namespace, &pod_name)?;
     let now = object_meta::rfc3339(scope.server.clock().now());
     let rules = UpdateOptions { dry_run: options.dry_run, ..UpdateOptions::default() };
@@ -79,7 +84,7 @@ pub(crate) fn bind(scope: &RequestScope<'_>, name: Option<&str>) -> Result<Reply
 }
 
 /// Handles PUT of `namespaces/…/finalize`, which changes everything except the status.
-fn finalize(scope: &RequestScope<'_>) -> Result<WriteOutcome, Status> {
+async fn finalize(scope: &RequestScope<'_>) -> Result<WriteOutcome, Status> {
     let options = WriteOptions::parse(&scope.query, "UpdateOptions", None)?;
     let object = body::decode_object(scope, &options)?;
     object_meta::check_name(&object, &scope.path.name)?;
@@ -89,6 +94,7 @@ fn finalize(scope: &RequestScope<'_>) -> Result<WriteOutcome, Status> {
         let old = old.ok_or_else(|| scope.not_found(&scope.path.name))?;
         Ok(field_manager::update_managed_fields(scope, Some(old), object.clone(), &manager))
     })
+    .await
 }
 
 impl eviction::EvictionBackend for RequestScope<'_> {
@@ -101,10 +107,10 @@ impl eviction::EvictionBackend for RequestScope<'_> {
         &self,
         namespace: &str,
         name: &str,
-        change: &mut dyn FnMut(&mut Value) -> Result<(), Status>,
+        change: &mut (dyn FnMut(&mut Value) -> Result<(), Status> + Send),
     ) -> Result<Value, Status> {
         let pods = self.scope_for("", "v1", "pods", namespace, name)?;
-        let written = write::guaranteed_update(&pods, WriteTarget::Status, &UpdateOptions::default(), &mut |old| {
+        let written = write::update_internally(&pods, WriteTarget::Status, &mut |old| {
             let mut new = old.cloned().ok_or_else(|| pods.not_found(name))?;
             change(&mut new)?;
             Ok(new)
@@ -114,7 +120,7 @@ impl eviction::EvictionBackend for RequestScope<'_> {
 
     fn delete_pod(&self, namespace: &str, name: &str, options: &Value) -> Result<(), Status> {
         let pods = self.scope_for("", "v1", "pods", namespace, name)?;
-        delete::delete_named(&pods, namespace, name, &DeleteOptions::from_body(options)?).map(|_| ())
+        delete::delete_internally(&pods, namespace, name, &DeleteOptions::from_body(options)?)
     }
 
     fn budgets(&self, namespace: &str) -> Result<Vec<Value>, Status> {
@@ -135,7 +141,7 @@ impl eviction::EvictionBackend for RequestScope<'_> {
         let update = &mut |old: Option<&Value>| {
             Ok(field_manager::update_managed_fields(&budgets, old, budget.clone(), EVICTION_MANAGER))
         };
-        write::guaranteed_update(&budgets, WriteTarget::Status, &UpdateOptions::default(), update).map(|_| ())
+        write::update_internally(&budgets, WriteTarget::Status, update).map(|_| ())
     }
 
     fn kubernetes_version(&self) -> KubernetesVersion {

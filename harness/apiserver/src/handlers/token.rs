@@ -4,7 +4,7 @@
 use super::options::WriteOptions;
 use super::reply::ReplyContent;
 use super::request_scope::RequestScope;
-use super::{body, reply};
+use super::{admission, body, reply};
 use crate::authn::{Claims, ISSUER};
 use crate::json::{Value, json};
 use crate::managedfields::{self, WriteInfo};
@@ -40,7 +40,7 @@ fn check_bound_object(scope: &RequestScope<'_>, target: &Value) -> Result<(Strin
 }
 
 /// Issues a token for a service account.
-pub(super) fn issue(scope: &RequestScope<'_>) -> Result<Reply, Status> {
+pub(super) async fn issue(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     const LIFETIME_SECONDS: i64 = 3600;
     const SHORTEST_SECONDS: i64 = 600;
     const LONGEST_SECONDS: i64 = 1 << 32;
@@ -70,6 +70,8 @@ pub(super) fn issue(scope: &RequestScope<'_>) -> Result<Reply, Status> {
         errors.invalid(&Path::new("metadata").child("name"), named, why);
         return Err(Status::invalid("authentication.k8s.io", "TokenRequest", &scope.path.name, &errors));
     }
+    let dry_run = scope.query.all("dryRun").next().is_some();
+    let mut body = admission::admit_body(scope, body, dry_run).await?;
     let target = body["spec"].get("boundObjectRef").filter(|target| !target.is_null());
     let bound = target.map(|target| check_bound_object(scope, target)).transpose()?;
     if let Some(schema) = schema::builtin(SCHEMA) {

@@ -5,12 +5,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::FutureExt as _;
 use http::header::CONTENT_TYPE;
 
+use super::admission::Admission;
 use super::options::WriteOptions;
 use super::reply::{self, ReplyContent};
 use super::request_scope::RequestScope;
 use super::{body, field_manager, impersonation, quota, status_update_fast_path};
+use crate::admission::Operation;
 use crate::go_json;
 use crate::json::Value;
 use crate::managedfields;
@@ -39,6 +42,12 @@ pub(crate) enum WriteOutcome {
 }
 
 impl WriteOutcome {
+    /// Returns the outcome of a write whose object is stored in another version than the request's.
+    fn converted(mut object: Value, stored: &StoredObject, created: bool) -> Self {
+        metadata::fields_mut(&mut object).insert("resourceVersion", stored.revision().to_string().into());
+        Self::Transient { object, created }
+    }
+
     pub(crate) fn created(&self) -> bool {
         match self {
             Self::Stored { created, .. } | Self::Transient { created, .. } => *created,
@@ -64,7 +73,7 @@ impl WriteOutcome {
 }
 
 /// Makes the new object from the current one (`None` if it does not exist).
-pub(crate) type UpdateFunc<'t> = dyn FnMut(Option<&Value>) -> Result<Value, Status> + 't;
+pub(crate) type UpdateFunc<'t> = dyn FnMut(Option<&Value>) -> Result<Value, Status> + Send + 't;
 
 /// Conditions of a guaranteed update.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +83,8 @@ pub(crate) struct UpdateOptions {
     pub(crate) create: bool,
     /// Update only an object with this UID.
     pub(crate) uid: Option<String>,
+    /// The server itself writes: webhooks and policies are not asked.
+    pub(crate) internal: bool,
 }
 
 /// The part of an object that a write may change.
@@ -88,7 +99,7 @@ pub(crate) enum WriteTarget {
 }
 
 /// Handles POST to a collection.
-pub(crate) fn create(scope: &RequestScope<'_>) -> Result<WriteOutcome, Status> {
+pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<WriteOutcome, Status> {
     let options = WriteOptions::parse(&scope.query, "CreateOptions", None)?;
     let mut object = body::decode_object(scope, &options)?;
     object_meta::wipe_system_fields(&mut object);
@@ -97,11 +108,11 @@ pub(crate) fn create(scope: &RequestScope<'_>) -> Result<WriteOutcome, Status> {
     let generated = metadata::name(&object).is_empty() && !metadata::generate_name(&object).is_empty();
     let manager = scope.manager(&options.field_manager);
     if !generated {
-        return create_object(scope, object, &manager, options.dry_run);
+        return create_object(scope, object, &manager, options.dry_run).await;
     }
     let mut last = None;
     for _ in 0..object_meta::GENERATE_NAME_ATTEMPTS {
-        match create_object(scope, object.clone(), &manager, options.dry_run) {
+        match create_object(scope, object.clone(), &manager, options.dry_run).await {
             Err(status) if status.reason == "AlreadyExists" => last = Some(status),
             result => return result,
         }
@@ -110,7 +121,7 @@ pub(crate) fn create(scope: &RequestScope<'_>) -> Result<WriteOutcome, Status> {
 }
 
 /// Passes a decoded object through admission, strategy and validation into the store.
-fn create_object(
+async fn create_object(
     scope: &RequestScope<'_>,
     mut object: Value,
     manager: &str,
@@ -119,18 +130,33 @@ fn create_object(
     object = field_manager::update_managed_fields(scope, None, object, manager);
     admit_namespace(scope, &object)?;
     scope.kind.strategy.admit_create(&mut object, &scope.context())?;
+    admit_and_store(scope, object, dry_run).await
+}
+
+/// Passes a new object through webhooks and policies, strategy and validation into the store.
+async fn admit_and_store(scope: &RequestScope<'_>, mut object: Value, dry_run: bool) -> Result<WriteOutcome, Status> {
+    let admission = Admission::of(scope, Operation::Create, None, dry_run);
+    if let Some(admission) = &admission {
+        object = admission.mutate(object).await?;
+        dedup_owners(scope, &mut object, true);
+    }
     prepare_create(scope, &mut object)?;
-    store_new(scope, object, dry_run)
+    if let Some(admission) = &admission {
+        admission.validate(Some(&object)).await?;
+    }
+    store_new(scope, object, dry_run).await
 }
 
 /// `rest.BeforeCreate`: system fields, strategy, validation.
 fn prepare_create(scope: &RequestScope<'_>, object: &mut Value) -> Result<(), Status> {
     let context = scope.context();
-    let uid = scope.server.ids().uid();
-    object_meta::fill_system_fields(object, context.now, uid);
     let prefix = metadata::generate_name(object).to_owned();
+    let name = if metadata::name(object).is_empty() { prefix.clone() } else { metadata::name(object).to_owned() };
+    let key = [&*scope.kind.storage.group, &*scope.kind.storage.resource, &*scope.path.namespace, &*name];
+    let uid = scope.server.ids().uid_of(&key);
+    object_meta::fill_system_fields(object, context.now, uid);
     if metadata::name(object).is_empty() && !prefix.is_empty() {
-        let name = scope.server.ids().name(&prefix);
+        let name = scope.server.ids().name_of(&key, &prefix);
         metadata::fields_mut(object).insert("name", name.into());
     }
     scope.kind.strategy.prepare_for_create(object, &context);
@@ -142,7 +168,7 @@ fn prepare_create(scope: &RequestScope<'_>, object: &mut Value) -> Result<(), St
     Ok(())
 }
 
-fn store_new(scope: &RequestScope<'_>, mut object: Value, dry_run: bool) -> Result<WriteOutcome, Status> {
+async fn store_new(scope: &RequestScope<'_>, mut object: Value, dry_run: bool) -> Result<WriteOutcome, Status> {
     // A text that is no number is ignored; so is any text in a dry run, which does not get to the storage upstream.
     if !dry_run && object_meta::resource_version(&object).is_ok_and(|version| version != 0) {
         return Err(Status::untyped_error("resourceVersion should not be set on objects to be created"));
@@ -159,8 +185,13 @@ fn store_new(scope: &RequestScope<'_>, mut object: Value, dry_run: bool) -> Resu
         drop_empty_fields(scope, &mut object);
         return Ok(WriteOutcome::Transient { object, created: true });
     }
-    let (draft, object) = draft(scope, object)?;
+    let shown = scope.webhook().map(|_| object.clone());
+    let (draft, object) = draft(scope, scope.stored_form(object).await?)?;
     match scope.server.store().create(&scope.resource, draft) {
+        Ok(committed) if shown.is_some() => {
+            scope.record(EventType::Added, &committed);
+            Ok(WriteOutcome::converted(shown.unwrap_or_default(), &committed.new, true))
+        }
         Ok(committed) => {
             scope.server.decode_cache().put(object, &committed.new, None);
             scope.record(EventType::Added, &committed);
@@ -209,7 +240,7 @@ fn already_exists(scope: &RequestScope<'_>, existing: &StoredObject, name: &str,
 }
 
 /// Handles PUT of an object or of its status.
-pub(crate) fn update(scope: &RequestScope<'_>, part: WriteTarget) -> Result<WriteOutcome, Status> {
+pub(crate) async fn update(scope: &RequestScope<'_>, part: WriteTarget) -> Result<WriteOutcome, Status> {
     let options = WriteOptions::parse(&scope.query, "UpdateOptions", None)?;
     let object = decode_update(scope, &options)?;
     let manager = scope.manager(&options.field_manager);
@@ -218,6 +249,7 @@ pub(crate) fn update(scope: &RequestScope<'_>, part: WriteTarget) -> Result<Writ
         dry_run: options.dry_run,
         create: part == WriteTarget::Whole && scope.kind.strategy.allow_create_on_update(),
         uid: Some(uid.to_owned()).filter(|uid| !uid.is_empty()),
+        internal: false,
     };
     // Conflicts with another write are rare; only then the body is decoded again.
     let mut sent = Some(object);
@@ -225,6 +257,7 @@ pub(crate) fn update(scope: &RequestScope<'_>, part: WriteTarget) -> Result<Writ
         let object = sent.take().map_or_else(|| decode_update(scope, &options), Ok)?;
         Ok(field_manager::update_managed_fields(scope, old, object, &manager))
     })
+    .await
 }
 
 /// Decodes the object in the body of an update.
@@ -236,8 +269,20 @@ fn decode_update(scope: &RequestScope<'_>, options: &WriteOptions) -> Result<Val
     Ok(object)
 }
 
+/// Like [`guaranteed_update`], for the server's own writes: webhooks and policies are not asked.
+pub(crate) fn update_internally(
+    scope: &RequestScope<'_>,
+    part: WriteTarget,
+    transform: &mut UpdateFunc<'_>,
+) -> Result<WriteOutcome, Status> {
+    let rules = UpdateOptions { internal: true, ..UpdateOptions::default() };
+    // Only webhooks are waited for.
+    let written = guaranteed_update(scope, part, &rules, transform).now_or_never();
+    written.unwrap_or_else(|| Err(Status::internal("a write of the server itself waits for something")))
+}
+
 /// Reads, transforms, validates and writes; starts again if another write came in between.
-pub(crate) fn guaranteed_update(
+pub(crate) async fn guaranteed_update(
     scope: &RequestScope<'_>,
     part: WriteTarget,
     rules: &UpdateOptions,
@@ -249,7 +294,7 @@ pub(crate) fn guaranteed_update(
             if !rules.create {
                 return Err(scope.not_found(&scope.path.name));
             }
-            match create_on_update(scope, rules, transform) {
+            match create_on_update(scope, rules, transform).await {
                 Err(status) if status.reason == "AlreadyExists" => continue,
                 result => return result,
             }
@@ -257,9 +302,9 @@ pub(crate) fn guaranteed_update(
         if let Some(wanted) = rules.uid.as_deref().filter(|uid| *uid != current.uid()) {
             return Err(uid_mismatch(scope, wanted, current.uid()));
         }
-        let old = scope.cached_value(&current);
+        let old = scope.current_value(&current).await?;
         let new = transform(Some(&old))?;
-        let new = prepare_update(scope, part, new, &old, current.revision())?;
+        let new = prepare_update(scope, (part, rules), new, &old, current.revision()).await?;
         if part != WriteTarget::Status {
             quota::charge(scope, &new, Some(&old), rules.dry_run)?;
         }
@@ -280,8 +325,13 @@ pub(crate) fn guaranteed_update(
             drop_empty_fields(scope, &mut new);
             return Ok(WriteOutcome::Transient { object: new, created: false });
         }
-        let (draft, new) = draft(scope, new)?;
+        let shown = scope.webhook().map(|_| new.clone());
+        let (draft, new) = draft(scope, scope.stored_form(new).await?)?;
         match scope.server.store().update(&scope.resource, &current, draft) {
+            Ok(committed) if shown.is_some() => {
+                scope.record(EventType::Modified, &committed);
+                return Ok(WriteOutcome::converted(shown.unwrap_or_default(), &committed.new, false));
+            }
             Ok(committed) => {
                 scope.server.decode_cache().put(new, &committed.new, Some(current.revision()));
                 scope.record(EventType::Modified, &committed);
@@ -292,7 +342,7 @@ pub(crate) fn guaranteed_update(
     }
 }
 
-fn create_on_update(
+async fn create_on_update(
     scope: &RequestScope<'_>,
     rules: &UpdateOptions,
     transform: &mut UpdateFunc<'_>,
@@ -308,14 +358,13 @@ fn create_on_update(
     metadata::fields_mut(&mut object).remove("resourceVersion");
     admit_namespace(scope, &object)?;
     scope.kind.strategy.admit_create(&mut object, &scope.context())?;
-    prepare_create(scope, &mut object)?;
-    store_new(scope, object, rules.dry_run)
+    admit_and_store(scope, object, rules.dry_run).await
 }
 
 /// `rest.BeforeUpdate`: resourceVersion, admission, strategy, validation.
-fn prepare_update(
+async fn prepare_update(
     scope: &RequestScope<'_>,
-    part: WriteTarget,
+    (part, rules): (WriteTarget, &UpdateOptions),
     mut new: Value,
     old: &Value,
     revision: u64,
@@ -329,6 +378,11 @@ fn prepare_update(
     let context = scope.context();
     if part == WriteTarget::Whole {
         strategy.admit_update(&mut new, old, &context)?;
+    }
+    let admission =
+        if rules.internal { None } else { Admission::of(scope, Operation::Update, Some(old), rules.dry_run) };
+    if let Some(admission) = &admission {
+        new = admission.mutate(new).await?;
     }
     dedup_owners(scope, &mut new, true);
     object_meta::preserve_generation(&mut new, old);
@@ -355,6 +409,9 @@ fn prepare_update(
         }
     };
     check_valid(scope, &new, &errors)?;
+    if let Some(admission) = &admission {
+        admission.validate(Some(&new)).await?;
+    }
     if part == WriteTarget::Subresource {
         strategy.admit_subresource(&scope.path.subresource, &new, old, &context)?;
     }
@@ -471,12 +528,12 @@ pub(crate) fn raw_update(
 }
 
 /// Makes a write and replies with the object. Negotiates the reply before the write.
-pub(crate) fn respond(
+pub(crate) async fn respond(
     scope: &RequestScope<'_>,
-    write: impl FnOnce() -> Result<WriteOutcome, Status>,
+    write: impl Future<Output = Result<WriteOutcome, Status>>,
 ) -> Result<Reply, Status> {
     let negotiated = reply::negotiate(scope)?;
-    let written = write()?;
+    let written = write.await?;
     let code = if written.created() { 201 } else { 200 };
     reply::object(scope, code, ReplyContent::Outcome(&written), negotiated)
 }

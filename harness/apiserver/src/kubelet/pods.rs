@@ -5,6 +5,18 @@ use std::time::Duration;
 
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
+use crate::registry::time::go_duration;
+
+/// The annotation with the time after which a pod's containers end.
+const RUN_FOR: &str = "plumbline.dev/run-for";
+/// The annotation with the exit code of a pod's containers.
+const EXIT_CODE: &str = "plumbline.dev/exit-code";
+/// The time after which the containers of a job's pods end.
+const RUN_TIME: Duration = Duration::from_secs(1);
+/// The pause before the first restart of a container that has failed; it doubles with each further one.
+const RESTART_PAUSE: Duration = Duration::from_secs(10);
+/// Longest pause before a restart.
+const RESTART_PAUSE_MAX: Duration = Duration::from_mins(5);
 
 /// The next action for a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +32,12 @@ pub(super) enum PodAction {
     },
     /// The pod is running, and its spec has changed.
     Observe,
-    /// The pod is running, has finished, or is gated.
+    /// The pod is running, and its containers will end.
+    Run {
+        /// Time from their start until their end.
+        until_exit: Duration,
+    },
+    /// The pod is running without an end, has finished, or is gated.
     None,
 }
 
@@ -38,8 +55,64 @@ pub(super) fn next_action(pod: &Value) -> PodAction {
         "" | "Pending" if !gated => PodAction::Bind,
         // Pods whose status others write stay theirs.
         "Running" if bound && (1..metadata::generation(pod)).contains(&observed_generation(pod)) => PodAction::Observe,
+        "Running" if bound => time_to_exit(pod).map_or(PodAction::None, |until_exit| PodAction::Run { until_exit }),
         _ => PodAction::None,
     }
+}
+
+/// Returns the time from the start of a pod's containers until their end, if they have one.
+fn time_to_exit(pod: &Value) -> Option<Duration> {
+    if pod["spec"]["restartPolicy"] == "Always" {
+        return None;
+    }
+    let runs = match metadata::annotation(pod, RUN_FOR) {
+        Some(text) => Duration::from_nanos(u64::try_from(go_duration(text)?).ok()?),
+        None if is_of_a_job(pod) => RUN_TIME,
+        None => return None,
+    };
+    let restarts = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+    let restarts = restarts.filter_map(|status| status["restartCount"].as_u64()).max().unwrap_or(0);
+    let pause = match u32::try_from(restarts).unwrap_or(u32::MAX) {
+        0 => Duration::ZERO,
+        restarts => RESTART_PAUSE.saturating_mul(2_u32.saturating_pow(restarts - 1)).min(RESTART_PAUSE_MAX),
+    };
+    Some(runs + pause)
+}
+
+fn is_of_a_job(pod: &Value) -> bool {
+    let owners = pod["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    owners
+        .into_iter()
+        .any(|owner| owner["controller"] == json!(true) && owner["kind"] == "Job" && owner["apiVersion"] == "batch/v1")
+}
+
+/// Returns the status of a running pod whose containers end now.
+pub(super) fn exit_status(pod: &Value, moment: &str) -> Value {
+    let code: i64 = metadata::annotation(pod, EXIT_CODE).and_then(|code| code.parse().ok()).unwrap_or(0);
+    let starts_again = code != 0 && pod["spec"]["restartPolicy"] == "OnFailure";
+    let reason = if code == 0 { "Completed" } else { "Error" };
+    let mut containers = pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
+    for container in &mut containers {
+        let started = container["state"]["running"]["startedAt"].clone();
+        let end =
+            json!({"terminated": {"exitCode": code, "reason": reason, "startedAt": started, "finishedAt": moment}});
+        if starts_again {
+            container["restartCount"] = json!(container["restartCount"].as_i64().unwrap_or(0) + 1);
+            container["lastState"] = end;
+            container["state"] = json!({"running": {"startedAt": moment}});
+        } else {
+            container["ready"] = json!(false);
+            container["started"] = json!(false);
+            container["state"] = end;
+        }
+    }
+    if starts_again {
+        return json!({"containerStatuses": containers});
+    }
+    let (phase, reason) = if code == 0 { ("Succeeded", "PodCompleted") } else { ("Failed", "PodFailed") };
+    let ended = |kind: &str| json!({"type": kind, "status": "False", "reason": reason, "lastTransitionTime": moment});
+    json!({"phase": phase, "containerStatuses": containers,
+        "conditions": [ended("Ready"), ended("ContainersReady")]})
 }
 
 fn observed_generation(pod: &Value) -> i64 {
@@ -116,6 +189,17 @@ mod tests {
     #[case(json!({"metadata": {"generation": 2}, "spec": {"nodeName": "n"}, "status": {"phase": "Running", "observedGeneration": 2}}), PodAction::None)]
     #[case(json!({"metadata": {"deletionTimestamp": "t", "deletionGracePeriodSeconds": 7}, "spec": {"nodeName": "n"}}),
         PodAction::Terminate { grace: Duration::from_secs(7) })]
+    #[case(json!({"metadata": {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "controller": true}]},
+        "spec": {"nodeName": "n", "restartPolicy": "Never"}, "status": {"phase": "Running"}}),
+        PodAction::Run { until_exit: Duration::from_secs(1) })]
+    #[case(json!({"metadata": {"annotations": {"plumbline.dev/run-for": "1m30s"}},
+        "spec": {"nodeName": "n", "restartPolicy": "OnFailure"},
+        "status": {"phase": "Running", "containerStatuses": [{"restartCount": 2}]}}),
+        PodAction::Run { until_exit: Duration::from_secs(110) })]
+    #[case(json!({"metadata": {"annotations": {"plumbline.dev/run-for": "forever"}},
+        "spec": {"nodeName": "n", "restartPolicy": "Never"}, "status": {"phase": "Running"}}), PodAction::None)]
+    #[case(json!({"metadata": {"annotations": {"plumbline.dev/run-for": "1s"}},
+        "spec": {"nodeName": "n", "restartPolicy": "Always"}, "status": {"phase": "Running"}}), PodAction::None)]
     fn needs(#[case] pod: Value, #[case] expected: PodAction) {
         assert_eq!(next_action(&pod), expected);
     }

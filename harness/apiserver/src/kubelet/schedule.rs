@@ -42,6 +42,8 @@ impl Scheduler {
             self.fresh.clear();
             self.waiting.keys().cloned().collect()
         } else {
+            // Of pods that came together, the order must not depend on that of their creation.
+            self.fresh.sort();
             std::mem::take(&mut self.fresh)
         };
         if keys.is_empty() {

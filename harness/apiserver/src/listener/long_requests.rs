@@ -26,7 +26,7 @@ pub(super) fn may_take_long(server: &ApiServer, request: &ApiRequest) -> bool {
         Target::Resource(path) => {
             let registry = server.registry();
             let kind = registry.get(&path.group, &path.version, &path.resource);
-            path.group == crd::GROUP || kind.is_some_and(|kind| kind.custom.is_some())
+            server.admission().is_some() || path.group == crd::GROUP || kind.is_some_and(|kind| kind.custom.is_some())
         }
     }
 }

@@ -11,6 +11,7 @@ mod validate;
 
 use crate::json::{Map, Value};
 
+pub(crate) use merge::merge;
 pub(crate) use validate::fits;
 
 use super::super::managedfields::{
@@ -29,6 +30,12 @@ pub(crate) struct ApplyRequest<'a> {
     pub force: bool,
     /// Kind that the endpoint serves.
     pub kind: &'a str,
+}
+
+/// Returns why a configuration does not fit its schema.
+pub(crate) fn schema_error(schema: &Schema, config: &Value) -> Option<String> {
+    let errors = validate::validate(schema, config);
+    (!errors.is_empty()).then(|| validate::message(&errors))
 }
 
 /// The annotation in which kubectl's client-side apply stores the applied object.
@@ -143,8 +150,7 @@ fn merge_config(
     force: bool,
 ) -> Result<MergeOutcome, Status> {
     let write = &request.write;
-    let merged =
-        merge::merge(schema, live, config).map_err(|e| internal_error(format!("failed to merge config: {e}")))?;
+    let merged = merge(schema, live, config).map_err(|e| internal_error(format!("failed to merge config: {e}")))?;
     let mut set = fieldset::to_field_set(schema, config);
     if !write.reset.is_empty() {
         set.recursive_difference(&FieldSet::of_fields(write.reset));

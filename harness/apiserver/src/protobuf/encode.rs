@@ -1,9 +1,10 @@
-//! Encodes replies as protobuf, for clients that accept nothing else or that ask for metadata in it. The reverse of
+//! Encodes replies as protobuf, which typed Go clients prefer. The reverse of
 //! [`super::to_json`], by the same table. PURE.
 //! See `staging/src/k8s.io/apimachinery/pkg/runtime/serializer/protobuf/protobuf.go`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
 use jiff::Timestamp;
 
 use super::{MAGIC, MESSAGES, find_message};
@@ -11,6 +12,83 @@ use crate::json::{Map, Value};
 
 /// Deepest message that is encoded.
 const MAX_DEPTH: usize = 200;
+
+/// Returns the message of an object without its envelope.
+pub(crate) fn object_message(object: &Value) -> Vec<u8> {
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    let mut raw = Vec::new();
+    if let (Some((package, name)), Some(fields)) = (find_message(text("apiVersion"), text("kind")), object.as_object())
+    {
+        message(&mut raw, package, name, fields, 0);
+    }
+    raw
+}
+
+/// Returns the body with a message of a kind: its envelope.
+pub(crate) fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
+    let mut body = Vec::with_capacity(raw.len() + kind.len() + api_version.len() + 32);
+    body.extend_from_slice(&envelope_head(api_version, kind, raw.len()));
+    body.extend_from_slice(raw);
+    body.extend_from_slice(&ENVELOPE_END);
+    body
+}
+
+/// Empty content encoding and content type.
+const ENVELOPE_END: [u8; 4] = [0x1a, 0, 0x22, 0];
+
+fn envelope_head(api_version: &str, kind: &str, length: usize) -> Vec<u8> {
+    let mut head = MAGIC.to_vec();
+    nested(&mut head, 1, |out| {
+        bytes(out, 1, api_version.as_bytes());
+        bytes(out, 2, kind.as_bytes());
+    });
+    varint(&mut head, 2 << 3 | 2);
+    varint(&mut head, u64::try_from(length).unwrap_or(u64::MAX));
+    head
+}
+
+/// Returns the body of a list in pieces, from the messages of its items.
+pub(crate) fn list_body(api_version: &str, kind: &str, metadata: &Value, items: Vec<Bytes>) -> Vec<Bytes> {
+    let mut own = Vec::new();
+    let none = Map::new();
+    nested(&mut own, 1, |out| message(out, "meta", "ListMeta", metadata.as_object().unwrap_or(&none), 1));
+    let mut heads = Vec::with_capacity(items.len());
+    let mut length = own.len();
+    for item in &items {
+        let mut head = Vec::new();
+        varint(&mut head, 2 << 3 | 2);
+        varint(&mut head, u64::try_from(item.len()).unwrap_or(u64::MAX));
+        length += head.len() + item.len();
+        heads.push(head);
+    }
+    let mut pieces = Vec::new();
+    let mut piece = envelope_head(api_version, kind, length);
+    piece.append(&mut own);
+    for (head, item) in heads.iter().zip(items) {
+        piece.extend_from_slice(head);
+        piece.extend_from_slice(&item);
+        if piece.len() >= PIECE {
+            pieces.push(std::mem::take(&mut piece).into());
+        }
+    }
+    piece.extend_from_slice(&ENVELOPE_END);
+    pieces.push(piece.into());
+    pieces
+}
+
+/// Returns a watch event as a frame: its length, and the event with the object in its envelope.
+pub(crate) fn event_frame(event_type: &str, object: &[u8]) -> Bytes {
+    let mut event = Vec::with_capacity(object.len() + event_type.len() + 32);
+    bytes(&mut event, 1, event_type.as_bytes());
+    nested(&mut event, 2, |out| bytes(out, 1, object));
+    let mut frame = Vec::with_capacity(event.len() + 4);
+    frame.extend_from_slice(&u32::try_from(event.len()).unwrap_or(u32::MAX).to_be_bytes());
+    frame.extend_from_slice(&event);
+    frame.into()
+}
+
+/// Size of the pieces of a list.
+const PIECE: usize = 128 << 10;
 
 /// Returns the body for an object or a list; `None` if no protobuf message is known for its kind.
 pub(crate) fn from_json(object: &Value) -> Option<Vec<u8>> {
@@ -30,15 +108,7 @@ pub(crate) fn from_json(object: &Value) -> Option<Vec<u8>> {
             }
         }
     }
-    let mut body = MAGIC.to_vec();
-    nested(&mut body, 1, |out| {
-        bytes(out, 1, api_version.as_bytes());
-        bytes(out, 2, kind.as_bytes());
-    });
-    bytes(&mut body, 2, &raw);
-    bytes(&mut body, 3, b"");
-    bytes(&mut body, 4, b"");
-    Some(body)
+    Some(envelope(api_version, kind, &raw))
 }
 
 fn varint(out: &mut Vec<u8>, mut number: u64) {
@@ -203,6 +273,21 @@ mod tests {
             }
             other => assert_eq!(whole, other, "{path}"),
         }
+    }
+
+    #[test]
+    fn a_list_of_messages_is_that_of_its_values() {
+        let item = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}});
+        let metadata = json!({"resourceVersion": "7"});
+        let list = json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": metadata, "items": [item, item]});
+        let items = vec![Bytes::from(object_message(&item)); 2];
+        assert_eq!(list_body("v1", "ConfigMapList", &metadata, items).concat(), from_json(&list).expect("a message"));
+    }
+
+    #[test]
+    fn a_frame_begins_with_its_length() {
+        let frame = event_frame("ADDED", b"xy");
+        assert_eq!(&frame[..], b"\0\0\0\x0d\x0a\x05ADDED\x12\x04\x0a\x02xy");
     }
 
     #[test]

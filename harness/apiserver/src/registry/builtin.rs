@@ -23,7 +23,10 @@ use super::workloads::{
     statefulset::StatefulSet,
 };
 use super::{CREATE_ONLY_VERBS, NameFormat, Resource, Strategy};
-use super::{autoscaling, batch, bounds, networking, volume_claims};
+use super::{
+    access_rules, admission_group, autoscaler_rules, autoscaling, batch, bounds, flow_rules, networking, slice_rules,
+    storage_rules, volume_claims,
+};
 
 /// Returns all built-in resources, groups and versions in discovery's order. `definitions` is the strategy of custom
 /// resource definitions.
@@ -43,7 +46,7 @@ pub(crate) fn kinds(definitions: impl Strategy + 'static) -> Vec<Resource> {
         policy_group(),
         rbac_group(),
         storage_group(),
-        admissionregistration_group(),
+        admission_group::resources(),
         apiextensions_group(definitions),
         scheduling_group(),
         coordination_group(),
@@ -166,6 +169,7 @@ fn core_v1_workloads() -> Vec<ResourceBuilder> {
             .rules(Pod),
         resource("", "v1", "podtemplates", "PodTemplate", "io.k8s.api.core.v1.PodTemplate").hash("LIXB2x4IFpk=").rules(
             Defaults::new(Generic { generation: Generation::AllButStatus, ..Generic::NEW }, defaults::pod_template)
+                .check_with(pod::validate_pod_template)
                 .warn_with(pod::warnings::pod_template_warnings),
         ),
         resource(
@@ -361,7 +365,10 @@ fn autoscaling_group() -> Vec<ResourceBuilder> {
         .categories(&["all"])
         .status()
         .hash("qwQve8ut294=")
-        .rules(Defaults::new(Generic { status: true, ..Generic::NEW }, defaults::autoscaler)),
+        .rules(
+            Defaults::new(Generic { status: true, ..Generic::NEW }, defaults::autoscaler)
+                .check_with(autoscaler_rules::autoscaler),
+        ),
         resource(
             "autoscaling",
             "v1",
@@ -374,7 +381,10 @@ fn autoscaling_group() -> Vec<ResourceBuilder> {
         .status()
         .hash("qwQve8ut294=")
         .with_conversion(&autoscaling::CONVERSION)
-        .rules(Defaults::new(Generic { status: true, ..Generic::NEW }, autoscaling::default_v1)),
+        .rules(
+            Defaults::new(Generic { status: true, ..Generic::NEW }, autoscaling::default_v1)
+                .check_with(autoscaler_rules::common),
+        ),
     ]
 }
 
@@ -497,17 +507,23 @@ fn rbac_group() -> Vec<ResourceBuilder> {
         )
         .cluster()
         .hash("48tpQ8gZHFc=")
-        .rules(Defaults::new(Generic { namespaced: false, ..RBAC_STRATEGY }, defaults::role_binding)),
+        .rules(
+            Defaults::new(Generic { namespaced: false, ..RBAC_STRATEGY }, defaults::role_binding)
+                .check_with(access_rules::cluster_role_binding),
+        ),
         resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", "io.k8s.api.rbac.v1.ClusterRole")
             .cluster()
             .hash("bYE5ZWDrJ44=")
-            .rules(Generic { namespaced: false, ..RBAC_STRATEGY }),
+            .rules(
+                Defaults::new(Generic { namespaced: false, ..RBAC_STRATEGY }, |_| {})
+                    .check_with(access_rules::cluster_role),
+            ),
         resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", "io.k8s.api.rbac.v1.RoleBinding")
             .hash("eGsCzGH6b1g=")
-            .rules(Defaults::new(RBAC_STRATEGY, defaults::role_binding)),
+            .rules(Defaults::new(RBAC_STRATEGY, defaults::role_binding).check_with(access_rules::role_binding)),
         resource("rbac.authorization.k8s.io", "v1", "roles", "Role", "io.k8s.api.rbac.v1.Role")
             .hash("7FuwZcIIItM=")
-            .rules(RBAC_STRATEGY),
+            .rules(Defaults::new(RBAC_STRATEGY, |_| {}).check_with(access_rules::role)),
     ]
 }
 
@@ -520,10 +536,13 @@ fn storage_group() -> Vec<ResourceBuilder> {
         resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", "io.k8s.api.storage.v1.CSIDriver")
             .cluster()
             .hash("hL6j/rwBV5w=")
-            .rules(Defaults::new(
-                Generic { unconditional: false, namespaced: false, ..Generic::NEW },
-                defaults::csi_driver,
-            )),
+            .rules(
+                Defaults::new(
+                    Generic { unconditional: false, namespaced: false, ..Generic::NEW },
+                    defaults::csi_driver,
+                )
+                .check_with(storage_rules::csi_driver),
+            ),
         resource("storage.k8s.io", "v1", "csinodes", "CSINode", "io.k8s.api.storage.v1.CSINode")
             .cluster()
             .hash("Pe62DkZtjuo=")
@@ -536,12 +555,18 @@ fn storage_group() -> Vec<ResourceBuilder> {
             "io.k8s.api.storage.v1.CSIStorageCapacity",
         )
         .hash("xeVl+2Ly1kE=")
-        .rules(Generic { unconditional: false, ..Generic::NEW }),
+        .rules(
+            Defaults::new(Generic { unconditional: false, ..Generic::NEW }, |_| {})
+                .check_with(storage_rules::csi_storage_capacity),
+        ),
         resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", "io.k8s.api.storage.v1.StorageClass")
             .cluster()
             .short(&["sc"])
             .hash("K+m6uJwbjGY=")
-            .rules(Defaults::new(Generic { namespaced: false, ..Generic::NEW }, defaults::storage_class)),
+            .rules(
+                Defaults::new(Generic { namespaced: false, ..Generic::NEW }, defaults::storage_class)
+                    .check_with(storage_rules::storage_class),
+            ),
         resource(
             "storage.k8s.io",
             "v1",
@@ -552,10 +577,13 @@ fn storage_group() -> Vec<ResourceBuilder> {
         .cluster()
         .status()
         .hash("tJx/ezt6UDU=")
-        .rules(Defaults::new(
-            Generic { status: true, unconditional: false, namespaced: false, ..Generic::NEW },
-            defaults::volume_attachment,
-        )),
+        .rules(
+            Defaults::new(
+                Generic { status: true, unconditional: false, namespaced: false, ..Generic::NEW },
+                defaults::volume_attachment,
+            )
+            .check_with(storage_rules::volume_attachment),
+        ),
         resource(
             "storage.k8s.io",
             "v1",
@@ -566,103 +594,10 @@ fn storage_group() -> Vec<ResourceBuilder> {
         .cluster()
         .short(&["vac"])
         .hash("tIjydgKBC5w=")
-        .rules(Generic { namespaced: false, ..Generic::NEW }),
-    ]
-}
-
-fn admissionregistration_group() -> Vec<ResourceBuilder> {
-    vec![
-        resource(
-            "admissionregistration.k8s.io",
-            "v1",
-            "mutatingadmissionpolicies",
-            "MutatingAdmissionPolicy",
-            "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicy",
-        )
-        .cluster()
-        .categories(&["api-extensions"])
-        .hash("LYmCf+UMVdg=")
-        .rules(Defaults::new(
-            Generic { generation: Generation::Spec, unconditional: false, namespaced: false, ..Generic::NEW },
-            admission_defaults::admission_policy,
-        )),
-        resource(
-            "admissionregistration.k8s.io",
-            "v1",
-            "mutatingadmissionpolicybindings",
-            "MutatingAdmissionPolicyBinding",
-            "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBinding",
-        )
-        .cluster()
-        .categories(&["api-extensions"])
-        .hash("90V5FRZZ3Zg=")
-        .rules(Defaults::new(
-            Generic { generation: Generation::Spec, unconditional: false, namespaced: false, ..Generic::NEW },
-            admission_defaults::admission_policy_binding,
-        )),
-        resource(
-            "admissionregistration.k8s.io",
-            "v1",
-            "mutatingwebhookconfigurations",
-            "MutatingWebhookConfiguration",
-            "io.k8s.api.admissionregistration.v1.MutatingWebhookConfiguration",
-        )
-        .cluster()
-        .categories(&["api-extensions"])
-        .hash("Sqi0GUgDaX0=")
-        .rules(Defaults::new(
-            Generic { generation: Generation::AllButStatus, unconditional: false, namespaced: false, ..Generic::NEW },
-            admission_defaults::mutating_webhooks,
-        )),
-        resource(
-            "admissionregistration.k8s.io",
-            "v1",
-            "validatingadmissionpolicies",
-            "ValidatingAdmissionPolicy",
-            "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicy",
-        )
-        .cluster()
-        .categories(&["api-extensions"])
-        .status()
-        .hash("6OxvlMmQ6is=")
-        .rules(Defaults::new(
-            Generic {
-                generation: Generation::Spec,
-                status: true,
-                unconditional: false,
-                namespaced: false,
-                ..Generic::NEW
-            },
-            admission_defaults::admission_policy,
-        )),
-        resource(
-            "admissionregistration.k8s.io",
-            "v1",
-            "validatingadmissionpolicybindings",
-            "ValidatingAdmissionPolicyBinding",
-            "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBinding",
-        )
-        .cluster()
-        .categories(&["api-extensions"])
-        .hash("v9715VZqakg=")
-        .rules(Defaults::new(
-            Generic { generation: Generation::Spec, unconditional: false, namespaced: false, ..Generic::NEW },
-            admission_defaults::admission_policy_binding,
-        )),
-        resource(
-            "admissionregistration.k8s.io",
-            "v1",
-            "validatingwebhookconfigurations",
-            "ValidatingWebhookConfiguration",
-            "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration",
-        )
-        .cluster()
-        .categories(&["api-extensions"])
-        .hash("B0wHjQmsGNk=")
-        .rules(Defaults::new(
-            Generic { generation: Generation::AllButStatus, unconditional: false, namespaced: false, ..Generic::NEW },
-            admission_defaults::validating_webhooks,
-        )),
+        .rules(
+            Defaults::new(Generic { namespaced: false, ..Generic::NEW }, |_| {})
+                .check_with(storage_rules::volume_attributes_class),
+        ),
     ]
 }
 
@@ -713,7 +648,13 @@ fn node_group() -> Vec<ResourceBuilder> {
         resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", "io.k8s.api.node.v1.RuntimeClass")
             .cluster()
             .hash("WQTu1GL3T2Q=")
-            .rules(Generic { unconditional: false, create_on_update: true, namespaced: false, ..Generic::NEW }),
+            .rules(
+                Defaults::new(
+                    Generic { unconditional: false, create_on_update: true, namespaced: false, ..Generic::NEW },
+                    |_| {},
+                )
+                .check_with(pod::runtime_class::validate),
+            ),
     ]
 }
 
@@ -721,10 +662,13 @@ fn discovery_group() -> Vec<ResourceBuilder> {
     vec![
         resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", "io.k8s.api.discovery.v1.EndpointSlice")
             .hash("qgS0xkrxYAI=")
-            .rules(Defaults::new(
-                Generic { generation: Generation::AllButStatus, ..Generic::NEW },
-                defaults::endpoint_slice,
-            )),
+            .rules(
+                Defaults::new(
+                    Generic { generation: Generation::AllButStatus, ..Generic::NEW },
+                    defaults::endpoint_slice,
+                )
+                .check_with(slice_rules::endpoint_slice),
+            ),
     ]
 }
 
@@ -778,9 +722,12 @@ fn flowcontrol_group() -> Vec<ResourceBuilder> {
         .cluster()
         .status()
         .hash("Kir5PVfvNeI=")
-        .rules(Defaults::new(
-            Generic { generation: Generation::Spec, status: true, namespaced: false, ..Generic::NEW },
-            defaults::priority_level,
-        )),
+        .rules(
+            Defaults::new(
+                Generic { generation: Generation::Spec, status: true, namespaced: false, ..Generic::NEW },
+                defaults::priority_level,
+            )
+            .check_with(flow_rules::priority_level),
+        ),
     ]
 }

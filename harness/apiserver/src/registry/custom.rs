@@ -24,6 +24,17 @@ pub(crate) struct CustomResourceScale {
     pub label_selector: Option<String>,
 }
 
+/// The webhook of a definition that converts its objects between versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WebhookConversion {
+    /// The `clientConfig`.
+    pub client_config: Value,
+    /// The versions of reviews that it accepts.
+    pub review_versions: Vec<String>,
+    /// The apiVersion in which objects are stored.
+    pub storage: String,
+}
+
 /// The extra data of a kind that one served version of a definition declares.
 #[derive(Debug)]
 pub(crate) struct CustomResource {
@@ -45,6 +56,8 @@ pub(crate) struct CustomResource {
     pub ending: bool,
     /// The resourceVersion of the definition. Objects that were stored before it may be of another schema.
     pub revision: u64,
+    /// The webhook that converts between versions, if the definition has one.
+    pub conversion: Option<WebhookConversion>,
     /// The spec and the accepted names of the definition. Watches end when they change.
     pub served_as: [Value; 2],
 }

@@ -3,7 +3,7 @@
 
 use super::generic::{Generation, Generic};
 use super::time::rfc3339;
-use super::{Strategy, StrategyContext, meta};
+use super::{Strategy, StrategyContext, flow_rules, meta};
 use crate::field_errors::ErrorList;
 use crate::json::{Value, json};
 
@@ -38,7 +38,9 @@ impl Strategy for FlowSchema {
     }
 
     fn validate(&self, object: &Value) -> ErrorList {
-        RULES.validate(object)
+        let mut errors = RULES.validate(object);
+        errors.append(flow_rules::flow_schema(object));
+        errors
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) {
@@ -47,7 +49,9 @@ impl Strategy for FlowSchema {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
-        RULES.validate_update(new, old)
+        let mut errors = RULES.validate_update(new, old);
+        errors.append(flow_rules::flow_schema(new));
+        errors
     }
 
     fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {

@@ -15,19 +15,25 @@
 //! Strategies are pure: they get the object, the old object and a [`StrategyContext`], but neither the store nor the
 //! clock.
 
+mod access_rules;
 mod addresses;
 pub(crate) mod admission_defaults;
+mod admission_group;
+mod admission_rules;
+mod autoscaler_rules;
 mod autoscaling;
 mod batch;
 mod bounds;
 mod builder;
 pub(crate) mod builtin;
+mod checks;
 pub(crate) mod conditions;
 pub(crate) mod config_map_and_secret;
 pub(crate) mod csr;
 pub(crate) mod custom;
 pub(crate) mod endpoints;
 pub(crate) mod event;
+mod flow_rules;
 mod flow_schema;
 pub(crate) mod generic;
 pub(crate) mod int_or_percent;
@@ -38,6 +44,7 @@ pub(crate) mod names;
 pub(crate) mod namespace;
 mod networking;
 mod volume_claims;
+mod volume_rules;
 
 pub(crate) mod defaults;
 pub(crate) mod label_selector;
@@ -48,6 +55,8 @@ pub(crate) mod pod;
 pub(crate) mod quota;
 mod scheme;
 pub(crate) mod service;
+mod slice_rules;
+mod storage_rules;
 pub(crate) mod time;
 pub(crate) mod workloads;
 
@@ -64,7 +73,6 @@ pub(crate) use scheme::{GroupVersion, Registry};
 
 use super::status::Status;
 use super::user::UserInfo;
-pub(crate) use time::go_duration;
 
 /// A string that is static for built-in resources and owned for custom ones.
 pub(crate) type StaticStr = Cow<'static, str>;
@@ -189,9 +197,16 @@ impl Resource {
             };
         };
         let revision = crate::metadata::resource_version(&object).parse().unwrap_or(0);
-        if self.shows_as_stored(revision) {
+        // A webhook converts later, where requests can wait for it.
+        if self.shows_as_stored(revision) || own.conversion.is_some() {
             return object;
         }
+        self.read_as_own(object)
+    }
+
+    /// Returns an object of a custom resource as this version shows it.
+    pub(crate) fn read_as_own(&self, object: Value) -> Value {
+        let Some(own) = &self.custom else { return object };
         // Like upstream, reads an object by the schema of now: unknown fields go, defaults are added.
         let mut object = own.types.decode(object.to_string().as_bytes()).map_or(object, |read| read.value);
         self.strategy.default(&mut object);
@@ -285,7 +300,7 @@ impl Debug for StrategyContext<'_> {
 }
 
 /// Read access to stored objects for the few admission rules that need other objects.
-pub(crate) trait ObjectLister {
+pub(crate) trait ObjectLister: Sync {
     /// Returns a stored object.
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value>;
     /// Returns a label of a stored object.

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::checks;
 use super::label_selector::{self, array_field};
 use super::meta::{non_null, spec_of};
 use super::service::is_cidr;
@@ -140,6 +141,17 @@ pub(super) fn ingress_class(object: &Value) -> ErrorList {
         errors.required(&path, "");
     } else if controller.split_once('/').is_none_or(|(domain, rest)| domain.is_empty() || rest.is_empty()) {
         errors.invalid(&path, controller, "must be a domain-prefixed path (such as \"acme.io/foo\")");
+    }
+    if let Some(parameters) = non_null(spec_of(object), "parameters") {
+        let path = SPEC.child("parameters");
+        let group = meta::str_field(parameters, "apiGroup");
+        if !group.is_empty() {
+            checks::format(group, names::dns1123_subdomain, &path.child("apiGroup"), &mut errors);
+        }
+        for field in ["kind", "name"] {
+            checks::required_format(parameters, field, |text| names::path_segment(text, false), &path, &mut errors);
+        }
+        checks::one_of(parameters, "scope", &["Cluster", "Namespace"], &path, &mut errors);
     }
     errors
 }

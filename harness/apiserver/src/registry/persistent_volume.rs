@@ -5,7 +5,7 @@
 use super::defaults::{self, Defaults};
 use super::generic::Generic;
 use super::time::rfc3339;
-use super::{Strategy, StrategyContext, meta};
+use super::{Strategy, StrategyContext, meta, volume_rules};
 use crate::field_errors::ErrorList;
 use crate::json::{Value, json};
 use crate::status::Status;
@@ -38,7 +38,9 @@ impl Strategy for PersistentVolume {
     }
 
     fn validate(&self, object: &Value) -> ErrorList {
-        STRATEGY.validate(object)
+        let mut errors = STRATEGY.validate(object);
+        errors.append(volume_rules::persistent_volume(object));
+        errors
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) {
@@ -46,7 +48,9 @@ impl Strategy for PersistentVolume {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
-        STRATEGY.validate_update(new, old)
+        let mut errors = STRATEGY.validate_update(new, old);
+        errors.append(volume_rules::persistent_volume(new));
+        errors
     }
 
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) {

@@ -82,7 +82,7 @@ impl QuotaRequest<'_> {
     }
 
     /// Returns true if a quota resource applies to objects of this kind.
-    fn matches_resource(&self, resource: &str) -> bool {
+    pub(crate) fn matches_resource(&self, resource: &str) -> bool {
         if self.is("pods") {
             let extended = resource.strip_prefix("requests.").is_some_and(is_extended);
             let huge = resource.starts_with("hugepages-") || resource.starts_with("requests.hugepages-");
@@ -139,6 +139,27 @@ impl QuotaRequest<'_> {
         };
         hard(quota).keys().any(|resource| self.matches_resource(resource)) && scopes.chain(expressions).all(fits)
     }
+}
+
+/// Returns the status of a quota whose namespace has these objects; `None` if the quota has it already.
+#[cfg(feature = "controllers")]
+pub(crate) fn recount<'o>(quota: &Value, objects: impl Iterator<Item = QuotaRequest<'o>>) -> Option<Value> {
+    let hard = quota.pointer("/spec/hard").cloned().unwrap_or_else(|| Value::Object(Map::new()));
+    let mut recounted = quota.clone();
+    meta::object_or_insert(&mut recounted, "status")?.insert("hard", hard);
+    let limits = amounts(recounted.pointer("/status/hard"));
+    let mut used: ResourceList = limits.keys().map(|name| (name.clone(), Quantity::from(0))).collect();
+    for request in objects.filter(|request| request.matches(&recounted, request.object)) {
+        let usage = request.usage(request.object).into_iter().filter(|(name, _)| limits.contains_key(name));
+        add_all(&mut used, &usage.collect());
+    }
+    let known = |field: &str| amounts(quota.pointer(field));
+    if known("/status/hard") == limits && known("/status/used") == used {
+        return None;
+    }
+    let used: Map = used.into_iter().map(|(name, amount)| (name, amount.to_string())).collect();
+    meta::object_or_insert(&mut recounted, "status")?.insert("used", Value::Object(used));
+    Some(recounted["status"].take())
 }
 
 /// Returns the changed quotas, with the usage after the request.

@@ -40,6 +40,8 @@ pub struct StoredObject {
     terminating: bool,
     /// The object has finalizers.
     finalizers: bool,
+    /// The protobuf message, once a client asked for it.
+    protobuf: OnceLock<Bytes>,
 }
 
 const EVENT_END: &[u8] = b"}\n";
@@ -148,6 +150,11 @@ impl StoredObject {
         serde_json::from_slice(&self.bytes()).unwrap_or(Value::Null)
     }
 
+    /// Returns the object as a protobuf message, which the first client that asks for it makes for all.
+    pub(crate) fn protobuf(&self, encode: impl FnOnce(&Value) -> Vec<u8>) -> Bytes {
+        self.protobuf.get_or_init(|| encode(&self.value()).into()).clone()
+    }
+
     /// Returns the maximum length of the encoded object in bytes.
     pub fn size(&self) -> usize {
         self.content.len() + DIGITS_MAX
@@ -178,6 +185,7 @@ impl StoredObject {
             status: self.status,
             terminating: self.terminating,
             finalizers: self.finalizers,
+            protobuf: OnceLock::new(),
         }
     }
 
@@ -350,6 +358,7 @@ impl Draft {
             owners: self.owners,
             terminating: self.terminating,
             finalizers: self.finalizers,
+            protobuf: OnceLock::new(),
         }
     }
 

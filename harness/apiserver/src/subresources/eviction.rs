@@ -39,7 +39,7 @@ pub(crate) trait EvictionBackend {
         &self,
         namespace: &str,
         name: &str,
-        change: &mut dyn FnMut(&mut Value) -> Result<(), Status>,
+        change: &mut (dyn FnMut(&mut Value) -> Result<(), Status> + Send),
     ) -> Result<Value, Status>;
 
     /// Deletes the pod like a DELETE request with these `DeleteOptions`.

@@ -34,7 +34,7 @@ pub(super) async fn keep(desk: &NamespaceController, name: &str) {
 
 /// Sorts pods by deletion order: unassigned before assigned, not running before running, not ready before ready,
 /// newest first. It is a part of `ActivePodsWithRanks` in `pkg/controller/controller_utils.go`.
-fn deletion_order(mut pods: Vec<&Value>) -> Vec<&Value> {
+pub(super) fn deletion_order(mut pods: Vec<&Value>) -> Vec<&Value> {
     pods.sort_by_key(|pod| {
         let created = pod["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
         let name = metadata::name(pod).to_owned();

@@ -9,7 +9,7 @@ use crate::json::{Map, Value};
 ///
 /// # Errors
 /// Items of a list cannot be identified.
-pub(super) fn merge(schema: &Schema, live: &Value, applied: &Value) -> Result<Value, String> {
+pub(crate) fn merge(schema: &Schema, live: &Value, applied: &Value) -> Result<Value, String> {
     let merged = walk(schema, schema.root(), Some(live), Some(applied))?;
     Ok(merged.unwrap_or_else(|| Value::Object(Map::new())))
 }

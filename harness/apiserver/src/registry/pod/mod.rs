@@ -12,7 +12,7 @@ mod os;
 mod overlaps;
 pub(super) mod qos;
 mod resources;
-mod runtime_class;
+pub(super) mod runtime_class;
 mod scheduling;
 mod subresources;
 pub(super) mod validation;
@@ -21,9 +21,16 @@ pub(super) mod warnings;
 
 use super::label_selector::array_field;
 use super::{Strategy, StrategyContext, meta, names, time};
-use crate::field_errors::ErrorList;
+use crate::field_errors::{ErrorList, Path};
 use crate::json::{Map, Value, json};
 use crate::status::Status;
+
+/// Validates a `PodTemplate`, except for its metadata.
+pub(super) fn validate_pod_template(object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    validation::template(&object["template"], &Path::new("template"), &mut errors);
+    errors
+}
 
 /// Formats a template like upstream's `Invalid value`.
 pub(super) fn template_text(template: &Value) -> String {

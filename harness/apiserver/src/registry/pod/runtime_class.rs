@@ -1,9 +1,38 @@
 //! The admission plugin `RuntimeClass`: a pod gets the overhead, node selector and tolerations of its class. See
 //! `plugin/pkg/admission/runtimeclass/admission.go` and `pkg/util/tolerations/tolerations.go`.
 
+use super::{resources, scheduling};
+use crate::field_errors::{ErrorList, Path};
 use crate::json::{Map, Value, json};
-use crate::registry::{StrategyContext, meta};
+use crate::registry::label_selector::array_field;
+use crate::registry::{StrategyContext, meta, names};
 use crate::status::{GroupResource, Status};
+
+/// Validates a `RuntimeClass`, except for its metadata. See `pkg/apis/node/validation/validation.go`.
+pub(in crate::registry) fn validate(class: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let handler = meta::str_field(class, "handler");
+    let path = Path::new("handler");
+    if handler.is_empty() {
+        errors.required(&path, "");
+    } else {
+        for why in names::dns1123_label(handler) {
+            errors.invalid(&path, handler, why);
+        }
+    }
+    if let Some(overhead) = meta::non_null(class, "overhead") {
+        let limits = json!({"limits": overhead["podFixed"]});
+        resources::requirements(&limits, false, &Path::new("overhead"), &mut errors);
+    }
+    if let Some(scheduling) = meta::non_null(class, "scheduling") {
+        let path = Path::new("scheduling");
+        if let Some(labels) = scheduling.get("nodeSelector").and_then(Value::as_object) {
+            meta::validate_labels(labels, &path.child("nodeSelector"), &mut errors);
+        }
+        scheduling::tolerations(array_field(scheduling, "tolerations"), &path.child("tolerations"), &mut errors);
+    }
+    errors
+}
 
 /// Admits a new pod.
 pub(super) fn admit(pod: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {

@@ -66,7 +66,7 @@ impl EvictionBackend for FakeBackend {
         &self,
         _: &str,
         _: &str,
-        change: &mut dyn FnMut(&mut Value) -> Result<(), Status>,
+        change: &mut (dyn FnMut(&mut Value) -> Result<(), Status> + Send),
     ) -> Result<Value, Status> {
         let mut state = self.0.lock().expect("lock");
         let mut pod = state.pod.clone();

@@ -1,0 +1,95 @@
+//! Admission by configuration: webhooks and policies of `admissionregistration.k8s.io`. Follows
+//! `staging/src/k8s.io/apiserver/pkg/admission` of Kubernetes 1.36.
+//!
+//! - `attributes`: what is admitted; `review`: its `AdmissionReview`
+//! - `config`: the stored configurations, compiled; `matching`: which of them apply
+//! - `conditions`: match conditions and the values that expressions see
+//! - `webhooks`: calls of webhooks; `policies`: validating policies; `mutation`: mutating ones
+//!
+//! A request passes [`mutate`] before the strategy prepares it and [`validate`] after its validation. Without stored
+//! configurations neither is called.
+
+mod attributes;
+mod conditions;
+mod config;
+mod matching;
+mod mutation;
+mod policies;
+mod review;
+#[cfg(test)]
+mod tests;
+mod webhooks;
+
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::expressions::AccessReviewer;
+use crate::json::Value;
+use crate::outbound::Outbound;
+use crate::registry::{ObjectLister, Registry};
+use crate::schema::Schema;
+use crate::status::Status;
+
+pub(crate) use attributes::{Attributes, Gvk, Gvr, Operation};
+pub(crate) use config::{AdmissionCache, AdmissionConfig, GROUP};
+
+/// The server, as far as admission needs it.
+pub(crate) trait AdmissionHost: Sync {
+    /// Returns read access to the stored objects.
+    fn lister(&self) -> &dyn ObjectLister;
+    /// Returns the served resources.
+    fn registry(&self) -> Arc<Registry>;
+    /// Returns the client of webhooks.
+    fn outbound(&self) -> &Outbound;
+    /// Returns the server's clock.
+    fn clock(&self) -> &Clock;
+    /// Returns the function that answers access reviews.
+    fn reviewer(&self) -> AccessReviewer;
+    /// Returns a new UID.
+    fn uid(&self) -> String;
+    /// Adds a warning to the reply.
+    fn warn(&self, text: String);
+    /// Returns the schema of the objects that are admitted.
+    fn schema(&self) -> Arc<Schema>;
+    /// Fills in the defaults of the object that is admitted.
+    fn default(&self, object: &mut Value);
+    /// Runs the mutating admission plugins again, after a webhook or a policy changed the object.
+    fn admit_again(&self, object: &mut Value) -> Result<(), Status>;
+}
+
+/// Runs mutating policies and webhooks. Those that ask for it see the changes of later ones in a second round.
+pub(crate) async fn mutate(
+    host: &dyn AdmissionHost,
+    config: &AdmissionConfig,
+    attributes: &mut Attributes,
+) -> Result<(), Status> {
+    if attributes.is_exempt() {
+        return Ok(());
+    }
+    let mut policies = mutation::Reinvocation::default();
+    let mut webhooks = webhooks::Reinvocation::default();
+    let before = attributes.object.clone();
+    mutation::run(host, config, attributes, &mut policies)?;
+    webhooks::mutate(host, config, attributes, &mut webhooks).await?;
+    if attributes.object == before {
+        return Ok(());
+    }
+    if let Some(object) = &mut attributes.object {
+        host.admit_again(object)?;
+    }
+    mutation::run_again(host, config, attributes, &mut policies)?;
+    webhooks::mutate_again(host, config, attributes, &mut webhooks).await
+}
+
+/// Runs validating policies and webhooks.
+pub(crate) async fn validate(
+    host: &dyn AdmissionHost,
+    config: &AdmissionConfig,
+    attributes: &Attributes,
+) -> Result<(), Status> {
+    if attributes.is_exempt() {
+        return Ok(());
+    }
+    policies::validate(host, config, attributes)?;
+    webhooks::validate(host, config, attributes).await
+}

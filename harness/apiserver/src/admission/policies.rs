@@ -1,0 +1,274 @@
+//! `ValidatingAdmissionPolicy`. Follows `plugin/policy/validating/{dispatcher,validator}.go` and
+//! `plugin/policy/generic/policy_dispatcher.go` in `staging/src/k8s.io/apiserver/pkg/admission`.
+
+use super::AdmissionHost;
+use super::attributes::Attributes;
+use super::conditions::{self, RequestValues};
+use super::config::{AdmissionConfig, Binding, Policy, Validation};
+use super::matching::{self, Criteria, Invocation};
+use crate::expressions::SharedValue;
+use crate::expressions::admission::Activation;
+use crate::expressions::cost::OBJECT_BUDGET;
+use crate::json::Value;
+use crate::metadata;
+use crate::registry::label_selector;
+use crate::status::Status;
+
+/// Longest text of a `messageExpression`, in bytes.
+const MESSAGE_MAX: usize = 5 * 1024;
+
+/// Longest value of an audit annotation, in bytes.
+const ANNOTATION_MAX: usize = 10 * 1024;
+
+/// A refusal by a policy.
+#[derive(Debug)]
+struct Denial {
+    message: String,
+    reason: String,
+}
+
+impl Denial {
+    fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), reason: String::new() }
+    }
+}
+
+/// Gets a binding, if it is known, and how it matches with one of its parameters.
+pub(super) type EachBinding<'e> = dyn FnMut(Option<&Binding>, Result<(&Invocation, Option<&Value>), String>) + 'e;
+
+/// Validates a request by all policies; the first refusal counts.
+pub(super) fn validate(
+    host: &dyn AdmissionHost,
+    config: &AdmissionConfig,
+    attributes: &Attributes,
+) -> Result<(), Status> {
+    let mut denied = None;
+    for policy in &config.validating_policies {
+        for_each_binding(host, policy, attributes, &mut |binding, outcome| {
+            let denials = match outcome {
+                Ok((invocation, params)) => evaluate(host, policy, binding, attributes, (invocation, params)),
+                Err(why) => Err(Denial::new(why)),
+            };
+            if let Err(denial) = denials
+                && denied.is_none()
+            {
+                denied = Some(refusal(policy, binding, attributes, denial));
+            }
+        });
+    }
+    denied.map_or(Ok(()), Err)
+}
+
+/// Calls a function for each binding and each of its parameters that apply to a request, or with the error of the
+/// configuration unless the policy ignores failures.
+pub(super) fn for_each_binding(
+    host: &dyn AdmissionHost,
+    policy: &Policy,
+    attributes: &Attributes,
+    each: &mut EachBinding<'_>,
+) {
+    let constraints = &policy.spec["matchConstraints"];
+    let invocation = match matching::matches(host, Criteria::of_match_resources(constraints), attributes) {
+        Ok(Some(invocation)) => invocation,
+        Ok(None) => return,
+        Err(status) => return misconfigured(policy, each, None, &status.message),
+    };
+    for binding in &policy.bindings {
+        let resources = &binding.spec["matchResources"];
+        if resources.is_object() {
+            match matching::matches(host, Criteria::of_match_resources(resources), attributes) {
+                Ok(Some(_)) => {}
+                Ok(None) => continue,
+                Err(status) => {
+                    misconfigured(policy, each, Some(binding), &status.message);
+                    continue;
+                }
+            }
+        }
+        match parameters(host, policy, binding, attributes) {
+            Ok(all) => all.iter().for_each(|params| each(Some(binding), Ok((&invocation, params.as_ref())))),
+            Err(why) => misconfigured(policy, each, Some(binding), &why),
+        }
+    }
+}
+
+/// Reports an error of the configuration, unless the policy ignores failures.
+fn misconfigured(policy: &Policy, each: &mut EachBinding<'_>, binding: Option<&Binding>, why: &str) {
+    if !policy.ignores_failures {
+        let what = if binding.is_some() { "binding" } else { "policy" };
+        each(binding, Err(format!("failed to configure {what}: {why}")));
+    }
+}
+
+/// Returns the parameters of a binding; one `None` if it has none.
+fn parameters(
+    host: &dyn AdmissionHost,
+    policy: &Policy,
+    binding: &Binding,
+    attributes: &Attributes,
+) -> Result<Vec<Option<Value>>, String> {
+    let (kind, reference) = (&policy.spec["paramKind"], &binding.spec["paramRef"]);
+    if !kind.is_object() || !reference.is_object() {
+        return Ok(vec![None]);
+    }
+    let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
+    let (api_version, name) = (text(kind, "apiVersion"), text(kind, "kind"));
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version.as_str()));
+    let registry = host.registry();
+    let resource = registry.resource_for_kind(group, version, &name);
+    let resource = resource
+        .ok_or_else(|| format!("failed to find resource referenced by paramKind: '{api_version}, Kind={name}'"))?;
+    let given = text(reference, "namespace");
+    if !resource.namespaced && !given.is_empty() {
+        return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned());
+    }
+    let namespace = match (resource.namespaced, given.is_empty()) {
+        (false, _) => String::new(),
+        (true, false) => given,
+        (true, true) if attributes.namespace.is_empty() => {
+            let why = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources";
+            return Err(why.to_owned());
+        }
+        (true, true) => attributes.namespace.clone(),
+    };
+    let (group, plural) = (&resource.storage.group, &resource.storage.resource);
+    let wanted = text(reference, "name");
+    let stored = if wanted.is_empty() {
+        let selector = reference.get("selector");
+        let mut all = host.lister().list(group, plural, &namespace);
+        all.retain(|object| {
+            let labels = metadata::labels(object).cloned().map(Value::Object);
+            label_selector::matches(selector, labels.as_ref()).unwrap_or(false)
+        });
+        all
+    } else {
+        host.lister().get(group, plural, &namespace, &wanted).into_iter().collect()
+    };
+    if stored.is_empty() && reference["parameterNotFoundAction"] == "Deny" {
+        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
+    }
+    Ok(stored.into_iter().map(|object| Some(resource.from_storage(object))).collect())
+}
+
+/// Evaluates a policy with one set of parameters.
+fn evaluate(
+    host: &dyn AdmissionHost,
+    policy: &Policy,
+    binding: Option<&Binding>,
+    attributes: &Attributes,
+    (invocation, params): (&Invocation, Option<&Value>),
+) -> Result<(), Denial> {
+    let tolerant = |why: String| if policy.ignores_failures { Ok(()) } else { Err(Denial::new(why)) };
+    let values = RequestValues::of(host, attributes, invocation, true);
+    if !policy.conditions.is_empty() {
+        let conditions = RequestValues::of(host, attributes, invocation, false);
+        let mut activation = Activation::new(conditions.with(params, true), &policy.variables);
+        match conditions::hold(&policy.conditions, &mut activation, policy.ignores_failures) {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(why) => return act(host, policy, binding, Denial::new(why)),
+        }
+    }
+    let mut activation = Activation::new(values.with(params, true), &policy.variables);
+    let mut budget = OBJECT_BUDGET;
+    let mut results = Vec::new();
+    for validation in &policy.validations {
+        match activation.evaluate(&validation.expression, &mut budget) {
+            Ok(result) => results.push((validation, result)),
+            Err(exceeded) => {
+                return tolerant(exceeded.to_string()).or_else(|denial| act(host, policy, binding, denial));
+            }
+        }
+    }
+    let mut messages = Activation::new(values.with(params, false), &policy.variables);
+    let mut first = Ok(());
+    for (validation, result) in results {
+        let decided = match result {
+            Ok(value) if value.as_bool() == Some(true) => Ok(()),
+            Ok(_) => match said(validation, &mut messages, &mut budget) {
+                Ok(message) => Err(Denial { message, reason: validation.reason.clone() }),
+                Err(why) => tolerant(why),
+            },
+            Err(why) => tolerant(why),
+        };
+        if let Err(denial) = decided {
+            first = first.and(act(host, policy, binding, denial));
+        }
+    }
+    first.and(annotate(policy, &values, params))
+}
+
+/// Does what a binding asks for: denies, warns, or writes to the log in place of an audit log.
+fn act(host: &dyn AdmissionHost, policy: &Policy, binding: Option<&Binding>, denial: Denial) -> Result<(), Denial> {
+    let Some(binding) = binding else { return Err(denial) };
+    let (name, own, message) = (&policy.name, &binding.name, &denial.message);
+    if binding.has_action("Warn") {
+        host.warn(format!("Validation failed for ValidatingAdmissionPolicy '{name}' with binding '{own}': {message}"));
+    }
+    if binding.has_action("Audit") {
+        tracing::info!(policy = name, binding = own, message, "audit annotation: validation failure");
+    }
+    if binding.has_action("Deny") { Err(denial) } else { Ok(()) }
+}
+
+/// Returns the message of a validation that failed.
+fn said(validation: &Validation, messages: &mut Activation<'_>, budget: &mut u64) -> Result<String, String> {
+    if let Some(expression) = &validation.message_expression {
+        let value = messages.evaluate(expression, budget).map_err(|why| format!("failed messageExpression: {why}"))?;
+        match value {
+            Ok(value) => {
+                let message = value.as_text().unwrap_or_default().trim();
+                if !message.is_empty() && message.len() <= MESSAGE_MAX && !message.contains('\n') {
+                    return Ok(message.to_owned());
+                }
+            }
+            Err(why) => tracing::info!(why, "a messageExpression has no value"),
+        }
+    }
+    if !validation.message.is_empty() {
+        return Ok(validation.message.clone());
+    }
+    Ok(format!("failed expression: {}", validation.expression.source.trim()))
+}
+
+/// Evaluates the audit annotations, which go to the log.
+fn annotate(policy: &Policy, values: &RequestValues, params: Option<&Value>) -> Result<(), Denial> {
+    let mut activation = Activation::new(values.with(params, true), &policy.variables);
+    let mut budget = OBJECT_BUDGET;
+    for (key, expression) in &policy.audit_annotations {
+        let value = match activation.evaluate(expression, &mut budget) {
+            Ok(value) => value,
+            Err(exceeded) => Err(exceeded.to_string()),
+        };
+        match value {
+            Ok(value) => publish(policy, key, &value),
+            Err(why) if policy.ignores_failures => {
+                tracing::info!(policy = policy.name, key, why, "no audit annotation");
+            }
+            Err(why) => return Err(Denial::new(why)),
+        }
+    }
+    Ok(())
+}
+
+fn publish(policy: &Policy, key: &str, value: &SharedValue) {
+    let value = value.as_text().unwrap_or_default().trim();
+    let end = value.floor_char_boundary(ANNOTATION_MAX);
+    if !value.is_empty() {
+        tracing::info!(policy = policy.name, key, value = &value[..end], "audit annotation");
+    }
+}
+
+fn refusal(policy: &Policy, binding: Option<&Binding>, attributes: &Attributes, denial: Denial) -> Status {
+    let with = binding.map(|binding| format!(" with binding '{}'", binding.name)).unwrap_or_default();
+    let message = format!("ValidatingAdmissionPolicy '{}'{with} denied request: {}", policy.name, denial.message);
+    let mut status = attributes.forbidden(&message);
+    status.reason = if denial.reason.is_empty() { "Invalid".to_owned() } else { denial.reason };
+    status.code = match status.reason.as_str() {
+        "Forbidden" => 403,
+        "Unauthorized" => 401,
+        "RequestEntityTooLarge" => 413,
+        _ => 422,
+    };
+    status.with_cause("", message, "")
+}

@@ -1,0 +1,231 @@
+//! Calls of webhooks: mutating ones one after the other, validating ones at the same time. Follows
+//! `plugin/webhook/{mutating,validating}/dispatcher.go` in `staging/src/k8s.io/apiserver/pkg/admission`.
+
+use std::collections::BTreeSet;
+
+use futures::future::join_all;
+
+use super::attributes::Attributes;
+use super::config::{AdmissionConfig, Webhook};
+use super::matching::{self, Criteria, Invocation};
+use super::{AdmissionHost, conditions, review};
+use crate::expressions::admission::Activation;
+use crate::json::Value;
+use crate::outbound::ClientConfig;
+use crate::patch;
+use crate::registry::label_selector::array_field;
+use crate::schema;
+use crate::status::{GroupResource, Status};
+
+/// Which webhooks were called and are to be called again.
+#[derive(Debug, Default)]
+pub(super) struct Reinvocation {
+    /// Webhooks that were called and ask to be called again.
+    called: Vec<(String, usize, String)>,
+    /// Those of them that were called before a later change.
+    due: BTreeSet<(String, usize, String)>,
+    /// The object after the last webhook.
+    output: Option<Value>,
+}
+
+/// The reason why a webhook did not allow a request.
+enum CallError {
+    /// The webhook could not be called, or gave no valid answer: the failure policy decides.
+    Failed(String),
+    /// The webhook refused the request, or the server cannot use its answer.
+    Refused(Status),
+}
+
+fn criteria(spec: &Value) -> Criteria<'_> {
+    Criteria {
+        rules: array_field(spec, "rules"),
+        excluded: &[],
+        namespace_selector: spec.get("namespaceSelector"),
+        object_selector: spec.get("objectSelector"),
+        equivalent: spec["matchPolicy"] == "Equivalent",
+        open: false,
+    }
+}
+
+/// Returns how a webhook matches a request; `None` if it is not called.
+fn invocation(host: &dyn AdmissionHost, hook: &Webhook, attributes: &Attributes) -> Result<Option<Invocation>, Status> {
+    let Some(invocation) = matching::matches(host, criteria(&hook.spec), attributes)? else { return Ok(None) };
+    if hook.conditions.is_empty() {
+        return Ok(Some(invocation));
+    }
+    let values = conditions::RequestValues::of(host, attributes, &invocation, false).with(None, true);
+    let holds = conditions::hold(&hook.conditions, &mut Activation::new(values, &[]), hook.ignores_failures);
+    match holds {
+        Ok(true) => Ok(Some(invocation)),
+        Ok(false) => Ok(None),
+        Err(why) => {
+            let resource = GroupResource::new(&attributes.resource.group, &attributes.resource.resource);
+            Err(Status::forbidden(resource, &attributes.name, &why))
+        }
+    }
+}
+
+/// Calls the mutating webhooks.
+pub(super) async fn mutate(
+    host: &dyn AdmissionHost,
+    config: &AdmissionConfig,
+    attributes: &mut Attributes,
+    again: &mut Reinvocation,
+) -> Result<(), Status> {
+    for hook in &config.mutating_webhooks {
+        call_mutating(host, hook, attributes, again).await?;
+    }
+    again.output.clone_from(&attributes.object);
+    Ok(())
+}
+
+/// Calls the webhooks again that ask for it and were called before a later change.
+pub(super) async fn mutate_again(
+    host: &dyn AdmissionHost,
+    config: &AdmissionConfig,
+    attributes: &mut Attributes,
+    again: &mut Reinvocation,
+) -> Result<(), Status> {
+    if again.output != attributes.object {
+        again.due.extend(again.called.iter().cloned());
+    }
+    for hook in &config.mutating_webhooks {
+        if again.due.contains(&hook.id) {
+            call_mutating(host, hook, attributes, again).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn call_mutating(
+    host: &dyn AdmissionHost,
+    hook: &Webhook,
+    attributes: &mut Attributes,
+    again: &mut Reinvocation,
+) -> Result<(), Status> {
+    let Some(invocation) = invocation(host, hook, attributes)? else { return Ok(()) };
+    let patched = match call(host, hook, attributes, &invocation, true).await {
+        Ok(answer) => patched(host, hook, &invocation, &answer),
+        Err(error) => Err(error),
+    };
+    if let Some(Some(object)) = settle(hook, patched)? {
+        let changed = attributes.object.as_ref() != Some(&object);
+        attributes.object = Some(object);
+        if changed {
+            again.due.extend(again.called.iter().cloned());
+        }
+    }
+    if hook.is_reinvoked && !again.called.contains(&hook.id) {
+        again.called.push(hook.id.clone());
+    }
+    Ok(())
+}
+
+/// Applies the failure policy; `None` for a failure that is ignored.
+fn settle<T>(hook: &Webhook, result: Result<T, CallError>) -> Result<Option<T>, Status> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(CallError::Refused(status)) => Err(status),
+        Err(CallError::Failed(why)) => {
+            let why = format!("failed calling webhook {:?}: {why}", hook.name);
+            if hook.ignores_failures {
+                tracing::warn!(why, "admission goes on without a webhook");
+                return Ok(None);
+            }
+            Err(Status::internal(why))
+        }
+    }
+}
+
+/// Returns the object that a webhook's patch makes; `None` if it changes nothing.
+fn patched(
+    host: &dyn AdmissionHost,
+    hook: &Webhook,
+    invocation: &Invocation,
+    answer: &review::ReviewResponse,
+) -> Result<Option<Value>, CallError> {
+    if answer.patch.is_empty() {
+        return Ok(None);
+    }
+    let operations = match serde_json::from_slice::<Value>(&answer.patch) {
+        Ok(Value::Array(operations)) => operations,
+        Ok(_) => return Err(CallError::Failed(undecodable("not a list of operations"))),
+        Err(error) => return Err(CallError::Failed(undecodable(&error.to_string()))),
+    };
+    if operations.is_empty() {
+        return Ok(None);
+    }
+    let Some(object) = &invocation.object else {
+        let name = &hook.name;
+        return Err(CallError::Refused(Status::internal(format!(
+            "admission webhook {name:?} attempted to modify the object, which is not supported for this operation"
+        ))));
+    };
+    if answer.patch_type != "JSONPatch" {
+        return Err(CallError::Failed(format!("unsupported patch type {:?}", answer.patch_type)));
+    }
+    let internal = |why: String| CallError::Refused(Status::internal(why));
+    let changed = patch::json::apply(object.clone(), operations)
+        .map_err(|_| internal("a patch of an admission webhook cannot be applied to the object".to_owned()))?;
+    let types = invocation.other().and_then(|other| schema::builtin(&other.schema)).unwrap_or_else(|| host.schema());
+    let decoded = types.convert(&changed).map_err(|error| internal(error.to_string()))?;
+    let mut restored = invocation.restore(decoded.value);
+    host.default(&mut restored);
+    Ok(Some(restored))
+}
+
+fn undecodable(why: &str) -> String {
+    format!("received undecodable patch in webhook response: {why}")
+}
+
+/// Calls the validating webhooks that match.
+pub(super) async fn validate(
+    host: &dyn AdmissionHost,
+    config: &AdmissionConfig,
+    attributes: &Attributes,
+) -> Result<(), Status> {
+    let mut called = Vec::new();
+    for hook in &config.validating_webhooks {
+        if let Some(invocation) = invocation(host, hook, attributes)? {
+            called.push((hook, invocation));
+        }
+    }
+    let calls = called.iter().map(|(hook, invocation)| call(host, hook, attributes, invocation, false));
+    let answers = join_all(calls).await;
+    for ((hook, _), answer) in called.iter().zip(answers) {
+        settle(hook, answer)?;
+    }
+    Ok(())
+}
+
+/// Calls one webhook and returns its answer, if it allows the request.
+async fn call(
+    host: &dyn AdmissionHost,
+    hook: &Webhook,
+    attributes: &Attributes,
+    invocation: &Invocation,
+    mutating: bool,
+) -> Result<review::ReviewResponse, CallError> {
+    if attributes.dry_run && !hook.allows_dry_run {
+        let why = format!("admission webhook {:?} does not support dry run", hook.name);
+        return Err(CallError::Refused(Status::bad_request(why)));
+    }
+    let version = review::version(&hook.versions).ok_or_else(|| {
+        let why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)";
+        CallError::Failed(format!("could not create admission objects: {why}"))
+    })?;
+    let uid = host.uid();
+    let body = review::review(attributes, invocation, version, &uid);
+    let config = ClientConfig::of(&hook.spec["clientConfig"]);
+    let called = host.outbound().call(host.lister(), host.clock(), &config, &body, hook.timeout_seconds).await;
+    let answer = called.map_err(|why| CallError::Failed(format!("failed to call webhook: {why}")))?;
+    let answer = review::response(&answer, version, &uid, mutating)
+        .map_err(|why| CallError::Failed(format!("received invalid webhook response: {why}")))?;
+    for (key, value) in &answer.audit {
+        tracing::info!(webhook = hook.name, key, value, "audit annotation");
+    }
+    for warning in &answer.warnings {
+        host.warn(warning.clone());
+    }
+    if answer.allowed { Ok(answer) } else { Err(CallError::Refused(review::rejection(&hook.name, &answer.status))) }
+}

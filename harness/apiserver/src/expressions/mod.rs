@@ -1,0 +1,53 @@
+//! CEL expressions of definitions and of admission: parsed, checked, and evaluated within limits.
+//!
+//! The crate `cel` parses expressions and has the values and functions; field types, type checks, the evaluation with
+//! its costs, and Kubernetes' libraries are here.
+//!
+//! - `admission`: the expressions of webhooks and policies
+//! - `parse`, `check`, `estimate`: an expression before there are values
+//! - `evaluate`, `cost`: its evaluation; `authorizer`: the variable of that name
+//! - `types`, `sizes`, `value`: types and values by a schema; `convert`: values without one
+//! - `library`: Kubernetes' functions; `shared`: values that copies share
+
+pub(crate) mod admission;
+mod authorizer;
+mod check;
+mod convert;
+pub(crate) mod cost;
+pub(crate) mod estimate;
+mod evaluate;
+pub(crate) mod library;
+mod parse;
+mod shared;
+pub(crate) mod sizes;
+mod types;
+pub(crate) mod value;
+
+use cel::{ExecutionError, Value as CelValue};
+
+pub(crate) use authorizer::{AccessReviewer, authorizer};
+pub(crate) use check::{CheckResult, check};
+pub(crate) use convert::{from_json, to_json};
+pub(crate) use evaluate::{EvaluationError, evaluate};
+pub(crate) use parse::{Expression, parse};
+pub(crate) use shared::SharedValue;
+pub(crate) use types::CelType;
+
+/// The error of an expression that needs a thread.
+pub(crate) const NO_THREAD: &str = "unable to start a thread that evaluates the expression";
+
+/// Returns the text of an error of an evaluation as cel-go has it.
+pub(crate) fn describe(error: &ExecutionError) -> String {
+    match error {
+        ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
+        ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
+        ExecutionError::RemainderByZero(_) => "modulus by zero".to_owned(),
+        ExecutionError::Overflow(..) => "integer overflow".to_owned(),
+        ExecutionError::IndexOutOfBounds(CelValue::Int(index)) => format!("index out of bounds: {index}"),
+        ExecutionError::FunctionError { message, .. } => message.clone(),
+        ExecutionError::NoSuchOverload(_) | ExecutionError::UnsupportedBinaryOperator(..) => {
+            "no such overload".to_owned()
+        }
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,217 @@
+//! CEL types of schemas. Follows `common/schemas.go` and `escaping.go` in `staging/src/k8s.io/apiserver/pkg/cel` of
+//! Kubernetes 1.36. PURE.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::json::{Map, Value};
+
+/// Deepest schema level that is visited.
+const MAX_DEPTH: usize = 64;
+
+/// Reserved words of CEL; fields of these names are escaped.
+const RESERVED: [&str; 22] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+    "__proto__",
+];
+
+/// A CEL type.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum CelType {
+    /// Any type; known only at evaluation.
+    Dyn,
+    Null,
+    Bool,
+    Int,
+    Uint,
+    Double,
+    Text,
+    Bytes,
+    Timestamp,
+    Duration,
+    /// The type of types.
+    Type,
+    List(Box<Self>),
+    Map(Box<Self>, Box<Self>),
+    /// An object with these fields.
+    Object(Arc<BTreeMap<String, Self>>),
+    Optional(Box<Self>),
+    /// A type that Kubernetes' libraries add.
+    Other(&'static str),
+}
+
+impl CelType {
+    /// Returns the type of a schema's values. `root` objects have apiVersion, kind and metadata.
+    pub(crate) fn of(schema: &Value, root: bool) -> Self {
+        of_schema(schema, root, 0)
+    }
+
+    /// Returns the type of a list of this type.
+    pub(crate) fn list(self) -> Self {
+        Self::List(Box::new(self))
+    }
+
+    /// Returns the optional of this type.
+    pub(crate) fn optional(self) -> Self {
+        Self::Optional(Box::new(self))
+    }
+
+    /// Returns true if a value of type `other` is accepted where this type is expected, or if that is unknown.
+    pub(crate) fn takes(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.takes(b),
+            (Self::Map(k, v), Self::Map(l, w)) => k.takes(l) && v.takes(w),
+            (Self::Dyn, _)
+            | (_, Self::Dyn)
+            | (Self::Object(_), Self::Object(_))
+            | (Self::Object(_) | Self::Timestamp | Self::Duration | Self::Optional(_) | Self::Other(_), Self::Null)
+            | (Self::Null, Self::Object(_) | Self::Timestamp | Self::Duration | Self::Optional(_) | Self::Other(_)) => {
+                true
+            }
+            (a, b) => a == b,
+        }
+    }
+
+    pub(crate) fn is_number(&self) -> bool {
+        matches!(self, Self::Int | Self::Uint | Self::Double)
+    }
+}
+
+impl fmt::Display for CelType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dyn => f.write_str("dyn"),
+            Self::Null => f.write_str("null"),
+            Self::Bool => f.write_str("bool"),
+            Self::Int => f.write_str("int"),
+            Self::Uint => f.write_str("uint"),
+            Self::Double => f.write_str("double"),
+            Self::Text => f.write_str("string"),
+            Self::Bytes => f.write_str("bytes"),
+            Self::Timestamp => f.write_str("timestamp"),
+            Self::Duration => f.write_str("duration"),
+            Self::Type => f.write_str("type"),
+            Self::List(item) => write!(f, "list({item})"),
+            Self::Map(key, value) => write!(f, "map({key}, {value})"),
+            Self::Object(_) => f.write_str("object"),
+            Self::Optional(inner) => write!(f, "optional_type({inner})"),
+            Self::Other(name) => f.write_str(name),
+        }
+    }
+}
+
+fn of_schema(schema: &Value, root: bool, depth: usize) -> CelType {
+    let flag = |field: &str| schema.get(field) == Some(&Value::Bool(true));
+    if depth > MAX_DEPTH || flag("x-kubernetes-int-or-string") {
+        return CelType::Dyn;
+    }
+    let below = |schema: &Value| of_schema(schema, false, depth + 1);
+    let embedded = root || flag("x-kubernetes-embedded-resource");
+    match schema.get("type").and_then(Value::as_str).unwrap_or_default() {
+        "object" => {
+            let declared = schema.get("properties").and_then(Value::as_object);
+            if let Some(values) = schema.get("additionalProperties").filter(|one| one.is_object()) {
+                return CelType::Map(Box::new(CelType::Text), Box::new(below(values)));
+            }
+            if declared.is_none_or(Map::is_empty) && flag("x-kubernetes-preserve-unknown-fields") && !embedded {
+                return CelType::Dyn;
+            }
+            let fields = declared.into_iter().flatten();
+            let mut fields: BTreeMap<String, CelType> =
+                fields.filter_map(|(name, schema)| Some((escape(name)?, below(schema)))).collect();
+            if embedded {
+                fields.insert("apiVersion".to_owned(), CelType::Text);
+                fields.insert("kind".to_owned(), CelType::Text);
+                let own = ["name", "generateName"].map(|name| (name.to_owned(), CelType::Text));
+                fields.insert("metadata".to_owned(), CelType::Object(Arc::new(own.into())));
+            }
+            CelType::Object(Arc::new(fields))
+        }
+        "array" => schema.get("items").map_or(CelType::Dyn, below).list(),
+        "string" => match schema.get("format").and_then(Value::as_str).unwrap_or_default() {
+            "byte" => CelType::Bytes,
+            "duration" => CelType::Duration,
+            "date" | "date-time" => CelType::Timestamp,
+            _ => CelType::Text,
+        },
+        "boolean" => CelType::Bool,
+        "integer" => CelType::Int,
+        "number" => CelType::Double,
+        _ => CelType::Dyn,
+    }
+}
+
+/// Returns the name of a field in expressions; `None` if expressions cannot name it.
+pub(crate) fn escape(name: &str) -> Option<String> {
+    if RESERVED.contains(&name) {
+        return Some(format!("__{name}__"));
+    }
+    let mut escaped = String::new();
+    let mut rest = name;
+    while let Some(first) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix("__") {
+            escaped.push_str("__underscores__");
+            rest = after;
+            continue;
+        }
+        match first {
+            '.' => escaped.push_str("__dot__"),
+            '-' => escaped.push_str("__dash__"),
+            '/' => escaped.push_str("__slash__"),
+            c if c == '_' || c.is_ascii_alphanumeric() => escaped.push(c),
+            _ => return None,
+        }
+        rest = &rest[first.len_utf8()..];
+    }
+    let begins = |c: char| c == '_' || c.is_ascii_alphabetic();
+    name.chars().next().is_some_and(begins).then_some(escaped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::json;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("a", Some("a"))]
+    #[case("x-prop", Some("x__dash__prop"))]
+    #[case("namespace", Some("__namespace__"))]
+    #[case("a__b.c/d", Some("a__underscores__b__dot__c__slash__d"))]
+    #[case("1a", None)]
+    #[case("a b", None)]
+    fn names(#[case] name: &str, #[case] expected: Option<&str>) {
+        assert_eq!(escape(name).as_deref(), expected);
+    }
+
+    #[rstest]
+    #[case(json!({"type": "integer"}), "int")]
+    #[case(json!({"type": "number"}), "double")]
+    #[case(json!({"type": "array", "items": {"type": "string", "format": "date-time"}}), "list(timestamp)")]
+    #[case(json!({"type": "object", "additionalProperties": {"type": "string"}}), "map(string, string)")]
+    #[case(json!({"x-kubernetes-int-or-string": true}), "dyn")]
+    fn types(#[case] schema: Value, #[case] expected: &str) {
+        assert_eq!(CelType::of(&schema, false).to_string(), expected);
+    }
+}

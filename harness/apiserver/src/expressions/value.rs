@@ -1,0 +1,119 @@
+//! Converts values of custom resources to CEL values, typed by their schema. Follows
+//! `staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go` of Kubernetes 1.36. PURE.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cel::common::types::{CelBytes, CelDouble, CelDuration, CelInt, CelMapKey, CelNull, CelTimestamp};
+use chrono::{DateTime, FixedOffset};
+
+use super::shared::SharedValue;
+use super::types::escape;
+use crate::go_duration::go_duration;
+use crate::json::Value;
+
+/// Deepest level that is converted; expressions see null below it. Schemas are less deep.
+const MAX_DEPTH: usize = 100;
+
+/// A value and its schema.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TypedValue<'a> {
+    pub(crate) value: &'a Value,
+    pub(crate) schema: &'a Value,
+    /// Sorts lists of type `set` and `map`, so that their order does not matter in comparisons.
+    pub(crate) ordered: bool,
+    /// The level of the value within the value that a rule is about.
+    pub(crate) depth: usize,
+}
+
+impl<'a> TypedValue<'a> {
+    fn text(&self, field: &str) -> &'a str {
+        self.schema.get(field).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn below(&self, value: &'a Value, schema: Option<&'a Value>) -> SharedValue {
+        Self { value, schema: schema.unwrap_or(&Value::Null), ordered: self.ordered, depth: self.depth + 1 }.to_cel()
+    }
+
+    fn items(&self, items: &'a [Value]) -> Vec<&'a Value> {
+        let mut items: Vec<&Value> = items.iter().collect();
+        if self.ordered && self.text("x-kubernetes-list-type") == "set" {
+            items.sort_by_cached_key(ToString::to_string);
+        }
+        if self.ordered && self.text("x-kubernetes-list-type") == "map" {
+            items.sort_by_cached_key(|item| keys_of(item, self.schema));
+        }
+        items
+    }
+
+    /// Returns the CEL value.
+    pub(crate) fn to_cel(self) -> SharedValue {
+        match self.value {
+            _ if self.depth > MAX_DEPTH => SharedValue::new(CelNull),
+            Value::Null => SharedValue::new(CelNull),
+            Value::Bool(flag) => SharedValue::bool(*flag),
+            Value::Number(number) => match number.as_i64().filter(|_| self.text("type") != "number") {
+                Some(number) => SharedValue::new(CelInt::from(number)),
+                None => SharedValue::new(CelDouble::from(number.as_f64().unwrap_or(f64::NAN))),
+            },
+            Value::String(text) => self.text_to_cel(text),
+            Value::Array(items) => {
+                let schema = self.schema.get("items");
+                SharedValue::list(self.items(items).into_iter().map(|item| self.below(item, schema)).collect())
+            }
+            Value::Object(fields) => {
+                let declared = self.schema.get("properties");
+                let extra = self.schema.get("additionalProperties").filter(|extra| extra.is_object());
+                let entries = fields.iter().filter_map(|(name, value)| {
+                    let known = declared.and_then(|declared| declared.get(name));
+                    // Keys of maps are data and stay; names of fields are escaped.
+                    let key = if extra.is_some() { Some(name.to_string()) } else { escape(name) };
+                    Some((CelMapKey::from(key?), self.below(value, known.or(extra))))
+                });
+                SharedValue::map(entries.collect())
+            }
+        }
+    }
+
+    fn text_to_cel(&self, text: &str) -> SharedValue {
+        let typed = match self.text("format") {
+            "byte" => STANDARD.decode(text).ok().map(|bytes| SharedValue::new(CelBytes::from(bytes))),
+            "date" | "date-time" => timestamp(text).map(|moment| SharedValue::new(CelTimestamp::from(moment))),
+            "duration" => duration(text).map(|length| SharedValue::new(CelDuration::from(length))),
+            _ => None,
+        };
+        typed.unwrap_or_else(|| SharedValue::text(text))
+    }
+}
+
+/// Returns the key values of an item of a `map` list.
+pub(crate) fn keys_of(item: &Value, schema: &Value) -> String {
+    let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten();
+    let keys = keys.filter_map(Value::as_str).map(|key| item.get(key).unwrap_or(&Value::Null).to_string());
+    keys.collect::<Vec<_>>().join(",")
+}
+
+fn timestamp(text: &str) -> Option<DateTime<FixedOffset>> {
+    let whole = if text.contains(['T', 't']) { text.to_owned() } else { format!("{text}T00:00:00Z") };
+    DateTime::parse_from_rfc3339(&whole).ok()
+}
+
+/// Parses a Go duration such as `1h30m` or `-1.5s`.
+fn duration(text: &str) -> Option<chrono::Duration> {
+    go_duration(text).map(chrono::Duration::nanoseconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("1h30m", Some(5400))]
+    #[case("-90s", Some(-90))]
+    #[case("0", Some(0))]
+    #[case("soon", None)]
+    #[case("", None)]
+    fn durations(#[case] text: &str, #[case] seconds: Option<i64>) {
+        assert_eq!(duration(text).map(|length| length.num_seconds()), seconds);
+    }
+}

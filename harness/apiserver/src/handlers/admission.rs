@@ -1,0 +1,284 @@
+//! Connects handlers to admission by webhooks and policies.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use super::impersonation::{self, EffectiveUser};
+use super::request_scope::RequestScope;
+use super::scale;
+use crate::admission::{self, AdmissionConfig, AdmissionHost, Attributes, Gvk, Gvr, Operation};
+use crate::clock::Clock;
+use crate::expressions::AccessReviewer;
+use crate::json::{Map, Value, json};
+use crate::metadata;
+use crate::outbound::Outbound;
+use crate::registry::{ObjectLister, Registry};
+use crate::request::{DeleteOptions, Propagation};
+use crate::schema::{self, Schema};
+use crate::status::Status;
+use crate::store::StoredObject;
+
+/// The admission of one request.
+pub(super) struct Admission<'s> {
+    scope: &'s RequestScope<'s>,
+    config: Arc<AdmissionConfig>,
+    operation: Operation,
+    old: Option<Value>,
+    options: Value,
+    dry_run: bool,
+}
+
+impl<'s> Admission<'s> {
+    /// Returns the admission of a request; `None` if nothing is configured.
+    pub(super) fn of(
+        scope: &'s RequestScope<'_>,
+        operation: Operation,
+        old: Option<&Value>,
+        dry_run: bool,
+    ) -> Option<Self> {
+        let config = scope.server.admission()?;
+        let options = match operation {
+            Operation::Update => write_options(scope, "UpdateOptions"),
+            Operation::Create => write_options(scope, "CreateOptions"),
+            Operation::Delete | Operation::Connect => Value::Null,
+        };
+        Some(Self { scope, config, operation, old: old.cloned(), options, dry_run })
+    }
+
+    /// Returns the admission of a deletion; `None` if nothing is configured.
+    fn of_deletion(scope: &'s RequestScope<'_>, stored: &StoredObject, options: &DeleteOptions) -> Option<Self> {
+        let config = scope.server.admission()?;
+        let (old, dry_run) = (Some(scope.value(stored)), options.dry_run);
+        Some(Self { scope, config, operation: Operation::Delete, old, options: delete_options(options), dry_run })
+    }
+
+    /// Runs mutating policies and webhooks; returns the object that they make.
+    pub(super) fn mutate(&self, object: Value) -> BoxFuture<'_, Result<Value, Status>> {
+        Box::pin(self.run_mutation(object))
+    }
+
+    async fn run_mutation(&self, object: Value) -> Result<Value, Status> {
+        let shown = self.shown(&object)?;
+        let mut attributes = self.attributes(Some(shown.clone()))?;
+        admission::mutate(self, &self.config, &mut attributes).await?;
+        match attributes.object {
+            Some(changed) if changed != shown && self.is_scale() => {
+                let mut object = object;
+                scale::set_scale(self.scope, &mut object, &changed)?;
+                Ok(object)
+            }
+            Some(changed) if !self.is_scale() => Ok(changed),
+            _ => Ok(object),
+        }
+    }
+
+    /// Runs validating policies and webhooks.
+    pub(super) fn validate<'v>(&'v self, object: Option<&'v Value>) -> BoxFuture<'v, Result<(), Status>> {
+        Box::pin(self.run_validation(object))
+    }
+
+    async fn run_validation(&self, object: Option<&Value>) -> Result<(), Status> {
+        let attributes = self.attributes(object.map(|object| self.shown(object)).transpose()?)?;
+        admission::validate(self, &self.config, &attributes).await
+    }
+
+    /// Runs all of admission for an object that is not stored.
+    async fn run_all(&self, object: Option<Value>) -> Result<(), Status> {
+        let mut attributes = self.attributes(object)?;
+        admission::mutate(self, &self.config, &mut attributes).await?;
+        admission::validate(self, &self.config, &attributes).await
+    }
+
+    fn is_scale(&self) -> bool {
+        self.scope.path.subresource == "scale"
+    }
+
+    /// Returns an object as admission sees it: for `scale`, the Scale.
+    fn shown(&self, object: &Value) -> Result<Value, Status> {
+        if self.is_scale() { scale::scale_of(self.scope, object) } else { Ok(object.clone()) }
+    }
+
+    fn attributes(&self, object: Option<Value>) -> Result<Attributes, Status> {
+        let (scope, path) = (self.scope, &self.scope.path);
+        let own = scope.kind.subresource(&path.subresource).filter(|sub| !sub.version.is_empty());
+        let kind = match own {
+            Some(sub) => {
+                Gvk { group: sub.group.to_string(), version: sub.version.to_string(), kind: sub.kind.to_string() }
+            }
+            None => {
+                let kind = scope.kind.subresource(&path.subresource).map_or(&scope.kind.kind, |sub| &sub.kind);
+                Gvk { group: path.group.clone(), version: path.version.clone(), kind: kind.to_string() }
+            }
+        };
+        let old = self.old.as_ref().map(|old| self.shown(old)).transpose()?;
+        let named = |object: &Value| metadata::name(object).to_owned();
+        let name = Some(path.name.clone()).filter(|name| !name.is_empty());
+        let name = name.or_else(|| object.as_ref().or(old.as_ref()).map(named)).unwrap_or_default();
+        let is_namespace = path.group.is_empty() && path.resource == "namespaces";
+        let namespace = if is_namespace { name.clone() } else { self.namespace(old.as_ref()) };
+        let user = EffectiveUser::of(scope.request).ok().flatten();
+        Ok(Attributes {
+            operation: self.operation,
+            kind,
+            resource: Gvr { group: path.group.clone(), version: path.version.clone(), resource: path.resource.clone() },
+            subresource: path.subresource.clone(),
+            name,
+            namespace,
+            user: user.map_or_else(|| scope.caller.user.info(), |user| user.info()),
+            dry_run: self.dry_run,
+            options: self.options.clone(),
+            object,
+            old,
+        })
+    }
+
+    /// Returns the namespace of the path, or of an object that is deleted with others of all namespaces.
+    fn namespace(&self, old: Option<&Value>) -> String {
+        let path = &self.scope.path.namespace;
+        if path.is_empty() { old.map(metadata::namespace).unwrap_or_default().to_owned() } else { path.clone() }
+    }
+}
+
+/// Runs all of admission for a subresource whose body is not stored, such as an eviction.
+pub(super) async fn admit_body(scope: &RequestScope<'_>, body: Value, dry_run: bool) -> Result<Value, Status> {
+    let Some(admission) = Admission::of(scope, Operation::Create, None, dry_run) else { return Ok(body) };
+    let body = admission.mutate(body).await?;
+    admission.validate(Some(&body)).await?;
+    Ok(body)
+}
+
+/// Runs all of admission for the deletion of an object.
+pub(super) async fn admit_deletion(
+    scope: &RequestScope<'_>,
+    stored: &StoredObject,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
+    match Admission::of_deletion(scope, stored, options) {
+        Some(admission) => Box::pin(admission.run_all(None)).await,
+        None => Ok(()),
+    }
+}
+
+/// Runs all of admission for a connection to a pod, whose options are in the query.
+pub(super) async fn admit_connection(scope: &RequestScope<'_>) -> Result<(), Status> {
+    let Some(admission) = Admission::of(scope, Operation::Connect, None, false) else { return Ok(()) };
+    let kind = scope.kind.subresource(&scope.path.subresource).map_or("", |sub| &*sub.kind);
+    let mut options = json!({"kind": kind, "apiVersion": "v1"});
+    for flag in ["stdin", "stdout", "stderr", "tty"] {
+        if scope.query.flag(flag) == Some(true) {
+            options[flag] = true.into();
+        }
+    }
+    if let Some(container) = scope.query.get("container") {
+        options["container"] = container.into();
+    }
+    let command: Vec<&str> = scope.query.all("command").collect();
+    if !command.is_empty() {
+        options["command"] = json!(command);
+    }
+    Box::pin(admission.run_all(Some(options))).await
+}
+
+fn write_options(scope: &RequestScope<'_>, kind: &str) -> Value {
+    let mut options = Map::new();
+    options.insert("kind", kind.into());
+    options.insert("apiVersion", "meta.k8s.io/v1".into());
+    for field in ["fieldManager", "fieldValidation"] {
+        if let Some(value) = scope.query.get(field).filter(|value| !value.is_empty()) {
+            options.insert(field, value.into());
+        }
+    }
+    let dry_run: Vec<&str> = scope.query.all("dryRun").collect();
+    if !dry_run.is_empty() {
+        options.insert("dryRun", json!(dry_run));
+    }
+    Value::Object(options)
+}
+
+fn delete_options(given: &DeleteOptions) -> Value {
+    let mut options = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
+    if let Some(seconds) = given.grace_period_seconds {
+        options["gracePeriodSeconds"] = seconds.into();
+    }
+    if let Some(policy) = given.propagation {
+        options["propagationPolicy"] = match policy {
+            Propagation::Orphan => "Orphan",
+            Propagation::Background => "Background",
+            Propagation::Foreground => "Foreground",
+        }
+        .into();
+    }
+    if given.dry_run {
+        options["dryRun"] = json!(["All"]);
+    }
+    options
+}
+
+impl AdmissionHost for Admission<'_> {
+    fn lister(&self) -> &dyn ObjectLister {
+        self.scope.server
+    }
+
+    fn registry(&self) -> Arc<Registry> {
+        self.scope.server.registry()
+    }
+
+    fn outbound(&self) -> &Outbound {
+        self.scope.server.outbound()
+    }
+
+    fn clock(&self) -> &Clock {
+        self.scope.server.clock()
+    }
+
+    fn reviewer(&self) -> AccessReviewer {
+        let server = self.scope.server.clone();
+        Arc::new(move |spec| impersonation::review(&server, spec))
+    }
+
+    fn uid(&self) -> String {
+        self.scope.server.ids().uid()
+    }
+
+    fn warn(&self, text: String) {
+        self.scope.warn(text);
+    }
+
+    fn schema(&self) -> Arc<Schema> {
+        let foreign = match &*self.scope.path.subresource {
+            "scale" => "io.k8s.api.autoscaling.v1.Scale",
+            "eviction" => "io.k8s.api.policy.v1.Eviction",
+            "binding" => "io.k8s.api.core.v1.Binding",
+            "token" => "io.k8s.api.authentication.v1.TokenRequest",
+            _ => return self.scope.schema(),
+        };
+        schema::builtin(foreign).unwrap_or_else(|| self.scope.schema())
+    }
+
+    fn default(&self, object: &mut Value) {
+        if !self.is_foreign() {
+            self.scope.kind.strategy.default(object);
+        }
+    }
+
+    fn admit_again(&self, object: &mut Value) -> Result<(), Status> {
+        let (strategy, context) = (&self.scope.kind.strategy, self.scope.context());
+        match (&self.old, self.operation) {
+            _ if self.is_foreign() || !self.scope.path.subresource.is_empty() => Ok(()),
+            (None, Operation::Create) => strategy.admit_create(object, &context),
+            (Some(old), Operation::Update) => strategy.admit_update(object, old, &context),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Admission<'_> {
+    /// Returns true for subresources whose bodies are of another kind.
+    fn is_foreign(&self) -> bool {
+        matches!(
+            &*self.scope.path.subresource,
+            "scale" | "eviction" | "binding" | "token" | "exec" | "attach" | "portforward"
+        )
+    }
+}

@@ -1,0 +1,165 @@
+//! Connections to webhooks and aggregated API servers over HTTPS.
+
+use std::error::Error as _;
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http_body_util::{BodyExt as _, BodyStream as FrameStream, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::{Endpoint, OutboundRequest};
+use crate::request::BodyStream;
+
+/// Sends a request and reads the whole answer; returns the status code and the body.
+pub(super) async fn send(endpoint: &Endpoint, request: OutboundRequest, most: usize) -> Result<(u16, Bytes), String> {
+    let response = respond(endpoint, request).await?;
+    let status = response.status().as_u16();
+    let body = Limited::new(response.into_body(), most).collect().await;
+    let body = body.map_err(|error| format!("unable to read the response: {error}"))?;
+    Ok((status, body.to_bytes()))
+}
+
+/// Sends a request and returns the head of the answer and its body as a stream.
+pub(super) async fn forward(
+    endpoint: &Endpoint,
+    request: OutboundRequest,
+) -> Result<(http::response::Parts, BodyStream), String> {
+    let (parts, body) = respond(endpoint, request).await?.into_parts();
+    let chunks = FrameStream::new(body).filter_map(|frame| async move {
+        match frame {
+            Ok(frame) => frame.into_data().ok().map(Ok),
+            Err(error) => Some(Err(io::Error::other(error))),
+        }
+    });
+    Ok((parts, Box::pin(chunks)))
+}
+
+async fn respond(endpoint: &Endpoint, request: OutboundRequest) -> Result<http::Response<Incoming>, String> {
+    let mut sender = connect(endpoint).await?;
+    let mut message = http::Request::new(Full::new(request.body));
+    *message.method_mut() = request.method;
+    *message.uri_mut() =
+        request.uri.parse::<http::Uri>().map_err(|error| format!("invalid path {:?}: {error}", request.uri))?;
+    *message.headers_mut() = request.headers;
+    let host = format!("{}:{}", endpoint.server_name, endpoint.port);
+    if let Ok(host) = http::HeaderValue::from_str(&host) {
+        message.headers_mut().insert(http::header::HOST, host);
+    }
+    sender.send_request(message).await.map_err(|error| describe(&error))
+}
+
+/// Returns the words of Go's client for an error of a connection.
+fn describe(error: &hyper::Error) -> String {
+    if error.is_incomplete_message() || error.is_closed() {
+        return "EOF".to_owned();
+    }
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+async fn connect(endpoint: &Endpoint) -> Result<SendRequest<Full<Bytes>>, String> {
+    let (host, port) = (endpoint.host.as_str(), endpoint.port);
+    let dial = |error: io::Error| {
+        let why = match error.kind() {
+            io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
+            _ => error.to_string(),
+        };
+        format!("dial tcp {host}:{port}: {why}")
+    };
+    let stream = TcpStream::connect((host, port)).await.map_err(dial)?;
+    if endpoint.plain {
+        return handshake(TokioIo::new(stream)).await;
+    }
+    let name = ServerName::try_from(endpoint.server_name.clone()).map_err(|error| error.to_string())?;
+    let connector = TlsConnector::from(Arc::new(tls_config(endpoint)?));
+    let stream = connector.connect(name, stream).await.map_err(|error| {
+        let certificate = matches!(
+            error.get_ref().and_then(|inner| inner.downcast_ref()),
+            Some(rustls::Error::InvalidCertificate(_))
+        );
+        if certificate { format!("tls: failed to verify certificate: x509: {error}") } else { error.to_string() }
+    })?;
+    handshake(TokioIo::new(stream)).await
+}
+
+async fn handshake<T>(stream: T) -> Result<SendRequest<Full<Bytes>>, String>
+where
+    T: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
+{
+    let (sender, connection) = http1::handshake(stream).await.map_err(|error| error.to_string())?;
+    // Ends when the sender and the body of the answer are dropped.
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection to a webhook or an aggregated API server ended");
+        }
+    });
+    Ok(sender)
+}
+
+fn tls_config(endpoint: &Endpoint) -> Result<ClientConfig, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    if endpoint.insecure {
+        let verifier = Arc::new(AnyCertificate(provider));
+        return Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth());
+    }
+    let mut roots = RootCertStore::empty();
+    if endpoint.authorities.is_empty() {
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    } else {
+        let given = CertificateDer::pem_slice_iter(&endpoint.authorities);
+        roots.add_parsable_certificates(given.filter_map(Result::ok));
+    }
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// Accepts every certificate, for an `APIService` with `insecureSkipTLSVerify`.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

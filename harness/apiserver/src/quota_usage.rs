@@ -1,0 +1,117 @@
+//! The controller of resource quotas, optional: the status of each quota has its limits and the usage of its namespace.
+//! Without it, a quota limits nothing, since admission goes by the status. See
+//! `pkg/controller/resourcequota/resource_quota_controller.go`.
+
+use std::collections::BTreeSet;
+
+use http::Method;
+
+use crate::controllers::{ControllerClient, WatchMux, WatchSet};
+use crate::json::Value;
+use crate::metadata;
+use crate::registry::quota::{QuotaRequest, recount};
+use crate::server::{ApiServer, storage_id};
+use crate::store::ResourceId;
+
+/// Writes the usage of resource quotas. Never returns.
+pub async fn publish_quota_usage(server: ApiServer) {
+    let agent = ControllerClient::new(&server, "plumbline/resourcequota-controller");
+    let quotas = ResourceId::new("", "resourcequotas");
+    let mut feed = WatchMux::new(&server, WatchSet::All);
+    loop {
+        let mut touched: BTreeSet<String> = BTreeSet::new();
+        for (_, change) in feed.next().await {
+            change.add_namespaces(&mut touched);
+        }
+        for namespace in touched {
+            for quota in server.list(&quotas, Some(&namespace)) {
+                sync(&agent, &namespace, &quota.value()).await;
+            }
+        }
+    }
+}
+
+/// Recounts one quota.
+async fn sync(agent: &ControllerClient, namespace: &str, quota: &Value) {
+    if metadata::is_deleted(quota) {
+        return;
+    }
+    let server = agent.server();
+    let now = server.clock().now();
+    let registry = server.registry();
+    let mut resources: Vec<ResourceId> =
+        registry.kinds().filter(|kind| kind.is_stored() && kind.namespaced).map(|kind| storage_id(kind)).collect();
+    // Resources with several versions are stored once.
+    resources.sort();
+    resources.dedup();
+    let limits: Vec<String> =
+        quota["spec"]["hard"].as_object().into_iter().flatten().map(|(name, _)| name.to_string()).collect();
+    let mut objects: Vec<(ResourceId, Value)> = Vec::new();
+    for resource in resources {
+        let probe = request(&resource, &Value::Null, now);
+        if limits.iter().any(|limit| probe.matches_resource(limit)) {
+            let stored = server.list(&resource, Some(namespace));
+            objects.extend(stored.iter().map(|stored| (resource.clone(), stored.value())));
+        }
+    }
+    let Some(status) = recount(quota, objects.iter().map(|(resource, object)| request(resource, object, now))) else {
+        return;
+    };
+    let mut changed = quota.clone();
+    changed["status"] = status;
+    let path = format!("/api/v1/namespaces/{namespace}/resourcequotas/{}/status", metadata::name(quota));
+    agent.send(Method::PUT, &path, "application/json", Some(&changed)).await;
+}
+
+fn request<'o>(resource: &'o ResourceId, object: &'o Value, now: jiff::Timestamp) -> QuotaRequest<'o> {
+    QuotaRequest { group: &resource.group, plural: &resource.resource, subresource: "", object, old: None, now }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::ApiServerConfig;
+    use crate::clock::{Clock, epoch, run_virtual, settle};
+    use crate::json::json;
+
+    fn usage(server: &ApiServer) -> Value {
+        let quota = server.get(&ResourceId::new("", "resourcequotas"), "default", "q").expect("the quota");
+        quota.value()["status"].clone()
+    }
+
+    #[test]
+    fn usage_is_counted_and_given_back() {
+        run_virtual(async {
+            let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
+            let client = ControllerClient::new(&server, "user");
+            let pods = "/api/v1/namespaces/default/pods";
+            let pod = |name: &str| {
+                let requests = json!({"requests": {"cpu": "300m"}});
+                json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+                    "spec": {"containers": [{"name": "c", "image": "i", "resources": requests}]}})
+            };
+            assert!(client.create(pods, &pod("before")).await.is_ok());
+            let hard = json!({"requests.cpu": "1", "pods": "2", "count/jobs.batch": "5"});
+            let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"},
+                "spec": {"hard": hard}});
+            assert!(client.create("/api/v1/namespaces/default/resourcequotas", &quota).await.is_ok());
+            tokio::spawn(publish_quota_usage(server.clone()));
+            settle().await;
+            let used = json!({"requests.cpu": "300m", "pods": "1", "count/jobs.batch": "0"});
+            assert_eq!(usage(&server), json!({"hard": hard, "used": used}));
+            assert!(client.create(pods, &pod("second")).await.is_ok());
+            assert_eq!(client.create(pods, &pod("third")).await.code, 403);
+            client.delete(&format!("{pods}/before?gracePeriodSeconds=0"), None).await;
+            settle().await;
+            assert_eq!(usage(&server)["used"]["requests.cpu"], "300m");
+            assert!(client.create(pods, &pod("third")).await.is_ok(), "there is room again");
+            settle().await;
+            let before = server.transcript().len();
+            server.clock().sleep(Duration::from_hours(1)).await;
+            assert_eq!(server.transcript().len(), before, "nothing is written without a change");
+        })
+        .expect("a runtime");
+    }
+}

@@ -1,0 +1,137 @@
+//! A simulation of the controllers of jobs, cron jobs and finished jobs with a time to live, optional. They follow
+//! `pkg/controller/{job,cronjob,ttlafterfinished}`, without Events, failure and success policies and limits per index.
+
+mod cron_job;
+mod indexes;
+mod job;
+mod pods;
+mod schedule;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{NamespaceController, controller_uid};
+use crate::controllers::{WatchMux, WatchSet, wait_until};
+use crate::metadata;
+use crate::registry::Resource;
+use crate::server::{ApiServer, storage_id};
+use crate::store::ResourceId;
+
+/// Pause before a sync whose write was refused is repeated.
+const RETRY: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Runs the controllers of jobs and cron jobs. Never returns.
+pub async fn run_job_controllers(server: ApiServer) {
+    let watched = [("batch", "jobs"), ("batch", "cronjobs"), ("", "pods")];
+    let watched = watched.map(|(group, resource)| ResourceId::new(group, resource)).to_vec();
+    let mut feed = WatchMux::new(&server, WatchSet::Resources(watched));
+    let mut controller =
+        JobController { server: server.clone(), failures: BTreeMap::new(), namespaces: BTreeSet::new() };
+    // The next sync of a namespace that the time requires.
+    let mut due: BTreeMap<String, Timestamp> = BTreeMap::new();
+    loop {
+        let mut touched = BTreeSet::new();
+        tokio::select! {
+            biased;
+            changes = feed.next() => {
+                for (_, change) in changes {
+                    change.add_namespaces(&mut touched);
+                }
+            }
+            () = wait_until(&server, due.values().min().copied()) => {}
+        }
+        let now = server.clock().now();
+        touched.extend(due.iter().filter(|(_, at)| **at <= now).map(|(namespace, _)| namespace.clone()));
+        for namespace in touched {
+            due.remove(&namespace);
+            if let Some(at) = controller.sync_namespace(&namespace).await {
+                due.insert(namespace, at);
+            }
+        }
+    }
+}
+
+/// The failures of a job's pods since the last success.
+#[derive(Clone, Copy)]
+struct PodFailures {
+    count: u32,
+    last: Timestamp,
+}
+
+struct JobController {
+    server: ApiServer,
+    /// By the uid of the job.
+    failures: BTreeMap<String, PodFailures>,
+    /// Namespaces in which there have been jobs.
+    namespaces: BTreeSet<String>,
+}
+
+impl JobController {
+    /// Syncs the cron jobs and jobs of a namespace; returns the time of the next sync, if there is one.
+    async fn sync_namespace(&mut self, namespace: &str) -> Option<Timestamp> {
+        let registry = self.server.registry();
+        let (cron_jobs, jobs) = (registry.get("batch", "v1", "cronjobs")?, registry.get("batch", "v1", "jobs")?);
+        let mut next = None;
+        for name in self.names(cron_jobs, namespace) {
+            let desk = NamespaceController::new(&self.server, cron_jobs, namespace);
+            next = earliest(next, cron_job::sync(&desk, &name).await);
+        }
+        let names = self.names(jobs, namespace);
+        if !names.is_empty() {
+            self.namespaces.insert(namespace.to_owned());
+        }
+        if !self.namespaces.contains(namespace) {
+            return next;
+        }
+        let desk = NamespaceController::new(&self.server, jobs, namespace);
+        for name in names {
+            next = earliest(next, job::sync(&desk, &name, &mut self.failures).await);
+        }
+        self.release_orphans(&desk).await;
+        next
+    }
+
+    fn names(&self, kind: &Arc<Resource>, namespace: &str) -> Vec<String> {
+        self.server.list(&storage_id(kind), Some(namespace)).iter().map(|stored| stored.name().to_owned()).collect()
+    }
+
+    /// Removes the finalizer of pods whose job is gone or finished.
+    async fn release_orphans(&self, desk: &NamespaceController) {
+        let running: BTreeSet<String> = self
+            .server
+            .list(&storage_id(&desk.kind), Some(&desk.namespace))
+            .iter()
+            .filter(|job| job::finish_time(&job.value()).is_none())
+            .map(|job| job.uid().to_owned())
+            .collect();
+        for stored in self.server.list(&ResourceId::new("", "pods"), Some(&desk.namespace)) {
+            let pod = stored.value();
+            if pods::is_tracked(&pod) && controller_uid(&pod).is_none_or(|uid| !running.contains(uid)) {
+                pods::release(desk, &pod).await;
+            }
+        }
+    }
+}
+
+/// Returns the earlier of two times.
+fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    [one, other].into_iter().flatten().min()
+}
+
+/// Returns a time as `metav1.Time` shows it.
+fn time_of(object: &crate::json::Value, pointer: &str) -> Option<Timestamp> {
+    object.pointer(pointer)?.as_str()?.parse().ok()
+}
+
+/// Deletes an object with preconditions and a propagation policy.
+async fn delete(desk: &NamespaceController, path: &str, object: &crate::json::Value, policy: &str) -> bool {
+    let options = crate::json::json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy,
+        "preconditions": {"uid": metadata::uid(object)}});
+    let reply = desk.agent.delete(path, Some(&options)).await;
+    reply.is_ok() || reply.code == 404
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! One cron job: the jobs that it starts and removes. See `pkg/controller/cronjob/cronjob_controllerv2.go`.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::super::NamespaceController;
+use super::schedule::Schedule;
+use super::{RETRY, delete, job, time_of};
+use crate::json::{Value, json};
+use crate::metadata;
+use crate::registry::time::format_time;
+
+/// Delay of a start after the scheduled time.
+const DELAY: Duration = Duration::from_millis(100);
+/// The annotation of a job with the time for which it was scheduled.
+const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
+
+/// Syncs one cron job; returns the time of the next sync, if there is one.
+pub(super) async fn sync(desk: &NamespaceController, name: &str) -> Option<Timestamp> {
+    let cron_job = desk.workload(name)?;
+    let jobs = desk.controlled_objects("batch", "jobs", &cron_job);
+    let now = desk.agent.server().clock().now();
+    let mut sync = CronJobSync { desk, before: cron_job["status"].clone(), cron_job, now };
+    sync.forget_ended(&jobs);
+    let next = match sync.start_due().await {
+        Ok(next) => next,
+        Err(Refused) => now.checked_add(RETRY).ok(),
+    };
+    sync.remove_old(jobs).await;
+    if sync.write().await { next } else { now.checked_add(RETRY).ok() }
+}
+
+/// A write was refused.
+struct Refused;
+
+struct CronJobSync<'a> {
+    desk: &'a NamespaceController,
+    /// The cron job, with the status that is to be written.
+    cron_job: Value,
+    before: Value,
+    now: Timestamp,
+}
+
+fn has_succeeded(job: &Value) -> bool {
+    let conditions = job["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|condition| condition["type"] == "Complete" && condition["status"] == "True")
+}
+
+impl CronJobSync<'_> {
+    fn active(&self) -> Vec<Value> {
+        self.cron_job["status"]["active"].as_array().cloned().unwrap_or_default()
+    }
+
+    fn set_active(&mut self, active: Vec<Value>) {
+        self.cron_job["status"]["active"] = if active.is_empty() { Value::Null } else { Value::Array(active) };
+    }
+
+    /// Removes jobs that have ended or are gone from the list of active ones; notes the last success.
+    fn forget_ended(&mut self, jobs: &[Value]) {
+        let runs = |reference: &Value| {
+            let found = jobs.iter().find(|job| reference["uid"] == metadata::uid(job));
+            found.is_some_and(|job| job::finish_time(job).is_none())
+        };
+        let active = self.active();
+        let left: Vec<Value> = active.iter().filter(|reference| runs(reference)).cloned().collect();
+        if left.len() != active.len() {
+            self.set_active(left);
+        }
+        let ends =
+            jobs.iter().filter(|job| has_succeeded(job)).filter_map(|job| time_of(job, "/status/completionTime"));
+        if let Some(last) = ends.max()
+            && time_of(&self.cron_job, "/status/lastSuccessfulTime").is_none_or(|known| known < last)
+        {
+            self.cron_job["status"]["lastSuccessfulTime"] = json!(format_time(last));
+        }
+    }
+
+    /// Starts the job of the last scheduled time, if it is due; returns the time of the next one.
+    async fn start_due(&mut self) -> Result<Option<Timestamp>, Refused> {
+        let spec = self.cron_job["spec"].clone();
+        if metadata::is_deleted(&self.cron_job) || spec["suspend"] == json!(true) {
+            return Ok(None);
+        }
+        let Some(schedule) = Schedule::of(&self.cron_job) else { return Ok(None) };
+        let next = schedule.next(self.now).and_then(|next| next.checked_add(DELAY).ok());
+        let started = time_of(&self.cron_job, "/status/lastScheduleTime");
+        let Some(mut start) = started.or_else(|| time_of(&self.cron_job, "/metadata/creationTimestamp")) else {
+            return Ok(next);
+        };
+        if let Some(deadline) = spec["startingDeadlineSeconds"].as_u64()
+            && let Ok(oldest) = self.now.checked_sub(Duration::from_secs(deadline))
+        {
+            start = start.max(oldest);
+        }
+        let Some(due) = schedule.last(start, self.now) else { return Ok(next) };
+        let name = format!("{}-{}", metadata::name(&self.cron_job), due.as_second() / 60);
+        let is_known = self.active().iter().any(|reference| reference["name"] == name);
+        if is_known || started == Some(due) {
+            return Ok(next);
+        }
+        match spec["concurrencyPolicy"].as_str() {
+            Some("Forbid") if !self.active().is_empty() => return Ok(next),
+            Some("Replace") => self.delete_active().await?,
+            _ => {}
+        }
+        self.start(&name, due).await?;
+        Ok(next)
+    }
+
+    async fn delete_active(&mut self) -> Result<(), Refused> {
+        for reference in self.active() {
+            let path = self.job_path(reference["name"].as_str().unwrap_or_default());
+            let target = json!({"metadata": {"uid": reference["uid"]}});
+            if !delete(self.desk, &path, &target, "Background").await {
+                return Err(Refused);
+            }
+        }
+        self.set_active(Vec::new());
+        Ok(())
+    }
+
+    fn job_path(&self, name: &str) -> String {
+        let slash = if name.is_empty() { "" } else { "/" };
+        format!("/apis/batch/v1/namespaces/{}/jobs{slash}{name}", self.desk.namespace)
+    }
+
+    /// Creates the job for a scheduled time. A job that exists already was created before a status was written.
+    async fn start(&mut self, name: &str, due: Timestamp) -> Result<(), Refused> {
+        let template = &self.cron_job["spec"]["jobTemplate"];
+        let mut metadata = json!({"name": name, "namespace": self.desk.namespace,
+            "labels": template["metadata"]["labels"], "annotations": template["metadata"]["annotations"],
+            "ownerReferences": self.desk.owner_references(&self.cron_job)});
+        if !metadata["annotations"].is_object() {
+            metadata["annotations"] = json!({});
+        }
+        metadata["annotations"][SCHEDULED] = json!(self.zoned(due));
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": template["spec"]});
+        let reply = self.desk.agent.create(&self.job_path(""), &job).await;
+        let created = match reply.code {
+            409 => {
+                let stored = self.desk.controlled_objects("batch", "jobs", &self.cron_job);
+                let Some(own) = stored.into_iter().find(|job| metadata::name(job) == name) else { return Ok(()) };
+                own
+            }
+            _ if reply.is_ok() => reply.body,
+            _ => return Err(Refused),
+        };
+        let mut active = self.active();
+        active.push(json!({"kind": "Job", "apiVersion": "batch/v1", "namespace": self.desk.namespace, "name": name,
+            "uid": metadata::uid(&created), "resourceVersion": metadata::resource_version(&created)}));
+        self.set_active(active);
+        self.cron_job["status"]["lastScheduleTime"] = json!(format_time(due));
+        Ok(())
+    }
+
+    /// Returns a time as the annotation of jobs shows it: in the time zone of the cron job.
+    fn zoned(&self, due: Timestamp) -> String {
+        let zone = self.cron_job["spec"]["timeZone"].as_str().filter(|zone| *zone != "UTC");
+        match zone.and_then(|zone| due.in_tz(zone).ok()) {
+            Some(zoned) => zoned.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+            None => format_time(due),
+        }
+    }
+
+    /// Deletes the oldest finished jobs beyond the limits of the history.
+    async fn remove_old(&mut self, jobs: Vec<Value>) {
+        let finished = jobs.into_iter().filter(|job| job::finish_time(job).is_some());
+        let (good, bad): (Vec<Value>, Vec<Value>) = finished.partition(has_succeeded);
+        for (mut jobs, limit) in [(good, "successfulJobsHistoryLimit"), (bad, "failedJobsHistoryLimit")] {
+            let Some(limit) = self.cron_job["spec"][limit].as_u64().and_then(|limit| usize::try_from(limit).ok())
+            else {
+                continue;
+            };
+            jobs.sort_by_key(|job| {
+                let start = time_of(job, "/status/startTime");
+                (start.is_none(), start, metadata::name(job).to_owned())
+            });
+            let surplus = jobs.len().saturating_sub(limit);
+            for job in jobs.iter().take(surplus).filter(|job| !metadata::is_deleted(job)) {
+                delete(self.desk, &self.job_path(metadata::name(job)), job, "Background").await;
+            }
+        }
+    }
+
+    /// Writes the status, if it has changed.
+    async fn write(&mut self) -> bool {
+        if let Some(status) = self.cron_job["status"].as_object_mut() {
+            status.retain(|_, value| !value.is_null());
+        }
+        if self.cron_job["status"] == self.before {
+            return true;
+        }
+        let path = format!("{}/status", self.desk.path(metadata::name(&self.cron_job)));
+        self.desk.agent.replace(&path, &self.cron_job).await.is_ok()
+    }
+}

@@ -1,0 +1,491 @@
+//! One job: its pods, its counters and its end. See `pkg/controller/job/job_controller.go`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::super::{NamespaceController, count, is_active, is_ready};
+use super::{PodFailures, RETRY, delete, earliest, indexes, pods, time_of};
+use crate::json::{Value, json};
+use crate::metadata;
+use crate::registry::time::format_time;
+
+/// Back-off after the first failure of a pod; it doubles with each further one.
+const BACK_OFF: Duration = Duration::from_secs(10);
+/// Longest back-off.
+const BACK_OFF_MAX: Duration = Duration::from_mins(10);
+/// Most pods that one sync creates or deletes.
+const CHANGES_MAX: usize = 500;
+
+/// The end of a job, as its interim condition says.
+struct Outcome {
+    is_success: bool,
+    reason: String,
+    message: String,
+}
+
+impl Outcome {
+    fn success() -> Self {
+        let message = "Reached expected number of succeeded pods".to_owned();
+        Self { is_success: true, reason: "CompletionsReached".to_owned(), message }
+    }
+
+    fn failure(reason: &str, message: &str) -> Self {
+        Self { is_success: false, reason: reason.to_owned(), message: message.to_owned() }
+    }
+
+    /// Returns the interim and the final condition.
+    fn conditions(&self) -> [&'static str; 2] {
+        if self.is_success { ["SuccessCriteriaMet", "Complete"] } else { ["FailureTarget", "Failed"] }
+    }
+}
+
+/// Returns the time at which a job has ended.
+pub(super) fn finish_time(job: &Value) -> Option<Timestamp> {
+    let ended = ["Complete", "Failed"].into_iter().find_map(|kind| condition(job, kind))?;
+    time_of(ended, "/lastTransitionTime")
+}
+
+/// Returns a condition that is true.
+fn condition<'j>(job: &'j Value, kind: &str) -> Option<&'j Value> {
+    let conditions = job["status"]["conditions"].as_array()?;
+    conditions.iter().find(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+/// Syncs one job; returns the time of the next sync, if there is one.
+pub(super) async fn sync(
+    desk: &NamespaceController,
+    name: &str,
+    failures: &mut BTreeMap<String, PodFailures>,
+) -> Option<Timestamp> {
+    let job = desk.workload(name)?;
+    // Another controller manages it.
+    if job["spec"]["managedBy"].as_str().is_some_and(|manager| manager != "kubernetes.io/job-controller") {
+        return None;
+    }
+    if let Some(finished) = finish_time(&job) {
+        failures.remove(metadata::uid(&job));
+        return expire(desk, &job, finished).await;
+    }
+    let pods = desk.controlled_objects("", "pods", &job);
+    let now = desk.agent.server().clock().now();
+    JobSync { desk, pods, now, next: None, stored: job["status"].clone(), job, failures }.run().await
+}
+
+/// Deletes a finished job when its time to live has passed. See `pkg/controller/ttlafterfinished`.
+async fn expire(desk: &NamespaceController, job: &Value, finished: Timestamp) -> Option<Timestamp> {
+    let ttl = job["spec"]["ttlSecondsAfterFinished"].as_u64()?;
+    let now = desk.agent.server().clock().now();
+    let expires = finished.checked_add(Duration::from_secs(ttl)).ok()?;
+    if metadata::is_deleted(job) {
+        return None;
+    }
+    if expires > now {
+        return Some(expires);
+    }
+    let desk = desk.named("plumbline/ttl-after-finished-controller");
+    let is_deleted = delete(&desk, &desk.path(metadata::name(job)), job, "Foreground").await;
+    if is_deleted { None } else { now.checked_add(RETRY).ok() }
+}
+
+struct JobSync<'a> {
+    desk: &'a NamespaceController,
+    /// The job, with the status that is to be written.
+    job: Value,
+    /// The status that the server has.
+    stored: Value,
+    pods: Vec<Value>,
+    now: Timestamp,
+    next: Option<Timestamp>,
+    failures: &'a mut BTreeMap<String, PodFailures>,
+}
+
+impl JobSync<'_> {
+    fn spec(&self, field: &str) -> Option<i64> {
+        self.job["spec"][field].as_i64()
+    }
+
+    fn is_indexed(&self) -> bool {
+        self.job["spec"]["completionMode"] == "Indexed"
+    }
+
+    fn is_suspended(&self) -> bool {
+        self.job["spec"]["suspend"] == json!(true)
+    }
+
+    /// Returns true if a pod that is being deleted counts as a failure only when it has failed.
+    fn replaces_only_failed(&self) -> bool {
+        self.job["spec"]["podReplacementPolicy"] == "Failed" || self.job["spec"]["podFailurePolicy"].is_object()
+    }
+
+    fn is_failed(&self, pod: &Value) -> bool {
+        pods::has_phase(pod, "Failed")
+            || !self.replaces_only_failed() && metadata::is_deleted(pod) && !pods::has_phase(pod, "Succeeded")
+    }
+
+    fn uncounted(&self, list: &str) -> BTreeSet<String> {
+        let uids = self.job["status"]["uncountedTerminatedPods"][list].as_array().into_iter().flatten();
+        uids.filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+
+    /// Returns the indexes of pods that have succeeded, with those that were counted.
+    fn succeeded_indexes(&self) -> BTreeSet<i64> {
+        let completions = self.spec("completions").unwrap_or(0);
+        let mut all = indexes::parse(self.job["status"]["completedIndexes"].as_str().unwrap_or_default(), completions);
+        let done = self.pods.iter().filter(|pod| pods::is_tracked(pod) && pods::has_phase(pod, "Succeeded"));
+        all.extend(done.filter_map(pods::index).filter(|index| *index < completions));
+        all
+    }
+
+    /// Returns the number of pods that have succeeded and failed, counted or not.
+    fn ended(&mut self) -> (i64, i64) {
+        let (known_good, known_bad) = (self.uncounted("succeeded"), self.uncounted("failed"));
+        let is_new =
+            |pod: &&Value, known: &BTreeSet<String>| pods::is_tracked(pod) && !known.contains(metadata::uid(pod));
+        let good = self.pods.iter().filter(|pod| pods::has_phase(pod, "Succeeded") && is_new(pod, &known_good)).count();
+        let bad = self.pods.iter().filter(|pod| self.is_failed(pod) && is_new(pod, &known_bad)).count();
+        let uid = metadata::uid(&self.job).to_owned();
+        if good > 0 {
+            self.failures.remove(&uid);
+        } else if bad > 0 {
+            let failures = self.failures.entry(uid).or_insert(PodFailures { count: 0, last: self.now });
+            failures.count = failures.count.saturating_add(u32::try_from(bad).unwrap_or(u32::MAX));
+            failures.last = self.now;
+        }
+        let sum = |field: &str, new: usize, known: usize| {
+            count(&self.job, field) + i64::try_from(new + known).unwrap_or(i64::MAX)
+        };
+        let failed = sum("/status/failed", bad, known_bad.len());
+        if self.is_indexed() {
+            return (length(self.succeeded_indexes()), failed);
+        }
+        (sum("/status/succeeded", good, known_good.len()), failed)
+    }
+
+    async fn run(mut self) -> Option<Timestamp> {
+        if self.job["status"].is_null() {
+            self.job["status"] = json!({});
+        }
+        if self.job["status"]["startTime"].is_null() && !self.is_suspended() {
+            self.job["status"]["startTime"] = json!(format_time(self.now));
+        }
+        let (succeeded, failed) = self.ended();
+        let active: Vec<Value> = self.pods.iter().filter(|pod| is_active(pod)).cloned().collect();
+        let mut counts = Counts {
+            active: i64::try_from(active.len()).unwrap_or(i64::MAX),
+            ready: length(active.iter().filter(|pod| is_ready(pod))),
+            terminating: length(self.pods.iter().filter(|pod| pods::is_terminating(pod))),
+        };
+        let mut outcome = self.decided().or_else(|| self.failure(failed));
+        if outcome.is_some() {
+            for pod in &active {
+                self.desk.delete_pod(pod).await;
+            }
+            counts.terminating += counts.active;
+            (counts.active, counts.ready) = (0, 0);
+        } else {
+            if !metadata::is_deleted(&self.job) {
+                self.manage(&active, succeeded, &mut counts).await;
+            }
+            let is_complete = match self.spec("completions") {
+                Some(completions) => succeeded >= completions,
+                None => succeeded > 0,
+            };
+            if is_complete && counts.active == 0 {
+                outcome = Some(Outcome::success());
+            } else if !metadata::is_deleted(&self.job) {
+                self.report_suspension();
+            }
+        }
+        self.finish(outcome.as_ref(), counts).await;
+        self.next
+    }
+
+    /// Returns the outcome that an earlier sync has decided.
+    fn decided(&self) -> Option<Outcome> {
+        let (is_success, interim) = [(true, "SuccessCriteriaMet"), (false, "FailureTarget")]
+            .into_iter()
+            .find_map(|(is_success, kind)| Some((is_success, condition(&self.job, kind)?)))?;
+        let text = |field: &str| interim[field].as_str().unwrap_or_default().to_owned();
+        Some(Outcome { is_success, reason: text("reason"), message: text("message") })
+    }
+
+    fn failure(&mut self, failed: i64) -> Option<Outcome> {
+        let limit = self.spec("backoffLimit").unwrap_or(6);
+        if failed > limit || self.has_restarted_too_often(limit) {
+            return Some(Outcome::failure("BackoffLimitExceeded", "Job has reached the specified backoff limit"));
+        }
+        let deadline = u64::try_from(self.spec("activeDeadlineSeconds")?).ok().filter(|_| !self.is_suspended())?;
+        let ends = time_of(&self.job, "/status/startTime")?.checked_add(Duration::from_secs(deadline)).ok()?;
+        if ends <= self.now {
+            return Some(Outcome::failure("DeadlineExceeded", "Job was active longer than specified deadline"));
+        }
+        self.next = earliest(self.next, Some(ends));
+        None
+    }
+
+    /// With the restart policy `OnFailure`, the restarts of containers count.
+    fn has_restarted_too_often(&self, limit: i64) -> bool {
+        if self.job["spec"]["template"]["spec"]["restartPolicy"] != "OnFailure" {
+            return false;
+        }
+        let lives = |pod: &&Value| pods::has_phase(pod, "Running") || pods::has_phase(pod, "Pending");
+        let lists =
+            self.pods.iter().filter(lives).flat_map(|pod| {
+                ["initContainerStatuses", "containerStatuses"].map(|list| pod["status"][list].as_array())
+            });
+        let restarts: i64 = lists.flatten().flatten().filter_map(|status| status["restartCount"].as_i64()).sum();
+        if limit == 0 { restarts > 0 } else { restarts >= limit }
+    }
+
+    /// Creates missing pods and deletes those that are too many.
+    async fn manage(&mut self, active: &[Value], succeeded: i64, counts: &mut Counts) {
+        let parallelism = self.spec("parallelism").unwrap_or(1);
+        let wanted = if self.is_suspended() {
+            0
+        } else {
+            match self.spec("completions") {
+                Some(completions) => (completions - succeeded).min(parallelism).max(0),
+                None if succeeded > 0 => counts.active,
+                None => parallelism,
+            }
+        };
+        let surplus = self.surplus(active, counts.active - wanted);
+        if !surplus.is_empty() {
+            for pod in surplus.into_iter().take(CHANGES_MAX) {
+                // Such a pod is no failure.
+                pods::release(self.desk, pod).await;
+                self.desk.delete_pod(pod).await;
+                counts.active -= 1;
+                counts.terminating += 1;
+                counts.ready -= i64::from(is_ready(pod));
+            }
+            return;
+        }
+        let terminating = if self.replaces_only_failed() { counts.terminating } else { 0 };
+        let missing = usize::try_from(wanted - terminating - counts.active).unwrap_or(0).min(CHANGES_MAX);
+        if missing == 0 {
+            return;
+        }
+        if let Some(resumes) = self.back_off().filter(|resumes| *resumes > self.now) {
+            self.next = earliest(self.next, Some(resumes));
+            return;
+        }
+        for index in self.pending_indexes(missing) {
+            let pod = pods::pod(self.desk, &self.job, index);
+            if !self.desk.agent.create(&self.desk.pods(""), &pod).await.is_ok() {
+                self.next = earliest(self.next, self.now.checked_add(RETRY).ok());
+                return;
+            }
+            counts.active += 1;
+        }
+    }
+
+    /// Returns the pods to delete: those with an index that another one has, or that is none of the job's, and `count`
+    /// in all.
+    fn surplus<'p>(&self, active: &'p [Value], count: i64) -> Vec<&'p Value> {
+        let count = usize::try_from(count).unwrap_or(0);
+        let mut rest = super::super::replicas::deletion_order(active.iter().collect());
+        let mut surplus = Vec::new();
+        if self.is_indexed() {
+            let completions = self.spec("completions").unwrap_or(0);
+            let mut seen = BTreeSet::new();
+            // The pod that would be deleted last keeps the index.
+            rest.reverse();
+            rest.retain(|pod| {
+                let stays = pods::index(pod).is_some_and(|index| index < completions && seen.insert(index));
+                if !stays {
+                    surplus.push(*pod);
+                }
+                stays
+            });
+            rest.reverse();
+        }
+        let more = count.saturating_sub(surplus.len());
+        surplus.extend(rest.into_iter().take(more));
+        surplus
+    }
+
+    /// Returns the time before which no pod is created, after failures.
+    fn back_off(&self) -> Option<Timestamp> {
+        let failures = self.failures.get(metadata::uid(&self.job))?;
+        let delay = BACK_OFF.saturating_mul(2_u32.saturating_pow(failures.count.saturating_sub(1))).min(BACK_OFF_MAX);
+        failures.last.checked_add(delay).ok()
+    }
+
+    /// Returns the indexes of the next `count` pods; for jobs without indexes, as many times none.
+    fn pending_indexes(&self, count: usize) -> Vec<Option<i64>> {
+        if !self.is_indexed() {
+            return vec![None; count];
+        }
+        let mut taken = self.succeeded_indexes();
+        let waits = self.replaces_only_failed();
+        let holds = |pod: &&Value| is_active(pod) || waits && pods::is_terminating(pod);
+        taken.extend(self.pods.iter().filter(holds).filter_map(pods::index));
+        let all = 0..self.spec("completions").unwrap_or(0);
+        all.filter(|index| !taken.contains(index)).take(count).map(Some).collect()
+    }
+
+    fn report_suspension(&mut self) {
+        if self.is_suspended() {
+            if self.set_condition("Suspended", "True", "JobSuspended", "Job suspended") {
+                self.job["status"]["startTime"] = Value::Null;
+            }
+        } else if self.set_condition("Suspended", "False", "JobResumed", "Job resumed") {
+            self.job["status"]["startTime"] = json!(format_time(self.now));
+        }
+    }
+
+    /// Sets a condition; returns false if it has this status already, or would be a new one that is false.
+    fn set_condition(&mut self, kind: &str, status: &str, reason: &str, message: &str) -> bool {
+        let now = format_time(self.now);
+        let mut conditions = self.job["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let new = json!({"type": kind, "status": status, "reason": reason, "message": message,
+            "lastProbeTime": now, "lastTransitionTime": now});
+        match conditions.iter_mut().find(|condition| condition["type"] == kind) {
+            Some(known) if known["status"] == status => return false,
+            Some(known) => *known = new,
+            None if status == "False" => return false,
+            None => conditions.push(new),
+        }
+        self.job["status"]["conditions"] = Value::Array(conditions);
+        true
+    }
+
+    /// Counts the pods that have ended and removes their finalizers; ends the job when none is left.
+    async fn finish(&mut self, outcome: Option<&Outcome>, mut counts: Counts) {
+        self.count_released();
+        let ended: Vec<Value> = self.pods.iter().filter(|pod| self.is_released(pod, outcome)).cloned().collect();
+        let indexes = self.succeeded_indexes();
+        for pod in &ended {
+            self.note_end(pod, outcome);
+        }
+        if self.is_indexed() {
+            self.job["status"]["completedIndexes"] = non_empty(indexes::text(&indexes));
+            self.job["status"]["succeeded"] = non_zero(length(&indexes));
+        }
+        counts.write_to(&mut self.job["status"]);
+        if let Some(outcome) = outcome {
+            let [interim, _] = outcome.conditions();
+            self.set_condition(interim, "True", &outcome.reason, &outcome.message);
+        }
+        if !self.write().await {
+            return;
+        }
+        for pod in &ended {
+            if !pods::release(self.desk, pod).await {
+                self.next = earliest(self.next, self.now.checked_add(RETRY).ok());
+                return;
+            }
+        }
+        let ended: BTreeSet<&str> = ended.iter().map(metadata::uid).collect();
+        self.pods.retain(|pod| !ended.contains(metadata::uid(pod)));
+        self.count_released();
+        counts.terminating = length(self.current_pods().iter().filter(|pod| pods::is_terminating(pod)));
+        if let Some(outcome) = outcome
+            && counts.terminating == 0
+        {
+            let [_, last] = outcome.conditions();
+            counts.write_to(&mut self.job["status"]);
+            self.set_condition(last, "True", &outcome.reason, &outcome.message);
+            if outcome.is_success {
+                self.job["status"]["completionTime"] = json!(format_time(self.now));
+            }
+        }
+        self.write().await;
+    }
+
+    fn current_pods(&self) -> Vec<Value> {
+        self.desk.controlled_objects("", "pods", &self.job)
+    }
+
+    /// Returns true if the finalizer of the pod is to be removed.
+    fn is_released(&self, pod: &Value, outcome: Option<&Outcome>) -> bool {
+        let has_ended = outcome.is_some() || metadata::is_deleted(&self.job) || pods::has_phase(pod, "Succeeded");
+        pods::is_tracked(pod) && (has_ended || self.is_failed(pod))
+    }
+
+    /// Adds a pod to those that are not counted yet.
+    fn note_end(&mut self, pod: &Value, outcome: Option<&Outcome>) {
+        let list = if pods::has_phase(pod, "Succeeded") {
+            if self.is_indexed() {
+                return;
+            }
+            "succeeded"
+        } else if self.is_failed(pod) || outcome.is_some_and(|outcome| !outcome.is_success) {
+            "failed"
+        } else {
+            return;
+        };
+        let mut uids = self.uncounted(list);
+        if uids.insert(metadata::uid(pod).to_owned()) {
+            self.job["status"]["uncountedTerminatedPods"][list] = uids.into_iter().collect();
+        }
+    }
+
+    /// Counts the pods whose finalizer is gone.
+    fn count_released(&mut self) {
+        let tracked: BTreeSet<String> =
+            self.pods.iter().filter(|pod| pods::is_tracked(pod)).map(|pod| metadata::uid(pod).to_owned()).collect();
+        let mut left = json!({});
+        for list in ["succeeded", "failed"] {
+            let (waiting, gone): (BTreeSet<String>, BTreeSet<String>) =
+                self.uncounted(list).into_iter().partition(|uid| tracked.contains(uid));
+            if !waiting.is_empty() {
+                left[list] = waiting.into_iter().collect();
+            }
+            let sum = count(&self.job["status"], &format!("/{list}")) + length(&gone);
+            self.job["status"][list] = non_zero(sum);
+        }
+        self.job["status"]["uncountedTerminatedPods"] = left;
+    }
+
+    /// Writes the status, if it differs from the stored one.
+    async fn write(&mut self) -> bool {
+        if let Some(status) = self.job["status"].as_object_mut() {
+            status.retain(|_, value| !value.is_null());
+        }
+        if self.job["status"] == self.stored {
+            return true;
+        }
+        let path = format!("{}/status", self.desk.path(metadata::name(&self.job)));
+        let reply = self.desk.agent.replace(&path, &self.job).await;
+        if !reply.is_ok() {
+            self.next = earliest(self.next, self.now.checked_add(RETRY).ok());
+            return false;
+        }
+        self.stored = reply.body["status"].clone();
+        self.job = reply.body;
+        true
+    }
+}
+
+/// The numbers of pods that have not ended.
+#[derive(Clone, Copy)]
+struct Counts {
+    active: i64,
+    ready: i64,
+    terminating: i64,
+}
+
+impl Counts {
+    fn write_to(self, status: &mut Value) {
+        status["active"] = non_zero(self.active);
+        status["ready"] = json!(self.ready);
+        status["terminating"] = json!(self.terminating);
+    }
+}
+
+fn length<T>(items: impl IntoIterator<Item = T>) -> i64 {
+    i64::try_from(items.into_iter().count()).unwrap_or(i64::MAX)
+}
+
+/// Returns a counter that is left out if it is zero.
+fn non_zero(number: i64) -> Value {
+    if number == 0 { Value::Null } else { json!(number) }
+}
+
+fn non_empty(text: String) -> Value {
+    if text.is_empty() { Value::Null } else { json!(text) }
+}

@@ -1,0 +1,77 @@
+//! The pods of jobs. See `pkg/controller/job/{job_controller,tracking_utils,indexed_job_utils}.go`.
+
+use super::super::NamespaceController;
+use crate::controllers::MERGE_PATCH;
+use crate::json::{Value, json};
+use crate::metadata;
+
+/// The finalizer of pods that are not counted yet.
+const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
+/// The annotation and label with the index of a pod.
+const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// The environment variable with the index of a pod.
+const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
+/// Longest prefix of a generated name.
+const PREFIX_MAX: usize = 58;
+
+/// Returns true if the pod is not counted yet.
+pub(super) fn is_tracked(pod: &Value) -> bool {
+    metadata::finalizers(pod).any(|finalizer| finalizer == FINALIZER)
+}
+
+/// Returns the completion index of a pod.
+pub(super) fn index(pod: &Value) -> Option<i64> {
+    metadata::annotation(pod, INDEX)?.parse().ok()
+}
+
+pub(super) fn has_phase(pod: &Value, phase: &str) -> bool {
+    pod["status"]["phase"] == phase
+}
+
+/// Returns true if the pod is being deleted and has not ended.
+pub(super) fn is_terminating(pod: &Value) -> bool {
+    metadata::is_deleted(pod) && !has_phase(pod, "Succeeded") && !has_phase(pod, "Failed")
+}
+
+/// Removes the finalizer of a pod.
+pub(super) async fn release(desk: &NamespaceController, pod: &Value) -> bool {
+    let left: Vec<&str> = metadata::finalizers(pod).filter(|finalizer| *finalizer != FINALIZER).collect();
+    let left = if left.is_empty() { Value::Null } else { left.into_iter().collect() };
+    let patch = json!({"metadata": {"uid": metadata::uid(pod), "finalizers": left}});
+    let reply = desk.agent.patch(&desk.pods(metadata::name(pod)), MERGE_PATCH, &patch).await;
+    reply.is_ok() || reply.code == 404
+}
+
+/// Returns a new pod of a job; with an index, for jobs of mode Indexed.
+pub(super) fn pod(desk: &NamespaceController, job: &Value, index: Option<i64>) -> Value {
+    let name = metadata::name(job);
+    let mut pod = desk.pod(job);
+    pod["metadata"]["finalizers"] = json!([FINALIZER]);
+    pod["metadata"]["generateName"] = json!(format!("{name}-"));
+    let Some(index) = index else { return pod };
+    let suffix = format!("-{index}-");
+    let prefix: String = name.chars().take(PREFIX_MAX - suffix.len()).collect();
+    pod["metadata"]["generateName"] = json!(format!("{prefix}{suffix}"));
+    for field in ["annotations", "labels"] {
+        if !pod["metadata"][field].is_object() {
+            pod["metadata"][field] = json!({});
+        }
+        pod["metadata"][field][INDEX] = json!(index.to_string());
+    }
+    pod["spec"]["hostname"] = json!(format!("{name}-{index}"));
+    for list in ["initContainers", "containers"] {
+        for container in pod["spec"].get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            add_index_variable(container);
+        }
+    }
+    pod
+}
+
+fn add_index_variable(container: &mut Value) {
+    let mut variables = container["env"].as_array().cloned().unwrap_or_default();
+    if variables.iter().all(|variable| variable["name"] != INDEX_VARIABLE) {
+        let path = format!("metadata.labels['{INDEX}']");
+        variables.push(json!({"name": INDEX_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": path}}}));
+        container["env"] = Value::Array(variables);
+    }
+}

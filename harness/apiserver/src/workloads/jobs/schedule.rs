@@ -1,0 +1,112 @@
+//! Schedules of cron jobs. Pure. The language is that of `github.com/robfig/cron/v3`, which the validation of cron jobs
+//! has checked already.
+
+use std::time::Duration;
+
+use croner::Cron;
+use croner::parser::{CronParser, Seconds};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::json::Value;
+use crate::registry::time::go_duration;
+
+/// The times at which a cron job starts a job.
+pub(super) enum Schedule {
+    /// Times of the calendar of a time zone.
+    Calendar(Box<Cron>, TimeZone),
+    /// `@every`: equal distances, in whole seconds.
+    Interval(Duration),
+}
+
+impl Schedule {
+    /// Reads the schedule of a cron job; `None` if it, or its time zone, is unknown.
+    pub(super) fn of(cron_job: &Value) -> Option<Self> {
+        let text = cron_job["spec"]["schedule"].as_str()?;
+        let (zone, text) = match text.split_once(' ') {
+            Some((zone, rest)) if zone.starts_with("TZ=") || zone.starts_with("CRON_TZ=") => {
+                (zone.split_once('=').map(|(_, zone)| zone), rest.trim())
+            }
+            _ => (cron_job["spec"]["timeZone"].as_str(), text),
+        };
+        let zone = match zone {
+            Some(name) if name != "UTC" => TimeZone::get(name).ok()?,
+            _ => TimeZone::UTC,
+        };
+        if let Some(every) = text.strip_prefix("@every ") {
+            let seconds = u64::try_from(go_duration(every.trim())? / 1_000_000_000).ok()?;
+            return Some(Self::Interval(Duration::from_secs(seconds.max(1))));
+        }
+        // `5/10` is a range from 5 on.
+        let parser = CronParser::builder().seconds(Seconds::Disallowed).sloppy_ranges(true).build();
+        Some(Self::Calendar(Box::new(parser.parse(text).ok()?), zone))
+    }
+
+    /// Returns the first time after `moment`; `None` if there is none, as on 31 February.
+    pub(super) fn next(&self, moment: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Calendar(cron, zone) => {
+                let next = cron.find_next_occurrence(&moment.to_zoned(zone.clone()), false).ok()?;
+                Some(next.timestamp())
+            }
+            Self::Interval(every) => Timestamp::from_second(moment.as_second()).ok()?.checked_add(*every).ok(),
+        }
+    }
+
+    /// Returns the last time after `start` that is not after `now`.
+    pub(super) fn last(&self, start: Timestamp, now: Timestamp) -> Option<Timestamp> {
+        let last = match self {
+            Self::Calendar(cron, zone) => {
+                cron.find_previous_occurrence(&now.to_zoned(zone.clone()), true).ok()?.timestamp()
+            }
+            Self::Interval(every) => {
+                let every = i64::try_from(every.as_secs()).ok()?;
+                let rounds = (now.as_second() - start.as_second()) / every;
+                Timestamp::from_second(start.as_second() + rounds * every).ok()?
+            }
+        };
+        (last > start).then_some(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::json;
+    use rstest::rstest;
+
+    fn time(text: &str) -> Timestamp {
+        text.parse().expect("a time")
+    }
+
+    /// The times are those of `Schedule.Next` in the tests of robfig/cron.
+    #[rstest]
+    #[case::quarters("0/15 * * *", "2012-07-09T14:45:00Z", None)]
+    #[case::step("0/15 * * * *", "2012-07-09T14:45:00Z", Some("2012-07-09T15:00:00Z"))]
+    #[case::range("20-35/15 * * * *", "2012-07-09T15:45:00Z", Some("2012-07-09T16:20:00Z"))]
+    #[case::months("0 0 9 Apr-Oct ?", "2012-07-09T23:35:00Z", Some("2012-08-09T00:00:00Z"))]
+    #[case::either_day("0 0 1,15 * Sun", "2012-07-09T00:00:00Z", Some("2012-07-15T00:00:00Z"))]
+    #[case::leap_day("0 0 29 Feb ?", "2012-07-09T23:35:00Z", Some("2016-02-29T00:00:00Z"))]
+    #[case::never("0 0 31 2 *", "2012-07-09T23:35:00Z", None)]
+    #[case::hourly("@hourly", "2012-07-09T23:35:00Z", Some("2012-07-10T00:00:00Z"))]
+    #[case::every("@every 5m", "2012-07-09T14:45:00.5Z", Some("2012-07-09T14:50:00Z"))]
+    #[case::zone("TZ=Asia/Kolkata 0 9 * * *", "2012-07-09T00:00:00Z", Some("2012-07-09T03:30:00Z"))]
+    fn next_times(#[case] schedule: &str, #[case] from: &str, #[case] expected: Option<&str>) {
+        if schedule.starts_with("TZ=") && TimeZone::get("Asia/Kolkata").is_err() {
+            return;
+        }
+        let schedule = Schedule::of(&json!({"spec": {"schedule": schedule}}));
+        assert_eq!(schedule.and_then(|schedule| schedule.next(time(from))), expected.map(time));
+    }
+
+    #[rstest]
+    #[case::missed("*/5 * * * *", "2012-07-09T14:46:00Z", "2012-07-09T15:01:00Z", Some("2012-07-09T15:00:00Z"))]
+    #[case::on_time("*/5 * * * *", "2012-07-09T14:46:00Z", "2012-07-09T14:50:00Z", Some("2012-07-09T14:50:00Z"))]
+    #[case::early("*/5 * * * *", "2012-07-09T14:46:00Z", "2012-07-09T14:49:59Z", None)]
+    #[case::once("*/5 * * * *", "2012-07-09T14:50:00Z", "2012-07-09T14:50:01Z", None)]
+    #[case::intervals("@every 1m", "2012-07-09T14:46:10Z", "2012-07-09T14:49:09Z", Some("2012-07-09T14:48:10Z"))]
+    fn last_times(#[case] schedule: &str, #[case] start: &str, #[case] now: &str, #[case] expected: Option<&str>) {
+        let schedule = Schedule::of(&json!({"spec": {"schedule": schedule}})).expect("a schedule");
+        assert_eq!(schedule.last(time(start), time(now)), expected.map(time));
+    }
+}
