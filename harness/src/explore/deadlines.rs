@@ -99,7 +99,10 @@ fn update(stays: &mut BTreeMap<String, Stay>, world: &ObjectStates, concerned: O
     for (_, pod) in world.all("pods").filter(|(_, pod)| is_concerned(pod)) {
         let uid = text(&pod["metadata"]["uid"]);
         let live = pod["metadata"]["deletionTimestamp"].is_null();
+        // The deletion of a node ends no countdown.
+        let is_lost = live && !world.all("nodes").any(|(key, _)| pod["spec"]["nodeName"] == *key.name);
         match toleration_limit_of(world, pod).filter(|_| live) {
+            None if is_lost => {}
             None => _ = stays.remove(&uid),
             Some(limit) => {
                 let stay = stays.entry(uid).or_insert(Stay { since: now, limit });

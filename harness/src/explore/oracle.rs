@@ -403,7 +403,7 @@ fn is_excused(promise: &BrokenPromise, run: &Run<'_>, plan: &FaultPlan, own_faul
         }
         // While a reply is late, another client may write the same condition or phase.
         "invariant condition_before_delete" | "invariant failed_before_delete" => {
-            refused() || any(Disturbance::delays_reply)
+            refused() || any(|disturbance| disturbance.delays_reply() || disturbance == Disturbance::Recreated)
         }
         "invariant conditions_age_two_minutes" => any(|disturbance| matches!(disturbance, Disturbance::ClockAhead(_))),
         "invariant no_early_eviction" => refused() || is_uninformed_at(promise.at, plan),
