@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use crate::go_duration::go_duration;
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
-use crate::registry::time::go_duration;
 
 /// The annotation with the time after which a pod's containers end.
 const RUN_FOR: &str = "plumbline.dev/run-for";

@@ -8,8 +8,8 @@ use croner::parser::{CronParser, Seconds};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use crate::go_duration::go_duration;
 use crate::json::Value;
-use crate::registry::time::go_duration;
 
 /// The times at which a cron job starts a job.
 pub(super) enum Schedule {
