@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn values_that_json_has_no_form_for_are_named() {
-        let map = SharedValue::map(vec![(CelMapKey::from(1), SharedValue::bool(true))]);
+        let map = SharedValue::map(vec![(CelMapKey::from(1_i64), SharedValue::bool(true))]);
         assert_eq!(to_json(&map), Err("a map with keys of type int".to_owned()));
     }
 }

@@ -102,14 +102,11 @@ impl<'s> Admission<'s> {
     fn attributes(&self, object: Option<Value>) -> Result<Attributes, Status> {
         let (scope, path) = (self.scope, &self.scope.path);
         let own = scope.kind.subresource(&path.subresource).filter(|sub| !sub.version.is_empty());
-        let kind = match own {
-            Some(sub) => {
-                Gvk { group: sub.group.to_string(), version: sub.version.to_string(), kind: sub.kind.to_string() }
-            }
-            None => {
-                let kind = scope.kind.subresource(&path.subresource).map_or(&scope.kind.kind, |sub| &sub.kind);
-                Gvk { group: path.group.clone(), version: path.version.clone(), kind: kind.to_string() }
-            }
+        let kind = if let Some(sub) = own {
+            Gvk { group: sub.group.to_string(), version: sub.version.to_string(), kind: sub.kind.to_string() }
+        } else {
+            let kind = scope.kind.subresource(&path.subresource).map_or(&scope.kind.kind, |sub| &sub.kind);
+            Gvk { group: path.group.clone(), version: path.version.clone(), kind: kind.to_string() }
         };
         let old = self.old.as_ref().map(|old| self.shown(old)).transpose()?;
         let named = |object: &Value| metadata::name(object).to_owned();
