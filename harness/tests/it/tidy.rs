@@ -12,10 +12,7 @@ const FILE_LINES: usize = 800;
 const FUNCTION_LINES: usize = 70;
 
 /// Functions that exceed the limit, each with its maximum length. The list only gets shorter.
-const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
-    ("harness/apiserver/src/registry/builtin.rs", "core_group", 81),
-    ("harness/apiserver/src/registry/builtin.rs", "admissionregistration_group", 102),
-];
+const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[("harness/apiserver/src/registry/builtin.rs", "core_group", 81)];
 
 /// Files that exceed the limit, each with its maximum length. The list only gets shorter.
 const LONG_FILES: &[(&str, usize)] = &[];

@@ -1,4 +1,4 @@
-//! What is admitted: the request as admission sees it. PURE.
+//! The request as admission sees it (`staging/src/k8s.io/apiserver/pkg/admission/attributes.go`). PURE.
 
 use crate::json::{Value, json};
 use crate::metadata;

@@ -1,4 +1,5 @@
 //! The stored configurations, compiled: read again after each of their changes.
+//! See `staging/src/k8s.io/apiserver/pkg/admission/configuration`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

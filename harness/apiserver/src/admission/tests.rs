@@ -222,15 +222,13 @@ fn webhooks_change_refuse_and_warn() {
     virtually(|server| async move {
         server.handle_webhook(HOOK, |review| async move {
             let name = review["request"]["object"]["metadata"]["name"].clone();
-            match name.as_str() {
-                Some("no") => answer(&review, false, serde_json::json!({"status": {"code": 418, "message": "tea"}})),
-                _ => {
-                    let operations = serde_json::json!([{"op": "add", "path": "/data/seen", "value": name}]);
-                    let mut more = patch(&operations);
-                    more["warnings"] = serde_json::json!(["careful"]);
-                    answer(&review, true, more)
-                }
+            if name == "no" {
+                return answer(&review, false, serde_json::json!({"status": {"code": 418, "message": "tea"}}));
             }
+            let operations = serde_json::json!([{"op": "add", "path": "/data/seen", "value": name}]);
+            let mut more = patch(&operations);
+            more["warnings"] = serde_json::json!(["careful"]);
+            answer(&review, true, more)
         });
         webhook(&server, true, json!({})).await;
         let created = reply(&server, Method::POST, MAPS, map("yes")).await;

@@ -1,4 +1,5 @@
 //! CEL expressions of definitions and of admission: parsed, checked, and evaluated within limits.
+//! See `staging/src/k8s.io/apiserver/pkg/cel`.
 //!
 //! The crate `cel` parses expressions and has the values and functions; field types, type checks, the evaluation with
 //! its costs, and Kubernetes' libraries are here.

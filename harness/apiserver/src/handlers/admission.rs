@@ -1,4 +1,5 @@
 //! Connects handlers to admission by webhooks and policies.
+//! See `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/admission.go`.
 
 use std::sync::Arc;
 

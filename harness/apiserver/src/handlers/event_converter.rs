@@ -1,4 +1,5 @@
 //! Converts the events of a watch by a conversion webhook.
+//! See `staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
 //! Connections to webhooks and aggregated API servers over HTTPS.
+//! See `staging/src/k8s.io/apiserver/pkg/util/webhook/client.go`.
 
 use std::error::Error as _;
 use std::io;

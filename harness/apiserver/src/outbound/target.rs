@@ -1,4 +1,5 @@
-//! Where a webhook or an aggregated API server is: a URL, or a service of the cluster. PURE.
+//! The address of a webhook or an aggregated API server: a URL, or a service of the cluster
+//! (`staging/src/k8s.io/apiserver/pkg/util/webhook/client.go`). PURE.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

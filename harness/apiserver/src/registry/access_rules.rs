@@ -4,7 +4,7 @@ use super::checks;
 use super::label_selector::{self, array_field};
 use super::{meta, names};
 use crate::field_errors::{ErrorList, Path};
-use crate::json::Value;
+use crate::json::{Value, json};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const SUBJECT_KINDS: [&str; 3] = ["ServiceAccount", "User", "Group"];
@@ -80,6 +80,18 @@ pub(super) fn cluster_role_binding(object: &Value) -> ErrorList {
     binding(object, false)
 }
 
+/// Validates an update of a binding: the role stays (`pkg/apis/rbac/validation/validation.go`).
+pub(super) fn role_stays(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    if new["roleRef"] != old["roleRef"] {
+        let part = |field: &str| meta::str_field(&new["roleRef"], field);
+        // Go prints the internal type, whose fields have no JSON names.
+        let role = json!({"APIGroup": part("apiGroup"), "Kind": part("kind"), "Name": part("name")});
+        errors.invalid(&Path::new("roleRef"), role, "cannot change roleRef");
+    }
+    errors
+}
+
 fn binding(object: &Value, namespaced: bool) -> ErrorList {
     let mut errors = ErrorList::new();
     let (role, path) = (&object["roleRef"], Path::new("roleRef"));
@@ -127,7 +139,6 @@ fn subject(subject: &Value, namespaced: bool, path: &Path<'_>, errors: &mut Erro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::json;
     use rstest::rstest;
 
     /// Answers of kube-apiserver 1.36.2.

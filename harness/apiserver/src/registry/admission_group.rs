@@ -6,127 +6,51 @@ use super::defaults::Defaults;
 use super::generic::{Generation, Generic};
 use super::{admission_defaults, admission_rules};
 
+const GROUP: &str = "admissionregistration.k8s.io";
+
+/// The rules of policies and their bindings.
+const POLICY: Generic =
+    Generic { generation: Generation::Spec, unconditional: false, namespaced: false, ..Generic::NEW };
+/// The rules of policies with a status.
+const POLICY_WITH_STATUS: Generic = Generic { status: true, ..POLICY };
+/// The rules of webhook configurations.
+const WEBHOOKS: Generic = Generic { generation: Generation::AllButStatus, ..POLICY };
+
 /// Returns the webhook configurations, admission policies and bindings.
 pub(super) fn resources() -> Vec<ResourceBuilder> {
+    use admission_defaults::{admission_policy, admission_policy_binding, mutating_webhooks, validating_webhooks};
     vec![
-        resource(
-            "admissionregistration.k8s.io",
-            "v1",
-            "mutatingadmissionpolicies",
-            "MutatingAdmissionPolicy",
-            "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicy",
-        )
-        .cluster()
-        .categories(&["api-extensions"])
-        .hash("LYmCf+UMVdg=")
-        .rules(
-            Defaults::new(
-                Generic { generation: Generation::Spec, unconditional: false, namespaced: false, ..Generic::NEW },
-                admission_defaults::admission_policy,
-            )
-            .check_with(admission_rules::mutating_policy),
+        configuration(
+            ["mutatingadmissionpolicies", "MutatingAdmissionPolicy", "LYmCf+UMVdg="],
+            Defaults::new(POLICY, admission_policy).check_with(admission_rules::mutating_policy),
         ),
-        resource(
-            "admissionregistration.k8s.io",
-            "v1",
-            "mutatingadmissionpolicybindings",
-            "MutatingAdmissionPolicyBinding",
-            "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBinding",
-        )
-        .cluster()
-        .categories(&["api-extensions"])
-        .hash("90V5FRZZ3Zg=")
-        .rules(
-            Defaults::new(
-                Generic { generation: Generation::Spec, unconditional: false, namespaced: false, ..Generic::NEW },
-                admission_defaults::admission_policy_binding,
-            )
-            .check_with(admission_rules::mutating_binding),
+        configuration(
+            ["mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", "90V5FRZZ3Zg="],
+            Defaults::new(POLICY, admission_policy_binding).check_with(admission_rules::mutating_binding),
         ),
-        resource(
-            "admissionregistration.k8s.io",
-            "v1",
-            "mutatingwebhookconfigurations",
-            "MutatingWebhookConfiguration",
-            "io.k8s.api.admissionregistration.v1.MutatingWebhookConfiguration",
-        )
-        .cluster()
-        .categories(&["api-extensions"])
-        .hash("Sqi0GUgDaX0=")
-        .rules(
-            Defaults::new(
-                Generic {
-                    generation: Generation::AllButStatus,
-                    unconditional: false,
-                    namespaced: false,
-                    ..Generic::NEW
-                },
-                admission_defaults::mutating_webhooks,
-            )
-            .check_with(admission_rules::mutating_webhooks),
+        configuration(
+            ["mutatingwebhookconfigurations", "MutatingWebhookConfiguration", "Sqi0GUgDaX0="],
+            Defaults::new(WEBHOOKS, mutating_webhooks).check_with(admission_rules::mutating_webhooks),
         ),
-        resource(
-            "admissionregistration.k8s.io",
-            "v1",
-            "validatingadmissionpolicies",
-            "ValidatingAdmissionPolicy",
-            "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicy",
+        configuration(
+            ["validatingadmissionpolicies", "ValidatingAdmissionPolicy", "6OxvlMmQ6is="],
+            Defaults::new(POLICY_WITH_STATUS, admission_policy).check_with(admission_rules::validating_policy),
         )
-        .cluster()
-        .categories(&["api-extensions"])
-        .status()
-        .hash("6OxvlMmQ6is=")
-        .rules(
-            Defaults::new(
-                Generic {
-                    generation: Generation::Spec,
-                    status: true,
-                    unconditional: false,
-                    namespaced: false,
-                    ..Generic::NEW
-                },
-                admission_defaults::admission_policy,
-            )
-            .check_with(admission_rules::validating_policy),
+        .status(),
+        configuration(
+            ["validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", "v9715VZqakg="],
+            Defaults::new(POLICY, admission_policy_binding).check_with(admission_rules::validating_binding),
         ),
-        resource(
-            "admissionregistration.k8s.io",
-            "v1",
-            "validatingadmissionpolicybindings",
-            "ValidatingAdmissionPolicyBinding",
-            "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBinding",
-        )
-        .cluster()
-        .categories(&["api-extensions"])
-        .hash("v9715VZqakg=")
-        .rules(
-            Defaults::new(
-                Generic { generation: Generation::Spec, unconditional: false, namespaced: false, ..Generic::NEW },
-                admission_defaults::admission_policy_binding,
-            )
-            .check_with(admission_rules::validating_binding),
-        ),
-        resource(
-            "admissionregistration.k8s.io",
-            "v1",
-            "validatingwebhookconfigurations",
-            "ValidatingWebhookConfiguration",
-            "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration",
-        )
-        .cluster()
-        .categories(&["api-extensions"])
-        .hash("B0wHjQmsGNk=")
-        .rules(
-            Defaults::new(
-                Generic {
-                    generation: Generation::AllButStatus,
-                    unconditional: false,
-                    namespaced: false,
-                    ..Generic::NEW
-                },
-                admission_defaults::validating_webhooks,
-            )
-            .check_with(admission_rules::validating_webhooks),
+        configuration(
+            ["validatingwebhookconfigurations", "ValidatingWebhookConfiguration", "B0wHjQmsGNk="],
+            Defaults::new(WEBHOOKS, validating_webhooks).check_with(admission_rules::validating_webhooks),
         ),
     ]
+}
+
+/// Returns a resource of the group from its name, its kind and the hash of its storage version.
+fn configuration([name, kind, hash]: [&'static str; 3], rules: Defaults) -> ResourceBuilder {
+    let mut resource = resource(GROUP, "v1", name, kind, "");
+    resource.0.schema = format!("io.k8s.api.admissionregistration.v1.{kind}").into();
+    resource.cluster().categories(&["api-extensions"]).hash(hash).rules(rules)
 }

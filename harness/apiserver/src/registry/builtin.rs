@@ -138,6 +138,17 @@ fn core_group() -> Vec<ResourceBuilder> {
     ]
 }
 
+fn replication_controllers() -> ResourceBuilder {
+    resource("", "v1", "replicationcontrollers", "ReplicationController", "io.k8s.api.core.v1.ReplicationController")
+        .short(&["rc"])
+        .categories(&["all"])
+        .scale()
+        .status()
+        .hash("Jond2If31h0=")
+        .fields(&[("status.replicas", "0")])
+        .rules(ReplicationController)
+}
+
 /// The core group from pods on, in discovery's order.
 fn core_v1_workloads() -> Vec<ResourceBuilder> {
     vec![
@@ -172,20 +183,7 @@ fn core_v1_workloads() -> Vec<ResourceBuilder> {
                 .check_with(pod::validate_pod_template)
                 .warn_with(pod::warnings::pod_template_warnings),
         ),
-        resource(
-            "",
-            "v1",
-            "replicationcontrollers",
-            "ReplicationController",
-            "io.k8s.api.core.v1.ReplicationController",
-        )
-        .short(&["rc"])
-        .categories(&["all"])
-        .scale()
-        .status()
-        .hash("Jond2If31h0=")
-        .fields(&[("status.replicas", "0")])
-        .rules(ReplicationController),
+        replication_controllers(),
         resource("", "v1", "resourcequotas", "ResourceQuota", "io.k8s.api.core.v1.ResourceQuota")
             .short(&["quota"])
             .status()
@@ -509,7 +507,8 @@ fn rbac_group() -> Vec<ResourceBuilder> {
         .hash("48tpQ8gZHFc=")
         .rules(
             Defaults::new(Generic { namespaced: false, ..RBAC_STRATEGY }, defaults::role_binding)
-                .check_with(access_rules::cluster_role_binding),
+                .check_with(access_rules::cluster_role_binding)
+                .check_update_with(access_rules::role_stays),
         ),
         resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", "io.k8s.api.rbac.v1.ClusterRole")
             .cluster()
@@ -520,7 +519,11 @@ fn rbac_group() -> Vec<ResourceBuilder> {
             ),
         resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", "io.k8s.api.rbac.v1.RoleBinding")
             .hash("eGsCzGH6b1g=")
-            .rules(Defaults::new(RBAC_STRATEGY, defaults::role_binding).check_with(access_rules::role_binding)),
+            .rules(
+                Defaults::new(RBAC_STRATEGY, defaults::role_binding)
+                    .check_with(access_rules::role_binding)
+                    .check_update_with(access_rules::role_stays),
+            ),
         resource("rbac.authorization.k8s.io", "v1", "roles", "Role", "io.k8s.api.rbac.v1.Role")
             .hash("7FuwZcIIItM=")
             .rules(Defaults::new(RBAC_STRATEGY, |_| {}).check_with(access_rules::role)),

@@ -26,6 +26,8 @@ pub(crate) struct Defaults {
     pub finalizer: &'static str,
     /// Kind-specific validation.
     pub check: fn(&Value) -> ErrorList,
+    /// Kind-specific validation of an update, beside that of the new object.
+    pub check_update: fn(&Value, &Value) -> ErrorList,
     /// Returns warnings for a new object (`None`) or an update (the old object).
     pub warn: fn(&Value, Option<&Value>) -> Vec<String>,
 }
@@ -33,13 +35,27 @@ pub(crate) struct Defaults {
 impl Defaults {
     /// Creates a strategy that adds defaults to the generic rules.
     pub(crate) const fn new(rules: Generic, default: fn(&mut Map)) -> Self {
-        Self { rules, default, finalizer: "", check: |_| ErrorList::new(), warn: |_, _| Vec::new() }
+        Self {
+            rules,
+            default,
+            finalizer: "",
+            check: |_| ErrorList::new(),
+            check_update: |_, _| ErrorList::new(),
+            warn: |_, _| Vec::new(),
+        }
     }
 
     /// Adds kind-specific validation.
     #[must_use]
     pub(crate) const fn check_with(mut self, check: fn(&Value) -> ErrorList) -> Self {
         self.check = check;
+        self
+    }
+
+    /// Adds kind-specific validation of the new and the old object of an update.
+    #[must_use]
+    pub(crate) const fn check_update_with(mut self, check: fn(&Value, &Value) -> ErrorList) -> Self {
+        self.check_update = check;
         self
     }
 
@@ -93,6 +109,7 @@ impl Strategy for Defaults {
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.rules.validate_update(new, old);
         errors.append((self.check)(new));
+        errors.append((self.check_update)(new, old));
         errors
     }
 

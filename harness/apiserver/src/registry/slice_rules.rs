@@ -1,4 +1,4 @@
-//! Validation of endpoint slices. See `pkg/apis/discovery/validation/validation.go`. PURE.
+//! Validation of endpoint slices. See `pkg/apis/discovery/validation/validation.go`.
 
 use std::net::IpAddr;
 

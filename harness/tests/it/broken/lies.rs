@@ -104,8 +104,12 @@ impl Service<Request<Body>> for Connection {
             if cut.is_tripped() {
                 return std::future::pending().await;
             }
-            let request = if lie == Lie::MarksLost { without_mark(request) } else { request };
+            let mut request = if lie == Lie::MarksLost { without_mark(request) } else { request };
             let pods = request.uri().path().contains("/pods");
+            if lie == Lie::FirstTolerationHidden {
+                // Replies in protobuf would not be falsified.
+                request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+            }
             let watch = request.uri().query().is_some_and(|query| query.contains("watch="));
             let answer = inner.call(request).await?;
             if cut.is_tripped() {
