@@ -1,8 +1,8 @@
 //! Converts request bodies in protobuf, as typed Go clients send them, to JSON. Follows
 //! `staging/src/k8s.io/apimachinery/pkg/runtime/serializer/protobuf/protobuf.go` of Kubernetes 1.36. PURE.
 //!
-//! Replies to clients that prefer protobuf are made by [`from_json`] and its neighbours. `protobuf/fields.txt` lists the
-//! field numbers, one line per message: `Name: number field type; …`. A type is a message of the same package,
+//! Replies to clients that prefer protobuf are made by [`from_json`] and its neighbours. `protobuf/fields.txt` lists
+//! the field numbers, one line per message: `Name: number field type; …`. A type is a message of the same package,
 //! `package.Name`, `[]T`, `{}T` (map by string) or a scalar; the field `&` inlines a message.
 
 mod encode;

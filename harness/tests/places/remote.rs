@@ -247,13 +247,14 @@ fn external() {
         "somebody",
         "--tolerance",
         "3s",
-        "disruption/status-min-available[",
+        "--allow-disruptive",
+        "ttl/between-the-bounds-history-decides",
     ];
     let words = [&serving.words()[..], &words].concat();
     let output = run(&words).output().expect("it runs");
     over.store(true, Ordering::SeqCst);
     controllers.join().expect("no panic").expect("a runtime").expect("they stop well");
-    all_well(&output, 5);
+    all_well(&output, 1);
     assert_eq!(report(&output).subject, "somebody");
     // No controller is running now.
     let output = run(&words).output().expect("it runs");
