@@ -205,11 +205,12 @@ impl<W: Write> Terminal<W> {
             (false, false) => Outcome::Pass,
         };
         let tally = self.outcome(verdict, &tally(&report.fixtures));
+        let time = time_of(&report.fixtures);
+        let time = if time.is_empty() { time } else { format!("{time} in ") };
         writeln!(
             self.out,
-            "\n{tally} of {} · {} in {:.2} s (median {:.1} ms per fixture)",
+            "\n{tally} of {} · {time}{:.2} s (median {:.1} ms per fixture)",
             report.fixtures.len(),
-            time_of(&report.fixtures),
             report.wall_millis as f64 / 1000.0,
             report.median_wall_micros() as f64 / 1000.0,
         )?;

@@ -13,6 +13,10 @@ use crate::fixture::{Edit, Operation, PatchKind, Target, UserRequest, WatchStart
 use crate::url::escape;
 
 const JSON: &str = "application/json";
+/// The code of a write whose object has changed since it was read.
+const CONFLICT: u16 = 409;
+/// Most writes of the status of an object that a step creates.
+const STATUS_ATTEMPTS: usize = 8;
 /// The annotation of the bookmark that follows the initial events. Source: `metav1.InitialEventsAnnotationKey`.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
@@ -156,8 +160,23 @@ impl Caller<'_> {
         let Some(fields) = created.as_object_mut() else { return answer };
         fields.insert("status".to_owned(), status);
         let name = created["metadata"]["name"].as_str().unwrap_or(&target.name).to_owned();
-        let of_status = Target { name, subresource: Some("status".to_owned()), ..target.clone() };
-        let second = self.call(Method::PUT, path(&of_status, true), Some((JSON, created))).await;
+        let object = Target { name, ..target.clone() };
+        let of_status = Target { subresource: Some("status".to_owned()), ..object.clone() };
+        let status = created["status"].clone();
+        let mut second = self.call(Method::PUT, path(&of_status, true), Some((JSON, created))).await;
+        for _ in 1..STATUS_ATTEMPTS {
+            if second.code != CONFLICT {
+                break;
+            }
+            // On a cluster in real time the controller under test can write in between; a kubelet tries again, too.
+            let Answer { code: 200, body: mut current, .. } = self.call(Method::GET, path(&object, true), None).await
+            else {
+                break;
+            };
+            let Some(fields) = current.as_object_mut() else { break };
+            fields.insert("status".to_owned(), status.clone());
+            second = self.call(Method::PUT, path(&of_status, true), Some((JSON, current))).await;
+        }
         if (200..300).contains(&second.code) { answer } else { second }
     }
 
