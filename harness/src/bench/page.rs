@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::report::{BenchReport, Measurement, Unit, tell};
-use crate::html::chart::{Chart, Series, charts, legend};
+use crate::html::chart::{Chart, Series, charts, distinct, legend};
 use crate::html::plain_page;
 
 /// Returns the page of a report, with the other sizes that it has and with reports `beside` it.
@@ -11,12 +11,7 @@ use crate::html::plain_page;
 pub fn page(report: &BenchReport, beside: &[BenchReport]) -> String {
     let all: Vec<&BenchReport> =
         [report].into_iter().chain(beside).flat_map(|one| [one].into_iter().chain(&one.sizes)).collect();
-    let mut names: Vec<String> = Vec::new();
-    for one in &all {
-        if !names.contains(&one.server) {
-            names.push(one.server.clone());
-        }
-    }
+    let names = distinct(all.iter().map(|report| &report.server));
     let title = format!("plumbline: {}", names.join(" and "));
     plain_page(&title, content(report, &all, &names))
 }
@@ -61,10 +56,7 @@ fn series(all: &[&BenchReport], server: &str, row: &str) -> Series {
         let found = report.rows.iter().find(|measured| measured.name == row)?;
         Some((report.shape.pods as f64, found.measured))
     };
-    let mut points: Vec<(f64, f64)> = of_server.filter_map(|report| value(&report)).collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    points.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
-    Series { name: server.to_owned(), points }
+    Series::new(server, of_server.filter_map(|report| value(&report)).collect())
 }
 
 #[cfg(test)]

@@ -22,6 +22,28 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
+impl Series {
+    /// Makes a series of pairs of size and value, in any order. Of several values of one size, the first counts.
+    #[must_use]
+    pub fn new(name: &str, mut points: Vec<(f64, f64)>) -> Self {
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
+        Self { name: name.to_owned(), points }
+    }
+}
+
+/// Returns names in the order of their first place, each once.
+#[must_use]
+pub fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut distinct: Vec<String> = Vec::new();
+    for name in names {
+        if !distinct.contains(name) {
+            distinct.push(name.clone());
+        }
+    }
+    distinct
+}
+
 /// A chart.
 #[derive(Clone, Debug)]
 pub struct Chart {

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::report::{CurvePoint, MeasureComparison, ScaleReport, Scenario, ScenarioResult, SubjectReport};
 use crate::bench::report::{Unit, tell};
-use crate::html::chart::{Chart, Series, charts, legend};
+use crate::html::chart::{Chart, Series, charts, distinct, legend};
 use crate::html::plain_page;
 
 /// A measure of a scenario: heading, format, value.
@@ -40,20 +40,9 @@ fn calls(value: f64) -> String {
 pub fn page(report: &ScaleReport, beside: &[ScaleReport]) -> String {
     let all: Vec<&ScaleReport> =
         [report].into_iter().chain(beside).flat_map(|one| [one].into_iter().chain(&one.sizes)).collect();
-    let names = names(&all);
+    let names = distinct(all.iter().flat_map(|report| &report.subjects).map(|subject| &subject.name));
     let title = format!("plumbline: {}", names.join(" and "));
     plain_page(&title, content(report, &all, &names))
-}
-
-/// Returns the names of all subjects in order, each once.
-fn names(reports: &[&ScaleReport]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for subject in reports.iter().flat_map(|report| &report.subjects) {
-        if !names.contains(&subject.name) {
-            names.push(subject.name.clone());
-        }
-    }
-    names
 }
 
 fn content(report: &ScaleReport, all: &[&ScaleReport], names: &[String]) -> Markup {
@@ -126,10 +115,7 @@ fn series(
     let of = |name: &String| {
         let subjects = all.iter().flat_map(|report| report.subjects.iter().map(move |subject| (*report, subject)));
         let named = subjects.filter(|(_, subject)| subject.name == *name);
-        let mut points: Vec<(f64, f64)> = named.flat_map(|(report, subject)| points(report, subject)).collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        points.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
-        Series { name: name.clone(), points }
+        Series::new(name, named.flat_map(|(report, subject)| points(report, subject)).collect())
     };
     names.iter().map(of).collect()
 }

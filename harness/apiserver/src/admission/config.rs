@@ -92,11 +92,13 @@ fn text(value: &Value, field: &str) -> String {
     value[field].as_str().unwrap_or_default().to_owned()
 }
 
+/// Identifies a webhook among all: configuration, index and name.
+pub(super) type WebhookId = (String, usize, String);
+
 /// A webhook of a configuration.
 #[derive(Debug)]
 pub(super) struct Webhook {
-    /// Identifies the webhook among all: configuration, index and name.
-    pub(super) id: (String, usize, String),
+    pub(super) id: WebhookId,
     pub(super) name: String,
     pub(super) spec: Value,
     pub(super) conditions: NamedExpressions,

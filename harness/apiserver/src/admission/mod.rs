@@ -5,6 +5,7 @@
 //! - `config`: the stored configurations, compiled; `matching`: which of them apply
 //! - `conditions`: match conditions and the values that expressions see
 //! - `webhooks`: calls of webhooks; `policies`: validating policies; `mutation`: mutating ones
+//! - `reinvocation`: which mutations are made again after a later change
 //!
 //! A request passes [`mutate`] before the strategy prepares it and [`validate`] after its validation. Without stored
 //! configurations neither is called.
@@ -15,6 +16,7 @@ mod config;
 mod matching;
 mod mutation;
 mod policies;
+mod reinvocation;
 mod review;
 #[cfg(test)]
 mod tests;
@@ -32,6 +34,8 @@ use crate::status::Status;
 
 pub(crate) use attributes::{Attributes, Gvk, Gvr, Operation};
 pub(crate) use config::{AdmissionCache, AdmissionConfig, GROUP};
+use matching::Invocation;
+use reinvocation::Reinvocation;
 
 /// The server, as far as admission needs it.
 pub(crate) trait AdmissionHost: Sync {
@@ -66,8 +70,8 @@ pub(crate) async fn mutate(
     if attributes.is_exempt() {
         return Ok(());
     }
-    let mut policies = mutation::Reinvocation::default();
-    let mut webhooks = webhooks::Reinvocation::default();
+    let mut policies = Reinvocation::default();
+    let mut webhooks = Reinvocation::default();
     let before = attributes.object.clone();
     mutation::run(host, config, attributes, &mut policies)?;
     webhooks::mutate(host, config, attributes, &mut webhooks).await?;
@@ -92,4 +96,17 @@ pub(crate) async fn validate(
     }
     policies::validate(host, config, attributes)?;
     webhooks::validate(host, config, attributes).await
+}
+
+/// Returns the object that a mutation made: decoded by `schema`, in the version that is stored, with its defaults.
+fn mutated(
+    host: &dyn AdmissionHost,
+    schema: &Schema,
+    invocation: &Invocation,
+    changed: &Value,
+) -> Result<Value, String> {
+    let decoded = schema.convert(changed).map_err(|error| error.to_string())?;
+    let mut object = invocation.restore(decoded.value);
+    host.default(&mut object);
+    Ok(object)
 }

@@ -1,13 +1,12 @@
 //! `MutatingAdmissionPolicy`. Follows `plugin/policy/mutating` in `staging/src/k8s.io/apiserver/pkg/admission`.
 
-use std::collections::BTreeSet;
-
-use super::AdmissionHost;
 use super::attributes::Attributes;
 use super::conditions::{self, RequestValues};
 use super::config::{AdmissionConfig, Mutation, Policy};
 use super::matching::Invocation;
 use super::policies::for_each_binding;
+use super::reinvocation::Reinvocation;
+use super::{AdmissionHost, mutated};
 use crate::expressions::admission::Activation;
 use crate::expressions::cost::OBJECT_BUDGET;
 use crate::expressions::to_json;
@@ -18,15 +17,7 @@ use crate::schema::{ElementRelationship, Schema, TypeKind, TypeRef};
 use crate::status::Status;
 
 /// A policy, its binding and the namespace and name of its parameter.
-type InvocationKey = (String, String, String);
-
-/// Which policies were applied and are to be applied again.
-#[derive(Debug, Default)]
-pub(super) struct Reinvocation {
-    applied: Vec<InvocationKey>,
-    due: BTreeSet<InvocationKey>,
-    output: Option<Value>,
-}
+pub(super) type InvocationKey = (String, String, String);
 
 /// A policy that could not be applied.
 struct PolicyError {
@@ -39,7 +30,7 @@ pub(super) fn run(
     host: &dyn AdmissionHost,
     config: &AdmissionConfig,
     attributes: &mut Attributes,
-    again: &mut Reinvocation,
+    again: &mut Reinvocation<InvocationKey>,
 ) -> Result<(), Status> {
     apply_all(host, config, attributes, again, false)
 }
@@ -49,11 +40,9 @@ pub(super) fn run_again(
     host: &dyn AdmissionHost,
     config: &AdmissionConfig,
     attributes: &mut Attributes,
-    again: &mut Reinvocation,
+    again: &mut Reinvocation<InvocationKey>,
 ) -> Result<(), Status> {
-    if again.output != attributes.object {
-        again.due.extend(again.applied.iter().cloned());
-    }
+    again.begin_again(attributes.object.as_ref());
     apply_all(host, config, attributes, again, true)
 }
 
@@ -61,7 +50,7 @@ fn apply_all(
     host: &dyn AdmissionHost,
     config: &AdmissionConfig,
     attributes: &mut Attributes,
-    again: &mut Reinvocation,
+    again: &mut Reinvocation<InvocationKey>,
     second: bool,
 ) -> Result<(), Status> {
     let mut errors: Vec<PolicyError> = Vec::new();
@@ -78,7 +67,7 @@ fn apply_all(
     for (policy, binding, invocation, params) in found {
         let param = params.as_ref().map(|param| format!("{}/{}", metadata::namespace(param), metadata::name(param)));
         let key = (policy.name.clone(), binding.clone(), param.unwrap_or_default());
-        if second && !again.due.contains(&key) {
+        if second && !again.is_due(&key) {
             continue;
         }
         let before = attributes.object.clone();
@@ -88,13 +77,13 @@ fn apply_all(
             errors.push(PolicyError { message: describe(policy, &binding, &why), reason: "Invalid" });
         }
         if attributes.object != before {
-            again.due.extend(again.applied.iter().cloned());
+            again.mark_changed();
         }
-        if policy.is_reinvoked && !again.applied.contains(&key) {
-            again.applied.push(key);
+        if policy.is_reinvoked {
+            again.record(key);
         }
     }
-    again.output.clone_from(&attributes.object);
+    again.end_round(attributes.object.as_ref());
     let Some(first) = errors.first() else { return Ok(()) };
     let mut status = attributes.forbidden("");
     status.message.clone_from(&first.message);
@@ -142,11 +131,9 @@ fn apply(
             Mutation::JsonPatch(expression) => patched(&object, &evaluate(&mut activation, expression)?)?,
         };
         let Some(changed) = changed else { continue };
-        let decoded = host.schema().convert(&changed).map_err(|error| error.to_string())?;
-        let mut restored = invocation.restore(decoded.value);
-        host.default(&mut restored);
-        invocation.object = Some(restored.clone());
-        attributes.object = Some(restored);
+        let changed = mutated(host, &host.schema(), &invocation, &changed)?;
+        invocation.object = Some(changed.clone());
+        attributes.object = Some(changed);
     }
     Ok(())
 }

@@ -1,14 +1,13 @@
 //! Calls of webhooks: mutating ones one after the other, validating ones at the same time. Follows
 //! `plugin/webhook/{mutating,validating}/dispatcher.go` in `staging/src/k8s.io/apiserver/pkg/admission`.
 
-use std::collections::BTreeSet;
-
 use futures::future::join_all;
 
 use super::attributes::Attributes;
-use super::config::{AdmissionConfig, Webhook};
+use super::config::{AdmissionConfig, Webhook, WebhookId};
 use super::matching::{self, Criteria, Invocation};
-use super::{AdmissionHost, conditions, review};
+use super::reinvocation::Reinvocation;
+use super::{AdmissionHost, conditions, mutated, review};
 use crate::expressions::admission::Activation;
 use crate::json::Value;
 use crate::outbound::ClientConfig;
@@ -16,17 +15,6 @@ use crate::patch;
 use crate::registry::label_selector::array_field;
 use crate::schema;
 use crate::status::{GroupResource, Status};
-
-/// Which webhooks were called and are to be called again.
-#[derive(Debug, Default)]
-pub(super) struct Reinvocation {
-    /// Webhooks that were called and ask to be called again.
-    called: Vec<(String, usize, String)>,
-    /// Those of them that were called before a later change.
-    due: BTreeSet<(String, usize, String)>,
-    /// The object after the last webhook.
-    output: Option<Value>,
-}
 
 /// The reason why a webhook did not allow a request.
 enum CallError {
@@ -70,12 +58,12 @@ pub(super) async fn mutate(
     host: &dyn AdmissionHost,
     config: &AdmissionConfig,
     attributes: &mut Attributes,
-    again: &mut Reinvocation,
+    again: &mut Reinvocation<WebhookId>,
 ) -> Result<(), Status> {
     for hook in &config.mutating_webhooks {
         call_mutating(host, hook, attributes, again).await?;
     }
-    again.output.clone_from(&attributes.object);
+    again.end_round(attributes.object.as_ref());
     Ok(())
 }
 
@@ -84,13 +72,11 @@ pub(super) async fn mutate_again(
     host: &dyn AdmissionHost,
     config: &AdmissionConfig,
     attributes: &mut Attributes,
-    again: &mut Reinvocation,
+    again: &mut Reinvocation<WebhookId>,
 ) -> Result<(), Status> {
-    if again.output != attributes.object {
-        again.due.extend(again.called.iter().cloned());
-    }
+    again.begin_again(attributes.object.as_ref());
     for hook in &config.mutating_webhooks {
-        if again.due.contains(&hook.id) {
+        if again.is_due(&hook.id) {
             call_mutating(host, hook, attributes, again).await?;
         }
     }
@@ -101,7 +87,7 @@ async fn call_mutating(
     host: &dyn AdmissionHost,
     hook: &Webhook,
     attributes: &mut Attributes,
-    again: &mut Reinvocation,
+    again: &mut Reinvocation<WebhookId>,
 ) -> Result<(), Status> {
     let Some(invocation) = invocation(host, hook, attributes)? else { return Ok(()) };
     let patched = match call(host, hook, attributes, &invocation, true).await {
@@ -112,11 +98,11 @@ async fn call_mutating(
         let changed = attributes.object.as_ref() != Some(&object);
         attributes.object = Some(object);
         if changed {
-            again.due.extend(again.called.iter().cloned());
+            again.mark_changed();
         }
     }
-    if hook.is_reinvoked && !again.called.contains(&hook.id) {
-        again.called.push(hook.id.clone());
+    if hook.is_reinvoked {
+        again.record(hook.id.clone());
     }
     Ok(())
 }
@@ -168,10 +154,7 @@ fn patched(
     let changed = patch::json::apply(object.clone(), operations)
         .map_err(|_| internal("a patch of an admission webhook cannot be applied to the object".to_owned()))?;
     let types = invocation.other().and_then(|other| schema::builtin(&other.schema)).unwrap_or_else(|| host.schema());
-    let decoded = types.convert(&changed).map_err(|error| internal(error.to_string()))?;
-    let mut restored = invocation.restore(decoded.value);
-    host.default(&mut restored);
-    Ok(Some(restored))
+    mutated(host, &types, invocation, &changed).map(Some).map_err(internal)
 }
 
 fn undecodable(why: &str) -> String {

@@ -3,7 +3,7 @@
 
 use std::error::Error as _;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use futures::StreamExt as _;
@@ -21,6 +21,13 @@ use tokio_rustls::TlsConnector;
 
 use super::{Endpoint, OutboundRequest};
 use crate::request::BodyStream;
+
+/// The certificate authorities of this machine, read once.
+static NATIVE_ROOTS: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    Arc::new(roots)
+});
 
 /// Sends a request and reads the whole answer; returns the status code and the body.
 pub(super) async fn send(endpoint: &Endpoint, request: OutboundRequest, most: usize) -> Result<(u16, Bytes), String> {
@@ -116,13 +123,14 @@ fn tls_config(endpoint: &Endpoint) -> Result<ClientConfig, String> {
         let verifier = Arc::new(AnyCertificate(provider));
         return Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth());
     }
-    let mut roots = RootCertStore::empty();
-    if endpoint.authorities.is_empty() {
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let roots = if endpoint.authorities.is_empty() {
+        NATIVE_ROOTS.clone()
     } else {
+        let mut roots = RootCertStore::empty();
         let given = CertificateDer::pem_slice_iter(&endpoint.authorities);
         roots.add_parsable_certificates(given.filter_map(Result::ok));
-    }
+        Arc::new(roots)
+    };
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 

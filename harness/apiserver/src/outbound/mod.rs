@@ -10,6 +10,8 @@ mod target;
 
 use std::collections::BTreeMap;
 use std::fmt;
+#[cfg(not(feature = "listener"))]
+use std::future::{Ready, ready};
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -119,14 +121,14 @@ async fn post(
 }
 
 #[cfg(not(feature = "listener"))]
-async fn post(
+fn post(
     _lister: &dyn ObjectLister,
     _clock: &Clock,
     _config: &ClientConfig,
     _query: &str,
     _body: &Value,
-) -> Result<Value, CallFailure> {
-    Err(CallFailure::Transport(NO_HANDLER.to_owned()))
+) -> Ready<Result<Value, CallFailure>> {
+    ready(Err(CallFailure::Transport(NO_HANDLER.to_owned())))
 }
 
 /// Returns where a target is.
@@ -152,11 +154,11 @@ pub(crate) async fn forward(
 
 /// Sends a request to a target, which needs sockets.
 #[cfg(not(feature = "listener"))]
-pub(crate) async fn forward(
+pub(crate) fn forward(
     _endpoint: &Endpoint,
     _request: OutboundRequest,
-) -> Result<(http::response::Parts, crate::request::BodyStream), String> {
-    Err(NO_HANDLER.to_owned())
+) -> Ready<Result<(http::response::Parts, crate::request::BodyStream), String>> {
+    ready(Err(NO_HANDLER.to_owned()))
 }
 
 /// The error of a call that would need sockets where there are none.
