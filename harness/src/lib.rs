@@ -67,6 +67,7 @@ pub mod html;
 pub mod invariants;
 #[cfg(feature = "suite")]
 pub mod load;
+pub(crate) mod object_meta;
 #[cfg(feature = "suite")]
 pub mod plan;
 #[cfg(feature = "suite")]

@@ -122,7 +122,7 @@ fn publishes_all(service: &Value) -> bool {
 
 /// Returns the labels of the service's endpoints: its own, and these.
 fn labels(service: &Value, more: &[(&str, &str)]) -> Map {
-    let mut labels = service["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+    let mut labels = metadata::labels(service).cloned().unwrap_or_default();
     let headless = (service["spec"]["clusterIP"] == "None").then_some(("service.kubernetes.io/headless", ""));
     for (name, value) in more.iter().copied().chain(headless) {
         labels.insert(name.to_owned(), json!(value));
@@ -162,7 +162,7 @@ async fn write_endpoints(server: &ApiServer, namespace: &str, service: &Value, b
             let known = stored.value();
             let same = |path: &str| known.pointer(path) == wanted.pointer(path);
             if !same("/subsets") || !same("/metadata/labels") {
-                wanted["metadata"]["resourceVersion"] = json!(metadata::resource_version(&known));
+                metadata::set(&mut wanted, "resourceVersion", metadata::resource_version(&known));
                 client.replace(&format!("{collection}/{name}"), &wanted).await;
             }
         }
@@ -209,9 +209,9 @@ async fn write_slices(server: &ApiServer, namespace: &str, service: &Value, back
         };
         let list = |object: &Value, field: &str| object[field].as_array().cloned().unwrap_or_default();
         let same = ["endpoints", "ports"].iter().all(|field| list(old, field) == list(&slice, field));
-        if !same || old["metadata"]["labels"] != slice["metadata"]["labels"] {
-            slice["metadata"]["name"] = json!(metadata::name(old));
-            slice["metadata"]["resourceVersion"] = json!(metadata::resource_version(old));
+        if !same || metadata::labels(old) != metadata::labels(&slice) {
+            metadata::set(&mut slice, "name", metadata::name(old));
+            metadata::set(&mut slice, "resourceVersion", metadata::resource_version(old));
             client.replace(&format!("{collection}/{}", metadata::name(old)), &slice).await;
         }
     }

@@ -201,7 +201,7 @@ impl GarbageCollector {
         if current.code == 404 {
             return true;
         }
-        let references = current.body["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+        let references = metadata::owner_references(&current.body).to_vec();
         let kept: Vec<Value> = references
             .into_iter()
             .filter(|reference| !gone.iter().any(|owner| reference["uid"] == owner.uid.as_str()))
@@ -218,7 +218,7 @@ impl GarbageCollector {
     async fn unblock_owners(&self, kind: &Resource, node: &ObjectNode) -> bool {
         let path = path_of(kind, &node.namespace, &node.name);
         let current = self.agent.send(Method::GET, &path, "", None).await;
-        let mut references = current.body["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+        let mut references = metadata::owner_references(&current.body).to_vec();
         if references.iter().all(|reference| reference["blockOwnerDeletion"] != json!(true)) {
             return true;
         }

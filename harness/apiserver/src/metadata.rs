@@ -81,6 +81,21 @@ pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     annotations(object)?.get(key).and_then(Value::as_str)
 }
 
+/// Sets a field of `metadata`.
+pub(crate) fn set(object: &mut Value, field: &str, value: impl Into<Value>) {
+    fields_mut(object).insert(field, value.into());
+}
+
+/// Returns `metadata.ownerReferences`.
+pub(crate) fn owner_references(object: &Value) -> &[Value] {
+    metadata(object).get("ownerReferences").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Returns the owner reference of the controller.
+pub(crate) fn controller(object: &Value) -> Option<&Value> {
+    owner_references(object).iter().find(|owner| owner["controller"] == true)
+}
+
 /// Returns the names in `metadata.finalizers`.
 pub(crate) fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     metadata(object).get("finalizers").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
@@ -101,13 +116,25 @@ mod tests {
         let object = json!({"metadata": {
             "name": "n", "namespace": "s", "uid": "u", "resourceVersion": "7", "generation": 3,
             "deletionTimestamp": "2030-01-01T00:00:00Z", "labels": {"l": "1"}, "annotations": {"a": "2"},
-            "finalizers": ["f", "g"],
+            "finalizers": ["f", "g"], "ownerReferences": [{"uid": "x"}, {"uid": "y", "controller": true}],
         }});
         assert_eq!([name(&object), namespace(&object), uid(&object), resource_version(&object)], ["n", "s", "u", "7"]);
         assert_eq!((generation(&object), is_deleted(&object)), (3, true));
         assert_eq!(labels(&object).and_then(|labels| labels.get("l")), Some(&json!("1")));
         assert_eq!(annotation(&object, "a"), Some("2"));
         assert_eq!(finalizers(&object).collect::<Vec<_>>(), ["f", "g"]);
+        assert_eq!(owner_references(&object).len(), 2);
+        assert_eq!(controller(&object).map(|owner| &owner["uid"]), Some(&json!("y")));
+    }
+
+    #[test]
+    fn fields_are_set_where_they_were_missing() {
+        let mut object = json!({"metadata": {"labels": {"k": "v"}}});
+        set(&mut object, "name", "n");
+        assert_eq!(object, json!({"metadata": {"labels": {"k": "v"}, "name": "n"}}));
+        let mut object = json!({});
+        set(&mut object, "name", "n");
+        assert_eq!(object, json!({"metadata": {"name": "n"}}));
     }
 
     #[test]
@@ -118,6 +145,7 @@ mod tests {
             assert_eq!((name(&object), generation(&object), is_deleted(&object)), ("", 0, false));
             assert!(labels(&object).is_none() && annotation(&object, "a").is_none());
             assert_eq!(finalizers(&object).count(), 0);
+            assert!(owner_references(&object).is_empty() && controller(&object).is_none());
         }
     }
 }

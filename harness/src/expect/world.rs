@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Run;
 use crate::fixture::pattern::{Resource, Resources, Target};
+use crate::object_meta;
 use crate::transcript::{Change, EntryKind, TranscriptEntry};
 
 /// The key of an object.
@@ -128,13 +129,13 @@ fn key_of(resources: &Resources, object: &Value) -> Option<Key> {
     Some(Key {
         group: resource.group.into_owned(),
         resource: resource.plural.into_owned(),
-        namespace: object["metadata"]["namespace"].as_str().filter(|ns| !ns.is_empty()).map(str::to_owned),
-        name: object["metadata"]["name"].as_str()?.to_owned(),
+        namespace: object_meta::namespace(object).map(str::to_owned),
+        name: object_meta::text(object, "name")?.to_owned(),
     })
 }
 
 fn uid_of(object: &Value) -> Option<String> {
-    object["metadata"]["uid"].as_str().map(str::to_owned)
+    object_meta::uid(object).map(str::to_owned)
 }
 
 /// Compares API groups. Events are the same objects in both of their groups.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{JudgeContext, Violation, condition};
 use crate::fixture::Action;
 use crate::fixture::parse::step_actions;
+use crate::object_meta;
 use crate::transcript::{Actor, Attributed as _};
 
 /// Time after which an announced disruption is considered stale.
@@ -55,7 +56,7 @@ pub(super) fn status_carries_version(context: &JudgeContext<'_>) -> Vec<Violatio
         let mine = entry.actor() == Actor::Disruption
             && request.resource == BUDGETS
             && matches!(request.verb.as_str(), "update" | "patch");
-        let version = request.body.as_ref().and_then(|body| body["metadata"]["resourceVersion"].as_str());
+        let version = request.body.as_ref().and_then(|body| object_meta::resource_version(body));
         (mine && version.is_none_or(str::is_empty)).then(|| Violation::new(entry, "no resourceVersion in the body"))
     })
 }
@@ -64,7 +65,7 @@ pub(super) fn status_carries_version(context: &JudgeContext<'_>) -> Vec<Violatio
 pub(super) fn generation_never_falls(context: &JudgeContext<'_>) -> Vec<Violation> {
     context.changes(&Actor::Disruption, BUDGETS, |entry, _, old, new| {
         let observed = |object: &Value| object["status"]["observedGeneration"].as_i64().unwrap_or(0);
-        let generation = new["metadata"]["generation"].as_i64().unwrap_or(i64::MAX);
+        let generation = object_meta::generation(new).unwrap_or(i64::MAX);
         let now = observed(new);
         let before = old.map_or(0, |old| observed(old));
         (now < before || now > generation).then(|| {
@@ -113,7 +114,7 @@ pub(super) fn conditions_age_two_minutes(context: &JudgeContext<'_>) -> Vec<Viol
             return None;
         }
         let phase = old["status"]["phase"].as_str().unwrap_or_default();
-        let observed = if !old["metadata"]["deletionTimestamp"].is_null() {
+        let observed = if object_meta::is_terminating(old) {
             "the pod is terminating".to_owned()
         } else if matches!(phase, "Succeeded" | "Failed") {
             format!("the pod is {phase}")

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{JudgeContext, Violation, deletes_pod, pod_of};
 use crate::expect::requests;
+use crate::object_meta;
 use crate::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry};
 
 /// Time for which a node must be missing before its pods count as orphaned.
@@ -92,7 +93,7 @@ pub(super) fn orphans_are_confirmed(context: &JudgeContext<'_>) -> Vec<Violation
 /// The server records the deletion before the subject sees it; the start of the subject is only as exact as the run's
 /// times.
 fn first_missing(context: &JudgeContext<'_>, node: &str) -> Option<(Duration, Duration)> {
-    let there = |object: &Arc<Value>| object["kind"] == "Node" && object["metadata"]["name"] == node;
+    let there = |object: &Arc<Value>| object["kind"] == "Node" && object_meta::name(object) == node;
     if !context.run.initial.iter().any(there) {
         return Some((Duration::ZERO, context.run.tolerance));
     }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{JudgeContext, Violation, condition, deletes_pod, pod_of};
 use crate::expect::world::ObjectStates;
+use crate::object_meta;
 use crate::transcript::{Actor, Attributed as _, EntryKind};
 
 /// See [`super::ALL`].
@@ -25,7 +26,7 @@ pub(super) fn no_early_eviction(context: &JudgeContext<'_>) -> Vec<Violation> {
         if entry.actor() != Actor::TaintEviction || !deletes_pod(exchange) || !succeeded {
             return None;
         }
-        let uid = pod_of(exchange, world)?["metadata"]["uid"].as_str()?;
+        let uid = object_meta::uid(pod_of(exchange, world)?)?;
         match earliest(context, uid, entry.seq) {
             Some(earliest) if earliest <= entry.at => None,
             Some(earliest) => Some(Violation::new(entry, format!("the earliest time is {earliest:?}"))),
@@ -59,7 +60,7 @@ fn earliest(context: &JudgeContext<'_>, uid: &str, before: usize) -> Option<Dura
 
 /// Returns how long the pod with this uid may stay on its node in the current state; `None`: indefinitely.
 pub(crate) fn toleration_limit(world: &ObjectStates, uid: &str) -> Option<Duration> {
-    let (_, pod) = world.all("pods").find(|(_, pod)| pod["metadata"]["uid"] == uid)?;
+    let (_, pod) = world.all("pods").find(|(_, pod)| object_meta::uid(pod) == Some(uid))?;
     toleration_limit_of(world, pod)
 }
 

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::writes::essence;
 use super::{JudgeContext, Violation};
+use crate::object_meta;
 use crate::transcript::Actor;
 
 const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
@@ -11,7 +12,7 @@ const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
 /// See [`super::ALL`].
 pub(super) fn ttl_values(context: &JudgeContext<'_>) -> Vec<Violation> {
     context.changes(&Actor::Ttl, "nodes", |entry, _, old, new| {
-        let value = new["metadata"]["annotations"][ANNOTATION].as_str().unwrap_or("nothing");
+        let value = object_meta::annotation(new, ANNOTATION).unwrap_or("nothing");
         if !["0", "15", "30", "60", "300"].contains(&value) {
             return Some(Violation::new(entry, format!("the value is {value:?}")));
         }
@@ -23,18 +24,16 @@ pub(super) fn ttl_values(context: &JudgeContext<'_>) -> Vec<Violation> {
 /// Returns the node without the annotation.
 fn others(node: &Value) -> Value {
     let mut node = essence(node);
-    let annotations = node["metadata"]["annotations"].as_object_mut();
-    let empty = annotations.is_some_and(|annotations| {
-        annotations.remove(ANNOTATION);
-        annotations.is_empty()
-    });
-    if empty && let Some(meta) = node["metadata"].as_object_mut() {
-        meta.remove("annotations");
-    }
-    if node["metadata"]["annotations"].is_null()
-        && let Some(meta) = node["metadata"].as_object_mut()
-    {
-        meta.remove("annotations");
+    let Some(metadata) = object_meta::fields_mut(&mut node) else { return node };
+    let is_empty = match metadata.get_mut("annotations") {
+        Some(Value::Object(annotations)) => {
+            annotations.remove(ANNOTATION);
+            annotations.is_empty()
+        }
+        annotations => annotations.is_none_or(|annotations| annotations.is_null()),
+    };
+    if is_empty {
+        metadata.remove("annotations");
     }
     node
 }

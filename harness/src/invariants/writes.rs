@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{JudgeContext, Violation, deletes_pod};
 use crate::expect::{is_subject_write, requests};
+use crate::object_meta;
 use crate::transcript::{Actor, Attributed as _, EntryKind};
 
 /// See [`super::ALL`].
@@ -70,12 +71,7 @@ pub(super) fn no_idle_writes(context: &JudgeContext<'_>) -> Vec<Violation> {
 
 /// Returns an object without the fields that the server changes by itself.
 pub(super) fn essence(object: &Value) -> Value {
-    let mut object = object.clone();
-    if let Some(meta) = object["metadata"].as_object_mut() {
-        meta.remove("resourceVersion");
-        meta.remove("managedFields");
-    }
-    object
+    object_meta::without_bookkeeping(object)
 }
 
 /// See [`super::ALL`].
@@ -87,7 +83,7 @@ pub(super) fn no_storms(context: &JudgeContext<'_>) -> Vec<Violation> {
     {
         let request = &exchange.request;
         let body = request.body.as_deref().filter(|_| request.name.is_none());
-        let created = body.and_then(|body| body["metadata"]["name"].as_str()).unwrap_or_default();
+        let created = body.map(object_meta::name).unwrap_or_default();
         let times = recent.entry(format!("{} {} {} {created}", entry.actor(), request.verb, request.path)).or_default();
         times.push_back(entry.at);
         while times.front().is_some_and(|first| *first + Duration::from_secs(1) < entry.at) {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::cluster::{Answer, Call, Sandbox};
 use crate::faults::resource_id;
 use crate::fixture::{Edit, Operation, PatchKind, Target, UserRequest, WatchStart, time_text};
+use crate::object_meta;
 use crate::url::escape;
 
 const JSON: &str = "application/json";
@@ -116,9 +117,7 @@ fn without_identity(mut object: Value) -> Value {
         "generation",
         "managedFields",
     ];
-    if let Some(meta) = object["metadata"].as_object_mut() {
-        meta.retain(|field, _| !GIVEN.contains(&field.as_str()));
-    }
+    object_meta::remove(&mut object, &GIVEN);
     object
 }
 
@@ -159,7 +158,7 @@ impl Caller<'_> {
         let mut created = answer.body.clone();
         let Some(fields) = created.as_object_mut() else { return answer };
         fields.insert("status".to_owned(), status);
-        let name = created["metadata"]["name"].as_str().unwrap_or(&target.name).to_owned();
+        let name = object_meta::text(&created, "name").unwrap_or(&target.name).to_owned();
         let object = Target { name, ..target.clone() };
         let of_status = Target { subresource: Some("status".to_owned()), ..object.clone() };
         let status = created["status"].clone();
@@ -184,7 +183,7 @@ impl Caller<'_> {
     async fn list(&self, labels: Option<&str>, versions: &ListVersions) -> Answer {
         let collection = path(&self.request.target, false);
         let answer = self.call(Method::GET, format!("{collection}{}", selected(labels)), None).await;
-        if let Some(version) = answer.body["metadata"]["resourceVersion"].as_str() {
+        if let Some(version) = object_meta::resource_version(&answer.body) {
             versions.borrow_mut().insert(collection, version.to_owned());
         }
         answer
@@ -214,7 +213,7 @@ impl Caller<'_> {
             one if one.get("type").is_some() => vec![one.clone()],
             _ => return answer,
         };
-        let last = lines.iter().filter_map(|event| event["object"]["metadata"]["resourceVersion"].as_str()).next_back();
+        let last = lines.iter().filter_map(|event| object_meta::resource_version(&event["object"])).next_back();
         if let Some(version) = last.filter(|version| !version.is_empty()) {
             versions.borrow_mut().insert(collection, version.to_owned());
         }
@@ -261,11 +260,11 @@ fn describe_event(event: &Value) -> Option<String> {
     let (kind, object) = (text(&event["type"]), &event["object"]);
     let what = match kind.as_str() {
         "ERROR" => object["code"].to_string(),
-        "BOOKMARK" if object["metadata"]["annotations"][INITIAL_EVENTS_END] == "true" => {
+        "BOOKMARK" if object_meta::annotation(object, INITIAL_EVENTS_END) == Some("true") => {
             "initial-events-end".to_owned()
         }
         "BOOKMARK" => return None,
-        _ => text(&object["metadata"]["name"]),
+        _ => object_meta::name(object).to_owned(),
     };
     Some(format!("{kind} {what}"))
 }

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{EntryKind, TranscriptEntry};
+use crate::object_meta;
 
 /// The names of all uids and resource versions of one transcript.
 #[derive(Debug, Default)]
@@ -34,10 +35,9 @@ impl Redactions {
         let mut all = Self { epoch, ..Self::default() };
         let mut versions: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
         let mut learn = |object: &Value| {
-            let meta = &object["metadata"];
-            let (Some(name), Some(uid)) = (meta["name"].as_str(), meta["uid"].as_str()) else { return };
+            let (Some(name), Some(uid)) = (object_meta::text(object, "name"), object_meta::uid(object)) else { return };
             all.name(uid, short_name(object, name));
-            if let Some(version) = meta["resourceVersion"].as_str().and_then(|version| version.parse().ok()) {
+            if let Some(version) = object_meta::resource_version(object).and_then(|version| version.parse().ok()) {
                 versions.entry(uid.to_owned()).or_default().insert(version);
             }
         };

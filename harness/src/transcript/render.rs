@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::redact::{self, Redactions};
 use super::{Actor, Attributed as _, Change, ChangeKind, EntryKind, Exchange, RecordedRequest, TranscriptEntry, diff};
+use crate::object_meta;
 
 /// Minimum number of equal writes that are rendered in one line.
 const RUN: usize = 4;
@@ -210,7 +211,7 @@ pub(crate) fn target(request: &RecordedRequest) -> String {
     }
     let mut out = namespace_prefix(request.namespace.as_deref());
     out.push_str(&request.resource);
-    let body_name = request.body.as_ref().and_then(|body| body["metadata"]["name"].as_str());
+    let body_name = request.body.as_ref().and_then(|body| object_meta::text(body, "name"));
     let name = match request.name.as_deref() {
         Some(name) => Some(name),
         None if request.verb == "create" => body_name,

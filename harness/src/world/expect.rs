@@ -12,6 +12,7 @@ use crate::expect::{BrokenPromise, Run, is_subject_write, judge_now, line};
 use crate::fixture::check::Checks;
 use crate::fixture::{Fixture, Traffic, words};
 use crate::invariants;
+use crate::object_meta;
 use crate::transcript::{EntryKind, TranscriptEntry};
 
 /// Lines of the transcript that an error shows before the one that broke the expectation.
@@ -211,18 +212,16 @@ fn held_objects(run: &Run<'_>) -> Vec<BrokenPromise> {
     let Some(last) = run.entries.last() else { return Vec::new() };
     let limit = run.end.saturating_sub(FINALIZERS);
     let is_old = |object: &Arc<Value>| {
-        let deleted = object["metadata"]["deletionTimestamp"].as_str().and_then(|text| text.parse().ok());
+        let deleted = object_meta::text(object, "deletionTimestamp").and_then(|text| text.parse().ok());
         deleted.is_some_and(|at: jiff::Timestamp| {
             Duration::try_from(at.duration_since(run.start)).is_ok_and(|at| at < limit)
         })
     };
-    let held = world.objects().filter(|object| {
-        is_old(object) && object["metadata"]["finalizers"].as_array().is_some_and(|held| !held.is_empty())
-    });
+    let held = world.objects().filter(|object| is_old(object) && !object_meta::finalizers(object).is_empty());
     held.map(|object| {
-        let meta = &object["metadata"];
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let observed = format!("{} {} has {}", text(&object["kind"]), text(&meta["name"]), meta["finalizers"]);
+        let kind = object["kind"].as_str().unwrap_or_default();
+        let finalizers = Value::from(object_meta::finalizers(object));
+        let observed = format!("{kind} {} has {finalizers}", object_meta::name(object));
         broken(last, "finalizers are removed", "no deleted object with finalizers after a minute", observed)
     })
     .collect()

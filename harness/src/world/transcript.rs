@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::World;
+use crate::object_meta;
 use crate::transcript::render::{self, Paragraph, RenderedLine};
 use crate::transcript::{Actor, Attributed as _, EntryKind, TranscriptEntry, redact};
 
@@ -161,15 +162,7 @@ fn shape(line: &RenderedLine) -> String {
 
 /// Returns true if two states of an object differ in nothing but what the server changes by itself.
 fn is_same(old: &Value, new: &Value) -> bool {
-    let strip = |object: &Value| {
-        let mut object = object.clone();
-        if let Some(meta) = object["metadata"].as_object_mut() {
-            meta.remove("resourceVersion");
-            meta.remove("managedFields");
-        }
-        object
-    };
-    strip(old) == strip(new)
+    object_meta::without_bookkeeping(old) == object_meta::without_bookkeeping(new)
 }
 
 /// Replaces paragraphs that repeat at equal distances by the first one.

@@ -192,7 +192,7 @@ fn namespace_matches(
     let own = attributes.is_namespace()
         && attributes.subresource.is_empty()
         && matches!(attributes.operation, Operation::Create | Operation::Update);
-    let labels = |namespace: &Value| namespace["metadata"]["labels"].clone();
+    let labels = |namespace: &Value| metadata::labels(namespace).cloned().map_or(Value::Null, Value::Object);
     let labels = match &attributes.object {
         Some(object) if own => labels(object),
         _ => {

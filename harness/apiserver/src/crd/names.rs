@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::text;
 use crate::json::{Map, Value, json};
+use crate::metadata;
 use crate::registry::time::rfc3339;
 
 /// Returns true if the definition has the condition `Established`.
@@ -41,9 +42,7 @@ pub(super) fn status(definition: &Value, others: &[Value], now: Timestamp) -> Va
     let group = text(&definition["spec"], "group");
     let rivals: Vec<&Value> = others
         .iter()
-        .filter(|other| {
-            text(&other["spec"], "group") == group && other["metadata"]["name"] != definition["metadata"]["name"]
-        })
+        .filter(|other| text(&other["spec"], "group") == group && metadata::name(other) != metadata::name(definition))
         .map(|other| &other["status"]["acceptedNames"])
         .collect();
     let (accepted, conflict) = accept_names(definition, &rivals);
@@ -81,7 +80,7 @@ fn approval_condition(definition: &Value) -> Option<(&'static str, &'static str,
     if !super::definition_strategy::is_protected(text(&definition["spec"], "group")) {
         return None;
     }
-    let given = crate::metadata::annotation(definition, "api-approved.kubernetes.io")?;
+    let given = metadata::annotation(definition, "api-approved.kubernetes.io")?;
     if given.starts_with("unapproved") {
         return Some(("False", "UnapprovedAnnotation", format!("not approved: {given:?}")));
     }

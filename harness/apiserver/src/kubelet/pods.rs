@@ -80,10 +80,7 @@ fn time_to_exit(pod: &Value) -> Option<Duration> {
 }
 
 fn is_of_a_job(pod: &Value) -> bool {
-    let owners = pod["metadata"]["ownerReferences"].as_array().into_iter().flatten();
-    owners
-        .into_iter()
-        .any(|owner| owner["controller"] == json!(true) && owner["kind"] == "Job" && owner["apiVersion"] == "batch/v1")
+    metadata::controller(pod).is_some_and(|owner| owner["kind"] == "Job" && owner["apiVersion"] == "batch/v1")
 }
 
 /// Returns the status of a running pod whose containers end now.

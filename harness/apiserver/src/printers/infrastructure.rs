@@ -166,7 +166,7 @@ const DEFAULT_INGRESS_CLASS: &[&str] = &["ingressclass.kubernetes.io/is-default-
 
 fn default_class(class: &Value, annotations: &[&str]) -> String {
     let name = text(class, "/metadata/name");
-    let is_default = annotations.iter().any(|annotation| class["metadata"]["annotations"][annotation] == json!("true"));
+    let is_default = annotations.iter().any(|annotation| metadata::annotation(class, annotation) == Some("true"));
     if is_default { format!("{name} (default)") } else { name.to_owned() }
 }
 

@@ -7,6 +7,7 @@ use super::{meta, names};
 use crate::expressions::admission::{AdmissionExpression, AdmissionVariables, ReturnType};
 use crate::field_errors::{ErrorList, Path};
 use crate::json::Value;
+use crate::metadata;
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const MUTATED: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
@@ -281,7 +282,7 @@ pub(super) fn validating_policy(object: &Value) -> ErrorList {
     let root = SPEC.child("auditAnnotations");
     for (index, one) in annotations.iter().enumerate() {
         let (path, key) = (root.index(index), meta::str_field(one, "key"));
-        let whole = format!("{}/{key}", meta::str_field(&object["metadata"], "name"));
+        let whole = format!("{}/{key}", metadata::name(object));
         for why in names::qualified_name(&whole) {
             errors.invalid(&path.child("key"), whole.as_str(), why);
         }

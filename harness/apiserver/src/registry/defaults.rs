@@ -9,6 +9,7 @@ use super::pod::defaults as pod_defaults;
 use super::{NameFormat, Strategy, StrategyContext, batch, meta};
 use crate::field_errors::{ErrorList, Path};
 use crate::json::{Map, Value, json};
+use crate::metadata;
 
 const METADATA: Path<'static> = Path::new("metadata");
 
@@ -246,7 +247,7 @@ impl Strategy for Job {
         if own.is_none()
             && let Some(labels) = object.pointer("/spec/template/metadata/labels").cloned()
         {
-            object["metadata"]["labels"] = labels;
+            metadata::set(object, "labels", labels);
         }
         if let Some(spec) = meta::object_or_insert(object, "spec") {
             let selector = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});

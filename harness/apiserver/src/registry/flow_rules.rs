@@ -6,6 +6,7 @@ use super::meta::{self, non_null, spec_of};
 use super::names;
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::Value;
+use crate::metadata;
 
 const SPEC: Path<'static> = Path::new("spec");
 const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
@@ -20,7 +21,7 @@ pub(super) fn flow_schema(object: &Value) -> ErrorList {
     let (path, precedence) = (SPEC.child("matchingPrecedence"), spec["matchingPrecedence"].as_i64().unwrap_or(0));
     match precedence {
         ..=0 => errors.invalid(&path, precedence, "must be a positive value"),
-        1 if meta::str_field(&object["metadata"], "name") != "exempt" => {
+        1 if metadata::name(object) != "exempt" => {
             errors.invalid(&path, precedence, "only the schema named 'exempt' may have matchingPrecedence 1");
         }
         _ if precedence > PRECEDENCE_MAX => {
@@ -169,7 +170,7 @@ pub(super) fn priority_level(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = spec_of(object);
     let (path, kind) = (SPEC.child("type"), meta::str_field(spec, "type"));
-    if (meta::str_field(&object["metadata"], "name") == "exempt") != (kind == "Exempt") {
+    if (metadata::name(object) == "exempt") != (kind == "Exempt") {
         errors.invalid(&path, kind, "must be 'Exempt' if and only if `name` is 'exempt'");
     }
     let given = |field: &str| non_null(spec, field).is_some();

@@ -11,6 +11,7 @@ use super::seed::path_of;
 use super::tracker::{ObservedChange, version};
 use crate::expect::world::Key;
 use crate::fixture::{Action, CheckKind, Fixture, Resource, Target, parse};
+use crate::object_meta;
 use crate::time::Clock;
 
 /// Resources followed for every fixture.
@@ -103,7 +104,7 @@ impl ResourceFollower {
             return None;
         }
         self.proxy.names().to_fixture(&mut object);
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let name = object_meta::name(&object);
         let renamed = self.resource.namespaced || matches!(&*self.resource.plural, "nodes" | "namespaces");
         if !renamed && !self.own.iter().any(|own| own == name) {
             return None;
@@ -115,12 +116,11 @@ impl ResourceFollower {
     }
 
     fn key(&self, object: &Value) -> Key {
-        let metadata = &object["metadata"];
         Key {
             group: self.resource.group.to_string(),
             resource: self.resource.plural.to_string(),
-            namespace: metadata["namespace"].as_str().filter(|namespace| !namespace.is_empty()).map(str::to_owned),
-            name: metadata["name"].as_str().unwrap_or_default().to_owned(),
+            namespace: object_meta::namespace(object).map(str::to_owned),
+            name: object_meta::name(object).to_owned(),
         }
     }
 

@@ -45,6 +45,7 @@ use crate::apiserver::listener::{ConnectionGate, ListenOptions, listen};
 use crate::expect::world::kinds;
 use crate::fixture::pattern::Resources;
 use crate::fixture::{Action, Capability, Fixture, parse};
+use crate::object_meta;
 use crate::process::signals;
 use crate::time::Clock;
 use crate::transcript::{Agents, SubjectEndpoint, Transcript};
@@ -223,13 +224,13 @@ impl RemoteCluster {
         let custom = definitions.iter().filter(|object| object["spec"]["scope"] == "Namespaced");
         let custom =
             custom.map(|object| (text(&object["spec"]["group"]), text(&object["spec"]["names"]["plural"]))).collect();
-        let definitions = definitions.iter().map(|object| text(&object["metadata"]["name"])).collect();
+        let definitions = definitions.iter().map(|object| object_meta::name(object).to_owned()).collect();
 
         let client = client::from_file(&self.kubeconfig)?;
         let proxy = Proxy::new(ProxyConfig { client, suffix, clock: clock.clone(), custom, only });
         let missing: Vec<String> = namespaces.iter().filter(|name| !made.contains(*name)).cloned().collect();
         seed::namespaces(&proxy, &missing).await.map_err(ClusterError::Sandbox)?;
-        let own = fixture.given.objects.iter().map(|object| text(&object["metadata"]["name"]));
+        let own = fixture.given.objects.iter().map(|object| object_meta::name(object).to_owned());
         let own: Vec<String> = own.chain(follow::targets(fixture).map(|target| target.name.clone())).collect();
         let follower = |resource| ResourceFollower { proxy: proxy.clone(), resource, own: own.clone() };
         let followers = follow::resources(fixture, &resources).into_iter().map(follower).collect();
@@ -297,8 +298,7 @@ fn is_disturbed(fixture: &Fixture, by: Bystanders) -> Option<String> {
     if !by.meddlers {
         return None;
     }
-    let owned =
-        |object: &Value| object["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty());
+    let owned = |object: &Value| !object_meta::owner_references(object).is_empty();
     let works = |object: &Value| {
         matches!(object["apiVersion"].as_str(), Some("apps/v1" | "batch/v1")) || is(object, "ReplicationController")
     };
@@ -315,20 +315,17 @@ fn cannot_be_seeded(fixture: &Fixture) -> Option<String> {
         return None;
     }
     let mut reasons = fixture.given.objects.iter().filter_map(|object| {
-        let metadata = &object["metadata"];
-        let what = || {
-            format!("{} {}", object["kind"].as_str().unwrap_or_default(), metadata["name"].as_str().unwrap_or_default())
-        };
-        if metadata["creationTimestamp"].as_str().is_some_and(|time| time != "now") {
+        let what = || format!("{} {}", object["kind"].as_str().unwrap_or_default(), object_meta::name(object));
+        if object_meta::text(object, "creationTimestamp").is_some_and(|time| time != "now") {
             return Some(Err(format!("the server sets creation times itself, and {} must be older", what())));
         }
-        if metadata["deletionTimestamp"].is_null() {
+        if !object_meta::is_terminating(object) {
             return None;
         }
         let bound = object["kind"] == "Pod" && object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
         // The server does not wait for a kubelet to delete a pod that has finished.
         let ended = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-        let held = metadata["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
+        let held = !object_meta::finalizers(object).is_empty();
         Some(if (bound && !ended) || held {
             Ok(())
         } else {
@@ -373,7 +370,7 @@ impl RemoteSandbox {
 
 /// Returns the namespaces that steps, checks and objects refer to.
 fn speaks_of(fixture: &Fixture) -> impl Iterator<Item = &str> {
-    let objects = fixture.given.objects.iter().filter_map(|object| object["metadata"]["namespace"].as_str());
+    let objects = fixture.given.objects.iter().filter_map(|object| object_meta::text(object, "namespace"));
     let targets = follow::targets(fixture).filter_map(|target| target.namespace.as_deref());
     objects.chain(targets).chain(Some(fixture.given.namespace.as_str()).filter(|name| !name.is_empty()))
 }
@@ -386,7 +383,7 @@ fn namespaces(fixture: &Fixture) -> (BTreeSet<String>, Vec<String>) {
         .objects
         .iter()
         .filter(named)
-        .filter_map(|object| object["metadata"]["name"].as_str().map(str::to_owned))
+        .filter_map(|object| object_meta::text(object, "name").map(str::to_owned))
         .collect();
     let mut all: BTreeSet<String> = ALWAYS.iter().map(|name| (*name).to_owned()).collect();
     all.extend(speaks_of(fixture).filter(|name| !name.contains('*')).map(str::to_owned));

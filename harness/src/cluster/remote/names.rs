@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 use crate::apiserver::request::{Query, ResourcePath};
+use crate::object_meta;
 use crate::url::escape;
 
 /// Length of a uid.
@@ -191,12 +192,10 @@ impl NameMapper {
     /// Returns true if an object, as stored by the server, belongs to the fixture. Cluster-scoped objects without a
     /// suffix belong to all fixtures.
     pub(super) fn owns(&self, object: &Value, group: &str, resource: &str) -> bool {
-        let metadata = &object["metadata"];
-        let ends = |field: &str| metadata[field].as_str().is_some_and(|name| name.ends_with(&self.suffix));
-        if metadata["namespace"].as_str().is_some_and(|namespace| !namespace.is_empty()) {
-            return ends("namespace");
+        match object_meta::namespace(object) {
+            Some(namespace) => namespace.ends_with(&self.suffix),
+            None => !is_renamed(group, resource) || object_meta::name(object).ends_with(&self.suffix),
         }
-        !is_renamed(group, resource) || ends("name")
     }
 }
 

@@ -20,6 +20,7 @@ use crate::apiserver::proxy::{self, protobuf_body_to_json, record_reply, record_
 use crate::apiserver::request::{Query, ResourcePath, Target};
 use crate::apiserver::{ApiRequest, Reply, ReplyBody, ResourceId, Status};
 use crate::cluster::chain;
+use crate::object_meta;
 use crate::time::Clock;
 use crate::transcript::{Attributed as _, ChangeKind, DeliveredObject, Origin, Transcript};
 
@@ -321,10 +322,13 @@ impl Proxy {
             Some("DELETED") => ChangeKind::Deleted,
             _ => return,
         };
-        let text = |name: &str| event["object"]["metadata"][name].as_str().unwrap_or_default();
-        let namespace = Some(text("namespace")).filter(|namespace| !namespace.is_empty()).map(Arc::from);
-        let resource_version = version(&event["object"]);
-        let object = DeliveredObject { kind, namespace, name: text("name").into(), resource_version };
+        let object = &event["object"];
+        let object = DeliveredObject {
+            kind,
+            namespace: object_meta::namespace(object).map(Arc::from),
+            name: object_meta::name(object).into(),
+            resource_version: version(object),
+        };
         self.transcript().delivery(self.0.clock.elapsed(), watch, object);
     }
 

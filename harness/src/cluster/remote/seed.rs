@@ -12,6 +12,7 @@ use crate::cluster::provision::leftovers;
 use crate::expect::world::Key;
 use crate::fixture::Resource;
 use crate::fixture::pattern::Resources;
+use crate::object_meta;
 use crate::time::Clock;
 use crate::url::escape;
 use std::time::Duration;
@@ -77,9 +78,10 @@ async fn seed_object(proxy: &Proxy, resources: &Resources, mut object: Value) ->
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
     let resource = resources.of_kind(&version, &kind).map_err(|_| format!("no kind {kind} in {version}"))?;
-    let (name, namespace) = (text(&object["metadata"]["name"]), text(&object["metadata"]["namespace"]));
+    let (name, namespace) =
+        (object_meta::name(&object).to_owned(), object_meta::namespace(&object).unwrap_or_default().to_owned());
     let what = format!("{}/{name}", resource.plural);
-    let mut take = |field: &str| object["metadata"].as_object_mut().and_then(|fields| fields.remove(field));
+    let mut take = |field: &str| object_meta::fields_mut(&mut object).and_then(|fields| fields.remove(field));
     let (uid, ending, grace) = (take("uid"), take("deletionTimestamp"), take("deletionGracePeriodSeconds"));
     for field in ["creationTimestamp", "resourceVersion", "generation"] {
         take(field);
@@ -96,7 +98,7 @@ async fn seed_object(proxy: &Proxy, resources: &Resources, mut object: Value) ->
     }
     let to = proxy.names().path(&collection, resource.namespaced, None);
     let mut made = create(proxy, &to, &what, &object).await?;
-    if let (Some(Value::String(fixture)), Some(server)) = (uid, made["metadata"]["uid"].as_str()) {
+    if let (Some(Value::String(fixture)), Some(server)) = (uid, object_meta::uid(&made)) {
         proxy.names().learn_uid(&fixture, server);
     }
     if kind == "Node" && made["spec"]["taints"] != object["spec"]["taints"] {
@@ -241,9 +243,7 @@ pub(super) async fn clear(
         let Ok(resource) = resources.of_kind(kind.0, kind.1) else { continue };
         let path =
             proxy.names().path(&path_of(&resource, key.namespace.as_deref(), &key.name, ""), resource.namespaced, None);
-        if object["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty())
-            && kind.1 != "Namespace"
-        {
+        if !object_meta::finalizers(object).is_empty() && kind.1 != "Namespace" {
             calls.push((Method::PATCH, path.clone(), Some(json!([{"op": "remove", "path": "/metadata/finalizers"}]))));
         }
         if kind.1 == "Node" {

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::tracker::version;
 use crate::apiserver::ResourceId;
 use crate::apiserver::faults::{Faults, WatchEnd, WatchGateState, WatchRegistration};
+use crate::object_meta;
 use crate::time::Clock;
 
 /// Time to wait for late events when held events are released: the server may deliver them later than other observers
@@ -195,8 +196,8 @@ fn merge(events: &mut VecDeque<Value>, up_to: u64) {
             }
             continue;
         }
-        let metadata = &event["object"]["metadata"];
-        let name = format!("{}/{}", metadata["namespace"], metadata["name"]);
+        let object = &event["object"];
+        let name = format!("{}/{}", object_meta::namespace(object).unwrap_or_default(), object_meta::name(object));
         let was_new = event["type"] == "ADDED";
         let new_at_first = merged.get(&name).map_or(was_new, |(new, _)| *new);
         order.retain(|other| *other != name);
@@ -235,7 +236,7 @@ mod tests {
 
     fn told(events: &VecDeque<Value>) -> Vec<String> {
         let text = |event: &Value| {
-            format!("{} {}@{}", event["type"], event["object"]["metadata"]["name"], version(&event["object"]))
+            format!("{} {}@{}", event["type"], object_meta::name(&event["object"]), version(&event["object"]))
         };
         events.iter().map(|event| text(event).replace('"', "")).collect()
     }
@@ -268,7 +269,7 @@ mod tests {
             let (faults, resource) = (Arc::new(Faults::new(0)), ResourceId::new("", "pods"));
             let (sender, receiver) = futures::channel::mpsc::unbounded::<Result<Bytes, String>>();
             let sort: EventFilter =
-                Box::new(|event| (event["object"]["metadata"]["name"] != "foreign").then_some(event));
+                Box::new(|event| (object_meta::name(&event["object"]) != "foreign").then_some(event));
             let lines = LineStream::new(Box::pin(receiver));
             let sent = Arc::new(Mutex::new(Vec::new()));
             let record: EventRecorder = {

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 
 use crate::apiserver::request::ResourcePath;
 use crate::expect::world::Key;
+use crate::object_meta;
 use crate::time::Clock;
 use crate::transcript::{Actor, Change, ChangeKind, Transcript};
 
@@ -92,7 +93,7 @@ pub(super) struct ObservedChange {
 
 /// Returns the resourceVersion of an object; 0 if it has none.
 pub(super) fn version(object: &Value) -> u64 {
-    object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or_default()
+    object_meta::resource_version(object).and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
 impl ChangeTracker {
