@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub use plumbline_apiserver::clock::{Clock, epoch, is_paused, run_virtual, run_wall, settle};
+pub use plumbline_apiserver::clock::{Clock, epoch, is_paused, run_virtual, run_virtual_with_io, run_wall, settle};
 
 /// A wall-clock stopwatch, for reports only: nothing is decided by it.
 #[derive(Clone, Copy, Debug)]

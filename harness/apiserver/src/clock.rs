@@ -178,8 +178,23 @@ impl Clock {
 ///
 /// If the operating system cannot create the runtime.
 pub fn run_virtual<F: Future>(future: F) -> std::io::Result<F::Output> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
+    run_paused(tokio::runtime::Builder::new_current_thread().enable_time(), future)
+}
+
+/// As [`run_virtual`], with sockets and signals.
+///
+/// Time does not wait for sockets: it jumps to the next timer when no task can run, so a reply from another process can
+/// come hours of virtual time later. This is for code that opens a port or waits for a signal, and does not need them.
+///
+/// # Errors
+///
+/// If the operating system cannot create the runtime.
+pub fn run_virtual_with_io<F: Future>(future: F) -> std::io::Result<F::Output> {
+    run_paused(tokio::runtime::Builder::new_current_thread().enable_all(), future)
+}
+
+fn run_paused<F: Future>(builder: &mut tokio::runtime::Builder, future: F) -> std::io::Result<F::Output> {
+    let runtime = builder
         .start_paused(true)
         .on_thread_park(|| {
             PARKS.set(PARKS.get().wrapping_add(1));
@@ -365,6 +380,22 @@ mod tests {
             assert_eq!(done.load(Ordering::SeqCst), 50 * 20);
             assert_eq!(clock.elapsed(), Duration::ZERO);
         });
+    }
+
+    #[test]
+    fn ports_and_signals_do_not_hold_up_time() {
+        let elapsed = run_virtual_with_io(async {
+            let clock = Clock::virtual_from(epoch());
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            tokio::spawn(async move { listener.accept().await.map(|_| ()) });
+            tokio::spawn(tokio::signal::ctrl_c());
+            settle().await;
+            assert_eq!(clock.elapsed(), Duration::ZERO);
+            clock.sleep(Duration::from_hours(3)).await;
+            settle().await;
+            clock.elapsed()
+        });
+        assert_eq!(elapsed.expect("a runtime"), Duration::from_hours(3));
     }
 
     #[test]

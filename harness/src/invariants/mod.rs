@@ -22,6 +22,7 @@ mod writes;
 
 #[cfg(feature = "suite")]
 pub(crate) use taint_eviction::{toleration_limit, toleration_limit_of};
+pub(crate) use writes::is_idle;
 
 /// An invariant.
 #[derive(Debug, Clone, Copy)]

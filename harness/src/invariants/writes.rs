@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{JudgeContext, Violation, deletes_pod};
 use crate::expect::{is_subject_write, requests};
 use crate::object_meta;
-use crate::transcript::{Actor, Attributed as _, EntryKind};
+use crate::transcript::{Actor, Attributed as _, Change, EntryKind};
 
 /// See [`super::ALL`].
 pub(super) fn role_limits(context: &JudgeContext<'_>) -> Vec<Violation> {
@@ -49,9 +49,7 @@ pub(super) fn no_idle_writes(context: &JudgeContext<'_>) -> Vec<Violation> {
         if let EntryKind::Change(change) = &entry.what
             && let Some(seq) = change.request
         {
-            let same =
-                change.old.as_deref().zip(change.new.as_deref()).is_some_and(|(old, new)| essence(old) == essence(new));
-            *effects.entry(seq).or_default() |= !same;
+            *effects.entry(seq).or_default() |= !is_idle(change);
         }
     }
     requests(context.run.entries)
@@ -67,6 +65,11 @@ pub(super) fn no_idle_writes(context: &JudgeContext<'_>) -> Vec<Violation> {
         })
         .map(|(entry, _)| Violation::new(entry, "it changed nothing"))
         .collect()
+}
+
+/// Returns true if nothing has changed but what the server changes by itself.
+pub(crate) fn is_idle(change: &Change) -> bool {
+    change.old.as_deref().zip(change.new.as_deref()).is_some_and(|(old, new)| essence(old) == essence(new))
 }
 
 /// Returns an object without the fields that the server changes by itself.

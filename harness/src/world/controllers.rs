@@ -245,7 +245,10 @@ fn panic_text(text: &str) -> String {
     } else {
         return format!("panicked: {text}");
     };
-    format!("panicked, because virtual time has no {what}: start what needs them outside of the controller ({text})")
+    format!(
+        "panicked, because virtual time has no {what}: start what needs them outside of the controller, or make the \
+         world with World::builder().io() ({text})"
+    )
 }
 
 impl World {

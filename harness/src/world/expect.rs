@@ -1,5 +1,6 @@
 //! Expectations in the words of fixtures, checks that have to hold all the time, and rules for every controller.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +14,14 @@ use crate::fixture::check::Checks;
 use crate::fixture::{Fixture, Traffic, words};
 use crate::invariants;
 use crate::object_meta;
-use crate::transcript::{EntryKind, TranscriptEntry};
+use crate::transcript::{Attributed as _, EntryKind, TranscriptEntry};
 
 /// Lines of the transcript that an error shows before the one that broke the expectation.
 const LINES: usize = 5;
 /// Virtual time that an object may be held by finalizers after its deletion.
 const FINALIZERS: Duration = Duration::from_mins(1);
+/// Virtual time without a change after which everything has converged.
+const QUIET: Duration = Duration::from_mins(10);
 
 type TranscriptCheck = Box<dyn Fn(&TranscriptView) -> std::result::Result<(), String>>;
 
@@ -40,12 +43,20 @@ pub enum Rule {
     StatusBySubresource,
     /// No object is held by finalizers for more than a minute after its deletion.
     FinalizersAreRemoved,
+    /// When nothing has changed for ten minutes, a controller changes nothing either, until another client does, or a
+    /// crash or fault ends. This is not for controllers that act at a time of their own, as a cron job does.
+    NoWritesAfterQuiet,
 }
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 4] =
-        [Self::NoIdleWrites, Self::NoStorms, Self::StatusBySubresource, Self::FinalizersAreRemoved];
+    pub const ALL: [Self; 5] = [
+        Self::NoIdleWrites,
+        Self::NoStorms,
+        Self::StatusBySubresource,
+        Self::FinalizersAreRemoved,
+        Self::NoWritesAfterQuiet,
+    ];
 }
 
 impl World {
@@ -113,7 +124,7 @@ impl World {
         let named = |rule: &Rule| match rule {
             Rule::NoIdleWrites => Some("no_idle_writes"),
             Rule::NoStorms => Some("no_storms"),
-            Rule::StatusBySubresource | Rule::FinalizersAreRemoved => None,
+            Rule::StatusBySubresource | Rule::FinalizersAreRemoved | Rule::NoWritesAfterQuiet => None,
         };
         let names: Vec<&str> = rules.iter().filter_map(named).collect();
         self.with_run(|run| {
@@ -123,6 +134,9 @@ impl World {
             }
             if rules.contains(&Rule::FinalizersAreRemoved) {
                 failures.extend(held_objects(run));
+            }
+            if rules.contains(&Rule::NoWritesAfterQuiet) {
+                failures.extend(late_writes(run));
             }
             failure(&failures, run)
         })
@@ -204,6 +218,39 @@ fn misplaced_status(run: &Run<'_>) -> Vec<BrokenPromise> {
         }
     }
     failures
+}
+
+/// Returns the first change of each controller after a time without changes.
+fn late_writes(run: &Run<'_>) -> Vec<BrokenPromise> {
+    let mut own = BTreeMap::new();
+    let mut last = Duration::ZERO;
+    let mut failures: BTreeMap<String, BrokenPromise> = BTreeMap::new();
+    for entry in run.entries {
+        match &entry.what {
+            EntryKind::Note(_) => last = entry.at,
+            EntryKind::Request(exchange) => {
+                if is_subject_write(entry, exchange) {
+                    own.insert(entry.seq, (entry, exchange));
+                }
+                // The controller has to repeat it.
+                if exchange.reply.as_ref().is_none_or(|reply| reply.fault.is_some()) {
+                    last = entry.at;
+                }
+            }
+            // Leases are renewed for ever.
+            EntryKind::Change(change) if change.resource == "leases" || invariants::is_idle(change) => {}
+            EntryKind::Change(change) => {
+                let quiet = entry.at.saturating_sub(std::mem::replace(&mut last, entry.at));
+                let Some((request, exchange)) = change.request.and_then(|seq| own.get(&seq)) else { continue };
+                if quiet >= QUIET {
+                    let expected = format!("no change by a controller when all is quiet for {} s", quiet.as_secs());
+                    let failure = broken(request, "no writes after quiet", &expected, line(request, exchange));
+                    failures.entry(request.actor().to_string()).or_insert(failure);
+                }
+            }
+        }
+    }
+    failures.into_values().collect()
 }
 
 /// Returns the objects that are held by finalizers at the end.

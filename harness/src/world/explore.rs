@@ -18,7 +18,7 @@ use crate::explore::point::{FaultPoint, points};
 use crate::explore::state::{ChangedObjects, changed_objects, differences, is_effective};
 use crate::faults::set_watch_fault;
 use crate::fixture::{Action, Control, Operation};
-use crate::time::{self, Stopwatch};
+use crate::time::Stopwatch;
 use crate::transcript::{EntryKind, TranscriptEntry};
 
 /// Runs of an exploration that sets no other number.
@@ -236,7 +236,7 @@ impl Explorer {
         test: &impl AsyncFn(&World) -> Result,
     ) -> Result<ExploredWorld> {
         let world = self.world.clone();
-        let run = AssertUnwindSafe(|| time::run_virtual(run_world(world, fault, test)));
+        let run = AssertUnwindSafe(|| self.world.run_virtual(run_world(world, fault, test)));
         match std::panic::catch_unwind(run) {
             Ok(explored) => explored?,
             Err(panic) => {

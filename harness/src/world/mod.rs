@@ -134,6 +134,7 @@ pub struct WorldBuilder {
     start: Timestamp,
     kubernetes: KubernetesVersion,
     patience: Duration,
+    io: bool,
 }
 
 impl Default for WorldBuilder {
@@ -143,6 +144,7 @@ impl Default for WorldBuilder {
             start: time::epoch(),
             kubernetes: KubernetesVersion::default(),
             patience: Duration::from_secs(20),
+            io: false,
         }
     }
 }
@@ -174,6 +176,21 @@ impl WorldBuilder {
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
+    }
+
+    /// Lets controllers wait for signals and open sockets, such as one with `Controller::shutdown_on_signal` or a
+    /// metrics server. Without it they panic, and the test ends with their name.
+    ///
+    /// Virtual time does not wait for sockets: a reply from another process can come hours later. Once a controller
+    /// has waited for Ctrl-C, Ctrl-C no longer ends the test program.
+    pub fn io(mut self) -> Self {
+        self.io = true;
+        self
+    }
+
+    /// Runs `future` in a runtime with virtual time.
+    fn run_virtual<F: Future>(&self, future: F) -> std::io::Result<F::Output> {
+        if self.io { time::run_virtual_with_io(future) } else { time::run_virtual(future) }
     }
 
     /// Creates the world. Call this in a runtime with virtual time, such as that of
@@ -243,7 +260,7 @@ impl WorldBuilder {
         }
         // kube-runtime draws the jitter of its back-off from here.
         fastrand::seed(self.seed);
-        time::run_virtual(async move {
+        self.clone().run_virtual(async move {
             let world = self.make().map_err(|error| error.at(place))?;
             let outcome = world.guard(test(&world)).await;
             let outcome = outcome.and_then(|()| world.judge_end().map_err(|error| error.at(place)));

@@ -429,6 +429,68 @@ fn rules_for_every_controller() {
     assert!(judged(Rule::FinalizersAreRemoved).contains("Cache c has [\"example.org/x\"]"));
 }
 
+/// A controller that writes every `pause`.
+fn writer(pause: Duration) -> impl Fn(Client) -> futures::future::BoxFuture<'static, ()> + Send + Sync {
+    move |client| {
+        async move {
+            let maps = Api::<ConfigMap>::default_namespaced(client);
+            for number in 0.. {
+                let patch = Patch::Merge(json!({"data": {"number": format!("{number}")}}));
+                let _ = maps.patch("a", &PatchParams::default(), &patch).await;
+                Clock::virtual_from(time::epoch()).sleep(pause).await;
+            }
+        }
+        .boxed()
+    }
+}
+
+#[rstest]
+#[case::often(minutes(9), None, true)]
+#[case::seldom(minutes(10), None, false)]
+#[case::after_another_client(minutes(15), Some("user"), true)]
+#[case::after_a_fault(minutes(15), Some("fault"), true)]
+fn writes_after_a_quiet_time(#[case] pause: Duration, #[case] cause: Option<&str>, #[case] holds: bool) {
+    let outcome = World::test(async |t| {
+        t.uphold([Rule::NoWritesAfterQuiet]);
+        t.create(&map("a")).await?;
+        if cause == Some("fault") {
+            t.fault("PATCH configmaps/a 500")?;
+        }
+        t.run("writer", writer(pause))?;
+        t.advance(minutes(14)).await?;
+        if cause == Some("user") {
+            t.patch("configmaps/a", &json!({"metadata": {"labels": {"a": "b"}}})).await?;
+        }
+        t.advance(minutes(6)).await
+    });
+    if holds {
+        outcome.unwrap();
+    } else {
+        let error = message(outcome);
+        assert!(error.contains("when all is quiet for 600 s") && error.contains("PATCH configmaps/a"), "{error}");
+    }
+}
+
+/// The usual ends of a controller's program: Ctrl-C, and a page of metrics.
+#[test]
+fn signals_and_sockets_are_an_option() {
+    let watch = |client: Client| async move {
+        let _listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.map_err(|error| error.to_string())?;
+        let maps = Api::<ConfigMap>::default_namespaced(client);
+        let controller = Controller::new(maps, watcher::Config::default()).shutdown_on_signal();
+        let reconcile = |_, _| async { Ok::<_, kube::Error>(Action::requeue(minutes(5))) };
+        controller.run(reconcile, |_, _, _| Action::requeue(seconds(7)), Arc::new(())).for_each(|_| async {}).await;
+        Ok::<_, String>(())
+    };
+    let test = async |t: &World| {
+        t.run("it", watch)?;
+        t.advance(hours(3)).await
+    };
+    World::builder().io().test(test).unwrap();
+    let error = message(World::test(test));
+    assert!(error.contains("World::builder().io()"), "{error}");
+}
+
 #[test]
 fn checks_that_always_hold() {
     let error = message(World::test(async |t| {

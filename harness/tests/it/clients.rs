@@ -39,15 +39,19 @@ fn breaking(folder: &str, user_agent: &str, count: u32) -> String {
 fn python() -> Option<String> {
     let promised = std::env::var("PLUMBLINE_PYTHON").ok();
     let program = promised.clone().unwrap_or_else(|| "python3".to_owned());
-    let import = Command::new(&program).args(["-c", "import kubernetes"]).output();
-    let missing = match import {
-        Ok(output) if output.status.success() => return Some(program),
-        Ok(output) => String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned(),
-        Err(error) => error.to_string(),
-    };
+    let Err(missing) = import(&program, "kubernetes") else { return Some(program) };
     assert!(promised.is_none(), "PLUMBLINE_PYTHON={program} cannot import kubernetes: {missing}");
     crate::skips::skip("clients", &format!("{program} cannot import kubernetes ({missing}); pip install kubernetes"));
     None
+}
+
+/// Returns the last line of the error if `program` has no such package.
+fn import(program: &str, package: &str) -> Result<(), String> {
+    match Command::new(program).args(["-c", &format!("import {package}")]).output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 #[test]
@@ -77,6 +81,21 @@ fn the_examples_in_python_pass() {
     let output = command.env("PLUMBLINE", env!("CARGO_BIN_EXE_plumbline")).output().expect("Python starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("Ran 3 tests"), "{said}");
+}
+
+/// The fixtures for pytest: a server for all tests, a world for each.
+#[test]
+fn the_examples_with_pytest_pass() {
+    let Some(python) = python() else { return };
+    if let Err(missing) = import(&python, "pytest") {
+        return crate::skips::skip("clients", &format!("{python}: {missing}; pip install pytest"));
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/python");
+    let mut command = Command::new(python);
+    command.args(["-B", "-m", "pytest", "-p", "no:cacheprovider", "-q", "test_jobs.py"]).current_dir(folder);
+    let output = command.env("PLUMBLINE", env!("CARGO_BIN_EXE_plumbline")).output().expect("Python starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("2 passed"), "{said}");
 }
 
 /// The examples in Go, as a package of a module that has client-go, for the time of the test.

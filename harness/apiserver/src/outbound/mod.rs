@@ -6,12 +6,13 @@
 
 #[cfg(feature = "listener")]
 mod https;
+#[cfg(not(feature = "listener"))]
+#[path = "no_sockets.rs"]
+mod https;
 mod target;
 
 use std::collections::BTreeMap;
 use std::fmt;
-#[cfg(not(feature = "listener"))]
-use std::future::{Ready, ready};
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -48,6 +49,7 @@ impl fmt::Debug for Outbound {
 
 /// A request to a target.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "listener"), expect(dead_code, reason = "read by `https` only"))]
 pub(crate) struct OutboundRequest {
     pub(crate) method: http::Method,
     /// Path and query.
@@ -95,7 +97,6 @@ impl Outbound {
 }
 
 /// Posts over a socket.
-#[cfg(feature = "listener")]
 async fn post(
     lister: &dyn ObjectLister,
     clock: &Clock,
@@ -120,17 +121,6 @@ async fn post(
         .map_err(|error| CallFailure::Answer(format!("couldn't get version/kind; json parse error: {error}")))
 }
 
-#[cfg(not(feature = "listener"))]
-fn post(
-    _lister: &dyn ObjectLister,
-    _clock: &Clock,
-    _config: &ClientConfig,
-    _query: &str,
-    _body: &Value,
-) -> Ready<Result<Value, CallFailure>> {
-    ready(Err(CallFailure::Transport(NO_HANDLER.to_owned())))
-}
-
 /// Returns where a target is.
 ///
 /// # Errors
@@ -144,21 +134,11 @@ pub(crate) fn endpoint(lister: &dyn ObjectLister, clock: &Clock, config: &Client
 }
 
 /// Sends a request to a target and returns the response, whose body can be a stream.
-#[cfg(feature = "listener")]
 pub(crate) async fn forward(
     endpoint: &Endpoint,
     request: OutboundRequest,
 ) -> Result<(http::response::Parts, crate::request::BodyStream), String> {
     https::forward(endpoint, request).await
-}
-
-/// Sends a request to a target, which needs sockets.
-#[cfg(not(feature = "listener"))]
-pub(crate) fn forward(
-    _endpoint: &Endpoint,
-    _request: OutboundRequest,
-) -> Ready<Result<(http::response::Parts, crate::request::BodyStream), String>> {
-    ready(Err(NO_HANDLER.to_owned()))
 }
 
 /// The error of a call that would need sockets where there are none.
@@ -173,7 +153,6 @@ enum CallFailure {
 }
 
 /// Returns the error of an answer that is no success: `NewGenericServerResponse`.
-#[cfg(feature = "listener")]
 fn status_error(status: u16, body: &[u8]) -> String {
     /// Longest part of a body that is shown.
     const SHOWN: usize = 2048;

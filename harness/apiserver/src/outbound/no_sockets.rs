@@ -1,0 +1,18 @@
+//! The module `https` of a server without the feature `listener`: every request fails.
+
+use std::future::{Ready, ready};
+
+use bytes::Bytes;
+
+use super::{Endpoint, NO_HANDLER, OutboundRequest};
+use crate::request::BodyStream;
+
+/// Refuses to send a request.
+pub(super) fn send(_: &Endpoint, _: OutboundRequest, _: usize) -> Ready<Result<(u16, Bytes), String>> {
+    ready(Err(NO_HANDLER.to_owned()))
+}
+
+/// Refuses to send a request whose response is a stream.
+pub(super) fn forward(_: &Endpoint, _: OutboundRequest) -> Ready<Result<(http::response::Parts, BodyStream), String>> {
+    ready(Err(NO_HANDLER.to_owned()))
+}
