@@ -20,7 +20,7 @@ pub enum Exit {
     Environment,
     /// At least one fixture failed, or a profile is not conformant.
     FixturesFailed,
-    /// Two subjects differ, or a replay came out differently.
+    /// Two subjects differ, a replay came out differently, or a test of Kubernetes failed in a new way.
     Differ,
     /// Nothing failed, but the machine was too busy to judge some fixtures.
     Inconclusive,
@@ -62,5 +62,5 @@ Exit codes:
   5    verification failed: a report, deviations file or the catalogue is inconsistent
   96   environment failure (no fixtures folder, unwritable output, …) or interrupted by a signal
   100  fixtures failed, a profile is not conformant, or explore has findings
-  101  the two subjects of compare differ, or a replay came out differently
+  101  the two subjects of compare differ, a replay came out differently, or upstream found a new difference
   102  nothing failed, but some fixtures are inconclusive: the machine was too busy";

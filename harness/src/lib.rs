@@ -32,6 +32,7 @@
 //! | [`catalogue`] | maps fixtures to the rules of Kubernetes that they cover |
 //! | [`conformance`] | conformance reports: writing, verifying, comparing, publishing |
 //! | [`site`] | a website of published reports |
+//! | [`upstream`] | Kubernetes' own end-to-end tests as judge of the API server |
 //! | `bench`, `scale` | load tests of the API server and of controllers (feature `loadtest`) |
 //! | [`cli`], [`exit`] | the program |
 //!
@@ -90,6 +91,8 @@ pub mod snapshot;
 pub mod subject;
 pub mod time;
 pub mod transcript;
+#[cfg(feature = "suite")]
+pub mod upstream;
 #[cfg(feature = "suite")]
 pub(crate) mod url;
 pub mod world;

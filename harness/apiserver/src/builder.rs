@@ -22,6 +22,7 @@ pub struct ApiServerBuilder {
     subject_users: BTreeMap<String, String>,
     disabled: Vec<AdmissionPlugin>,
     kubernetes_version: KubernetesVersion,
+    reported_version: Option<String>,
     actor_name: Option<fn(&Origin) -> String>,
 }
 
@@ -108,6 +109,13 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Sets the version to report at `/version` and for simulated nodes, such as `v1.36.2`. The default is the first one
+    /// of the release.
+    pub fn reported_version(mut self, version: impl Into<String>) -> Self {
+        self.reported_version = Some(version.into());
+        self
+    }
+
     /// Sets the function that names the originators of entries in `/plumbline/transcript`. The default is
     /// [`Origin::short_name`].
     pub fn actor_name(mut self, name: fn(&Origin) -> String) -> Self {
@@ -129,6 +137,7 @@ impl ApiServerBuilder {
             subject_users: self.subject_users,
             disabled: self.disabled,
             kubernetes_version: self.kubernetes_version,
+            reported_version: self.reported_version,
             actor_name: self.actor_name.unwrap_or(defaults.actor_name),
             clock: defaults.clock,
         })

@@ -88,7 +88,10 @@ pub async fn run(server: ApiServer, options: KubeletOptions) {
         for (resource, change) in changes {
             let objects = match change {
                 WatchChange::Replace(objects) => objects,
-                WatchChange::Event(event) if event.event_type == EventType::Deleted => continue,
+                WatchChange::Event(event) if event.event_type == EventType::Deleted => {
+                    kubelet.scheduler.room_changed();
+                    continue;
+                }
                 WatchChange::Event(event) => vec![event.current.clone()],
             };
             for object in objects {
@@ -120,7 +123,7 @@ impl Kubelet {
     }
 
     fn see_node(&mut self, node: &StoredObject) {
-        self.scheduler.nodes_changed();
+        self.scheduler.room_changed();
         self.plan(Duration::ZERO, KubeletTask::Heartbeat(node.name().to_owned()));
     }
 
@@ -225,7 +228,7 @@ impl Kubelet {
         let moment = rfc3339(now);
         let ready = node["status"]["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "Ready");
         if ready.is_none_or(|condition| condition["status"] != "True") {
-            let version = server.config().kubernetes_version.git_version();
+            let version = server.config().git_version();
             let status = node_status(name, &node, &moment, version);
             let path = format!("/api/v1/nodes/{name}/status");
             self.agent.patch(&path, STRATEGIC_PATCH, &json!({"status": status})).await;

@@ -28,7 +28,7 @@
 //! | part | public names |
 //! |---|---|
 //! | the server | [`ApiServer`], [`ApiServerBuilder`], [`ApiServerConfig`] |
-//! | its options | [`AdmissionPlugin`], [`HistoryLimits`], [`RecordMode`], [`KubernetesVersion`], [`UnknownVersion`] |
+//! | its options | [`AdmissionPlugin`], [`HistoryLimits`], [`RecordMode`], [`KubernetesVersion`], [`ReportedVersion`], [`UnknownVersion`] |
 //! | objects | [`ResourceId`], [`StoredObject`], [`json`]; errors of seeding: [`SeedError`], [`FieldsError`] |
 //! | requests, replies | [`ApiRequest`], [`Reply`], [`ReplyBody`], [`Status`]; their parts: [`request`], [`status`] |
 //! | time, the record of requests and changes | [`clock`], [`record`] |
@@ -117,7 +117,7 @@ pub use seed::{FieldsError, SeedError};
 pub use server::{ApiServer, ApiServerConfig, RecordMode};
 pub use status::Status;
 pub use store::{HistoryLimits, ResourceId, StoredObject};
-pub use version::{KubernetesVersion, UnknownVersion};
+pub use version::{KubernetesVersion, ReportedVersion, UnknownVersion};
 
 /// Compiles and runs the examples of the README.
 #[cfg(doctest)]

@@ -99,6 +99,9 @@ pub struct ListenOptions {
     pub plain: bool,
     /// The bearer token that clients must send; a random one if absent.
     pub token: Option<String>,
+    /// Serves requests without credentials as the user `system:anonymous`, who needs stored roles for everything but
+    /// health and version, as kube-apiserver does. Otherwise they are refused with 401.
+    pub anonymous: bool,
     /// Limits on the resources of clients.
     pub limits: Limits,
 }
@@ -111,6 +114,7 @@ impl ListenOptions {
             allow_remote: false,
             plain: false,
             token: None,
+            anonymous: true,
             limits: Limits::default(),
         }
     }
@@ -266,6 +270,7 @@ pub struct ApiListener<H = ApiServer> {
     address: SocketAddr,
     identity: Option<tls::ServerCertificate>,
     token: Arc<str>,
+    anonymous: bool,
     limits: Limits,
     door: ConnectionGate,
 }
@@ -320,7 +325,8 @@ pub async fn listen<H: RequestHandler>(server: H, options: ListenOptions) -> Res
     let identity = if options.plain { None } else { Some(tls::ServerCertificate::make(address.ip())?) };
     server.rekey(&token);
     let (token, door) = (token.into(), ConnectionGate::default());
-    Ok(ApiListener { server, listener, address, identity, token, limits: options.limits, door })
+    let ListenOptions { anonymous, limits, .. } = options;
+    Ok(ApiListener { server, listener, address, identity, token, anonymous, limits, door })
 }
 
 impl<H: RequestHandler> ApiListener<H> {
@@ -384,12 +390,13 @@ impl<H: RequestHandler> ApiListener<H> {
     /// Serves until `stop` is cancelled. Then watches end, open requests get [`Limits::stop_time`] to finish, and the
     /// call returns.
     pub async fn serve(self, stop: CancellationToken) {
-        let Self { server, listener, identity, token, limits, door, .. } = self;
+        let Self { server, listener, identity, token, anonymous, limits, door, .. } = self;
         let acceptor = identity.map(|identity| TlsAcceptor::from(identity.config));
         let bodies = BodyBudget::default();
         let shared = Arc::new(ListenerState {
             server,
             token,
+            anonymous,
             limits,
             door,
             stop: StopSignal::default(),
@@ -445,6 +452,7 @@ async fn accept(
 struct ListenerState<H> {
     server: H,
     token: Arc<str>,
+    anonymous: bool,
     limits: Limits,
     door: ConnectionGate,
     stop: StopSignal,
@@ -547,11 +555,11 @@ impl<H: RequestHandler> ListenerState<H> {
         }
         let (parts, body) = request.into_parts();
         let path = parts.uri.path();
-        if (!is_public_path(path) || parts.headers.contains_key(header::AUTHORIZATION))
-            && let Err(refusal) = self.authenticate(&parts.headers)
-        {
-            return Ok(with_connection_close(refusal.into()));
-        }
+        let anonymous = match bearer_token(&parts.headers) {
+            None if self.anonymous || is_public_path(path) => true,
+            Some(token) if self.is_valid(token) => false,
+            None | Some(_) => return Ok(with_connection_close(Status::unauthorized().into())),
+        };
         // Bodies of GET and HEAD requests are ignored.
         let asks = matches!(parts.method, http::Method::GET | http::Method::HEAD);
         let body = if asks { Ok(BufferedBody::default()) } else { self.body(body, &parts.headers).await };
@@ -572,6 +580,7 @@ impl<H: RequestHandler> ListenerState<H> {
             headers,
             body: body.bytes.clone(),
             attribution: None,
+            anonymous,
         };
         let mut reply = self.server.handle(request).await;
         drop(body);
@@ -591,15 +600,17 @@ impl<H: RequestHandler> ListenerState<H> {
         clock.timeout(self.limits.body_time, read).await.unwrap_or_else(|| Err(late()))
     }
 
-    fn authenticate(&self, headers: &header::HeaderMap) -> Result<(), Status> {
-        let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let token = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        match token {
-            Some((_, token)) if constant_time_eq(token.trim(), &self.token) => Ok(()),
-            Some((_, token)) if token.contains('.') && self.server.issued_token(token.trim()) => Ok(()),
-            _ => Err(Status::unauthorized()),
-        }
+    fn is_valid(&self, token: &str) -> bool {
+        constant_time_eq(token, &self.token) || token.contains('.') && self.server.issued_token(token)
     }
+}
+
+/// Returns the bearer token of a request. Other schemes and an empty token are no credentials, see
+/// `staging/src/k8s.io/apiserver/pkg/authentication/request/bearertoken/bearertoken.go`.
+fn bearer_token(headers: &header::HeaderMap) -> Option<&str> {
+    let given = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (_, token) = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))?;
+    Some(token.trim()).filter(|token| !token.is_empty())
 }
 
 /// Returns true for paths that need no token; kube-apiserver's default roles open them to unauthenticated users.
@@ -649,7 +660,7 @@ mod tests {
     }
 
     #[rstest]
-    #[case::no_token("GET /api HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n", "HTTP/1.1 401")]
+    #[case::no_token("GET /api HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n", "HTTP/1.1 403")]
     #[case::wrong_token(
         "GET /api HTTP/1.1\r\nhost: x\r\nauthorization: Bearer no\r\nconnection: close\r\n\r\n",
         "HTTP/1.1 401"

@@ -29,6 +29,9 @@ pub struct ApiRequest {
     pub body: Bytes,
     /// The party that the transport attributes the request to, for the record. No header can set it.
     pub attribution: Option<Arc<str>>,
+    /// True if the transport authenticates requests and this one has no credentials: its user is `system:anonymous`.
+    /// No header can set it.
+    pub anonymous: bool,
 }
 
 /// Names the party behind a request, by the transport it arrived on.
@@ -45,6 +48,7 @@ impl ApiRequest {
             headers: HeaderMap::new(),
             body: Bytes::new(),
             attribution: None,
+            anonymous: false,
         }
     }
 

@@ -45,6 +45,8 @@ pub struct ApiServerConfig {
     pub disabled: Vec<AdmissionPlugin>,
     /// The release of Kubernetes that the server behaves as.
     pub kubernetes_version: KubernetesVersion,
+    /// The version to report at `/version` and for nodes, such as `v1.36.2`; that of the release by default.
+    pub reported_version: Option<String>,
     /// Names the originators of entries in `/plumbline/transcript`; [`Origin::short_name`] by default.
     pub actor_name: fn(&Origin) -> String,
 }
@@ -64,6 +66,11 @@ pub enum RecordMode {
 }
 
 impl ApiServerConfig {
+    /// Returns the version that the server reports, such as `v1.36.0`.
+    pub fn git_version(&self) -> &str {
+        self.reported_version.as_deref().unwrap_or_else(|| self.kubernetes_version.git_version())
+    }
+
     /// Returns the default configuration on `clock`.
     pub fn new(clock: Clock) -> Self {
         let (history, record) = (HistoryLimits::default(), RecordMode::All);
@@ -77,6 +84,7 @@ impl ApiServerConfig {
             subject_users: BTreeMap::new(),
             disabled: Vec::new(),
             kubernetes_version: KubernetesVersion::default(),
+            reported_version: None,
             actor_name: |origin| origin.short_name().to_owned(),
         }
     }
@@ -107,13 +115,14 @@ impl ApiServer {
     /// Creates a server that has the four system namespaces.
     pub fn new(config: ApiServerConfig) -> Self {
         let ids = IdGenerator::new(config.seed);
+        let registry = Registry::builtin().with_version(config.kubernetes_version, config.git_version());
         let shared = ServerState {
             store: Store::new(config.history),
             transcript: match config.record {
                 RecordMode::Recent { bytes } => Transcript::of_recent(bytes),
                 RecordMode::All | RecordMode::Off => Transcript::new(),
             },
-            registry: RwLock::new(Arc::new(Registry::builtin().with_version(config.kubernetes_version))),
+            registry: RwLock::new(Arc::new(registry)),
             ids: Mutex::new(if config.ids_by_object { ids.by_object() } else { ids }),
             faults: Faults::new(config.seed),
             recent: DecodeCache::default(),
@@ -232,6 +241,9 @@ impl ApiServer {
     /// Returns the user of a request with these headers. The listener has authenticated socket requests before; an
     /// in-process request without a token runs as administrator.
     pub(crate) fn user_of(&self, request: &ApiRequest) -> UserInfo {
+        if request.anonymous {
+            return UserInfo::anonymous();
+        }
         let given = request.header(http::header::AUTHORIZATION);
         let token = given.split_once(' ').map_or("", |(_, token)| token.trim());
         // Expiry is not checked again: a token that expires during the request must not turn its user into the

@@ -102,6 +102,7 @@ where
                 headers: parts.headers,
                 body: body.collect().await.map_err(Into::into)?.to_bytes(),
                 attribution: None,
+                anonymous: false,
             };
             request.attribution = attributor.map(|attributor| attributor(&request));
             let reply = server.handle(request).await;

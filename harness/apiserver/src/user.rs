@@ -25,6 +25,12 @@ impl UserInfo {
         Self { name: "admin".to_owned(), uid: "1".to_owned(), groups, extra: BTreeMap::new() }
     }
 
+    /// The user of requests without credentials.
+    pub(crate) fn anonymous() -> Self {
+        let groups = vec!["system:unauthenticated".to_owned()];
+        Self { name: "system:anonymous".to_owned(), uid: String::new(), groups, extra: BTreeMap::new() }
+    }
+
     /// Returns the user as a `UserInfo`, as in the status of reviews.
     pub(crate) fn info(&self) -> Value {
         let mut info = json!({"username": self.name, "uid": self.uid, "groups": self.groups});

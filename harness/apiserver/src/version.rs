@@ -64,6 +64,36 @@ impl FromStr for KubernetesVersion {
     }
 }
 
+/// A version to report, such as `v1.36.2` or `v1.36.2+k3s1`, of a release that can be served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportedVersion {
+    /// Its release.
+    pub release: KubernetesVersion,
+    /// The version with its `v`.
+    pub text: String,
+}
+
+impl FromStr for ReportedVersion {
+    type Err = UnknownVersion;
+
+    fn from_str(text: &str) -> Result<Self, UnknownVersion> {
+        let unknown = || UnknownVersion(text.to_owned());
+        let (major_minor, patch) = text
+            .strip_prefix('v')
+            .and_then(|rest| rest.match_indices('.').nth(1).map(|(at, _)| rest.split_at(at)))
+            .ok_or_else(unknown)?;
+        let release = major_minor.parse().map_err(|_| unknown())?;
+        let patch = &patch[1..];
+        let end = patch.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(patch.len());
+        let suffix = &patch[end..];
+        let is_plain = suffix.bytes().all(|letter| letter.is_ascii_alphanumeric() || b".-+".contains(&letter));
+        if end == 0 || !is_plain || !(suffix.is_empty() || suffix.starts_with(['-', '+'])) {
+            return Err(unknown());
+        }
+        Ok(Self { release, text: text.to_owned() })
+    }
+}
+
 /// The error of a release that the server does not know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Kubernetes {0} cannot be served; available: {known}", known = KubernetesVersion::ALL.map(|v| v.to_string()).join(", "))]
@@ -84,6 +114,18 @@ mod tests {
     #[case::empty("", Err(()))]
     fn releases_are_minor_versions(#[case] text: &str, #[case] expected: Result<KubernetesVersion, ()>) {
         assert_eq!(text.parse::<KubernetesVersion>().map_err(|_| ()), expected);
+    }
+
+    #[rstest]
+    #[case("v1.36.2", Some(KubernetesVersion::V1_36))]
+    #[case("v1.37.0-rc.1+k3s1", Some(KubernetesVersion::V1_37))]
+    #[case::without_v("1.36.2", None)]
+    #[case::without_patch("v1.36", None)]
+    #[case::no_number("v1.36.x", None)]
+    #[case::quotes("v1.36.2-\"", None)]
+    #[case::later("v1.38.0", None)]
+    fn reported_versions_are_of_a_release(#[case] text: &str, #[case] expected: Option<KubernetesVersion>) {
+        assert_eq!(text.parse::<ReportedVersion>().ok().map(|version| version.release), expected);
     }
 
     #[test]

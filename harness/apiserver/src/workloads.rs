@@ -1,18 +1,22 @@
 //! A simulation of the workload controllers, optional. It manages the pods and the status of deployments, replica
 //! sets, replication controllers, stateful sets and daemon sets, enough for `kubectl rollout status`, `scale` and
 //! `drain`. It covers the main path of `pkg/controller/{deployment,replicaset,replication,statefulset,daemon}`,
-//! without history limits and progress deadlines. [`run_job_controllers`] has the jobs.
+//! without progress deadlines and volume claims. [`run_job_controllers`] has the jobs.
 
 mod daemon;
 mod deployment;
 mod jobs;
 mod replicas;
+mod revisions;
 mod stateful;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet, path_of};
+use jiff::Timestamp;
+
+use super::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet, path_of, wait_until};
 use super::registry::{Resource, label_selector};
 use super::server::{ApiServer, storage_id};
 use super::store::ResourceId;
@@ -39,10 +43,20 @@ pub async fn run_workload_controllers(server: ApiServer) {
         WORKLOADS.iter().map(|(group, resource)| ResourceId::new(group, resource)).collect();
     resources.push(ResourceId::new("", "pods"));
     resources.push(ResourceId::new("", "nodes"));
+    resources.push(ResourceId::new("apps", "controllerrevisions"));
     let mut feed = WatchMux::new(&server, WatchSet::Resources(resources));
+    // The namespaces with pods that become available by time alone.
+    let mut due: BTreeMap<String, Timestamp> = BTreeMap::new();
     loop {
-        let mut touched: BTreeSet<String> = BTreeSet::new();
-        for (_, change) in feed.next().await {
+        let changes = tokio::select! {
+            biased;
+            changes = feed.next() => changes,
+            () = wait_until(&server, due.values().min().copied()) => Vec::new(),
+        };
+        let now = server.clock().now();
+        let mut touched: BTreeSet<String> =
+            due.iter().filter(|(_, at)| **at <= now).map(|(namespace, _)| namespace.clone()).collect();
+        for (_, change) in changes {
             change.add_namespaces(&mut touched);
         }
         // A node change affects the daemon sets of all namespaces.
@@ -52,8 +66,33 @@ pub async fn run_workload_controllers(server: ApiServer) {
         }
         for namespace in touched {
             sync_namespace(&server, &namespace).await;
+            match next_availability(&server, &namespace) {
+                Some(at) => _ = due.insert(namespace, at),
+                None => _ = due.remove(&namespace),
+            }
         }
     }
+}
+
+/// Returns the next time at which a ready pod of a workload with `minReadySeconds` becomes available.
+fn next_availability(server: &ApiServer, namespace: &str) -> Option<Timestamp> {
+    let now = server.clock().now();
+    let workloads = WORKLOADS.iter().flat_map(|(group, resource)| {
+        server.list(&ResourceId::new(group, resource), Some(namespace)).into_iter().map(|stored| stored.value())
+    });
+    let delays: BTreeMap<String, Duration> = workloads
+        .map(|workload| (metadata::uid(&workload).to_owned(), min_ready(&workload)))
+        .filter(|(_, delay)| !delay.is_zero())
+        .collect();
+    if delays.is_empty() {
+        return None;
+    }
+    let pods = server.list(&ResourceId::new("", "pods"), Some(namespace)).into_iter().map(|stored| stored.value());
+    let moments = pods.filter_map(|pod| {
+        let delay = delays.get(controller_uid(&pod)?)?;
+        ready_since(&pod)?.checked_add(*delay).ok()
+    });
+    moments.filter(|at| *at > now).min()
 }
 
 async fn sync_namespace(server: &ApiServer, namespace: &str) {
@@ -116,10 +155,15 @@ impl NamespaceController {
     /// Adopts the objects without a controller that the workload's selector matches, and releases its own that the
     /// selector does not match any more.
     async fn claim(&self, group: &str, resource: &str, owner: &Value) {
+        self.claim_members(group, resource, owner, |_| true).await;
+    }
+
+    /// Adopts and releases objects like [`Self::claim`]; those that are no members do not match.
+    async fn claim_members(&self, group: &str, resource: &str, owner: &Value, is_member: impl Fn(&Value) -> bool) {
         let root = if group.is_empty() { "/api/v1".to_owned() } else { format!("/apis/{group}/v1") };
         let all = self.agent.server().list(&ResourceId::new(group, resource), Some(&self.namespace));
         for object in all.iter().map(|stored| stored.value()) {
-            let matches = selects(&owner["spec"]["selector"], &object["metadata"]["labels"]);
+            let matches = selects(&owner["spec"]["selector"], &object["metadata"]["labels"]) && is_member(&object);
             let mut owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
             match controller_uid(&object) {
                 _ if metadata::is_deleted(&object) => continue,
@@ -213,9 +257,29 @@ fn is_active(pod: &Value) -> bool {
 }
 
 fn is_ready(pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    is_active(pod)
-        && conditions.into_iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+    is_active(pod) && ready_condition(pod).is_some()
+}
+
+/// Returns true if the pod has been ready for the workload's `minReadySeconds`.
+fn is_available(pod: &Value, workload: &Value, now: Timestamp) -> bool {
+    let delay = min_ready(workload);
+    let since = || ready_since(pod).and_then(|since| since.checked_add(delay).ok());
+    is_ready(pod) && (delay.is_zero() || since().is_some_and(|at| at <= now))
+}
+
+fn min_ready(workload: &Value) -> Duration {
+    Duration::from_secs(u64::try_from(count(workload, "/spec/minReadySeconds")).unwrap_or(0))
+}
+
+/// Returns the time since which an active pod has been ready.
+fn ready_since(pod: &Value) -> Option<Timestamp> {
+    let condition = ready_condition(pod).filter(|_| is_active(pod))?;
+    condition["lastTransitionTime"].as_str()?.parse().ok()
+}
+
+fn ready_condition(pod: &Value) -> Option<&Value> {
+    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.find(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
 #[cfg(test)]
@@ -248,5 +312,36 @@ mod tests {
             pods().iter().map(|pod| (metadata::name(pod) == first, controller_uid(pod).is_some())).collect();
         assert_eq!(owned.len(), 2, "{owned:?}");
         assert!(owned.contains(&(true, false)) && owned.contains(&(false, true)), "{owned:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rollout_waits_until_pods_have_been_ready_for_long_enough() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        server.seed([json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})]).expect("seeded");
+        tokio::spawn(run_workload_controllers(server.clone()));
+        tokio::spawn(crate::kubelet::run(server.clone(), crate::kubelet::KubeletOptions::default()));
+        let client = ControllerClient::new(&server, "user");
+        let deployments = "/apis/apps/v1/namespaces/default/deployments";
+        let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {
+            "replicas": 1, "minReadySeconds": 10, "selector": {"matchLabels": {"app": "d"}},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "template": {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [{"name": "c", "image": "a"}]}}}});
+        assert!(client.create(deployments, &deployment).await.is_ok());
+        let state = |after: u64| {
+            let server = server.clone();
+            async move {
+                server.clock().sleep(Duration::from_secs(after)).await;
+                let stored = server.get(&ResourceId::new("apps", "deployments"), "default", "d");
+                let deployment = stored.expect("a deployment").value();
+                ["replicas", "readyReplicas", "availableReplicas"]
+                    .map(|field| count(&deployment, &format!("/status/{field}")))
+            }
+        };
+        assert_eq!(state(8).await, [1, 1, 0]);
+        assert_eq!(state(7).await, [1, 1, 1]);
+        let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "b"}]}}}});
+        client.patch(&format!("{deployments}/d"), MERGE_PATCH, &image).await;
+        assert_eq!(state(8).await, [2, 2, 1]);
+        assert_eq!(state(7).await, [1, 1, 1]);
     }
 }

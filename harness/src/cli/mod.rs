@@ -24,6 +24,7 @@ mod schema;
 mod select;
 mod serve;
 mod site;
+mod upstream;
 mod verify;
 mod watch;
 mod wrap;
@@ -82,6 +83,8 @@ enum CliVerb {
     Compare(compare::CompareArgs),
     /// Serve the fake API server to kubectl and other clients
     Serve(serve::ServeArgs),
+    /// Run Kubernetes' own end-to-end tests against the fake API server
+    Upstream(upstream::UpstreamArgs),
     /// Benchmark the fake API server
     #[cfg(feature = "loadtest")]
     Bench(bench::BenchArgs),
@@ -155,6 +158,7 @@ pub fn main(fixtures: &'static Dir<'static>) -> Exit {
         Some(CliVerb::Bench(args)) => bench::main(&args),
         #[cfg(feature = "loadtest")]
         Some(CliVerb::Scale(args)) => scale::main(&args),
+        Some(CliVerb::Upstream(args)) => upstream::main(&args),
         Some(CliVerb::Serve(args)) => serve::main(&args).map_err(CliError::Environment),
     };
     ended(result, only_shows)

@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::apiserver::listener::{Limits, ListenOptions, listen};
-use crate::apiserver::{AdmissionPlugin, ApiServer, ApiServerConfig, KubernetesVersion, RecordMode, faults, kubelet};
+use crate::apiserver::{
+    AdmissionPlugin, ApiServer, ApiServerConfig, KubernetesVersion, RecordMode, ReportedVersion, faults, kubelet,
+};
 use crate::exit::Exit;
 use crate::fixture::Controller;
 use crate::serve::{ClockMode, ControllerLoop, ServeHandler, WorldSpec, check_rules};
@@ -81,6 +83,12 @@ pub(super) struct ServeArgs {
     /// Kubernetes release to behave as: 1.36 or 1.37
     #[arg(long, value_name = "RELEASE", default_value_t)]
     kubernetes_version: KubernetesVersion,
+    /// Version to report at /version and for nodes, such as v1.36.2; it implies its release
+    #[arg(long, value_name = "VERSION", conflicts_with = "kubernetes_version")]
+    version: Option<ReportedVersion>,
+    /// Serve requests without a token as the user system:anonymous, as kube-apiserver does; with false they get 401
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    anonymous_auth: bool,
     /// Run these of our controllers inside: disruption, podgc, taint-eviction, ttl; or all
     #[arg(long, value_name = "CONTROLLERS", value_delimiter = ',', value_parser = controller)]
     controllers: Vec<ControllerName>,
@@ -177,6 +185,7 @@ async fn serve(args: &ServeArgs) -> Result<Exit, String> {
         allow_remote: args.allow_remote,
         plain: args.http,
         token: args.token.clone(),
+        anonymous: args.anonymous_auth,
         limits: Limits::default(),
     };
     let mut spec = args.spec()?;
@@ -220,7 +229,8 @@ impl ServeArgs {
         let mut spec = WorldSpec {
             clock: self.clock,
             record,
-            kubernetes_version: self.kubernetes_version,
+            kubernetes_version: self.version.as_ref().map_or(self.kubernetes_version, |version| version.release),
+            reported_version: self.version.as_ref().map(|version| version.text.clone()),
             disabled: disabled.iter().filter_map(|disabled| disabled.plugin()).collect(),
             seeds: Vec::new(),
             address: None,

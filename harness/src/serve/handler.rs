@@ -17,6 +17,9 @@ use crate::time::Clock;
 /// The path of the worlds.
 const WORLDS: &str = "/plumbline/worlds";
 
+/// The beginning of the paths of control requests.
+const CONTROL: &str = "/plumbline";
+
 /// Worlds that one listener serves at a time. Each has threads and objects of its own.
 const WORLDS_MAX: usize = 1_000;
 
@@ -176,6 +179,10 @@ impl RequestHandler for ServeHandler {
         let Some(origin) = self.shared.origin.get() else {
             return Status::failure(503, "ServiceUnavailable", "the first world has not started yet").into();
         };
+        // The control of worlds is not a part of the API, so roles do not cover it.
+        if request.anonymous && request.path.starts_with(CONTROL) {
+            return Status::unauthorized().into();
+        }
         let Some(rest) = request.path.strip_prefix(WORLDS) else {
             return control::handle(&origin.first, request).await;
         };

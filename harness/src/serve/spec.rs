@@ -80,6 +80,8 @@ pub struct WorldSpec {
     pub record: RecordMode,
     /// The release to behave as.
     pub kubernetes_version: KubernetesVersion,
+    /// The version to report; that of the release by default.
+    pub reported_version: Option<String>,
     /// Admission plugins that are disabled.
     pub disabled: Vec<AdmissionPlugin>,
     /// Objects that exist at the start.
@@ -115,6 +117,7 @@ impl WorldSpec {
         let mut config = ApiServerConfig::new(clock);
         config.record = self.record;
         config.kubernetes_version = self.kubernetes_version;
+        config.reported_version.clone_from(&self.reported_version);
         config.disabled.clone_from(&self.disabled);
         let server = ApiServer::new(config);
         for rule in &self.faults {

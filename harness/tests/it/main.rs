@@ -38,6 +38,7 @@ mod subjects;
 mod support;
 mod tidy;
 mod trouble;
+mod upstream;
 mod watching;
 mod words;
 mod worlds;

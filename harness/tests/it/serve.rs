@@ -47,24 +47,44 @@ fn tokens_are_asked_for() {
             server.talk(format!("GET /api HTTP/1.1\r\nhost: x\r\n{header}connection: close\r\n\r\n").as_bytes());
         (answer.status, answer.body.trim_end().to_owned())
     };
-    for header in [
-        "",
-        "authorization: Bearer wrong\r\n",
-        "authorization: Bearer \r\n",
-        "authorization: Bearer t0ke\r\n",
-        "authorization: Basic dDBrZW4=\r\n",
-        "authorization: t0ken\r\n",
-    ] {
+    for header in ["authorization: Bearer wrong\r\n", "authorization: Bearer t0ke\r\n"] {
         assert_eq!(with(header), (401, UNAUTHORIZED.to_owned()), "{header:?}");
+    }
+    // As with kube-apiserver, these are no credentials at all.
+    let anonymous = r#"forbidden: User \"system:anonymous\" cannot get path \"/api\""#;
+    for header in ["", "authorization: Bearer \r\n", "authorization: Basic dDBrZW4=\r\n", "authorization: t0ken\r\n"] {
+        let (status, body) = with(header);
+        assert!(status == 403 && body.contains(anonymous), "{header:?}: {body}");
     }
     assert_eq!(with("authorization: bearer t0ken\r\n").0, 200);
     let open = server.talk(b"GET /version HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     assert_eq!(open.json()["major"], "1");
 }
 
+#[test]
+fn anonymous_requests_have_the_rights_of_their_roles_alone() {
+    let server = Server::start(&["--http"]);
+    let ask = |path: &str, headers: &str| {
+        server.talk(format!("GET {path} HTTP/1.1\r\nhost: x\r\n{headers}connection: close\r\n\r\n").as_bytes())
+    };
+    let pods = ask("/api/v1/pods", "");
+    let why = r#"pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" at the cluster scope"#;
+    assert_eq!((pods.status, pods.json()["message"].as_str().map(str::to_owned)), (403, Some(why.to_owned())));
+    assert_eq!(ask("/api/v1/pods", "impersonate-user: x\r\nimpersonate-group: system:masters\r\n").status, 403);
+    assert_eq!(ask("/livez", "").status, 200);
+    assert_eq!(ask("/plumbline/transcript", "").status, 401);
+    assert_eq!(ask("/plumbline/worlds", "").status, 401);
+    let strict = Server::start(&["--http", "--anonymous-auth=false"]);
+    for (path, status) in [("/api/v1/pods", 401), ("/api", 401), ("/livez", 200), ("/version", 200)] {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        assert_eq!(strict.talk(request.as_bytes()).status, status, "{path}");
+    }
+}
+
 #[rstest]
 #[case::default(&[], "36", "v1.36.0")]
 #[case::later(&["--kubernetes-version", "1.37"], "37", "v1.37.0")]
+#[case::patch(&["--version", "v1.37.3+k3s1"], "37", "v1.37.3+k3s1")]
 fn the_release_of_kubernetes_is_reported(#[case] flags: &[&str], #[case] minor: &str, #[case] git_version: &str) {
     let server = Server::start(&[&["--http"], flags].concat());
     let get = |path: &str| {

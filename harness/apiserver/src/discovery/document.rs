@@ -18,14 +18,14 @@ pub(super) struct RootPaths {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_field_names, reason = "the names on the wire")]
-pub(super) struct Version {
+pub(super) struct Version<'a> {
     major: &'static str,
     minor: String,
     emulation_major: &'static str,
     emulation_minor: String,
     min_compatibility_major: &'static str,
     min_compatibility_minor: String,
-    git_version: &'static str,
+    git_version: &'a str,
     git_commit: &'static str,
     git_tree_state: &'static str,
     build_date: &'static str,
@@ -34,8 +34,8 @@ pub(super) struct Version {
     platform: String,
 }
 
-impl Version {
-    pub(super) fn of(version: KubernetesVersion) -> Self {
+impl<'a> Version<'a> {
+    pub(super) fn of(version: KubernetesVersion, git_version: &'a str) -> Self {
         let architecture = match std::env::consts::ARCH {
             "x86_64" => "amd64",
             "aarch64" => "arm64",
@@ -49,9 +49,10 @@ impl Version {
             emulation_minor: version.minor().to_string(),
             min_compatibility_major: "1",
             min_compatibility_minor: (version.minor() - 1).to_string(),
-            git_version: version.git_version(),
-            git_commit: "$Format:%H$",
-            git_tree_state: "",
+            git_version,
+            // The server is built from no commit of Kubernetes; clients expect a hash.
+            git_commit: "0000000000000000000000000000000000000000",
+            git_tree_state: "clean",
             build_date: "1970-01-01T00:00:00Z",
             go_version: "go1.26.4",
             compiler: "gc",

@@ -96,7 +96,7 @@ impl EffectiveUser {
         let config = server.config();
         let agent = request.user_agent();
         let other = config.subject_user.as_ref()?;
-        if agent.starts_with("plumbline/") || agent == crd::USER_AGENT {
+        if agent.starts_with("plumbline/") || agent == crd::USER_AGENT || caller.name == ANONYMOUS {
             return None;
         }
         let origin = Origin::client(agent, "");

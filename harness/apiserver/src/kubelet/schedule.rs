@@ -1,5 +1,6 @@
-//! The scheduler: binds pods to nodes round-robin. Of kube-scheduler's filters it has node selectors, taints and
-//! cordons. See `nodeaffinity`, `tainttoleration` and `nodeunschedulable` in `pkg/scheduler/framework/plugins`.
+//! The scheduler: binds pods to nodes round-robin. Of kube-scheduler's filters it has node selectors, taints, cordons
+//! and host ports. See `nodeaffinity`, `tainttoleration`, `nodeunschedulable` and `nodeports` in
+//! `pkg/scheduler/framework/plugins`.
 
 use std::collections::BTreeMap;
 
@@ -31,8 +32,8 @@ impl Scheduler {
         }
     }
 
-    /// Retries all waiting pods in the next round, since nodes have changed.
-    pub(super) fn nodes_changed(&mut self) {
+    /// Retries all waiting pods in the next round, since nodes have changed or a pod has gone.
+    pub(super) fn room_changed(&mut self) {
         self.try_all = true;
     }
 
@@ -70,10 +71,58 @@ impl Scheduler {
     /// Returns the next node, round-robin, that accepts the pod.
     fn pick(&mut self, pod: &Value, nodes: &[Value]) -> Option<String> {
         let order = (0..nodes.len()).map(|offset| (self.turn + offset) % nodes.len());
-        let index = order.into_iter().find(|&index| takes(&nodes[index], pod))?;
+        let taken = if host_ports(pod).next().is_some() { self.taken_ports() } else { Vec::new() };
+        let is_free = |node: &Value| {
+            let mut others = taken.iter().filter(|(name, _)| name == metadata::name(node));
+            !others.any(|(_, other)| host_ports(pod).any(|port| other.conflicts(&port)))
+        };
+        let index = order.into_iter().find(|&index| takes(&nodes[index], pod) && is_free(&nodes[index]))?;
         self.turn = index + 1;
         Some(metadata::name(&nodes[index]).to_owned())
     }
+
+    /// Returns the host ports of all pods that have not ended, with their nodes.
+    fn taken_ports(&self) -> Vec<(String, HostPort)> {
+        let pods = self.server.list(&ResourceId::new("", "pods"), None);
+        let pods = pods.iter().map(|stored| stored.value());
+        let pods = pods.filter(|pod| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")));
+        pods.flat_map(|pod| {
+            let node = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
+            host_ports(&pod).map(|port| (node.clone(), port)).collect::<Vec<_>>()
+        })
+        .filter(|(node, _)| !node.is_empty())
+        .collect()
+    }
+}
+
+/// A port of a node that a container wants.
+#[derive(Debug, PartialEq, Eq)]
+struct HostPort {
+    address: String,
+    protocol: String,
+    port: i64,
+}
+
+impl HostPort {
+    /// Returns true if both cannot be on one node.
+    fn conflicts(&self, other: &Self) -> bool {
+        let every = |address: &str| address == "0.0.0.0";
+        self.port == other.port
+            && self.protocol == other.protocol
+            && (self.address == other.address || every(&self.address) || every(&other.address))
+    }
+}
+
+fn host_ports(pod: &Value) -> impl Iterator<Item = HostPort> {
+    let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+    let ports = containers.flat_map(|container| container["ports"].as_array().into_iter().flatten());
+    ports.filter_map(|port| {
+        let text = |field: &str, default: &str| {
+            port[field].as_str().filter(|text| !text.is_empty()).unwrap_or(default).to_owned()
+        };
+        let number = port["hostPort"].as_i64().filter(|number| *number > 0)?;
+        Some(HostPort { address: text("hostIP", "0.0.0.0"), protocol: text("protocol", "TCP"), port: number })
+    })
 }
 
 /// Returns true if the node accepts the pod: schedulable, matching the node selector, and all taints tolerated.
@@ -103,6 +152,48 @@ fn tolerates(pod: &Value, taint: &Value) -> bool {
 mod tests {
     use super::*;
     use rstest::rstest;
+
+    #[rstest]
+    #[case::same(json!({"hostPort": 80}), json!({"hostPort": 80}), true)]
+    #[case::other_port(json!({"hostPort": 80}), json!({"hostPort": 81}), false)]
+    #[case::other_protocol(json!({"hostPort": 80}), json!({"hostPort": 80, "protocol": "UDP"}), false)]
+    #[case::other_address(json!({"hostPort": 80, "hostIP": "10.0.0.1"}), json!({"hostPort": 80, "hostIP": "10.0.0.2"}), false)]
+    #[case::every_address(json!({"hostPort": 80, "hostIP": "10.0.0.1"}), json!({"hostPort": 80}), true)]
+    #[case::none(json!({"containerPort": 80}), json!({"hostPort": 80}), false)]
+    fn host_ports_conflict(#[case] one: Value, #[case] other: Value, #[case] expected: bool) {
+        let [one, other] = [one, other].map(|port| json!({"spec": {"containers": [{"ports": [port]}]}}));
+        let conflict = host_ports(&one).any(|one| host_ports(&other).any(|other| one.conflicts(&other)));
+        assert_eq!(conflict, expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_waits_until_its_host_port_is_free() {
+        use std::time::Duration;
+
+        use crate::ApiServerConfig;
+        use crate::clock::Clock;
+        use crate::kubelet::{KubeletOptions, run};
+
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        server.seed([json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})]).expect("seeded");
+        tokio::spawn(run(server.clone(), KubeletOptions::default()));
+        server.clock().sleep(Duration::from_secs(1)).await;
+        let client = ControllerClient::new(&server, "user");
+        for name in ["a", "b"] {
+            let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [
+                {"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}]}]}});
+            assert!(client.create("/api/v1/namespaces/default/pods", &pod).await.is_ok());
+            server.clock().sleep(Duration::from_secs(1)).await;
+        }
+        let node_of = |name: &str| {
+            let pod = server.get(&ResourceId::new("", "pods"), "default", name).expect("a pod").value();
+            pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned()
+        };
+        assert_eq!((node_of("a"), node_of("b")), ("n".to_owned(), String::new()));
+        client.delete("/api/v1/namespaces/default/pods/a", None).await;
+        server.clock().sleep(Duration::from_secs(5)).await;
+        assert_eq!(node_of("b"), "n");
+    }
 
     #[rstest]
     #[case(json!({}), json!({}), true)]

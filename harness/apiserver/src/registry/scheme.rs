@@ -16,6 +16,7 @@ type ResourcesByPlural = BTreeMap<String, Arc<Resource>>;
 pub(crate) struct Registry {
     groups: IndexMap<String, IndexMap<String, ResourcesByPlural>>,
     kubernetes_version: KubernetesVersion,
+    git_version: String,
 }
 
 /// A version of a group with its resources in discovery's order.
@@ -38,10 +39,15 @@ impl Registry {
         registry
     }
 
-    /// Returns the registry of a server that behaves as this release of Kubernetes.
+    /// Returns the registry of a server that behaves as this release of Kubernetes and reports this version.
     #[must_use]
-    pub(crate) fn with_version(self, kubernetes_version: KubernetesVersion) -> Self {
-        Self { kubernetes_version, ..self }
+    pub(crate) fn with_version(self, kubernetes_version: KubernetesVersion, git_version: &str) -> Self {
+        Self { kubernetes_version, git_version: git_version.to_owned(), ..self }
+    }
+
+    /// Returns the version that the server reports.
+    pub(crate) fn git_version(&self) -> &str {
+        &self.git_version
     }
 
     /// Returns the release of Kubernetes that the server behaves as.

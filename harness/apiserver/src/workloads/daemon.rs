@@ -1,6 +1,9 @@
 //! Daemon sets: one pod on every node that accepts it. See `pkg/controller/daemon/daemon_controller.go`.
 
-use super::{NamespaceController, is_active, is_ready};
+use jiff::Timestamp;
+
+use super::revisions::{REVISION_LABEL, RevisionHistory};
+use super::{NamespaceController, is_active, is_available, is_ready};
 use crate::json::{Value, json};
 use crate::kubelet::takes;
 use crate::metadata::{self, is_deleted};
@@ -24,13 +27,21 @@ pub(super) async fn keep(desk: &NamespaceController, name: &str) {
         desk.agent.server().list(&ResourceId::new("", "nodes"), None).iter().map(|stored| stored.value()).collect();
     let hash = super::deployment::template_hash(&set["spec"]["template"]);
     let wanted: Vec<&str> = nodes.iter().filter(|node| should_run_on(desk, &set, node)).map(metadata::name).collect();
+    let now = desk.agent.server().clock().now();
+    let mut history = None;
     if !is_deleted(&set) {
         desk.claim("", "pods", &set).await;
-        move_on(desk, &set, &wanted, &hash).await;
+        history = Some(RevisionHistory::sync(desk, &set).await);
+        move_on(desk, &set, &wanted, &hash, now).await;
     }
     let Some(set) = desk.workload(name) else { return };
     let pods = desk.controlled_objects("", "pods", &set);
-    desk.write_status(&set, &status(&set, &pods, &wanted, &hash)).await;
+    desk.write_status(&set, &status(&set, &pods, &wanted, &hash, now)).await;
+    if let Some(history) = history {
+        let hashes = |pod: &Value| pod["metadata"]["labels"][REVISION_LABEL].as_str().map(str::to_owned);
+        let live: Vec<String> = pods.iter().filter_map(hashes).map(|hash| format!("{name}-{hash}")).collect();
+        history.truncate(desk, &set, |name| live.iter().any(|live| live == name)).await;
+    }
 }
 
 /// Returns true if the DaemonSet has a pod on the node. A cordoned node is eligible.
@@ -43,7 +54,7 @@ fn should_run_on(desk: &NamespaceController, set: &Value, node: &Value) -> bool 
 fn pod_for(desk: &NamespaceController, set: &Value, node: &str, hash: &str) -> Value {
     let mut pod = desk.pod(set);
     pod["metadata"]["generateName"] = json!(format!("{}-", metadata::name(set)));
-    pod["metadata"]["labels"]["controller-revision-hash"] = json!(hash);
+    pod["metadata"]["labels"][REVISION_LABEL] = json!(hash);
     pod["metadata"]["labels"]["pod-template-generation"] = json!(metadata::generation(set).to_string());
     pod["spec"]["nodeName"] = json!(node);
     pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = json!({
@@ -56,7 +67,7 @@ fn pod_for(desk: &NamespaceController, set: &Value, node: &str, hash: &str) -> V
 }
 
 /// Creates missing pods and deletes surplus ones; when all pods are ready, deletes one pod of an old template.
-async fn move_on(desk: &NamespaceController, set: &Value, wanted: &[&str], hash: &str) {
+async fn move_on(desk: &NamespaceController, set: &Value, wanted: &[&str], hash: &str, now: Timestamp) {
     let pods = desk.controlled_objects("", "pods", set);
     let mut settled = true;
     for node in wanted {
@@ -68,7 +79,7 @@ async fn move_on(desk: &NamespaceController, set: &Value, wanted: &[&str], hash:
                 desk.agent.create(&desk.pods(""), &pod_for(desk, set, node, hash)).await;
             }
             Some(pod) if !is_active(pod) => desk.delete_pod(pod).await,
-            Some(pod) => settled &= is_ready(pod),
+            Some(pod) => settled &= is_available(pod, set, now),
         }
         for surplus in own {
             desk.delete_pod(surplus).await;
@@ -87,24 +98,31 @@ async fn move_on(desk: &NamespaceController, set: &Value, wanted: &[&str], hash:
 }
 
 fn is_current(pod: &Value, hash: &str) -> bool {
-    pod["metadata"]["labels"]["controller-revision-hash"] == hash
+    pod["metadata"]["labels"][REVISION_LABEL] == hash
 }
 
-fn status(set: &Value, pods: &[Value], wanted: &[&str], hash: &str) -> Value {
+fn status(set: &Value, pods: &[Value], wanted: &[&str], hash: &str, now: Timestamp) -> Value {
     let here: Vec<&Value> = pods
         .iter()
         .filter(|pod| is_active(pod) && pod["spec"]["nodeName"].as_str().is_some_and(|node| wanted.contains(&node)))
         .collect();
     let ready = here.iter().filter(|pod| is_ready(pod)).count();
+    let available = here.iter().filter(|pod| is_available(pod, set, now)).count();
     json!({"currentNumberScheduled": here.len(), "desiredNumberScheduled": wanted.len(), "numberReady": ready,
-        "numberAvailable": ready, "numberUnavailable": wanted.len().saturating_sub(ready), "numberMisscheduled": 0,
+        "numberAvailable": available, "numberUnavailable": wanted.len().saturating_sub(available), "numberMisscheduled": 0,
         "updatedNumberScheduled": here.iter().filter(|pod| is_current(pod, hash)).count(),
         "observedGeneration": metadata::generation(set)})
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::ApiServerConfig;
+    use crate::clock::Clock;
+    use crate::controllers::{ControllerClient, MERGE_PATCH};
+    use crate::server::ApiServer;
 
     #[test]
     fn only_pods_on_wanted_nodes_count() {
@@ -113,11 +131,49 @@ mod tests {
                 "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}})
         };
         let pods = [pod("a", "new", "True"), pod("b", "old", "False"), pod("gone", "new", "True")];
-        let status = status(&json!({"metadata": {"generation": 3}}), &pods, &["a", "b", "c"], "new");
+        let status =
+            status(&json!({"metadata": {"generation": 3}}), &pods, &["a", "b", "c"], "new", Timestamp::UNIX_EPOCH);
         assert_eq!(
             status,
             json!({"currentNumberScheduled": 2, "desiredNumberScheduled": 3, "numberReady": 1, "numberAvailable": 1,
                 "numberUnavailable": 2, "numberMisscheduled": 0, "updatedNumberScheduled": 1, "observedGeneration": 3})
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_template_has_a_revision_with_the_labels_of_its_pods() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        tokio::spawn(super::super::run_workload_controllers(server.clone()));
+        let client = ControllerClient::new(&server, "user");
+        let sets = "/apis/apps/v1/namespaces/default/daemonsets";
+        let set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d"}, "spec": {
+            "revisionHistoryLimit": 1, "selector": {"matchLabels": {"app": "d"}}, "template": {
+                "metadata": {"labels": {"app": "d"}}, "spec": {"containers": [{"name": "c", "image": "0"}]}}}});
+        assert!(client.create(sets, &set).await.is_ok());
+        let revisions = |image: i64| {
+            let (client, server) = (&client, &server);
+            async move {
+                let image = json!({"spec": {"template": {"spec": {"containers": [
+                    {"name": "c", "image": image.to_string()}]}}}});
+                client.patch(&format!("{sets}/d"), MERGE_PATCH, &image).await;
+                server.clock().sleep(Duration::from_secs(1)).await;
+                let all = server.list(&ResourceId::new("apps", "controllerrevisions"), Some("default"));
+                let mut all: Vec<Value> = all.iter().map(|revision| revision.value()).collect();
+                all.sort_by_key(|revision| super::super::count(revision, "/revision"));
+                all
+            }
+        };
+        let first = revisions(1).await;
+        let name = metadata::name(&first[0]).to_owned();
+        assert_eq!(first[0]["metadata"]["labels"]["app"], "d");
+        assert_eq!(
+            Some(name.as_str()),
+            first[0]["metadata"]["labels"][REVISION_LABEL].as_str().map(|hash| format!("d-{hash}")).as_deref()
+        );
+        assert_eq!(first[0]["data"]["spec"]["template"]["$patch"], "replace");
+        revisions(2).await;
+        let left = revisions(3).await;
+        let numbers: Vec<Option<i64>> = left.iter().map(|revision| revision["revision"].as_i64()).collect();
+        assert_eq!((numbers.len(), left.iter().any(|one| metadata::name(one) == name)), (2, false), "{numbers:?}");
     }
 }

@@ -127,8 +127,10 @@ fn set_annotations(deployment: &Value, revision: i64) -> Value {
     Value::Object(all)
 }
 
-/// Gives the new ReplicaSet the highest revision, and the Deployment the same one.
+/// Gives the new ReplicaSet the highest revision and the Deployment's `minReadySeconds`, and the Deployment the same
+/// revision.
 async fn mark_revision(desk: &NamespaceController, deployment: &Value, new: &Value, sets: &[Value]) {
+    let delay = |workload: &Value| count(workload, "/spec/minReadySeconds");
     let newest = sets.iter().filter(|set| metadata::uid(set) != metadata::uid(new)).map(revision).max().unwrap_or(0);
     let wanted = revision(new).max(newest + 1);
     if set_annotations(deployment, wanted)
@@ -136,8 +138,10 @@ async fn mark_revision(desk: &NamespaceController, deployment: &Value, new: &Val
         .into_iter()
         .flatten()
         .any(|(k, v)| new["metadata"]["annotations"][k] != *v)
+        || delay(new) != delay(deployment)
     {
-        let patch = json!({"metadata": {"annotations": set_annotations(deployment, wanted)}});
+        let patch = json!({"metadata": {"annotations": set_annotations(deployment, wanted)},
+            "spec": {"minReadySeconds": delay(deployment)}});
         let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{}", desk.namespace, metadata::name(new));
         desk.agent.patch(&path, MERGE_PATCH, &patch).await;
     }

@@ -1,7 +1,9 @@
 //! Replica sets and replication controllers: a fixed number of pods of one template. See
 //! `pkg/controller/replicaset/replica_set.go`.
 
-use super::{NamespaceController, desired_replicas, is_active, is_ready};
+use jiff::Timestamp;
+
+use super::{NamespaceController, desired_replicas, is_active, is_available, is_ready};
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
 
@@ -29,7 +31,8 @@ pub(super) async fn keep(desk: &NamespaceController, name: &str) {
     }
     let Some(set) = desk.workload(name) else { return };
     let pods = desk.controlled_objects("", "pods", &set);
-    desk.write_status(&set, &status(&set, &pods, &*desk.kind.kind == "ReplicaSet")).await;
+    let now = desk.agent.server().clock().now();
+    desk.write_status(&set, &status(&set, &pods, &*desk.kind.kind == "ReplicaSet", now)).await;
 }
 
 /// Sorts pods by deletion order: unassigned before assigned, not running before running, not ready before ready,
@@ -51,11 +54,12 @@ pub(super) fn deletion_order(mut pods: Vec<&Value>) -> Vec<&Value> {
 
 /// Returns the status. With `terminating` it counts terminating pods, which replica sets do and replication
 /// controllers do not.
-fn status(set: &Value, pods: &[Value], terminating: bool) -> Value {
+fn status(set: &Value, pods: &[Value], terminating: bool, now: Timestamp) -> Value {
     let replicas = pods.iter().filter(|pod| is_active(pod)).count();
     let ready = pods.iter().filter(|pod| is_ready(pod)).count();
+    let available = pods.iter().filter(|pod| is_available(pod, set, now)).count();
     let mut status = json!({"replicas": replicas, "fullyLabeledReplicas": replicas, "readyReplicas": ready,
-        "availableReplicas": ready, "observedGeneration": metadata::generation(set)});
+        "availableReplicas": available, "observedGeneration": metadata::generation(set)});
     if terminating {
         status["terminatingReplicas"] = json!(pods.iter().filter(|pod| is_deleted(pod)).count());
     }

@@ -1,20 +1,47 @@
 //! Stateful sets: pods with ordinals, created and updated in order. See
 //! `pkg/controller/statefulset/stateful_set_control.go`.
 
-use super::{NamespaceController, count, desired_replicas, is_active, is_ready};
+use jiff::Timestamp;
+
+use super::revisions::{REVISION_LABEL, RevisionHistory};
+use super::{NamespaceController, count, desired_replicas, is_active, is_available, is_ready};
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
+
+/// A set with its revisions.
+struct VersionedSet<'a> {
+    set: &'a Value,
+    history: RevisionHistory,
+    /// The revision that pods below the partition keep.
+    current: String,
+}
 
 /// Syncs the pods and the status of one StatefulSet.
 pub(super) async fn keep(desk: &NamespaceController, name: &str) {
     let Some(set) = desk.workload(name) else { return };
-    let pods = desk.controlled_objects("", "pods", &set);
     if !is_deleted(&set) {
-        move_on(desk, name, &set, &pods).await;
+        // Pods with names of other forms are not members, whatever their labels are.
+        let is_member = |pod: &Value| number(pod) >= 0 && metadata::name(pod).starts_with(&format!("{name}-"));
+        desk.claim_members("", "pods", &set, is_member).await;
+    }
+    let pods = desk.controlled_objects("", "pods", &set);
+    let now = desk.agent.server().clock().now();
+    let history = RevisionHistory::sync(desk, &set).await;
+    let known = set["status"]["currentRevision"].as_str().unwrap_or_default();
+    let current = if history.template(known).is_some() { known } else { history.update() }.to_owned();
+    let versioned = VersionedSet { set: &set, history, current };
+    if !is_deleted(&set) {
+        move_on(desk, &versioned, &pods, now).await;
     }
     let Some(set) = desk.workload(name) else { return };
     let pods = desk.controlled_objects("", "pods", &set);
-    desk.write_status(&set, &status(&set, &pods)).await;
+    let VersionedSet { history, current, .. } = versioned;
+    let status = status(&set, &pods, &current, history.update(), now);
+    desk.write_status(&set, &status).await;
+    let is_live = |name: &str| {
+        status["currentRevision"] == name || pods.iter().any(|pod| pod["metadata"]["labels"][REVISION_LABEL] == name)
+    };
+    history.truncate(desk, &set, is_live).await;
 }
 
 fn number(pod: &Value) -> i64 {
@@ -22,40 +49,57 @@ fn number(pod: &Value) -> i64 {
     name.rsplit_once('-').and_then(|(_, number)| number.parse().ok()).unwrap_or(-1)
 }
 
-fn revision(set: &Value) -> String {
-    let name = metadata::name(set);
-    format!("{name}-{}", super::deployment::template_hash(&set["spec"]["template"]))
+/// Returns the ordinal of the first pod that an update replaces.
+fn partition(set: &Value) -> i64 {
+    count(set, "/spec/updateStrategy/rollingUpdate/partition")
+}
+
+impl VersionedSet<'_> {
+    /// Returns the pod with this ordinal: of the current revision below the partition, else of the updated one.
+    fn pod(&self, desk: &NamespaceController, index: i64) -> Value {
+        let start = count(self.set, "/spec/ordinals/start");
+        let keeps_current =
+            self.set["spec"]["updateStrategy"]["type"] == "RollingUpdate" && index < start + partition(self.set);
+        let revision = if keeps_current { self.current.as_str() } else { self.history.update() };
+        let mut set = self.set.clone();
+        if let Some(template) = self.history.template(revision) {
+            set["spec"]["template"] = template;
+        }
+        let mut pod = desk.pod(&set);
+        let name = format!("{}-{index}", metadata::name(self.set));
+        pod["metadata"]["generateName"] = json!(format!("{}-", metadata::name(self.set)));
+        pod["spec"]["hostname"] = json!(name);
+        if let Some(service) = self.set["spec"]["serviceName"].as_str().filter(|service| !service.is_empty()) {
+            pod["spec"]["subdomain"] = json!(service);
+        }
+        let labels = &mut pod["metadata"]["labels"];
+        labels["statefulset.kubernetes.io/pod-name"] = json!(name);
+        labels["apps.kubernetes.io/pod-index"] = json!(index.to_string());
+        labels[REVISION_LABEL] = json!(revision);
+        pod["metadata"]["name"] = json!(name);
+        pod
+    }
 }
 
 /// Makes the next step: creates a missing pod, deletes a surplus one, or replaces one of an old template; with the
 /// Parallel policy it creates and deletes several at once.
-async fn move_on(desk: &NamespaceController, name: &str, set: &Value, pods: &[Value]) {
+async fn move_on(desk: &NamespaceController, versioned: &VersionedSet<'_>, pods: &[Value], now: Timestamp) {
+    let set = versioned.set;
     let parallel = set["spec"]["podManagementPolicy"] == "Parallel";
-    let wanted = desired_replicas(set);
-    for index in 0..wanted {
+    let start = count(set, "/spec/ordinals/start");
+    let ordinals = start..start.saturating_add(desired_replicas(set));
+    for index in ordinals.clone() {
         match pods.iter().find(|pod| number(pod) == index) {
-            None => {
-                let mut pod = desk.pod(set);
-                pod["metadata"]["name"] = json!(format!("{name}-{index}"));
-                pod["metadata"]["generateName"] = json!(format!("{name}-"));
-                pod["spec"]["hostname"] = json!(format!("{name}-{index}"));
-                if let Some(service) = set["spec"]["serviceName"].as_str().filter(|service| !service.is_empty()) {
-                    pod["spec"]["subdomain"] = json!(service);
-                }
-                pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] = json!(format!("{name}-{index}"));
-                pod["metadata"]["labels"]["apps.kubernetes.io/pod-index"] = json!(index.to_string());
-                pod["metadata"]["labels"]["controller-revision-hash"] = json!(revision(set));
-                desk.agent.create(&desk.pods(""), &pod).await;
-            }
+            None => _ = desk.agent.create(&desk.pods(""), &versioned.pod(desk, index)).await,
             Some(pod) if !is_active(pod) && !is_deleted(pod) => desk.delete_pod(pod).await,
-            Some(pod) if is_ready(pod) => continue,
+            Some(pod) if is_available(pod, set, now) => continue,
             Some(_) => {}
         }
         if !parallel {
             return;
         }
     }
-    let mut surplus: Vec<&Value> = pods.iter().filter(|pod| number(pod) >= wanted).collect();
+    let mut surplus: Vec<&Value> = pods.iter().filter(|pod| !ordinals.contains(&number(pod))).collect();
     surplus.sort_by_key(|pod| std::cmp::Reverse(number(pod)));
     for pod in surplus {
         if !is_deleted(pod) {
@@ -68,27 +112,109 @@ async fn move_on(desk: &NamespaceController, name: &str, set: &Value, pods: &[Va
     if set["spec"]["updateStrategy"]["type"] == "OnDelete" {
         return;
     }
-    let from = count(set, "/spec/updateStrategy/rollingUpdate/partition");
-    let old = |pod: &&Value| {
-        pod["metadata"]["labels"]["controller-revision-hash"] != json!(revision(set)) && number(pod) >= from
-    };
-    if let Some(pod) = pods.iter().filter(old).max_by_key(|pod| number(pod)).filter(|pod| !is_deleted(pod)) {
-        desk.delete_pod(pod).await;
+    let mut updated: Vec<&Value> = pods.iter().filter(|pod| number(pod) >= start + partition(set)).collect();
+    updated.sort_by_key(|pod| std::cmp::Reverse(number(pod)));
+    for pod in updated {
+        if pod["metadata"]["labels"][REVISION_LABEL] != versioned.history.update() && !is_deleted(pod) {
+            desk.delete_pod(pod).await;
+            return;
+        }
+        // The next one waits until those before it are available.
+        if !is_available(pod, set, now) {
+            return;
+        }
     }
 }
 
-fn status(set: &Value, pods: &[Value]) -> Value {
-    let revision = revision(set);
+fn status(set: &Value, pods: &[Value], current: &str, update: &str, now: Timestamp) -> Value {
     let replicas = pods.iter().filter(|pod| is_active(pod)).count();
     let ready = pods.iter().filter(|pod| is_ready(pod)).count();
-    let current =
-        |pod: &&Value| is_active(pod) && pod["metadata"]["labels"]["controller-revision-hash"] == json!(revision);
-    let updated = pods.iter().filter(current).count();
-    let known = set["status"]["currentRevision"].as_str().unwrap_or_default();
-    let done = updated == replicas && ready == replicas;
-    let current_revision = if known.is_empty() || done { revision.as_str() } else { known };
-    json!({"replicas": replicas, "readyReplicas": ready, "availableReplicas": ready,
-        "currentReplicas": if done { updated } else { replicas - updated }, "updatedReplicas": updated,
-        "currentRevision": current_revision, "updateRevision": revision, "collisionCount": 0,
+    let available = pods.iter().filter(|pod| is_available(pod, set, now)).count();
+    let with = |revision: &str| {
+        let has = |pod: &&Value| is_active(pod) && pod["metadata"]["labels"][REVISION_LABEL] == revision;
+        pods.iter().filter(has).count()
+    };
+    let updated = with(update);
+    let wanted = usize::try_from(desired_replicas(set)).unwrap_or(0);
+    let rolls = set["spec"]["updateStrategy"]["type"] == "RollingUpdate";
+    let done = rolls && updated == wanted && ready == wanted && replicas == wanted;
+    let current = if done { update } else { current };
+    json!({"replicas": replicas, "readyReplicas": ready, "availableReplicas": available,
+        "currentReplicas": with(current), "updatedReplicas": updated,
+        "currentRevision": current, "updateRevision": update, "collisionCount": 0,
         "observedGeneration": metadata::generation(set)})
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::ApiServerConfig;
+    use crate::clock::Clock;
+    use crate::controllers::{ControllerClient, MERGE_PATCH};
+    use crate::kubelet::{self, KubeletOptions};
+    use crate::server::ApiServer;
+    use crate::store::ResourceId;
+
+    const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
+
+    /// A server with a node and a set of three pods of image `a`, of which the last two have been updated to `b`.
+    async fn partly_updated() -> (ApiServer, ControllerClient) {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        server.seed([json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})]).expect("seeded");
+        tokio::spawn(super::super::run_workload_controllers(server.clone()));
+        tokio::spawn(kubelet::run(server.clone(), KubeletOptions::default()));
+        let client = ControllerClient::new(&server, "user");
+        let set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}, "spec": {
+            "replicas": 3, "serviceName": "s", "selector": {"matchLabels": {"app": "s"}},
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}},
+            "template": {"metadata": {"labels": {"app": "s"}}, "spec": {"containers": [{"name": "c", "image": "a"}]}}}});
+        assert!(client.create(SETS, &set).await.is_ok());
+        server.clock().sleep(Duration::from_secs(30)).await;
+        let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "b"}]}}}});
+        client.patch(&format!("{SETS}/s"), MERGE_PATCH, &image).await;
+        server.clock().sleep(Duration::from_secs(30)).await;
+        (server, client)
+    }
+
+    fn images(server: &ApiServer) -> Vec<String> {
+        let mut pods: Vec<Value> =
+            server.list(&ResourceId::new("", "pods"), Some("default")).iter().map(|pod| pod.value()).collect();
+        pods.sort_by_key(number);
+        pods.iter().map(|pod| pod["spec"]["containers"][0]["image"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pods_below_the_partition_keep_the_current_revision() {
+        let (server, client) = partly_updated().await;
+        assert_eq!(images(&server), ["a", "b", "b"]);
+        client.delete("/api/v1/namespaces/default/pods/s-0", None).await;
+        server.clock().sleep(Duration::from_mins(1)).await;
+        assert_eq!(images(&server), ["a", "b", "b"]);
+        let set = server.get(&ResourceId::new("apps", "statefulsets"), "default", "s").expect("a set").value();
+        assert_eq!((count(&set, "/status/currentReplicas"), count(&set, "/status/updatedReplicas")), (1, 2));
+        assert_ne!(set["status"]["currentRevision"], set["status"]["updateRevision"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rollback_uses_the_old_revision_again() {
+        let (server, client) = partly_updated().await;
+        let revisions = || -> Vec<(String, i64)> {
+            let all = server.list(&ResourceId::new("apps", "controllerrevisions"), Some("default"));
+            let mut all: Vec<Value> = all.iter().map(|revision| revision.value()).collect();
+            all.sort_by_key(|revision| count(revision, "/revision"));
+            all.iter().map(|one| (metadata::name(one).to_owned(), count(one, "/revision"))).collect()
+        };
+        let before = revisions();
+        assert_eq!(before.iter().map(|(_, number)| *number).collect::<Vec<_>>(), [1, 2]);
+        let back = json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}},
+            "template": {"spec": {"containers": [{"name": "c", "image": "a"}]}}}});
+        client.patch(&format!("{SETS}/s"), MERGE_PATCH, &back).await;
+        server.clock().sleep(Duration::from_mins(1)).await;
+        assert_eq!(images(&server), ["a", "a", "a"]);
+        assert_eq!(revisions(), [(before[1].0.clone(), 2), (before[0].0.clone(), 3)]);
+        let set = server.get(&ResourceId::new("apps", "statefulsets"), "default", "s").expect("a set").value();
+        assert_eq!(set["status"]["currentRevision"], before[0].0.as_str());
+    }
 }

@@ -1,0 +1,100 @@
+//! The history of stateful sets and daemon sets: one `ControllerRevision` for each template. See
+//! `pkg/controller/history/controller_history.go` and `pkg/controller/daemon/update.go`.
+
+use super::{NamespaceController, count};
+use crate::controllers::MERGE_PATCH;
+use crate::json::{Value, json};
+use crate::metadata;
+
+/// The label of revisions of stateful sets with the hash of their data.
+const HASH_LABEL: &str = "controller.kubernetes.io/hash";
+/// The label of pods, and of revisions of daemon sets, with the revision.
+pub(super) const REVISION_LABEL: &str = "controller-revision-hash";
+/// The value of `spec.revisionHistoryLimit` unless it is set.
+const HISTORY_LIMIT: i64 = 10;
+
+/// The revisions of a set, in order; the last one is that of its template.
+pub(super) struct RevisionHistory {
+    revisions: Vec<Value>,
+}
+
+impl RevisionHistory {
+    /// Reads the revisions of a set. The present template becomes the newest revision: by a new one, or by a higher
+    /// number of the one that had it.
+    pub(super) async fn sync(desk: &NamespaceController, set: &Value) -> Self {
+        if !metadata::is_deleted(set) {
+            desk.claim("apps", "controllerrevisions", set).await;
+        }
+        let mut revisions = desk.controlled_objects("apps", "controllerrevisions", set);
+        revisions.sort_by_key(|revision| (number(revision), metadata::name(revision).to_owned()));
+        let next = revisions.last().map_or(0, number) + 1;
+        let data = data(set);
+        match revisions.iter().rposition(|revision| revision["data"] == data) {
+            Some(known) if known + 1 == revisions.len() => {}
+            Some(known) => {
+                let mut revision = revisions.remove(known);
+                let path = path(desk, metadata::name(&revision));
+                desk.agent.patch(&path, MERGE_PATCH, &json!({"revision": next})).await;
+                revision["revision"] = json!(next);
+                revisions.push(revision);
+            }
+            None => {
+                let revision = new_revision(desk, set, data, next);
+                desk.agent.create(&path(desk, ""), &revision).await;
+                revisions.push(revision);
+            }
+        }
+        Self { revisions }
+    }
+
+    /// The name of the revision of the present template.
+    pub(super) fn update(&self) -> &str {
+        self.revisions.last().map_or("", metadata::name)
+    }
+
+    /// Returns the template of the revision with this name.
+    pub(super) fn template(&self, name: &str) -> Option<Value> {
+        let revision = self.revisions.iter().find(|revision| metadata::name(revision) == name)?;
+        let mut template = revision["data"]["spec"]["template"].clone();
+        template.as_object_mut()?.remove("$patch");
+        Some(template)
+    }
+
+    /// Deletes the oldest revisions beyond the limit of those that nothing uses.
+    pub(super) async fn truncate(&self, desk: &NamespaceController, set: &Value, is_live: impl Fn(&str) -> bool) {
+        let limit = set.pointer("/spec/revisionHistoryLimit").and_then(Value::as_i64).unwrap_or(HISTORY_LIMIT);
+        let update = self.update();
+        let names = self.revisions.iter().map(metadata::name);
+        let idle: Vec<&str> = names.filter(|name| *name != update && !is_live(name)).collect();
+        let surplus = idle.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
+        for name in &idle[..surplus] {
+            desk.agent.delete(&path(desk, name), None).await;
+        }
+    }
+}
+
+fn number(revision: &Value) -> i64 {
+    count(revision, "/revision")
+}
+
+fn path(desk: &NamespaceController, name: &str) -> String {
+    let slash = if name.is_empty() { "" } else { "/" };
+    format!("/apis/apps/v1/namespaces/{}/controllerrevisions{slash}{name}", desk.namespace)
+}
+
+/// Returns a patch that restores the template.
+fn data(set: &Value) -> Value {
+    let mut template = set["spec"]["template"].clone();
+    template["$patch"] = json!("replace");
+    json!({"spec": {"template": template}})
+}
+
+fn new_revision(desk: &NamespaceController, set: &Value, data: Value, number: i64) -> Value {
+    let hash = super::deployment::template_hash(&set["spec"]["template"]);
+    let label = if &*desk.kind.kind == "DaemonSet" { REVISION_LABEL } else { HASH_LABEL };
+    let mut labels = set["spec"]["template"]["metadata"]["labels"].clone();
+    labels[label] = json!(hash);
+    json!({"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": number, "data": data, "metadata": {
+        "name": format!("{}-{hash}", metadata::name(set)), "namespace": desk.namespace, "labels": labels,
+        "annotations": set["metadata"]["annotations"], "ownerReferences": desk.owner_references(set)}})
+}

@@ -1,0 +1,202 @@
+//! Kubernetes' own end-to-end tests as judge of the API server.
+//!
+//! The published program `e2e.test` of a release runs against `plumbline serve` and, where a kubeconfig is given, against
+//! a real cluster. [`selection`] chooses the specs that need no containers, [`program`] runs each of them in a process
+//! with a time limit, and [`report`] compares the results: a difference that `differences.yaml` does not explain fails.
+
+mod cluster;
+pub mod program;
+pub mod report;
+pub mod selection;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+
+use self::cluster::ServedCluster;
+use self::program::{E2eProgram, SpecOutcome, SpecResult};
+use self::report::{SpecComparison, UpstreamReport};
+use self::selection::{Difference, Rules, SelectedSpec};
+use crate::process::{signals, tempdir};
+
+/// Parameters of a run.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// The program `e2e.test`.
+    pub e2e_test: PathBuf,
+    /// The program `kubectl` that specs call; from the search path if absent.
+    pub kubectl: Option<PathBuf>,
+    /// The kubeconfig of a real cluster, to compare with.
+    pub beside: Option<PathBuf>,
+    /// The program `kube-controller-manager` that runs beside our server.
+    pub controller_manager: Option<PathBuf>,
+    /// Flags of `plumbline serve`.
+    pub serve: Vec<String>,
+    /// Further flags of `e2e.test`.
+    pub flags: Vec<String>,
+    /// Specs to run in parallel.
+    pub jobs: usize,
+    /// Time limit of a spec that has none of its own.
+    pub limit: Duration,
+    /// Folder for the logs of all processes; a temporary one if absent.
+    pub logs: Option<PathBuf>,
+    /// The choice of specs.
+    pub rules: Rules,
+    /// Differences that are known.
+    pub known: Vec<Difference>,
+}
+
+/// Reasons why a run has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum UpstreamError {
+    /// A file of rules is invalid.
+    #[error("{file}: {why}")]
+    Rules {
+        /// The file.
+        file: String,
+        /// The reason.
+        why: String,
+    },
+    /// No spec is selected.
+    #[error("none of the {0} specs of the test program is selected: widen --focus, or list them with --list")]
+    Nothing(usize),
+    /// A program did not start, or ended.
+    #[error("{0}")]
+    Process(String),
+    /// A file or folder cannot be used.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's error.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The report of the test program cannot be read.
+    #[error("the report of {program} cannot be read: {why}; run it by hand with --ginkgo.dry-run")]
+    Report {
+        /// The test program.
+        program: String,
+        /// The reason.
+        why: String,
+    },
+    /// A signal ended the run.
+    #[error("interrupted by {0}")]
+    Interrupted(&'static str),
+}
+
+impl UpstreamError {
+    /// Adds the path to an error of the operating system.
+    fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File { path, source }
+    }
+}
+
+/// Returns the version of the test program and the specs that would run.
+///
+/// # Errors
+///
+/// Returns an error if the program cannot be run or no spec is selected.
+pub async fn list(options: &RunOptions) -> Result<(String, Vec<SelectedSpec>), UpstreamError> {
+    let folder = tempdir::create().map_err(|error| UpstreamError::Process(error.to_string()))?;
+    let program = E2eProgram::new(options, folder.path().to_owned());
+    selected(options, &program).await
+}
+
+async fn selected(
+    options: &RunOptions,
+    program: &E2eProgram<'_>,
+) -> Result<(String, Vec<SelectedSpec>), UpstreamError> {
+    let version = program.version().await?;
+    let specs = program.specs().await?;
+    let all = specs.len();
+    let selected = options.rules.select(specs, options.limit);
+    if selected.is_empty() { Err(UpstreamError::Nothing(all)) } else { Ok((version, selected)) }
+}
+
+/// Runs the selected specs against `plumbline serve`, then against the real cluster if there is one. `progress` gets
+/// lines for people.
+///
+/// # Errors
+///
+/// Returns an error if a program cannot be run, a server ends before the specs do, or a signal arrives.
+pub async fn run(options: &RunOptions, progress: &(dyn Fn(&str) + Sync)) -> Result<UpstreamReport, UpstreamError> {
+    tokio::select! {
+        biased;
+        signal = signals::signalled() => Err(UpstreamError::Interrupted(signal)),
+        report = run_to_end(options, progress) => report,
+    }
+}
+
+async fn run_to_end(options: &RunOptions, progress: &(dyn Fn(&str) + Sync)) -> Result<UpstreamReport, UpstreamError> {
+    let temporary = tempdir::create().map_err(|error| UpstreamError::Process(error.to_string()))?;
+    let logs = options.logs.clone().unwrap_or_else(|| temporary.path().join("logs"));
+    std::fs::create_dir_all(&logs).map_err(UpstreamError::file(&logs))?;
+    let program = E2eProgram::new(options, logs.clone());
+    let (kubernetes, selected) = selected(options, &program).await?;
+    progress(&format!("{} specs of e2e.test {kubernetes} against plumbline serve", selected.len()));
+    let mut cluster = ServedCluster::start(options, temporary.path(), &logs).await?;
+    let server = Target { name: "serve", kubeconfig: cluster.kubeconfig() };
+    let ours = results(&program, server, &selected, options.jobs, progress).await?;
+    cluster.check_alive()?;
+    cluster.stop().await;
+    let real = match &options.beside {
+        None => None,
+        Some(kubeconfig) => {
+            progress(&format!("{} specs against the cluster of {}", selected.len(), kubeconfig.display()));
+            let target = Target { name: "real", kubeconfig };
+            Some(results(&program, target, &selected, options.jobs, progress).await?)
+        }
+    };
+    let mut real = real.map(Vec::into_iter);
+    let compared = selected.into_iter().zip(ours).map(|(selected, ours)| {
+        let real = real.as_mut().and_then(Iterator::next);
+        SpecComparison::new(selected.spec, ours, real, &options.known)
+    });
+    let compared: Vec<SpecComparison> = compared.collect();
+    Ok(UpstreamReport::new(kubernetes, options, compared))
+}
+
+/// A server that specs run against.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    name: &'static str,
+    kubeconfig: &'a Path,
+}
+
+/// Runs the specs and returns their results in order. First the parallel ones, then those that must run alone, then
+/// once more the ones that failed: on a busy machine limits of upstream's own expire.
+async fn results(
+    program: &E2eProgram<'_>,
+    target: Target<'_>,
+    selected: &[SelectedSpec],
+    jobs: usize,
+    progress: &(dyn Fn(&str) + Sync),
+) -> Result<Vec<SpecResult>, UpstreamError> {
+    let mut results: Vec<Option<SpecResult>> = selected.iter().map(|_| None).collect();
+    let (alone, parallel): (Vec<usize>, Vec<usize>) =
+        (0..selected.len()).partition(|&index| selected[index].spec.serial);
+    let mut done = 0;
+    for (numbers, jobs) in [(parallel, jobs), (alone, 1)] {
+        let runs = numbers.into_iter().map(|index| async move {
+            (index, program.run(target.name, target.kubeconfig, &selected[index], index).await)
+        });
+        let mut runs = futures::stream::iter(runs).buffer_unordered(jobs);
+        while let Some((index, result)) = runs.next().await {
+            let result = result?;
+            done += 1;
+            progress(&format!("{done}/{} {}: {result} {}", selected.len(), target.name, selected[index].spec.text));
+            results[index] = Some(result);
+        }
+    }
+    for (index, selected) in selected.iter().enumerate() {
+        let Some(first) = results[index].take_if(|result| !result.outcome.is_good()) else { continue };
+        let second = program.run(target.name, target.kubeconfig, selected, index).await?;
+        progress(&format!("again {}: {second} {}", target.name, selected.spec.text));
+        let is_better = second.outcome.is_good() || first.outcome == SpecOutcome::TimedOut;
+        results[index] = Some(if is_better { second } else { first });
+    }
+    Ok(results.into_iter().flatten().collect())
+}
