@@ -86,6 +86,16 @@ pub(crate) fn set(object: &mut Value, field: &str, value: impl Into<Value>) {
     fields_mut(object).insert(field, value.into());
 }
 
+/// Sets a label.
+pub(crate) fn set_label(object: &mut Value, key: &str, value: impl Into<Value>) {
+    object_or_replace(fields_mut(object).entry("labels").or_insert(Value::Null)).insert(key, value.into());
+}
+
+/// Sets an annotation.
+pub(crate) fn set_annotation(object: &mut Value, key: &str, value: impl Into<Value>) {
+    object_or_replace(fields_mut(object).entry("annotations").or_insert(Value::Null)).insert(key, value.into());
+}
+
 /// Returns `metadata.ownerReferences`.
 pub(crate) fn owner_references(object: &Value) -> &[Value] {
     metadata(object).get("ownerReferences").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
@@ -134,7 +144,11 @@ mod tests {
         assert_eq!(object, json!({"metadata": {"labels": {"k": "v"}, "name": "n"}}));
         let mut object = json!({});
         set(&mut object, "name", "n");
-        assert_eq!(object, json!({"metadata": {"name": "n"}}));
+        set_label(&mut object, "l", "1");
+        set_annotation(&mut object, "a", "2");
+        set_annotation(&mut object, "b", "3");
+        let expected = json!({"metadata": {"name": "n", "labels": {"l": "1"}, "annotations": {"a": "2", "b": "3"}}});
+        assert_eq!(object, expected);
     }
 
     #[test]

@@ -164,7 +164,7 @@ impl NamespaceController {
         let all = self.agent.server().list(&ResourceId::new(group, resource), Some(&self.namespace));
         for object in all.iter().map(|stored| stored.value()) {
             let matches = selects(&owner["spec"]["selector"], &object["metadata"]["labels"]) && is_member(&object);
-            let mut owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+            let mut owners = metadata::owner_references(&object).to_vec();
             match controller_uid(&object) {
                 _ if metadata::is_deleted(&object) => continue,
                 None if matches => owners.extend(self.owner_references(owner).as_array().cloned().unwrap_or_default()),
@@ -230,8 +230,7 @@ impl NamespaceController {
 }
 
 fn controller_uid(object: &Value) -> Option<&str> {
-    let owners = object["metadata"]["ownerReferences"].as_array()?;
-    owners.iter().find(|owner| owner["controller"] == json!(true)).and_then(|owner| owner["uid"].as_str())
+    metadata::controller(object)?["uid"].as_str()
 }
 
 /// Returns true if a workload's selector (plain labels for replication controllers) matches an object's labels.

@@ -38,7 +38,7 @@ pub(super) async fn keep(desk: &NamespaceController, name: &str) {
     let pods = desk.controlled_objects("", "pods", &set);
     desk.write_status(&set, &status(&set, &pods, &wanted, &hash, now)).await;
     if let Some(history) = history {
-        let hashes = |pod: &Value| pod["metadata"]["labels"][REVISION_LABEL].as_str().map(str::to_owned);
+        let hashes = |pod: &Value| metadata::label(pod, REVISION_LABEL).map(str::to_owned);
         let live: Vec<String> = pods.iter().filter_map(hashes).map(|hash| format!("{name}-{hash}")).collect();
         history.truncate(desk, &set, |name| live.iter().any(|live| live == name)).await;
     }
@@ -53,9 +53,9 @@ fn should_run_on(desk: &NamespaceController, set: &Value, node: &Value) -> bool 
 
 fn pod_for(desk: &NamespaceController, set: &Value, node: &str, hash: &str) -> Value {
     let mut pod = desk.pod(set);
-    pod["metadata"]["generateName"] = json!(format!("{}-", metadata::name(set)));
-    pod["metadata"]["labels"][REVISION_LABEL] = json!(hash);
-    pod["metadata"]["labels"]["pod-template-generation"] = json!(metadata::generation(set).to_string());
+    metadata::set(&mut pod, "generateName", format!("{}-", metadata::name(set)));
+    metadata::set_label(&mut pod, REVISION_LABEL, hash);
+    metadata::set_label(&mut pod, "pod-template-generation", metadata::generation(set).to_string());
     pod["spec"]["nodeName"] = json!(node);
     pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = json!({
         "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]});
@@ -98,7 +98,7 @@ async fn move_on(desk: &NamespaceController, set: &Value, wanted: &[&str], hash:
 }
 
 fn is_current(pod: &Value, hash: &str) -> bool {
-    pod["metadata"]["labels"][REVISION_LABEL] == hash
+    metadata::label(pod, REVISION_LABEL) == Some(hash)
 }
 
 fn status(set: &Value, pods: &[Value], wanted: &[&str], hash: &str, now: Timestamp) -> Value {
@@ -165,10 +165,10 @@ mod tests {
         };
         let first = revisions(1).await;
         let name = metadata::name(&first[0]).to_owned();
-        assert_eq!(first[0]["metadata"]["labels"]["app"], "d");
+        assert_eq!(metadata::label(&first[0], "app"), Some("d"));
         assert_eq!(
             Some(name.as_str()),
-            first[0]["metadata"]["labels"][REVISION_LABEL].as_str().map(|hash| format!("d-{hash}")).as_deref()
+            metadata::label(&first[0], REVISION_LABEL).map(|hash| format!("d-{hash}")).as_deref()
         );
         assert_eq!(first[0]["data"]["spec"]["template"]["$patch"], "replace");
         revisions(2).await;

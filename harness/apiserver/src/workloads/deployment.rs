@@ -97,7 +97,7 @@ async fn create_set(desk: &NamespaceController, deployment: &Value, sets: &[Valu
     let hash = template_hash(&deployment["spec"]["template"]);
     let name = metadata::name(deployment);
     let mut template = deployment["spec"]["template"].clone();
-    template["metadata"]["labels"][HASH_LABEL] = json!(hash);
+    metadata::set_label(&mut template, HASH_LABEL, hash.as_str());
     let mut selector = deployment["spec"]["selector"].clone();
     selector["matchLabels"][HASH_LABEL] = json!(hash);
     let next = sets.iter().map(revision).max().unwrap_or(0) + 1;
@@ -118,7 +118,7 @@ async fn create_set(desk: &NamespaceController, deployment: &Value, sets: &[Valu
 /// Returns the Deployment's annotations (such as the change cause) with the revision and the sizes added.
 fn set_annotations(deployment: &Value, revision: i64) -> Value {
     let (surge, _) = resolve_fenceposts(deployment);
-    let own = deployment["metadata"]["annotations"].as_object().into_iter().flatten();
+    let own = metadata::annotations(deployment).into_iter().flatten();
     let kept = own.filter(|(name, _)| !NOT_COPIED.contains(&name.as_str()));
     let mut all: Map = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
     all.insert(REVISION, json!(revision.to_string()));
@@ -311,7 +311,7 @@ mod tests {
         let deployment = json!({"spec": {"replicas": 1, "revisionHistoryLimit": limit, "template": template}});
         let old = |uid: &str, revision: &str, size: i64| {
             let mut old = set(uid, size, size);
-            old["metadata"]["annotations"] = json!({REVISION: revision});
+            metadata::set_annotation(&mut old, REVISION, revision);
             old
         };
         let mut new = old("new", "4", 1);
@@ -329,8 +329,7 @@ mod tests {
     fn a_rollout_in_steps(#[case] new: Value, #[case] old: Value, #[case] expected: Vec<(&str, i64)>) {
         let sets = [new.clone(), old];
         let changes = next_replicas(&deployment(4, &json!(1), &json!(1)), &new, &sets);
-        let shown: Vec<(&str, i64)> =
-            changes.iter().map(|(set, size)| (set["metadata"]["uid"].as_str().unwrap(), *size)).collect();
+        let shown: Vec<(&str, i64)> = changes.iter().map(|(set, size)| (metadata::uid(set), *size)).collect();
         assert_eq!(shown, expected);
     }
 }

@@ -19,7 +19,7 @@ pub(super) async fn keep(desk: &NamespaceController, name: &str) {
         let missing = desired_replicas(&set) - i64::try_from(active.len()).unwrap_or(i64::MAX);
         for _ in 0..missing {
             let mut pod = desk.pod(&set);
-            pod["metadata"]["generateName"] = json!(format!("{name}-"));
+            metadata::set(&mut pod, "generateName", format!("{name}-"));
             if !desk.agent.create(&desk.pods(""), &pod).await.is_ok() {
                 break;
             }
@@ -39,7 +39,7 @@ pub(super) async fn keep(desk: &NamespaceController, name: &str) {
 /// newest first. It is a part of `ActivePodsWithRanks` in `pkg/controller/controller_utils.go`.
 pub(super) fn deletion_order(mut pods: Vec<&Value>) -> Vec<&Value> {
     pods.sort_by_key(|pod| {
-        let created = pod["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
+        let created = metadata::text(pod, "creationTimestamp").to_owned();
         let name = metadata::name(pod).to_owned();
         (
             pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty()),
@@ -82,8 +82,7 @@ mod tests {
             pod("unready", "n", false, "2026-01-01"),
             pod("unbound", "", false, "2026-01-01"),
         ];
-        let order: Vec<&str> =
-            deletion_order(pods.iter().collect()).iter().filter_map(|p| p["metadata"]["name"].as_str()).collect();
+        let order: Vec<&str> = deletion_order(pods.iter().collect()).iter().map(|pod| metadata::name(pod)).collect();
         assert_eq!(order, ["unbound", "unready", "young", "old"]);
     }
 }

@@ -39,7 +39,7 @@ pub(super) async fn keep(desk: &NamespaceController, name: &str) {
     let status = status(&set, &pods, &current, history.update(), now);
     desk.write_status(&set, &status).await;
     let is_live = |name: &str| {
-        status["currentRevision"] == name || pods.iter().any(|pod| pod["metadata"]["labels"][REVISION_LABEL] == name)
+        status["currentRevision"] == name || pods.iter().any(|pod| metadata::label(pod, REVISION_LABEL) == Some(name))
     };
     history.truncate(desk, &set, is_live).await;
 }
@@ -67,16 +67,15 @@ impl VersionedSet<'_> {
         }
         let mut pod = desk.pod(&set);
         let name = format!("{}-{index}", metadata::name(self.set));
-        pod["metadata"]["generateName"] = json!(format!("{}-", metadata::name(self.set)));
+        metadata::set(&mut pod, "generateName", format!("{}-", metadata::name(self.set)));
         pod["spec"]["hostname"] = json!(name);
         if let Some(service) = self.set["spec"]["serviceName"].as_str().filter(|service| !service.is_empty()) {
             pod["spec"]["subdomain"] = json!(service);
         }
-        let labels = &mut pod["metadata"]["labels"];
-        labels["statefulset.kubernetes.io/pod-name"] = json!(name);
-        labels["apps.kubernetes.io/pod-index"] = json!(index.to_string());
-        labels[REVISION_LABEL] = json!(revision);
-        pod["metadata"]["name"] = json!(name);
+        metadata::set_label(&mut pod, "statefulset.kubernetes.io/pod-name", name.as_str());
+        metadata::set_label(&mut pod, "apps.kubernetes.io/pod-index", index.to_string());
+        metadata::set_label(&mut pod, REVISION_LABEL, revision);
+        metadata::set(&mut pod, "name", name);
         pod
     }
 }
@@ -115,7 +114,7 @@ async fn move_on(desk: &NamespaceController, versioned: &VersionedSet<'_>, pods:
     let mut updated: Vec<&Value> = pods.iter().filter(|pod| number(pod) >= start + partition(set)).collect();
     updated.sort_by_key(|pod| std::cmp::Reverse(number(pod)));
     for pod in updated {
-        if pod["metadata"]["labels"][REVISION_LABEL] != versioned.history.update() && !is_deleted(pod) {
+        if metadata::label(pod, REVISION_LABEL) != Some(versioned.history.update()) && !is_deleted(pod) {
             desk.delete_pod(pod).await;
             return;
         }
@@ -131,7 +130,7 @@ fn status(set: &Value, pods: &[Value], current: &str, update: &str, now: Timesta
     let ready = pods.iter().filter(|pod| is_ready(pod)).count();
     let available = pods.iter().filter(|pod| is_available(pod, set, now)).count();
     let with = |revision: &str| {
-        let has = |pod: &&Value| is_active(pod) && pod["metadata"]["labels"][REVISION_LABEL] == revision;
+        let has = |pod: &&Value| is_active(pod) && metadata::label(pod, REVISION_LABEL) == Some(revision);
         pods.iter().filter(has).count()
     };
     let updated = with(update);

@@ -46,18 +46,14 @@ pub(super) async fn release(desk: &NamespaceController, pod: &Value) -> bool {
 pub(super) fn pod(desk: &NamespaceController, job: &Value, index: Option<i64>) -> Value {
     let name = metadata::name(job);
     let mut pod = desk.pod(job);
-    pod["metadata"]["finalizers"] = json!([FINALIZER]);
-    pod["metadata"]["generateName"] = json!(format!("{name}-"));
+    metadata::set(&mut pod, "finalizers", json!([FINALIZER]));
+    metadata::set(&mut pod, "generateName", format!("{name}-"));
     let Some(index) = index else { return pod };
     let suffix = format!("-{index}-");
     let prefix: String = name.chars().take(PREFIX_MAX - suffix.len()).collect();
-    pod["metadata"]["generateName"] = json!(format!("{prefix}{suffix}"));
-    for field in ["annotations", "labels"] {
-        if !pod["metadata"][field].is_object() {
-            pod["metadata"][field] = json!({});
-        }
-        pod["metadata"][field][INDEX] = json!(index.to_string());
-    }
+    metadata::set(&mut pod, "generateName", format!("{prefix}{suffix}"));
+    metadata::set_annotation(&mut pod, INDEX, index.to_string());
+    metadata::set_label(&mut pod, INDEX, index.to_string());
     pod["spec"]["hostname"] = json!(format!("{name}-{index}"));
     for list in ["initContainers", "containers"] {
         for container in pod["spec"].get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
