@@ -4,6 +4,10 @@
 //! Replies to clients that prefer protobuf are made by [`from_json`] and its neighbours. `protobuf/fields.txt` lists
 //! the field numbers, one line per message: `Name: number field type; …`. A type is a message of the same package,
 //! `package.Name`, `[]T`, `{}T` (map by string) or a scalar; the field `&` inlines a message.
+//!
+//! This is own code because `prost-reflect` would decode into messages of its own, from which the JSON of Kubernetes
+//! (quantities, times, `IntOrString`, raw objects, maps in the order of their keys) has to be made in a second step,
+//! and because it needs the descriptors of all packages, several times as large as the table.
 
 mod encode;
 
