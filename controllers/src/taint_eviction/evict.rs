@@ -17,7 +17,7 @@ use crate::api::object_key::ObjectKey;
 use crate::api::pod::PodView;
 use crate::context::ControllerContext;
 use crate::runtime::cache::Lister;
-use crate::runtime::client::names;
+use crate::runtime::client::{RepeatWhile, names};
 use crate::runtime::clock::Clock;
 use crate::runtime::error::ApiError;
 use crate::runtime::metrics::Metrics;
@@ -37,7 +37,7 @@ const CANCELLING: &str = "Cancelling deletion of Pod";
 
 /// Waits for deadlines and evicts pods.
 pub(super) struct Evictor {
-    schedule: Mutex<Schedule>,
+    schedule: Arc<Mutex<Schedule>>,
     changed: Notify,
     due: WorkQueue<DueEviction>,
     pods: Lister<PodView>,
@@ -73,7 +73,7 @@ enum EvictionOutcome {
 impl Evictor {
     pub(super) fn new(context: &ControllerContext, pods: Lister<PodView>, nodes: Lister<NodeView>) -> Self {
         Self {
-            schedule: Mutex::default(),
+            schedule: Arc::default(),
             changed: Notify::new(),
             due: context.queue("taint_evictions"),
             pods,
@@ -252,14 +252,22 @@ impl Evictor {
                 return Ok(EvictionOutcome::Cancelled);
             }
             let action = Action::PatchPodStatus { pod: pod.key.clone(), uid: Arc::clone(&pod.uid), status };
-            self.writer.apply(&action, "NoExecute taint").await?;
+            self.writer(due).apply(&action, "NoExecute taint").await?;
         }
         if !self.schedule().is_running(due) {
             return Ok(EvictionOutcome::Cancelled);
         }
         let action = Action::DeletePod { pod: pod.key.clone(), uid: Arc::clone(&pod.uid), grace_seconds: None };
-        self.writer.apply(&action, "NoExecute taint").await?;
+        self.writer(due).apply(&action, "NoExecute taint").await?;
         Ok(EvictionOutcome::Deleted)
+    }
+
+    /// Returns a writer whose client repeats no request, at the wish of a busy server, after `due` was cancelled.
+    fn writer(&self, due: &DueEviction) -> Writer {
+        let (schedule, due) = (Arc::clone(&self.schedule), due.clone());
+        self.writer.repeating_while(RepeatWhile::new(move || {
+            schedule.lock().unwrap_or_else(PoisonError::into_inner).is_running(&due)
+        }))
     }
 
     /// Returns true if the pod tolerates the current taints of its node, read from the server. A deleted node changes

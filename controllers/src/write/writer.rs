@@ -9,9 +9,10 @@ use kube::api::{DeleteParams, Preconditions};
 use serde_json::{Value, json};
 
 use super::actions::{Action, node_ttl_body, pod_status_body};
-use super::request::{JSON, request};
+use super::request::{JSON, request, request_while};
 use crate::api::View as _;
 use crate::api::object_key::ObjectKey;
+use crate::runtime::client::RepeatWhile;
 use crate::runtime::error::ApiError;
 use crate::runtime::url;
 
@@ -21,12 +22,19 @@ const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 #[derive(Clone)]
 pub struct Writer {
     client: Client,
+    wanted: Option<RepeatWhile>,
 }
 
 impl Writer {
     /// Creates a writer that uses `client`.
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self { client, wanted: None }
+    }
+
+    /// Returns a writer whose requests the client repeats only while `wanted` holds. A busy server may ask for a pause
+    /// of any length before the next attempt.
+    pub fn repeating_while(&self, wanted: RepeatWhile) -> Self {
+        Self { wanted: Some(wanted), ..self.clone() }
     }
 
     /// Executes `action`; `why` is logged.
@@ -83,7 +91,11 @@ impl Writer {
 
     async fn send(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Result<(), ApiError> {
         // The response is the written object, which the cache receives through the watch.
-        request::<serde::de::IgnoredAny>(&self.client, method, path, content_type, Some(body)).await.map(drop)
+        let written = match self.wanted.clone() {
+            Some(wanted) => request_while(&self.client, (method, path), content_type, Some(body), wanted).await,
+            None => request(&self.client, method, path, content_type, Some(body)).await,
+        };
+        written.map(|serde::de::IgnoredAny| ())
     }
 }
 

@@ -159,7 +159,8 @@ impl Tree {
     /// Adds handwritten bugs, with `prefix` before their names.
     pub fn add(&mut self, repository: &Path, prefix: &str, bugs: &[Bug]) -> Result<(), Failure> {
         for bug in bugs {
-            let id = self.subjects.len() + 1;
+            // A sample leaves gaps.
+            let id = self.subjects.iter().map(|subject| subject.id).max().unwrap_or_default() + 1;
             let place = bug.edits.first().map(|edit| edit.file.clone()).unwrap_or_default();
             let name = format!("{prefix}{}: {}", bug.id, bug.symptom);
             self.subjects.push(Subject { id, name, place });
@@ -175,6 +176,23 @@ impl Tree {
             }
         }
         Ok(())
+    }
+
+    /// Keeps `number` subjects: of those that `is_known` accepts the ones with the smallest hash of `seed` and name.
+    pub fn sample(&mut self, number: usize, seed: u64, is_known: impl Fn(&Subject) -> bool) {
+        let hash = |subject: &Subject| {
+            let mut hasher = DefaultHasher::new();
+            (seed, &subject.name).hash(&mut hasher);
+            hasher.finish()
+        };
+        let known = self.subjects.iter().filter(|subject| is_known(subject));
+        let mut chosen: Vec<(u64, usize)> = known.map(|subject| (hash(subject), subject.id)).collect();
+        chosen.sort_unstable();
+        let kept: BTreeSet<usize> = chosen.into_iter().take(number).map(|(_, id)| id).collect();
+        self.subjects.retain(|subject| kept.contains(&subject.id));
+        for source in self.files.values_mut() {
+            source.mutants.retain(|(id, _)| kept.contains(id));
+        }
     }
 
     /// Copies the repository, inserts the subjects, leaves out those that do not compile, and builds.

@@ -31,7 +31,7 @@ usage: plumbline-mutants <mutants | bugs | semantic | list | build> [OPTION]...
   mutants      build them all, run the suite on each, write mutants.json and mutants.md
   bugs         the same for the bugs in harness/mutants/bugs.toml
   semantic     the same for the mutants in harness/mutants/semantic.toml alone
-  build        build them all without running the suite
+  build        build them all without running the suite, print their numbers for PLUMBLINE_MUTANT
 
   --work DIR        folder for the copy, the build and the reports  [default: target/mutants]
   --only TEXT       only mutants whose name contains TEXT
@@ -39,6 +39,8 @@ usage: plumbline-mutants <mutants | bugs | semantic | list | build> [OPTION]...
   --remember        save the fixture that caught each mutant to harness/mutants/caught.toml, to try it first next time
   --jobs N          fixtures that run in parallel  [default: one per core]
   --explore BUDGET  judge by `plumbline explore --budget BUDGET` instead of the fixtures' expectations: 10m
+  --sample N        only N of the operators' mutants that the fixtures caught, chosen by --seed; not those of objects
+  --seed N          decides which                                 [default: 1]
   --strategy NAME   with --explore: its strategy  [default: all]
   --timeout SECS    time limit of a run  [default: three times the duration without a mutant, at least 20]
 
@@ -56,6 +58,8 @@ struct Args {
     explore: Option<String>,
     strategy: String,
     timeout: Option<u64>,
+    sample: Option<usize>,
+    seed: u64,
 }
 
 fn args() -> Result<Args, Failure> {
@@ -74,6 +78,8 @@ fn args() -> Result<Args, Failure> {
         explore: None,
         strategy: "all".to_owned(),
         timeout: None,
+        sample: None,
+        seed: 1,
     };
     while let Some(flag) = rest.next() {
         let mut value = || rest.next().ok_or_else(|| format!("{flag} needs a value\n{HELP}"));
@@ -85,6 +91,8 @@ fn args() -> Result<Args, Failure> {
             "--jobs" => args.jobs = Some(value()?),
             "--explore" => args.explore = Some(value()?),
             "--strategy" => args.strategy = value()?,
+            "--sample" => args.sample = Some(value()?.parse()?),
+            "--seed" => args.seed = value()?.parse()?,
             "--timeout" => args.timeout = Some(value()?.parse()?),
             _ => return Err(format!("{flag}: unknown\n{HELP}").into()),
         }
@@ -110,6 +118,12 @@ fn work(args: &Args) -> Result<bool, Failure> {
     let is_alone = ["bugs", "semantic"].contains(&args.verb.as_str()) || args.only.as_deref() == Some("semantic");
     let mut tree =
         if is_alone { build::Tree::default() } else { build::Tree::of_mutants(&args.repository, &config)? };
+    let memory = args.repository.join("harness/mutants/caught.toml");
+    let hints = report::caught(&memory)?;
+    if let Some(number) = args.sample {
+        let decides = |subject: &build::Subject| !subject.place.starts_with("controllers/src/api/");
+        tree.sample(number, args.seed, |subject| decides(subject) && hints.contains_key(&subject.name));
+    }
     if args.verb != "semantic" && args.only.as_deref() != Some("semantic") {
         tree.add(&args.repository, build::BUG, &edits::load(&args.repository, "bugs.toml")?)?;
     }
@@ -130,6 +144,7 @@ fn work(args: &Args) -> Result<bool, Failure> {
     }
     let built = tree.build(&args.repository, &args.work)?;
     if args.verb == "build" {
+        built.subjects.iter().for_each(|subject| println!("{:4} {}", subject.id, subject.name));
         println!(
             "{} can be switched on, {} do not compile: {}",
             built.subjects.len(),
@@ -138,8 +153,6 @@ fn work(args: &Args) -> Result<bool, Failure> {
         );
         return Ok(true);
     }
-    let memory = args.repository.join("harness/mutants/caught.toml");
-    let hints = report::caught(&memory)?;
     let runner = run::Runner::new(&args.repository, &built.program, args)?.with_hints(hints.clone());
     // The two ways of judging have results of their own.
     let name = if args.explore.is_some() { format!("{}-explore", args.verb) } else { args.verb.clone() };

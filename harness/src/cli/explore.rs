@@ -26,6 +26,7 @@ use crate::explore::shrink::shrink;
 use crate::fixture::Fixture;
 use crate::process::signals;
 use crate::runner::suite::TestBed;
+use crate::subject::in_process::Replicas;
 use crate::time::parse_duration;
 use crate::transcript::render::{render, to_text};
 
@@ -66,6 +67,10 @@ pub(super) struct ExploreArgs {
     /// Leave out fixtures with more objects: each of their runs takes as long as many others
     #[arg(long, value_name = "N", default_value_t = 200)]
     most_objects: usize,
+
+    /// Run this many replicas of the controllers with leader election
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=9))]
+    replicas: u8,
 
     /// Start no run after the first finding
     #[arg(long)]
@@ -158,7 +163,10 @@ pub(super) fn main(args: &ExploreArgs) -> Result<Exit, CliError> {
         write(args, &report)?;
         return Ok(exit(&report));
     }
-    let test_bed = TestBed::embedded();
+    let mut test_bed = TestBed::embedded();
+    if args.replicas > 1 {
+        test_bed.subject = Arc::new(Replicas(args.replicas));
+    }
     if let Some(token) = &args.replay {
         return replay(token, args.select.folder(), &test_bed);
     }

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::point::{FaultPoint, LONGEST_ACROSS, Site};
 use crate::fixture::pattern::{Resources, Verb};
 use crate::fixture::{
-    Action, Control, Effect, Fault, Interference, Operation, PatchKind, RequestPattern, UserRequest, WatchFault,
+    Action, Control, Effect, Fault, Interference, Operation, PatchKind, RequestPattern, Target, UserRequest, WatchFault,
 };
 
 /// The annotation that [`Disturbance::Touch`] sets.
@@ -34,8 +34,17 @@ const NO_STEP: Duration = Duration::from_secs(5);
 /// Number of requests that a flaky server refuses, one after every request that it serves.
 const FLAKY: u32 = 16;
 
+/// Time after which standbys take a lease that is not renewed, 15 s, with that until they look at it.
+const LEASE_EXPIRES: Duration = Duration::from_secs(20);
+
 /// The longest back-off of a work queue, as in client-go: a key that failed often is processed again after this time.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(1000);
+
+/// The lease of our controllers, by the defaults of their flags.
+const LEASE: &str = "kube-system:leases/plumbline-controllers";
+
+/// The holder of a lease that was taken by force.
+const OTHER_HOLDER: &str = "another";
 
 /// The name of the fault of requests while the controllers are cut off.
 const PARTITION: &str = "partition";
@@ -89,6 +98,8 @@ pub enum Disturbance {
     Bookmark,
     /// The controllers are asked to stop, and others take over.
     HandOver,
+    /// Another holder takes the lease of the controllers' leader, by force and between two renewals, and is silent then.
+    LeaseTaken,
     /// The controllers' wall clock steps ahead by this many minutes.
     ClockAhead(u16),
     /// The controllers' wall clock steps back by this many minutes.
@@ -102,7 +113,7 @@ pub enum Disturbance {
 }
 
 /// All disturbances with their names in tokens, from the weakest to the strongest of each family.
-const NAMES: [(&str, Disturbance); 40] = [
+const NAMES: [(&str, Disturbance); 41] = [
     ("409", Disturbance::Reply(409)),
     ("410", Disturbance::Reply(410)),
     ("429", Disturbance::Reply(429)),
@@ -137,6 +148,7 @@ const NAMES: [(&str, Disturbance); 40] = [
     ("duplicate", Disturbance::Duplicate),
     ("bookmark", Disturbance::Bookmark),
     ("hand-over", Disturbance::HandOver),
+    ("lease-taken", Disturbance::LeaseTaken),
     ("clock-ahead-10m", Disturbance::ClockAhead(10)),
     ("clock-back-10m", Disturbance::ClockBack(10)),
     ("deleted", Disturbance::Deleted),
@@ -183,7 +195,7 @@ impl Disturbance {
             Self::LateAcross => writes && point.next_step.is_some(),
             Self::Pages => verb == Verb::List,
             Self::LostReply | Self::AppliedTimeout | Self::CrashAfter | Self::LateReply(_) => writes,
-            Self::Flaky | Self::Partition(_) | Self::HandOver | Self::ClockAhead(_) | Self::ClockBack(_) => {
+            Self::Flaky | Self::Partition(_) | Self::HandOver | Self::LeaseTaken | Self::ClockAhead(_) | Self::ClockBack(_) => {
                 writes && !events
             }
             Self::Touch | Self::Deleted | Self::Recreated => {
@@ -220,7 +232,10 @@ impl Disturbance {
     /// Returns true if the controllers start again.
     #[must_use]
     pub const fn restarts(self) -> bool {
-        matches!(self, Self::CrashBefore | Self::CrashAfter | Self::StaleRestart(_) | Self::HandOver)
+        matches!(
+            self,
+            Self::CrashBefore | Self::CrashAfter | Self::StaleRestart(_) | Self::HandOver | Self::LeaseTaken
+        )
     }
 
     /// Returns true if it starts or stops the controllers at a time of its own, which a fixture that does so itself
@@ -239,7 +254,10 @@ impl Disturbance {
     /// Returns true if fixtures have words for it.
     #[must_use]
     pub const fn has_words(self) -> bool {
-        !matches!(self, Self::Duplicate | Self::Bookmark | Self::Deleted | Self::Recreated | Self::Order(_))
+        !matches!(
+            self,
+            Self::Duplicate | Self::Bookmark | Self::Deleted | Self::Recreated | Self::Order(_) | Self::LeaseTaken
+        )
     }
 
     /// Returns the time for which it keeps the controllers from their work at most.
@@ -254,9 +272,16 @@ impl Disturbance {
             | Self::StaleRestart(by) => Duration::from_secs(u64::from(by)),
             Self::SlowAcross | Self::LateAcross => LONGEST_ACROSS,
             Self::Partition(minutes) => Duration::from_mins(u64::from(minutes)) + LONGEST_BACKOFF,
+            Self::LeaseTaken => LEASE_EXPIRES,
             Self::ClockBack(minutes) => Duration::from_mins(u64::from(minutes)),
             _ => TOUCH_DELAY,
         }
+    }
+
+    /// Returns true if it needs controllers that elect a leader.
+    #[must_use]
+    pub const fn concerns_leader(self) -> bool {
+        matches!(self, Self::LeaseTaken)
     }
 
     /// Returns the time for which the controllers are cut off from the API server.
@@ -344,6 +369,7 @@ impl Disturbance {
             Self::LateReply(by) => Effect::Delay { by: seconds(by), applied: true },
             Self::SlowAcross => Effect::Delay { by: across(point), applied: false },
             Self::LateAcross => Effect::Delay { by: across(point), applied: true },
+            Self::LeaseTaken => return take_lease(point),
             Self::Flaky => return flaky(point, &reply(500, false)),
             Self::Partition(minutes) => return partition(point, minutes),
             Self::Touch | Self::Deleted | Self::Recreated => Effect::Delay { by: TOUCH_DELAY, applied: false },
@@ -490,6 +516,20 @@ fn partition(point: &FaultPoint, minutes: u16) -> Injection {
     let fault = Fault { name: name.clone(), on, nth: 1, count: None, effect: Effect::Drop { applied: false } };
     let begin = vec![Action::Fault(fault), Action::Watch(WatchFault::Drop(None))];
     Injection::of_steps(vec![(from, begin), (until, vec![Action::Heal(name)])])
+}
+
+/// Writes another holder into the lease, just before the point.
+fn take_lease(point: &FaultPoint) -> Injection {
+    let Ok(target) = Target::parse(LEASE, "default", &Resources::default()) else { return Injection::default() };
+    let body = json!({"spec": {"holderIdentity": OTHER_HOLDER}});
+    let take = Action::Request(UserRequest {
+        actor: "user".to_owned(),
+        target,
+        operation: Operation::Patch { kind: PatchKind::Merge, body },
+        query: Vec::new(),
+        together: None,
+    });
+    Injection::of_steps(vec![(point.at.saturating_sub(SHORTLY), vec![take])])
 }
 
 /// An orderly stop of the controllers, and the start of others.

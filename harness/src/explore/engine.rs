@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::disturbance::Disturbance;
+use super::equal::{self, MetPlans};
 use super::exceptions;
 use super::findings::Findings;
 use super::marks::marks;
@@ -17,12 +18,13 @@ use super::oracle::{self, Breach, ExploredRun, OracleVerdict, ReferenceRun};
 use super::plan::{FaultPlan, Token};
 use super::point::{FaultPoint, Site, points};
 use super::random;
+use super::replicas::elects;
 use super::script::{
     Script, beginning, controls_subject, disturbs_watches, first_outage, has_faults, is_beginning, script, step_times,
     whole_id,
 };
 use super::state::changed_objects;
-use crate::expect::world::kinds;
+use crate::expect::world::{ObjectStates, kinds};
 use crate::fixture::Fixture;
 use crate::process::signals;
 use crate::runner::drive::{self, RunContext};
@@ -125,6 +127,10 @@ pub struct Exploration {
     pub runs: u64,
     /// Number of plans in this part.
     pub planned: usize,
+    /// Number of plans of all parts that were left out because another plan has the same run.
+    pub equal: usize,
+    /// Number of histories that were left out because another fixture has the same one.
+    pub equal_histories: usize,
     /// Number of plans that were tried.
     pub done: usize,
     /// Number of fixtures with a reference run.
@@ -199,11 +205,16 @@ fn reference_of(fixture: &Arc<Fixture>, script: &Script, record: &RunRecord) -> 
         verdict.breaches.retain(|breach| !exceptions::is_declared(&fixture.id, &breach.oracle));
         let resources = kinds(record.initial.iter().map(|object| &**object));
         let quiet = observation.quiet_at.min(entries.len());
+        let points = points(&entries[..quiet], &resources, &step_times(fixture));
+        let begin = ObjectStates::new(&record.run(&[], Duration::ZERO), &fixture.given.namespace);
         let reference = ReferenceRun {
             fixture: fixture.clone(),
-            points: points(&entries[..quiet], &resources, &step_times(fixture)),
+            moments: equal::moments(entries, &points),
+            populations: equal::populations(&begin, entries, &points),
+            points,
             objects: changed_objects(&entries[..quiet]),
             broken,
+            elects: elects(entries),
             marks: marks(entries),
             observation,
         };
@@ -249,15 +260,47 @@ pub fn run_plan(
 ) -> PlanResult {
     let script = script(&reference.fixture, &plan);
     let record = execute(test_bed, &script);
+    let observation = record.transcript.with(|entries| observe(&script, &record, entries));
+    judge_run(reference, plan, &record, observation, look)
+}
+
+/// Like [`run_plan`], but without the restart at the end if the run without faults ended in the same state: what fresh
+/// controllers do depends on the state alone, so they do the same. A third of most runs is that restart.
+pub fn try_plan(
+    test_bed: &TestBed,
+    reference: &ReferenceRun,
+    plan: FaultPlan,
+    look: impl FnOnce(&RunRecord, &[TranscriptEntry]),
+) -> PlanResult {
+    // The state has neither times nor uids: fresh controllers with another clock, or other objects, may differ.
+    let comparable =
+        plan.faults.iter().all(|(disturbance, _)| !disturbance.steps_clock() && !disturbance.changes_history());
+    if comparable {
+        let script = script(&reference.fixture, &plan).without_restart();
+        let record = execute(test_bed, &script);
+        let observation = record.transcript.with(|entries| observe(&script, &record, entries));
+        if observation.state == reference.observation.state {
+            return judge_run(reference, plan, &record, observation, look);
+        }
+    }
+    run_plan(test_bed, reference, plan, look)
+}
+
+fn judge_run(
+    reference: &ReferenceRun,
+    plan: FaultPlan,
+    record: &RunRecord,
+    observation: Observation,
+    look: impl FnOnce(&RunRecord, &[TranscriptEntry]),
+) -> PlanResult {
     record.transcript.with(|entries| {
-        let observation = observe(&script, &record, entries);
-        let explored = ExploredRun { plan: &plan, record: &record, entries, observation: &observation };
+        let explored = ExploredRun { plan: &plan, record, entries, observation: &observation };
         let verdict = oracle::judge(reference, explored);
         let resources = kinds(record.initial.iter().map(|object| &**object));
         let points =
             points(&entries[..observation.quiet_at.min(entries.len())], &resources, &step_times(&reference.fixture));
-        look(&record, entries);
-        PlanResult { plan: plan.clone(), verdict, observation, points }
+        look(record, entries);
+        PlanResult { plan, verdict, observation, points }
     })
 }
 
@@ -323,15 +366,16 @@ fn orders(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec<Can
 }
 
 /// Returns the single faults of all reference runs in the order in which they are tried.
-fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec<Candidate> {
+fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> (Vec<Candidate>, usize) {
     let mut all: Vec<(u64, String, Candidate)> = Vec::new();
+    let mut left_out = 0;
     for (index, reference) in references.iter().enumerate() {
         let (controls, watches) = (controls_subject(&reference.fixture), disturbs_watches(&reference.fixture));
         // A partition or a flaky server spreads what the fixture's own faults concern over the back-off.
         let faults = has_faults(&reference.fixture);
         // Requests that an outage drops are not counted by faults.
         let outage = first_outage(&reference.fixture);
-        let mut moments = BTreeSet::new();
+        let (mut moments, mut met) = (BTreeSet::new(), MetPlans::default());
         // The whole fixture has the same points before the last step of a beginning.
         let from = if is_beginning(&reference.fixture.id) { reference.fixture.end() } else { Duration::ZERO };
         for (place, point) in reference.points.iter().enumerate().filter(|(_, point)| point.at >= from) {
@@ -345,7 +389,11 @@ fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec
             }
             for disturbance in Disturbance::at(point) {
                 let cut_off = disturbance.cut_off().is_some() || disturbance.refusals() > 0;
-                if (controls && disturbance.controls_subject()) || (cut_off && (faults || watches)) {
+                if (controls && disturbance.controls_subject())
+                    || (cut_off && (faults || watches))
+                    || (disturbance.concerns_leader() && !reference.elects)
+                    || !met.is_new(reference, place, disturbance)
+                {
                     continue;
                 }
                 let mut hasher = DefaultHasher::new();
@@ -365,6 +413,7 @@ fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec
                 ));
             }
         }
+        left_out += met.left_out();
     }
     all.sort_by_key(|entry| entry.0);
     let mut ranks: BTreeMap<String, u32> = BTreeMap::new();
@@ -378,7 +427,7 @@ fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec
         .collect();
     ranked.sort_by_key(|(rank, hash, _)| (*rank, *hash));
     let single = ranked.into_iter().map(|(_, _, candidate)| candidate);
-    match options.strategy {
+    let chosen = match options.strategy {
         Strategy::Single => single.collect(),
         Strategy::Order => orders(references, options),
         Strategy::Random => Vec::new(),
@@ -388,7 +437,8 @@ fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec
             let pairs = single.iter().map(|candidate| Candidate { pairs: true, ..*candidate });
             single.iter().copied().chain(orders(references, options)).chain(pairs).collect()
         }
-    }
+    };
+    (chosen, left_out)
 }
 
 /// The result of a job: the plans that ran, and the first divergence if a repeated run differed.
@@ -402,10 +452,10 @@ struct JobResult {
 fn run_candidate(test_bed: &TestBed, reference: &ReferenceRun, candidate: Candidate, twice: bool) -> JobResult {
     let plan = candidate.plan(reference);
     let mut seen = BTreeSet::new();
-    let result = run_plan(test_bed, reference, plan.clone(), |_, entries| seen.extend(marks(entries)));
+    let result = try_plan(test_bed, reference, plan.clone(), |_, entries| seen.extend(marks(entries)));
     let mut divergence = None;
     if twice {
-        let again = run_plan(test_bed, reference, plan.clone(), |_, _| {});
+        let again = try_plan(test_bed, reference, plan.clone(), |_, _| {});
         if again.observation != result.observation || again.points != result.points {
             divergence = Some(format!("two runs of {plan} differ"));
         }
@@ -421,7 +471,7 @@ fn run_candidate(test_bed: &TestBed, reference: &ReferenceRun, candidate: Candid
         for second in Disturbance::at(point).filter(|disturbance| SECOND.contains(disturbance)) {
             let mut pair = plan.clone();
             pair.faults.push((second, point.clone()));
-            let result = run_plan(test_bed, reference, pair.clone(), |_, entries| seen.extend(marks(entries)));
+            let result = try_plan(test_bed, reference, pair.clone(), |_, entries| seen.extend(marks(entries)));
             runs.push((pair, result.verdict));
         }
     }
@@ -440,8 +490,8 @@ pub fn explore(
     let random = matches!(options.strategy, Strategy::Random | Strategy::All);
     let fixtures: &[Fixture] = if options.strategy == Strategy::Random { &[] } else { fixtures };
     let references = references(fixtures, test_bed, options, &mut exploration);
-    let candidates = candidates(&references, options);
-    exploration.planned = candidates.len();
+    let (candidates, left_out) = candidates(&references, options);
+    (exploration.planned, exploration.equal) = (candidates.len(), left_out);
     let share = if options.strategy == Strategy::All { BEFORE_RANDOM } else { 100 };
     let spent = |share: u32| options.budget.is_some_and(|most| stopwatch.elapsed() >= most * share / 100);
     let is_over = || signals::requested().is_some() || spent(share);
@@ -481,7 +531,7 @@ pub(super) fn each_single_plan(
 ) {
     let options = ExploreOptions { strategy: Strategy::Single, ..*options };
     let references = references(fixtures, test_bed, &options, &mut Exploration::default());
-    for candidate in candidates(&references, &options) {
+    for candidate in candidates(&references, &options).0 {
         let reference = &references[candidate.reference];
         if !visit(reference, candidate.plan(reference)) {
             break;
@@ -489,13 +539,8 @@ pub(super) fn each_single_plan(
     }
 }
 
-/// Runs all fixtures without faults.
-fn references(
-    fixtures: &[Fixture],
-    test_bed: &TestBed,
-    options: &ExploreOptions,
-    exploration: &mut Exploration,
-) -> Vec<Arc<ReferenceRun>> {
+/// Returns all fixtures to explore and their beginnings, each history once.
+fn histories(fixtures: &[Fixture], options: &ExploreOptions, exploration: &mut Exploration) -> Vec<Arc<Fixture>> {
     let mut chosen: Vec<Arc<Fixture>> = Vec::new();
     for fixture in fixtures {
         let objects = fixture.given.objects.len();
@@ -505,12 +550,32 @@ fn references(
             format!("it has {objects} objects")
         } else {
             chosen.push(Arc::new(fixture.clone()));
-            chosen.extend((0..).map_while(|keep| beginning(fixture, keep)).map(Arc::new));
             continue;
         };
         exploration.left_out.insert(fixture.id.clone(), why);
     }
-    let shared = Arc::new(chosen);
+    // Whole fixtures first: a beginning is tried only from its last step on.
+    let beginnings = chosen.iter().flat_map(|fixture| (0..).map_while(|keep| beginning(fixture, keep)));
+    let beginnings: Vec<Arc<Fixture>> = beginnings.map(Arc::new).collect();
+    chosen.extend(beginnings);
+    let all = chosen.len();
+    let mut met = BTreeSet::new();
+    chosen.retain(|fixture| {
+        exploration.rules.extend(fixture.rules.iter().cloned());
+        met.insert(equal::history(fixture))
+    });
+    exploration.equal_histories = all - chosen.len();
+    chosen
+}
+
+/// Runs all fixtures without faults.
+fn references(
+    fixtures: &[Fixture],
+    test_bed: &TestBed,
+    options: &ExploreOptions,
+    exploration: &mut Exploration,
+) -> Vec<Arc<ReferenceRun>> {
+    let shared = Arc::new(histories(fixtures, options, exploration));
     let work = {
         let (shared, test_bed) = (shared.clone(), test_bed.clone());
         move |index: usize, _: &JobTimer| {
@@ -537,7 +602,6 @@ fn references(
                 exploration.judge(&plan, &verdict);
                 if !dead {
                     exploration.points += reference.points.len();
-                    exploration.rules.extend(fixture.rules.iter().cloned());
                     exploration.marks.extend(reference.marks.iter().cloned());
                     references.insert(index, Arc::new(reference));
                 }

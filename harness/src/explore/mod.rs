@@ -18,6 +18,7 @@
 //! - [`model`]: the values that follow from the objects alone
 //! - [`worlds`], [`random`]: random histories, and the exploration of them
 //! - [`marks`]: the situations that an exploration is to see at least once
+//! - [`equal`]: leaves out plans whose runs cannot differ
 //! - [`engine`]: reference runs, the queue of plans, and parallel runs
 //! - [`exceptions`]: fixtures that break an oracle without any fault
 //! - [`findings`]: breaches with the same fingerprint are one finding
@@ -25,6 +26,7 @@
 //! - [`ledger`]: the findings of earlier runs
 //! - [`canary`]: a controller with a planted bug that each exploration must find
 //! - [`differential`]: a sample of plans as fixtures for another program
+//! - [`replicas`]: the oracle of leader election
 //! - [`report`], [`page`]: the result as text, as JSON and as HTML
 
 #[cfg(feature = "suite")]
@@ -36,6 +38,8 @@ pub mod differential;
 pub mod disturbance;
 #[cfg(feature = "suite")]
 pub mod engine;
+#[cfg(feature = "suite")]
+pub mod equal;
 #[cfg(feature = "suite")]
 pub mod exceptions;
 #[cfg(feature = "suite")]
@@ -59,6 +63,8 @@ pub mod plan;
 pub mod point;
 #[cfg(feature = "suite")]
 pub mod random;
+#[cfg(feature = "suite")]
+pub mod replicas;
 #[cfg(feature = "suite")]
 pub mod report;
 #[cfg(feature = "suite")]

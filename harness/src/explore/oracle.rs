@@ -12,6 +12,7 @@
 //! | `late` | what the run without faults writes is not written much later than the faults explain, evictions neither |
 //! | `early` | no pod is evicted of which the controllers know that it may stay |
 //! | `clock` | durations are not measured on the wall clock |
+//! | `leader` | a replica that has lost the lease sends no write |
 //! | `writes` | an object is not written more often than the run without faults and the faults explain |
 //!
 //! A fault can legitimately change the outcome: an eviction that a crash delays can be called off by a later step. So
@@ -26,11 +27,13 @@ use serde_json::{Value, json};
 
 use super::deadlines;
 use super::disturbance::Disturbance;
+use super::equal::Moment;
 use super::exceptions;
 use super::model::{self, TTL_ANNOTATION, allows_ttl};
 use super::observation::{Observation, SubjectWrite, WriteKey, subject_write};
 use super::plan::FaultPlan;
 use super::point::FaultPoint;
+use super::replicas;
 use super::script::{countdown, has_faults, stays_uninformed};
 use super::state::{ChangedObjects, StateDifference, changed_objects, differences};
 use crate::expect::world::ObjectStates;
@@ -68,10 +71,16 @@ pub struct ReferenceRun {
     pub fixture: Arc<Fixture>,
     /// The points at which faults can happen.
     pub points: Vec<FaultPoint>,
+    /// The circumstances of each point.
+    pub moments: Vec<Moment>,
+    /// An upper bound of the number of objects of each resource, see [`populations`](super::equal::populations).
+    pub populations: BTreeMap<String, usize>,
     /// The facts of the run.
     pub observation: Observation,
     /// The objects that the run changed, at the end of the quiet window.
     pub objects: ChangedObjects,
+    /// True if the subject elects a leader.
+    pub elects: bool,
     /// The names of the oracles that the run breaks without any fault.
     pub broken: Vec<String>,
     /// The marks of the run, see [`super::marks`].
@@ -202,6 +211,7 @@ pub fn judge_alone(fixture: &Fixture, explored: ExploredRun<'_>) -> OracleVerdic
         if informed && breaches.iter().all(|breach| breach.oracle != ALIVE) {
             breaches.extend(broken_models(fixture, explored));
             breaches.extend(unknown_objects(explored.entries));
+            breaches.extend(replicas::writes_after_loss(explored.entries));
             breaches.extend(deadlines::overdue(fixture, explored));
             breaches.extend(deadlines::needless(fixture, explored));
         }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::disturbance::Disturbance;
-use super::engine::{Exploration, ExploreOptions, HANG, Progress, hang, reference, reference_once, run_plan};
+use super::engine::{Exploration, ExploreOptions, HANG, Progress, hang, reference, reference_once, try_plan};
 use super::marks::marks;
 use super::oracle::{OracleVerdict, ReferenceRun};
 use super::plan::FaultPlan;
@@ -143,6 +143,8 @@ fn run_world(test_bed: &TestBed, seed: u64, plans: std::ops::Range<u64>, timer: 
     let mut draw = Draw::new(&[seed, 1]);
     let kinds: Vec<Disturbance> =
         Disturbance::names().filter_map(Disturbance::parse).filter(|_| draw.chance(50)).collect();
+    let kinds: Vec<Disturbance> =
+        kinds.into_iter().filter(|kind| reference.elects || !kind.concerns_leader()).collect();
     for number in plans {
         timer.restart();
         run_random_plan(test_bed, &reference, &kinds, Draw::new(&[seed, 2, number]), &mut runs);
@@ -170,7 +172,7 @@ fn run_random_plan(
         };
         let Some(fault) = fault else { return };
         plan.faults.push(fault);
-        let result = run_plan(test_bed, reference, plan.clone(), |_, entries| world.marks.extend(marks(entries)));
+        let result = try_plan(test_bed, reference, plan.clone(), |_, entries| world.marks.extend(marks(entries)));
         let failed = !result.verdict.breaches.is_empty();
         points = result.points;
         world.runs.push((plan.clone(), result.verdict));

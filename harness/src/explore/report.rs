@@ -43,6 +43,12 @@ pub struct ExploreReport {
     pub points: usize,
     /// Number of plans to try.
     pub planned: usize,
+    /// Number of plans of all parts that were left out because another plan has the same run.
+    #[serde(default)]
+    pub equal: usize,
+    /// Number of histories that were left out because another fixture, or its beginning, has the same one.
+    #[serde(default)]
+    pub equal_histories: usize,
     /// Number of plans that were tried.
     pub tried: usize,
     /// Runs whose history a fault changed, so that their end state was not compared.
@@ -135,6 +141,8 @@ impl ExploreReport {
             points: exploration.points,
             worlds: exploration.worlds,
             planned: exploration.planned,
+            equal: exploration.equal,
+            equal_histories: exploration.equal_histories,
             tried: exploration.done,
             diverged: exploration.diverged,
             unfit: exploration.unfit,

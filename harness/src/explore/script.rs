@@ -41,6 +41,15 @@ pub struct Script {
     pub quiet: usize,
 }
 
+impl Script {
+    /// Returns the script without the restart after the quiet window.
+    #[must_use]
+    pub fn without_restart(mut self) -> Self {
+        self.fixture.steps.truncate(self.quiet + 1);
+        self
+    }
+}
+
 /// The places of an original step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Boundary {

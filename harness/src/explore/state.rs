@@ -109,12 +109,14 @@ fn digest(key: &Key, object: Option<&Arc<Value>>, scope: Scope) -> u64 {
 
 /// A digest of all objects that grows with each change. Two runs from the same objects have the same digest if and,
 /// but for collisions, only if they are in the same state.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StateDigest {
     /// See [`Scope::Full`].
     pub full: u64,
     /// See [`Scope::History`].
     pub history: u64,
+    /// The digests of the objects that changed.
+    objects: BTreeMap<Key, (u64, u64)>,
 }
 
 impl StateDigest {
@@ -125,30 +127,34 @@ impl StateDigest {
             return;
         }
         let key = key_of_change(change);
-        let delta =
-            |scope| digest(&key, change.new.as_ref(), scope).wrapping_sub(digest(&key, change.old.as_ref(), scope));
-        let full = delta(Scope::Full);
-        let history = if change.resource == "poddisruptionbudgets" { delta(Scope::History) } else { full };
-        self.full = self.full.wrapping_add(full);
-        self.history = self.history.wrapping_add(history);
+        let both = |object: Option<&Arc<Value>>| {
+            let full = digest(&key, object, Scope::Full);
+            let budget = change.resource == "poddisruptionbudgets";
+            (full, if budget { digest(&key, object, Scope::History) } else { full })
+        };
+        let old = self.objects.get(&key).copied().unwrap_or_else(|| both(change.old.as_ref()));
+        let new = both(change.new.as_ref());
+        self.full = self.full.wrapping_add(new.0).wrapping_sub(old.0);
+        self.history = self.history.wrapping_add(new.1).wrapping_sub(old.1);
+        self.objects.insert(key, new);
     }
 }
 
 /// Returns true if the change has an effect beyond versions.
 #[must_use]
 pub fn is_effective(change: &Change) -> bool {
-    let plain = |object: &Arc<Value>| {
-        let mut object = Value::clone(object);
-        if let Some(meta) = object["metadata"].as_object_mut() {
-            meta.remove("resourceVersion");
-            meta.remove("managedFields");
-        }
-        object
-    };
-    match (&change.old, &change.new) {
-        (Some(old), Some(new)) => plain(old) != plain(new),
-        _ => true,
+    let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
+    let (Some(one), Some(other)) = (old.as_object(), new.as_object()) else { return old != new };
+    if one.len() != other.len() {
+        return true;
     }
+    one.iter().any(|(name, value)| match (name.as_str(), value, other.get(name)) {
+        ("metadata", Value::Object(one), Some(Value::Object(other))) => {
+            let counts = |name: &&String| !["resourceVersion", "managedFields"].contains(&name.as_str());
+            one.keys().chain(other.keys()).filter(counts).any(|name| one.get(name) != other.get(name))
+        }
+        (_, value, other) => Some(value) != other,
+    })
 }
 
 /// The objects that changed during a run, in their last state; `None` for deleted ones.

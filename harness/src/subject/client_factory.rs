@@ -63,6 +63,18 @@ pub struct ClientFactory {
     clock: Clock,
     kill_switch: KillSwitch,
     meter: Arc<RequestMeter>,
+    /// The number of the replica whose clients it creates.
+    replica: Option<u8>,
+}
+
+/// The text before a replica's number in the comment of its user agents.
+const REPLICA: &str = "(replica-";
+
+/// Returns the number of the replica that sent a request with this user agent.
+#[must_use]
+pub fn replica_of(user_agent: &str) -> Option<u8> {
+    let (_, rest) = user_agent.split_once(REPLICA)?;
+    rest.split([';', ')']).next()?.parse().ok()
 }
 
 impl ClientFactory {
@@ -79,7 +91,14 @@ impl ClientFactory {
                 client.map_err(|error| SubjectError::NotStarted(error.to_string()))?
             }),
         };
-        Ok(Self { upstream, clock: clock.clone(), kill_switch: KillSwitch::default(), meter: Arc::default() })
+        let (kill_switch, meter) = (KillSwitch::default(), Arc::default());
+        Ok(Self { upstream, clock: clock.clone(), kill_switch, meter, replica: None })
+    }
+
+    /// Returns a factory for the clients of a replica: their user agents name it.
+    #[must_use]
+    pub fn for_replica(&self, number: u8) -> Self {
+        Self { replica: Some(number), ..self.clone() }
     }
 
     /// Returns the handle that cuts all clients off.
@@ -157,6 +176,12 @@ where
             && !request.headers().contains_key(header::USER_AGENT)
         {
             request.headers_mut().insert(header::USER_AGENT, user_agent.clone());
+        }
+        if let Some(number) = self.factory.replica
+            && let Some(agent) = request.headers().get(header::USER_AGENT).and_then(|agent| agent.to_str().ok())
+            && let Ok(named) = HeaderValue::from_str(&agent.replacen('(', &format!("{REPLICA}{number}; "), 1))
+        {
+            request.headers_mut().insert(header::USER_AGENT, named);
         }
         if !self.factory.admit() {
             return Box::pin(std::future::pending());

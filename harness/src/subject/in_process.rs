@@ -1,18 +1,19 @@
 //! Our own controllers, in the fixture's runtime and time. The only module of the harness that imports their crate.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Parser as _;
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
-use plumbline_controllers::app::{App, AppError};
+use plumbline_controllers::app::{App, AppError, Config};
 use plumbline_controllers::args::Args;
 use plumbline_controllers::runtime::client::ClientFactory;
 use plumbline_controllers::runtime::client::Encoding;
 use plumbline_controllers::runtime::clock::Clock as SubjectClock;
 use plumbline_controllers::runtime::diagnostics::Diagnostics;
+use plumbline_controllers::runtime::leader::{Election, Timing};
 use plumbline_controllers::runtime::metrics::Metrics;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,9 @@ use crate::time::Clock;
 
 /// Time limit for stopping, in virtual time: more than the sum of the controllers' own limits.
 const STOP_LIMIT: Duration = Duration::from_mins(1);
+
+/// Largest number of command lines whose configuration is kept.
+const KEPT: usize = 1000;
 
 /// The controllers of `plumbline-controllers`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,19 +69,7 @@ impl Subject for InProcess {
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
-        let names: Vec<&str> = launch.controllers.iter().map(|controller| controller.flag_name()).collect();
-        let mut argv = vec!["plumbline-controllers".to_owned(), format!("--controllers={}", names.join(","))];
-        // Off unless the fixture sets it: the client's rate limit would spread larger fixtures over seconds, and
-        // fixtures check when a decision is made, not when the client may send it.
-        if !launch.flags.contains_key("kube-api-qps") {
-            argv.push("--kube-api-qps=0".to_owned());
-        }
-        argv.extend(launch.flags.iter().map(|(name, value)| format!("--{name}={value}")));
-        let args = Args::try_parse_from(argv).map_err(|error| SubjectError::NotStarted(error.to_string()))?;
-        let mut config = args.config().map_err(|error| SubjectError::NotStarted(error.to_string()))?;
-        // The server in this process speaks JSON only: requests for protobuf would add noise to every transcript.
-        config.encoding = Encoding::Json;
-
+        let config = config(launch)?;
         let factory = client_factory::ClientFactory::new(launch.access, launch.clock)?;
         let clients: ClientFactory = {
             let factory = factory.clone();
@@ -90,6 +82,36 @@ impl Subject for InProcess {
         let task = tokio::spawn(app.run());
         Ok(Box::new(RunningInProcess { task: Some(task), factory, diagnostics, stop, clock: launch.clock.clone() }))
     }
+}
+
+/// Parses a command line of the controllers. Results are kept: an exploration starts the controllers a million times
+/// with a few command lines, and building the parser takes as long as some of the runs.
+fn parsed(argv: Vec<String>) -> Result<Config, SubjectError> {
+    static PARSED: Mutex<BTreeMap<Vec<String>, Config>> = Mutex::new(BTreeMap::new());
+    let mut parsed = PARSED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(config) = parsed.get(&argv) {
+        return Ok(config.clone());
+    }
+    let args = Args::try_parse_from(&argv).map_err(|error| SubjectError::NotStarted(error.to_string()))?;
+    let config = args.config().map_err(|error| SubjectError::NotStarted(error.to_string()))?;
+    if parsed.len() < KEPT {
+        parsed.insert(argv, config.clone());
+    }
+    Ok(config)
+}
+
+/// Returns the configuration for `launch`.
+fn config(launch: &Launch<'_>) -> Result<Config, SubjectError> {
+    let names: Vec<&str> = launch.controllers.iter().map(|controller| controller.flag_name()).collect();
+    let mut argv = vec!["plumbline-controllers".to_owned(), format!("--controllers={}", names.join(","))];
+    // Off unless the fixture sets it: the client's rate limit would spread larger fixtures over seconds, and
+    // fixtures check when a decision is made, not when the client may send it.
+    if !launch.flags.contains_key("kube-api-qps") {
+        argv.push("--kube-api-qps=0".to_owned());
+    }
+    argv.extend(launch.flags.iter().map(|(name, value)| format!("--{name}={value}")));
+    // The server in this process speaks JSON only: requests for protobuf would add noise to every transcript.
+    Ok(Config { encoding: Encoding::Json, ..parsed(argv)? })
 }
 
 /// Returns a clock of the controllers that shows the same time as `clock` and shares its skew.
@@ -154,6 +176,142 @@ impl Running for RunningInProcess {
             Ok(Err(error)) => Some(error.to_string()),
             Err(error) => Some(error.to_string()),
         }
+    }
+}
+
+/// Several replicas of the controllers with leader election, in one runtime. One that loses the lease starts again, as a
+/// kubelet would start it.
+#[derive(Clone, Copy, Debug)]
+pub struct Replicas(pub u8);
+
+/// Time until a replica that lost the lease starts again.
+const START_AGAIN: Duration = Duration::from_secs(2);
+
+/// Name and namespace of the lease: the program's defaults.
+const LEASE: (&str, &str) = ("plumbline-controllers", "kube-system");
+
+impl Subject for Replicas {
+    fn name(&self) -> &'static str {
+        "replicas"
+    }
+
+    fn identity(&self) -> Result<Identity, SubjectError> {
+        InProcess.identity()
+    }
+
+    fn controllers(&self) -> BTreeSet<Controller> {
+        InProcess.controllers()
+    }
+
+    fn features(&self) -> BTreeSet<String> {
+        InProcess.features()
+    }
+
+    /// Each replica has metrics of its own.
+    fn lacks(&self) -> BTreeSet<Capability> {
+        BTreeSet::from([Capability::Metrics])
+    }
+
+    fn is_virtual(&self) -> bool {
+        true
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
+        let (config, stop) = (config(launch)?, CancellationToken::new());
+        let factory = client_factory::ClientFactory::new(launch.access, launch.clock)?;
+        let start = |number: u8| {
+            let own = factory.for_replica(number);
+            let clients: ClientFactory =
+                Arc::new(move |name: &str| own.client(&plumbline_controllers::runtime::client::user_agent(name)));
+            let election = Election {
+                name: LEASE.0.to_owned(),
+                namespace: LEASE.1.to_owned(),
+                identity: format!("replica-{number}"),
+                timing: Timing::default(),
+            };
+            let config = Config { election: Some(election), ..config.clone() };
+            let clock = if launch.clock.is_virtual() { simulated(launch.clock) } else { SubjectClock::wall() };
+            tokio::spawn(replica(config, clients, clock, stop.clone()))
+        };
+        let tasks = (1..=self.0).map(start).collect();
+        Ok(Box::new(RunningReplicas { tasks, factory: factory.clone(), stop: stop.clone(), clock: launch.clock.clone() }))
+    }
+}
+
+/// Runs a replica until it is asked to stop.
+async fn replica(
+    config: Config,
+    clients: ClientFactory,
+    clock: SubjectClock,
+    stop: CancellationToken,
+) -> Result<(), AppError> {
+    loop {
+        let app = App::new(&config, clients.clone(), clock.clone(), Metrics::new(), stop.clone());
+        let ended = Box::pin(app.run()).await;
+        if !matches!(ended, Err(AppError::LostLease(_))) {
+            return ended;
+        }
+        clock.sleep(START_AGAIN).await;
+    }
+}
+
+struct RunningReplicas {
+    tasks: Vec<JoinHandle<Result<(), AppError>>>,
+    factory: client_factory::ClientFactory,
+    stop: CancellationToken,
+    clock: Clock,
+}
+
+impl Running for RunningReplicas {
+    fn kill_switch(&self) -> KillSwitch {
+        self.factory.kill_switch()
+    }
+
+    fn crash(&mut self) {
+        self.factory.kill_switch().trip();
+        self.tasks.drain(..).for_each(|task| task.abort());
+    }
+
+    fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), SubjectError>> {
+        async {
+            self.stop.cancel();
+            for task in self.tasks.drain(..) {
+                let abort = task.abort_handle();
+                let Some(ended) = self.clock.timeout(STOP_LIMIT, task).await else {
+                    abort.abort();
+                    let seconds = STOP_LIMIT.as_secs();
+                    let why = format!("a replica is still running {seconds} s after the request to stop");
+                    return Err(SubjectError::NotStopped(why));
+                };
+                let ended = ended.map_err(|error| SubjectError::NotStopped(error.to_string()))?;
+                ended.map_err(|error| SubjectError::NotStopped(error.to_string()))?;
+            }
+            Ok(())
+        }
+        .boxed_local()
+    }
+
+    fn metrics(&self) -> LocalBoxFuture<'_, Result<String, SubjectError>> {
+        async { Err(SubjectError::NoMetrics("each replica has metrics of its own".to_owned())) }.boxed_local()
+    }
+
+    fn ended(&mut self) -> Option<String> {
+        if let Some(reason) = self.factory.ran_away() {
+            return Some(reason);
+        }
+        let place = self.tasks.iter().position(JoinHandle::is_finished)?;
+        // A finished task is ready immediately.
+        Some(match self.tasks.remove(place).now_or_never()? {
+            Ok(Ok(())) => "a replica stopped without a request to stop".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        })
+    }
+}
+
+impl Drop for RunningReplicas {
+    fn drop(&mut self) {
+        self.tasks.drain(..).for_each(|task| task.abort());
     }
 }
 

@@ -10,13 +10,17 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, Patch, PatchParams};
 use plumbline::cluster::EmbeddedCluster;
 use plumbline::explore::canary::{self, Canary};
-use plumbline::explore::engine::{self, Exploration, ExploreOptions, Strategy};
+use plumbline::explore::disturbance::Disturbance;
+use plumbline::explore::engine::{self, Exploration, ExploreOptions, PlanResult, Strategy};
+use plumbline::explore::equal;
+use plumbline::explore::observation::{Observation, SubjectWrite};
+use plumbline::explore::plan::FaultPlan;
 use plumbline::explore::script::find;
 use plumbline::explore::shrink::shrink;
 use plumbline::fixture::{Controller, Fixture, parse};
 use plumbline::runner::suite::TestBed;
 use plumbline::subject::client_factory::ClientFactory;
-use plumbline::subject::in_process::InProcess;
+use plumbline::subject::in_process::{InProcess, Replicas};
 use plumbline::subject::task::{RunningTask, TaskController, TaskSubject};
 use plumbline::subject::{Launch, Subject, SubjectError};
 use plumbline::transcript::render::{render, to_text};
@@ -132,6 +136,74 @@ fn flaws_are_found(#[case] subject: impl Subject + 'static, #[case] id: &str, #[
         ExploreOptions { fail_fast: true, ..ExploreOptions::default() },
     ));
     assert!(found.iter().any(|fingerprint| fingerprint.starts_with(oracle)), "{found:?}");
+}
+
+/// Two replicas with leader election survive an eighth of all single faults, among them a lease that another holder takes
+/// by force, and the one that lost it writes no more.
+#[test]
+fn only_the_leader_of_two_replicas_writes() {
+    let part = ExploreOptions { shard: (1, 8), ..ExploreOptions::default() };
+    let chosen = fixtures(&["ttl/patch-touches-one-annotation"]);
+    let exploration = explored(Replicas(2), &chosen, part);
+    assert_eq!(fingerprints(&exploration), <[&str; 0]>::default(), "{:#?}", exploration.findings.list());
+    assert!(exploration.divergent.is_empty() && exploration.runs > 10, "{exploration:?}");
+    let fixture = Arc::new(fixtures(&["podgc/orphaned-quarantine-40s"]).remove(0));
+    let test_bed = TestBed { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(Replicas(2)) };
+    let (reference, _) = engine::reference(&test_bed, &fixture).expect("deterministic");
+    let token = format!("{}:lease-taken@PATCH:pods/a/status#1", fixture.id).parse().expect("a token");
+    let plan = engine::resolve(&test_bed, &reference, &token).expect("the point exists");
+    let mut text = String::new();
+    let result = engine::run_plan(&test_bed, &reference, plan, |record, entries| {
+        text = to_text(&render(record.start, &record.initial, entries));
+    });
+    assert_eq!((result.verdict.unfit, result.verdict.breaches), (None, vec![]), "{text}");
+    assert!(text.contains("another"), "the lease was taken: {text}");
+}
+
+/// Plans that are left out because another plan has the same run have the same run.
+#[rstest]
+#[case::podgc("podgc/orphaned-quarantine-40s")]
+#[case::disruption("disruption/status-max-unavailable-percent[30-of-7-is-3]")]
+#[case::taint_eviction("taint-eviction/untaint-cancels[soon]")]
+fn plans_that_are_left_out_change_nothing(#[case] id: &str) {
+    let fixture = Arc::new(fixtures(&[id]).remove(0));
+    let test_bed = TestBed::embedded();
+    let (reference, _) = engine::reference(&test_bed, &fixture).expect("deterministic");
+    let classes = equal::classes(&reference);
+    assert!(classes.len() > 5, "{}", classes.len());
+    let facts = |plan: &FaultPlan| {
+        let result = engine::run_plan(&test_bed, &reference, plan.clone(), |_, _| {});
+        let Observation { replies, boundaries, state, writes, last_writes, events, late, fresh, .. } =
+            result.observation;
+        let texts = |writes: Vec<SubjectWrite>| -> Vec<_> {
+            writes.into_iter().map(|write| (write.key, write.at, write.text)).collect()
+        };
+        (result.verdict, replies, boundaries, state, writes, last_writes, events, texts(late), texts(fresh))
+    };
+    for (tried, left_out) in classes {
+        let expected = facts(&tried);
+        for plan in left_out {
+            assert_eq!(facts(&plan), expected, "{plan} is left out for {tried}");
+        }
+    }
+}
+
+/// A run without the restart at the end has the verdict of the whole run.
+#[rstest]
+#[case::podgc("podgc/orphaned-quarantine-40s")]
+#[case::disruption("disruption/status-max-unavailable-percent[30-of-7-is-3]")]
+fn the_restart_is_left_out_where_it_shows_nothing(#[case] id: &str) {
+    let fixture = Arc::new(fixtures(&[id]).remove(0));
+    let test_bed = TestBed::embedded();
+    let (reference, _) = engine::reference(&test_bed, &fixture).expect("deterministic");
+    for point in reference.points.iter().step_by(3) {
+        for disturbance in Disturbance::at(point) {
+            let plan = FaultPlan { fixture: id.to_owned(), faults: vec![(disturbance, point.clone())] };
+            let run = |result: PlanResult| (result.verdict, result.observation.state, result.points);
+            let whole = run(engine::run_plan(&test_bed, &reference, plan.clone(), |_, _| {}));
+            assert_eq!(run(engine::try_plan(&test_bed, &reference, plan.clone(), |_, _| {})), whole, "{plan}");
+        }
+    }
 }
 
 /// Writes the canary's history to a file, where it can be shrunk.

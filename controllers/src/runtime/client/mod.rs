@@ -132,6 +132,22 @@ pub struct ClientBuilder {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamResponse;
 
+/// A request extension: a busy server may ask for the request to be repeated later (`Retry-After`); it is repeated only
+/// while this holds. client-go repeats such a request even if its reason is gone.
+#[derive(Clone)]
+pub struct RepeatWhile(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl RepeatWhile {
+    /// Creates the extension; `wanted` is asked just before each repetition.
+    pub fn new(wanted: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(wanted))
+    }
+
+    fn holds(&self) -> bool {
+        (self.0)()
+    }
+}
+
 impl ClientBuilder {
     /// Creates a builder for the controller `name`, as it appears in user agents.
     pub fn new(name: &str, clock: Clock, limits: Limits) -> Self {

@@ -14,7 +14,7 @@ use kube::Client;
 use kube::client::Body;
 use tower::BoxError;
 
-use super::{ClientBuilder, LastContact, Limits, MAX_RETRIES, RECONNECT_DELAY, SHORT_WATCH, StreamResponse};
+use super::{ClientBuilder, LastContact, Limits, MAX_RETRIES, RECONNECT_DELAY, RepeatWhile, SHORT_WATCH, StreamResponse};
 use crate::runtime::backoff::{BACKOFF_BASE, BACKOFF_MAX, exponential};
 use crate::runtime::leadership::NotLeader;
 
@@ -73,6 +73,9 @@ impl Transport {
                 "request will be repeated"
             );
             self.builder.clock.sleep(wait).await;
+            if parts.extensions.get::<RepeatWhile>().is_some_and(|wanted| !wanted.holds()) {
+                return result;
+            }
         }
     }
 
