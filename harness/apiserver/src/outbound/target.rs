@@ -120,7 +120,7 @@ fn backend(lister: &dyn ObjectLister, namespace: &str, name: &str, port: &Value)
 }
 
 /// The place of a target.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Endpoint {
     /// Name or address to connect to.
     pub(crate) host: String,
