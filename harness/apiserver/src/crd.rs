@@ -10,6 +10,7 @@
 //! - `cel`: the expressions in `x-kubernetes-validations`
 //! - `serve`: registration of the kinds, and the status and clean-up of definitions
 
+mod ca_bundle;
 mod cel;
 mod controller;
 pub(crate) mod conversion;
@@ -35,6 +36,7 @@ use crate::metadata;
 
 pub(crate) use controller::{USER_AGENT, is_terminating, reconcile};
 pub(crate) use definition_strategy::DefinitionStrategy;
+pub(crate) use validate::embedded_error;
 
 /// The verbs of custom resources, in discovery's order.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];

@@ -284,6 +284,22 @@ mod tests {
         assert_eq!((code, &document["swagger"]), (200, &json!("2.0")));
         let pod = &document["definitions"]["io.k8s.api.core.v1.Pod"]["properties"]["spec"]["$ref"];
         assert_eq!(pod, "#/definitions/io.k8s.api.core.v1.PodSpec");
+        // `test/cmd/discovery.sh` looks for these texts.
+        let text = document.to_string();
+        for part in ["list of returned", "List of services", "Watch for changes to the described resources"] {
+            assert!(text.contains(part), "{part}");
+        }
+        let path = "/api/v1/namespaces/{namespace}/services/{name}";
+        let patch = &document["paths"][path]["patch"];
+        assert_eq!(patch["description"], "partially update the specified Service");
+        assert_eq!(patch["consumes"].as_array().map(Vec::len), Some(4), "{}", patch["consumes"]);
+        assert_eq!(
+            patch["produces"],
+            json!(["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"])
+        );
+        let roles = &document["paths"]["/apis/rbac.authorization.k8s.io/v1/clusterroles"]["delete"];
+        assert_eq!(roles["operationId"], "deleteRbacAuthorizationV1CollectionClusterRole");
+        assert_eq!(roles["tags"], json!(["rbacAuthorization_v1"]));
         assert_eq!(get("/openapi/v3/apis/none/v1").0, 404);
     }
 }

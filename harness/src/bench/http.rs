@@ -43,6 +43,12 @@ impl Endpoint {
         Self { counters: Some(counters), ..self }
     }
 
+    /// Returns the same endpoint with replies of a media type.
+    pub(crate) fn accepting(self, media_type: &str) -> Self {
+        let head = self.head.replace("Accept: application/json", &format!("Accept: {media_type}"));
+        Self { head: head.into(), ..self }
+    }
+
     /// Creates an endpoint from the current context of a kubeconfig; requests have the user agent `user_agent`.
     pub(crate) async fn from_kubeconfig(path: &std::path::Path, user_agent: &str) -> Result<Self, BenchError> {
         let wrong =

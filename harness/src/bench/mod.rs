@@ -4,15 +4,17 @@
 //! | stage | measures |
 //! |---|---|
 //! | ready | time from the start of the process to its first response; also for a server in this process |
+//! | in process | writes of one task without sockets |
 //! | write | nodes, replica sets, budgets, then pods: one creation and one status update each |
 //! | memory | memory of the server's process after the writes |
-//! | list | all pods in one response and in pages, the pods of a node, of an application |
+//! | list | all pods in one response, in protobuf and in pages, the pods of a node, of an application |
 //! | watch | delay from a write to its event at many watchers |
 //!
 //! Clients and server share the machine, so [`http`] uses as little CPU as possible. The load is the same in every run.
 
 pub(crate) mod bodies;
 pub(crate) mod http;
+mod in_process;
 mod lists;
 pub(crate) mod load;
 pub mod page;
@@ -31,8 +33,6 @@ use self::http::Endpoint;
 use self::load::Timings;
 use self::process::{ServeProcess, Usage};
 use self::report::{BenchReport, Measurement, Unit};
-use crate::apiserver::request::ApiRequest;
-use crate::apiserver::{ApiServer, ApiServerConfig};
 use crate::time::Clock;
 
 /// The size of the load.
@@ -165,6 +165,7 @@ mod figures {
     pub(super) const MEMORY: f64 = 1e9;
     pub(super) const MEMORY_REFERENCE: f64 = 7.1e9;
     pub(super) const LIST: f64 = 1.5;
+    pub(super) const LIST_PROTOBUF: f64 = 0.75;
     pub(super) const EVENT: f64 = 0.005;
 }
 
@@ -186,7 +187,8 @@ pub async fn run(
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
             say("ready: starting servers".to_owned());
             ready(&clock, program, &arguments, &mut rows).await?;
-            in_process(&clock, &mut rows).await?;
+            in_process::start(&clock, &mut rows).await?;
+            in_process::writes(&clock, &mut rows).await?;
             let server = ServeProcess::start(program, &arguments, STARTS).await?;
             pids.extend(server.pid());
             started.insert(server).kubeconfig()
@@ -242,29 +244,6 @@ async fn ready(
             .beside(figures::READY_REFERENCE),
     );
     rows.push(Measurement::new(name("has answered over HTTPS"), Unit::Seconds, middle(answered)));
-    Ok(())
-}
-
-/// Measures servers in this process, each until its first response. The first one also builds the tables that all
-/// share.
-async fn in_process(clock: &Clock, rows: &mut Vec<Measurement>) -> Result<(), BenchError> {
-    let mut times = Vec::new();
-    for _ in 0..=100 {
-        let start = clock.elapsed();
-        let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
-        let request = ApiRequest::new(::http::Method::GET, "/api/v1/namespaces/default");
-        let reply = server.handle(request).await;
-        times.push(clock.elapsed().saturating_sub(start));
-        if reply.status != 200 {
-            return Err(BenchError::Reply(format!("GET of a namespace returned {}", reply.status)));
-        }
-    }
-    let first = times.remove(0).as_secs_f64();
-    rows.push(Measurement::new("in process, first server", Unit::Seconds, first).wanted(figures::READY_IN_PROCESS));
-    rows.push(
-        Measurement::new("in process, each further (median of 100)", Unit::Seconds, middle(times))
-            .wanted(figures::READY_IN_PROCESS),
-    );
     Ok(())
 }
 
@@ -363,6 +342,7 @@ impl ServerBench<'_> {
         let name = format!("list of all pods in {} pages of {PAGE}", paged.pages);
         rows.push(Measurement::new(name, Unit::Seconds, paged.took.as_secs_f64()).wanted(figures::LIST));
         rows.push(Measurement::new("size of one pod in the list", Unit::Bytes, bytes as f64 / pods.max(1) as f64));
+        self.list_protobuf(pods, rows).await?;
         self.say("list: counting what is there, selections");
         for (query, limit) in [("", 0), ("", PAGE)] {
             let listed = lists::list(&self.clock, connection, PODS, query, limit, true).await?;
@@ -380,6 +360,23 @@ impl ServerBench<'_> {
             complete(&format!("{PODS}?{query}"), listed.items, expected)?;
             rows.push(Measurement::new(name, Unit::Seconds, listed.took.as_secs_f64()));
         }
+        Ok(())
+    }
+
+    /// Reads the list of all pods as client-go does by default. Its items are not counted.
+    async fn list_protobuf(&self, pods: usize, rows: &mut Vec<Measurement>) -> Result<(), BenchError> {
+        let endpoint = self.endpoint("reader").await?.accepting("application/vnd.kubernetes.protobuf");
+        let mut connection = endpoint.connect().await?;
+        let (mut times, mut bytes) = (Vec::new(), 0);
+        for _ in 0..LISTS {
+            let listed = lists::list(&self.clock, &mut connection, "/api/v1/pods", "", 0, false).await?;
+            times.push(listed.took);
+            bytes = listed.bytes;
+        }
+        let name = format!("list of all pods in protobuf (median of {LISTS})");
+        rows.push(Measurement::new(name, Unit::Seconds, middle(times)).wanted(figures::LIST_PROTOBUF));
+        let size = bytes as f64 / pods.max(1) as f64;
+        rows.push(Measurement::new("size of one pod in protobuf", Unit::Bytes, size));
         Ok(())
     }
 

@@ -13,6 +13,8 @@
 mod attributes;
 mod conditions;
 mod config;
+#[cfg(test)]
+mod fuzz;
 mod matching;
 mod mutation;
 mod policies;

@@ -13,9 +13,9 @@ use crate::json::{Value, json};
 use crate::request::{ApiRequest, Reply, ReplyBody};
 use crate::server::ApiServer;
 
-const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+pub(super) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
-const HOOK: &str = "https://hook.default.svc:443/x";
+pub(super) const HOOK: &str = "https://hook.default.svc:443/x";
 
 async fn reply(server: &ApiServer, method: Method, path: &str, body: Value) -> Reply {
     let mut request = ApiRequest::new(method.clone(), path);
@@ -27,18 +27,18 @@ async fn reply(server: &ApiServer, method: Method, path: &str, body: Value) -> R
     server.handle(request).await
 }
 
-async fn send(server: &ApiServer, method: Method, path: &str, body: Value) -> (u16, Value) {
+pub(super) async fn send(server: &ApiServer, method: Method, path: &str, body: Value) -> (u16, Value) {
     let reply = reply(server, method, path, body).await;
     let ReplyBody::Full(bytes) = reply.body else { panic!("no full body") };
     (reply.status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
 }
 
-async fn create(server: &ApiServer, path: &str, body: Value) {
+pub(super) async fn create(server: &ApiServer, path: &str, body: Value) {
     let (code, answer) = send(server, Method::POST, path, body).await;
     assert_eq!(code, 201, "{answer}");
 }
 
-fn map(name: &str) -> Value {
+pub(super) fn map(name: &str) -> Value {
     json!({"metadata": {"name": name}, "data": {"k": "v"}})
 }
 
@@ -74,7 +74,7 @@ async fn mutating(server: &ApiServer, name: &str, fields: Value) {
     bind(server, "mutatingadmissionpolicybindings", name, json!({})).await;
 }
 
-async fn webhook(server: &ApiServer, mutating: bool, fields: Value) {
+pub(super) async fn webhook(server: &ApiServer, mutating: bool, fields: Value) {
     let mut hook = json!({
         "name": "h.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
         "clientConfig": {"service": {"namespace": "default", "name": "hook", "path": "/x"}},

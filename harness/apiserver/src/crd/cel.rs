@@ -78,6 +78,8 @@ struct CompiledRule {
 #[derive(Debug)]
 pub(super) struct CompiledRules {
     own: Vec<CompiledRule>,
+    /// The rules have no type to be compiled with, because the schema around is of another type than its parts say.
+    untyped: bool,
     schema: Value,
     properties: BTreeMap<String, Self>,
     items: Option<Box<Self>>,
@@ -91,15 +93,19 @@ impl CompiledRules {
         Self::build(schema, definition, true, 0)
     }
 
-    fn build(schema: &Value, definition: &str, root: bool, depth: usize) -> Option<Self> {
+    /// `depth` is 0 for the root; `typed` is false below schemas of another type than their parts say.
+    fn build(schema: &Value, definition: &str, typed: bool, depth: usize) -> Option<Self> {
         if depth > MAX_DEPTH {
             return None;
         }
-        let below = |schema: &Value| Self::build(schema, definition, false, depth + 1);
+        let root = depth == 0;
+        let is = |wanted: &str| typed && (root || text(schema, "type") == wanted);
+        let below = |schema: &Value| Self::build(schema, definition, is("object"), depth + 1);
         let properties = schema["properties"].as_object().into_iter().flatten();
         let properties: BTreeMap<String, Self> =
             properties.filter_map(|(name, schema)| Some((name.to_string(), below(schema)?))).collect();
-        let items = schema.get("items").filter(|items| items.is_object()).and_then(below).map(Box::new);
+        let items = schema.get("items").filter(|items| items.is_object());
+        let items = items.and_then(|items| Self::build(items, definition, is("array"), depth + 1)).map(Box::new);
         let additional = schema.get("additionalProperties").filter(|extra| extra.is_object());
         let additional = additional.and_then(below).map(Box::new);
         let own = CelType::of(schema, root);
@@ -110,8 +116,12 @@ impl CompiledRules {
                 Err(why) => tracing::warn!(definition, rule = text(rule, "rule"), why, "a rule is not asked"),
             }
         }
-        let any = !rules.is_empty() || !properties.is_empty() || items.is_some() || additional.is_some();
-        any.then(|| Self { own: rules, schema: schema.clone(), properties, items, additional })
+        let untyped = !typed && schema[RULES].as_array().is_some_and(|rules| !rules.is_empty());
+        if untyped {
+            rules.clear();
+        }
+        let any = untyped || !rules.is_empty() || !properties.is_empty() || items.is_some() || additional.is_some();
+        any.then(|| Self { own: rules, untyped, schema: schema.clone(), properties, items, additional })
     }
 
     /// Evaluates the rules for a new object, or for one that replaces `old`.
@@ -138,6 +148,12 @@ impl CompiledRules {
         *budget = budget.saturating_sub(long);
         let unchanged = within_unchanged || old == Some(new);
         let input = RuleInput { schema: &self.schema, new, old, path, unchanged, cel: <[_; 3]>::default() };
+        if self.untyped {
+            let why = "rule compiler initialization error: failed to convert to declType for CEL validation rules";
+            let field = if path.is_empty() { ROOT_PATH } else { path };
+            let shown = BadValue::Quoted(text(&self.schema, "type").to_owned());
+            errors.push(error_at(ErrorType::Invalid, field.to_owned(), shown, why.to_owned()));
+        }
         for rule in &self.own {
             rule.ask(&input, budget, errors)?;
         }

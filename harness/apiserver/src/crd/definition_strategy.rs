@@ -3,10 +3,11 @@
 //! `staging/src/k8s.io/apiextensions-apiserver` of Kubernetes 1.36. PURE.
 
 use super::structural_schema::validate_schema;
-use super::{names, text};
+use super::{ca_bundle, names, text};
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::path::JsonPath;
 use crate::json::{Value, json};
+use crate::registry::admission_rules::{client_config, review_versions};
 use crate::registry::{NameFormat, Strategy, StrategyContext, meta, names as rules};
 use crate::status::go_quote;
 
@@ -57,6 +58,10 @@ impl Strategy for DefinitionStrategy {
         if !name.is_empty() && name != format!("{}.{}", text(&spec["names"], "plural"), text(spec, "group")) {
             errors.invalid(&Path::new("metadata.name"), name, "must be spec.names.plural+\".\"+spec.group");
         }
+        if !crate::metadata::generate_name(object).is_empty() {
+            let (path, prefix) = (Path::new("metadata.generateName"), crate::metadata::generate_name(object));
+            errors.invalid(&path, prefix, "must be spec.names.plural+\".\"+spec.group");
+        }
         validate_spec(spec, &mut errors);
         validate_stored_versions(object, &mut errors);
         validate_approval(object, &mut errors);
@@ -91,6 +96,7 @@ impl Strategy for DefinitionStrategy {
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         validate_spec(&new["spec"], &mut errors);
+        validate_ca_bundle(new, old, &mut errors);
         let mut immutable = |pointer: &str, field: &str| {
             meta::validate_immutable(new.pointer(pointer), old.pointer(pointer), &Path::new(field), &mut errors);
         };
@@ -373,10 +379,24 @@ fn validate_conversion(conversion: &Value, errors: &mut ErrorList) {
         Some(client) if given(client, "url") == given(client, "service") => {
             errors.required(&config, "exactly one of url or service is required");
         }
-        Some(_) => {}
+        Some(client) => {
+            client_config(client, &config, errors);
+        }
     }
-    if listed.is_none() {
-        errors.required(&versions, "");
+    match listed {
+        None => errors.required(&versions, ""),
+        Some(listed) => review_versions(listed, &versions, errors),
+    }
+}
+
+/// Requires an update to have usable certificates, unless it is of a definition that never had them.
+fn validate_ca_bundle(new: &Value, old: &Value, errors: &mut ErrorList) {
+    if !names::is_established(old) || ca_bundle::error_in(old).is_some() {
+        return;
+    }
+    if let Some(why) = ca_bundle::error_in(new) {
+        let shown = new.pointer("/spec/conversion/webhook/clientConfig/caBundle").unwrap_or(&Value::Null);
+        errors.invalid(&Path::new("spec.conversion.webhookClientConfig.caBundle"), shown, why);
     }
 }
 

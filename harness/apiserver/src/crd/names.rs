@@ -4,10 +4,12 @@
 
 use jiff::Timestamp;
 
-use super::text;
+use super::{ca_bundle, text};
 use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::registry::time::rfc3339;
+
+const INITIAL_NAMES: &str = "the initial names have been accepted";
 
 /// Returns true if the definition has the condition `Established`.
 pub(super) fn is_established(definition: &Value) -> bool {
@@ -53,17 +55,17 @@ pub(super) fn status(definition: &Value, others: &[Value], now: Timestamp) -> Va
         Some((reason, message)) => set_condition(&mut conditions, "NamesAccepted", "False", reason, message, now),
         None => set_condition(&mut conditions, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now),
     }
-    if conflict.is_none() {
-        set_condition(
-            &mut conditions,
-            "Established",
-            "True",
-            "InitialNamesAccepted",
-            "the initial names have been accepted",
-            now,
-        );
-    } else if !was_established {
-        set_condition(&mut conditions, "Established", "False", "NotAccepted", "not all names are accepted", now);
+    let (established, reason, message) = match &conflict {
+        None if was_established => ("True", "InitialNamesAccepted", INITIAL_NAMES),
+        None if ca_bundle::error_in(definition).is_some() => {
+            ("False", "InvalidCABundle", "The conversion webhook CABundle is invalid")
+        }
+        None => ("True", "InitialNamesAccepted", INITIAL_NAMES),
+        Some(_) => ("False", "NotAccepted", "not all names are accepted"),
+    };
+    // Once established, a definition is served whatever happens to its names.
+    if conflict.is_none() || !was_established {
+        set_condition(&mut conditions, "Established", established, reason, message, now);
     }
     if let Some((status, reason, message)) = approval_condition(definition) {
         set_condition(&mut conditions, "KubernetesAPIApprovalPolicyConformant", status, reason, &message, now);
@@ -208,6 +210,22 @@ mod tests {
         assert_eq!(refused["conditions"][1]["status"], "False");
         assert_eq!(refused["acceptedNames"]["plural"], "wadgets");
         assert_eq!(refused["acceptedNames"]["kind"], "");
+    }
+
+    #[test]
+    fn a_webhook_without_usable_certificates_is_not_established() {
+        let mut definition = widgets();
+        let bundle = |text: &str| json!({"strategy": "Webhook", "webhook": {"clientConfig": {"caBundle": text}}});
+        definition["spec"]["conversion"] = bundle("aW52YWxpZA==");
+        let found = status(&definition, &[], at(0));
+        assert_eq!(found["conditions"][1]["status"], "False");
+        assert_eq!(found["conditions"][1]["reason"], "InvalidCABundle");
+        definition["status"] = found;
+        definition["spec"]["conversion"] = json!({"strategy": "None"});
+        definition["status"] = status(&definition, &[], at(1));
+        assert!(is_established(&definition));
+        definition["spec"]["conversion"] = bundle("aW52YWxpZA==");
+        assert_eq!(status(&definition, &[], at(2)), definition["status"], "an established definition stays so");
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use regex::{Regex, RegexBuilder};
 
 use crate::field_errors::{ErrorList, FieldError, Path, go_json};
-use crate::json::{Map, Number, Value};
-use crate::registry::names;
+use crate::json::{Map, Number, Value, json};
+use crate::registry::{NameFormat, meta, names};
 
 /// Deepest value that is visited; the decoder of request bodies rejects deeper ones.
 const MAX_DEPTH: usize = 200;
@@ -79,6 +79,47 @@ fn embedded_type(fields: &Map, name: &str, errors: &mut ErrorList) {
             Some(_) => continue,
         };
         errors.invalid(&path(&at), value, why);
+    }
+}
+
+/// Checks the metadata of an embedded object.
+fn embedded_metadata(fields: &Map, name: &str, errors: &mut ErrorList) {
+    let Some(metadata) = fields.get("metadata") else { return };
+    let at = child(name, "metadata");
+    if let Some(why) = meta::decode_error(metadata) {
+        return errors.invalid(&path(&at), metadata, why);
+    }
+    let mut object = json!({"metadata": metadata});
+    // Names of embedded objects are optional.
+    if meta::name(&object).is_empty() && metadata.is_object() {
+        object["metadata"]["name"] = "fakename".into();
+    }
+    let namespaced = !crate::metadata::namespace(&object).is_empty();
+    errors.append(meta::validate(&object, namespaced, NameFormat::PathSegment, &path(&at)));
+}
+
+/// Returns the error of the first embedded object in `value` whose type or metadata cannot be decoded.
+pub(crate) fn embedded_error(schema: &Value, value: &Value, name: &str) -> Option<FieldError> {
+    match value {
+        Value::Object(fields) => fields.iter().find_map(|(field, value)| {
+            let at = child(name, field);
+            if flag(schema, "x-kubernetes-embedded-resource") {
+                let why = match field.as_str() {
+                    "apiVersion" | "kind" if !value.is_string() => Some("must be a string".to_owned()),
+                    "metadata" => meta::decode_error(value),
+                    _ => None,
+                };
+                if let Some(why) = why {
+                    return Some(FieldError::invalid(&path(&at), value, why));
+                }
+            }
+            embedded_error(schema_of(schema, field)?, value, &at)
+        }),
+        Value::Array(list) => {
+            let items = schema.get("items")?;
+            list.iter().enumerate().find_map(|(index, item)| embedded_error(items, item, &format!("{name}[{index}]")))
+        }
+        _ => None,
     }
 }
 
@@ -201,7 +242,7 @@ impl<'a> SchemaValidator<'a> {
         for (field, value) in fields {
             let known = properties.and_then(|known| known.get(field));
             let of_all = name.is_empty() && matches!(field.as_str(), "apiVersion" | "kind" | "metadata");
-            if of_all && (field != "metadata" || known.is_none()) {
+            if of_all && known.is_none() {
                 continue;
             }
             let both = (value, old.and_then(|old| old.get(field)));
@@ -325,6 +366,7 @@ impl<'a> SchemaValidator<'a> {
             Value::Object(fields) => {
                 if flag(schema, "x-kubernetes-embedded-resource") {
                     embedded_type(fields, name, errors);
+                    embedded_metadata(fields, name, errors);
                 }
                 for (field, value) in fields {
                     if let Some(schema) = schema_of(schema, field) {
@@ -574,7 +616,6 @@ fn check_unique(schema: &Value, list: &[Value], name: &str, errors: &mut ErrorLi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::json;
     use rstest::rstest;
 
     fn messages(schema: &Value, value: &Value) -> Vec<String> {

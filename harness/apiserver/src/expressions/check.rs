@@ -57,6 +57,12 @@ isLessThan kubernetes.Quantity kubernetes.Quantity bool|compareTo kubernetes.Qua
 add kubernetes.Quantity kubernetes.Quantity kubernetes.Quantity|add kubernetes.Quantity int kubernetes.Quantity
 sub kubernetes.Quantity kubernetes.Quantity kubernetes.Quantity|sub kubernetes.Quantity int kubernetes.Quantity
 ip - string net.IP|isIP - string bool|family net.IP - int|cidr - string net.CIDR|isCIDR - string bool|containsIP net.CIDR dyn bool
+ip.isCanonical - string bool|isUnspecified net.IP - bool|isLoopback net.IP - bool|isLinkLocalMulticast net.IP - bool
+isLinkLocalUnicast net.IP - bool|isGlobalUnicast net.IP - bool|ip net.CIDR - net.IP|containsCIDR net.CIDR dyn bool
+masked net.CIDR - net.CIDR|prefixLength net.CIDR - int
+semver - string kubernetes.Semver|semver - string,bool kubernetes.Semver|isSemver - string bool|isSemver - string,bool bool
+isGreaterThan kubernetes.Semver kubernetes.Semver bool|isLessThan kubernetes.Semver kubernetes.Semver bool
+compareTo kubernetes.Semver kubernetes.Semver int|major kubernetes.Semver - int|minor kubernetes.Semver - int|patch kubernetes.Semver - int
 math.greatest - dyn dyn|math.least - dyn dyn|math.abs - dyn dyn|math.ceil - double double|math.floor - double double|math.round - double double
 base64.encode - bytes string|base64.decode - string bytes
 path kubernetes.authorization.Authorizer string kubernetes.authorization.PathCheck
@@ -84,33 +90,8 @@ pub(crate) const OBJECT: CelType = CelType::Other("Object");
 /// The type of an operation of a JSON patch.
 pub(crate) const JSON_PATCH: CelType = CelType::Other("JSONPatch");
 
-/// Functions and macros that kube-apiserver has and this server lacks.
-const UNSUPPORTED: [&str; 24] = [
-    "all",
-    "exists",
-    "existsOne",
-    "exists_one",
-    "transformList",
-    "transformMap",
-    "transformMapEntry",
-    "sortBy",
-    "optMap",
-    "optFlatMap",
-    "getQuery",
-    "ip.isCanonical",
-    "isUnspecified",
-    "isLoopback",
-    "isLinkLocalMulticast",
-    "isLinkLocalUnicast",
-    "isGlobalUnicast",
-    "containsCIDR",
-    "masked",
-    "prefixLength",
-    "format.named",
-    "validate",
-    "semver",
-    "isSemver",
-];
+/// Functions that kube-apiserver has and this server lacks.
+const UNSUPPORTED: [&str; 3] = ["format.named", "getQuery", "validate"];
 
 /// Names of types, which are values themselves.
 const TYPES: [&str; 12] =
@@ -315,13 +296,11 @@ impl Checker<'_> {
                 return CelType::Dyn;
             }
         }
-        let two_variables = call.target.is_some() && call.args.len() > 2 && UNSUPPORTED.contains(&name);
-        if two_variables || (UNSUPPORTED.contains(&name) && !OVERLOADS.contains_key(name)) {
+        if UNSUPPORTED.contains(&name) && !OVERLOADS.contains_key(name) {
             if let Some(target) = &call.target {
                 self.expression(target);
             }
-            let suffix = if two_variables { " with two variables" } else { "" };
-            self.unsupported.get_or_insert(format!("{name}{suffix}"));
+            self.unsupported.get_or_insert(name.to_owned());
             return CelType::Dyn;
         }
         let receiver = call.target.as_ref().map(|target| self.expression(target));
@@ -384,16 +363,18 @@ impl Checker<'_> {
     }
 
     fn comprehension(&mut self, parts: &ComprehensionExpr) -> CelType {
-        let item = match self.expression(&parts.iter_range) {
-            CelType::List(item) => *item,
-            CelType::Map(key, _) => *key,
-            _ => CelType::Dyn,
+        let (first, second) = match (self.expression(&parts.iter_range), &parts.iter_var2) {
+            (CelType::List(item), None) => (*item, CelType::Dyn),
+            (CelType::List(item), Some(_)) => (CelType::Int, *item),
+            (CelType::Map(key, value), _) => (*key, *value),
+            _ => (CelType::Dyn, CelType::Dyn),
         };
         let begin = self.expression(&parts.accu_init);
         let outer = self.scope.len();
         let any = begin == CelType::Dyn.list();
         self.scope.push((parts.accu_var.clone(), begin));
-        self.scope.push((parts.iter_var.clone(), item));
+        self.scope.push((parts.iter_var.clone(), first));
+        self.scope.extend(parts.iter_var2.clone().map(|name| (name, second)));
         self.expression(&parts.loop_cond);
         let step = self.expression(&parts.loop_step);
         self.scope.truncate(outer + 1);

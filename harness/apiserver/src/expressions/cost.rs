@@ -121,7 +121,9 @@ fn call_cost(function: &str, args: &[SharedValue]) -> u64 {
         | "isIP"
         | "isCIDR"
         | "quantity"
-        | "isQuantity" => traversal(size(0)),
+        | "isQuantity"
+        | "semver"
+        | "isSemver" => traversal(size(0)),
         "replace" | "split" | "ip.isCanonical" => traversal(size(0).saturating_mul(2)),
         "join" => traversal(joined_characters(args).saturating_mul(2)),
         "@in" if args.get(1).is_some_and(|list| list.as_list().is_some()) => size(1),
@@ -137,6 +139,7 @@ fn call_cost(function: &str, args: &[SharedValue]) -> u64 {
         "distinct" | "sort" => size(0).saturating_mul(size(0)).max(1),
         "reverse" | "slice" | "flatten" => size(0).max(1),
         "lists.range" => args.first().and_then(SharedValue::as_int).map_or(1, |count| count.max(1).unsigned_abs()),
+        "containsCIDR" => 3 + args.get(1).filter(|other| other.as_text().is_some()).map_or(0, |_| traversal(size(1))),
         "containsIP" if args.get(1).is_some_and(|ip| ip.as_text().is_some()) => 1 + traversal(size(1)),
         _ => 1,
     }

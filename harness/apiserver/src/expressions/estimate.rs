@@ -384,7 +384,9 @@ fn function(name: &str, args: &[Estimate]) -> (Range, Option<Range>) {
     let one = Range::exactly(1);
     let text = [CelType::Text, CelType::Bytes];
     match name {
-        "url" | "quantity" | "isQuantity" | "ip" | "isIP" | "cidr" | "isCIDR" => (size(0).scaled(PER_CHARACTER), None),
+        "url" | "quantity" | "isQuantity" | "semver" | "isSemver" | "ip" | "isIP" | "cidr" | "isCIDR" => {
+            (size(0).scaled(PER_CHARACTER), None)
+        }
         "bytes" if is(0, &[CelType::Text]) => {
             let made = Range { least: size(0).least, most: size(0).most.saturating_mul(4) };
             (size(0).scaled(PER_CHARACTER), Some(made))

@@ -16,6 +16,7 @@ use regex::{Regex, RegexBuilder};
 
 use super::authorizer;
 use super::cost::{self, CostMeter, LimitExceeded};
+use super::macros::MAP_INSERT;
 use super::shared::SharedValue;
 
 /// Largest compiled regular expression in bytes.
@@ -130,6 +131,30 @@ impl<'a> AppendStep<'a> {
             Some(_) => None,
             None => Some(Self { condition: None, items: items(&comprehension.loop_step)? }),
         }
+    }
+}
+
+/// The loop step of `transformMap` and `transformMapEntry`: the map gets entries, if there is no condition or if it is
+/// true.
+struct InsertStep<'a> {
+    condition: Option<&'a IdedExpr>,
+    /// A key and a value, or a map.
+    entries: &'a [IdedExpr],
+}
+
+impl<'a> InsertStep<'a> {
+    fn of(comprehension: &'a ComprehensionExpr) -> Option<Self> {
+        let call = |expression: &'a IdedExpr, name: &str| match &expression.expr {
+            Expr::Call(call) if call.func_name == name && call.target.is_none() => Some(call.args.as_slice()),
+            _ => None,
+        };
+        let (condition, step) = match call(&comprehension.loop_step, "_?_:_") {
+            Some([condition, step, _]) => (Some(condition), step),
+            _ => (None, &comprehension.loop_step),
+        };
+        // Only the macros make calls of this name, which no source can contain.
+        let [_, entries @ ..] = call(step, MAP_INSERT)? else { return None };
+        Some(Self { condition, entries })
     }
 }
 
@@ -366,9 +391,10 @@ impl<'a> Evaluation<'a> {
     fn comprehension(&mut self, parts: &'a ComprehensionExpr) -> Evaluated {
         let range = self.value(&parts.iter_range)?;
         let outer = self.scope.len();
-        let result = match AppendStep::of(parts) {
-            Some(step) => self.append(parts, &step, &range),
-            None => self.fold(parts, &range),
+        let result = match (AppendStep::of(parts), InsertStep::of(parts)) {
+            (Some(step), _) => self.append(parts, &step, &range),
+            (None, Some(step)) => self.insert(parts, &step, &range),
+            (None, None) => self.fold(parts, &range),
         };
         self.scope.truncate(outer);
         result
@@ -397,6 +423,53 @@ impl<'a> Evaluation<'a> {
         }
         self.meter.charge(cost::SELECT)?;
         Ok(SharedValue::list(list))
+    }
+
+    fn insert(&mut self, parts: &'a ComprehensionExpr, step: &InsertStep<'a>, range: &SharedValue) -> Evaluated {
+        let outer = self.scope.len();
+        let mut map = BTreeMap::new();
+        self.meter.charge(cost::MAP)?;
+        let mut elements = Elements::of(range, &mut self.meter)?;
+        while let Some(variables) = elements.next(range, parts.iter_var2.is_some()) {
+            self.enter(parts, variables);
+            // The map is an identifier.
+            self.meter.charge(cost::SELECT)?;
+            let wanted = match step.condition {
+                Some(condition) => self.bool(condition, "_?_:_")?,
+                None => true,
+            };
+            if wanted {
+                self.meter.charge(1)?;
+                for (key, value) in self.entries(step.entries)? {
+                    self.meter.work(key_work(&key))?;
+                    let own = CelMapKey::try_from(CowVal::Borrowed(&key as &dyn Val))?;
+                    if map.insert(own, value).is_some() {
+                        let shown = key.as_text().map_or_else(|| format!("{key:?}"), str::to_owned);
+                        let why = format!("insert failed: key {shown} already exists");
+                        return Err(ExecutionError::function_error(MAP_INSERT, why).into());
+                    }
+                }
+            }
+            self.scope.truncate(outer);
+        }
+        self.meter.charge(cost::SELECT)?;
+        Ok(SharedValue::map(map.into_iter().collect()))
+    }
+
+    /// Evaluates a key and a value, or a map, to entries.
+    fn entries(&mut self, parts: &'a [IdedExpr]) -> Result<Vec<(SharedValue, SharedValue)>, EvaluationError> {
+        match parts {
+            [key, value] => Ok(vec![(self.value(key)?, self.value(value)?)]),
+            [map] => {
+                let value = self.value(map)?;
+                let Some(map) = value.as_map() else { return Err(no_overload(MAP_INSERT, &[value])) };
+                let copy = |(key, value): (&CelMapKey<'static>, &Box<dyn Val>)| {
+                    (SharedValue::from_box(key.inner().clone_as_boxed()), SharedValue::copy(&**value))
+                };
+                Ok(map.inner().iter().map(copy).collect())
+            }
+            _ => Err(no_overload(MAP_INSERT, &[])),
+        }
     }
 
     fn fold(&mut self, parts: &'a ComprehensionExpr, range: &SharedValue) -> Evaluated {
@@ -467,6 +540,13 @@ impl<'a> Evaluation<'a> {
         let found = self.pattern("findAll", pattern)?.find_iter(text).take(most);
         Ok(SharedValue::list(found.map(|found| SharedValue::text(found.as_str())).collect()))
     }
+}
+
+/// Returns the steps that it takes to find the place of a key.
+fn key_work(key: &SharedValue) -> u64 {
+    /// Comparisons in a large map.
+    const COMPARISONS: u64 = 16;
+    key.weight().saturating_mul(COMPARISONS)
 }
 
 /// The elements of a list in their order, or the entries of a map by key.

@@ -4,17 +4,19 @@
 
 use std::any::Any;
 use std::cmp::Ordering;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
 
 use cel::common::functions::Function;
 use cel::common::types::{
-    CelBool, CelDouble, CelInt, CelList, CelString, DYN_TYPE, INT_TYPE, LIST_TYPE, STRING_TYPE, Type,
+    BOOL_TYPE, CelBool, CelDouble, CelInt, CelList, CelString, DYN_TYPE, INT_TYPE, LIST_TYPE, STRING_TYPE, Type,
 };
 use cel::common::value::{CowVal, StaticVal, Val};
 use cel::{DeclarationError, Env, ExecutionError};
 use regex::Regex;
 
+use super::macros;
+use super::semver::Version;
 use crate::quantity::Quantity;
 
 type CelResult<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
@@ -26,6 +28,7 @@ enum LibraryValue {
     Url(Url),
     Ip(IpAddr),
     Cidr(IpAddr, u8),
+    Version(Version),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -39,6 +42,7 @@ static QUANTITY: Type = Type::new_unspecified_type("kubernetes.Quantity");
 static URL: Type = Type::new_unspecified_type("kubernetes.URL");
 static IP: Type = Type::new_unspecified_type("net.IP");
 static CIDR: Type = Type::new_unspecified_type("net.CIDR");
+static SEMVER: Type = Type::new_unspecified_type("kubernetes.Semver");
 
 impl Val for LibraryValue {
     fn get_type(&self) -> &Type {
@@ -47,6 +51,7 @@ impl Val for LibraryValue {
             Self::Url(_) => &URL,
             Self::Ip(_) => &IP,
             Self::Cidr(..) => &CIDR,
+            Self::Version(_) => &SEMVER,
         }
     }
 
@@ -77,6 +82,7 @@ pub(crate) static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
         env.add_extension(cel::extensions::math)?;
         env.add_extension(cel::extensions::lists)?;
         env.add_extension(cel::extensions::encoders)?;
+        macros::declare(&mut env)?;
         declare(&mut env)
     })();
     if let Err(error) = added {
@@ -92,12 +98,13 @@ static TEXT: Type = STRING_TYPE;
 static LIST: Type = LIST_TYPE;
 static INT: Type = INT_TYPE;
 static ANY: Type = DYN_TYPE;
+static FLAG: Type = BOOL_TYPE;
 
 fn declare(env: &mut Env) -> Result<(), DeclarationError> {
-    for own in [&QUANTITY, &URL, &IP, &CIDR] {
+    for own in [&QUANTITY, &URL, &IP, &CIDR, &SEMVER] {
         env.add_type(own.to_owned())?;
     }
-    let tables = [globals(), lists_and_texts(), addresses(), quantities()];
+    let tables = [globals(), lists_and_texts(), addresses(), properties_of_addresses(), quantities(), versions()];
     for (index, (name, receiver, arguments, function)) in tables.into_iter().flatten().enumerate() {
         let id = format!("kubernetes_{index}_{name}");
         let arguments = arguments.into_iter().map(Type::to_owned).collect();
@@ -164,6 +171,128 @@ fn addresses() -> Vec<FunctionEntry> {
             _ => Err(mismatch("family")),
         }),
         ("containsIP", Some(&CIDR), vec![&ANY], contains_ip),
+    ]
+}
+
+/// Returns the address of the receiver.
+fn ip(args: &[CowVal<'_, '_>], function: &str) -> Result<IpAddr, ExecutionError> {
+    match args.first().and_then(|value| value.downcast_ref::<LibraryValue>()) {
+        Some(LibraryValue::Ip(ip)) => Ok(*ip),
+        _ => Err(mismatch(function)),
+    }
+}
+
+/// Returns address and length of a prefix, which may be given as a text.
+fn prefix(args: &[CowVal<'_, '_>], index: usize, function: &str) -> Result<(IpAddr, u8), ExecutionError> {
+    match args.get(index).and_then(|value| value.downcast_ref::<LibraryValue>()) {
+        Some(LibraryValue::Cidr(address, bits)) => Ok((*address, *bits)),
+        Some(_) => Err(mismatch(function)),
+        None => match parse_cidr(string_argument(args, index))? {
+            LibraryValue::Cidr(address, bits) => Ok((address, bits)),
+            _ => Err(mismatch(function)),
+        },
+    }
+}
+
+/// Returns the address with all bits after the first `bits` cleared.
+fn masked(address: IpAddr, bits: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(ip) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or(0);
+            IpAddr::from((u32::from(ip) & mask).to_be_bytes())
+        }
+        IpAddr::V6(ip) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(bits.min(128))).unwrap_or(0);
+            IpAddr::from((u128::from(ip) & mask).to_be_bytes())
+        }
+    }
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    }
+}
+
+fn is_link_local_multicast(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => matches!(ip.octets(), [224, 0, 0, _]),
+        IpAddr::V6(ip) => ip.is_multicast() && ip.segments()[0] & 0xf == 2,
+    }
+}
+
+/// Returns true for addresses that are not special, as Go's `IsGlobalUnicast`.
+fn is_global_unicast(ip: IpAddr) -> bool {
+    let special = ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || is_link_local(ip);
+    !special && ip != IpAddr::V4(Ipv4Addr::BROADCAST)
+}
+
+fn properties_of_addresses() -> Vec<FunctionEntry> {
+    vec![
+        ("ip.isCanonical", None, vec![&TEXT], |args| {
+            let text = string_argument(&args, 0);
+            bool_value(parse_ip(text)?.to_string() == text)
+        }),
+        ("isUnspecified", Some(&IP), vec![], |args| bool_value(ip(&args, "isUnspecified")?.is_unspecified())),
+        ("isLoopback", Some(&IP), vec![], |args| bool_value(ip(&args, "isLoopback")?.is_loopback())),
+        ("isLinkLocalUnicast", Some(&IP), vec![], |args| bool_value(is_link_local(ip(&args, "isLinkLocalUnicast")?))),
+        ("isLinkLocalMulticast", Some(&IP), vec![], |args| {
+            bool_value(is_link_local_multicast(ip(&args, "isLinkLocalMulticast")?))
+        }),
+        ("isGlobalUnicast", Some(&IP), vec![], |args| bool_value(is_global_unicast(ip(&args, "isGlobalUnicast")?))),
+        ("ip", Some(&CIDR), vec![], |args| library_value(LibraryValue::Ip(prefix(&args, 0, "ip")?.0))),
+        ("prefixLength", Some(&CIDR), vec![], |args| int_of(prefix(&args, 0, "prefixLength")?.1.into())),
+        ("masked", Some(&CIDR), vec![], |args| {
+            let (address, bits) = prefix(&args, 0, "masked")?;
+            library_value(LibraryValue::Cidr(masked(address, bits), bits))
+        }),
+        ("containsCIDR", Some(&CIDR), vec![&ANY], |args| {
+            let (outer, inner) = (prefix(&args, 0, "containsCIDR")?, prefix(&args, 1, "containsCIDR")?);
+            let same = outer.0.is_ipv4() == inner.0.is_ipv4();
+            bool_value(same && outer.1 <= inner.1 && masked(inner.0, outer.1) == masked(outer.0, outer.1))
+        }),
+    ]
+}
+
+fn version(args: &[CowVal<'_, '_>], index: usize) -> Result<Version, ExecutionError> {
+    match args.get(index).and_then(|value| value.downcast_ref::<LibraryValue>()) {
+        Some(LibraryValue::Version(version)) => Ok(version.clone()),
+        _ => Err(mismatch("semver")),
+    }
+}
+
+fn compare_versions(args: &[CowVal<'_, '_>]) -> Result<Ordering, ExecutionError> {
+    Ok(version(args, 0)?.compare(&version(args, 1)?))
+}
+
+/// Returns the version in the first argument; the second one says that it is normalized.
+fn parse_version(args: &[CowVal<'_, '_>]) -> Result<Version, String> {
+    let normalize = args.get(1).and_then(|value| value.downcast_ref::<CelBool>()).is_some_and(|flag| *flag.inner());
+    Version::parse(string_argument(args, 0), normalize)
+}
+
+fn number_of_version<'b, 'v>(args: &[CowVal<'_, '_>], index: usize) -> CelResult<'b, 'v> {
+    int_of(i64::try_from(version(args, 0)?.numbers[index]).unwrap_or(i64::MAX))
+}
+
+fn versions() -> Vec<FunctionEntry> {
+    let parse: Function = |args| match parse_version(&args) {
+        Ok(version) => library_value(LibraryValue::Version(version)),
+        Err(why) => Err(function_error("semver", why)),
+    };
+    let is_valid: Function = |args| bool_value(parse_version(&args).is_ok());
+    vec![
+        ("semver", None, vec![&TEXT], parse),
+        ("semver", None, vec![&TEXT, &FLAG], parse),
+        ("isSemver", None, vec![&TEXT], is_valid),
+        ("isSemver", None, vec![&TEXT, &FLAG], is_valid),
+        ("major", Some(&SEMVER), vec![], |args| number_of_version(&args, 0)),
+        ("minor", Some(&SEMVER), vec![], |args| number_of_version(&args, 1)),
+        ("patch", Some(&SEMVER), vec![], |args| number_of_version(&args, 2)),
+        ("isGreaterThan", Some(&SEMVER), vec![&SEMVER], |args| bool_value(compare_versions(&args)?.is_gt())),
+        ("isLessThan", Some(&SEMVER), vec![&SEMVER], |args| bool_value(compare_versions(&args)?.is_lt())),
+        ("compareTo", Some(&SEMVER), vec![&SEMVER], |args| int_of(compare_versions(&args)? as i64)),
     ]
 }
 

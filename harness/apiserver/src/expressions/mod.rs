@@ -8,17 +8,21 @@
 //! - `parse`, `check`, `estimate`: an expression before there are values
 //! - `evaluate`, `cost`: its evaluation; `authorizer`: the variable of that name
 //! - `types`, `sizes`, `value`: types and values by a schema; `convert`: values without one
-//! - `library`: Kubernetes' functions; `shared`: values that copies share
+//! - `device`: selectors of devices
+//! - `library`, `macros`, `semver`: Kubernetes' functions; `shared`: values that copies share
 
 pub(crate) mod admission;
 mod authorizer;
 mod check;
 mod convert;
 pub(crate) mod cost;
+mod device;
 pub(crate) mod estimate;
 mod evaluate;
 pub(crate) mod library;
+mod macros;
 mod parse;
+mod semver;
 mod shared;
 pub(crate) mod sizes;
 mod types;
@@ -29,6 +33,7 @@ use cel::{ExecutionError, Value as CelValue};
 pub(crate) use authorizer::{AccessReviewer, authorizer};
 pub(crate) use check::{CheckResult, check};
 pub(crate) use convert::{from_json, to_json};
+pub(crate) use device::device_selector_error;
 pub(crate) use evaluate::{EvaluationError, evaluate};
 pub(crate) use parse::{Expression, parse};
 pub(crate) use shared::SharedValue;

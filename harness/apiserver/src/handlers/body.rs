@@ -9,6 +9,7 @@ use http::header::CONTENT_TYPE;
 use super::body_format::{BodyFormat, body_format};
 use super::options::WriteOptions;
 use super::request_scope::RequestScope;
+use crate::crd;
 use crate::json::{Map, Value};
 use crate::registry::{ErrorList, Path, meta};
 use crate::schema::{self, DecodeError, DecodedBody, FieldValidation, Schema};
@@ -184,7 +185,7 @@ pub(crate) fn decode_kind(
     let (mut object, mut strict) = (decoded.value, decoded.strict);
     if scope.kind.is_unstructured() && wanted == scope.kind.kind {
         strict.sort_by_cached_key(|what| (strict_error_rank(what), what.clone()));
-        metadata_error(&object).map_or(Ok(()), |why| Err(wrong(&why)))?;
+        metadata_error(scope, &object).map_or(Ok(()), |why| Err(wrong(&why)))?;
         check_custom_type(scope, &object, &kind, &api_version)?;
     }
     if kind != wanted {
@@ -297,11 +298,13 @@ fn set_type_meta(object: &mut Value, kind: &str, api_version: &str) {
     }
 }
 
-/// Returns the error of decoding the metadata of a custom resource.
-pub(crate) fn metadata_error(object: &Value) -> Option<String> {
+/// Returns the error of decoding the metadata of a custom resource, or an object that is embedded in it.
+pub(crate) fn metadata_error(scope: &RequestScope<'_>, object: &Value) -> Option<String> {
     let metadata = object.get("metadata").filter(|metadata| metadata.is_object())?;
-    let schema = schema::builtin("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")?;
-    schema.decode(metadata.to_string().as_bytes()).err().map(|error| error.message)
+    meta::decode_error(metadata).or_else(|| {
+        let own = scope.kind.custom.as_ref()?;
+        crd::embedded_error(&own.schema, object, "").map(|error| error.to_string())
+    })
 }
 
 /// Sort key for errors of the custom resource decoder: duplicate fields, then metadata, then pruned fields, then

@@ -91,7 +91,7 @@ fn check_custom_type_unchanged(scope: &RequestScope<'_>, value: &Value) -> Resul
 /// checked.
 fn kind_error(scope: &RequestScope<'_>, value: &Value) -> Option<String> {
     if scope.kind.is_unstructured() {
-        return metadata_error(value);
+        return metadata_error(scope, value);
     }
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
     let (kind, api_version) = (text("kind"), text("apiVersion"));

@@ -31,6 +31,7 @@ pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let negotiated = reply::negotiate_transient(scope)?;
     let options = WriteOptions::parse(&scope.query, "CreateOptions", None)?;
     let mut review = body::decode_object(scope, &options)?;
+    object_meta::wipe_system_fields(&mut review);
     if scope.kind.kind == "LocalSubjectAccessReview" {
         object_meta::ensure_namespace(&mut review, &scope.path.namespace)?;
     }
@@ -54,6 +55,7 @@ pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<Reply, Status> {
             }
             let rules = rules(scope.server, other.as_ref(), namespace);
             review["spec"] = json!({});
+            review["metadata"] = json!({});
             rules
         }
         "SelfSubjectReview" => {
@@ -61,7 +63,7 @@ pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<Reply, Status> {
             review["metadata"] = json!({"creationTimestamp": now});
             json!({"userInfo": other.map_or_else(|| scope.caller.user.info(), |user| user.info())})
         }
-        "TokenReview" => review_token(scope, &review["spec"])?,
+        "TokenReview" => token_status(scope, &review)?,
         _ => return Err(Status::method_not_allowed()),
     };
     let metadata = metadata::fields_mut(&mut review);
@@ -86,6 +88,21 @@ fn review_access(scope: &RequestScope<'_>, user: &EffectiveUser, asked: &Value) 
     } else {
         json!({"allowed": impersonation::is_allowed(scope.server, user, &spec)})
     }
+}
+
+/// Returns the status of a token review. As upstream, fields that the review does not determine stay as given.
+fn token_status(scope: &RequestScope<'_>, review: &Value) -> Result<Value, Status> {
+    let given = review.get("status").and_then(Value::as_object);
+    let mut status = given.cloned().unwrap_or_default();
+    status.remove("authenticated");
+    let Value::Object(found) = review_token(scope, &review["spec"])? else { return Ok(Value::Object(status)) };
+    for (field, value) in found {
+        let is_anonymous = field == "user" && value == json!({});
+        if !is_anonymous || !status.contains_key("user") {
+            status.insert(field, value);
+        }
+    }
+    Ok(Value::Object(status))
 }
 
 /// Reviews a token. The server knows its caller's token and those that it issued to service accounts.

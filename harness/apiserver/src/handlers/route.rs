@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use http::Method;
 
-use super::describe::{decode_body, verb_of};
+use super::describe::verb_of;
 use super::options::ListOptions;
 use super::reply::ReplyContent;
 use super::request_scope::RequestScope;
 use super::write::WriteTarget;
 use super::{component_status, delete, patch, proxy, read, reply, reviews, subresources, write};
-use crate::crd;
 use crate::discovery;
 use crate::registry::names;
 use crate::request::Reply;
@@ -164,24 +163,8 @@ async fn handle_collection(scope: &RequestScope<'_>, break_after: Option<Duratio
 /// Handles POST of a new object.
 async fn post(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let negotiated = reply::negotiate(scope)?;
-    check_not_terminating(scope)?;
     let written = write::create(scope).await?;
     reply::object(scope, 201, ReplyContent::Outcome(&written), negotiated)
-}
-
-fn check_not_terminating(scope: &RequestScope<'_>) -> Result<(), Status> {
-    if !crd::is_terminating(scope.server, &scope.kind) {
-        return Ok(());
-    }
-    let name = decode_name(scope);
-    let why = "create not allowed while custom resource definition is terminating";
-    Err(Status::forbidden(scope.group_resource(), &name, why))
-}
-
-/// Returns the name in the body, if it can be decoded.
-fn decode_name(scope: &RequestScope<'_>) -> String {
-    let body = decode_body(scope.request);
-    body.map_or_else(String::new, |body| body["metadata"]["name"].as_str().unwrap_or_default().to_owned())
 }
 
 async fn handle_object(scope: &RequestScope<'_>) -> Result<Reply, Status> {

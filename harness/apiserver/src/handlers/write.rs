@@ -14,6 +14,7 @@ use super::reply::{self, ReplyContent};
 use super::request_scope::RequestScope;
 use super::{body, field_manager, impersonation, quota, status_update_fast_path};
 use crate::admission::Operation;
+use crate::crd;
 use crate::go_json;
 use crate::json::Value;
 use crate::managedfields;
@@ -160,7 +161,7 @@ fn prepare_create(scope: &RequestScope<'_>, object: &mut Value) -> Result<(), St
         metadata::fields_mut(object).insert("name", name.into());
     }
     scope.kind.strategy.prepare_for_create(object, &context);
-    check_valid(scope, object, &registry::validate_create(&scope.kind, object))?;
+    check_valid(scope, object, &registry::validate_create(&scope.kind, object, &context))?;
     scope.kind.strategy.begin_create(object, &context)?;
     for warning in scope.kind.strategy.warnings_on_create(object) {
         scope.warn(warning);
@@ -173,7 +174,6 @@ async fn store_new(scope: &RequestScope<'_>, mut object: Value, dry_run: bool) -
     if !dry_run && object_meta::resource_version(&object).is_ok_and(|version| version != 0) {
         return Err(Status::untyped_error("resourceVersion should not be set on objects to be created"));
     }
-    metadata::fields_mut(&mut object).remove("resourceVersion");
     quota::charge(scope, &object, None, dry_run)?;
     let generated = !metadata::generate_name(&object).is_empty();
     let name = metadata::name(&object).to_owned();
@@ -185,6 +185,7 @@ async fn store_new(scope: &RequestScope<'_>, mut object: Value, dry_run: bool) -
         drop_empty_fields(scope, &mut object);
         return Ok(WriteOutcome::Transient { object, created: true });
     }
+    metadata::fields_mut(&mut object).remove("resourceVersion");
     let shown = scope.webhook().map(|_| object.clone());
     let (draft, object) = draft(scope, scope.stored_form(object).await?)?;
     match scope.server.store().create(&scope.resource, draft) {
@@ -484,8 +485,13 @@ fn dedup_owners(scope: &RequestScope<'_>, object: &mut Value, after_admission: b
     }
 }
 
-/// `NamespaceLifecycle` admission: rejects new objects in missing or terminating namespaces.
+/// Rejects new objects of a definition that is being deleted, and those in missing or terminating namespaces
+/// (`NamespaceLifecycle` admission).
 fn admit_namespace(scope: &RequestScope<'_>, object: &Value) -> Result<(), Status> {
+    if crd::is_terminating(scope.server, &scope.kind) {
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(Status::forbidden(scope.group_resource(), meta::name(object), why));
+    }
     if !scope.kind.namespaced {
         return Ok(());
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::custom;
-use crate::json::{Map, Value, json};
+use crate::json::{Key, Map, Value, json};
 use crate::registry::{Resource, Subresource};
 
 /// Returns the name of a kind's type.
@@ -29,7 +29,7 @@ pub(super) fn body_of(kind: &Resource, sub: &Subresource) -> Option<String> {
 /// Returns the paths of a version.
 pub(super) fn version_paths(group: &str, version: &str, kinds: &[Arc<Resource>]) -> Value {
     let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-    let tag = if group.is_empty() { format!("core_{version}") } else { format!("{}_{version}", first_word(group)) };
+    let tag = format!("{}_{version}", group_word(group));
     let mut paths = Map::new();
     for kind in kinds {
         add_kind(&root, &tag, kind, &mut paths);
@@ -37,9 +37,38 @@ pub(super) fn version_paths(group: &str, version: &str, kinds: &[Arc<Resource>])
     Value::Object(paths)
 }
 
-fn first_word(group: &str) -> String {
-    let first = group.split('.').next().unwrap_or_default();
-    first.to_owned()
+/// Returns a group as one word: `core`, `apps`, `rbacAuthorization`.
+fn group_word(group: &str) -> String {
+    if group.is_empty() {
+        return "core".to_owned();
+    }
+    let mut words = group.trim_end_matches(".k8s.io").split('.');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |word, next| word + &title(next))
+}
+
+/// Returns a kind with its article, of which plurals have none.
+fn with_article(kind: &str) -> String {
+    if kind.ends_with('s') && !kind.ends_with("ss") {
+        return kind.to_owned();
+    }
+    let article = if kind.starts_with(['A', 'E', 'I', 'O', 'U']) { "an" } else { "a" };
+    format!("{article} {kind}")
+}
+
+/// Returns the description of an operation on a kind, or on a subresource of it.
+fn description(action: &str, kind: &str, sub: &str, watched: bool) -> String {
+    let of = if sub.is_empty() { String::new() } else { format!("{sub} of ") };
+    match action {
+        "list" if watched => format!("list or watch objects of kind {kind}"),
+        "list" => format!("list objects of kind {kind}"),
+        "get" => format!("read {of}the specified {kind}"),
+        "put" => format!("replace {of}the specified {kind}"),
+        "patch" => format!("partially update {of}the specified {kind}"),
+        "deletecollection" => format!("delete collection of {kind}"),
+        "delete" => format!("delete {}", with_article(kind)),
+        _ => format!("create {of}{}", with_article(kind)),
+    }
 }
 
 fn title(text: &str) -> String {
@@ -52,26 +81,28 @@ fn add_kind(root: &str, tag: &str, kind: &Resource, paths: &mut Map) {
     let gvk = json!({"group": kind.group, "kind": kind.kind, "version": kind.version});
     let scope = if kind.namespaced { "/namespaces/{namespace}" } else { "" };
     let collection = format!("{root}{scope}/{}", kind.plural);
-    let group = if kind.group.is_empty() { "core".to_owned() } else { first_word(&kind.group) };
-    let id = |verb: &str, rest: &str| {
+    let group = group_word(&kind.group);
+    let id = |verb: &str, action: &str, sub: &str| {
         let namespaced = if kind.namespaced { "Namespaced" } else { "" };
-        format!("{verb}{}{}{namespaced}{}{rest}", title(&group), title(&kind.version), kind.kind)
+        let many = if action == "deletecollection" { "Collection" } else { "" };
+        format!("{verb}{}{}{many}{namespaced}{}{}", title(&group), title(&kind.version), kind.kind, title(sub))
     };
-    let operation = |verb: &str, action: &str, rest: &str, body: &str, gvk: &Value| PathOperation {
+    let watched = kind.has_verb("watch");
+    let operation = |verb: &str, action: &str, sub: &str, body: &str, gvk: &Value| PathOperation {
         tag: tag.to_owned(),
-        id: id(verb, rest),
-        verb: verb.to_owned(),
+        id: id(verb, action, sub),
+        description: description(action, &kind.kind, sub, watched),
         action: action.to_owned(),
-        kind: kind.kind.to_string(),
         body: body.to_owned(),
         gvk: gvk.clone(),
         custom: kind.custom.is_some(),
+        watched: watched && action == "list",
     };
     let has = |verb: &str| kind.has_verb(verb);
     let mut item = PathItem::new(kind.namespaced, false);
     item.add(has("list"), "get", &operation("list", "list", "", &format!("{own}List"), &gvk));
     item.add(has("create"), "post", &operation("create", "post", "", &own, &gvk));
-    item.add(has("deletecollection"), "delete", &operation("deletecollection", "deletecollection", "", STATUS, &gvk));
+    item.add(has("deletecollection"), "delete", &operation("delete", "deletecollection", "", STATUS, &gvk));
     item.put(collection.clone(), paths);
 
     if kind.namespaced && has("list") {
@@ -101,28 +132,46 @@ fn add_kind(root: &str, tag: &str, kind: &Resource, paths: &mut Map) {
             Some(_) => gvk.clone(),
             None => json!({"group": group, "kind": sub.kind, "version": version}),
         };
-        let rest = title(&sub.name);
+        let rest = sub.name.as_ref();
         let mut item = PathItem::new(kind.namespaced, true);
-        item.add(sub.has_verb("get"), "get", &operation("read", "get", &rest, &body, &gvk));
-        item.add(sub.has_verb("update"), "put", &operation("replace", "put", &rest, &body, &gvk));
-        item.add(sub.has_verb("patch"), "patch", &operation("patch", "patch", &rest, &body, &gvk));
-        item.add(sub.has_verb("create"), "post", &operation("create", "post", &rest, &body, &gvk));
+        item.add(sub.has_verb("get"), "get", &operation("read", "get", rest, &body, &gvk));
+        item.add(sub.has_verb("update"), "put", &operation("replace", "put", rest, &body, &gvk));
+        item.add(sub.has_verb("patch"), "patch", &operation("patch", "patch", rest, &body, &gvk));
+        item.add(sub.has_verb("create"), "post", &operation("create", "post", rest, &body, &gvk));
         item.put(format!("{collection}/{{name}}/{}", sub.name), paths);
     }
 }
 
 const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 
+/// The media types of replies, those of watches last.
+const MEDIA_TYPES: [&str; 5] = [
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+];
+
+/// The content types of patches, that of built-in kinds last.
+const PATCH_TYPES: [&str; 4] = [
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/apply-patch+yaml",
+    "application/strategic-merge-patch+json",
+];
+
 /// An operation.
 struct PathOperation {
     tag: String,
     id: String,
-    verb: String,
+    description: String,
     action: String,
-    kind: String,
     body: String,
     gvk: Value,
     custom: bool,
+    /// A list that can be watched.
+    watched: bool,
 }
 
 fn query(name: &str, kind: &str, description: &str) -> Value {
@@ -154,29 +203,49 @@ impl PathOperation {
             "list" | "deletecollection" => vec![
                 query("allowWatchBookmarks", "boolean", "Send bookmarks in a watch"),
                 query("continue", "string", "Where the next page begins"),
-                query("fieldSelector", "string", "Selects objects by fields"),
-                query("labelSelector", "string", "Selects objects by labels"),
+                query("fieldSelector", "string", "Restricts the list of returned objects by their fields"),
+                query("labelSelector", "string", "Restricts the list of returned objects by their labels"),
                 query("limit", "integer", "Most objects in one answer"),
                 query("resourceVersion", "string", "The version to list at or to watch from"),
                 query("resourceVersionMatch", "string", "How resourceVersion is meant"),
                 query("sendInitialEvents", "boolean", "Begin a watch with the present objects"),
                 query("timeoutSeconds", "integer", "Longest time of the call"),
-                query("watch", "boolean", "Send changes as they happen"),
+                query("watch", "boolean", "Watch for changes to the described resources, as a stream of events"),
             ],
             _ => Vec::new(),
         }
     }
 
+    /// Returns the media types of replies.
+    fn media_types(&self) -> impl Iterator<Item = &'static str> {
+        let (typed, watched) = (!self.custom, self.watched);
+        MEDIA_TYPES.into_iter().filter(move |media| {
+            (typed || !media.contains("protobuf")) && (watched && typed || !media.ends_with(";stream=watch"))
+        })
+    }
+
+    /// Returns the content types of patches.
+    fn patch_types(&self) -> &'static [&'static str] {
+        if self.custom { &PATCH_TYPES[..3] } else { &PATCH_TYPES }
+    }
+
     fn render(&self) -> Value {
-        let content = json!({"application/json": {"schema": reference(&self.body)}, "application/yaml": {"schema": reference(&self.body)}});
+        let schema = json!({"schema": reference(&self.body)});
+        let content: Map = self.media_types().map(|media| (media, schema.clone())).collect();
         let mut responses =
             json!({"200": {"description": "OK", "content": content}, "401": {"description": "Unauthorized"}});
-        if self.action == "post" {
-            responses["201"] = json!({"description": "Created", "content": content});
+        let further: &[(&str, &str)] = match self.action.as_str() {
+            "post" => &[("201", "Created"), ("202", "Accepted")],
+            "put" | "patch" => &[("201", "Created")],
+            "delete" => &[("202", "Accepted")],
+            _ => &[],
+        };
+        for (code, text) in further {
+            responses[*code] = json!({"description": text, "content": content});
         }
         let mut shown = json!({
             "tags": [self.tag],
-            "description": format!("{} objects of kind {}", self.verb, self.kind),
+            "description": self.description,
             "operationId": self.id,
             "responses": responses,
             "x-kubernetes-action": self.action,
@@ -190,11 +259,7 @@ impl PathOperation {
             "post" | "put" => json!({"content": {"*/*": {"schema": reference(&self.body)}}, "required": true}),
             "patch" => {
                 let any = json!({"schema": {"type": "object"}});
-                let mut content = json!({"application/apply-patch+yaml": any, "application/json-patch+json": any,
-                    "application/merge-patch+json": any});
-                if !self.custom {
-                    content["application/strategic-merge-patch+json"] = any;
-                }
+                let content: Map = self.patch_types().iter().map(|media| (*media, any.clone())).collect();
                 json!({"content": content, "required": true})
             }
             "delete" | "deletecollection" => {
@@ -258,6 +323,8 @@ pub(super) fn to_v2(mut item: Value) -> Value {
             continue;
         }
         let body = operation.as_object_mut().and_then(|fields| fields.remove("requestBody"));
+        let patches = body.as_ref().filter(|_| method == "patch").and_then(|body| body["content"].as_object());
+        let consumes = patches.map_or_else(|| json!(["*/*"]), |content| content.keys().map(Key::as_str).collect());
         operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten().for_each(plain);
         if let Some(body) = body {
             let schema = body.pointer("/content/*~1*/schema").cloned().unwrap_or_else(|| json!({"type": "object"}));
@@ -267,8 +334,12 @@ pub(super) fn to_v2(mut item: Value) -> Value {
                 None => operation["parameters"] = json!([body]),
             }
         }
-        operation["consumes"] = json!(["*/*"]);
-        operation["produces"] = json!(["application/json", "application/yaml"]);
+        operation["consumes"] = consumes;
+        let produced = operation.pointer("/responses/200/content").and_then(Value::as_object);
+        let produces = |content: &Map| {
+            MEDIA_TYPES.iter().filter(|media| content.contains_key(media)).map(|media| Value::from(*media)).collect()
+        };
+        operation["produces"] = produced.map_or_else(|| json!([]), produces);
         operation["schemes"] = json!(["https"]);
         for response in operation["responses"].as_object_mut().into_iter().flat_map(Map::values_mut) {
             let content = response.as_object_mut().and_then(|fields| fields.remove("content"));

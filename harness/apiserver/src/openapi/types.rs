@@ -143,7 +143,7 @@ fn build_types() -> BTreeMap<String, Value> {
             schema["x-kubernetes-group-version-kind"] = gvk(&kind.kind);
         }
         let list = list(
-            &kind.kind,
+            (&kind.kind, &kind.plural),
             &kind.schema,
             &gvk(&kind.list_kind),
             types.get("io.k8s.apimachinery.pkg.apis.meta.v1.Status"),
@@ -165,17 +165,17 @@ fn build_types() -> BTreeMap<String, Value> {
 }
 
 /// Returns the schema of a kind's list.
-fn list(kind: &str, schema: &str, gvk: &Value, like: Option<&Value>) -> Value {
+fn list((kind, plural): (&str, &str), schema: &str, gvk: &Value, like: Option<&Value>) -> Value {
     let common = |field: &str| like.map_or_else(|| json!({"type": "string"}), |like| like["properties"][field].clone());
     json!({
-        "description": format!("{kind}List is a list of objects of kind {kind}"),
+        "description": format!("{kind}List holds a list of objects of kind {kind}"),
         "type": "object",
         "required": ["items"],
         "properties": {
             "apiVersion": common("apiVersion"),
             "kind": common("kind"),
             "metadata": {"default": {}, "allOf": [{"$ref": format!("{PREFIX}io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta")}]},
-            "items": {"type": "array", "items": {"default": {}, "allOf": [{"$ref": format!("{PREFIX}{schema}")}]}},
+            "items": {"description": format!("List of {plural}"), "type": "array", "items": {"default": {}, "allOf": [{"$ref": format!("{PREFIX}{schema}")}]}},
         },
         "x-kubernetes-group-version-kind": gvk,
     })

@@ -19,6 +19,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use super::connections::IdleConnections;
 use super::{Endpoint, OutboundRequest};
 use crate::request::BodyStream;
 
@@ -29,12 +30,37 @@ static NATIVE_ROOTS: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
     Arc::new(roots)
 });
 
-/// Sends a request and reads the whole answer; returns the status code and the body.
-pub(super) async fn send(endpoint: &Endpoint, request: OutboundRequest, most: usize) -> Result<(u16, Bytes), String> {
-    let response = respond(endpoint, request).await?;
+/// Sends a request and reads the whole answer; returns the status code and the body. Uses an idle connection if there
+/// is one, and another one if that was closed.
+pub(super) async fn send(
+    idle: &IdleConnections,
+    endpoint: &Endpoint,
+    request: OutboundRequest,
+    most: usize,
+) -> Result<(u16, Bytes), String> {
+    let message = message(endpoint, request)?;
+    let (mut connection, response) = loop {
+        let kept = idle.take(endpoint).await;
+        let is_new = kept.is_none();
+        let mut connection = match kept {
+            Some(connection) => connection,
+            None => connect(endpoint).await?,
+        };
+        match connection.send_request(message.clone()).await {
+            Ok(response) => break (connection, response),
+            Err(error) if is_new || !(error.is_closed() || error.is_canceled() || error.is_incomplete_message()) => {
+                return Err(describe(&error));
+            }
+            Err(_) => {}
+        }
+    };
     let status = response.status().as_u16();
     let body = Limited::new(response.into_body(), most).collect().await;
     let body = body.map_err(|error| format!("unable to read the response: {error}"))?;
+    // The connection is ready once its task has seen the end of the answer.
+    if connection.ready().await.is_ok() {
+        idle.put(endpoint, connection);
+    }
     Ok((status, body.to_bytes()))
 }
 
@@ -54,7 +80,13 @@ pub(super) async fn forward(
 }
 
 async fn respond(endpoint: &Endpoint, request: OutboundRequest) -> Result<http::Response<Incoming>, String> {
-    let mut sender = connect(endpoint).await?;
+    let message = message(endpoint, request)?;
+    let mut connection = connect(endpoint).await?;
+    connection.send_request(message).await.map_err(|error| describe(&error))
+}
+
+/// Returns the HTTP message of a request.
+fn message(endpoint: &Endpoint, request: OutboundRequest) -> Result<http::Request<Full<Bytes>>, String> {
     let mut message = http::Request::new(Full::new(request.body));
     *message.method_mut() = request.method;
     *message.uri_mut() =
@@ -64,7 +96,7 @@ async fn respond(endpoint: &Endpoint, request: OutboundRequest) -> Result<http::
     if let Ok(host) = http::HeaderValue::from_str(&host) {
         message.headers_mut().insert(http::header::HOST, host);
     }
-    sender.send_request(message).await.map_err(|error| describe(&error))
+    Ok(message)
 }
 
 /// Returns the words of Go's client for an error of a connection.

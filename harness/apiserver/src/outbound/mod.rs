@@ -5,6 +5,8 @@
 //! are used, which need the feature `listener` and the wall clock.
 
 #[cfg(feature = "listener")]
+mod connections;
+#[cfg(feature = "listener")]
 mod https;
 #[cfg(not(feature = "listener"))]
 #[path = "no_sockets.rs"]
@@ -23,6 +25,10 @@ use crate::clock::Clock;
 use crate::json::Value;
 use crate::registry::ObjectLister;
 
+#[cfg(feature = "listener")]
+use connections::IdleConnections;
+#[cfg(not(feature = "listener"))]
+use https::IdleConnections;
 pub(crate) use target::{ClientConfig, Endpoint};
 
 /// The answer of a handler to the JSON body of a request, when it is ready.
@@ -38,12 +44,13 @@ const ANSWER_MAX: usize = 16 << 20;
 #[derive(Default)]
 pub(crate) struct Outbound {
     handlers: RwLock<BTreeMap<String, WebhookHandler>>,
+    idle: IdleConnections,
 }
 
 impl fmt::Debug for Outbound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let handlers = self.handlers.read().unwrap_or_else(PoisonError::into_inner);
-        f.debug_struct("Outbound").field("handlers", &handlers.keys().collect::<Vec<_>>()).finish()
+        f.debug_struct("Outbound").field("handlers", &handlers.keys().collect::<Vec<_>>()).finish_non_exhaustive()
     }
 }
 
@@ -82,7 +89,7 @@ impl Outbound {
         let answer = async {
             match handler {
                 Some(handler) => Ok(Value::from(handler(body.clone().into()).await)),
-                None => post(lister, clock, config, &query, body).await,
+                None => self.post(lister, clock, config, &query, body).await,
             }
         };
         let answer = clock.timeout(Duration::from_secs(seconds), answer).await;
@@ -94,31 +101,33 @@ impl Outbound {
             Some(Ok(answer)) => Ok(answer),
         }
     }
-}
 
-/// Posts over a socket.
-async fn post(
-    lister: &dyn ObjectLister,
-    clock: &Clock,
-    config: &ClientConfig,
-    query: &str,
-    body: &Value,
-) -> Result<Value, CallFailure> {
-    use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
-    let endpoint = endpoint(lister, clock, config).map_err(CallFailure::Transport)?;
-    let mut headers = http::HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(ACCEPT, HeaderValue::from_static("application/json, */*"));
-    headers.insert(http::header::USER_AGENT, HeaderValue::from_static("kube-apiserver-admission"));
-    let uri = format!("{}{query}", endpoint.path);
-    let request =
-        OutboundRequest { method: http::Method::POST, uri, headers, body: body.to_string().into_bytes().into() };
-    let (status, answer) = https::send(&endpoint, request, ANSWER_MAX).await.map_err(CallFailure::Transport)?;
-    if !(200..300).contains(&status) {
-        return Err(CallFailure::Answer(status_error(status, &answer)));
+    /// Posts over a socket.
+    async fn post(
+        &self,
+        lister: &dyn ObjectLister,
+        clock: &Clock,
+        config: &ClientConfig,
+        query: &str,
+        body: &Value,
+    ) -> Result<Value, CallFailure> {
+        use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+        let endpoint = endpoint(lister, clock, config).map_err(CallFailure::Transport)?;
+        let mut headers = http::HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, */*"));
+        headers.insert(http::header::USER_AGENT, HeaderValue::from_static("kube-apiserver-admission"));
+        let uri = format!("{}{query}", endpoint.path);
+        let request =
+            OutboundRequest { method: http::Method::POST, uri, headers, body: body.to_string().into_bytes().into() };
+        let (status, answer) =
+            https::send(&self.idle, &endpoint, request, ANSWER_MAX).await.map_err(CallFailure::Transport)?;
+        if !(200..300).contains(&status) {
+            return Err(CallFailure::Answer(status_error(status, &answer)));
+        }
+        serde_json::from_slice(&answer)
+            .map_err(|error| CallFailure::Answer(format!("couldn't get version/kind; json parse error: {error}")))
     }
-    serde_json::from_slice(&answer)
-        .map_err(|error| CallFailure::Answer(format!("couldn't get version/kind; json parse error: {error}")))
 }
 
 /// Returns where a target is.

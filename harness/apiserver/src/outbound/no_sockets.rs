@@ -7,8 +7,17 @@ use bytes::Bytes;
 use super::{Endpoint, NO_HANDLER, OutboundRequest};
 use crate::request::BodyStream;
 
+/// The connections of a server that has none.
+#[derive(Debug, Default)]
+pub(super) struct IdleConnections;
+
 /// Refuses to send a request.
-pub(super) fn send(_: &Endpoint, _: OutboundRequest, _: usize) -> Ready<Result<(u16, Bytes), String>> {
+pub(super) fn send(
+    _: &IdleConnections,
+    _: &Endpoint,
+    _: OutboundRequest,
+    _: usize,
+) -> Ready<Result<(u16, Bytes), String>> {
     ready(Err(NO_HANDLER.to_owned()))
 }
 

@@ -121,6 +121,7 @@ fn backend(lister: &dyn ObjectLister, namespace: &str, name: &str, port: &Value)
 
 /// The place of a target.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "listener", derive(PartialEq, Eq, PartialOrd, Ord))]
 #[cfg_attr(not(feature = "listener"), expect(dead_code, reason = "read by `https` only"))]
 pub(crate) struct Endpoint {
     /// Name or address to connect to.

@@ -72,7 +72,7 @@ fn webhook(hook: &Value, mutating: bool, path: &Path<'_>, errors: &mut ErrorList
     client_config(&hook["clientConfig"], &path.child("clientConfig"), errors);
     let known = AdmissionVariables { authorizer: true, ..AdmissionVariables::default() };
     match_conditions(hook, &known, path, errors);
-    review_versions(hook, &path.child("admissionReviewVersions"), errors);
+    admission_review_versions(hook, &path.child("admissionReviewVersions"), errors);
 }
 
 /// Checks a name of at least three parts.
@@ -89,7 +89,8 @@ fn qualified_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn client_config(config: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates the address of a webhook.
+pub(crate) fn client_config(config: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match (meta::non_null(config, "url").and_then(Value::as_str), meta::non_null(config, "service")) {
         (None, None) | (Some(_), Some(_)) => errors.required(path, "exactly one of url or service is required"),
         (Some(url), None) => webhook_url(url, &path.child("url"), errors),
@@ -131,11 +132,16 @@ fn webhook_url(url: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn review_versions(hook: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn admission_review_versions(hook: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let versions = array_field(hook, "admissionReviewVersions");
     if versions.is_empty() {
         return errors.required(path, format!("must specify one of {}", VERSIONS.join(", ")));
     }
+    review_versions(versions, path, errors);
+}
+
+/// Validates the versions of reviews that a webhook understands.
+pub(crate) fn review_versions(versions: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     for (index, version) in versions.iter().enumerate() {
         let text = version.as_str().unwrap_or_default();
         if versions[..index].contains(version) {
@@ -146,7 +152,7 @@ fn review_versions(hook: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
     if !versions.iter().any(|version| VERSIONS.iter().any(|known| version == known)) {
         let why = format!("must include at least one of {}", VERSIONS.join(", "));
-        errors.invalid(path, &hook["admissionReviewVersions"], why);
+        errors.invalid(path, Value::from(versions.to_vec()), why);
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) fn common(object: &Value) -> ErrorList {
     if least.is_some_and(|least| most < least) {
         errors.invalid(&path, most, "must be greater than or equal to `minReplicas`");
     }
-    reference(&spec["scaleTargetRef"], &SPEC.child("scaleTargetRef"), &mut errors);
+    reference(&spec["scaleTargetRef"], false, &SPEC.child("scaleTargetRef"), &mut errors);
     errors
 }
 
@@ -62,13 +62,14 @@ fn segment(text: &str) -> Vec<String> {
     names::path_segment(text, false)
 }
 
-fn reference(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates the reference to an object, whose group may be missing if it is only measured.
+fn reference(reference: &Value, measured: bool, path: &Path<'_>, errors: &mut ErrorList) {
     checks::required_format(reference, "kind", segment, path, errors);
     checks::required_format(reference, "name", segment, path, errors);
     // The core group has no scalable kind but replication controllers, whose version is written `v1`.
     let version = meta::str_field(reference, "apiVersion");
     match version.matches('/').count() {
-        0 if !version.is_empty() && version != "v1" => {
+        0 if !measured && !version.is_empty() && version != "v1" => {
             errors.invalid(&path.child("apiVersion"), version, "apiVersion must specify API group");
         }
         0 | 1 => {}
@@ -112,7 +113,7 @@ fn source(field: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     match field {
         "object" | "external" | "pods" => {
             if field == "object" {
-                reference(&source["describedObject"], &path.child("describedObject"), errors);
+                reference(&source["describedObject"], true, &path.child("describedObject"), errors);
             }
             let path = path.child("metric");
             match meta::str_field(&source["metric"], "name") {

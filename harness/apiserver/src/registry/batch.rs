@@ -4,7 +4,7 @@
 
 use super::label_selector;
 use super::meta::{non_null, spec_of};
-use super::{meta, names, pod};
+use super::{job_rules, meta, names, pod};
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::{Map, Value, json};
 
@@ -98,20 +98,9 @@ fn job_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if non_null(spec, "maxFailedIndexes").is_some() && non_null(spec, "backoffLimitPerIndex").is_none() {
         errors.required(&path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified");
     }
-    let mode = non_null(spec, "completionMode").and_then(Value::as_str).unwrap_or("NonIndexed");
-    if !matches!(mode, "NonIndexed" | "Indexed") {
-        errors.not_supported(&path.child("completionMode"), mode, &["NonIndexed", "Indexed"]);
-    }
-    if mode == "Indexed" && non_null(spec, "completions").is_none() {
-        errors.required(&path.child("completions"), "when completion mode is Indexed");
-    }
-    if mode == "NonIndexed" {
-        for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
-            if let Some(number) = non_null(spec, field) {
-                errors.invalid(&path.child(field), number, "requires indexed completion mode");
-            }
-        }
-    }
+    job_rules::managed_by(spec, path, errors);
+    job_rules::completion_mode(spec, path, errors);
+    job_rules::policies(spec, path, errors);
     let template = spec.get("template").unwrap_or(&Value::Null);
     let path = path.child("template");
     pod::validation::template(template, &path, errors);

@@ -24,8 +24,8 @@ use super::workloads::{
 };
 use super::{CREATE_ONLY_VERBS, NameFormat, Resource, Strategy};
 use super::{
-    access_rules, admission_group, autoscaler_rules, autoscaling, batch, bounds, flow_rules, networking, slice_rules,
-    storage_rules, volume_claims,
+    access_rules, admission_group, autoscaler_rules, autoscaling, batch, bounds, config_map_and_secret, device_rules,
+    device_slice_rules, flow_rules, networking, slice_rules, storage_rules, volume_claims,
 };
 
 /// Returns all built-in resources, groups and versions in discovery's order. `definitions` is the strategy of custom
@@ -128,6 +128,7 @@ fn core_group() -> Vec<ResourceBuilder> {
             finalizer: defaults::CLAIM_FINALIZER,
             ..Defaults::new(Generic { status: true, revalidates: true, ..Generic::NEW }, defaults::default_claim)
                 .check_with(volume_claims::validate)
+                .drop_with(volume_claims::complete_data_sources)
         }),
         resource("", "v1", "persistentvolumes", "PersistentVolume", "io.k8s.api.core.v1.PersistentVolume")
             .cluster()
@@ -197,7 +198,10 @@ fn core_v1_workloads() -> Vec<ResourceBuilder> {
             .short(&["sa"])
             .sub("token", "authentication.k8s.io", "v1", "TokenRequest", CREATE_ONLY_VERBS)
             .hash("pbx9ZvyFpBE=")
-            .rules(Generic { revalidates: true, ..Generic::NEW }),
+            .rules(
+                Defaults::new(Generic { revalidates: true, ..Generic::NEW }, |_| {})
+                    .drop_with(config_map_and_secret::keep_names_of_secrets),
+            ),
         resource("", "v1", "services", "Service", "io.k8s.api.core.v1.Service")
             .short(&["svc"])
             .categories(&["all"])
@@ -560,7 +564,8 @@ fn storage_group() -> Vec<ResourceBuilder> {
         .hash("xeVl+2Ly1kE=")
         .rules(
             Defaults::new(Generic { unconditional: false, ..Generic::NEW }, |_| {})
-                .check_with(storage_rules::csi_storage_capacity),
+                .check_with(storage_rules::csi_storage_capacity)
+                .check_update_with(storage_rules::csi_storage_capacity_update),
         ),
         resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", "io.k8s.api.storage.v1.StorageClass")
             .cluster()
@@ -568,7 +573,8 @@ fn storage_group() -> Vec<ResourceBuilder> {
             .hash("K+m6uJwbjGY=")
             .rules(
                 Defaults::new(Generic { namespaced: false, ..Generic::NEW }, defaults::storage_class)
-                    .check_with(storage_rules::storage_class),
+                    .check_with(storage_rules::storage_class)
+                    .check_update_with(storage_rules::storage_class_update),
             ),
         resource(
             "storage.k8s.io",
@@ -599,7 +605,8 @@ fn storage_group() -> Vec<ResourceBuilder> {
         .hash("tIjydgKBC5w=")
         .rules(
             Defaults::new(Generic { namespaced: false, ..Generic::NEW }, |_| {})
-                .check_with(storage_rules::volume_attributes_class),
+                .check_with(storage_rules::volume_attributes_class)
+                .check_update_with(storage_rules::volume_attributes_class_update),
         ),
     ]
 }
@@ -680,11 +687,19 @@ fn resource_group() -> Vec<ResourceBuilder> {
         resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", "io.k8s.api.resource.v1.DeviceClass")
             .cluster()
             .hash("Yk2PTc1Ybxk=")
-            .rules(Generic { generation: Generation::Spec, namespaced: false, ..Generic::NEW }),
+            .rules(
+                Defaults::new(Generic { generation: Generation::Spec, namespaced: false, ..Generic::NEW }, |_| {})
+                    .check_with(device_rules::device_class),
+            ),
         resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", "io.k8s.api.resource.v1.ResourceClaim")
             .status()
             .hash("wgAZaHcZxUg=")
-            .rules(Defaults::new(Generic { status: true, ..Generic::NEW }, admission_defaults::resource_claim)),
+            .rules(
+                Defaults::new(Generic { status: true, ..Generic::NEW }, admission_defaults::resource_claim)
+                    .check_with(device_rules::claim)
+                    .check_among_others_with(device_rules::claim_access)
+                    .check_update_with(device_rules::spec_stays),
+            ),
         resource(
             "resource.k8s.io",
             "v1",
@@ -693,12 +708,22 @@ fn resource_group() -> Vec<ResourceBuilder> {
             "io.k8s.api.resource.v1.ResourceClaimTemplate",
         )
         .hash("TuzjC49aUfM=")
-        .rules(Defaults::new(Generic::NEW, admission_defaults::resource_claim_template)),
+        .rules(
+            Defaults::new(Generic::NEW, admission_defaults::resource_claim_template)
+                .check_with(device_rules::claim_template)
+                .check_among_others_with(device_rules::claim_template_access)
+                .check_update_with(device_rules::spec_stays),
+        ),
         resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", "io.k8s.api.resource.v1.ResourceSlice")
             .cluster()
             .hash("KsC072WgaEY=")
             .fields(&[("spec.nodeName", ""), ("spec.driver", "")])
-            .rules(Generic { generation: Generation::Spec, namespaced: false, ..Generic::NEW }),
+            .rules(
+                Defaults::new(Generic { generation: Generation::Spec, namespaced: false, ..Generic::NEW }, |_| {})
+                    .check_with(device_slice_rules::slice)
+                    .check_update_with(device_slice_rules::slice_update)
+                    .drop_with(device_slice_rules::drop_disabled_fields),
+            ),
     ]
 }
 

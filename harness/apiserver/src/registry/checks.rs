@@ -1,8 +1,7 @@
 //! Checks that the validation of several kinds shares. PURE.
 
-use super::label_selector::{self, array_field};
+use super::label_selector;
 use super::meta::{self, non_null};
-use super::names;
 use crate::field_errors::{ErrorList, Path};
 use crate::json::Value;
 
@@ -54,33 +53,4 @@ pub(super) fn required_format(
 /// Checks a label selector field strictly.
 pub(super) fn selector(object: &Value, field: &str, path: &Path<'_>, errors: &mut ErrorList) {
     errors.append(label_selector::validate(non_null(object, field), false, &path.child(field)));
-}
-
-/// Checks a node selector: its operators and the keys of its field requirements.
-pub(super) fn node_selector(selector: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let terms = path.child("nodeSelectorTerms");
-    for (index, term) in array_field(selector, "nodeSelectorTerms").iter().enumerate() {
-        let path = terms.index(index);
-        let (labels, fields) = (path.child("matchExpressions"), path.child("matchFields"));
-        for (index, requirement) in array_field(term, "matchExpressions").iter().enumerate() {
-            let path = labels.index(index);
-            let operator = meta::str_field(requirement, "operator");
-            if !["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"].contains(&operator) {
-                errors.invalid(&path.child("operator"), operator, "not a valid selector operator");
-            }
-            let key = meta::str_field(requirement, "key");
-            format(key, names::qualified_name, &path.child("key"), errors);
-        }
-        for (index, requirement) in array_field(term, "matchFields").iter().enumerate() {
-            let path = fields.index(index);
-            let operator = meta::str_field(requirement, "operator");
-            if !["In", "NotIn"].contains(&operator) {
-                errors.invalid(&path.child("operator"), operator, "not a valid selector operator");
-            }
-            let key = meta::str_field(requirement, "key");
-            if key != "metadata.name" {
-                errors.invalid(&path.child("key"), key, "not a valid field selector key");
-            }
-        }
-    }
 }

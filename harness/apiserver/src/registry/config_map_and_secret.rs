@@ -221,6 +221,14 @@ fn decode(text: &str) -> Vec<u8> {
     out
 }
 
+/// Reduces the secrets of a service account to their names. See `pkg/registry/core/serviceaccount/strategy.go`.
+pub(super) fn keep_names_of_secrets(account: &mut Value) {
+    let secrets = account.get_mut("secrets").and_then(Value::as_array_mut);
+    for secret in secrets.into_iter().flatten().filter_map(Value::as_object_mut) {
+        secret.retain(|field, _| field.as_str() == "name");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;

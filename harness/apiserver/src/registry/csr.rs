@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::label_selector::array_field;
 use super::time::rfc3339;
 use super::{Strategy, StrategyContext, meta, names};
-use crate::field_errors::{BadValue, ErrorList, Path};
+use crate::field_errors::{ErrorList, Path};
 use crate::json::{Map, Value, json};
 
 /// The strategy of certificate signing requests: records the requesting user, keeps the spec immutable, and lets
@@ -174,8 +174,7 @@ fn validate(object: &Value) -> ErrorList {
     let path = Path::new("spec");
     let request = meta::str_field(spec, "request");
     if !STANDARD.decode(request).is_ok_and(|bytes| is_request(&bytes)) {
-        let shown = BadValue::Raw(go_bytes(&STANDARD.decode(request).unwrap_or_default()));
-        errors.invalid(&path.child("request"), shown, "PEM block type must be CERTIFICATE REQUEST");
+        errors.invalid(&path.child("request"), request, "PEM block type must be CERTIFICATE REQUEST");
     }
     let usages: Vec<&str> = array_field(spec, "usages").iter().filter_map(Value::as_str).collect();
     let usages_path = path.child("usages");
@@ -205,12 +204,6 @@ fn validate(object: &Value) -> ErrorList {
 fn is_request(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     text.contains("-----BEGIN CERTIFICATE REQUEST-----") && text.contains("-----END CERTIFICATE REQUEST-----")
-}
-
-/// Formats bytes like Go's field errors.
-fn go_bytes(bytes: &[u8]) -> String {
-    let bytes: Vec<String> = bytes.iter().map(|byte| format!("0x{byte:x}")).collect();
-    format!("[]byte{{{}}}", bytes.join(", "))
 }
 
 fn validate_signer(name: &str, path: &Path<'_>, errors: &mut ErrorList) {

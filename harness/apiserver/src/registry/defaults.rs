@@ -29,6 +29,10 @@ pub(crate) struct Defaults {
     pub check: fn(&Value) -> ErrorList,
     /// Kind-specific validation of an update, beside that of the new object.
     pub check_update: fn(&Value, &Value) -> ErrorList,
+    /// Kind-specific validation of a new object among others.
+    pub check_among_others: fn(&Value, &StrategyContext<'_>) -> ErrorList,
+    /// Drops what clients cannot set.
+    pub drop_fields: fn(&mut Value),
     /// Returns warnings for a new object (`None`) or an update (the old object).
     pub warn: fn(&Value, Option<&Value>) -> Vec<String>,
 }
@@ -42,6 +46,8 @@ impl Defaults {
             finalizer: "",
             check: |_| ErrorList::new(),
             check_update: |_, _| ErrorList::new(),
+            check_among_others: |_, _| ErrorList::new(),
+            drop_fields: |_| {},
             warn: |_, _| Vec::new(),
         }
     }
@@ -57,6 +63,23 @@ impl Defaults {
     #[must_use]
     pub(crate) const fn check_update_with(mut self, check: fn(&Value, &Value) -> ErrorList) -> Self {
         self.check_update = check;
+        self
+    }
+
+    /// Adds kind-specific validation of a new object that needs other objects.
+    #[must_use]
+    pub(crate) const fn check_among_others_with(
+        mut self,
+        check: fn(&Value, &StrategyContext<'_>) -> ErrorList,
+    ) -> Self {
+        self.check_among_others = check;
+        self
+    }
+
+    /// Adds a function that drops what clients cannot set.
+    #[must_use]
+    pub(crate) const fn drop_with(mut self, drop_fields: fn(&mut Value)) -> Self {
+        self.drop_fields = drop_fields;
         self
     }
 
@@ -94,7 +117,12 @@ impl Strategy for Defaults {
 
     fn prepare_for_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) {
         self.rules.prepare_for_create(object, ctx);
+        (self.drop_fields)(object);
         self.default(object);
+    }
+
+    fn validate_among_others(&self, object: &Value, ctx: &StrategyContext<'_>) -> ErrorList {
+        (self.check_among_others)(object, ctx)
     }
 
     fn validate(&self, object: &Value) -> ErrorList {
@@ -104,6 +132,7 @@ impl Strategy for Defaults {
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) {
+        (self.drop_fields)(new);
         self.rules.prepare_for_update(new, old, ctx);
     }
 

@@ -32,6 +32,16 @@ fn set_dangling(object: &mut Value, ctx: &StrategyContext<'_>) {
 }
 
 impl Strategy for FlowSchema {
+    fn default(&self, object: &mut Value) {
+        /// `FlowSchemaDefaultMatchingPrecedence`.
+        const PRECEDENCE: i64 = 1_000;
+        if let Some(spec) = meta::object_or_insert(object, "spec")
+            && spec.get("matchingPrecedence").and_then(Value::as_i64).unwrap_or(0) == 0
+        {
+            spec.insert("matchingPrecedence", PRECEDENCE.into());
+        }
+    }
+
     fn prepare_for_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) {
         RULES.prepare_for_create(object, ctx);
         set_dangling(object, ctx);

@@ -449,6 +449,12 @@ fn owner_json(owner: &Value) -> String {
     format!("{{{}}}", parts.join(","))
 }
 
+/// Returns the error of decoding a value as `ObjectMeta`.
+pub(crate) fn decode_error(metadata: &Value) -> Option<String> {
+    let schema = crate::schema::builtin("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")?;
+    schema.decode(metadata.to_string().as_bytes()).err().map(|error| error.message)
+}
+
 /// The message for finalizers without a domain, which only `pkg/apis/core/validation` reports.
 pub(crate) const UNQUALIFIED_FINALIZER_MESSAGE: &str =
     "name is neither a standard finalizer name nor is it fully qualified";

@@ -19,7 +19,7 @@ mod access_rules;
 mod addresses;
 pub(crate) mod admission_defaults;
 mod admission_group;
-mod admission_rules;
+pub(crate) mod admission_rules;
 mod autoscaler_rules;
 mod autoscaling;
 mod batch;
@@ -37,6 +37,7 @@ mod flow_rules;
 mod flow_schema;
 pub(crate) mod generic;
 pub(crate) mod int_or_percent;
+mod job_rules;
 pub(crate) mod lease;
 mod limit_ranger;
 pub(crate) mod meta;
@@ -47,6 +48,8 @@ mod volume_claims;
 mod volume_rules;
 
 pub(crate) mod defaults;
+mod device_rules;
+mod device_slice_rules;
 pub(crate) mod label_selector;
 pub(crate) mod node;
 pub(crate) mod pdb;
@@ -400,6 +403,11 @@ pub(crate) trait Strategy: Send + Sync + Debug {
         ErrorList::new()
     }
 
+    /// Validation on create that needs other objects; its errors come first.
+    fn validate_among_others(&self, _object: &Value, _ctx: &StrategyContext<'_>) -> ErrorList {
+        ErrorList::new()
+    }
+
     /// Runs on a valid new object right before it is stored, to allocate IP addresses and ports.
     fn begin_create(&self, _object: &mut Value, _ctx: &StrategyContext<'_>) -> Result<(), Status> {
         Ok(())
@@ -506,8 +514,9 @@ pub(crate) struct DefaultStrategy;
 impl Strategy for DefaultStrategy {}
 
 /// Validates a new object: the kind's rules, then (only if those pass) the generic metadata rules.
-pub(crate) fn validate_create(kind: &Resource, object: &Value) -> ErrorList {
-    let errors = drop_finalizer_errors(kind, kind.strategy.validate(object));
+pub(crate) fn validate_create(kind: &Resource, object: &Value, ctx: &StrategyContext<'_>) -> ErrorList {
+    let mut errors = kind.strategy.validate_among_others(object, ctx);
+    errors.append(drop_finalizer_errors(kind, kind.strategy.validate(object)));
     if !errors.is_empty() {
         return errors;
     }

@@ -2,15 +2,17 @@
 
 use std::net::IpAddr;
 
-use super::checks;
 use super::label_selector::{self, array_field};
 use super::meta::{non_null, spec_of};
 use super::service::is_cidr;
-use super::{meta, names};
+use super::{checks, job_rules, meta, names};
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::Value;
 
 const SPEC: Path<'static> = Path::new("spec");
+
+/// Longest controller of an ingress class in bytes.
+const LONGEST_CONTROLLER: usize = 250;
 
 /// Validates an `Ingress`, except for its metadata.
 pub(super) fn ingress(object: &Value) -> ErrorList {
@@ -31,9 +33,13 @@ pub(super) fn ingress(object: &Value) -> ErrorList {
     let all = SPEC.child("tls");
     for (i, tls) in array_field(spec, "tls").iter().enumerate() {
         let path = all.index(i);
-        let path = path.child("hosts");
+        let hosts = path.child("hosts");
         for (j, name) in array_field(tls, "hosts").iter().enumerate() {
-            host(name.as_str().unwrap_or_default(), &path.index(j), &mut errors);
+            host(name.as_str().unwrap_or_default(), &hosts.index(j), &mut errors);
+        }
+        let secret = meta::str_field(tls, "secretName");
+        if !secret.is_empty() {
+            checks::format(secret, names::dns1123_subdomain, &path.child("secretName"), &mut errors);
         }
     }
     let class = meta::str_field(spec, "ingressClassName");
@@ -80,6 +86,15 @@ fn ingress_rule(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         } else if !target.starts_with('/') && (exact || !target.is_empty()) {
             errors.invalid(&path.child("path"), target, "must be an absolute path");
         }
+        if exact {
+            let path = path.child("path");
+            for sequence in ["//", "/./", "/../", "%2f", "%2F"].iter().filter(|text| target.contains(**text)) {
+                errors.invalid(&path, target, format!("must not contain '{sequence}'"));
+            }
+            for end in ["/..", "/."].iter().filter(|end| target.ends_with(**end)) {
+                errors.invalid(&path, target, format!("cannot end with '{end}'"));
+            }
+        }
         ingress_backend(one.get("backend").unwrap_or(&Value::Null), &path.child("backend"), errors);
     }
 }
@@ -90,15 +105,7 @@ fn ingress_backend(backend: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             errors.invalid(path, "", "cannot set both resource and service backends");
             return;
         }
-        (Some(resource), None) => {
-            let path = path.child("resource");
-            for field in ["kind", "name"] {
-                if meta::str_field(resource, field).is_empty() {
-                    errors.required(&path.child(field), "");
-                }
-            }
-            return;
-        }
+        (Some(resource), None) => return typed_reference(resource, &path.child("resource"), errors),
         (None, None) => {
             errors.invalid(path, "", "resource or service backend is required");
             return;
@@ -137,23 +144,42 @@ pub(super) fn ingress_class(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let controller = meta::str_field(spec_of(object), "controller");
     let path = SPEC.child("controller");
-    if controller.is_empty() {
-        errors.required(&path, "");
-    } else if controller.split_once('/').is_none_or(|(domain, rest)| domain.is_empty() || rest.is_empty()) {
-        errors.invalid(&path, controller, "must be a domain-prefixed path (such as \"acme.io/foo\")");
+    if controller.len() > LONGEST_CONTROLLER {
+        errors.too_long(&path, LONGEST_CONTROLLER);
     }
+    job_rules::domain_prefixed_path(controller, &path, &mut errors);
     if let Some(parameters) = non_null(spec_of(object), "parameters") {
         let path = SPEC.child("parameters");
-        let group = meta::str_field(parameters, "apiGroup");
-        if !group.is_empty() {
-            checks::format(group, names::dns1123_subdomain, &path.child("apiGroup"), &mut errors);
-        }
-        for field in ["kind", "name"] {
-            checks::required_format(parameters, field, |text| names::path_segment(text, false), &path, &mut errors);
-        }
-        checks::one_of(parameters, "scope", &["Cluster", "Namespace"], &path, &mut errors);
+        typed_reference(parameters, &path, &mut errors);
+        parameters_scope(parameters, &path, &mut errors);
     }
     errors
+}
+
+fn typed_reference(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(group) = non_null(reference, "apiGroup").and_then(Value::as_str) {
+        checks::format(group, names::dns1123_subdomain, &path.child("apiGroup"), errors);
+    }
+    for field in ["kind", "name"] {
+        checks::required_format(reference, field, |text| names::path_segment(text, false), path, errors);
+    }
+}
+
+fn parameters_scope(parameters: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let (scope, namespace) = (non_null(parameters, "scope"), non_null(parameters, "namespace"));
+    let path_of_namespace = path.child("namespace");
+    match scope.and_then(Value::as_str) {
+        None => errors.required(&path.child("scope"), ""),
+        Some("Namespace") => match namespace.and_then(Value::as_str) {
+            None => errors.required(&path_of_namespace, "`parameters.scope` is set to 'Namespace'"),
+            Some(name) => checks::format(name, names::dns1123_label, &path_of_namespace, errors),
+        },
+        Some("Cluster") if namespace.is_some() => {
+            errors.forbidden(&path_of_namespace, "`parameters.scope` is set to 'Cluster'");
+        }
+        Some("Cluster") => {}
+        Some(other) => errors.not_supported(&path.child("scope"), other, &["Cluster", "Namespace"]),
+    }
 }
 
 /// Validates a `NetworkPolicy`, except for its metadata.

@@ -3,6 +3,8 @@
 //! See `pkg/registry/core/node/strategy.go`, `plugin/pkg/admission/nodetaint/admission.go` and `ValidateNode` in
 //! `pkg/apis/core/validation/validation.go`.
 
+use std::cmp::Ordering;
+
 use super::label_selector::array_field;
 use super::pod::defaults;
 use super::service::is_cidr;
@@ -162,6 +164,7 @@ fn validate_node(node: &Value) -> ErrorList {
     let taints = array_field(node.get("spec").unwrap_or(&Value::Null), "taints");
     validate_taints(taints, &METADATA.child("taints"), &mut errors);
     validate_resources(node, &mut errors);
+    declared_features(node, &mut errors);
     let cidrs = array_field(node.get("spec").unwrap_or(&Value::Null), "podCIDRs");
     let sixes = cidrs.iter().filter(|cidr| cidr.as_str().is_some_and(|text| text.contains(':'))).count();
     let path = Path::new("spec");
@@ -178,6 +181,40 @@ fn validate_node(node: &Value) -> ErrorList {
         errors.invalid(&path, shown, why);
     }
     errors
+}
+
+/// Validates the features that the kubelet declares, which are sorted.
+fn declared_features(node: &Value, errors: &mut ErrorList) {
+    let path = Path::new("status");
+    let path = path.child("declaredFeatures");
+    let mut before = None;
+    let features = array_field(node.get("status").unwrap_or(&Value::Null), "declaredFeatures");
+    for (index, feature) in features.iter().filter_map(Value::as_str).enumerate() {
+        match before.map(|before: &str| before.cmp(feature)) {
+            Some(Ordering::Equal) => errors.duplicate(&path.index(index), feature),
+            Some(Ordering::Greater) => {
+                errors.invalid(&path.index(index), feature, "list must be sorted alphabetically");
+            }
+            _ => {}
+        }
+        if let Some(why) = feature_name(feature) {
+            errors.invalid(&path.index(index), feature, why);
+        }
+        before = Some(feature);
+    }
+}
+
+/// Returns the error of the name of a declared feature, such as `Feature/part`.
+fn feature_name(name: &str) -> Option<String> {
+    const LONGEST: usize = 253;
+    if name.len() > LONGEST {
+        return Some(format!("invalid feature name {name:?}: must be no more than {LONGEST} characters"));
+    }
+    let segment = |text: &str| {
+        text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.bytes().all(|b| b.is_ascii_alphanumeric())
+    };
+    let fine = name.starts_with(|first: char| first.is_ascii_uppercase()) && name.split('/').all(segment);
+    (!fine).then(|| format!("invalid feature name {name:?}: must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"))
 }
 
 fn validate_resources(node: &Value, errors: &mut ErrorList) {
@@ -229,6 +266,7 @@ fn validate_node_update(new: &Value, old: &Value) -> ErrorList {
     let empty = Value::Null;
     let mut errors = meta::validate_update(new, old, &METADATA);
     validate_resources(new, &mut errors);
+    declared_features(new, &mut errors);
     let path = Path::new("status");
     let path = path.child("addresses");
     let addresses = array_field(new.get("status").unwrap_or(&empty), "addresses");

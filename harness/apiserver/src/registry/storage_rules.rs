@@ -1,11 +1,13 @@
 //! Validation of storage classes, CSI drivers, capacities and volume attachments. See
 //! `pkg/apis/storage/validation/validation.go`. PURE.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::checks;
 use super::label_selector::array_field;
 use super::meta::{self, non_null, spec_of};
 use super::names;
-use crate::field_errors::{ErrorList, Path};
+use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::{Map, Value};
 use crate::quantity::Quantity;
 
@@ -35,6 +37,80 @@ pub(super) fn storage_class(object: &Value) -> ErrorList {
             errors.not_supported(&root("volumeBindingMode"), given, &supported);
         }
         _ => {}
+    }
+    let path = root("allowedTopologies");
+    let terms = array_field(object, "allowedTopologies");
+    for (index, term) in terms.iter().enumerate() {
+        let path = path.index(index);
+        topology_term(term, &path, &mut errors);
+        let same = |other: &&Value| topology(other) == topology(term);
+        for _ in terms[..index].iter().filter(same) {
+            errors.duplicate(&path.child("matchLabelExpressions"), "");
+        }
+    }
+    errors
+}
+
+/// Returns the values of each key of a topology term.
+fn topology(term: &Value) -> BTreeMap<&str, BTreeSet<&str>> {
+    let all = array_field(term, "matchLabelExpressions").iter();
+    all.map(|one| {
+        let values = array_field(one, "values").iter().filter_map(Value::as_str).collect();
+        (meta::str_field(one, "key"), values)
+    })
+    .collect()
+}
+
+fn topology_term(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let root = path.child("matchLabelExpressions");
+    let expressions = array_field(term, "matchLabelExpressions");
+    for (index, expression) in expressions.iter().enumerate() {
+        let path = root.index(index);
+        let (key, values) = (meta::str_field(expression, "key"), array_field(expression, "values"));
+        let of_values = path.child("values");
+        if values.is_empty() {
+            errors.required(&of_values, "");
+        }
+        for (index, value) in values.iter().enumerate().filter(|(index, value)| values[..*index].contains(value)) {
+            errors.duplicate(&of_values.index(index), value);
+        }
+        checks::format(key, names::qualified_name, &path.child("key"), errors);
+        if expressions[..index].iter().any(|other| meta::str_field(other, "key") == key) {
+            errors.duplicate(&path.child("key"), key);
+        }
+    }
+}
+
+/// Validates an update of a `StorageClass`.
+pub(super) fn storage_class_update(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
+        meta::validate_immutable(new.get(field), old.get(field), &Path::new(field), &mut errors);
+    }
+    errors
+}
+
+/// Validates an update of a `VolumeAttributesClass`.
+pub(super) fn volume_attributes_class_update(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    for field in ["driverName", "parameters"] {
+        if !meta::semantic_equal(new.get(field), old.get(field)) {
+            errors.forbidden(&Path::new(field), format!("updates to {field} are forbidden."));
+        }
+    }
+    errors
+}
+
+/// Validates an update of a `CSIStorageCapacity`.
+pub(super) fn csi_storage_capacity_update(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    if !meta::semantic_equal(new.get("nodeTopology"), old.get("nodeTopology")) {
+        let shown = BadValue::Raw(meta::selector_json(non_null(new, "nodeTopology")));
+        errors.invalid(&Path::new("nodeTopology"), shown, meta::IMMUTABLE_MESSAGE);
+    }
+    let field = "storageClassName";
+    if meta::str_field(new, field) != meta::str_field(old, field) {
+        errors.invalid(&Path::new(field), meta::str_field(new, field), meta::IMMUTABLE_MESSAGE);
     }
     errors
 }
@@ -129,14 +205,26 @@ pub(super) fn csi_storage_capacity(object: &Value) -> ErrorList {
     errors
 }
 
+/// Validates the name of a driver.
+pub(super) fn csi_driver_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    const LONGEST: usize = 63;
+    if name.is_empty() {
+        return errors.required(path, "");
+    }
+    if name.len() > LONGEST {
+        errors.too_long(path, LONGEST);
+    }
+    for why in names::dns1123_subdomain(&name.to_lowercase()) {
+        errors.invalid(path, name, why);
+    }
+}
+
 /// Validates a `VolumeAttachment`.
 pub(super) fn volume_attachment(object: &Value) -> ErrorList {
     const EXACTLY_ONE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
     let mut errors = ErrorList::new();
     let spec = spec_of(object);
-    if meta::str_field(spec, "attacher").is_empty() {
-        errors.required(&SPEC.child("attacher"), "");
-    }
+    csi_driver_name(meta::str_field(spec, "attacher"), &SPEC.child("attacher"), &mut errors);
     let (source, path) = (&spec["source"], SPEC.child("source"));
     let volume = non_null(source, "persistentVolumeName").and_then(Value::as_str);
     match (volume, non_null(source, "inlineVolumeSpec")) {

@@ -24,7 +24,7 @@ fn create(plural: &str, mut object: Value) -> Result<Value, Vec<String>> {
     kind.strategy.default(&mut object);
     kind.strategy.admit_create(&mut object, &context()).map_err(|s| vec![s.message])?;
     kind.strategy.prepare_for_create(&mut object, &context());
-    let errors = validate_create(&kind, &object);
+    let errors = validate_create(&kind, &object, &context());
     if errors.is_empty() { Ok(object) } else { Err(texts(&errors)) }
 }
 
@@ -436,7 +436,7 @@ fn every_stored_kind_has_a_schema_and_survives_odd_objects() {
             kind.strategy.default(&mut object);
             let _ = kind.strategy.admit_create(&mut object, &context());
             kind.strategy.prepare_for_create(&mut object, &context());
-            let _ = validate_create(kind, &object);
+            let _ = validate_create(kind, &object, &context());
             let _ = kind.strategy.warnings_on_create(&object);
             kind.strategy.prepare_for_update(&mut object, &odd, &context());
             let _ = validate_update(kind, &object, &odd);

@@ -4,12 +4,39 @@
 
 use super::label_selector::{self, array_field};
 use super::meta::non_null;
-use super::{meta, names, pod};
-use crate::field_errors::{ErrorList, Path};
-use crate::json::Value;
+use super::{checks, meta, names, pod};
+use crate::field_errors::{BadValue, ErrorList, Path};
+use crate::json::{Map, Value};
 use crate::quantity::Quantity;
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+
+/// Completes the two fields for the source of a claim's data. References to other namespaces are behind a feature gate
+/// that is off by default, and unknown kinds without a reference are dropped. See
+/// `pkg/api/persistentvolumeclaim/util.go`.
+pub(super) fn complete_data_sources(claim: &mut Value) {
+    let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let text = |value: &Value, field: &str| meta::str_field(value, field).to_owned();
+    if spec.get("dataSourceRef").is_some_and(|reference| !text(reference, "namespace").is_empty()) {
+        spec.remove("dataSourceRef");
+    }
+    let set = |spec: &Map, field: &str| spec.get(field).filter(|value| !value.is_null()).cloned();
+    match (set(spec, "dataSource"), set(spec, "dataSourceRef")) {
+        (Some(source), None) => {
+            let known = [("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")];
+            let (group, kind) = (text(&source, "apiGroup"), text(&source, "kind"));
+            if known.contains(&(group.as_str(), kind.as_str())) {
+                spec.insert("dataSourceRef", source);
+            } else {
+                spec.remove("dataSource");
+            }
+        }
+        (None, Some(reference)) => {
+            spec.insert("dataSource", reference);
+        }
+        _ => {}
+    }
+}
 
 /// Validates a `PersistentVolumeClaim`, except for its metadata.
 pub(super) fn validate(claim: &Value) -> ErrorList {
@@ -53,7 +80,48 @@ pub(super) fn validate_spec(claim: &Value, path: &Path<'_>, errors: &mut ErrorLi
     {
         errors.not_supported(&path.child("volumeMode"), mode, &["Block", "Filesystem"]);
     }
+    data_sources(claim, path, errors);
     validate_class_name(claim, "volumeAttributesClassName", path, errors);
+}
+
+fn data_sources(claim: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let (source, reference) = (non_null(claim, "dataSource"), non_null(claim, "dataSourceRef"));
+    if let Some(source) = source {
+        data_source(source, &path.child("dataSource"), errors);
+    }
+    let namespace = reference.map_or("", |reference| meta::str_field(reference, "namespace"));
+    if let Some(reference) = reference {
+        let path = path.child("dataSourceRef");
+        data_source(reference, &path, errors);
+        if !namespace.is_empty() {
+            checks::format(namespace, names::dns1123_label, &path.child("namespace"), errors);
+        }
+    }
+    let (Some(source), Some(reference)) = (source, reference) else { return };
+    let same = ["apiGroup", "kind", "name"]
+        .iter()
+        .all(|field| meta::str_field(source, field) == meta::str_field(reference, field));
+    // Upstream shows the path of the field, which has no members in JSON.
+    let shown = BadValue::Raw("{}".to_owned());
+    if !namespace.is_empty() {
+        errors.invalid(path, shown, "may not be specified when dataSourceRef.namespace is specified");
+    } else if !same {
+        errors.invalid(path, shown, "must match dataSourceRef");
+    }
+}
+
+fn data_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for field in ["name", "kind"] {
+        if meta::str_field(source, field).is_empty() {
+            errors.required(&path.child(field), "");
+        }
+    }
+    let (group, kind) = (meta::str_field(source, "apiGroup"), meta::str_field(source, "kind"));
+    if !group.is_empty() {
+        checks::format(group, names::dns1123_subdomain, &path.child("apiGroup"), errors);
+    } else if kind != "PersistentVolumeClaim" {
+        errors.invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup");
+    }
 }
 
 fn validate_class_name(claim: &Value, field: &str, path: &Path<'_>, errors: &mut ErrorList) {
@@ -71,6 +139,19 @@ mod tests {
 
     use super::*;
     use crate::json::json;
+
+    #[rstest]
+    #[case::foreign(json!({"dataSource": {"kind": "Tape", "name": "t"}}), json!({}))]
+    #[case::claim(json!({"dataSource": {"kind": "PersistentVolumeClaim", "name": "c"}}),
+        json!({"dataSource": {"kind": "PersistentVolumeClaim", "name": "c"}, "dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "c"}}))]
+    #[case::reference(json!({"dataSourceRef": {"apiGroup": "a.io", "kind": "Tape", "name": "t"}}),
+        json!({"dataSource": {"apiGroup": "a.io", "kind": "Tape", "name": "t"}, "dataSourceRef": {"apiGroup": "a.io", "kind": "Tape", "name": "t"}}))]
+    #[case::namespace(json!({"dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "c", "namespace": "n"}}), json!({}))]
+    fn data_sources_are_completed(#[case] given: Value, #[case] expected: Value) {
+        let mut claim = json!({"spec": given});
+        complete_data_sources(&mut claim);
+        assert_eq!(claim, json!({"spec": expected}));
+    }
 
     #[rstest]
     #[case::fine(json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}), &[])]

@@ -1,9 +1,8 @@
 //! Validation of persistent volumes. See `ValidatePersistentVolume` in `pkg/apis/core/validation/validation.go`. PURE.
 
-use super::checks;
 use super::label_selector::array_field;
 use super::meta::{self, non_null, spec_of};
-use super::names;
+use super::{checks, names, pod};
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::Value;
 use crate::quantity::Quantity;
@@ -49,7 +48,7 @@ pub(super) fn persistent_volume(object: &Value) -> ErrorList {
     access_modes(spec, &mut errors);
     capacity(spec, &mut errors);
     if let Some(required) = non_null(&spec["nodeAffinity"], "required") {
-        checks::node_selector(required, &SPEC.child("nodeAffinity").child("required"), &mut errors);
+        pod::scheduling::node_selector(required, &SPEC.child("nodeAffinity").child("required"), &mut errors);
     }
     let present: Vec<&(&str, &str)> = SOURCES.iter().filter(|(field, _)| non_null(spec, field).is_some()).collect();
     for (_, shown) in present.iter().skip(1) {

@@ -73,6 +73,19 @@ fn judge(rule: &str, spec: Value) -> Vec<String> {
 #[case("quantity('1Gi').sub(quantity('1')).isInteger() && quantity('50M').compareTo(quantity('50M')) == 0")]
 #[case("url('http://[::1]:80/a?b').getHostname() == '::1' && ip('::1').family() == 6")]
 #[case("'k' in self.m && self.m.k == 1 && self.m['k'] == 1 && self.m.all(k, self.m[k] > 0)")]
+#[case("self.l.all(i, v, v == i + 1) && self.l.exists(i, v, i == 2 && v == 3) && self.l.existsOne(i, v, v > 2)")]
+#[case("self.m.all(k, v, k == 'k' && v == 1) && self.l.transformList(i, v, i * v) == [0, 2, 6]")]
+#[case("self.l.transformList(i, v, i > 0, v) == [2, 3] && self.l.transformMap(i, v, v > 2, v) == {2: 3}")]
+#[case("self.m.transformMap(k, v, v + 1) == {'k': 2} && self.m.transformMapEntry(k, v, {v: k}) == {1: 'k'}")]
+#[case("optional.of(self.s).optMap(x, x + '!').value() == 'a,b!' && !optional.none().optMap(x, x).hasValue()")]
+#[case("semver('1.2.3').compareTo(semver('1.2.3-rc.1')) == 1 && semver('v1.2', true).minor() == 2")]
+#[case(
+    "isSemver('1.2.3') && !isSemver('1.2') && isSemver('1.2', true) && semver('1.9.0').isLessThan(semver('1.10.0'))"
+)]
+#[case("cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16') && !cidr('10.1.0.0/16').containsCIDR(cidr('10.0.0.0/8'))")]
+#[case("cidr('10.1.2.3/8').masked() == cidr('10.0.0.0/8') && cidr('::1/64').prefixLength() == 64")]
+#[case("ip('127.0.0.1').isLoopback() && ip('10.0.0.1').isGlobalUnicast() && ip('fe80::1').isLinkLocalUnicast()")]
+#[case("ip('::').isUnspecified() && ip('224.0.0.1').isLinkLocalMulticast() && !ip.isCanonical('0:0::1')")]
 fn functions_of_the_libraries(#[case] rule: &str) {
     assert_eq!(judge(rule, json!({"s": "a,b", "l": [1, 2, 3], "m": {"k": 1}})), Vec::<String>::new());
     let opposite = format!("!({rule})");
@@ -85,11 +98,26 @@ fn functions_of_the_libraries(#[case] rule: &str) {
 #[test]
 fn a_rule_with_a_function_that_is_not_here_is_accepted_and_not_asked() {
     let schema = json!({"type": "object", "properties": {"m": {"type": "object", "additionalProperties": {"type": "integer"}}},
-        "x-kubernetes-validations": [{"rule": "self.m.all(k, v, v > 0)"}]});
+        "x-kubernetes-validations": [{"rule": "!format.named('uuid').value().validate('x').hasValue()"}]});
     let mut errors = ErrorList::new();
     check_schema(&schema, "s", &mut errors);
     assert_eq!(told(&errors), Vec::<String>::new());
     assert!(CompiledRules::of(&schema, "x").is_none());
+}
+
+#[test]
+fn rules_of_items_need_a_list() {
+    let items = json!({"type": "object", "properties": {"n": {"type": "integer"}},
+        "x-kubernetes-validations": [{"rule": "self.n > 0"}]});
+    let schema = json!({"type": "object", "properties": {"l": {"type": "object", "items": items}}});
+    let rules = CompiledRules::of(&schema, "x").expect("a rule");
+    // The words of `TestCustomResourceValidatorsWithSchemaConversion`.
+    assert_eq!(
+        told(&rules.judge(&json!({"l": [{"n": 8}]}), None)),
+        [
+            "l[0]: Invalid value: \"object\": rule compiler initialization error: failed to convert to declType for CEL validation rules"
+        ]
+    );
 }
 
 /// Judges a list of integers by one rule.
@@ -110,6 +138,7 @@ fn cancelled(rule: &str) -> String {
 #[case::neither_do_defaults("self.all(a, self.all(b, self.all(c, (a / 0 == 1 || true) && self.all(d, d >= 0))))")]
 #[case::lists_of_lists("self.map(a, self.map(b, self.map(c, [a, b, c]))).size() == 400")]
 #[case::filters("self.filter(a, self.filter(b, self.filter(c, a == b).size() > 1).size() > 1).size() > 1")]
+#[case::maps("self.transformMap(a, x, self.transformMap(b, y, self.transformMap(c, z, z))).size() == 400")]
 #[case::ranges("lists.range(100000000).size() > 1")]
 #[case::texts("self.all(a, 'x'.replace('', 'y'.replace('', self.map(n, string(n)).join('-'))).size() > a)")]
 #[case::doubling(

@@ -4,6 +4,7 @@
 //! `pkg/apis/core/validation/validation.go`.
 
 use super::volumes::ValidVolumes;
+use super::windows;
 use crate::field_errors::{BadValue, ErrorList, FieldError, Path};
 use crate::json::Value;
 use crate::registry::label_selector::array_field;
@@ -129,6 +130,10 @@ pub(super) fn validate_ephemeral_containers(around: &PodContext<'_>, path: &Path
     }
 }
 
+/// Most restart rules of a container, and exit codes of a rule.
+const MOST_RESTART_RULES: usize = 20;
+const MOST_EXIT_CODES: usize = 255;
+
 fn restart_policy(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let rules = array_field(container, "restartPolicyRules");
     match non_null(container, "restartPolicy").and_then(Value::as_str) {
@@ -144,8 +149,29 @@ fn restart_policy(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             }
         }
     }
-    if rules.len() > 20 {
-        errors.too_many(&path.child("restartPolicyRules"), rules.len(), 20);
+    let path = path.child("restartPolicyRules");
+    if rules.len() > MOST_RESTART_RULES {
+        errors.too_many(&path, rules.len(), MOST_RESTART_RULES);
+    }
+    for (i, rule) in rules.iter().enumerate() {
+        restart_rule(rule, &path.index(i), errors);
+    }
+}
+
+fn restart_rule(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let (action, actions) = (meta::str_field(rule, "action"), ["Restart", "RestartAllContainers"]);
+    if !actions.contains(&action) {
+        errors.not_supported(&path.child("action"), action, &actions);
+    }
+    let path = path.child("exitCodes");
+    let Some(codes) = non_null(rule, "exitCodes") else { return errors.required(&path, "must be specified") };
+    let (operator, operators) = (meta::str_field(codes, "operator"), ["In", "NotIn"]);
+    if !operators.contains(&operator) {
+        errors.not_supported(&path.child("operator"), operator, &operators);
+    }
+    let values = array_field(codes, "values");
+    if values.len() > MOST_EXIT_CODES {
+        errors.too_many(&path.child("values"), values.len(), MOST_EXIT_CODES);
     }
 }
 
@@ -179,7 +205,7 @@ fn validate_common(container: &Value, around: &PodContext<'_>, path: &Path<'_>, 
 }
 
 /// Validates a container's resource claims: no duplicates, and all of them declared by the pod.
-fn validate_claims(claims: &[Value], spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_claims(claims: &[Value], spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut known: Vec<&str> =
         array_field(spec, "resourceClaims").iter().map(|claim| meta::str_field(claim, "name")).collect();
     known.sort_unstable();
@@ -191,6 +217,9 @@ fn validate_claims(claims: &[Value], spec: &Value, path: &Path<'_>, errors: &mut
         if name.is_empty() {
             errors.required(&path, "");
             continue;
+        }
+        if !request.is_empty() && !claims[..i].iter().any(|other| key(other) == (name.clone(), String::new())) {
+            label(&request, &path.child("request"), errors);
         }
         let before = || claims[..i].iter().map(key);
         if before().any(|(other, part)| other == name && part.is_empty()) {
@@ -305,6 +334,7 @@ fn mounts(container: &Value, volumes: &ValidVolumes<'_>, path: &Path<'_>, errors
         }
         sub_path(mount, &path, &mounts_path, errors);
         propagation(mount, container, &mounts_path.child("mountPropagation"), errors);
+        recursive_read_only(mount, &mounts_path.child("recursiveReadOnly"), errors);
     }
     let devices_path = path.child("volumeDevices");
     for (i, device) in devices.iter().enumerate() {
@@ -344,6 +374,22 @@ fn propagation(mount: &Value, container: &Value, path: &Path<'_>, errors: &mut E
     let privileged = container.pointer("/securityContext/privileged") == Some(&Value::Bool(true));
     if wanted == "Bidirectional" && !privileged {
         errors.forbidden(path, "Bidirectional mount propagation is available only to privileged containers");
+    }
+}
+
+fn recursive_read_only(mount: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    const KNOWN: [&str; 3] = ["Disabled", "Enabled", "IfPossible"];
+    match non_null(mount, "recursiveReadOnly").and_then(Value::as_str) {
+        None | Some("Disabled") => {}
+        Some("Enabled" | "IfPossible") => {
+            if mount.get("readOnly") != Some(&Value::Bool(true)) {
+                errors.forbidden(path, "may only be specified when readOnly is true");
+            }
+            if !matches!(meta::str_field(mount, "mountPropagation"), "" | "None") {
+                errors.forbidden(path, "may only be specified when mountPropagation is None or not specified");
+            }
+        }
+        Some(other) => errors.not_supported(path, other, &KNOWN),
     }
 }
 
@@ -480,6 +526,7 @@ fn security_context(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             errors.invalid(path, shown(), why);
         }
     }
+    windows::options(context, path, errors);
     profile(context, "appArmorProfile", path, errors);
 }
 

@@ -8,7 +8,7 @@ use crate::json::Value;
 use crate::quantity::Quantity;
 use crate::registry::label_selector::array_field;
 use crate::registry::meta::non_null;
-use crate::registry::{meta, names};
+use crate::registry::{checks, meta, names};
 
 const FIELDS: &[&str] = &[
     "metadata.name",
@@ -76,7 +76,10 @@ fn value_from(variable: &Value, from: &Value, path: &Path<'_>, errors: &mut Erro
             }
         }
     }
-    sources += usize::from(non_null(from, "fileKeyRef").is_some());
+    if let Some(key) = non_null(from, "fileKeyRef") {
+        sources += 1;
+        file_key(key, &path.child("fileKeyRef"), errors);
+    }
     if sources == 0 {
         let why =
             "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
@@ -88,16 +91,59 @@ fn value_from(variable: &Value, from: &Value, path: &Path<'_>, errors: &mut Erro
     }
 }
 
+fn file_key(key: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    checks::required_format(key, "key", names::env_var_name, path, errors);
+    checks::required_format(key, "volumeName", names::dns1123_label, path, errors);
+    let (target, path) = (meta::str_field(key, "path"), path.child("path"));
+    if target.is_empty() {
+        errors.required(&path, "");
+    } else {
+        super::volumes::validate_no_backsteps(target, &path, errors);
+    }
+}
+
+/// Requires the volumes of variables from files to be empty directories.
+pub(super) fn volumes_of_files(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let volumes = array_field(spec, "volumes");
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        let root = path.child(list);
+        for (i, container) in array_field(spec, list).iter().enumerate() {
+            let path = root.index(i);
+            let path = path.child("env");
+            for (j, variable) in array_field(container, "env").iter().enumerate() {
+                let Some(key) = variable.pointer("/valueFrom/fileKeyRef").filter(|key| !key.is_null()) else {
+                    continue;
+                };
+                let (path, name) = (path.index(j), meta::str_field(key, "volumeName"));
+                let path = path.child("valueFrom");
+                let path = path.child("fileKeyRef");
+                let path = path.child("volumeName");
+                match volumes.iter().rfind(|volume| meta::str_field(volume, "name") == name) {
+                    None => errors.not_found(&path, name),
+                    Some(volume) if non_null(volume, "emptyDir").is_none() => {
+                        errors.invalid(&path, name, "referenced volume must be of type emptyDir");
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+}
+
 /// Validates a reference to a field of the pod.
 pub(super) fn field_selector(selector: &Value, allowed: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
-    let field = meta::str_field(selector, "fieldPath");
-    if meta::str_field(selector, "apiVersion").is_empty() {
+    let (field, version) = (meta::str_field(selector, "fieldPath"), meta::str_field(selector, "apiVersion"));
+    if version.is_empty() {
         errors.required(&path.child("apiVersion"), "");
         return;
     }
     if field.is_empty() {
         errors.required(&path.child("fieldPath"), "");
         return;
+    }
+    if version != "v1" {
+        let why = format!("error converting fieldPath: unsupported pod version: {version}");
+        return errors.invalid(&path.child("fieldPath"), field, why);
     }
     if let Some((map, key)) = field.strip_suffix("']").and_then(|f| f.split_once("['")) {
         let key = if map == "metadata.annotations" { key.to_lowercase() } else { key.to_owned() };

@@ -11,13 +11,15 @@ mod internal_json;
 mod os;
 mod overlaps;
 pub(super) mod qos;
-mod resources;
+pub(super) mod resources;
 pub(super) mod runtime_class;
-mod scheduling;
+pub(super) mod scheduling;
 mod subresources;
 pub(super) mod validation;
+mod volume_sources;
 mod volumes;
 pub(super) mod warnings;
+mod windows;
 
 use super::label_selector::array_field;
 use super::{Strategy, StrategyContext, meta, names, time};

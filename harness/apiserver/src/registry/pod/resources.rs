@@ -14,7 +14,7 @@ fn is_huge_pages(name: &str) -> bool {
 }
 
 /// Returns true for resources that may be overcommitted.
-fn may_overcommit(name: &str) -> bool {
+pub(in crate::registry) fn may_overcommit(name: &str) -> bool {
     !is_extended_resource(name) && !is_huge_pages(name)
 }
 
@@ -98,7 +98,31 @@ const STANDARD: &[&str] = &[
     "configmaps",
     "services.nodeports",
     "services.loadbalancers",
+    "storage",
+    "requests.storage",
 ];
+
+/// Validates the name of any resource; returns false if it is malformed or unknown.
+pub(in crate::registry) fn any_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool {
+    let messages = names::qualified_name(name);
+    let malformed = !messages.is_empty();
+    for message in messages {
+        errors.invalid(path, name, message);
+    }
+    let known = name.contains('/')
+        || STANDARD.contains(&name)
+        || is_huge_pages(name)
+        || name.starts_with("requests.hugepages-");
+    if !malformed && !known {
+        errors.invalid(path, name, "must be a standard resource type or fully qualified");
+    }
+    !malformed && known
+}
+
+/// Validates the name of a resource of containers.
+pub(in crate::registry) fn container_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    resource_name(name, false, path, errors);
+}
 
 fn resource_name(name: &str, of_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let messages = names::qualified_name(name);

@@ -141,15 +141,7 @@ pub(super) fn affinity(affinity: &Value, path: &Path<'_>, errors: &mut ErrorList
     if let Some(node) = non_null(affinity, "nodeAffinity") {
         let path = path.child("nodeAffinity");
         if let Some(required) = non_null(node, REQUIRED) {
-            let path = path.child(REQUIRED);
-            let path = path.child("nodeSelectorTerms");
-            let terms = array_field(required, "nodeSelectorTerms");
-            if terms.is_empty() {
-                errors.required(&path, "must have at least one node selector term");
-            }
-            for (i, term) in terms.iter().enumerate() {
-                node_term(term, false, &path.index(i), errors);
-            }
+            node_selector(required, &path.child(REQUIRED), errors);
         }
         let path = path.child(PREFERRED);
         for (i, term) in array_field(node, PREFERRED).iter().enumerate() {
@@ -173,6 +165,18 @@ pub(super) fn affinity(affinity: &Value, path: &Path<'_>, errors: &mut ErrorList
             validate_weight(term, &path, errors);
             pod_term(term.get("podAffinityTerm").unwrap_or(&Value::Null), &path.child("podAffinityTerm"), errors);
         }
+    }
+}
+
+/// Validates a node selector.
+pub(in crate::registry) fn node_selector(selector: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let path = path.child("nodeSelectorTerms");
+    let terms = array_field(selector, "nodeSelectorTerms");
+    if terms.is_empty() {
+        errors.required(&path, "must have at least one node selector term");
+    }
+    for (i, term) in terms.iter().enumerate() {
+        node_term(term, false, &path.index(i), errors);
     }
 }
 

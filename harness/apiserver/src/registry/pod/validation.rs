@@ -4,7 +4,7 @@
 //! `pkg/apis/core/validation/validation.go`.
 
 use super::containers::{self, PodContext};
-use super::{os, resources, scheduling, volumes};
+use super::{env, os, resources, scheduling, volumes, windows};
 use crate::field_errors::{BadValue, ErrorList, FieldError, Path};
 use crate::json::{Map, Value, json};
 use crate::registry::label_selector::array_field;
@@ -133,7 +133,12 @@ fn pod_spec(spec: &Value, pod: Option<&str>, path: &Path<'_>, errors: &mut Error
     containers::validate_init_containers(&around, &path.child("initContainers"), errors);
     containers::validate_ephemeral_containers(&around, &path.child("ephemeralContainers"), errors);
     if let Some(own) = non_null(spec, "resources") {
-        resources::requirements(own, true, &path.child("resources"), errors);
+        let path = path.child("resources");
+        if non_null(own, "claims").is_some() {
+            errors.forbidden(&path.child("claims"), "claims may not be set for Resources at pod-level");
+        }
+        resources::requirements(own, true, &path, errors);
+        containers::validate_claims(array_field(own, "claims"), spec, &path.child("claims"), errors);
     }
     host_network(spec, pod.is_some(), path, errors);
     let policies = ["Always", "OnFailure", "Never"];
@@ -144,7 +149,9 @@ fn pod_spec(spec: &Value, pod: Option<&str>, path: &Path<'_>, errors: &mut Error
         meta::validate_labels(labels, &path.child("nodeSelector"), errors);
     }
     security_context(spec, &path.child("securityContext"), errors);
+    windows::host_processes(spec, path, errors);
     host_users(spec, path, errors);
+    hostname_override(spec, path, errors);
     if let Some(affinity) = non_null(spec, "affinity") {
         scheduling::affinity(affinity, &path.child("affinity"), errors);
     }
@@ -157,6 +164,23 @@ fn pod_spec(spec: &Value, pod: Option<&str>, path: &Path<'_>, errors: &mut Error
     let constraints = array_field(spec, "topologySpreadConstraints");
     scheduling::validate_topology_spread_constraints(constraints, &path.child("topologySpreadConstraints"), errors);
     names_in_spec(spec, path, errors);
+    env::volumes_of_files(spec, path, errors);
+}
+
+fn hostname_override(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    /// Longest host name in bytes.
+    const LONGEST: usize = 64;
+    let Some(name) = non_null(spec, "hostnameOverride").and_then(Value::as_str) else { return };
+    let path = path.child("hostnameOverride");
+    for field in ["setHostnameAsFQDN", "hostNetwork"] {
+        if spec.get(field) == Some(&Value::Bool(true)) {
+            errors.forbidden(&path, format!("may not be specified when {field} is true"));
+        }
+    }
+    if name.len() > LONGEST {
+        errors.too_long(&path, LONGEST);
+    }
+    push_messages(name, names::dns1123_subdomain(name), &path, errors);
 }
 
 fn validate_qualified_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
@@ -212,10 +236,8 @@ fn names_in_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         let allowed = ["PreemptLowerPriority", "Never"];
         containers::validate_enum(policy, &allowed, &path.child("preemptionPolicy"), errors);
     }
-    let overhead = path.child("overhead");
-    let overhead = overhead.child("limits");
-    for (name, value) in spec.get("overhead").and_then(Value::as_object).into_iter().flatten() {
-        resources::quantity(name, value, &overhead.key(name), errors);
+    if let Some(overhead) = non_null(spec, "overhead") {
+        resources::requirements(&json!({"limits": overhead}), false, &path.child("overhead"), errors);
     }
     if let Some(os) = non_null(spec, "os") {
         let name = meta::str_field(os, "name");
@@ -333,7 +355,13 @@ fn security_context(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         errors.not_supported(&path.child("fsGroupChangePolicy"), policy, &["Always", "OnRootMismatch"]);
     }
     containers::profile(context, "seccompProfile", path, errors);
+    windows::options(context, path, errors);
     containers::profile(context, "appArmorProfile", path, errors);
+    if let Some(policy) = non_null(context, "seLinuxChangePolicy").and_then(Value::as_str)
+        && policy != "Recursive"
+    {
+        errors.not_supported(&path.child("seLinuxChangePolicy"), policy, &["Recursive"]);
+    }
     if let Some(policy) = non_null(context, "supplementalGroupsPolicy").and_then(Value::as_str)
         && !matches!(policy, "Merge" | "Strict")
     {

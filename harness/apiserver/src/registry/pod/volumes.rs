@@ -1,5 +1,6 @@
 //! Validation of volumes. See `ValidateVolumes` in `pkg/apis/core/validation/validation.go`.
 
+use super::volume_sources;
 use crate::field_errors::{ErrorList, Path};
 use crate::json::Value;
 use crate::metadata;
@@ -34,7 +35,10 @@ pub(super) fn validate<'a>(
         let path = path.index(i);
         let name = meta::str_field(volume, "name");
         let before = errors.len();
-        source(volume, &path, errors);
+        source(volume, pod.is_some(), &path, errors);
+        if let Some(why) = volume_sources::long_initiator(volume) {
+            errors.invalid(&path.child("name"), name, why);
+        }
         claim_name(volume, pod, &path, errors);
         if name.is_empty() {
             errors.required(&path.child("name"), "");
@@ -87,20 +91,30 @@ const SOURCES: &[&str] = &[
     "image",
 ];
 
-fn source(volume: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn source(volume: &Value, of_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let mut found = false;
     for kind in SOURCES {
         let Some(source) = non_null(volume, kind) else { continue };
-        let path = path.child(kind);
         if found {
-            errors.forbidden(&path, "may not specify more than 1 volume type");
+            errors.forbidden(&path.child(shown_kind(kind)), "may not specify more than 1 volume type");
             continue;
         }
         found = true;
-        validate_source(kind, source, &path, errors);
+        // Upstream calls this source differently here.
+        let shown = if *kind == "gcePersistentDisk" { "persistentDisk" } else { kind };
+        validate_source(kind, source, of_pod, &path.child(shown), errors);
     }
     if !found {
         errors.required(path, "must specify a volume type");
+    }
+}
+
+/// Returns the name of a source in the error for a second one, which is misspelled upstream.
+fn shown_kind(kind: &str) -> &str {
+    match kind {
+        "cephfs" => "cephFS",
+        "downwardAPI" => "downwarAPI",
+        other => other,
     }
 }
 
@@ -110,7 +124,7 @@ fn required_text(source: &Value, field: &str, path: &Path<'_>, errors: &mut Erro
     }
 }
 
-fn validate_source(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_source(kind: &str, source: &Value, of_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
     match kind {
         "emptyDir" => {
             let limit = source.get("sizeLimit").map(super::defaults::quantity_text);
@@ -142,12 +156,29 @@ fn validate_source(kind: &str, source: &Value, path: &Path<'_>, errors: &mut Err
                 errors.invalid(&path.child("path"), target, "must be an absolute path");
             }
         }
-        "gitRepo" => required_text(source, "repository", path, errors),
+        "gitRepo" => {
+            volume_sources::validate(kind, source, path, errors);
+            descending_path(meta::str_field(source, "directory"), &path.child("directory"), errors);
+        }
+        "image" => image(source, of_pod, path, errors),
         "csi" => driver(meta::str_field(source, "driver"), &path.child("driver"), errors),
         "ephemeral" => claim(source, &path.child("volumeClaimTemplate"), errors),
         "projected" => projected(source, path, errors),
-        _ => {}
+        _ => volume_sources::validate(kind, source, path, errors),
     }
+}
+
+fn image(source: &Value, of_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    if of_pod {
+        required_text(source, "reference", path, errors);
+    }
+    let policies = ["Always", "IfNotPresent", "Never"];
+    super::containers::validate_enum(
+        meta::str_field(source, "pullPolicy"),
+        &policies,
+        &path.child("pullPolicy"),
+        errors,
+    );
 }
 
 /// Validates the name of a CSI driver.
@@ -285,7 +316,7 @@ pub(super) fn local_path(target: &str, path: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
-fn validate_no_backsteps(target: &str, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_no_backsteps(target: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if target.split('/').any(|step| step == "..") {
         errors.invalid(path, target, "must not contain '..'");
     }

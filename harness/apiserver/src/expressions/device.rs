@@ -1,0 +1,42 @@
+//! Selectors of devices. See `staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go`. PURE.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::check::check_in;
+use super::parse::parse;
+use super::{CelType, NO_THREAD};
+
+/// Returns the type of the variable `device`.
+fn device_type() -> CelType {
+    let map = |values: CelType| CelType::Map(Box::new(CelType::Text), Box::new(values));
+    let fields = [
+        ("driver", CelType::Text),
+        ("allowMultipleAllocations", CelType::Bool),
+        ("attributes", map(map(CelType::Dyn))),
+        ("capacity", map(map(CelType::Other("kubernetes.Quantity")))),
+    ];
+    CelType::Object(Arc::new(BTreeMap::from(fields.map(|(name, ty)| (name.to_owned(), ty)))))
+}
+
+/// Returns the reason why a text is no selector of devices. Costs are not estimated.
+pub(crate) fn device_selector_error(source: &str) -> Option<String> {
+    let failed = |why: String| Some(format!("compilation failed: {why}"));
+    let expression = match parse(source) {
+        Ok(expression) => expression,
+        Err(why) => return failed(why),
+    };
+    let scope = vec![("device".to_owned(), device_type())];
+    let Some(checked) = expression.walk(|program| check_in(program, scope)) else {
+        return failed(NO_THREAD.to_owned());
+    };
+    if !checked.errors.is_empty() {
+        return failed(checked.errors.join("\n"));
+    }
+    if let Some(function) = checked.unsupported {
+        tracing::warn!(source, function, "a selector of devices calls a function that is not supported here");
+        return None;
+    }
+    let fits = matches!(checked.ty, CelType::Bool | CelType::Dyn);
+    (!fits).then(|| format!("must evaluate to bool or the unknown type, not {}", checked.ty))
+}
