@@ -15,6 +15,7 @@ use crate::expect::world::ObjectStates;
 use crate::fixture::pattern::Verb;
 use crate::fixture::{Controller, Fixture};
 use crate::invariants::toleration_limit_of;
+use crate::object_meta;
 use crate::transcript::{Actor, Attributed as _, EntryKind, TranscriptEntry};
 
 /// Time after which an eviction is overdue in a run without faults.
@@ -64,7 +65,7 @@ pub(super) fn overdue(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<Br
         let EntryKind::Change(change) = &entry.what else { continue };
         world.step(entry);
         let concerned = match change.resource.as_str() {
-            "pods" => change.new.as_ref().or(change.old.as_ref()).map(|pod| (false, text(&pod["metadata"]["uid"]))),
+            "pods" => change.new.as_ref().or(change.old.as_ref()).map(|pod| (false, uid_of(pod))),
             "nodes" => Some((true, change.name.clone())),
             _ => None,
         };
@@ -79,14 +80,14 @@ pub(super) fn overdue(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<Br
     None
 }
 
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
+fn uid_of(pod: &Value) -> String {
+    object_meta::uid(pod).unwrap_or_default().to_owned()
 }
 
 /// Updates the stays of the pods on this node, of this pod, or of all pods.
 fn update(stays: &mut BTreeMap<String, Stay>, world: &ObjectStates, concerned: Option<(bool, &str)>, now: Duration) {
     if let Some((false, uid)) = concerned
-        && !world.all("pods").any(|(_, pod)| pod["metadata"]["uid"] == uid)
+        && !world.all("pods").any(|(_, pod)| object_meta::uid(pod) == Some(uid))
     {
         stays.remove(uid);
         return;
@@ -94,11 +95,11 @@ fn update(stays: &mut BTreeMap<String, Stay>, world: &ObjectStates, concerned: O
     let is_concerned = |pod: &Value| match concerned {
         None => true,
         Some((true, node)) => pod["spec"]["nodeName"] == node,
-        Some((false, uid)) => pod["metadata"]["uid"] == uid,
+        Some((false, uid)) => object_meta::uid(pod) == Some(uid),
     };
     for (_, pod) in world.all("pods").filter(|(_, pod)| is_concerned(pod)) {
-        let uid = text(&pod["metadata"]["uid"]);
-        let live = pod["metadata"]["deletionTimestamp"].is_null();
+        let uid = uid_of(pod);
+        let live = !object_meta::is_terminating(pod);
         // The deletion of a node ends no countdown.
         let is_lost = live && !world.all("nodes").any(|(key, _)| pod["spec"]["nodeName"] == *key.name);
         match toleration_limit_of(world, pod).filter(|_| live) {
@@ -142,7 +143,7 @@ pub(super) fn needless(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<B
                 let found = pods
                     .find(|(key, _)| request.name.as_ref() == Some(&key.name) && request.namespace == key.namespace);
                 let Some((_, pod)) = found else { continue };
-                let last = limited.get(&text(&pod["metadata"]["uid"])).copied();
+                let last = limited.get(&uid_of(pod)).copied();
                 // The deletion of a node ends no countdown.
                 let has_node = world.all("nodes").any(|(key, _)| pod["spec"]["nodeName"] == *key.name);
                 if has_node
@@ -169,7 +170,7 @@ pub(super) fn needless(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<B
 /// Notes the pods whose stay is limited now.
 fn note_limits(limited: &mut BTreeMap<String, Duration>, world: &ObjectStates, now: Duration) {
     let pods = world.all("pods").filter(|(_, pod)| toleration_limit_of(world, pod).is_some());
-    limited.extend(pods.map(|(_, pod)| (text(&pod["metadata"]["uid"]), now)));
+    limited.extend(pods.map(|(_, pod)| (uid_of(pod), now)));
 }
 
 fn late_eviction(pod: &str, stay: Stay, at: Duration) -> Breach {

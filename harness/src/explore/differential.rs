@@ -12,6 +12,7 @@ use super::script::is_beginning;
 use super::shrink;
 use super::state::{ChangedObjects, changed_objects};
 use crate::fixture::{Fixture, Level, parse};
+use crate::object_meta;
 use crate::runner::suite::TestBed;
 
 /// Longest history of a sampled fixture: it is repeated on the wall clock.
@@ -83,8 +84,7 @@ fn checks(objects: &ChangedObjects, namespace: &str) -> Option<Value> {
                 matched.insert(name, json!({ "status": numbers }));
             }
             ("nodes", Some(node)) => {
-                let value = &node["metadata"]["annotations"][TTL_ANNOTATION];
-                if !value.is_null() {
+                if let Some(value) = object_meta::annotation(node, TTL_ANNOTATION) {
                     matched.insert(name, json!({ "metadata": { "annotations": { TTL_ANNOTATION: value } } }));
                 }
             }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::expect::world::{Key, ObjectStates};
 use crate::fixture::{Controller, Fixture};
 use crate::invariants::toleration_limit;
+use crate::object_meta::{self, controller, is_terminating};
 
 /// The annotation of the TTL controller.
 pub const TTL_ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
@@ -19,10 +20,10 @@ const TTL_RANGES: [(usize, usize, &str); 5] =
 
 /// Returns true if a cluster with this many nodes may have this value in the annotation of a node.
 #[must_use]
-pub fn allows_ttl(nodes: usize, value: &Value) -> bool {
+pub fn allows_ttl(nodes: usize, value: &str) -> bool {
     // The controller reads the annotation as a number: `00` needs no correction.
     let number = |text: &str| text.parse::<i64>().ok();
-    let Some(value) = value.as_str().and_then(number) else { return false };
+    let Some(value) = number(value) else { return false };
     TTL_RANGES.iter().any(|(least, most, text)| Some(value) == number(text) && (*least..=*most).contains(&nodes))
 }
 
@@ -70,10 +71,11 @@ fn left(key: &Key, why: &str) -> ModelBreach {
 }
 
 fn annotations(world: &ObjectStates, (least, most): (usize, usize)) -> impl Iterator<Item = ModelBreach> {
-    let allowed = move |value: &Value| (least..=most).any(|nodes| allows_ttl(nodes, value));
-    let wrong = world.all("nodes").filter(move |(_, node)| !allowed(&node["metadata"]["annotations"][TTL_ANNOTATION]));
-    wrong.map(move |(key, node)| {
-        let value = &node["metadata"]["annotations"][TTL_ANNOTATION];
+    let allowed = move |value: &str| (least..=most).any(|nodes| allows_ttl(nodes, value));
+    let found = world.all("nodes").map(|(key, node)| (key, object_meta::annotation(node, TTL_ANNOTATION)));
+    let wrong = found.filter(move |(_, value)| !value.is_some_and(allowed));
+    wrong.map(move |(key, value)| {
+        let value = value.map_or_else(|| "null".to_owned(), |value| format!("{value:?}"));
         let text = format!("nodes/{} has the TTL {value} in a cluster of {least} to {most} nodes", key.name);
         breach(key, "ttl", text, json!({ "exists": format!("nodes/{}", key.name) }))
     })
@@ -81,11 +83,7 @@ fn annotations(world: &ObjectStates, (least, most): (usize, usize)) -> impl Iter
 
 /// Returns true if something else than the controllers may keep the object.
 fn is_kept(object: &Value) -> bool {
-    object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty())
-}
-
-fn is_terminating(object: &Value) -> bool {
-    !object["metadata"]["deletionTimestamp"].is_null()
+    !object_meta::finalizers(object).is_empty()
 }
 
 /// Returns pods of nodes that do not exist, and terminating pods that were never bound.
@@ -103,7 +101,7 @@ fn lost_pods(world: &ObjectStates) -> Vec<ModelBreach> {
 /// Returns pods that are not terminating on nodes with a taint that they do not tolerate for this long.
 fn tainted_pods(world: &ObjectStates) -> Vec<ModelBreach> {
     let evicted = |pod: &Value| {
-        let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
+        let uid = object_meta::uid(pod).unwrap_or_default();
         toleration_limit(world, uid).is_some_and(|limit| limit <= LONGEST_COUNTDOWN)
     };
     let pods = world.all("pods").filter(|(_, pod)| !is_terminating(pod) && evicted(pod));
@@ -140,9 +138,9 @@ fn lost_owner(world: &ObjectStates, key: &Key, budget: &Value) -> Option<String>
         return None;
     }
     let here = world.all("pods").filter(|(pod, _)| pod.namespace == key.namespace);
-    let mut selected = here.filter(|(_, pod)| selects(&spec["selector"], &pod["metadata"]["labels"]));
+    let mut selected = here.filter(|(_, pod)| selects(&spec["selector"], object_meta::labels(pod)));
     let is_lost = |pod: &Value| {
-        let Some(owner) = controller_of(pod) else { return false };
+        let Some(owner) = controller(pod) else { return false };
         let plural = match owner["kind"].as_str() {
             Some("ReplicaSet") => "replicasets",
             Some("StatefulSet") => "statefulsets",
@@ -150,7 +148,9 @@ fn lost_owner(world: &ObjectStates, key: &Key, budget: &Value) -> Option<String>
             _ => return false,
         };
         !world.all(plural).any(|(found, object)| {
-            found.namespace == key.namespace && found.name == owner["name"] && object["metadata"]["uid"] == owner["uid"]
+            found.namespace == key.namespace
+                && found.name == owner["name"]
+                && object_meta::uid(object) == owner["uid"].as_str()
         })
     };
     selected.find(|(_, pod)| is_lost(pod)).map(|(pod, _)| pod.name.clone())
@@ -198,7 +198,7 @@ impl BudgetNumbers {
 fn numbers(world: &ObjectStates, key: &Key, budget: &Value) -> Option<BudgetNumbers> {
     let spec = &budget["spec"];
     let here = world.all("pods").filter(|(pod, _)| pod.namespace == key.namespace).map(|(_, pod)| &**pod);
-    let pods: Vec<&Value> = here.filter(|pod| selects(&spec["selector"], &pod["metadata"]["labels"])).collect();
+    let pods: Vec<&Value> = here.filter(|pod| selects(&spec["selector"], object_meta::labels(pod))).collect();
     let count = i64::try_from(pods.len()).ok()?;
     let (expected, desired) = match (&spec["minAvailable"], &spec["maxUnavailable"]) {
         (Value::Number(least), Value::Null) => (count, least.as_i64()?),
@@ -221,7 +221,7 @@ fn numbers(world: &ObjectStates, key: &Key, budget: &Value) -> Option<BudgetNumb
         conditions.is_some_and(|all| all.iter().any(|found| found["type"] == "Ready" && found["status"] == "True"))
     };
     let current = pods.iter().filter(|pod| !is_terminating(pod)).filter(ready).count();
-    let generation = budget["metadata"]["generation"].as_i64()?;
+    let generation = object_meta::generation(budget)?;
     Some(BudgetNumbers { generation, expected, desired, current: i64::try_from(current).ok()? })
 }
 
@@ -236,15 +236,11 @@ fn scales(world: &ObjectStates, key: &Key, pods: &[&Value]) -> Option<i64> {
     let mut scales = BTreeMap::new();
     for pod in pods {
         // Pods without a controller do not count.
-        let Some(owner) = controller_of(pod) else { continue };
+        let Some(owner) = controller(pod) else { continue };
         let (uid, replicas) = scale(world, key, owner)?;
         scales.insert(uid, replicas);
     }
     Some(scales.values().sum())
-}
-
-fn controller_of(object: &Value) -> Option<&Value> {
-    object["metadata"]["ownerReferences"].as_array()?.iter().find(|owner| owner["controller"] == true)
 }
 
 /// Returns uid and replicas of an owner, or of the Deployment that owns it.
@@ -257,9 +253,11 @@ fn scale(world: &ObjectStates, key: &Key, owner: &Value) -> Option<(String, i64)
         _ => return None,
     };
     let (_, found) = world.all(plural).find(|(found, object)| {
-        found.namespace == key.namespace && object["metadata"]["uid"] == owner["uid"] && found.name == owner["name"]
+        found.namespace == key.namespace
+            && object_meta::uid(object) == owner["uid"].as_str()
+            && found.name == owner["name"]
     })?;
-    match controller_of(found).filter(|_| plural == "replicasets") {
+    match controller(found).filter(|_| plural == "replicasets") {
         Some(above) if above["kind"] == "Deployment" => scale(world, key, above),
         _ => Some((owner["uid"].as_str()?.to_owned(), found["spec"]["replicas"].as_i64()?)),
     }
@@ -304,7 +302,7 @@ mod tests {
     #[case::written_otherwise(1, "+00", true)]
     #[case::no_number(1, "zero", false)]
     fn ttl_values(#[case] nodes: usize, #[case] value: &str, #[case] allowed: bool) {
-        assert_eq!(allows_ttl(nodes, &json!(value)), allowed);
+        assert_eq!(allows_ttl(nodes, value), allowed);
     }
 
     #[rstest]

@@ -40,6 +40,7 @@ use crate::expect::world::ObjectStates;
 use crate::expect::{BrokenPromise, Run, is_subject_write, requests};
 use crate::fixture::Fixture;
 use crate::invariants;
+use crate::object_meta;
 use crate::runner::{RunError, RunRecord};
 use crate::transcript::{Actor, EntryKind, TranscriptEntry};
 
@@ -278,7 +279,7 @@ fn unknown_objects(entries: &[TranscriptEntry]) -> Vec<Breach> {
     for entry in entries {
         let EntryKind::Change(change) = &entry.what else { continue };
         let object = change.old.as_ref().or(change.new.as_ref());
-        let Some(uid) = object.and_then(|object| object["metadata"]["uid"].as_str()) else { continue };
+        let Some(uid) = object.and_then(|object| object_meta::uid(object)) else { continue };
         if change.old.is_none() {
             births.insert(uid, entry.seq);
             continue;
@@ -435,7 +436,7 @@ fn is_marked_twice(promise: &BrokenPromise, fixture: &Fixture, run: &Run<'_>) ->
         let conditions = pod["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
         exchange.request.name.as_ref() == Some(&key.name)
             && exchange.request.namespace == key.namespace
-            && !pod["metadata"]["deletionTimestamp"].is_null()
+            && object_meta::is_terminating(pod)
             && conditions.iter().any(|found| found["reason"] == "EvictionByEvictionAPI")
     })
 }
@@ -456,7 +457,7 @@ fn is_forgotten(difference: &StateDifference, end: &ObjectStates, reference: &Re
     let Some(pod) = end.get(&difference.key).filter(|_| difference.key.resource == "pods") else { return false };
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
     let is_lost = || !node.is_empty() && !end.all("nodes").any(|(key, _)| key.name == node);
-    let terminating = |pod: &Value| !pod["metadata"]["deletionTimestamp"].is_null();
+    let terminating = |pod: &Value| object_meta::is_terminating(pod);
     let usual = reference.objects.get(&difference.key).and_then(Option::as_ref);
     marked
         || (restarts && is_lost())
@@ -474,8 +475,8 @@ fn end_state(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec<Breach>
     let touched = explored.plan.faults.iter().any(|(disturbance, _)| *disturbance == Disturbance::Touch);
     let counts = |difference: &StateDifference| {
         let is_ttl = difference.key.resource == "nodes" && difference.kind.contains("annotations");
-        let value = || end.get(&difference.key).map(|node| node["metadata"]["annotations"][TTL_ANNOTATION].clone());
-        let is_ttl = is_ttl && value().is_some_and(|value: Value| allows_ttl(nodes, &value));
+        let value = end.get(&difference.key).and_then(|node| object_meta::annotation(node, TTL_ANNOTATION));
+        let is_ttl = is_ttl && value.is_some_and(|value| allows_ttl(nodes, value));
         // The write of another client makes the server set the pod's defaults; the subject never writes a spec.
         let is_default = difference.kind.starts_with("spec") && touched;
         // A pod that a fault leaves marked as failed counts as finished, so an older one is deleted instead.
@@ -571,6 +572,6 @@ fn is_terminating(world: &ObjectStates, write: &SubjectWrite) -> bool {
     world.all(resource).any(|(key, object)| {
         key.name == write.key.name
             && key.namespace.as_deref().unwrap_or_default() == write.key.namespace
-            && !object["metadata"]["deletionTimestamp"].is_null()
+            && object_meta::is_terminating(object)
     })
 }
