@@ -1,5 +1,5 @@
-"""Fixtures for pytest: one server for all tests, a world and a client for each test. When a test fails, pytest shows the
-requests and changes of its world."""
+"""Fixtures for pytest: one server for all tests, a world and a client for each test. When a test fails, pytest shows
+the requests and changes of its world."""
 
 import kubernetes
 import pytest

@@ -43,8 +43,8 @@ pub enum Rule {
     StatusBySubresource,
     /// No object is held by finalizers for more than a minute after its deletion.
     FinalizersAreRemoved,
-    /// When nothing has changed for ten minutes, a controller changes nothing either, until another client does, or a
-    /// crash or fault ends. This is not for controllers that act at a time of their own, as a cron job does.
+    /// A controller changes nothing after ten minutes in which nothing has changed, until another client changes
+    /// something, or a crash or fault ends. This is not for controllers with times of their own, such as cron jobs.
     NoWritesAfterQuiet,
 }
 

@@ -92,6 +92,13 @@ use watchdog::{TICK, Tick};
 /// The longest time that [`World::advance`] takes: a year.
 const LONGEST: Duration = Duration::from_hours(24 * 366);
 
+/// Stack of the threads of [`WorldBuilder::is_deterministic`]: so large that the C library keeps it for the next one,
+/// and gives it to no other thread.
+const STACK: usize = 16 << 20;
+
+/// Held by the test whose runs are compared.
+static RUNS: Mutex<()> = Mutex::new(());
+
 /// Returns `n` seconds.
 #[must_use]
 pub const fn seconds(n: u64) -> Duration {
@@ -158,8 +165,8 @@ impl WorldBuilder {
 
     /// Sets the time of day at `t=+0s`. The default is 2030-01-01T00:00:00Z.
     ///
-    /// kube-runtime's `Recorder` writes the system's time into Events; give the system's time here if a test compares
-    /// these times with others.
+    /// kube-runtime's `Recorder` writes the system's time into Events; the package `plumbline-entropy` makes it that of
+    /// the world.
     pub fn start(mut self, start: Timestamp) -> Self {
         self.start = start;
         self
@@ -182,7 +189,7 @@ impl WorldBuilder {
     /// metrics server. Without it they panic, and the test ends with their name.
     ///
     /// Virtual time does not wait for sockets: a reply from another process can come hours later. Once a controller
-    /// has waited for Ctrl-C, Ctrl-C no longer ends the test program.
+    /// has waited for a signal, such as Ctrl-C, the signal no longer ends the test program.
     pub fn io(mut self) -> Self {
         self.io = true;
         self
@@ -221,6 +228,7 @@ impl WorldBuilder {
             .ids_by_object()
             .kubernetes_version(self.kubernetes)
             .build();
+        time::set_time_of_day(Some(self.start));
         let initial = server.stored_resources().into_iter().flat_map(|resource| server.list(&resource, None));
         let initial = initial.map(|object| Arc::new(object.value().into())).collect();
         Ok(World {
@@ -272,7 +280,8 @@ impl WorldBuilder {
         })?
     }
 
-    /// Runs `test` several times, each time in a thread of its own, and compares the transcripts.
+    /// Runs `test` several times, each time in a thread of its own, and compares the transcripts. Another run before
+    /// them is not compared: it fills the caches of the process.
     ///
     /// ```
     /// # use plumbline::world::{World, seconds};
@@ -287,12 +296,18 @@ impl WorldBuilder {
     #[track_caller]
     pub fn is_deterministic(self, runs: usize, test: impl AsyncFn(&World) -> Result + Sync) -> Result {
         let place = Location::caller();
+        // Some hash maps have seeds from the addresses of the stack: equal ones need equal stacks, one after the other.
+        let _alone = lock(&RUNS);
         // The random numbers of one thread would go on from run to run.
         let run = || {
             let run = || self.clone().run_once(place, &test, |world| world.transcript().to_string());
-            let ended = std::thread::scope(|scope| scope.spawn(run).join());
-            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            std::thread::scope(|scope| {
+                let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run)?;
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
         };
+        // Makes what is made once in a process, and draws random numbers for it.
+        run()?;
         let first = run()?;
         for number in 2..=runs {
             let next = run()?;
@@ -488,6 +503,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         self.shared.close();
+        time::set_time_of_day(None);
         if std::thread::panicking() && !self.finished.replace(true) {
             self.print();
         }

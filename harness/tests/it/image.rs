@@ -204,6 +204,9 @@ fn the_image_of_the_server_serves_a_cluster() {
         let size: u64 = docker(&["image", "inspect", "--format", "{{.Size}}", &made.image]).parse().unwrap();
         assert!(size < IMAGE_MAX, "the image has {size} bytes, more than {IMAGE_MAX}");
     }
+    // The program carries the fixtures, and unpacks them where it may write.
+    let suite = docker(&["run", "--rm", "--read-only", "--tmpfs", "/tmp", &made.image, "run", "ttl/grow-100*"]);
+    assert!(suite.contains("1 passed of 1"), "{suite}");
     docker(&["run", "--detach", "--publish", "127.0.0.1::6443", "--read-only", "--name", &made.container, &made.image]);
     let clock = Clock::wall();
     let ready = loop {

@@ -52,9 +52,11 @@ fn a_broken_watch_is_resumed() -> plumbline::Result {
     })
 }
 
+/// `PLUMBLINE_RUNS=1000` makes more runs.
 #[test]
-fn two_services_have_the_same_transcript_in_each_run() -> plumbline::Result {
-    World::builder().is_deterministic(5, async |t| {
+fn ten_services_have_the_same_transcript_in_each_run() -> plumbline::Result {
+    let runs = std::env::var("PLUMBLINE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(5);
+    World::builder().is_deterministic(runs, async |t| {
         t.simulate([Gc, Workloads]);
         tokio::spawn(run(Client::new(t.service("counter")?, "default")));
         for number in 0..10 {
