@@ -22,7 +22,7 @@ use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NO
 use super::etag::document_hash;
 use super::registry::{Registry, Resource};
 use super::request::{ApiRequest, Reply};
-use crate::json::{Map, Value, json};
+use crate::json::{Key, Map, Value, json};
 use crate::version::KubernetesVersion;
 
 pub(crate) use types::description;
@@ -191,21 +191,51 @@ fn with_etag(mut reply: Reply, etag: &str) -> Reply {
     reply
 }
 
+/// A group and version in the document of v2.
+struct V2Part {
+    paths: Map,
+    definitions: Map,
+}
+
+/// Returns a part of the document of v2. Those of built-in groups never change and are cached: clients that wait for
+/// the types of a definition read the document again and again.
+fn v2_part(registry: &Registry, group: &str, version: &str) -> Arc<V2Part> {
+    static KNOWN: Mutex<BTreeMap<DocumentKey, Arc<V2Part>>> = Mutex::new(BTreeMap::new());
+    let kinds: Vec<Arc<Resource>> =
+        registry.kinds().filter(|kind| kind.group == group && kind.version == version).cloned().collect();
+    let make = || {
+        let mut document = group_document(registry, group, version, &kinds, true);
+        let mut part = V2Part { paths: Map::new(), definitions: Map::new() };
+        if let Value::Object(found) = document["paths"].take() {
+            part.paths.extend(found.into_iter().map(|(path, item)| (path, paths::to_v2(item))));
+        }
+        if let Value::Object(found) = document["components"]["schemas"].take() {
+            part.definitions.extend(found.into_iter().map(|(name, schema)| (name, types::to_v2(schema))));
+        }
+        Arc::new(part)
+    };
+    if kinds.iter().any(|kind| kind.custom.is_some()) {
+        return make();
+    }
+    let key = (registry.kubernetes_version(), group.to_owned(), version.to_owned());
+    if let Some(known) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        return Arc::clone(known);
+    }
+    let made = make();
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&made));
+    made
+}
+
 /// Returns all groups in one document, with v2's references and types; as protobuf if the client accepts it (kubectl
 /// accepts nothing else).
 fn v2_reply(registry: &Registry, request: &ApiRequest) -> Reply {
     let mut paths = Map::new();
     let mut definitions = Map::new();
     for (_, group, version) in documents(registry) {
-        let kinds: Vec<Arc<Resource>> =
-            registry.kinds().filter(|kind| kind.group == group && kind.version == version).cloned().collect();
-        let mut part = group_document(registry, group, version, &kinds, true);
-        if let Value::Object(found) = part["paths"].take() {
-            paths.extend(found.into_iter().map(|(path, item)| (path, paths::to_v2(item))));
-        }
-        if let Value::Object(found) = part["components"]["schemas"].take() {
-            definitions.extend(found.into_iter().map(|(name, schema)| (name, types::to_v2(schema))));
-        }
+        let part = v2_part(registry, group, version);
+        let shared = |(name, value): (&Key, &Value)| (name.clone(), value.clone());
+        paths.extend(part.paths.iter().map(shared));
+        definitions.extend(part.definitions.iter().map(shared));
     }
     let document = json!({"swagger": "2.0", "info": info(registry.kubernetes_version()), "paths": paths, "definitions": definitions});
     let accepted = request.header(ACCEPT);

@@ -20,6 +20,9 @@ use self::report::{SpecComparison, UpstreamReport};
 use self::selection::{Difference, Rules, SelectedSpec};
 use crate::process::{signals, tempdir};
 
+/// Divides the number of parallel specs for those that run again.
+const RETRY_SHARE: usize = 3;
+
 /// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
@@ -191,12 +194,22 @@ async fn results(
             results[index] = Some(result);
         }
     }
-    for (index, selected) in selected.iter().enumerate() {
-        let Some(first) = results[index].take_if(|result| !result.outcome.is_good()) else { continue };
-        let second = program.run(target.name, target.kubeconfig, selected, index).await?;
-        progress(&format!("again {}: {second} {}", target.name, selected.spec.text));
-        let is_better = second.outcome.is_good() || first.outcome == SpecOutcome::TimedOut;
-        results[index] = Some(if is_better { second } else { first });
+    let failed = |index: &usize| results[*index].as_ref().is_some_and(|result| !result.outcome.is_good());
+    let (alone, parallel): (Vec<usize>, Vec<usize>) =
+        (0..selected.len()).filter(failed).partition(|&index| selected[index].spec.serial);
+    for (numbers, jobs) in [(parallel, jobs.div_ceil(RETRY_SHARE)), (alone, 1)] {
+        let runs = numbers.into_iter().map(|index| async move {
+            (index, program.run(target.name, target.kubeconfig, &selected[index], index).await)
+        });
+        let mut runs = futures::stream::iter(runs).buffer_unordered(jobs);
+        while let Some((index, second)) = runs.next().await {
+            let second = second?;
+            progress(&format!("again {}: {second} {}", target.name, selected[index].spec.text));
+            let was = results[index].as_ref().map(|first| first.outcome);
+            if second.outcome.is_good() || was == Some(SpecOutcome::TimedOut) {
+                results[index] = Some(second);
+            }
+        }
     }
     Ok(results.into_iter().flatten().collect())
 }

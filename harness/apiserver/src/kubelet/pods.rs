@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::commands;
 use crate::go_duration::go_duration;
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
@@ -67,7 +68,10 @@ fn time_to_exit(pod: &Value) -> Option<Duration> {
     }
     let runs = match metadata::annotation(pod, RUN_FOR) {
         Some(text) => Duration::from_nanos(u64::try_from(go_duration(text)?).ok()?),
-        None if is_of_a_job(pod) => RUN_TIME,
+        None if is_of_a_job(pod) => match exit_by_command(pod) {
+            Some(end) => end.after?.max(RUN_TIME),
+            None => RUN_TIME,
+        },
         None => return None,
     };
     let restarts = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
@@ -79,13 +83,24 @@ fn time_to_exit(pod: &Value) -> Option<Duration> {
     Some(runs + pause)
 }
 
+/// Returns the end of a pod whose containers all have plain commands: that of the last one, with the first code that is
+/// not zero.
+fn exit_by_command(pod: &Value) -> Option<commands::Exit> {
+    let containers = pod["spec"]["containers"].as_array()?;
+    let ends = containers.iter().map(commands::exit_of).collect::<Option<Vec<_>>>()?;
+    let code = ends.iter().map(|end| end.code).find(|code| *code != 0).unwrap_or(0);
+    let after = ends.iter().map(|end| end.after).try_fold(Duration::ZERO, |last, after| Some(last.max(after?)));
+    Some(commands::Exit { after, code })
+}
+
 fn is_of_a_job(pod: &Value) -> bool {
     metadata::controller(pod).is_some_and(|owner| owner["kind"] == "Job" && owner["apiVersion"] == "batch/v1")
 }
 
 /// Returns the status of a running pod whose containers end now.
 pub(super) fn exit_status(pod: &Value, moment: &str) -> Value {
-    let code: i64 = metadata::annotation(pod, EXIT_CODE).and_then(|code| code.parse().ok()).unwrap_or(0);
+    let given = metadata::annotation(pod, EXIT_CODE).and_then(|code| code.parse().ok());
+    let code: i64 = given.or_else(|| exit_by_command(pod).map(|end| end.code)).unwrap_or(0);
     let starts_again = code != 0 && pod["spec"]["restartPolicy"] == "OnFailure";
     let reason = if code == 0 { "Completed" } else { "Error" };
     let mut containers = pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
@@ -189,6 +204,12 @@ mod tests {
     #[case(json!({"metadata": {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "controller": true}]},
         "spec": {"nodeName": "n", "restartPolicy": "Never"}, "status": {"phase": "Running"}}),
         PodAction::Run { until_exit: Duration::from_secs(1) })]
+    #[case(json!({"metadata": {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "controller": true}]},
+        "spec": {"nodeName": "n", "restartPolicy": "Never", "containers": [{"command": ["sleep", "300"]}]},
+        "status": {"phase": "Running"}}), PodAction::Run { until_exit: Duration::from_secs(300) })]
+    #[case(json!({"metadata": {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "controller": true}]},
+        "spec": {"nodeName": "n", "restartPolicy": "Never", "containers": [{"args": ["pause"]}]},
+        "status": {"phase": "Running"}}), PodAction::None)]
     #[case(json!({"metadata": {"annotations": {"plumbline.dev/run-for": "1m30s"}},
         "spec": {"nodeName": "n", "restartPolicy": "OnFailure"},
         "status": {"phase": "Running", "containerStatuses": [{"restartCount": 2}]}}),
@@ -199,6 +220,15 @@ mod tests {
         "spec": {"nodeName": "n", "restartPolicy": "Always"}, "status": {"phase": "Running"}}), PodAction::None)]
     fn needs(#[case] pod: Value, #[case] expected: PodAction) {
         assert_eq!(next_action(&pod), expected);
+    }
+
+    #[test]
+    fn a_command_that_fails_fails_the_pod() {
+        let pod = json!({"spec": {"restartPolicy": "Never", "containers": [{"command": ["/bin/sh", "-c", "exit 3"]}]},
+            "status": {"containerStatuses": [{"state": {"running": {}}}]}});
+        let status = exit_status(&pod, "t");
+        let code = &status["containerStatuses"][0]["state"]["terminated"]["exitCode"];
+        assert_eq!((&status["phase"], code), (&json!("Failed"), &json!(3)));
     }
 
     #[test]

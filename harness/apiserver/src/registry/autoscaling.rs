@@ -9,13 +9,15 @@ use crate::json::{Map, Value, json};
 pub(super) const CONVERSION: Conversion = Conversion { to_storage: to_v2, from_storage: to_v1 };
 
 const PERCENTAGE: &str = "targetCPUUtilizationPercentage";
+/// The utilization to aim at unless a metric is set (`DefaultCPUUtilization`).
+const DEFAULT_PERCENTAGE: i64 = 80;
 const CURRENT: &str = "currentCPUUtilizationPercentage";
 
 fn to_v2(mut object: Value) -> Value {
     object["apiVersion"] = "autoscaling/v2".into();
-    if let Some(spec) = meta::object_or_insert(&mut object, "spec")
-        && let Some(percentage) = spec.remove(PERCENTAGE)
-    {
+    if let Some(spec) = meta::object_or_insert(&mut object, "spec") {
+        // The default of v2 holds for v1, too.
+        let percentage = spec.remove(PERCENTAGE).filter(|value| !value.is_null()).unwrap_or(json!(DEFAULT_PERCENTAGE));
         let target = json!({"type": "Utilization", "averageUtilization": percentage});
         let metric = json!({"type": "Resource", "resource": {"name": "cpu", "target": target}});
         spec.insert("metrics", json!([metric]));
@@ -107,6 +109,8 @@ mod tests {
         assert_eq!(stored.pointer("/spec/metrics/0/resource/target/averageUtilization"), Some(&json!(50)));
         assert_eq!(stored["apiVersion"], "autoscaling/v2");
         assert_eq!(to_v1(stored), first);
+        let stored = to_v2(json!({"spec": {"maxReplicas": 3}}));
+        assert_eq!(stored.pointer("/spec/metrics/0/resource/target/averageUtilization"), Some(&json!(80)));
     }
 
     #[test]

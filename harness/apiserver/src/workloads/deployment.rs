@@ -203,20 +203,28 @@ fn next_replicas<'a>(deployment: &Value, new: &'a Value, sets: &'a [Value]) -> V
         return vec![(new, grown)];
     }
     let new_unavailable = new_size - count(new, "/status/availableReplicas");
-    let mut give_up = new_size + old_size - (wanted - unavailable) - new_unavailable;
-    let mut changes = Vec::new();
-    let mut oldest_first = old;
-    oldest_first.sort_by_key(|set| revision(set));
-    for set in oldest_first {
-        // Scaling down unavailable pods does not reduce availability.
-        let broken = size(set) - count(set, "/status/availableReplicas");
-        let fewer = size(set).min(give_up.max(0).max(broken.min(give_up.max(0))));
-        if fewer > 0 {
-            changes.push((set, size(set) - fewer));
-            give_up -= fewer;
-        }
+    let needed = wanted - unavailable;
+    let mut surplus = new_size + old_size - needed - new_unavailable;
+    if surplus <= 0 {
+        return Vec::new();
     }
-    changes
+    let available = |set: &Value| count(set, "/status/availableReplicas");
+    let mut oldest_first: Vec<(&Value, i64)> = old.into_iter().map(|set| (set, size(set))).collect();
+    oldest_first.sort_by_key(|(set, _)| revision(set));
+    // Unavailable pods of all old sets go first: that does not reduce availability.
+    for (set, left) in &mut oldest_first {
+        let fewer = (*left - available(set)).clamp(0, surplus);
+        *left -= fewer;
+        surplus -= fewer;
+    }
+    let mut spare = (sets.iter().map(available).sum::<i64>() - needed).max(0);
+    for (_, left) in &mut oldest_first {
+        let fewer = (*left).min(spare);
+        *left -= fewer;
+        spare -= fewer;
+    }
+    oldest_first.retain(|(set, left)| *left != size(set));
+    oldest_first
 }
 
 fn status(deployment: &Value, sets: &[Value], now: &str) -> Value {
@@ -319,6 +327,15 @@ mod tests {
         let sets = [old("b", "2", 0), old("a", "1", 0), old("busy", "3", 1), new];
         let gone: Vec<&str> = beyond_history(&deployment, &sets).into_iter().map(metadata::uid).collect();
         assert_eq!(gone, expected);
+    }
+
+    #[test]
+    fn a_rollover_keeps_the_pods_that_are_available() {
+        let (first, second, new) = (set("first", 1, 1), set("second", 1, 0), set("new", 0, 0));
+        let sets = [first, second, new.clone()];
+        let changes = next_replicas(&deployment(1, &json!(1), &json!(0)), &new, &sets);
+        let shown: Vec<(&str, i64)> = changes.iter().map(|(set, size)| (metadata::uid(set), *size)).collect();
+        assert_eq!(shown, [("second", 0)]);
     }
 
     #[rstest]

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use super::{NamespaceController, desired_replicas, is_active, is_available, is_ready};
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
+use crate::registry::time::rfc3339;
 
 /// Syncs the pods and the status of one set.
 pub(super) async fn keep(desk: &NamespaceController, name: &str) {
@@ -15,12 +16,15 @@ pub(super) async fn keep(desk: &NamespaceController, name: &str) {
     }
     let pods = desk.controlled_objects("", "pods", &set);
     let active: Vec<&Value> = pods.iter().filter(|pod| is_active(pod)).collect();
+    let mut failure = None;
     if !is_deleted(&set) {
         let missing = desired_replicas(&set) - i64::try_from(active.len()).unwrap_or(i64::MAX);
         for _ in 0..missing {
             let mut pod = desk.pod(&set);
             metadata::set(&mut pod, "generateName", format!("{name}-"));
-            if !desk.agent.create(&desk.pods(""), &pod).await.is_ok() {
+            let response = desk.agent.create(&desk.pods(""), &pod).await;
+            if !response.is_ok() {
+                failure = response.body["message"].as_str().map(str::to_owned);
                 break;
             }
         }
@@ -32,7 +36,11 @@ pub(super) async fn keep(desk: &NamespaceController, name: &str) {
     let Some(set) = desk.workload(name) else { return };
     let pods = desk.controlled_objects("", "pods", &set);
     let now = desk.agent.server().clock().now();
-    desk.write_status(&set, &status(&set, &pods, &*desk.kind.kind == "ReplicaSet", now)).await;
+    let mut status = status(&set, &pods, &*desk.kind.kind == "ReplicaSet", now);
+    if let Some(conditions) = conditions(&set, failure, &rfc3339(now)) {
+        status["conditions"] = conditions;
+    }
+    desk.write_status(&set, &status).await;
 }
 
 /// Sorts pods by deletion order: unassigned before assigned, not running before running, not ready before ready,
@@ -52,6 +60,21 @@ pub(super) fn deletion_order(mut pods: Vec<&Value>) -> Vec<&Value> {
     pods
 }
 
+/// Returns the conditions if they change: `ReplicaFailure` with the reason why pods cannot be created, as long as that
+/// is so (`calculateStatus` in `pkg/controller/replicaset/replica_set_utils.go`).
+fn conditions(set: &Value, failure: Option<String>, now: &str) -> Option<Value> {
+    let known = set["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    let is_failure = |condition: &Value| condition["type"] == "ReplicaFailure";
+    let mut others: Vec<Value> = known.iter().filter(|condition| !is_failure(condition)).cloned().collect();
+    match (failure, known.iter().any(is_failure)) {
+        (Some(message), false) => others.push(json!({"type": "ReplicaFailure", "status": "True",
+            "reason": "FailedCreate", "message": message, "lastTransitionTime": now})),
+        (None, true) => {}
+        _ => return None,
+    }
+    Some(Value::Array(others))
+}
+
 /// Returns the status. With `terminating` it counts terminating pods, which replica sets do and replication
 /// controllers do not.
 fn status(set: &Value, pods: &[Value], terminating: bool, now: Timestamp) -> Value {
@@ -69,6 +92,16 @@ fn status(set: &Value, pods: &[Value], terminating: bool, now: Timestamp) -> Val
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_is_a_condition_until_it_ends() {
+        let set = |conditions: Value| json!({"status": {"conditions": conditions}});
+        let failed = conditions(&set(Value::Null), Some("no".to_owned()), "t").expect("a change");
+        assert_eq!((&failed[0]["reason"], &failed[0]["message"]), (&json!("FailedCreate"), &json!("no")));
+        assert_eq!(conditions(&set(failed.clone()), Some("still".to_owned()), "u"), None);
+        assert_eq!(conditions(&set(failed), None, "u"), Some(json!([])));
+        assert_eq!(conditions(&set(Value::Null), None, "u"), None);
+    }
 
     #[test]
     fn pods_without_a_node_go_first_and_old_ready_ones_last() {
