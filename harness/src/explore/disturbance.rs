@@ -582,7 +582,7 @@ mod tests {
     }
 
     fn put(occurrence: u32, next_step: Option<Duration>) -> FaultPoint {
-        let target = crate::fixture::Target::parse("pdb/b/status", "default", &Resources::default()).expect("a target");
+        let target = Target::parse("pdb/b/status", "default", &Resources::default()).expect("a target");
         let at = Duration::from_secs(10);
         FaultPoint { site: Site::Request(Verb::Put), target, occurrence, at, seq: 0, next_step }
     }

@@ -37,6 +37,8 @@ fn virtually<F: Future<Output = ()>>(test: impl FnOnce(ApiServer) -> F) {
 fn any_json() -> impl Strategy<Value = serde_json::Value> {
     const WORDS: [&str; 9] =
         ["v1", "", "AdmissionReview", "JSONPatch", "Success", "admission.k8s.io/v1", "ex.com/v1", "W10=", "/a"];
+    const FIELDS: [&str; 9] =
+        ["kind", "apiVersion", "metadata", "name", "spec", "message", "code", "warnings", "auditAnnotations"];
     let leaf = prop_oneof![
         Just(serde_json::Value::Null),
         any::<bool>().prop_map(Into::into),
@@ -45,8 +47,6 @@ fn any_json() -> impl Strategy<Value = serde_json::Value> {
         select(&WORDS[..]).prop_map(Into::into),
         ".{0,8}".prop_map(Into::into),
     ];
-    const FIELDS: [&str; 9] =
-        ["kind", "apiVersion", "metadata", "name", "spec", "message", "code", "warnings", "auditAnnotations"];
     leaf.prop_recursive(4, 24, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Into::into),
