@@ -33,6 +33,7 @@ impl Writer {
 
     /// Returns a writer whose requests the client repeats only while `wanted` holds. A busy server may ask for a pause
     /// of any length before the next attempt.
+    #[must_use]
     pub fn repeating_while(&self, wanted: RepeatWhile) -> Self {
         Self { wanted: Some(wanted), ..self.clone() }
     }

@@ -195,9 +195,12 @@ impl Disturbance {
             Self::LateAcross => writes && point.next_step.is_some(),
             Self::Pages => verb == Verb::List,
             Self::LostReply | Self::AppliedTimeout | Self::CrashAfter | Self::LateReply(_) => writes,
-            Self::Flaky | Self::Partition(_) | Self::HandOver | Self::LeaseTaken | Self::ClockAhead(_) | Self::ClockBack(_) => {
-                writes && !events
-            }
+            Self::Flaky
+            | Self::Partition(_)
+            | Self::HandOver
+            | Self::LeaseTaken
+            | Self::ClockAhead(_)
+            | Self::ClockBack(_) => writes && !events,
             Self::Touch | Self::Deleted | Self::Recreated => {
                 matches!(verb, Verb::Put | Verb::Patch | Verb::Delete) && !events
             }
@@ -232,10 +235,7 @@ impl Disturbance {
     /// Returns true if the controllers start again.
     #[must_use]
     pub const fn restarts(self) -> bool {
-        matches!(
-            self,
-            Self::CrashBefore | Self::CrashAfter | Self::StaleRestart(_) | Self::HandOver | Self::LeaseTaken
-        )
+        matches!(self, Self::CrashBefore | Self::CrashAfter | Self::StaleRestart(_) | Self::HandOver | Self::LeaseTaken)
     }
 
     /// Returns true if it starts or stops the controllers at a time of its own, which a fixture that does so itself

@@ -234,7 +234,12 @@ impl Subject for Replicas {
             tokio::spawn(replica(config, clients, clock, stop.clone()))
         };
         let tasks = (1..=self.0).map(start).collect();
-        Ok(Box::new(RunningReplicas { tasks, factory: factory.clone(), stop: stop.clone(), clock: launch.clock.clone() }))
+        Ok(Box::new(RunningReplicas {
+            tasks,
+            factory: factory.clone(),
+            stop: stop.clone(),
+            clock: launch.clock.clone(),
+        }))
     }
 }
 

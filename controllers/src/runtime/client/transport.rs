@@ -14,7 +14,9 @@ use kube::Client;
 use kube::client::Body;
 use tower::BoxError;
 
-use super::{ClientBuilder, LastContact, Limits, MAX_RETRIES, RECONNECT_DELAY, RepeatWhile, SHORT_WATCH, StreamResponse};
+use super::{
+    ClientBuilder, LastContact, Limits, MAX_RETRIES, RECONNECT_DELAY, RepeatWhile, SHORT_WATCH, StreamResponse,
+};
 use crate::runtime::backoff::{BACKOFF_BASE, BACKOFF_MAX, exponential};
 use crate::runtime::leadership::NotLeader;
 
