@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::engine::{self, ExploreOptions};
 use super::model::TTL_ANNOTATION;
+use super::oracle::OracleVerdict;
 use super::plan::FaultPlan;
 use super::script::is_beginning;
 use super::shrink;
@@ -50,7 +51,7 @@ pub fn sample(fixtures: &[Fixture], test_bed: &TestBed, options: &ExploreOptions
             objects = changed_objects(entries);
         });
         let namespace = &reference.fixture.given.namespace;
-        let Some(checks) = checks(&objects, namespace).filter(|_| result.verdict.unfit.is_none()) else { return true };
+        let Some(checks) = checks(&objects, namespace).filter(|_| fits(&result.verdict)) else { return true };
         if let Ok(text) = shrink::as_fixture(&reference.fixture, &plan, &checks)
             && let Some(fixture) = parsed(&text, &reference.fixture, sampled.len())
         {
@@ -59,6 +60,11 @@ pub fn sample(fixtures: &[Fixture], test_bed: &TestBed, options: &ExploreOptions
         sampled.len() < count
     });
     sampled
+}
+
+/// Returns true if the steps of the run had the replies that the fixture expects of them.
+const fn fits(verdict: &OracleVerdict) -> bool {
+    verdict.unfit.is_none() && !verdict.diverged
 }
 
 /// Parses the text of a sampled plan; `None` if it is no fixture.

@@ -365,6 +365,23 @@ fn orders(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec<Can
     all
 }
 
+/// Returns the plans of the strategy; `single` are the single faults.
+fn of_strategy(single: Vec<Candidate>, references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec<Candidate> {
+    let paired = |single: &[Candidate]| -> Vec<Candidate> {
+        single.iter().map(|candidate| Candidate { pairs: true, ..*candidate }).collect()
+    };
+    match options.strategy {
+        Strategy::Single => single,
+        Strategy::Order => orders(references, options),
+        Strategy::Random => Vec::new(),
+        Strategy::Pairs => paired(&single),
+        Strategy::All => {
+            let pairs = paired(&single);
+            single.into_iter().chain(orders(references, options)).chain(pairs).collect()
+        }
+    }
+}
+
 /// Returns the single faults of all reference runs in the order in which they are tried.
 fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> (Vec<Candidate>, usize) {
     let mut all: Vec<(u64, String, Candidate)> = Vec::new();
@@ -426,19 +443,8 @@ fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> (Ve
         })
         .collect();
     ranked.sort_by_key(|(rank, hash, _)| (*rank, *hash));
-    let single = ranked.into_iter().map(|(_, _, candidate)| candidate);
-    let chosen = match options.strategy {
-        Strategy::Single => single.collect(),
-        Strategy::Order => orders(references, options),
-        Strategy::Random => Vec::new(),
-        Strategy::Pairs => single.map(|candidate| Candidate { pairs: true, ..candidate }).collect(),
-        Strategy::All => {
-            let single: Vec<Candidate> = single.collect();
-            let pairs = single.iter().map(|candidate| Candidate { pairs: true, ..*candidate });
-            single.iter().copied().chain(orders(references, options)).chain(pairs).collect()
-        }
-    };
-    (chosen, left_out)
+    let single = ranked.into_iter().map(|(_, _, candidate)| candidate).collect();
+    (of_strategy(single, references, options), left_out)
 }
 
 /// The result of a job: the plans that ran, and the first divergence if a repeated run differed.

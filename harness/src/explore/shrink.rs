@@ -110,7 +110,7 @@ fn document_of(text: &str, fixture: &Fixture) -> Result<Value, String> {
         if !matches!(step.kind, StepKind::Do { .. }) || CHECKS.iter().any(|check| fields.contains_key(*check)) {
             return None;
         }
-        for field in TIMES.iter().chain(&["note", "reply"]) {
+        for field in TIMES.iter().chain(&["note"]) {
             fields.remove(*field);
         }
         fields.insert("at".to_owned(), json!(time_text::seconds(step.at)));
