@@ -173,7 +173,7 @@ mod tests {
         let text = "run:\n- {specs: 'sig-apps'}\n- {specs: slow, limit: 5m}\nleave:\n- {specs: exec, reason: needs a container}\n";
         let rules = Rules::parse(text).expect("valid rules");
         let specs = ["[sig-apps] a", "[sig-apps] slow", "[sig-apps] exec", "[sig-node] b"].map(spec).to_vec();
-        let limit = Duration::from_secs(60);
+        let limit = Duration::from_mins(1);
         let chosen = |rules: &Rules| -> Vec<(String, u64)> {
             let selected = rules.select(specs.clone(), limit);
             selected.into_iter().map(|selected| (selected.spec.text, selected.limit.as_secs())).collect()

@@ -209,7 +209,7 @@ mod tests {
         PodAction::Run { until_exit: Duration::from_secs(1) })]
     #[case(json!({"metadata": {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "controller": true}]},
         "spec": {"nodeName": "n", "restartPolicy": "Never", "containers": [{"command": ["sleep", "300"]}]},
-        "status": {"phase": "Running"}}), PodAction::Run { until_exit: Duration::from_secs(300) })]
+        "status": {"phase": "Running"}}), PodAction::Run { until_exit: Duration::from_mins(5) })]
     #[case(json!({"metadata": {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "controller": true}]},
         "spec": {"nodeName": "n", "restartPolicy": "Never", "containers": [{"args": ["pause"]}]},
         "status": {"phase": "Running"}}), PodAction::None)]
