@@ -15,7 +15,7 @@ pub(super) fn error_in(definition: &Value) -> Option<String> {
     error(&STANDARD.decode(bundle).unwrap_or_default())
 }
 
-/// Returns the reason why a bundle is unusable. An empty one stands for the system's authorities.
+/// Returns the reason why a bundle is unusable. An empty one means the system's authorities.
 pub(super) fn error(bundle: &[u8]) -> Option<String> {
     if bundle.is_empty() {
         return None;

@@ -63,7 +63,7 @@ pub(super) fn status(definition: &Value, others: &[Value], now: Timestamp) -> Va
         None => ("True", "InitialNamesAccepted", INITIAL_NAMES),
         Some(_) => ("False", "NotAccepted", "not all names are accepted"),
     };
-    // Once established, a definition is served whatever happens to its names.
+    // Once established, a definition is served, also if its names are lost.
     if conflict.is_none() || !was_established {
         set_condition(&mut conditions, "Established", established, reason, message, now);
     }

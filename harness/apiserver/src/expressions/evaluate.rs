@@ -463,10 +463,10 @@ impl<'a> Evaluation<'a> {
             [map] => {
                 let value = self.value(map)?;
                 let Some(map) = value.as_map() else { return Err(no_overload(MAP_INSERT, &[value])) };
-                let copy = |key: &CelMapKey<'static>, value: &dyn Val| {
-                    (SharedValue::from_box(key.inner().clone_as_boxed()), SharedValue::copy(value))
-                };
-                Ok(map.inner().iter().map(|(key, value)| copy(key, &**value)).collect())
+                let copy = map.inner().iter().map(|(key, value)| {
+                    (SharedValue::from_box(key.inner().clone_as_boxed()), SharedValue::copy(&**value))
+                });
+                Ok(copy.collect())
             }
             _ => Err(no_overload(MAP_INSERT, &[])),
         }

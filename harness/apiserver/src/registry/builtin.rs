@@ -538,22 +538,19 @@ fn rbac_group() -> Vec<ResourceBuilder> {
 const RBAC_STRATEGY: Generic =
     Generic { create_on_update: true, names: NameFormat::PathSegment, revalidates: true, ..Generic::NEW };
 
+/// Objects of the cluster whose updates name the version that they replace.
+const CONDITIONAL: Generic = Generic { unconditional: false, namespaced: false, ..Generic::NEW };
+
 fn storage_group() -> Vec<ResourceBuilder> {
     vec![
         resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", "io.k8s.api.storage.v1.CSIDriver")
             .cluster()
             .hash("hL6j/rwBV5w=")
-            .rules(
-                Defaults::new(
-                    Generic { unconditional: false, namespaced: false, ..Generic::NEW },
-                    defaults::csi_driver,
-                )
-                .check_with(storage_rules::csi_driver),
-            ),
+            .rules(Defaults::new(CONDITIONAL, defaults::csi_driver).check_with(storage_rules::csi_driver)),
         resource("storage.k8s.io", "v1", "csinodes", "CSINode", "io.k8s.api.storage.v1.CSINode")
             .cluster()
             .hash("Pe62DkZtjuo=")
-            .rules(Generic { unconditional: false, namespaced: false, ..Generic::NEW }),
+            .rules(CONDITIONAL),
         resource(
             "storage.k8s.io",
             "v1",

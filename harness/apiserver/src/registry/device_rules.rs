@@ -91,7 +91,8 @@ pub(super) fn template_metadata(template: &Value, path: &Path<'_>, errors: &mut 
     }
     let own = template.get("metadata").unwrap_or(&Value::Null);
     for field in NOT_IN_TEMPLATES.iter().filter(|field| !meta::is_empty_value(own.get(**field))) {
-        errors.forbidden(&path.child(field), "cannot be set");
+        let shown: &str = if *field == "uid" { "uID" } else { field };
+        errors.forbidden(&path.child(shown), "cannot be set");
     }
 }
 
