@@ -28,7 +28,8 @@
 //! | part | public names |
 //! |---|---|
 //! | the server | [`ApiServer`], [`ApiServerBuilder`], [`ApiServerConfig`] |
-//! | its options | [`AdmissionPlugin`], [`HistoryLimits`], [`RecordMode`], [`KubernetesVersion`], [`ReportedVersion`], [`UnknownVersion`] |
+//! | its options | [`AdmissionPlugin`], [`HistoryLimits`], [`RecordMode`], [`KubernetesVersion`], [`UnknownVersion`] |
+//! | its reported version | [`ReportedVersion`] |
 //! | objects | [`ResourceId`], [`StoredObject`], [`json`]; errors of seeding: [`SeedError`], [`FieldsError`] |
 //! | requests, replies | [`ApiRequest`], [`Reply`], [`ReplyBody`], [`Status`]; their parts: [`request`], [`status`] |
 //! | time, the record of requests and changes | [`clock`], [`record`] |

@@ -53,10 +53,11 @@ pub(super) async fn writes(clock: &Clock, rows: &mut Vec<Measurement>) -> Result
     const PODS: &str = "/api/v1/namespaces/default/pods";
     const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
     let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
-    let lease = |number: usize| {
+    // A lease is renewed by its version only.
+    let lease = |number: usize, version: &str| {
         let (name, second) = (bodies::node_name(number % 100), number % 60);
         format!(
-            r#"{{"metadata":{{"name":"{name}"}},"spec":{{"holderIdentity":"{name}","leaseDurationSeconds":40,"renewTime":"2026-01-01T00:00:{second:02}.000000Z"}}}}"#
+            r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}},"spec":{{"holderIdentity":"{name}","leaseDurationSeconds":40,"renewTime":"2026-01-01T00:00:{second:02}.000000Z"}}}}"#
         )
     };
     let rate = |took: Duration| WRITES as f64 / took.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -68,13 +69,17 @@ pub(super) async fn writes(clock: &Clock, rows: &mut Vec<Measurement>) -> Result
     }
     let created = clock.elapsed().saturating_sub(begun);
     rows.push(Measurement::new("in process, pods created on one core", Unit::PerSecond, rate(created)));
+    let mut versions = Vec::new();
     for number in 0..100 {
-        send(&server, http::Method::POST, LEASES, lease(number)).await?;
+        send(&server, http::Method::POST, LEASES, lease(number, "")).await?;
+        versions.push(server.revision());
     }
     let begun = clock.elapsed();
     for number in 0..WRITES {
         let path = format!("{LEASES}/{}", bodies::node_name(number % 100));
-        send(&server, http::Method::PUT, &path, lease(number)).await?;
+        let version = &mut versions[number % 100];
+        send(&server, http::Method::PUT, &path, lease(number, &version.to_string())).await?;
+        *version = server.revision();
     }
     let renewed = clock.elapsed().saturating_sub(begun);
     rows.push(Measurement::new("in process, leases renewed on one core", Unit::PerSecond, rate(renewed)));

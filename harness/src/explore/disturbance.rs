@@ -98,7 +98,7 @@ pub enum Disturbance {
     Bookmark,
     /// The controllers are asked to stop, and others take over.
     HandOver,
-    /// Another holder takes the lease of the controllers' leader, by force and between two renewals, and is silent then.
+    /// Another holder takes the lease of the controllers' leader by force between two renewals, and is silent then.
     LeaseTaken,
     /// The controllers' wall clock steps ahead by this many minutes.
     ClockAhead(u16),

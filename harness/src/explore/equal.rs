@@ -99,7 +99,7 @@ pub fn populations(
     counts
 }
 
-/// What plans of one history have in common if their runs are equal.
+/// The properties that plans of one history share if their runs are equal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     /// Each list has one page.

@@ -179,8 +179,8 @@ impl Running for RunningInProcess {
     }
 }
 
-/// Several replicas of the controllers with leader election, in one runtime. One that loses the lease starts again, as a
-/// kubelet would start it.
+/// Several replicas of the controllers with leader election, in one runtime. One that loses the lease starts again, as
+/// a kubelet would start it.
 #[derive(Clone, Copy, Debug)]
 pub struct Replicas(pub u8);
 

@@ -138,8 +138,8 @@ fn flaws_are_found(#[case] subject: impl Subject + 'static, #[case] id: &str, #[
     assert!(found.iter().any(|fingerprint| fingerprint.starts_with(oracle)), "{found:?}");
 }
 
-/// Two replicas with leader election survive an eighth of all single faults, among them a lease that another holder takes
-/// by force, and the one that lost it writes no more.
+/// Two replicas with leader election survive an eighth of all single faults, among them a lease that another holder
+/// takes by force, and the one that lost it writes no more.
 #[test]
 fn only_the_leader_of_two_replicas_writes() {
     let part = ExploreOptions { shard: (1, 8), ..ExploreOptions::default() };

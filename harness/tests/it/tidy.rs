@@ -33,6 +33,7 @@ const API_SERVER_NAMES: &[&str] = &[
     "RecordMode",
     "Reply",
     "ReplyBody",
+    "ReportedVersion",
     "ResourceId",
     "SeedError",
     "Status",

@@ -20,7 +20,7 @@ struct VersionedSet<'a> {
 pub(super) async fn keep(desk: &NamespaceController, name: &str) {
     let Some(set) = desk.workload(name) else { return };
     if !is_deleted(&set) {
-        // Pods with names of other forms are not members, whatever their labels are.
+        // Pods with names of other forms are not members, even if their labels match.
         let is_member = |pod: &Value| number(pod) >= 0 && metadata::name(pod).starts_with(&format!("{name}-"));
         desk.claim_members("", "pods", &set, is_member).await;
     }

@@ -100,6 +100,7 @@ pub(crate) const CONDITION: &[&str] = &[
     "taint-eviction/any-pod-is-evicted[terminating]",
     "taint-eviction/called-off-between-two-tries",
     "taint-eviction/called-off-while-its-mark-is-refused",
+    "taint-eviction/called-off-while-the-server-is-busy",
     "taint-eviction/crash-around-mark-and-delete[after-the-mark]",
     "taint-eviction/crash-around-mark-and-delete[before-the-delete]",
     "taint-eviction/crash-around-mark-and-delete[before-the-mark]",
