@@ -6,7 +6,7 @@ use super::bodies::{self, LoadPod};
 use super::figures;
 use super::report::{Measurement, Unit};
 use super::{BenchError, middle};
-use crate::apiserver::{ApiRequest, ApiServer, ApiServerConfig};
+use crate::apiserver::{ApiRequest, ApiServer, ApiServerConfig, ResourceId};
 use crate::time::Clock;
 
 /// Writes of each kind.
@@ -69,17 +69,15 @@ pub(super) async fn writes(clock: &Clock, rows: &mut Vec<Measurement>) -> Result
     }
     let created = clock.elapsed().saturating_sub(begun);
     rows.push(Measurement::new("in process, pods created on one core", Unit::PerSecond, rate(created)));
-    let mut versions = Vec::new();
     for number in 0..100 {
         send(&server, http::Method::POST, LEASES, lease(number, "")).await?;
-        versions.push(server.revision());
     }
+    let leases = ResourceId::new("coordination.k8s.io", "leases");
     let begun = clock.elapsed();
     for number in 0..WRITES {
-        let path = format!("{LEASES}/{}", bodies::node_name(number % 100));
-        let version = &mut versions[number % 100];
-        send(&server, http::Method::PUT, &path, lease(number, &version.to_string())).await?;
-        *version = server.revision();
+        let name = bodies::node_name(number % 100);
+        let version = server.get(&leases, "default", &name).map_or(0, |stored| stored.revision());
+        send(&server, http::Method::PUT, &format!("{LEASES}/{name}"), lease(number, &version.to_string())).await?;
     }
     let renewed = clock.elapsed().saturating_sub(begun);
     rows.push(Measurement::new("in process, leases renewed on one core", Unit::PerSecond, rate(renewed)));

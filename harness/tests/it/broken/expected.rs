@@ -27,6 +27,7 @@ pub(crate) const FLOOR: &[&str] = &[
 /// Ignores the first toleration: pods that a toleration keeps for a time or forever. Pods without one are evicted at
 /// once anyway.
 pub(crate) const TOLERATION: &[&str] = &[
+    "taint-eviction/called-off-while-the-server-is-busy",
     "taint-eviction/deadline-stays-when-taints-change[replaced-by-a-longer-one]",
     "taint-eviction/deadline-stays-when-taints-change[replaced-by-a-shorter-one]",
     "taint-eviction/deadline-stays-when-taints-change[shorter-one-added]",
