@@ -2,7 +2,8 @@
 //!
 //! The published program `e2e.test` of a release runs against `plumbline serve` and, where a kubeconfig is given,
 //! against a real cluster. [`selection`] chooses the specs that need no containers, [`program`] runs each of them in a
-//! process with a time limit, and [`report`] compares the results: a difference that `differences.yaml` does not explain fails.
+//! process with a time limit, and [`report`] compares the results: a difference that `differences.yaml` does not
+//! explain fails.
 
 mod cluster;
 pub mod program;
