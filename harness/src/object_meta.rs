@@ -4,6 +4,9 @@
 
 use serde_json::{Map, Value};
 
+/// The fields that the server changes at each write.
+const BOOKKEEPING: [&str; 2] = ["resourceVersion", "managedFields"];
+
 /// Returns the text of a field.
 pub(crate) fn text<'a>(object: &'a Value, field: &str) -> Option<&'a str> {
     object["metadata"][field].as_str()
@@ -55,11 +58,13 @@ pub(crate) fn finalizers(object: &Value) -> &[Value] {
 }
 
 /// Returns the owner references.
+#[cfg(any(feature = "suite", test))]
 pub(crate) fn owner_references(object: &Value) -> &[Value] {
     list(object, "ownerReferences")
 }
 
 /// Returns the owner reference of the controller.
+#[cfg(any(feature = "suite", test))]
 pub(crate) fn controller(object: &Value) -> Option<&Value> {
     owner_references(object).iter().find(|owner| owner["controller"] == true)
 }
@@ -83,8 +88,21 @@ pub(crate) fn remove(object: &mut Value, fields: &[&str]) {
 /// Returns a copy without the fields that the server changes at each write.
 pub(crate) fn without_bookkeeping(object: &Value) -> Value {
     let mut object = object.clone();
-    remove(&mut object, &["resourceVersion", "managedFields"]);
+    remove(&mut object, &BOOKKEEPING);
     object
+}
+
+/// Returns true if two states of an object differ in nothing but what the server changes at each write.
+pub(crate) fn is_same(old: &Value, new: &Value) -> bool {
+    let (Some(one), Some(other)) = (old.as_object(), new.as_object()) else { return old == new };
+    let is_equal = |(name, value): (&String, &Value)| match (name.as_str(), value, other.get(name)) {
+        ("metadata", Value::Object(one), Some(Value::Object(other))) => {
+            let counts = |name: &&String| !BOOKKEEPING.contains(&name.as_str());
+            one.keys().chain(other.keys()).filter(counts).all(|name| one.get(name) == other.get(name))
+        }
+        (_, value, other) => Some(value) == other,
+    };
+    one.len() == other.len() && one.iter().all(is_equal)
 }
 
 #[cfg(test)]
@@ -123,5 +141,14 @@ mod tests {
         let object = json!({"metadata": {"name": "n", "resourceVersion": "7", "managedFields": []}, "spec": {}});
         assert_eq!(without_bookkeeping(&object), json!({"metadata": {"name": "n"}, "spec": {}}));
         assert_eq!(resource_version(&object), Some("7"));
+        assert!(is_same(&object, &json!({"metadata": {"name": "n", "resourceVersion": "8"}, "spec": {}})));
+        for other in [
+            json!({"metadata": {"name": "n", "labels": {}}, "spec": {}}),
+            json!({"metadata": {"name": "n"}, "spec": {"a": 1}}),
+            json!({"metadata": {"name": "n"}, "status": {}}),
+            json!({"metadata": {"name": "n"}}),
+        ] {
+            assert!(!is_same(&object, &other) && !is_same(&other, &object), "{other}");
+        }
     }
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderValue, Method, header};
 use jiff::Timestamp;
 
@@ -168,13 +169,18 @@ pub(crate) struct ControllerClient {
     user_agent: HeaderValue,
 }
 
-/// A decoded reply.
+/// A reply.
 pub(crate) struct ControllerResponse {
     pub(crate) code: u16,
-    pub(crate) body: Value,
+    body: Bytes,
 }
 
 impl ControllerResponse {
+    /// Decodes the body. Most replies are not looked at.
+    pub(crate) fn body(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+
     /// Returns true if the status code is below 300.
     pub(crate) fn is_ok(&self) -> bool {
         self.code < 300
@@ -211,19 +217,20 @@ impl ControllerClient {
             request.body = body.to_string().into();
         }
         let reply = self.server.handle(request).await;
-        let body = match &reply.body {
-            ReplyBody::Full(bytes) => serde_json::from_slice(bytes).unwrap_or(Value::Null),
-            _ => Value::Null,
+        let body = match reply.body {
+            ReplyBody::Full(bytes) => bytes,
+            _ => Bytes::new(),
         };
+        let response = ControllerResponse { code: reply.status, body };
         if reply.status >= 300 && !matches!(reply.status, 404 | 409) {
             tracing::debug!(
                 path,
                 status = reply.status,
-                message = body["message"].as_str(),
+                message = response.body()["message"].as_str(),
                 "a loop's request was refused"
             );
         }
-        ControllerResponse { code: reply.status, body }
+        response
     }
 
     pub(crate) async fn create(&self, path: &str, object: &Value) -> ControllerResponse {

@@ -1,5 +1,5 @@
-//! A cache of recently written objects in decoded form. Most writes are followed by a read and another write of the
-//! same object (a status after a creation), and decoding is the most expensive part of those.
+//! A cache of recently written and read objects in decoded form. Most writes are followed by a read and another write
+//! of the same object (a status after a creation), and decoding is the most expensive part of those.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +13,9 @@ use crate::metadata;
 const MAX_NEW: usize = 96;
 /// Maximum number of cached changed objects; they are written again less often.
 const MAX_CHANGED: usize = 32;
+/// Maximum number of cached objects that were decoded for a read: those of a small test, which the simulated
+/// controllers read again and again.
+const MAX_READ: usize = 128;
 
 /// Decoded objects by resourceVersion.
 #[derive(Debug, Default)]
@@ -22,6 +25,7 @@ pub(crate) struct DecodeCache(Mutex<CacheState>);
 struct CacheState {
     new: BTreeMap<u64, Arc<Value>>,
     changed: BTreeMap<u64, Arc<Value>>,
+    read: BTreeMap<u64, Arc<Value>>,
 }
 
 impl DecodeCache {
@@ -31,7 +35,8 @@ impl DecodeCache {
         metadata::fields_mut(&mut object).insert("resourceVersion", stored.revision().to_string().into());
         let object = Arc::new(object);
         let mut kept = self.lock();
-        let replaced = before.and_then(|before| kept.new.remove(&before).or_else(|| kept.changed.remove(&before)));
+        let CacheState { new, changed, read } = &mut *kept;
+        let replaced = before.and_then(|before| [new, changed, read].into_iter().find_map(|kept| kept.remove(&before)));
         let (objects, most) =
             if before.is_none() { (&mut kept.new, MAX_NEW) } else { (&mut kept.changed, MAX_CHANGED) };
         objects.insert(stored.revision(), object);
@@ -43,13 +48,23 @@ impl DecodeCache {
 
     /// Returns the decoded object, from the cache if possible.
     pub(crate) fn get(&self, stored: &StoredObject) -> Arc<Value> {
-        self.find(stored).unwrap_or_else(|| Arc::new(stored.value()))
+        if let Some(known) = self.find(stored) {
+            return known;
+        }
+        let object = Arc::new(stored.value());
+        let mut kept = self.lock();
+        kept.read.insert(stored.revision(), object.clone());
+        let oldest = if kept.read.len() > MAX_READ { kept.read.pop_first() } else { None };
+        drop(kept);
+        drop(oldest);
+        object
     }
 
     /// Returns the decoded object if it is cached.
     pub(crate) fn find(&self, stored: &StoredObject) -> Option<Arc<Value>> {
         let kept = self.lock();
-        let known = kept.new.get(&stored.revision()).or_else(|| kept.changed.get(&stored.revision())).cloned()?;
+        let maps = [&kept.new, &kept.changed, &kept.read];
+        let known = maps.into_iter().find_map(|kept| kept.get(&stored.revision())).cloned()?;
         drop(kept);
         debug_assert!(is_same(&known, &stored.value()), "remembered: {known:?}\nstored: {:?}", stored.value());
         Some(known)

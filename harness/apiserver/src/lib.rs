@@ -21,9 +21,9 @@
 //! The folder `examples` has complete programs: `in_process`, `fault_injection`, `simulated_cluster` and `serve`.
 //!
 //! Features, all on by default: `client` adds `ApiServer::client`, `controllers` adds the modules
-//! `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts`, `quota_usage`, `event_ttl` and
-//! `compaction`. Without `client` the crate does not depend on kube. `listener` adds sockets, `descriptions` the texts
-//! of `kubectl explain`.
+//! `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts`, `quota_usage`, `policy_status`,
+//! `event_ttl` and `compaction`. Without `client` the crate does not depend on kube. `listener` adds sockets,
+//! `descriptions` the texts of `kubectl explain`.
 //!
 //! | part | public names |
 //! |---|---|
@@ -36,7 +36,7 @@
 //! | transports | [`service`] (in process, virtual time), `listener` (sockets, wall time) |
 //! | objects of a fresh cluster | [`bootstrap`] |
 //! | stand-ins for controllers | `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts` |
-//! | further ones | `quota_usage` |
+//! | further ones | `quota_usage`, `policy_status` |
 //! | parts of the server that need time | `event_ttl`, `compaction` |
 //! | fault injection | [`faults`] |
 //! | recording proxies and load tests | [`proxy`], [`metrics`] |
@@ -63,11 +63,14 @@ pub mod event_ttl;
 mod expressions;
 pub mod faults;
 mod field_errors;
+#[cfg(feature = "listener")]
+mod flow_control;
 #[cfg(feature = "controllers")]
 pub mod garbage_collector;
 mod go_duration;
 mod go_json;
 mod handlers;
+mod idle_apply;
 mod ids;
 pub mod json;
 #[cfg(feature = "controllers")]
@@ -83,12 +86,15 @@ mod openapi;
 mod order;
 mod outbound;
 mod patch;
+#[cfg(feature = "controllers")]
+pub mod policy_status;
 mod printers;
 mod protobuf;
 pub mod proxy;
 mod quantity;
 #[cfg(feature = "controllers")]
 pub mod quota_usage;
+mod read_cache;
 pub mod record;
 mod registry;
 pub mod request;

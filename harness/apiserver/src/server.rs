@@ -3,15 +3,19 @@
 //! See `staging/src/k8s.io/apiserver/pkg/server/genericapiserver.go`.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
-use super::admission::{AdmissionCache, AdmissionConfig};
+use super::admission::AdmissionConfig;
 use super::authn::{Claims, TokenIssuer, UserInfo};
 use super::decode_cache::DecodeCache;
 use super::faults::Faults;
+#[cfg(feature = "listener")]
+use super::flow_control::FlowSchemas;
+use super::idle_apply::IdleApplies;
 use super::ids::IdGenerator;
 use super::metrics::RequestCounters;
 use super::outbound::Outbound;
+use super::read_cache::ReadCache;
 use super::registry::{AdmissionPlugin, ObjectLister, Registry, Resource, SelectableField};
 use super::request::ApiRequest;
 use super::store::{Draft, HistoryLimits, KeyRange, ResourceId, SelectableValues, Store, StoredObject, key};
@@ -105,9 +109,12 @@ struct ServerState {
     ids: Mutex<IdGenerator>,
     faults: Faults,
     recent: DecodeCache,
+    idle_applies: IdleApplies,
     counters: RequestCounters,
     tokens: TokenIssuer,
-    admission: AdmissionCache,
+    admission: ReadCache<Option<Arc<AdmissionConfig>>>,
+    #[cfg(feature = "listener")]
+    flow_schemas: ReadCache<Arc<FlowSchemas>>,
     outbound: Outbound,
 }
 
@@ -115,20 +122,23 @@ impl ApiServer {
     /// Creates a server that has the four system namespaces.
     pub fn new(config: ApiServerConfig) -> Self {
         let ids = IdGenerator::new(config.seed);
-        let registry = Registry::builtin().with_version(config.kubernetes_version, config.git_version());
+        let registry = Registry::shared(config.kubernetes_version, config.git_version(), Registry::builtin);
         let shared = ServerState {
             store: Store::new(config.history),
             transcript: match config.record {
                 RecordMode::Recent { bytes } => Transcript::of_recent(bytes),
                 RecordMode::All | RecordMode::Off => Transcript::new(),
             },
-            registry: RwLock::new(Arc::new(registry)),
+            registry: RwLock::new(registry),
             ids: Mutex::new(if config.ids_by_object { ids.by_object() } else { ids }),
             faults: Faults::new(config.seed),
             recent: DecodeCache::default(),
+            idle_applies: IdleApplies::default(),
             counters: RequestCounters::default(),
             tokens: TokenIssuer::new(&config.seed.to_be_bytes()),
-            admission: AdmissionCache::default(),
+            admission: ReadCache::default(),
+            #[cfg(feature = "listener")]
+            flow_schemas: ReadCache::default(),
             outbound: Outbound::default(),
             config,
         };
@@ -208,7 +218,16 @@ impl ApiServer {
 
     /// Returns the configured webhooks and policies; `None` if there are none.
     pub(crate) fn admission(&self) -> Option<Arc<AdmissionConfig>> {
-        self.shared.admission.get(self.shared.store.admission_writes(), self)
+        self.shared.admission.get(self.shared.store.admission_writes(), || {
+            let config = AdmissionConfig::read(self);
+            (!config.is_empty()).then(|| Arc::new(config))
+        })
+    }
+
+    /// Returns the flow schemas.
+    #[cfg(feature = "listener")]
+    pub(crate) fn flow_schemas(&self) -> Arc<FlowSchemas> {
+        self.shared.flow_schemas.get(self.shared.store.flow_writes(), || Arc::new(FlowSchemas::read(self)))
     }
 
     /// Returns the request counters.
@@ -240,21 +259,32 @@ impl ApiServer {
 
     /// Returns the user of a request with these headers. The listener has authenticated socket requests before; an
     /// in-process request without a token runs as administrator.
-    pub(crate) fn user_of(&self, request: &ApiRequest) -> UserInfo {
+    pub(crate) fn user_of(&self, request: &ApiRequest) -> Arc<UserInfo> {
+        static ADMINISTRATOR: LazyLock<Arc<UserInfo>> = LazyLock::new(|| UserInfo::administrator().into());
         if request.anonymous {
-            return UserInfo::anonymous();
+            return UserInfo::anonymous().into();
         }
         let given = request.header(http::header::AUTHORIZATION);
         let token = given.split_once(' ').map_or("", |(_, token)| token.trim());
         // Expiry is not checked again: a token that expires during the request must not turn its user into the
         // administrator.
         let claims = if token.contains('.') { self.shared.tokens.read(token) } else { None };
-        claims.map_or_else(UserInfo::administrator, |claims| claims.user())
+        claims.map_or_else(|| ADMINISTRATOR.clone(), |claims| claims.user().into())
     }
 
     /// Returns the cache of recently written objects in decoded form.
     pub(crate) fn decode_cache(&self) -> &DecodeCache {
         &self.shared.recent
+    }
+
+    /// Returns a stored object in decoded form, from the cache if possible.
+    pub(crate) fn decoded(&self, stored: &StoredObject) -> Value {
+        Value::clone(&self.decode_cache().get(stored))
+    }
+
+    /// Returns the cache of server-side applies that changed nothing.
+    pub(crate) fn idle_applies(&self) -> &IdleApplies {
+        &self.shared.idle_applies
     }
 
     /// Returns the resources that are served now.

@@ -118,7 +118,7 @@ mod tests {
             assert!(client.patch(map, MERGE_PATCH, &json!({"data": {"ca.crt": "?", "more": "x"}})).await.is_ok());
             settle().await;
             assert!(client.send(Method::GET, account, "", None).await.is_ok(), "it is created again");
-            let body = client.send(Method::GET, map, "", None).await.body;
+            let body = client.send(Method::GET, map, "", None).await.body();
             assert_eq!(body["data"], json!({"ca.crt": "PEM"}));
         })
         .unwrap();

@@ -21,11 +21,15 @@ enum ColourChoice {
 impl ColourArgs {
     /// Returns true if an output has colours.
     pub(super) fn is_on(self, is_terminal: bool) -> bool {
-        let no_color = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         match self.color {
-            ColourChoice::Auto => is_terminal && !no_color(),
+            ColourChoice::Auto => is_on_by_default(is_terminal),
             ColourChoice::Always => true,
             ColourChoice::Never => false,
         }
     }
+}
+
+/// Returns true if an output without a flag has colours: terminals do, unless `NO_COLOR` is set.
+pub(super) fn is_on_by_default(is_terminal: bool) -> bool {
+    is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

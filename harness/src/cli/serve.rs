@@ -3,7 +3,7 @@
 //! Standard output gets one line when the server is ready; all other output goes to standard error.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::colour;
 use crate::apiserver::listener::{Limits, ListenOptions, listen};
 use crate::apiserver::{
     AdmissionPlugin, ApiServer, ApiServerConfig, KubernetesVersion, RecordMode, ReportedVersion, faults, kubelet,
@@ -18,6 +19,7 @@ use crate::apiserver::{
 use crate::exit::Exit;
 use crate::fixture::Controller;
 use crate::serve::{ClockMode, ControllerLoop, ServeHandler, WorldSpec, check_rules};
+use crate::subject::in_process::QUIET_LOG;
 use crate::time::{Clock, parse_duration};
 
 /// Approximate limit of the stored transcript, in bytes.
@@ -64,8 +66,11 @@ pub(super) struct ServeArgs {
     /// With --kubelet, time from a pod's binding until it is ready
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "500ms", requires = "kubelets")]
     ready_after: Duration,
-    /// Controller manager loops to run: gc, namespaces, workloads, jobs, quotas, endpoints, accounts; or
-    /// none
+    /// With --kubelet, images that cannot be pulled, such as web:broken; `*` is any text. Their pods wait
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',', requires = "kubelets")]
+    missing_images: Vec<String>,
+    /// Controller manager loops to run: gc, namespaces, workloads, jobs, quotas, endpoints, accounts,
+    /// policies; or none
     #[arg(long, value_name = "LOOPS", value_delimiter = ',', default_value = "gc,namespaces")]
     loops: Vec<ControllerLoop>,
     /// Delay of garbage collection and namespace deletion after a deletion. A real cluster's controllers are not
@@ -97,7 +102,7 @@ pub(super) struct ServeArgs {
     #[arg(long, value_enum, default_value_t, value_name = "CLOCK")]
     clock: ClockMode,
     /// Options of a complete cluster: the same as --kubelet --nodes 1 --controllers all
-    /// --loops gc,namespaces,workloads,jobs,quotas,endpoints,accounts --disable-admission-plugins none
+    /// --loops gc,namespaces,workloads,jobs,quotas,endpoints,accounts,policies --disable-admission-plugins none
     #[arg(long, value_enum, value_name = "CLUSTER", conflicts_with_all = ["loops", "disable_admission_plugins"])]
     like: Option<Preset>,
     /// Do not record requests, for load tests: /plumbline/transcript stays empty
@@ -170,10 +175,13 @@ pub(super) fn main(args: &ServeArgs) -> Result<Exit, String> {
     outcome
 }
 
-/// Logs to standard error, filtered by `RUST_LOG`.
+/// Logs to standard error, filtered by `RUST_LOG`. Controllers inside, of which each world has its own, say little
+/// without it: the transcript has their requests.
 fn logging() {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).finish();
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| QUIET_LOG.into());
+    let is_colored = colour::is_on_by_default(std::io::stderr().is_terminal());
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_colored);
+    let subscriber = log.with_writer(std::io::stderr).finish();
     // In tests another subscriber may be set already.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
@@ -224,7 +232,11 @@ impl ServeArgs {
         let disabled = if preset { &[][..] } else { &self.disable_admission_plugins };
         let all = preset && self.controllers.is_empty() || self.controllers.contains(&ControllerName::All);
         let is_wanted = |controller: &Controller| all || self.controllers.contains(&ControllerName::One(*controller));
-        let options = kubelet::KubeletOptions { ready_after: self.ready_after, ..kubelet::KubeletOptions::default() };
+        let options = kubelet::KubeletOptions {
+            ready_after: self.ready_after,
+            missing_images: self.missing_images.clone(),
+            ..kubelet::KubeletOptions::default()
+        };
         let record = if self.no_transcript { RecordMode::Off } else { RecordMode::Recent { bytes: TRANSCRIPT } };
         let mut spec = WorldSpec {
             clock: self.clock,
@@ -298,6 +310,7 @@ fn absent(spec: &WorldSpec) -> String {
         (has(ControllerLoop::Quotas), "resource quotas have no status and limit nothing: --loops …,quotas"),
         (has(ControllerLoop::Endpoints), "services have no endpoints: --loops …,endpoints"),
         (has(ControllerLoop::Accounts), "namespaces have no service account and CA certificate: --loops …,accounts"),
+        (has(ControllerLoop::Policies), "policies have no status with type errors: --loops …,policies"),
         (!spec.controllers.is_empty(), "budgets are not counted, taints evict nothing: --controllers all"),
     ] {
         if !is_there {

@@ -15,10 +15,11 @@ use crate::time::parse_duration;
 use crate::upstream::selection::{Difference, Rules};
 use crate::upstream::{self, RunOptions, UpstreamError};
 
-/// Flags of `serve` with the real kube-controller-manager: all but its own loops.
-const WITHOUT_LOOPS: &str = "--kubelet --nodes 3 --loops none --disable-admission-plugins none";
+/// Flags of `serve` with the real kube-controller-manager: all but its own loops. The images are those that the specs
+/// expect not to exist.
+const WITHOUT_LOOPS: &str = "--kubelet --nodes 3 --missing-images *:404,*:non-existent,*:nonexistent --loops none --disable-admission-plugins none";
 /// Flags of `serve` with its own loops and controllers.
-const WITH_LOOPS: &str = "--like kind --nodes 3";
+const WITH_LOOPS: &str = "--like kind --nodes 3 --missing-images *:404,*:non-existent,*:nonexistent";
 
 /// Flags of `upstream`.
 #[derive(Debug, clap::Args)]
@@ -39,8 +40,8 @@ pub(super) struct UpstreamArgs {
     #[arg(long, value_name = "PATH")]
     controller_manager: Option<PathBuf>,
 
-    /// Flags of `plumbline serve` [default: --like kind --nodes 3; with --controller-manager: --kubelet --nodes 3
-    /// --loops none --disable-admission-plugins none]
+    /// Flags of `plumbline serve` [default: --like kind --nodes 3 --missing-images *:404,*:non-existent,*:nonexistent;
+    /// with --controller-manager: the same images, --kubelet --nodes 3 --loops none --disable-admission-plugins none]
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     serve: Option<String>,
 

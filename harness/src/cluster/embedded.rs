@@ -15,7 +15,7 @@ use crate::apiserver::service::into_response;
 use crate::apiserver::{ApiRequest, ApiServer, ApiServerConfig, KubernetesVersion};
 use crate::fixture::{Capability, Fixture, Release};
 use crate::time::Clock;
-use crate::transcript::{Agents, InProcessEndpoint, Transcript};
+use crate::transcript::{Agents, InProcessEndpoint, RecordedJson, Transcript};
 
 /// An API server in this process for each fixture, in virtual time. It has every capability.
 #[derive(Clone, Debug, Default)]
@@ -91,7 +91,7 @@ impl Sandbox for EmbeddedSandbox {
         self.server.compact(self.server.revision());
     }
 
-    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, SeedError>> {
+    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<RecordedJson>, SeedError>> {
         let seeded = seed(&self.server, objects);
         async { seeded.map_err(SeedError::from) }.boxed_local()
     }
@@ -115,11 +115,11 @@ impl Sandbox for EmbeddedSandbox {
 }
 
 /// Seeds `objects` on `server` and returns all objects that the server then has.
-pub(super) fn seed(server: &ApiServer, objects: Vec<Value>) -> Result<Vec<Value>, String> {
+pub(super) fn seed(server: &ApiServer, objects: Vec<Value>) -> Result<Vec<RecordedJson>, String> {
     server.seed(objects).map_err(|error| error.to_string())?;
     let resources = server.stored_resources();
     let stored = resources.iter().flat_map(|resource| server.list(resource, None));
-    Ok(stored.map(|object| object.value().into()).collect())
+    Ok(stored.map(RecordedJson::from).collect())
 }
 
 /// Sends `call` to `server` and waits for the complete answer.

@@ -29,7 +29,7 @@ use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::ConnectionGate;
 use crate::fixture::{Capability, Fixture};
 use crate::time::Clock;
-use crate::transcript::{Agents, InProcessEndpoint, Transcript};
+use crate::transcript::{Agents, InProcessEndpoint, RecordedJson, Transcript};
 
 pub use embedded::EmbeddedCluster;
 pub use remote::RemoteCluster;
@@ -155,7 +155,7 @@ pub trait Sandbox {
     /// # Errors
     ///
     /// Returns an error if an object has an unknown kind or cannot be stored; the message names it.
-    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, SeedError>>;
+    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<RecordedJson>, SeedError>>;
 
     /// Sends `call` and waits for the complete answer.
     fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer>;

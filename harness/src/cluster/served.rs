@@ -20,7 +20,7 @@ use crate::apiserver::listener::{ConnectionGate, ListenOptions, listen};
 use crate::apiserver::{ApiServer, ApiServerConfig, KubernetesVersion, ResourceId};
 use crate::fixture::{Capability, Fixture};
 use crate::time::Clock;
-use crate::transcript::{Agents, SubjectEndpoint, Transcript};
+use crate::transcript::{Agents, RecordedJson, SubjectEndpoint, Transcript};
 
 /// A fake server over HTTPS for each fixture, in wall time. It has every capability except virtual time.
 #[derive(Clone, Debug, Default)]
@@ -123,7 +123,7 @@ impl Sandbox for ServedSandbox {
         self.server.compact(self.server.revision());
     }
 
-    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, SeedError>> {
+    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<RecordedJson>, SeedError>> {
         let seeded = seed(&self.server, objects);
         async { seeded.map_err(SeedError::from) }.boxed_local()
     }

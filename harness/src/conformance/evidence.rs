@@ -281,7 +281,7 @@ mod tests {
         }];
         report.log = vec!["W it was me".to_owned()];
         report.load = Some(FixtureLoad { stopped_millis: 250, ..FixtureLoad::default() });
-        let objects = vec![Arc::new(json!({ "kind": "Pod" })), Arc::new(json!({ "kind": "Node" }))];
+        let objects = ["Pod", "Node"].map(|kind| json!({ "kind": kind }).into()).to_vec();
         JudgedRun {
             report,
             transcript: "t=+0s GET\n".to_owned(),

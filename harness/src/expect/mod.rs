@@ -9,14 +9,13 @@
 //! [`judge`] combines them. The always-on invariants (`crate::invariants`) are judged separately, with the same
 //! context.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::fixture::{Fixture, matching};
-use crate::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry, is_judged};
+use crate::transcript::{Actor, Attributed as _, EntryKind, Exchange, RecordedJson, TranscriptEntry, is_judged};
 
 pub(crate) mod checks;
 mod live;
@@ -33,7 +32,7 @@ pub struct Run<'a> {
     /// The time on the clock at `t=+0s`.
     pub start: Timestamp,
     /// The objects as the server had stored them before the controllers started.
-    pub initial: &'a [Arc<Value>],
+    pub initial: &'a [RecordedJson],
     /// The transcript's entries, in order.
     pub entries: &'a [TranscriptEntry],
     /// For every step that was reached, in order: the length of the transcript when the step was over and the cluster

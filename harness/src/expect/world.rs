@@ -1,14 +1,13 @@
 //! Reconstructs the objects at any point of the transcript.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::Run;
 use crate::fixture::pattern::{Resource, Resources, Target};
 use crate::object_meta;
-use crate::transcript::{Change, EntryKind, TranscriptEntry};
+use crate::transcript::{Change, EntryKind, RecordedJson, TranscriptEntry};
 
 /// The key of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +25,7 @@ pub struct Key {
 /// All objects at a point of the transcript.
 #[derive(Debug, Clone)]
 pub struct ObjectStates {
-    objects: BTreeMap<Key, Arc<Value>>,
+    objects: BTreeMap<Key, RecordedJson>,
     /// The last uid of each name.
     uids: BTreeMap<Key, String>,
     resources: Resources,
@@ -38,9 +37,9 @@ impl ObjectStates {
     pub fn new(run: &Run<'_>, namespace: &str) -> Self {
         let resources = kinds(run.initial.iter().map(|object| &**object));
         // Collecting an ordered sequence builds the tree at once; inserting thousands of nodes one by one is slow.
-        let keyed = |object: &Arc<Value>| Some((key_of(&resources, object)?, Arc::clone(object)));
-        let objects: BTreeMap<Key, Arc<Value>> = run.initial.iter().filter_map(keyed).collect();
-        let uid = |(key, object): (&Key, &Arc<Value>)| Some((key.clone(), uid_of(object)?));
+        let keyed = |object: &RecordedJson| Some((key_of(&resources, object)?, object.clone()));
+        let objects: BTreeMap<Key, RecordedJson> = run.initial.iter().filter_map(keyed).collect();
+        let uid = |(key, object): (&Key, &RecordedJson)| Some((key.clone(), uid_of(object)?));
         let uids = objects.iter().filter_map(uid).collect();
         let namespace = if namespace.is_empty() { "default".to_owned() } else { namespace.to_owned() };
         Self { objects, uids, resources, namespace }
@@ -62,7 +61,7 @@ impl ObjectStates {
         }
     }
 
-    fn put(&mut self, key: Key, object: Option<Arc<Value>>) {
+    fn put(&mut self, key: Key, object: Option<RecordedJson>) {
         match object {
             Some(object) => {
                 if let Some(uid) = uid_of(&object) {
@@ -77,7 +76,7 @@ impl ObjectStates {
     }
 
     /// Returns the objects that `target` covers.
-    pub fn find(&self, target: &Target) -> Vec<(&Key, &Arc<Value>)> {
+    pub fn find(&self, target: &Target) -> Vec<(&Key, &RecordedJson)> {
         let means = |key: &Key| {
             let group =
                 if same_group(&target.resource.group, &key.group) { &*target.resource.group } else { &*key.group };
@@ -97,17 +96,17 @@ impl ObjectStates {
     }
 
     /// Returns the object with this key.
-    pub fn get(&self, key: &Key) -> Option<&Arc<Value>> {
+    pub fn get(&self, key: &Key) -> Option<&RecordedJson> {
         self.objects.get(key)
     }
 
     /// Returns all objects, ordered by group, resource, namespace and name.
-    pub fn objects(&self) -> impl Iterator<Item = &Arc<Value>> {
+    pub fn objects(&self) -> impl Iterator<Item = &RecordedJson> {
         self.objects.values()
     }
 
     /// Returns all objects of a resource.
-    pub fn all<'w>(&'w self, resource: &'w str) -> impl Iterator<Item = (&'w Key, &'w Arc<Value>)> {
+    pub fn all<'w>(&'w self, resource: &'w str) -> impl Iterator<Item = (&'w Key, &'w RecordedJson)> {
         self.objects.iter().filter(move |(key, _)| key.resource == resource)
     }
 

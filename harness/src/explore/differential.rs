@@ -114,8 +114,6 @@ fn checks(objects: &ChangedObjects, namespace: &str) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::expect::world::Key;
 
@@ -130,8 +128,8 @@ mod tests {
         let node = json!({ "metadata": { "annotations": { TTL_ANNOTATION: "15" } } });
         let objects = ChangedObjects::from([
             (key("pods", "a"), None),
-            (key("pods", "b"), Some(Arc::new(json!({})))),
-            (key("nodes", "n1"), Some(Arc::new(node.clone()))),
+            (key("pods", "b"), Some(json!({}).into())),
+            (key("nodes", "n1"), Some(node.clone().into())),
         ]);
         let wanted = json!({ "absent": ["pods/a"], "exists": ["pods/b"], "match": { "nodes/n1": node } });
         assert_eq!(checks(&objects, "default"), Some(wanted));

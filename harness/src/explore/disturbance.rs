@@ -33,6 +33,11 @@ const NO_STEP: Duration = Duration::from_secs(5);
 
 /// Number of requests that a flaky server refuses, one after every request that it serves.
 const FLAKY: u32 = 16;
+/// Time after which a flaky server refuses nothing more. Sixteen failures in a row take 164 s of the work queue's
+/// back-off; a key that fails for other reasons, too, is tried again before the controllers have to have converged.
+pub(super) const FLAKY_TIME: Duration = Duration::from_mins(4);
+/// Name of the faults of a flaky server.
+pub(super) const FLAKY_NAME: &str = "flaky";
 
 /// Time after which standbys take a lease that is not renewed, 15 s, with that until they look at it.
 const LEASE_EXPIRES: Duration = Duration::from_secs(20);
@@ -490,17 +495,19 @@ pub(super) fn across(point: &FaultPoint) -> Duration {
     point.next_step.map_or(NO_STEP, |next| next.saturating_sub(point.at) + ACROSS)
 }
 
-/// Refuses every second request from the point on.
+/// Refuses every second request from the point on, for some minutes.
 fn flaky(point: &FaultPoint, effect: &Effect) -> Injection {
+    let name = Some(FLAKY_NAME.to_owned());
     // A request that one fault refuses is not counted by the next fault, so each begins one request later.
     let fault = |number: u32| Fault {
-        name: None,
+        name: name.clone(),
         on: point.pattern(),
         nth: point.occurrence + number,
         count: Some(1),
         effect: effect.clone(),
     };
-    Injection { faults: (0..FLAKY).map(fault).collect(), ..Injection::default() }
+    let faults = (0..FLAKY).map(fault).collect();
+    Injection { faults, ..Injection::of_steps(vec![(point.at + FLAKY_TIME, vec![Action::Heal(name)])]) }
 }
 
 /// Returns the pattern of all requests of the controllers.

@@ -247,7 +247,7 @@ pub struct PlanResult {
     pub verdict: OracleVerdict,
     /// The facts of the run.
     pub observation: Observation,
-    /// The points of the run.
+    /// The points of the run. Empty after [`try_plan`] without them.
     pub points: Vec<FaultPoint>,
 }
 
@@ -261,7 +261,7 @@ pub fn run_plan(
     let script = script(&reference.fixture, &plan);
     let record = execute(test_bed, &script);
     let observation = record.transcript.with(|entries| observe(&script, &record, entries));
-    judge_run(reference, plan, &record, observation, look)
+    judge_run(reference, plan, &record, observation, true, look)
 }
 
 /// Like [`run_plan`], but without the restart at the end if the run without faults ended in the same state: what fresh
@@ -270,6 +270,7 @@ pub fn try_plan(
     test_bed: &TestBed,
     reference: &ReferenceRun,
     plan: FaultPlan,
+    with_points: bool,
     look: impl FnOnce(&RunRecord, &[TranscriptEntry]),
 ) -> PlanResult {
     // The state has neither times nor uids: fresh controllers with another clock, or other objects, may differ.
@@ -280,7 +281,7 @@ pub fn try_plan(
         let record = execute(test_bed, &script);
         let observation = record.transcript.with(|entries| observe(&script, &record, entries));
         if observation.state == reference.observation.state {
-            return judge_run(reference, plan, &record, observation, look);
+            return judge_run(reference, plan, &record, observation, with_points, look);
         }
     }
     run_plan(test_bed, reference, plan, look)
@@ -291,14 +292,18 @@ fn judge_run(
     plan: FaultPlan,
     record: &RunRecord,
     observation: Observation,
+    with_points: bool,
     look: impl FnOnce(&RunRecord, &[TranscriptEntry]),
 ) -> PlanResult {
     record.transcript.with(|entries| {
         let explored = ExploredRun { plan: &plan, record, entries, observation: &observation };
         let verdict = oracle::judge(reference, explored);
-        let resources = kinds(record.initial.iter().map(|object| &**object));
-        let points =
-            points(&entries[..observation.quiet_at.min(entries.len())], &resources, &step_times(&reference.fixture));
+        let points = if with_points {
+            let resources = kinds(record.initial.iter().map(|object| &**object));
+            points(&entries[..observation.quiet_at.min(entries.len())], &resources, &step_times(&reference.fixture))
+        } else {
+            Vec::new()
+        };
         look(record, entries);
         PlanResult { plan, verdict, observation, points }
     })
@@ -458,10 +463,11 @@ struct JobResult {
 fn run_candidate(test_bed: &TestBed, reference: &ReferenceRun, candidate: Candidate, twice: bool) -> JobResult {
     let plan = candidate.plan(reference);
     let mut seen = BTreeSet::new();
-    let result = try_plan(test_bed, reference, plan.clone(), |_, entries| seen.extend(marks(entries)));
+    let with_points = twice || candidate.pairs;
+    let result = try_plan(test_bed, reference, plan.clone(), with_points, |_, entries| seen.extend(marks(entries)));
     let mut divergence = None;
     if twice {
-        let again = try_plan(test_bed, reference, plan.clone(), |_, _| {});
+        let again = try_plan(test_bed, reference, plan.clone(), with_points, |_, _| {});
         if again.observation != result.observation || again.points != result.points {
             divergence = Some(format!("two runs of {plan} differ"));
         }
@@ -477,7 +483,7 @@ fn run_candidate(test_bed: &TestBed, reference: &ReferenceRun, candidate: Candid
         for second in Disturbance::at(point).filter(|disturbance| SECOND.contains(disturbance)) {
             let mut pair = plan.clone();
             pair.faults.push((second, point.clone()));
-            let result = try_plan(test_bed, reference, pair.clone(), |_, entries| seen.extend(marks(entries)));
+            let result = try_plan(test_bed, reference, pair.clone(), false, |_, entries| seen.extend(marks(entries)));
             runs.push((pair, result.verdict));
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::disturbance::{ALL_REQUESTS, Disturbance, across, clock_step};
+use super::disturbance::{ALL_REQUESTS, Disturbance, FLAKY_NAME, FLAKY_TIME, across, clock_step};
 use super::point::{FaultPoint, Site};
 use crate::fixture::time_text;
 
@@ -32,7 +32,8 @@ pub fn faults(disturbance: Disturbance, point: &FaultPoint, restart_after: Durat
     if disturbance == Disturbance::Flaky {
         let refused = disturbance.inject(point, restart_after).faults;
         let on = &point.pattern().text;
-        return refused.iter().map(|fault| json!({ "on": on, "reply": 500, "nth": fault.nth, "count": 1 })).collect();
+        let refusal = |nth: u32| json!({ "name": FLAKY_NAME, "on": on, "reply": 500, "nth": nth, "count": 1 });
+        return refused.iter().map(|fault| refusal(fault.nth)).collect();
     }
     fault(disturbance, point, restart_after).into_iter().collect()
 }
@@ -82,6 +83,7 @@ pub fn steps(disturbance: Disturbance, point: &FaultPoint) -> Vec<(Duration, Val
             let object = point.target.object().to_string();
             vec![(after(1), json!({ "update": { object: { "metadata": touch } } }))]
         }
+        Disturbance::Flaky => vec![(point.at + FLAKY_TIME, json!({ "heal": FLAKY_NAME }))],
         Disturbance::Pages => vec![(before, watch("pages"))],
         Disturbance::Partition(minutes) => {
             let fault = json!({ "fault": { "name": "partition", "on": ALL_REQUESTS, "drop": "before" } });

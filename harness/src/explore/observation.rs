@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::script::Script;
-use super::state::{StateDigest, is_effective};
+use super::state::StateDigest;
 use crate::expect::{is_subject_write, line};
+use crate::invariants;
 use crate::runner::RunRecord;
 use crate::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry};
 
@@ -112,7 +113,7 @@ pub fn observe(script: &Script, record: &RunRecord, entries: &[TranscriptEntry])
                     observation.events.extend(change.new.as_deref().map(event_of));
                 }
                 let writer = change.request.and_then(|seq| entries.get(seq)).and_then(subject_write);
-                let Some(key) = writer.filter(|_| is_effective(change)) else { continue };
+                let Some(key) = writer.filter(|_| !invariants::is_idle(change)) else { continue };
                 if entry.seq < quiet {
                     observation.last_writes.insert(key.clone(), entry.at);
                     *observation.writes.entry(key).or_default() += 1;

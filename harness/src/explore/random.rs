@@ -172,7 +172,7 @@ fn run_random_plan(
         };
         let Some(fault) = fault else { return };
         plan.faults.push(fault);
-        let result = try_plan(test_bed, reference, plan.clone(), |_, entries| world.marks.extend(marks(entries)));
+        let result = try_plan(test_bed, reference, plan.clone(), true, |_, entries| world.marks.extend(marks(entries)));
         let failed = !result.verdict.breaches.is_empty();
         points = result.points;
         world.runs.push((plan.clone(), result.verdict));

@@ -75,8 +75,6 @@ pub fn elects(entries: &[TranscriptEntry]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use rstest::rstest;
     use serde_json::Value;
 
@@ -113,7 +111,7 @@ mod tests {
                 name: "a".to_owned(),
                 resource_version: at,
                 old: None,
-                new: Some(Arc::new(lease)),
+                new: Some(lease.into()),
             };
             transcript.change(Duration::from_secs(at), origin, change);
         }

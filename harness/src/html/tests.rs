@@ -7,7 +7,9 @@ use super::model::{ArrowKind, EventKind};
 use super::*;
 use crate::load::RunLoad;
 use crate::report::tests::canned;
-use crate::transcript::{Actor, Change, ChangeKind, DeliveredObject, RecordedReply, RecordedRequest, Transcript};
+use crate::transcript::{
+    Actor, Change, ChangeKind, DeliveredObject, RecordedJson, RecordedReply, RecordedRequest, Transcript,
+};
 
 fn request(verb: &str, name: &str, body: Option<Value>) -> RecordedRequest {
     RecordedRequest {
@@ -16,14 +18,14 @@ fn request(verb: &str, name: &str, body: Option<Value>) -> RecordedRequest {
         resource: "pods".to_owned(),
         namespace: Some("default".to_owned()).filter(|_| !name.is_empty()),
         name: Some(name.to_owned()).filter(|name| !name.is_empty()),
-        body: body.map(Arc::new),
+        body: body.map(RecordedJson::from),
         ..RecordedRequest::default()
     }
 }
 
-fn pod(version: u64, phase: &str) -> Arc<Value> {
+fn pod(version: u64, phase: &str) -> RecordedJson {
     let meta = json!({"name": "a", "namespace": "default", "uid": "uid-of-a", "resourceVersion": version.to_string()});
-    Arc::new(json!({"kind": "Pod", "metadata": meta, "status": {"phase": phase}}))
+    json!({"kind": "Pod", "metadata": meta, "status": {"phase": phase}}).into()
 }
 
 fn change(request: Option<usize>, version: u64, old: &str, new: Option<&str>) -> Change {

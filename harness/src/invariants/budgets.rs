@@ -6,6 +6,7 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::{JudgeContext, Violation, condition};
+use crate::expect::requests;
 use crate::fixture::Action;
 use crate::fixture::parse::step_actions;
 use crate::object_meta;
@@ -51,14 +52,16 @@ fn consistent(status: &Value) -> Result<(), String> {
 
 /// See [`super::ALL`].
 pub(super) fn status_carries_version(context: &JudgeContext<'_>) -> Vec<Violation> {
-    context.requests(|entry, exchange, _| {
-        let request = &exchange.request;
-        let mine = entry.actor() == Actor::Disruption
-            && request.resource == BUDGETS
-            && matches!(request.verb.as_str(), "update" | "patch");
-        let version = request.body.as_ref().and_then(|body| object_meta::resource_version(body));
-        (mine && version.is_none_or(str::is_empty)).then(|| Violation::new(entry, "no resourceVersion in the body"))
-    })
+    let mine = requests(context.run.entries).filter(|(entry, exchange)| {
+        exchange.request.resource == BUDGETS
+            && matches!(exchange.request.verb.as_str(), "update" | "patch")
+            && entry.actor() == Actor::Disruption
+    });
+    let unversioned = mine.filter(|(_, exchange)| {
+        let version = exchange.request.body.as_ref().and_then(|body| object_meta::resource_version(body));
+        version.is_none_or(str::is_empty)
+    });
+    unversioned.map(|(entry, _)| Violation::new(entry, "no resourceVersion in the body")).collect()
 }
 
 /// See [`super::ALL`].

@@ -5,14 +5,12 @@
 //!
 //! [`writes`] concerns all controllers; [`budgets`], [`podgc`], [`taint_eviction`], [`ttl`] one each.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 use crate::expect::world::ObjectStates;
 use crate::expect::{BrokenPromise, JudgeContext, Run, line};
 use crate::fixture::{Fixture, Level};
-use crate::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, TranscriptEntry};
+use crate::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, RecordedJson, TranscriptEntry};
 
 mod budgets;
 mod podgc;
@@ -165,17 +163,20 @@ impl Violation {
 }
 
 impl<'a> JudgeContext<'a> {
-    /// Visits the requests, each with the objects just before it.
+    /// Visits the requests that are meant, each with the objects just before it.
     fn requests(
         &self,
+        is_meant: impl Fn(&TranscriptEntry, &Exchange) -> bool,
         mut visit: impl FnMut(&'a TranscriptEntry, &'a Exchange, &ObjectStates) -> Option<Violation>,
     ) -> Vec<Violation> {
-        let mut world = self.begin.clone();
-        let mut violations = Vec::new();
-        for entry in self.run.entries {
-            match &entry.what {
-                EntryKind::Request(exchange) => violations.extend(visit(entry, exchange, &world)),
-                EntryKind::Change(_) | EntryKind::Note(_) => world.step(entry),
+        let (mut world, mut stepped, mut violations) = (None, 0, Vec::new());
+        for (index, entry) in self.run.entries.iter().enumerate() {
+            let EntryKind::Request(exchange) = &entry.what else { continue };
+            if is_meant(entry, exchange) {
+                let world = world.get_or_insert_with(|| self.begin.clone());
+                self.run.entries[stepped..index].iter().for_each(|entry| world.step(entry));
+                stepped = index;
+                violations.extend(visit(entry, exchange, world));
             }
         }
         violations
@@ -186,12 +187,13 @@ impl<'a> JudgeContext<'a> {
         &self,
         actor: &Actor,
         resource: &str,
-        mut visit: impl FnMut(&'a TranscriptEntry, &'a Change, Option<&Arc<Value>>, &Arc<Value>) -> Option<Violation>,
+        mut visit: impl FnMut(&'a TranscriptEntry, &'a Change, Option<&RecordedJson>, &RecordedJson) -> Option<Violation>,
     ) -> Vec<Violation> {
         let mut violations = Vec::new();
-        for entry in self.run.entries.iter().filter(|entry| entry.actor() == *actor) {
+        for entry in self.run.entries {
             if let EntryKind::Change(change) = &entry.what
                 && change.resource == resource
+                && entry.actor() == *actor
                 && let Some(new) = &change.new
             {
                 violations.extend(visit(entry, change, change.old.as_ref(), new));
@@ -206,8 +208,13 @@ fn deletes_pod(exchange: &Exchange) -> bool {
     exchange.request.verb == "delete" && exchange.request.resource == "pods" && exchange.request.subresource.is_none()
 }
 
+/// Returns a predicate for deletions of pods by this actor.
+fn deletes_pod_as(actor: Actor) -> impl Fn(&TranscriptEntry, &Exchange) -> bool {
+    move |entry, exchange| deletes_pod(exchange) && entry.actor() == actor
+}
+
 /// Returns the pod of a request, as it is in `world`.
-fn pod_of<'w>(exchange: &Exchange, world: &'w ObjectStates) -> Option<&'w Arc<Value>> {
+fn pod_of<'w>(exchange: &Exchange, world: &'w ObjectStates) -> Option<&'w RecordedJson> {
     let request = &exchange.request;
     world.get(&crate::expect::world::Key {
         group: String::new(),

@@ -1,14 +1,13 @@
 //! Invariants of the pod garbage collector.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{JudgeContext, Violation, deletes_pod, pod_of};
+use super::{JudgeContext, Violation, deletes_pod_as, pod_of};
 use crate::expect::requests;
 use crate::object_meta;
-use crate::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry};
+use crate::transcript::{Actor, Attributed as _, EntryKind, Exchange, RecordedJson, TranscriptEntry};
 
 /// Time for which a node must be missing before its pods count as orphaned.
 const QUARANTINE: Duration = Duration::from_secs(40);
@@ -22,23 +21,26 @@ fn finished(pod: &Value) -> bool {
 
 /// See [`super::ALL`].
 pub(super) fn force_deletes_have_grace_zero(context: &JudgeContext<'_>) -> Vec<Violation> {
-    context.requests(|entry, exchange, _| {
+    let is_mine = deletes_pod_as(Actor::PodGc);
+    let mine = requests(context.run.entries).filter(|(entry, exchange)| is_mine(entry, exchange));
+    let graceful = mine.filter_map(|(entry, exchange)| {
         let request = &exchange.request;
         let body = request.body.as_ref().and_then(|body| body["gracePeriodSeconds"].as_i64());
         let query = request.query_value("gracePeriodSeconds").and_then(|text| text.parse().ok());
         let grace = body.or(query);
-        (entry.actor() == Actor::PodGc && deletes_pod(exchange) && grace != Some(0)).then(|| {
+        (grace != Some(0)).then(|| {
             let found =
                 grace.map_or_else(|| "no gracePeriodSeconds".to_owned(), |grace| format!("gracePeriodSeconds {grace}"));
             Violation::new(entry, found)
         })
-    })
+    });
+    graceful.collect()
 }
 
 /// See [`super::ALL`].
 pub(super) fn failed_before_delete(context: &JudgeContext<'_>) -> Vec<Violation> {
-    let mut violations = context.requests(|entry, exchange, world| {
-        let pod = pod_of(exchange, world).filter(|_| entry.actor() == Actor::PodGc && deletes_pod(exchange))?;
+    let mut violations = context.requests(deletes_pod_as(Actor::PodGc), |entry, exchange, world| {
+        let pod = pod_of(exchange, world)?;
         (!finished(pod)).then(|| Violation::new(entry, format!("the phase is {}", pod["status"]["phase"])))
     });
     violations.extend(context.changes(&Actor::PodGc, "pods", |entry, _, old, new| {
@@ -51,18 +53,15 @@ pub(super) fn failed_before_delete(context: &JudgeContext<'_>) -> Vec<Violation>
 
 /// Returns true if the request marks a pod as deleted by PodGC.
 fn marks_orphan(entry: &TranscriptEntry, exchange: &Exchange) -> bool {
-    let conditions = exchange.request.body.as_ref().and_then(|body| body["status"]["conditions"].as_array());
-    entry.actor() == Actor::PodGc
-        && exchange.request.resource == "pods"
-        && conditions.is_some_and(|all| all.iter().any(|condition| condition["reason"] == "DeletionByPodGC"))
+    let conditions = || exchange.request.body.as_ref().and_then(|body| body["status"]["conditions"].as_array());
+    exchange.request.resource == "pods"
+        && entry.actor() == Actor::PodGc
+        && conditions().is_some_and(|all| all.iter().any(|condition| condition["reason"] == "DeletionByPodGC"))
 }
 
 /// See [`super::ALL`].
 pub(super) fn orphans_are_confirmed(context: &JudgeContext<'_>) -> Vec<Violation> {
-    context.requests(|entry, exchange, world| {
-        if !marks_orphan(entry, exchange) {
-            return None;
-        }
+    context.requests(marks_orphan, |entry, exchange, world| {
         let pod = pod_of(exchange, world)?;
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         let before = &context.run.entries[..entry.seq.min(context.run.entries.len())];
@@ -93,7 +92,7 @@ pub(super) fn orphans_are_confirmed(context: &JudgeContext<'_>) -> Vec<Violation
 /// The server records the deletion before the subject sees it; the start of the subject is only as exact as the run's
 /// times.
 fn first_missing(context: &JudgeContext<'_>, node: &str) -> Option<(Duration, Duration)> {
-    let there = |object: &Arc<Value>| object["kind"] == "Node" && object_meta::name(object) == node;
+    let there = |object: &RecordedJson| object["kind"] == "Node" && object_meta::name(object) == node;
     if !context.run.initial.iter().any(there) {
         return Some((Duration::ZERO, context.run.tolerance));
     }

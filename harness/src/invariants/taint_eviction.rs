@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{JudgeContext, Violation, condition, deletes_pod, pod_of};
+use super::{JudgeContext, Violation, condition, deletes_pod_as, pod_of};
 use crate::expect::world::ObjectStates;
 use crate::object_meta;
-use crate::transcript::{Actor, Attributed as _, EntryKind};
+use crate::transcript::{Actor, EntryKind, Exchange, TranscriptEntry};
 
 /// See [`super::ALL`].
 pub(super) fn condition_before_delete(context: &JudgeContext<'_>) -> Vec<Violation> {
-    context.requests(|entry, exchange, world| {
-        let pod = pod_of(exchange, world).filter(|_| entry.actor() == Actor::TaintEviction && deletes_pod(exchange))?;
+    context.requests(deletes_pod_as(Actor::TaintEviction), |entry, exchange, world| {
+        let pod = pod_of(exchange, world)?;
         let marked = condition(pod, "DisruptionTarget")
             .is_some_and(|condition| condition["status"] == "True" && condition["reason"] == "DeletionByTaintManager");
         (!marked).then(|| Violation::new(entry, "the pod has no such condition"))
@@ -21,11 +21,12 @@ pub(super) fn condition_before_delete(context: &JudgeContext<'_>) -> Vec<Violati
 
 /// See [`super::ALL`].
 pub(super) fn no_early_eviction(context: &JudgeContext<'_>) -> Vec<Violation> {
-    context.requests(|entry, exchange, world| {
+    let is_mine = deletes_pod_as(Actor::TaintEviction);
+    let is_meant = |entry: &TranscriptEntry, exchange: &Exchange| {
         let succeeded = exchange.reply.as_ref().is_some_and(|reply| (200..300).contains(&reply.status));
-        if entry.actor() != Actor::TaintEviction || !deletes_pod(exchange) || !succeeded {
-            return None;
-        }
+        succeeded && is_mine(entry, exchange)
+    };
+    context.requests(is_meant, |entry, exchange, world| {
         let uid = object_meta::uid(pod_of(exchange, world)?)?;
         match earliest(context, uid, entry.seq) {
             Some(earliest) if earliest <= entry.at => None,

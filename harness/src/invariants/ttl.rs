@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::writes::essence;
 use super::{JudgeContext, Violation};
 use crate::object_meta;
 use crate::transcript::Actor;
@@ -23,7 +22,7 @@ pub(super) fn ttl_values(context: &JudgeContext<'_>) -> Vec<Violation> {
 
 /// Returns the node without the annotation.
 fn others(node: &Value) -> Value {
-    let mut node = essence(node);
+    let mut node = object_meta::without_bookkeeping(node);
     let Some(metadata) = object_meta::fields_mut(&mut node) else { return node };
     let is_empty = match metadata.get_mut("annotations") {
         Some(Value::Object(annotations)) => {

@@ -3,16 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::{JudgeContext, Violation, deletes_pod};
 use crate::expect::{is_subject_write, requests};
 use crate::object_meta;
-use crate::transcript::{Actor, Attributed as _, Change, EntryKind};
+use crate::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, TranscriptEntry};
 
 /// See [`super::ALL`].
 pub(super) fn role_limits(context: &JudgeContext<'_>) -> Vec<Violation> {
-    let violation = |(entry, exchange): (&crate::transcript::TranscriptEntry, &crate::transcript::Exchange)| {
+    let violation = |(entry, exchange): (&TranscriptEntry, &Exchange)| {
         let request = &exchange.request;
         let what = (request.verb.as_str(), request.resource.as_str(), request.subresource.as_deref());
         let status = |resource| matches!(what, ("update" | "patch", found, Some("status")) if found == resource);
@@ -69,12 +67,7 @@ pub(super) fn no_idle_writes(context: &JudgeContext<'_>) -> Vec<Violation> {
 
 /// Returns true if nothing has changed but what the server changes by itself.
 pub(crate) fn is_idle(change: &Change) -> bool {
-    change.old.as_deref().zip(change.new.as_deref()).is_some_and(|(old, new)| essence(old) == essence(new))
-}
-
-/// Returns an object without the fields that the server changes by itself.
-pub(super) fn essence(object: &Value) -> Value {
-    object_meta::without_bookkeeping(object)
+    change.old.as_deref().zip(change.new.as_deref()).is_some_and(|(old, new)| object_meta::is_same(old, new))
 }
 
 /// See [`super::ALL`].
@@ -101,12 +94,13 @@ pub(super) fn no_storms(context: &JudgeContext<'_>) -> Vec<Violation> {
 
 /// See [`super::ALL`].
 pub(super) fn deletes_name_the_uid(context: &JudgeContext<'_>) -> Vec<Violation> {
-    context.requests(|entry, exchange, _| {
-        let mine = matches!(entry.actor(), Actor::PodGc | Actor::TaintEviction) && deletes_pod(exchange);
-        let named = || {
-            let body = exchange.request.body.as_deref()?;
-            body["preconditions"]["uid"].as_str().filter(|uid| !uid.is_empty()).map(str::to_owned)
-        };
-        (mine && named().is_none()).then(|| Violation::new(entry, "no uid among the preconditions"))
-    })
+    let mine = requests(context.run.entries).filter(|(entry, exchange)| {
+        deletes_pod(exchange) && matches!(entry.actor(), Actor::PodGc | Actor::TaintEviction)
+    });
+    let is_named = |exchange: &Exchange| {
+        let body = exchange.request.body.as_deref();
+        body.is_some_and(|body| body["preconditions"]["uid"].as_str().is_some_and(|uid| !uid.is_empty()))
+    };
+    let nameless = mine.filter(|(_, exchange)| !is_named(exchange));
+    nameless.map(|(entry, _)| Violation::new(entry, "no uid among the preconditions")).collect()
 }

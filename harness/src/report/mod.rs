@@ -19,11 +19,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use self::grouping::{BystanderWrite, SharedCause};
 use crate::load::{FixtureLoad, MachineLoad, RunLoad};
-use crate::transcript::{Delivery, TranscriptEntry, redact};
+use crate::transcript::{Delivery, RecordedJson, TranscriptEntry, redact};
 
 /// Version of [`RunReport`] in JSON. Within a version, fields may be added but keep their meaning.
 pub const API_VERSION: &str = "plumbline/v1";
@@ -346,7 +345,7 @@ pub struct JudgedRun {
     /// The watch events that were sent.
     pub deliveries: Vec<Delivery>,
     /// The objects before the controllers started.
-    pub initial: Arc<[Arc<Value>]>,
+    pub initial: Arc<[RecordedJson]>,
     /// The time at `t=+0s`.
     pub start: Timestamp,
     /// Allowed deviation of times and lateness of reactions; zero in virtual time.
@@ -354,7 +353,7 @@ pub struct JudgedRun {
     /// Load of the machine, on the wall clock.
     pub load: RunLoad,
     /// If the fixture failed: the objects at the end, ordered by resource, namespace and name.
-    pub objects: Vec<Arc<Value>>,
+    pub objects: Vec<RecordedJson>,
 }
 
 /// An event of the run, reported as it happens.

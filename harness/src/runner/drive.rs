@@ -28,9 +28,9 @@ use crate::process::signals;
 use crate::subject::client_factory::KillSwitch;
 use crate::subject::{Launch, Running, Subject};
 use crate::time::{self, Clock, settle};
-use crate::transcript::Agents;
 use crate::transcript::by_object::STARTS;
 use crate::transcript::redact::{at as moment, seconds};
+use crate::transcript::{Agents, RecordedJson};
 
 /// Runs `fixture` on this thread, in the cluster's time, and records the run in `recorder` as it goes on.
 ///
@@ -240,8 +240,9 @@ impl<'a> FixtureRun<'a> {
     }
 
     /// Seeds `objects` and returns all objects that exist then. If the server refuses one, the fixture is skipped.
-    async fn seed(&self, objects: Vec<Value>) -> Result<Vec<Value>, RunError> {
-        self.stage.seed(objects).await.map_err(|error| self.seed_error(error))
+    async fn seed(&self, objects: Vec<Value>) -> Result<Arc<[RecordedJson]>, RunError> {
+        let stored = self.stage.seed(objects).await.map_err(|error| self.seed_error(error))?;
+        Ok(stored.into())
     }
 
     fn seed_error(&self, error: SeedError) -> RunError {
@@ -259,7 +260,7 @@ impl<'a> FixtureRun<'a> {
         for object in &mut objects {
             time_text::resolve(object, now, now);
         }
-        let initial = self.seed(objects).await?.into_iter().map(Arc::new).collect();
+        let initial = self.seed(objects).await?;
         self.recorder.update(|record| record.initial = initial);
         given.faults.iter().try_for_each(|fault| self.arm(fault))?;
         given.watches.iter().try_for_each(|fault| self.watch_fault(fault))

@@ -1,4 +1,5 @@
-//! Isolates fixtures from each other: one OS thread each, several at a time; panics and hangs become results.
+//! Isolates fixtures from each other: each has an OS thread for itself, several at a time; panics and hangs become
+//! results.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -61,8 +62,8 @@ enum JobMessage<T> {
     Ended(JobOutcome<T>),
 }
 
-/// Runs `work` for each of `0..count` on its own thread, `jobs` at a time, and passes results to `done` in order of
-/// arrival.
+/// Runs `work` for each of `0..count` on a thread for itself, `jobs` at a time, and passes results to `done` in order
+/// of arrival.
 ///
 /// `done` returns whether to continue. After `false` no new job starts; running jobs finish and are passed on.
 pub fn run_each<T, W>(
@@ -82,13 +83,14 @@ pub fn run_each<T, W>(
         for _ in 0..jobs.clamp(1, count.max(1)) {
             let (sender, work, next) = (sender.clone(), work.clone(), &next);
             scope.spawn(move || {
+                let mut worker = None;
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     if index >= count {
                         return;
                     }
                     let work = work.clone();
-                    let ended = alone(limit, move |timer: &JobTimer| work(index, timer));
+                    let ended = alone(&mut worker, limit, move |timer: &JobTimer| work(index, timer));
                     if sender.send((index, ended)).is_err() {
                         return;
                     }
@@ -104,40 +106,75 @@ pub fn run_each<T, W>(
     });
 }
 
-/// Runs `work` on its own thread and waits for it, at most for `limit` of running time.
-fn alone<T: Send + 'static>(limit: Duration, work: impl FnOnce(&JobTimer) -> T + Send + 'static) -> JobOutcome<T> {
-    let (sender, messages) = mpsc::channel();
-    let signals = sender.clone();
-    // The receiver is gone if the limit was exceeded.
-    let signal = move |signal| _ = signals.send(JobMessage::Timer(signal));
-    let timer = JobTimer { signal: Some(Box::new(signal)) };
-    let spawned = std::thread::Builder::new().name("fixture".to_owned()).spawn(move || {
-        let (outcome, panics) = watch_panics(|| panic::catch_unwind(AssertUnwindSafe(|| work(&timer))));
-        let ended = match outcome {
-            Ok(value) => JobOutcome::Returned(value),
-            Err(payload) => JobOutcome::Panicked(panics.into_iter().next_back().unwrap_or_else(|| text_of(&*payload))),
-        };
-        let _ = sender.send(JobMessage::Ended(ended));
-    });
-    if let Err(error) = spawned {
-        return JobOutcome::Panicked(format!("unable to start a thread: {error}"));
+/// A thread that does one job after the other. It keeps the memory of a job for the next one.
+struct Worker<T> {
+    jobs: mpsc::Sender<Job<T>>,
+    messages: mpsc::Receiver<JobMessage<T>>,
+}
+
+type Job<T> = Box<dyn FnOnce(&JobTimer) -> T + Send>;
+
+impl<T: Send + 'static> Worker<T> {
+    fn start() -> std::io::Result<Self> {
+        let (sender, messages) = mpsc::channel();
+        let (jobs, queue) = mpsc::channel::<Job<T>>();
+        std::thread::Builder::new().name("fixture".to_owned()).spawn(move || {
+            let signals = sender.clone();
+            // The receiver is gone if the limit was exceeded.
+            let signal = move |signal| _ = signals.send(JobMessage::Timer(signal));
+            let timer = JobTimer { signal: Some(Box::new(signal)) };
+            for job in queue {
+                let (outcome, panics) = watch_panics(|| panic::catch_unwind(AssertUnwindSafe(|| job(&timer))));
+                let text =
+                    |payload: Box<dyn Any + Send>| panics.into_iter().next_back().unwrap_or_else(|| text_of(&*payload));
+                let ended = outcome.map_or_else(|payload| JobOutcome::Panicked(text(payload)), JobOutcome::Returned);
+                if sender.send(JobMessage::Ended(ended)).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { jobs, messages })
     }
-    let mut counts = true;
-    loop {
-        let message = if counts {
-            messages.recv_timeout(limit)
-        } else {
-            messages.recv().map_err(|_| RecvTimeoutError::Disconnected)
-        };
-        match message {
-            Ok(JobMessage::Timer(signal)) => counts = signal == TimerSignal::Restart,
-            Ok(JobMessage::Ended(ended)) => return ended,
-            Err(RecvTimeoutError::Timeout) => return JobOutcome::Hung(limit),
-            Err(RecvTimeoutError::Disconnected) => {
-                return JobOutcome::Panicked("the fixture's thread ended without a result".to_owned());
+
+    /// Waits for the end of the job, at most for `limit` of running time.
+    fn wait(&self, limit: Duration) -> JobOutcome<T> {
+        let mut counts = true;
+        loop {
+            let message = if counts {
+                self.messages.recv_timeout(limit)
+            } else {
+                self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            };
+            match message {
+                Ok(JobMessage::Timer(signal)) => counts = signal == TimerSignal::Restart,
+                Ok(JobMessage::Ended(ended)) => return ended,
+                Err(RecvTimeoutError::Timeout) => return JobOutcome::Hung(limit),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return JobOutcome::Panicked("the fixture's thread ended without a result".to_owned());
+                }
             }
         }
     }
+}
+
+/// Runs `work` on the thread of `worker` and waits for it, at most for `limit` of running time. Only a thread whose job
+/// has returned gets another one.
+fn alone<T: Send + 'static>(
+    worker: &mut Option<Worker<T>>,
+    limit: Duration,
+    work: impl FnOnce(&JobTimer) -> T + Send + 'static,
+) -> JobOutcome<T> {
+    let free = match worker.take().map_or_else(Worker::start, Ok) {
+        Ok(free) => free,
+        Err(error) => return JobOutcome::Panicked(format!("unable to start a thread: {error}")),
+    };
+    // A thread that has ended is noticed by the wait.
+    let _ = free.jobs.send(Box::new(work));
+    let ended = free.wait(limit);
+    if let JobOutcome::Returned(_) = ended {
+        *worker = Some(free);
+    }
+    ended
 }
 
 /// Runs `work` and returns its result and the messages of all panics on this thread during it, including those that
@@ -235,7 +272,7 @@ mod tests {
     fn time_counts(#[case] signals: &'static [TimerSignal], #[case] hangs: bool) {
         let limit = Duration::from_millis(50);
         let (end, wait) = mpsc::channel::<()>();
-        let ended = alone(limit, move |timer: &JobTimer| {
+        let ended = alone(&mut None, limit, move |timer: &JobTimer| {
             for signal in signals {
                 timer.send(*signal);
             }

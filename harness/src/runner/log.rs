@@ -1,12 +1,13 @@
 //! Collects the subject's log while a fixture runs: warnings and errors, with virtual times.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::LazyLock;
 
+use tracing::Dispatch;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
@@ -16,9 +17,20 @@ use crate::transcript::redact;
 /// Maximum size in bytes; a longer log usually repeats itself.
 const LIMIT: usize = 64 * 1024;
 
+thread_local! {
+    /// The clock and the text of this thread's log, while [`LogCapture`] collects it.
+    static LOG: RefCell<Option<(Clock, Vec<u8>)>> = const { RefCell::new(None) };
+}
+
+/// Writes the events of each thread into its log. One for the process: a subscriber costs more than most runs log.
+static WRITER: LazyLock<Dispatch> = LazyLock::new(|| {
+    let subscriber = tracing_subscriber::fmt().with_max_level(LevelFilter::WARN).with_ansi(false);
+    Dispatch::new(subscriber.with_timer(VirtualTime).with_writer(|| ThreadLog).finish())
+});
+
 /// Collects this thread's log until it is dropped.
 pub struct LogCapture {
-    text: Buffer,
+    outer: Option<(Clock, Vec<u8>)>,
     _guard: DefaultGuard,
 }
 
@@ -26,54 +38,51 @@ impl LogCapture {
     /// Starts collecting on this thread.
     #[must_use]
     pub fn collect(clock: &Clock) -> Self {
-        let text = Buffer::default();
-        let subscriber = tracing_subscriber::fmt()
-            .with_max_level(LevelFilter::WARN)
-            .with_ansi(false)
-            .with_timer(VirtualTime(clock.clone()))
-            .with_writer(text.clone())
-            .finish();
-        Self { text, _guard: tracing::subscriber::set_default(subscriber) }
+        let outer = LOG.replace(Some((clock.clone(), Vec::new())));
+        Self { outer, _guard: tracing::dispatcher::set_default(&WRITER) }
     }
 
     /// Returns the lines so far.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        let bytes = self.text.0.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()
+        LOG.with_borrow(|log| {
+            let text = log.as_ref().map(|(_, text)| String::from_utf8_lossy(text)).unwrap_or_default();
+            text.lines().map(str::to_owned).collect()
+        })
     }
 }
 
-struct VirtualTime(Clock);
+impl Drop for LogCapture {
+    fn drop(&mut self) {
+        LOG.set(self.outer.take());
+    }
+}
+
+struct VirtualTime;
 
 impl FormatTime for VirtualTime {
     fn format_time(&self, writer: &mut Writer<'_>) -> fmt::Result {
-        writer.write_str(&redact::at(self.0.elapsed()))
+        LOG.with_borrow(|log| match log {
+            Some((clock, _)) => writer.write_str(&redact::at(clock.elapsed())),
+            None => Ok(()),
+        })
     }
 }
 
-#[derive(Clone, Default)]
-struct Buffer(Arc<Mutex<Vec<u8>>>);
+struct ThreadLog;
 
-impl io::Write for Buffer {
+impl io::Write for ThreadLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if text.len() < LIMIT {
-            text.extend_from_slice(bytes);
-        }
+        LOG.with_borrow_mut(|log| {
+            if let Some((_, text)) = log.as_mut().filter(|(_, text)| text.len() < LIMIT) {
+                text.extend_from_slice(bytes);
+            }
+        });
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Buffer {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
     }
 }
 

@@ -28,7 +28,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 pub use error::{RunError, StartUpError};
 pub use starts::StartLimit;
@@ -36,7 +35,7 @@ pub use starts::StartLimit;
 use crate::expect::{Run, StepReply};
 use crate::load::{RunLoad, StartCost};
 use crate::subject::BystanderWrites;
-use crate::transcript::{Transcript, TranscriptEntry};
+use crate::transcript::{RecordedJson, Transcript, TranscriptEntry};
 
 /// Records a run while it goes on, so that the record survives a panic or a hang of the fixture.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +51,7 @@ pub struct RunRecord {
     /// The server's transcript.
     pub transcript: Transcript,
     /// All objects before the controllers started.
-    pub initial: Arc<[Arc<Value>]>,
+    pub initial: Arc<[RecordedJson]>,
     /// Replies to the steps' requests.
     pub replies: Vec<StepReply>,
     /// Length of the transcript after each step, when everything was idle.

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::time::Duration;
-
-use serde_json::Value;
 
 use super::RunRecord;
 use crate::expect::world::ObjectStates;
@@ -16,7 +13,7 @@ use crate::load::RunLoad;
 use crate::report::{Failure, FixtureReport, JudgedRun, Outcome};
 use crate::subject::BystanderWrites;
 use crate::transcript::render::{self, Paragraph, render, to_text};
-use crate::transcript::{Actor, Attributed as _, TranscriptEntry, is_judged};
+use crate::transcript::{Actor, Attributed as _, RecordedJson, TranscriptEntry, is_judged};
 
 /// Number of transcript lines shown before and after a failure.
 const CONTEXT: usize = 6;
@@ -148,7 +145,7 @@ fn report(
     JudgedRun { report, transcript, entries, deliveries, initial, start: record.start, leeway, load, objects }
 }
 
-fn objects_at_the_end(record: &RunRecord, entries: &[TranscriptEntry]) -> Vec<Arc<Value>> {
+fn objects_at_the_end(record: &RunRecord, entries: &[TranscriptEntry]) -> Vec<RecordedJson> {
     let run = record.run(entries, record.end);
     ObjectStates::new(&run, "").after(entries).objects().cloned().collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use http::Method;
+use http::{Method, header, uri::Authority};
 use serde_json::{Value, json};
 
 use super::control::{self, ControlError};
@@ -89,12 +89,12 @@ impl ServeHandler {
         match (&request.method, name) {
             (&Method::GET, "") => {
                 let worlds = self.shared.worlds.read().unwrap_or_else(PoisonError::into_inner);
-                let items: Vec<Value> = worlds.keys().map(|name| origin.describe(name)).collect();
+                let items: Vec<Value> = worlds.keys().map(|name| origin.describe(name, request)).collect();
                 Ok(Reply::json(200, json!({"items": items}).to_string()))
             }
             (&Method::POST, "") => self.create(origin, request).await,
             (&Method::GET, name) => match self.named(name) {
-                Some(_) => Ok(Reply::json(200, origin.describe(name).to_string())),
+                Some(_) => Ok(Reply::json(200, origin.describe(name, request).to_string())),
                 None => Err(gone(name)),
             },
             (&Method::DELETE, name) => {
@@ -139,14 +139,21 @@ impl ServeHandler {
             return Err(ControlError::conflict(format!("the world {name} exists; delete it first")));
         }
         worlds.insert(name.clone(), world);
-        Ok(Reply::json(201, origin.describe(&name).to_string()))
+        Ok(Reply::json(201, origin.describe(&name, request).to_string()))
     }
 }
 
 impl Origin {
-    /// Describes a world to its clients.
-    fn describe(&self, name: &str) -> Value {
-        let url = format!("{}{WORLDS}/{name}", self.url);
+    /// Describes a world to the client that asks, under the address at which the client reaches this server: that of a
+    /// container is another one than the listener's.
+    fn describe(&self, name: &str, request: &ApiRequest) -> Value {
+        let host = request.header(header::HOST).parse::<Authority>().ok();
+        let host = host.filter(|host| !host.as_str().contains('@'));
+        let base = match (host, self.url.split_once("://")) {
+            (Some(host), Some((scheme, _))) => format!("{scheme}://{host}"),
+            _ => self.url.clone(),
+        };
+        let url = format!("{base}{WORLDS}/{name}");
         // The kubeconfig has the URL once.
         let kubeconfig = self.kubeconfig.replacen(&self.url, &url, 1);
         json!({"name": name, "url": url, "kubeconfig": kubeconfig})

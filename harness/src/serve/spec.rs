@@ -13,7 +13,7 @@ use crate::apiserver::faults::FaultRuleSpec;
 use crate::apiserver::kubelet::{self, KubeletOptions};
 use crate::apiserver::{
     AdmissionPlugin, ApiServer, ApiServerConfig, KubernetesVersion, RecordMode, bootstrap, compaction, endpoints,
-    event_ttl, garbage_collector, quota_usage, service_accounts, workloads,
+    event_ttl, garbage_collector, policy_status, quota_usage, service_accounts, workloads,
 };
 use crate::cluster::Access;
 use crate::fixture::Controller;
@@ -49,14 +49,29 @@ pub enum ControllerLoop {
     Endpoints,
     /// Give each namespace its service account `default` and the config map `kube-root-ca.crt`.
     Accounts,
+    /// Write type errors of validating admission policies into their status.
+    Policies,
     /// No loop.
     None,
 }
 
 impl ControllerLoop {
     /// All loops.
-    pub const ALL: [Self; 7] =
-        [Self::Gc, Self::Namespaces, Self::Workloads, Self::Jobs, Self::Quotas, Self::Endpoints, Self::Accounts];
+    pub const ALL: [Self; 8] = [
+        Self::Gc,
+        Self::Namespaces,
+        Self::Workloads,
+        Self::Jobs,
+        Self::Quotas,
+        Self::Endpoints,
+        Self::Accounts,
+        Self::Policies,
+    ];
+}
+
+/// Returns the begin of the second.
+fn whole_second(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 /// Checks fault rules in the form of files.
@@ -112,7 +127,8 @@ impl WorldSpec {
     pub(super) fn server(&self, now: Timestamp, state: Option<&WorldState>) -> Result<ApiServer, String> {
         let clock = match self.clock {
             ClockMode::Wall => Clock::wall(),
-            ClockMode::Manual => Clock::virtual_from(state.map_or(now, |state| state.time)),
+            // Begins at a whole second, because objects' times have no fractions.
+            ClockMode::Manual => Clock::virtual_from(state.map_or_else(|| whole_second(now), |state| state.time)),
         };
         let mut config = ApiServerConfig::new(clock);
         config.record = self.record;
@@ -159,11 +175,12 @@ impl WorldSpec {
                     let authority = self.authority.clone();
                     running.spawn(service_accounts::publish_service_accounts(server.clone(), authority))
                 }
+                ControllerLoop::Policies => running.spawn(policy_status::publish_policy_status(server.clone())),
                 ControllerLoop::None => continue,
             };
         }
         if let Some(options) = &self.kubelet {
-            running.spawn(kubelet::run(server.clone(), *options));
+            running.spawn(kubelet::run(server.clone(), options.clone()));
         }
         running
     }

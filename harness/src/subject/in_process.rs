@@ -30,6 +30,9 @@ const STOP_LIMIT: Duration = Duration::from_mins(1);
 /// Largest number of command lines whose configuration is kept.
 const KEPT: usize = 1000;
 
+/// A filter of logs for programs with these controllers inside: theirs has only warnings and errors.
+pub const QUIET_LOG: &str = "info,plumbline_controllers=warn";
+
 /// The controllers of `plumbline-controllers`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InProcess;

@@ -47,7 +47,7 @@ impl Actor {
     /// and our controllers put the controller's name.
     #[must_use]
     pub fn from_user_agent(user_agent: &str) -> Self {
-        match Origin::client(user_agent, "").short_name() {
+        match Origin::short_name_of(user_agent) {
             "disruption-controller" => Self::Disruption,
             "pod-garbage-collector" | "pod-garbage-collector-controller" => Self::PodGc,
             "taint-eviction-controller" | "node-controller" => Self::TaintEviction,

@@ -56,7 +56,7 @@ impl Agents {
     /// Returns the actor of a request with this user agent. `writes` is the resource that it writes to, if it writes.
     #[must_use]
     pub fn actor(&self, user_agent: &str, writes: Option<&str>) -> Actor {
-        let name = Origin::client(user_agent, "").short_name().to_owned();
+        let name = Origin::short_name_of(user_agent).to_owned();
         if self.rules.companions.contains(&name) {
             return Actor::Other(name);
         }

@@ -164,16 +164,14 @@ fn paragraph(head: &str, moment: &[ObjectEvent<'_>], names: &Redactions) -> Vec<
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use serde_json::json;
 
-    use serde_json::{Value, json};
-
-    use super::super::{ChangeKind, RecordedReply, RecordedRequest, Transcript};
+    use super::super::{ChangeKind, RecordedJson, RecordedReply, RecordedRequest, Transcript};
     use super::*;
 
-    fn budget(healthy: u64) -> Arc<Value> {
+    fn budget(healthy: u64) -> RecordedJson {
         let meta = json!({"name": "b", "namespace": "default", "uid": "u", "resourceVersion": healthy.to_string()});
-        Arc::new(json!({"kind": "PodDisruptionBudget", "metadata": meta, "status": {"currentHealthy": healthy}}))
+        json!({"kind": "PodDisruptionBudget", "metadata": meta, "status": {"currentHealthy": healthy}}).into()
     }
 
     fn put(transcript: &Transcript, millis: u64, status: u16, change: Option<(u64, u64)>) {

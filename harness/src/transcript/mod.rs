@@ -22,6 +22,6 @@ pub use agents::SubjectEndpoint;
 pub(crate) use agents::is_judged;
 pub use agents::{AgentRules, Agents, InProcessEndpoint};
 pub use plumbline_apiserver::record::{
-    Change, ChangeKind, DeliveredObject, Delivery, EntryKind, Exchange, Origin, RecordedReply, RecordedRequest,
-    Transcript, TranscriptEntry,
+    Change, ChangeKind, DeliveredObject, Delivery, EntryKind, Exchange, Origin, RecordedJson, RecordedReply,
+    RecordedRequest, Transcript, TranscriptEntry,
 };

@@ -6,13 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{EntryKind, TranscriptEntry};
+use super::{EntryKind, RecordedJson, TranscriptEntry};
 use crate::object_meta;
 
 /// The names of all uids and resource versions of one transcript.
@@ -31,7 +30,7 @@ impl Redactions {
     /// Collects the names from `entries` in order, then from the `initial` objects, so that the same history gets the
     /// same names.
     #[must_use]
-    pub fn collect(epoch: Timestamp, initial: &[Arc<Value>], entries: &[TranscriptEntry]) -> Self {
+    pub fn collect(epoch: Timestamp, initial: &[RecordedJson], entries: &[TranscriptEntry]) -> Self {
         let mut all = Self { epoch, ..Self::default() };
         let mut versions: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
         let mut learn = |object: &Value| {
@@ -186,7 +185,7 @@ impl Redactions {
         }
         let moment: Timestamp = text.parse().ok()?;
         let offset = moment.duration_since(self.epoch);
-        let sign = if offset.is_negative() { '-' } else { '+' };
+        let sign = if offset.as_millis() < 0 { '-' } else { '+' };
         Some(format!("t={sign}{}", seconds(offset.unsigned_abs())))
     }
 }
@@ -229,6 +228,8 @@ mod tests {
         let value =
             json!({"a": "2030-01-01T00:00:40Z", "b": ["x", "two words", "15", true], "c": "2029-12-31T23:58:15Z"});
         assert_eq!(redactions.value(&value), r#"{a: t=+40s, b: [x, "two words", "15", true], c: t=-105s}"#);
+        let moment = |text: &str| redactions.moment(text);
+        assert_eq!(moment("2029-12-31T23:59:59.999999Z").as_deref(), Some("t=+0s"), "less than a millisecond is none");
     }
 
     #[test]
@@ -236,7 +237,7 @@ mod tests {
         let uid = "0b6f8f4c-5b0c-4d7e-8a59-000000000001";
         let object = json!({"metadata": {"name": "a", "uid": uid, "resourceVersion": "7", "managedFields": [{}]},
             "status": {"since": "2030-01-01T00:00:40Z", "n": 1, "text": format!("of {uid}")}});
-        let names = Redactions::collect(crate::time::epoch(), &[Arc::new(object.clone())], &[]);
+        let names = Redactions::collect(crate::time::epoch(), &[object.clone().into()], &[]);
         let expected = json!({"metadata": {"name": "a", "uid": "[uid-a]", "resourceVersion": "[rv-a@1]"},
             "status": {"since": "t=+40s", "n": 1, "text": "of [uid-a]"}});
         assert_eq!(names.object(&object), expected);

@@ -4,14 +4,16 @@
 //! notes. Leaves out successful lists, watches and discovery. Runs of the same write to many objects become one line. A
 //! line has the form of a fixture's request pattern, so that it can be copied into one.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::redact::{self, Redactions};
-use super::{Actor, Attributed as _, Change, ChangeKind, EntryKind, Exchange, RecordedRequest, TranscriptEntry, diff};
+use super::{
+    Actor, Attributed as _, Change, ChangeKind, EntryKind, Exchange, RecordedJson, RecordedRequest, TranscriptEntry,
+    diff,
+};
 use crate::object_meta;
 
 /// Minimum number of equal writes that are rendered in one line.
@@ -30,12 +32,12 @@ pub struct Paragraph {
 
 /// Renders `entries`; the same history gives the same bytes. `initial` are the objects before the first entry.
 #[must_use]
-pub fn render(epoch: Timestamp, initial: &[Arc<Value>], entries: &[TranscriptEntry]) -> Vec<Paragraph> {
+pub fn render(epoch: Timestamp, initial: &[RecordedJson], entries: &[TranscriptEntry]) -> Vec<Paragraph> {
     join_runs(&lines(epoch, initial, entries))
 }
 
 /// Renders `entries` one by one.
-pub(crate) fn lines(epoch: Timestamp, initial: &[Arc<Value>], entries: &[TranscriptEntry]) -> Vec<RenderedLine> {
+pub(crate) fn lines(epoch: Timestamp, initial: &[RecordedJson], entries: &[TranscriptEntry]) -> Vec<RenderedLine> {
     let names = Redactions::collect(epoch, initial, entries);
     let changes = changes_of_requests(entries);
     entries.iter().filter_map(|entry| line(entry, &changes[entry.seq], &names)).collect()
@@ -383,8 +385,6 @@ fn without_noise(body: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::json;
 
     use super::super::{RecordedReply, Transcript};
@@ -397,15 +397,15 @@ mod tests {
             subresource: subresource.map(str::to_owned),
             namespace: Some("default".to_owned()),
             name: Some(name.to_owned()),
-            body: body.map(Arc::new),
+            body: body.map(RecordedJson::from),
             ..RecordedRequest::default()
         }
     }
 
-    fn pod(name: &str, version: &str, phase: &str) -> Arc<Value> {
+    fn pod(name: &str, version: &str, phase: &str) -> RecordedJson {
         let meta =
             json!({"name": name, "namespace": "default", "uid": format!("uid-of-{name}"), "resourceVersion": version});
-        Arc::new(json!({"kind": "Pod", "metadata": meta, "status": {"phase": phase}}))
+        json!({"kind": "Pod", "metadata": meta, "status": {"phase": phase}}).into()
     }
 
     fn change(request: Option<usize>, kind: ChangeKind, name: &str) -> Change {

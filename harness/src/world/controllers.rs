@@ -280,8 +280,11 @@ impl World {
     where
         F: Future<Output: TaskOutput> + Send + 'static,
     {
+        self.register_boxed(name, Arc::new(move |client| start(client).map(TaskOutput::failure).boxed()), token)
+    }
+
+    fn register_boxed(&self, name: &str, start: Start, token: Option<String>) -> Result {
         check_name(name)?;
-        let start: Start = Arc::new(move |client| start(client).map(TaskOutput::failure).boxed());
         {
             let mut controllers = lock(&self.shared.controllers);
             if controllers.contains_key(name) {

@@ -1,7 +1,6 @@
 //! Expectations in the words of fixtures, checks that have to hold all the time, and rules for every controller.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -14,7 +13,7 @@ use crate::fixture::check::Checks;
 use crate::fixture::{Fixture, Traffic, words};
 use crate::invariants;
 use crate::object_meta;
-use crate::transcript::{Attributed as _, EntryKind, TranscriptEntry};
+use crate::transcript::{Attributed as _, EntryKind, RecordedJson, TranscriptEntry};
 
 /// Lines of the transcript that an error shows before the one that broke the expectation.
 const LINES: usize = 5;
@@ -237,7 +236,7 @@ fn late_writes(run: &Run<'_>) -> Vec<BrokenPromise> {
                     last = entry.at;
                 }
             }
-            // Leases are renewed for ever.
+            // A holder renews its lease again and again.
             EntryKind::Change(change) if change.resource == "leases" || invariants::is_idle(change) => {}
             EntryKind::Change(change) => {
                 let quiet = entry.at.saturating_sub(std::mem::replace(&mut last, entry.at));
@@ -258,7 +257,7 @@ fn held_objects(run: &Run<'_>) -> Vec<BrokenPromise> {
     let world = ObjectStates::new(run, NAMESPACE).after(run.entries);
     let Some(last) = run.entries.last() else { return Vec::new() };
     let limit = run.end.saturating_sub(FINALIZERS);
-    let is_old = |object: &Arc<Value>| {
+    let is_old = |object: &RecordedJson| {
         let deleted = object_meta::text(object, "deletionTimestamp").and_then(|text| text.parse().ok());
         deleted.is_some_and(|at: jiff::Timestamp| {
             Duration::try_from(at.duration_since(run.start)).is_ok_and(|at| at < limit)

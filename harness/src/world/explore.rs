@@ -15,11 +15,12 @@ use crate::expect::world::{Key, ObjectStates};
 use crate::expect::{is_subject_write, line};
 use crate::explore::disturbance::Disturbance;
 use crate::explore::point::{FaultPoint, points};
-use crate::explore::state::{ChangedObjects, changed_objects, differences, is_effective};
+use crate::explore::state::{ChangedObjects, changed_objects, differences};
 use crate::faults::set_watch_fault;
 use crate::fixture::{Action, Control, Operation};
+use crate::invariants;
 use crate::time::Stopwatch;
-use crate::transcript::{EntryKind, TranscriptEntry};
+use crate::transcript::{EntryKind, RecordedJson, TranscriptEntry};
 
 /// Runs of an exploration that sets no other number.
 const RUNS: usize = 400;
@@ -94,7 +95,7 @@ struct ExploredWorld {
     /// The oracle and the text if the run ended early.
     ending: Option<(&'static str, String)>,
     points: Vec<FaultPoint>,
-    initial: BTreeMap<Key, Arc<serde_json::Value>>,
+    initial: BTreeMap<Key, RecordedJson>,
     objects: ChangedObjects,
     /// Changes by the controllers after they had converged.
     late: Vec<String>,
@@ -337,7 +338,7 @@ async fn history(
 fn changes_by_controllers(entries: &[TranscriptEntry], begin: usize, end: usize) -> Vec<String> {
     let window = entries.iter().filter(|entry| (begin..end).contains(&entry.seq));
     let requests = window.filter_map(|entry| match &entry.what {
-        EntryKind::Change(change) if change.resource != "events" && is_effective(change) => change.request,
+        EntryKind::Change(change) if change.resource != "events" && !invariants::is_idle(change) => change.request,
         _ => None,
     });
     let written = requests.filter_map(|seq| {

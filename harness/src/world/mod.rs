@@ -72,8 +72,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
+use futures::future::LocalBoxFuture;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
 pub use controllers::TaskOutput;
 pub use error::{Error, Result};
@@ -86,6 +86,7 @@ pub use transcript::TranscriptView;
 
 use crate::apiserver::{ApiServer, KubernetesVersion};
 use crate::time::{self, Clock};
+use crate::transcript::RecordedJson;
 use controllers::WorldState;
 use watchdog::{TICK, Tick};
 
@@ -122,7 +123,7 @@ pub struct World {
     shared: Arc<WorldState>,
     settings: WorldBuilder,
     /// Objects that were there before the record began.
-    initial: RefCell<Vec<Arc<Value>>>,
+    initial: RefCell<Vec<RecordedJson>>,
     resources: RefCell<Option<objects::ResourceCache>>,
     always: RefCell<Vec<expect::AlwaysCheck>>,
     rules: RefCell<Vec<Rule>>,
@@ -230,7 +231,7 @@ impl WorldBuilder {
             .build();
         time::set_time_of_day(Some(self.start));
         let initial = server.stored_resources().into_iter().flat_map(|resource| server.list(&resource, None));
-        let initial = initial.map(|object| Arc::new(object.value().into())).collect();
+        let initial = initial.map(RecordedJson::from).collect();
         Ok(World {
             shared: WorldState::new(server),
             settings: self,
@@ -251,16 +252,30 @@ impl WorldBuilder {
     /// Returns the error of `test`, or the reason why the world did not hold what it was to hold.
     #[track_caller]
     pub fn test(self, test: impl AsyncFnOnce(&World) -> Result) -> Result {
-        self.run_once(Location::caller(), test, |_| ())
+        self.run_once(Location::caller(), test, None)
     }
 
-    /// Runs `test` and returns what `output` takes from its world.
-    fn run_once<T>(
+    /// Runs `test` and writes the transcript of its world to `text`.
+    ///
+    /// Only this is compiled for each test, in its crate. The futures are boxed, so that the runtime is compiled here.
+    fn run_once(
         self,
         place: &'static Location<'static>,
         test: impl AsyncFnOnce(&World) -> Result,
-        output: impl FnOnce(&World) -> T,
-    ) -> Result<T> {
+        text: Option<&mut String>,
+    ) -> Result {
+        let settings = self.clone();
+        settings.drive(
+            place,
+            Box::pin(async move {
+                let world = self.make().map_err(|error| error.at(place))?;
+                world.play(place, Box::pin(test(&world)), text).await
+            }),
+        )
+    }
+
+    /// Runs `future` in a runtime of its own, with virtual time.
+    fn drive(&self, place: &'static Location<'static>, future: LocalBoxFuture<'_, Result>) -> Result {
         if tokio::runtime::Handle::try_current().is_ok() {
             let text = "World::test makes a runtime of its own: call it from a plain #[test], or use World::new in an \
                         async one";
@@ -268,16 +283,7 @@ impl WorldBuilder {
         }
         // kube-runtime draws the jitter of its back-off from here.
         fastrand::seed(self.seed);
-        self.clone().run_virtual(async move {
-            let world = self.make().map_err(|error| error.at(place))?;
-            let outcome = world.guard(test(&world)).await;
-            let outcome = outcome.and_then(|()| world.judge_end().map_err(|error| error.at(place)));
-            world.finished.set(true);
-            if outcome.is_err() {
-                world.print();
-            }
-            outcome.map(|()| output(&world))
-        })?
+        self.run_virtual(future)?
     }
 
     /// Runs `test` several times, each time in a thread of its own, and compares the transcripts. Another run before
@@ -300,7 +306,10 @@ impl WorldBuilder {
         let _alone = lock(&RUNS);
         // The random numbers of one thread would go on from run to run.
         let run = || {
-            let run = || self.clone().run_once(place, &test, |world| world.transcript().to_string());
+            let run = || {
+                let mut text = String::new();
+                self.clone().run_once(place, &test, Some(&mut text)).map(|()| text)
+            };
             std::thread::scope(|scope| {
                 let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run)?;
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -452,6 +461,25 @@ impl World {
     #[track_caller]
     pub fn finish(&self) -> Result {
         here!(self.judge_end())
+    }
+
+    /// Plays a test to its end, and prints the transcript if it fails.
+    async fn play(
+        &self,
+        place: &'static Location<'static>,
+        test: LocalBoxFuture<'_, Result>,
+        text: Option<&mut String>,
+    ) -> Result {
+        let outcome = self.guard(test).await;
+        let outcome = outcome.and_then(|()| self.judge_end().map_err(|error| error.at(place)));
+        self.finished.set(true);
+        if outcome.is_err() {
+            self.print();
+        }
+        if let Some(text) = text {
+            *text = self.transcript().to_string();
+        }
+        outcome
     }
 
     fn judge_end(&self) -> Result {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::panic::Location;
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use futures::FutureExt as _;
 use http::{HeaderValue, Method, header};
@@ -21,7 +21,7 @@ use crate::expect::world::resource_of_definition;
 use crate::fixture::pattern::{Resource, Resources, Target};
 use crate::fixture::words;
 use crate::object_meta;
-use crate::transcript::USER_AGENT_OF_STEPS;
+use crate::transcript::{RecordedJson, USER_AGENT_OF_STEPS};
 
 /// The namespace of objects that name none.
 pub(super) const NAMESPACE: &str = "default";
@@ -55,7 +55,8 @@ impl World {
     #[track_caller]
     pub fn define<K: CustomResourceExt>(&self) -> impl Future<Output = Result> + '_ {
         let place = Location::caller();
-        async move { self.create_all(&K::crd()).await.map(|_| ()).map_err(|error| error.at(place)) }
+        let definition = manifests(&K::crd());
+        async move { self.create_all(definition).await.map(|_| ()).map_err(|error| error.at(place)) }
     }
 
     /// Adds objects without a request: without admission, validation and record, for the state before the test. Times
@@ -66,14 +67,11 @@ impl World {
     /// Returns an error if an object is of no known kind.
     #[track_caller]
     pub fn seed(&self, objects: impl IntoIterator<Item = impl Serialize>) -> Result {
-        here!(self.seed_all(objects))
+        here!(self.seed_all(objects.into_iter().map(|object| manifests(&object)).collect()))
     }
 
-    fn seed_all(&self, objects: impl IntoIterator<Item = impl Serialize>) -> Result {
-        let mut all = Vec::new();
-        for object in objects {
-            all.extend(manifests(&object)?);
-        }
+    fn seed_all(&self, objects: Vec<Result<Vec<Value>>>) -> Result {
+        let all = objects.into_iter().collect::<Result<Vec<Vec<Value>>>>()?.concat();
         let mut added = Vec::new();
         for object in &all {
             let (resource, namespace, name) = self.place_of(object)?;
@@ -82,7 +80,7 @@ impl World {
         }
         self.server().seed(all)?;
         let stored = added.iter().filter_map(|(id, namespace, name)| self.server().get(id, namespace, name));
-        self.initial.borrow_mut().extend(stored.map(|object| Arc::new(object.value().into())));
+        self.initial.borrow_mut().extend(stored.map(RecordedJson::from));
         Ok(())
     }
 
@@ -98,12 +96,13 @@ impl World {
         object: &'w (impl Serialize + ?Sized),
     ) -> impl Future<Output = Result<Vec<Value>>> + 'w {
         let place = Location::caller();
-        async move { self.create_all(object).await.map_err(|error| error.at(place)) }
+        let objects = manifests(object);
+        async move { self.create_all(objects).await.map_err(|error| error.at(place)) }
     }
 
-    async fn create_all(&self, object: &(impl Serialize + ?Sized)) -> Result<Vec<Value>> {
+    async fn create_all(&self, objects: Result<Vec<Value>>) -> Result<Vec<Value>> {
         let mut stored = Vec::new();
-        for object in manifests(object)? {
+        for object in objects? {
             let (resource, namespace, name) = self.place_of(&object)?;
             let made = self
                 .store(WorldRequest {
@@ -153,12 +152,13 @@ impl World {
     #[track_caller]
     pub fn apply<'w>(&'w self, object: &'w (impl Serialize + ?Sized)) -> impl Future<Output = Result<Vec<Value>>> + 'w {
         let place = Location::caller();
-        async move { self.apply_all(object).await.map_err(|error| error.at(place)) }
+        let objects = manifests(object);
+        async move { self.apply_all(objects).await.map_err(|error| error.at(place)) }
     }
 
-    async fn apply_all(&self, object: &(impl Serialize + ?Sized)) -> Result<Vec<Value>> {
+    async fn apply_all(&self, objects: Result<Vec<Value>>) -> Result<Vec<Value>> {
         let mut stored = Vec::new();
-        for mut object in manifests(object)? {
+        for mut object in objects? {
             // Typed objects that were read have fields that an apply must not have.
             object_meta::remove(&mut object, &["managedFields"]);
             let (resource, namespace, name) = self.place_of(&object)?;
@@ -334,16 +334,18 @@ impl World {
         };
         let namespace = if namespace.is_empty() { NAMESPACE } else { namespace };
         if namespace != NAMESPACE && self.try_read(&self.target(&format!("namespaces/{namespace}"))?).await?.is_err() {
-            self.create_all(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})).await?;
+            let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+            self.create_all(Ok(vec![object])).await?;
         }
         let given =
             objects.iter().any(|object| object["kind"] == "ServiceAccount" && object_meta::name(object) == *account);
         let meta = json!({"name": account, "namespace": namespace});
         if !given {
-            self.apply_all(&json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta})).await?;
+            let object = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta});
+            self.apply_all(Ok(vec![object])).await?;
         }
         for object in objects {
-            self.apply_all(&object).await?;
+            self.apply_all(Ok(vec![object])).await?;
         }
         let target = self.target(&format!("{namespace}:serviceaccounts/{account}/token"))?;
         let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
@@ -535,8 +537,14 @@ fn path(resource: &Resource, namespace: Option<&str>, name: &str) -> String {
 }
 
 /// Returns the manifests in `object`: an object, a list of objects, or a text with YAML documents.
+///
+/// Only this is compiled for each type of objects, in the crate of the test; the rest is compiled once, here.
 fn manifests(object: &(impl Serialize + ?Sized)) -> Result<Vec<Value>> {
-    match serde_json::to_value(object)? {
+    split(serde_json::to_value(object)?)
+}
+
+fn split(object: Value) -> Result<Vec<Value>> {
+    match object {
         Value::String(text) => {
             let documents: Vec<Value> = serde_saphyr::from_multiple(&text)
                 .map_err(|error| Error::new(format!("the text is not YAML of objects: {error}")))?;

@@ -14,7 +14,7 @@ use kube::{Client, CustomResource, ResourceExt as _};
 use rstest::rstest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Simulation::{Gc, Kubelets, Namespaces, Workloads};
 use super::*;

@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::World;
 use crate::object_meta;
 use crate::transcript::render::{self, Paragraph, RenderedLine};
-use crate::transcript::{Actor, Attributed as _, EntryKind, TranscriptEntry, redact};
+use crate::transcript::{Actor, Attributed as _, EntryKind, RecordedJson, TranscriptEntry, redact};
 
 /// Fewest equal lines at equal distances that become one.
 const REPEATS: usize = 3;
@@ -27,7 +25,7 @@ const REPEATS: usize = 3;
 #[derive(Clone, Debug)]
 pub struct TranscriptView {
     epoch: Timestamp,
-    initial: Vec<Arc<Value>>,
+    initial: Vec<RecordedJson>,
     entries: Vec<TranscriptEntry>,
     actor: Option<String>,
     changes_only: bool,
@@ -45,7 +43,7 @@ impl World {
 }
 
 impl TranscriptView {
-    pub(super) fn new(epoch: Timestamp, initial: Vec<Arc<Value>>, entries: Vec<TranscriptEntry>) -> Self {
+    pub(super) fn new(epoch: Timestamp, initial: Vec<RecordedJson>, entries: Vec<TranscriptEntry>) -> Self {
         Self { epoch, initial, entries, actor: None, changes_only: false, since: Duration::ZERO, in_order: false }
     }
 
@@ -103,7 +101,7 @@ impl TranscriptView {
             EntryKind::Request(_) => changes[entry.seq].iter().any(|change| {
                 change.old.is_none() || change.new.is_none() || {
                     let (old, new) = (change.old.as_deref(), change.new.as_deref());
-                    old.zip(new).is_none_or(|(old, new)| !is_same(old, new))
+                    old.zip(new).is_none_or(|(old, new)| !object_meta::is_same(old, new))
                 }
             }),
             EntryKind::Change(_) | EntryKind::Note(_) => true,
@@ -158,11 +156,6 @@ impl fmt::Display for TranscriptView {
 fn shape(line: &RenderedLine) -> String {
     let mut parts = line.object.split('/');
     format!("{} {} {}", line.verb, parts.next().unwrap_or_default(), parts.nth(1).unwrap_or_default())
-}
-
-/// Returns true if two states of an object differ in nothing but what the server changes by itself.
-fn is_same(old: &Value, new: &Value) -> bool {
-    object_meta::without_bookkeeping(old) == object_meta::without_bookkeeping(new)
 }
 
 /// Replaces paragraphs that repeat at equal distances by the first one.

@@ -8,6 +8,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -117,6 +119,45 @@ fn the_examples_in_go_pass() {
     assert!(output.status.success() && said.matches("--- PASS").count() == 3, "{said}");
 }
 
+/// Each piece of code in `harness/SERVE.md` is a part of an example that is run, but for the one that says it is not.
+#[test]
+fn the_page_shows_lines_of_the_examples() {
+    let harness = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(harness.join(path)).expect("a readable file");
+    let plain = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    let page = read("SERVE.md");
+    let mut found = 0;
+    for (language, example) in [
+        ("python", "examples/python/test_jobs.py"),
+        ("go", "examples/go/drain_test.go"),
+        ("java", "examples/java/DrainTest.java"),
+    ] {
+        let example = plain(&read(example));
+        for piece in page.split(&format!("```{language}\n")).skip(1) {
+            let (code, _) = piece.split_once("```").expect("the end of the code");
+            if !code.contains("GenericContainer") {
+                assert!(example.contains(plain(code).trim()), "{language}: {code}");
+                found += 1;
+            }
+        }
+    }
+    assert_eq!(found, 3);
+}
+
+/// The examples in Java, over HTTPS with the JDK's own client: no package is needed.
+#[test]
+fn the_examples_in_java_pass() {
+    let java = Command::new("java").arg("-version").output();
+    if !java.is_ok_and(|output| output.status.success()) {
+        return crate::skips::skip("clients", "there is no java");
+    }
+    let mut command = Command::new("java");
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/java/DrainTest.java"));
+    let output = command.env("PLUMBLINE", env!("CARGO_BIN_EXE_plumbline")).output().expect("Java starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("4 of 4 passed"), "{said}");
+}
+
 async fn client(server: &Server, user_agent: &str) -> Client {
     let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).expect("a kubeconfig");
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
@@ -125,10 +166,17 @@ async fn client(server: &Server, user_agent: &str) -> Client {
     Client::try_from(config).expect("a client")
 }
 
-/// Creates, changes and deletes config maps until stopped; now and then the server drops its watch history.
-async fn write(server_client: Client, clock: Clock, stop: CancellationToken) -> u32 {
+/// Makes the server drop its watch history.
+async fn compact(client: &Client) {
+    let request = http::Request::post("/plumbline/compact").body(Vec::new()).expect("a request");
+    client.request::<Value>(request).await.expect("a compaction");
+}
+
+/// Creates, changes and deletes config maps until stopped, and counts these requests; now and then the server drops
+/// its watch history.
+async fn write(server_client: Client, clock: Clock, stop: CancellationToken, count: Arc<AtomicU32>) {
     let maps: Api<ConfigMap> = Api::default_namespaced(server_client.clone());
-    let mut number = 0;
+    let mut number: u32 = 0;
     while !stop.is_cancelled() {
         let name = format!("written-{}", number % 40);
         let written = match number % 12 {
@@ -147,13 +195,12 @@ async fn write(server_client: Client, clock: Clock, stop: CancellationToken) -> 
             other => other.expect("a write"),
         }
         if number % 40 == 39 {
-            let compact = http::Request::post("/plumbline/compact").body(Vec::new()).expect("a request");
-            server_client.request::<Value>(compact).await.expect("a compaction");
+            compact(&server_client).await;
         }
         number += 1;
+        count.store(number, Ordering::Relaxed);
         clock.sleep(Duration::from_millis(3)).await;
     }
-    number
 }
 
 /// The events so far, checked as they arrive.
@@ -196,13 +243,16 @@ impl EventLog {
     }
 }
 
-/// Follows the config maps with a kube-rs reflector while they change; it must end with the server's list.
-async fn follow(name: &str, strategy: InitialListStrategy) -> EventLog {
+/// Follows the config maps with a kube-rs reflector while they change and its watches break and expire; it must end with
+/// the server's list.
+async fn follow(name: &str, strategy: InitialListStrategy) {
     let agent = format!("follower-{name}");
     let faults = breaking(name, &agent, 3);
     let server = Server::start(&["--faults", &faults]);
     let (clock, stop) = (Clock::wall(), CancellationToken::new());
-    let writing = tokio::spawn(write(client(&server, "writer").await, clock.clone(), stop.clone()));
+    let written = Arc::new(AtomicU32::new(0));
+    let writer = client(&server, "writer").await;
+    let writing = tokio::spawn(write(writer.clone(), clock.clone(), stop.clone(), Arc::clone(&written)));
 
     let maps: Api<ConfigMap> = Api::default_namespaced(client(&server, &agent).await);
     let config = watcher::Config {
@@ -219,11 +269,22 @@ async fn follow(name: &str, strategy: InitialListStrategy) -> EventLog {
     let mut last_check = Duration::ZERO;
     loop {
         if let Some(event) = clock.timeout(Duration::from_millis(200), events.next()).await {
+            let errors = seen.errors;
             seen.take(event.expect("watchers do not end"));
+            if seen.errors > errors && seen.expired == 0 {
+                // The version of the broken watch is too old before the reflector, which is not polled here, goes on.
+                let before = written.load(Ordering::Relaxed);
+                while written.load(Ordering::Relaxed) < before + 5 {
+                    assert!(clock.elapsed() < PATIENCE * 2, "{name}: no writes after {seen:?}");
+                    clock.sleep(Duration::from_millis(5)).await;
+                }
+                compact(&writer).await;
+            }
         }
         assert!(clock.elapsed() < PATIENCE * 2, "{name}: not there yet: {seen:?}");
-        // Enough has happened: broken watches, watches that the server closed, and lists from the start.
-        if !stop.is_cancelled() && seen.errors >= 2 && seen.begun >= 2 && clock.elapsed() > Duration::from_secs(5) {
+        // Broken watches, watches that the server closed, and lists from the start.
+        let is_enough = seen.errors >= 2 && seen.begun >= 2 && seen.expired > 0 && seen.events > 50;
+        if is_enough && clock.elapsed() > Duration::from_secs(5) {
             stop.cancel();
         }
         if stop.is_cancelled() && clock.elapsed() > last_check + Duration::from_millis(200) {
@@ -244,21 +305,17 @@ async fn follow(name: &str, strategy: InitialListStrategy) -> EventLog {
         .map(|map| (map.name_any(), map.resource_version().and_then(|v| v.parse().ok()).unwrap_or(0)))
         .collect();
     assert_eq!(Some(cached), listed, "{name}: the reflector's store");
-    assert!(writing.await.expect("the writer lives") > 100);
-    assert!(seen.events > 50, "{seen:?}");
-    seen
+    writing.await.expect("the writer lives");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kube_rs_follows_with_lists_and_watches() {
-    let seen = follow("list-watch", InitialListStrategy::ListWatch).await;
-    assert!(seen.expired > 0, "no 410 was met: {seen:?}");
+    follow("list-watch", InitialListStrategy::ListWatch).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kube_rs_follows_with_streaming_lists() {
-    let seen = follow("streaming-list", InitialListStrategy::StreamingList).await;
-    assert!(seen.expired > 0, "no 410 was met: {seen:?}");
+    follow("streaming-list", InitialListStrategy::StreamingList).await;
 }
 
 /// Watches that time out and are resumed at once: no event is lost or repeated.

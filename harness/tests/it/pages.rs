@@ -269,7 +269,7 @@ fn long_run(entries: usize) -> JudgedRun {
             resource: "pods".to_owned(),
             namespace: Some("default".to_owned()),
             name: Some(name),
-            body: Some(std::sync::Arc::new(body)),
+            body: Some(body.into()),
             ..RecordedRequest::default()
         };
         let seq = transcript.request(at, Actor::PodGc, request);

@@ -50,6 +50,7 @@ const API_SERVER_NAMES: &[&str] = &[
     "kubelet",
     "listener",
     "metrics",
+    "policy_status",
     "proxy",
     "quota_usage",
     "record",
@@ -70,6 +71,7 @@ const DOCUMENTS: &[&str] = &[
     "fixtures/README.md",
     "harness/KIT.md",
     "harness/README.md",
+    "harness/SERVE.md",
     "harness/apiserver/README.md",
     "snapshots/README.md",
 ];
@@ -97,6 +99,16 @@ fn files_say_what_they_are() {
     let sources = rust_sources().into_iter().filter(|source| !is_part(&source.path));
     let bare = sources.filter(|source| !source.text.starts_with("//!") && !source.text.starts_with("#!"));
     none("a file begins with `//!` and says what it is for", &bare.map(|source| source.path).collect::<Vec<_>>());
+}
+
+/// A module with submodules is `name/mod.rs`, never `name.rs` beside `name/`.
+#[test]
+fn modules_with_submodules_have_one_form() {
+    let sources = rust_sources();
+    let folders: Vec<&str> = sources.iter().filter_map(|source| Some(source.path.rsplit_once('/')?.0)).collect();
+    let is_beside = |path: &str| path.contains("/src/") && folders.contains(&path.trim_end_matches(".rs"));
+    let offences = sources.iter().map(|source| source.path.clone()).filter(|path| is_beside(path)).collect::<Vec<_>>();
+    none("a module with submodules is `name/mod.rs`", &offences);
 }
 
 /// `{{ARGS}}` in a recipe is pasted into the shell's command line, which splits quoted arguments.

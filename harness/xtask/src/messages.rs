@@ -19,7 +19,7 @@ type Field = (u32, String, String);
 /// The text of the table: the messages of the types in the schema's tables.
 pub(crate) fn table(checkout: &Checkout, packages: &Packages, header: &str) -> Result<String, Error> {
     let reached = structs::reached(packages);
-    let mut text = format!("# {header} protobuf.rs has the notation.\n");
+    let mut text = format!("# {header} protobuf/mod.rs has the notation.\n");
     for package in PACKAGES {
         let path = format!("{}/generated.proto", package.folder());
         let messages = read(&checkout.text(&path)?, package).map_err(|problem| Error::input(&path, problem))?;

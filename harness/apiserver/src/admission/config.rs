@@ -2,9 +2,10 @@
 //! See `staging/src/k8s.io/apiserver/pkg/admission/configuration`.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::conditions::{self, NamedExpressions};
+#[cfg(feature = "controllers")]
+use crate::expressions::CelType;
 use crate::expressions::admission::{AdmissionExpression, AdmissionVariables, ReturnType};
 use crate::json::Value;
 use crate::metadata;
@@ -27,7 +28,8 @@ pub(crate) struct AdmissionConfig {
 }
 
 impl AdmissionConfig {
-    fn read(lister: &dyn ObjectLister) -> Self {
+    /// Reads the stored configurations and compiles their expressions.
+    pub(crate) fn read(lister: &dyn ObjectLister) -> Self {
         let sorted = |resource: &str| {
             let mut objects = lister.list(GROUP, resource, "");
             objects.sort_by(|a, b| metadata::name(a).cmp(metadata::name(b)));
@@ -58,33 +60,12 @@ impl AdmissionConfig {
         }
     }
 
-    fn is_empty(&self) -> bool {
+    /// Returns true if there are no webhooks and no policies with bindings.
+    pub(crate) fn is_empty(&self) -> bool {
         self.mutating_webhooks.is_empty()
             && self.validating_webhooks.is_empty()
             && self.mutating_policies.is_empty()
             && self.validating_policies.is_empty()
-    }
-}
-
-/// The compiled configurations of a server.
-#[derive(Debug, Default)]
-pub(crate) struct AdmissionCache {
-    /// The number of writes to configurations at which they were read, and what was read.
-    known: Mutex<(u64, Option<Arc<AdmissionConfig>>)>,
-}
-
-impl AdmissionCache {
-    /// Returns the configurations as of `writes` writes; `None` if there are none.
-    pub(crate) fn get(&self, writes: u64, lister: &dyn ObjectLister) -> Option<Arc<AdmissionConfig>> {
-        if writes == 0 {
-            return None;
-        }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.0 != writes {
-            let config = AdmissionConfig::read(lister);
-            *known = (writes, (!config.is_empty()).then(|| Arc::new(config)));
-        }
-        known.1.clone()
     }
 }
 
@@ -218,6 +199,34 @@ impl Policy {
             spec,
         }
     }
+}
+
+/// Type checks the validations of a `ValidatingAdmissionPolicy` for objects and parameters of these types; returns the
+/// fields with errors and the errors. Follows `plugin/policy/validating/typechecking.go`.
+#[cfg(feature = "controllers")]
+pub(crate) fn type_errors(spec: &Value, object: &CelType, params: Option<&CelType>) -> Vec<(String, String)> {
+    let mut known = AdmissionVariables {
+        params: spec.get("paramKind").is_some_and(Value::is_object),
+        authorizer: true,
+        object: Some(object.clone()),
+        params_type: params.cloned(),
+        ..AdmissionVariables::default()
+    };
+    compile_variables(spec, &mut known);
+    let mut errors = Vec::new();
+    for (index, validation) in array_field(spec, "validations").iter().enumerate() {
+        for field in ["expression", "messageExpression"] {
+            let source = text(validation, field);
+            if source.is_empty() {
+                continue;
+            }
+            if let Some(error) = AdmissionExpression::compile(&source, &known, ReturnType::Any).error() {
+                let error = error.strip_prefix("compilation failed: ").unwrap_or(error);
+                errors.push((format!("spec.validations[{index}].{field}"), error.to_owned()));
+            }
+        }
+    }
+    errors
 }
 
 /// Compiles the variables of a policy; each may use those before it.

@@ -35,7 +35,9 @@ use crate::schema::Schema;
 use crate::status::Status;
 
 pub(crate) use attributes::{Attributes, Gvk, Gvr, Operation};
-pub(crate) use config::{AdmissionCache, AdmissionConfig, GROUP};
+#[cfg(feature = "controllers")]
+pub(crate) use config::type_errors;
+pub(crate) use config::{AdmissionConfig, GROUP};
 use matching::Invocation;
 use reinvocation::Reinvocation;
 

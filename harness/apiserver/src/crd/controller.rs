@@ -232,6 +232,36 @@ mod tests {
         assert_eq!(found["spec"], json!({"size": 3}));
     }
 
+    /// As in "Defaulting" of the documentation of custom resources: a request gets the defaults of its own version, and
+    /// a stored object those of the storage version, in each version that is read.
+    #[tokio::test(start_paused = true)]
+    async fn stored_objects_have_the_defaults_of_the_storage_version() {
+        let schema = |default: &str| {
+            let own = |name: &str| {
+                let text = json!({"type": "string"});
+                if name == default { json!({"type": "string", "default": name}) } else { text }
+            };
+            json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object",
+                "properties": {"old": own("old"), "new": own("new")}}}}})
+        };
+        let mut definition = widgets();
+        definition["spec"]["versions"] = json!([
+            {"name": "v1beta1", "served": true, "storage": false, "schema": schema("old")},
+            {"name": "v1", "served": true, "storage": true, "schema": schema("new")},
+        ]);
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        assert_eq!(send(&server, Method::POST, DEFINITIONS, definition).await.0, 201);
+        let beta = WIDGETS.replace("/v1/", "/v1beta1/");
+        let widget = |version: &str, name: &str| json!({"apiVersion": format!("h6.example.com/{version}"), "kind": "Widget", "metadata": {"name": name}, "spec": {}});
+        let both = json!({"old": "old", "new": "new"});
+        let (code, created) = send(&server, Method::POST, &beta, widget("v1beta1", "a")).await;
+        assert_eq!((code, &created["spec"]), (201, &both));
+        assert_eq!(send(&server, Method::GET, &format!("{WIDGETS}/a"), Value::Null).await.1["spec"], both);
+        assert_eq!(send(&server, Method::POST, WIDGETS, widget("v1", "b")).await.0, 201);
+        let (_, found) = send(&server, Method::GET, &format!("{beta}/b"), Value::Null).await;
+        assert_eq!((&found["spec"], &found["apiVersion"]), (&json!({"new": "new"}), &json!("h6.example.com/v1beta1")));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn objects_are_read_by_the_schema_of_now_and_watches_end_with_it() {
         use futures::StreamExt as _;

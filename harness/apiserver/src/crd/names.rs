@@ -13,7 +13,16 @@ const INITIAL_NAMES: &str = "the initial names have been accepted";
 
 /// Returns true if the definition has the condition `Established`.
 pub(super) fn is_established(definition: &Value) -> bool {
-    condition(definition, "Established").is_some_and(|condition| text(condition, "status") == "True")
+    is_true(definition, "Established")
+}
+
+/// Returns true if the definition has the condition `NamesAccepted`.
+pub(super) fn are_accepted(definition: &Value) -> bool {
+    is_true(definition, "NamesAccepted")
+}
+
+fn is_true(definition: &Value, kind: &str) -> bool {
+    condition(definition, kind).is_some_and(|condition| text(condition, "status") == "True")
 }
 
 fn condition<'a>(definition: &'a Value, kind: &str) -> Option<&'a Value> {

@@ -190,7 +190,7 @@ impl<'a> SchemaValidator<'a> {
             return;
         }
         self.steps += STEPS_PER_VALUE - 1;
-        if old == Some(value) {
+        if old.is_some_and(|old| is_unchanged(schema, value, old)) {
             return;
         }
         self.depth += 1;
@@ -408,6 +408,20 @@ impl<'a> SchemaValidator<'a> {
             _ => {}
         }
     }
+}
+
+/// Returns true if a value is as before. The order of a list of type `map` does not count (`CachedDeepEqual` in
+/// `staging/src/k8s.io/apiserver/pkg/cel/common/equality.go`).
+fn is_unchanged(schema: &Value, value: &Value, old: &Value) -> bool {
+    if value == old {
+        return true;
+    }
+    let (Value::Array(new), Some(before)) = (value, by_keys(schema, Some(old))) else { return false };
+    let Some(now) = by_keys(schema, Some(value)) else { return false };
+    let same = |(key, item): (&String, &&Value)| {
+        before.get(key).is_some_and(|before| is_unchanged(&schema["items"], item, before))
+    };
+    old.as_array().is_some_and(|old| old.len() == new.len()) && now.len() == new.len() && now.iter().all(same)
 }
 
 /// Returns the items of an old list of type `map` by their keys; `None` for lists whose items have no identity.
@@ -701,6 +715,8 @@ mod tests {
     #[case::changed(json!({"e": "older", "n": 1}), 1)]
     #[case::unchanged_item(json!({"e": "old", "l": [{"k": "b", "v": "x"}, {"k": "a", "v": "old"}]}), 1)]
     #[case::changed_item(json!({"e": "old", "l": [{"k": "a", "v": "older"}]}), 1)]
+    #[case::reordered(json!({"e": "old", "many": [{"k": "b"}, {"k": "a"}]}), 0)]
+    #[case::reordered_and_changed(json!({"e": "old", "many": [{"k": "b"}, {"k": "c"}]}), 1)]
     #[case::items_without_identity(json!({"e": "old", "p": ["old", "new"]}), 1)]
     #[case::unchanged_list(json!({"e": "old", "p": ["old"], "n": 2}), 0)]
     #[case::alternatives_see_all(json!({"e": "old", "o": {"a": "old", "b": 1}}), 2)]
@@ -709,10 +725,13 @@ mod tests {
         let schema = json!({"type": "object", "properties": {"e": choice, "n": {"type": "integer"},
             "l": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
                 "items": {"type": "object", "properties": {"k": {"type": "string"}, "v": choice}}},
+            "many": {"type": "array", "maxItems": 1, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+                "items": {"type": "object", "properties": {"k": {"type": "string"}}}},
             "p": {"type": "array", "items": choice},
             "o": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}},
                 "anyOf": [{"properties": {"a": choice}}]}}});
-        let old = json!({"e": "old", "l": [{"k": "a", "v": "old"}], "p": ["old"], "o": {"a": "old"}});
+        let old = json!({"e": "old", "l": [{"k": "a", "v": "old"}], "p": ["old"], "o": {"a": "old"},
+            "many": [{"k": "a"}, {"k": "b"}]});
         assert_eq!(validate(&schema, &new, Some(&old), "").len(), errors);
     }
 

@@ -108,11 +108,7 @@ impl<'a> AppendStep<'a> {
     fn of(comprehension: &'a ComprehensionExpr) -> Option<Self> {
         let is_result =
             |expression: &IdedExpr| matches!(&expression.expr, Expr::Ident(name) if *name == comprehension.accu_var);
-        let call = |expression: &'a IdedExpr, name: &str| match &expression.expr {
-            Expr::Call(call) if call.func_name == name && call.target.is_none() => Some(call.args.as_slice()),
-            _ => None,
-        };
-        let items = |expression: &'a IdedExpr| match call(expression, "_+_")? {
+        let items = |expression: &'a IdedExpr| match arguments(expression, "_+_")? {
             [list, IdedExpr { expr: Expr::List(items), .. }]
                 if is_result(list) && items.optional_indices.is_empty() =>
             {
@@ -124,7 +120,7 @@ impl<'a> AppendStep<'a> {
         if !empty || !is_result(&comprehension.result) || !matches!(comprehension.loop_cond.expr, Expr::Literal(_)) {
             return None;
         }
-        match call(&comprehension.loop_step, "_?_:_") {
+        match arguments(&comprehension.loop_step, "_?_:_") {
             Some([condition, step, otherwise]) if is_result(otherwise) => {
                 Some(Self { condition: Some(condition), items: items(step)? })
             }
@@ -144,17 +140,21 @@ struct InsertStep<'a> {
 
 impl<'a> InsertStep<'a> {
     fn of(comprehension: &'a ComprehensionExpr) -> Option<Self> {
-        let call = |expression: &'a IdedExpr, name: &str| match &expression.expr {
-            Expr::Call(call) if call.func_name == name && call.target.is_none() => Some(call.args.as_slice()),
-            _ => None,
-        };
-        let (condition, step) = match call(&comprehension.loop_step, "_?_:_") {
+        let (condition, step) = match arguments(&comprehension.loop_step, "_?_:_") {
             Some([condition, step, _]) => (Some(condition), step),
             _ => (None, &comprehension.loop_step),
         };
         // Only the macros make calls of this name, which no source can contain.
-        let [_, entries @ ..] = call(step, MAP_INSERT)? else { return None };
+        let [_, entries @ ..] = arguments(step, MAP_INSERT)? else { return None };
         Some(Self { condition, entries })
+    }
+}
+
+/// Returns the arguments of a call of a global function.
+fn arguments<'a>(expression: &'a IdedExpr, name: &str) -> Option<&'a [IdedExpr]> {
+    match &expression.expr {
+        Expr::Call(call) if call.func_name == name && call.target.is_none() => Some(call.args.as_slice()),
+        _ => None,
     }
 }
 
@@ -405,14 +405,7 @@ impl<'a> Evaluation<'a> {
         let mut list = Vec::new();
         let mut elements = Elements::of(range, &mut self.meter)?;
         while let Some(variables) = elements.next(range, parts.iter_var2.is_some()) {
-            self.enter(parts, variables);
-            // The list that is extended is an identifier.
-            self.meter.charge(cost::SELECT)?;
-            let wanted = match step.condition {
-                Some(condition) => self.bool(condition, "_?_:_")?,
-                None => true,
-            };
-            if wanted {
+            if self.begins_step(parts, variables, step.condition)? {
                 // The addition, and the list that is added.
                 self.meter.charge(1 + cost::LIST)?;
                 for item in &step.items.elements {
@@ -431,14 +424,7 @@ impl<'a> Evaluation<'a> {
         self.meter.charge(cost::MAP)?;
         let mut elements = Elements::of(range, &mut self.meter)?;
         while let Some(variables) = elements.next(range, parts.iter_var2.is_some()) {
-            self.enter(parts, variables);
-            // The map is an identifier.
-            self.meter.charge(cost::SELECT)?;
-            let wanted = match step.condition {
-                Some(condition) => self.bool(condition, "_?_:_")?,
-                None => true,
-            };
-            if wanted {
+            if self.begins_step(parts, variables, step.condition)? {
                 self.meter.charge(1)?;
                 for (key, value) in self.entries(step.entries)? {
                     self.meter.work(key_work(&key))?;
@@ -505,6 +491,19 @@ impl<'a> Evaluation<'a> {
         if let (Some(name), Some(value)) = (&parts.iter_var2, variables.1) {
             self.scope.push((name, value));
         }
+    }
+
+    /// Enters a step of a loop and returns whether its condition holds, for loops that extend a list or a map in place.
+    fn begins_step(
+        &mut self,
+        parts: &'a ComprehensionExpr,
+        variables: (SharedValue, Option<SharedValue>),
+        condition: Option<&'a IdedExpr>,
+    ) -> Result<bool, EvaluationError> {
+        self.enter(parts, variables);
+        // The list or map that is extended is an identifier.
+        self.meter.charge(cost::SELECT)?;
+        condition.map_or(Ok(true), |condition| self.bool(condition, "_?_:_"))
     }
 
     fn pattern(&mut self, function: &str, pattern: &str) -> Result<&Regex, EvaluationError> {

@@ -67,6 +67,13 @@ impl CelType {
         of_schema(schema, root, 0)
     }
 
+    /// Returns the type of the objects of a published schema without references; `None` if expressions cannot see them.
+    /// Other than [`Self::of`], it leaves out fields of no type, such as quantities. See `SchemaDeclType`.
+    #[cfg(feature = "controllers")]
+    pub(crate) fn of_published(schema: &Value) -> Option<Self> {
+        of_published(schema, 0)
+    }
+
     /// Returns the type of a list of this type.
     pub(crate) fn list(self) -> Self {
         Self::List(Box::new(self))
@@ -159,6 +166,26 @@ fn of_schema(schema: &Value, root: bool, depth: usize) -> CelType {
         "integer" => CelType::Int,
         "number" => CelType::Double,
         _ => CelType::Dyn,
+    }
+}
+
+#[cfg(feature = "controllers")]
+fn of_published(schema: &Value, depth: usize) -> Option<CelType> {
+    let flag = |field: &str| schema.get(field) == Some(&Value::Bool(true));
+    if depth > MAX_DEPTH || flag("x-kubernetes-int-or-string") || schema["format"] == "int-or-string" {
+        return Some(CelType::Dyn);
+    }
+    match schema["type"].as_str()? {
+        "object" => {
+            if let Some(values) = schema.get("additionalProperties").filter(|one| one.is_object()) {
+                return Some(CelType::Map(Box::new(CelType::Text), Box::new(of_published(values, depth + 1)?)));
+            }
+            let fields = schema["properties"].as_object().into_iter().flatten();
+            let fields = fields.filter_map(|(name, schema)| Some((escape(name)?, of_published(schema, depth + 1)?)));
+            Some(CelType::Object(Arc::new(fields.collect())))
+        }
+        "array" => Some(of_published(schema.get("items")?, depth + 1)?.list()),
+        _ => Some(of_schema(schema, false, depth)),
     }
 }
 

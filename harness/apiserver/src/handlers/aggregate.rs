@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
+use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use super::impersonation::EffectiveUser;
@@ -64,6 +65,11 @@ async fn send(server: &ApiServer, request: &ApiRequest, caller: &RequestContext,
         body: request.body.clone(),
     };
     match outbound::forward(&endpoint, outbound).await {
+        Ok((parts, _)) if parts.status == StatusCode::SWITCHING_PROTOCOLS => {
+            let mut reply = Reply::json(parts.status.as_u16(), "");
+            (reply.headers, reply.extensions) = (parts.headers, parts.extensions);
+            reply
+        }
         Ok((parts, body)) => {
             let mut reply = Reply::json(parts.status.as_u16(), "");
             reply.headers = parts.headers;
@@ -220,8 +226,14 @@ fn client_config(service: &Value) -> Option<ClientConfig> {
 /// Returns the headers for the aggregated API server: those of the request, and who sent it.
 fn headers(request: &ApiRequest, caller: &RequestContext) -> HeaderMap {
     let mut headers = request.headers.clone();
+    let upgrade = headers.get(header::UPGRADE).cloned();
     for name in &DROPPED {
         headers.remove(name);
+    }
+    // A WebSocket, or SPDY: the connections are joined if the server agrees.
+    if let Some(upgrade) = upgrade {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(header::UPGRADE, upgrade);
     }
     let foreign = |name: &&HeaderName| {
         let name = name.as_str();

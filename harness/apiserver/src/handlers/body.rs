@@ -184,7 +184,7 @@ pub(crate) fn decode_kind(
     let decoded = decoded.map_err(|error| if error.too_deep() { deep(&error) } else { wrong(&error.message) })?;
     let (mut object, mut strict) = (decoded.value, decoded.strict);
     if scope.kind.is_unstructured() && wanted == scope.kind.kind {
-        strict.sort_by_cached_key(|what| (strict_error_rank(what), what.clone()));
+        strict.sort_by_cached_key(|what| strict_error_rank(what));
         metadata_error(scope, &object).map_or(Ok(()), |why| Err(wrong(&why)))?;
         check_custom_type(scope, &object, &kind, &api_version)?;
     }
@@ -307,15 +307,16 @@ pub(crate) fn metadata_error(scope: &RequestScope<'_>, object: &Value) -> Option
     })
 }
 
-/// Sort key for errors of the custom resource decoder: duplicate fields, then metadata, then pruned fields, then
-/// metadata of embedded objects.
-fn strict_error_rank(what: &str) -> u8 {
-    match what.strip_prefix("unknown field \"") {
-        None => 0,
+/// Sort key for errors of the custom resource decoder: duplicate fields in the order of the text, then metadata, then
+/// pruned fields, then metadata of embedded objects, each by name.
+fn strict_error_rank(what: &str) -> (u8, String) {
+    let rank = match what.strip_prefix("unknown field \"") {
+        None => return (0, String::new()),
         Some(field) if field.starts_with("metadata.") => 1,
         Some(field) if field.contains(".metadata.") => 3,
         Some(_) => 2,
-    }
+    };
+    (rank, what.to_owned())
 }
 
 fn kind_not_registered(kind: &str, api_version: &str) -> String {
@@ -346,6 +347,14 @@ mod tests {
             1 => (100..140_usize).prop_map(|depth| format!("{{\"x\":{}{}}}", "[".repeat(depth), "]".repeat(depth))),
             1 => Just("null".to_owned()),
         ]
+    }
+
+    #[test]
+    fn duplicate_fields_stay_in_order() {
+        let mut what = ["duplicate field \"z\"", "unknown field \"b\"", "duplicate field \"c\"", "unknown field \"a\""];
+        what.sort_by_cached_key(|what| strict_error_rank(what));
+        let fields = what.map(|what| what.split('"').nth(1).unwrap_or_default());
+        assert_eq!(fields, ["z", "c", "a", "b"]);
     }
 
     #[test]

@@ -3,15 +3,16 @@
 //! Verbs are those of `staging/src/k8s.io/apiserver/pkg/endpoints/request/requestinfo.go`.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::Method;
 use http::header::CONTENT_TYPE;
+use serde::de::IgnoredAny;
 
 use super::body::BODY_MAX;
 use crate::protobuf;
-use crate::record;
+use crate::record::{self, Encoding, RecordedJson};
 use crate::request::{ApiRequest, Query, Reply, ReplyBody, ResourcePath, Target};
 use crate::yaml;
 
@@ -37,18 +38,21 @@ pub fn record_request(request: &ApiRequest, target: &Target, recorded: bool) -> 
         user_agent: request.user_agent().to_owned(),
         user: String::new(),
         content_type: set(request.header(CONTENT_TYPE)),
-        body: recorded.then(|| decode_body(request).map(Arc::new)).flatten(),
+        body: recorded.then(|| recorded_body(request)).flatten(),
     }
 }
 
-pub(super) fn decode_body(request: &ApiRequest) -> Option<serde_json::Value> {
+fn recorded_body(request: &ApiRequest) -> Option<RecordedJson> {
     if request.body.is_empty() || request.body.len() > BODY_MAX {
         return None;
     }
-    if request.header(CONTENT_TYPE).contains("yaml") {
-        return yaml::to_json(&request.body).ok().and_then(|read| serde_json::from_slice(&read.json).ok());
-    }
-    serde_json::from_slice(&request.body).ok()
+    let body = if request.header(CONTENT_TYPE).contains("yaml") {
+        yaml::to_json(&request.body).ok()?.json.into()
+    } else {
+        request.body.clone()
+    };
+    serde_json::from_slice::<IgnoredAny>(&body).ok()?;
+    Some(RecordedJson::sent(body, Encoding::Json))
 }
 
 pub(super) fn verb_of(request: &ApiRequest, path: &ResourcePath, query: &Query) -> String {
@@ -70,11 +74,25 @@ pub(super) fn verb_of(request: &ApiRequest, path: &ResourcePath, query: &Query) 
     .to_owned()
 }
 
-/// Returns the object in a reply of either encoding.
-fn decode_reply(reply: &Reply, bytes: &[u8]) -> Option<serde_json::Value> {
-    let protobuf = reply.headers.get(CONTENT_TYPE).is_some_and(|media| media == protobuf::MEDIA_TYPE);
-    let json = if protobuf { Cow::Owned(protobuf::to_json(bytes).ok()?) } else { Cow::Borrowed(bytes) };
-    serde_json::from_slice(&json).ok()
+/// The fields of a reply that tell an object from a list and from a `Status`.
+#[derive(serde::Deserialize)]
+struct ReplyHead<'r> {
+    #[serde(borrow, default)]
+    kind: Cow<'r, str>,
+    items: Option<IgnoredAny>,
+}
+
+/// Returns the object or the `Status` in a reply; `None` for lists and for what is not JSON.
+fn recorded_reply(reply: &Reply, bytes: &Bytes) -> Option<(RecordedJson, bool)> {
+    let media = reply.headers.get(CONTENT_TYPE)?;
+    if media == protobuf::MEDIA_TYPE {
+        let kind = protobuf::kind_of(bytes)?;
+        let body = RecordedJson::sent(bytes.clone(), Encoding::Protobuf);
+        return (!kind.ends_with("List")).then_some((body, kind == "Status"));
+    }
+    let head: ReplyHead<'_> = serde_json::from_slice(bytes).ok()?;
+    let body = RecordedJson::sent(bytes.clone(), Encoding::Json);
+    head.items.is_none().then_some((body, head.kind == "Status"))
 }
 
 /// Describes a reply for the transcript.
@@ -85,16 +103,14 @@ pub fn record_reply(at: Duration, reply: &Reply, fault: Option<String>, lost: bo
     told.lost = lost;
     if let ReplyBody::Full(bytes) = &reply.body
         && bytes.len() <= LONGEST
-        && let Some(value) = decode_reply(reply, bytes)
+        && let Some((body, is_status)) = recorded_reply(reply, bytes)
     {
-        let text = |field: &str| value[field].as_str().map(str::to_owned);
-        if value["kind"] == "Status" {
+        if is_status {
+            let text = |field: &str| body[field].as_str().map(str::to_owned);
             told.reason = text("reason");
             told.message = text("message");
         }
-        if value.get("items").is_none() {
-            told.body = Some(Arc::new(value));
-        }
+        told.body = Some(body);
     }
     told
 }

@@ -18,7 +18,7 @@ use crate::faults::{FaultAction, execute};
 use crate::go_duration::go_duration;
 use crate::json::json;
 use crate::openapi;
-use crate::protobuf;
+use crate::protobuf::{self, ProtobufError};
 use crate::record::{self, Origin};
 use crate::registry::Registry;
 use crate::registry::Resource;
@@ -29,7 +29,7 @@ use crate::watch::{Watch, too_old_resource_version};
 
 /// Handles a request.
 pub(crate) async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply {
-    protobuf_body_to_json(&mut request);
+    let is_broken = body_to_json(&mut request) == Err(ProtobufError::Raw);
     let target = Target::parse(&request.path);
     let user = server.user_of(&request);
     let origin = Origin::client(request.user_agent(), &user.name).attributed(request.attribution.clone());
@@ -52,6 +52,8 @@ pub(crate) async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply
     }
     let caller = RequestContext { origin, request: number, user_agent: request.user_agent().to_owned(), user };
     let fault = verdict.fault();
+    // kube-apiserver panics over an object that it cannot encode.
+    let verdict = if is_broken { FaultAction::Drop { applied: false } } else { verdict };
     let serve = |break_after| serve(server, &request, &target, caller.clone(), break_after);
     let (mut reply, lost) = execute(verdict, server.clock(), serve, || gone(server, &request)).await;
     if let Target::Resource(path) = &target {
@@ -66,16 +68,21 @@ pub(crate) async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply
 
 /// Converts a protobuf body to JSON for all later steps. A body that cannot be decoded is refused later.
 pub fn protobuf_body_to_json(request: &mut ApiRequest) {
+    // The error is logged.
+    let _ = body_to_json(request);
+}
+
+fn body_to_json(request: &mut ApiRequest) -> Result<(), ProtobufError> {
     if request.body.is_empty() || !request.header(CONTENT_TYPE).starts_with(protobuf::MEDIA_TYPE) {
-        return;
+        return Ok(());
     }
-    match protobuf::to_json(&request.body) {
-        Ok(json) => {
-            request.body = json.into();
-            request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        }
-        Err(error) => tracing::info!(path = request.path, %error, "unable to read a protobuf body"),
-    }
+    let converted = protobuf::to_json(&request.body);
+    let json = converted.inspect_err(|error| {
+        tracing::info!(path = request.path, %error, "unable to read a protobuf body");
+    })?;
+    request.body = json.into();
+    request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(())
 }
 
 /// Builds the 410 reply of a watch or a list.
@@ -128,7 +135,7 @@ async fn serve(
     }
     let Target::Resource(path) = target else { return discovery::page_not_found() };
     let Some(kind) = registry.get(&path.group, &path.version, &path.resource).cloned() else {
-        return unknown_resource(&registry, path, request);
+        return unknown_resource(server, &registry, path, request);
     };
     let scope = RequestScope::new(server, kind, path.clone(), request, caller);
     let dispatched = Box::pin(route::dispatch(&scope, break_after)).await;
@@ -150,6 +157,9 @@ async fn serve(
 /// Checks the `timeout` parameter: it must be a duration, although no request here takes that long. Watches have their
 /// own timeout.
 fn check_timeout_parameter(request: &ApiRequest, target: &Target) -> Result<(), Status> {
+    if !request.query.contains("timeout") && !request.query.contains('%') {
+        return Ok(());
+    }
     let query = Query::parse(&request.query);
     let Some(timeout) = query.get("timeout").filter(|text| !text.is_empty()) else { return Ok(()) };
     let long = matches!(target, Target::Resource(path) if path.watch) || query.flag("watch").unwrap_or(false);
@@ -163,7 +173,10 @@ fn check_timeout_parameter(request: &ApiRequest, target: &Target) -> Result<(), 
 }
 
 /// Builds the 404 for an unknown resource, and logs the resources that exist.
-fn unknown_resource(registry: &Registry, path: &ResourcePath, request: &ApiRequest) -> Reply {
+fn unknown_resource(server: &ApiServer, registry: &Registry, path: &ResourcePath, request: &ApiRequest) -> Reply {
+    if crd::is_unresolvable(server, path) {
+        return Status::internal("error resolving resource").into();
+    }
     let (group, version) = (path.group.as_str(), path.version.as_str());
     let known = registry.has_version(group, version);
     let names: BTreeSet<String> = if known {
@@ -231,7 +244,11 @@ fn metrics(server: &ApiServer, method: &Method) -> Reply {
         server.counters().reset();
         return Reply::text(200, "metrics reset\n");
     }
-    let mut reply = Reply::text(200, server.counters().text());
+    #[cfg_attr(not(feature = "listener"), expect(unused_mut, reason = "flow schemas classify requests over sockets"))]
+    let mut text = server.counters().text();
+    #[cfg(feature = "listener")]
+    text.push_str(&server.flow_schemas().metrics());
+    let mut reply = Reply::text(200, text);
     let kind = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
     reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     reply

@@ -23,6 +23,7 @@ use crate::selectors::FieldSelector;
 use crate::server::ApiServer;
 use crate::status::{GroupResource, Status};
 
+const PREFIX: &str = "impersonate-";
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
@@ -68,6 +69,9 @@ impl EffectiveUser {
     /// # Errors
     /// Groups, a UID or extra fields are given without a name.
     pub(super) fn of(request: &ApiRequest) -> Result<Option<Self>, Status> {
+        if !request.headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
+            return Ok(None);
+        }
         let texts = |name: &str| -> Vec<String> {
             let values = request.headers.get_all(name).iter();
             values.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
@@ -99,11 +103,10 @@ impl EffectiveUser {
         if agent.starts_with("plumbline/") || agent == crd::USER_AGENT || caller.name == ANONYMOUS {
             return None;
         }
-        let origin = Origin::client(agent, "");
         let name = if caller.name.starts_with(SERVICE_ACCOUNT) {
             &caller.name
         } else {
-            config.subject_users.get(origin.short_name()).unwrap_or(other)
+            config.subject_users.get(Origin::short_name_of(agent)).unwrap_or(other)
         };
         let groups = with_implied_groups(name, Vec::new());
         Some(Self { name: name.clone(), groups, uid: String::new(), extra: Map::new() })

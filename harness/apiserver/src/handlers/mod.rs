@@ -9,7 +9,7 @@
 //! - `read`: get and list, and the start of a watch; [`super::watch`] streams the events
 //! - `write`: create, update, and the guaranteed update that patches and subresources share
 //! - `patch`: patches and server-side apply; `field_manager`: managed fields
-//! - `admission`: webhooks and policies; `aggregate`: requests for aggregated APIs
+//! - `admission`: webhooks and policies; `aggregate`: requests for aggregated APIs; `classify`: flow schemas
 //! - `delete`: one object or a collection
 //! - `subresources`: subresources other than `status`; the larger ones in `scale`, `token`, `log` and `proxy`
 //! - `reviews`, `component_status`: kinds that are not stored
@@ -22,6 +22,8 @@ mod admission;
 mod aggregate;
 mod body;
 mod body_format;
+#[cfg(feature = "listener")]
+mod classify;
 mod component_status;
 mod delete;
 mod describe;

@@ -213,7 +213,7 @@ pub(crate) fn watch(
             Some((how, TableOptions { include: IncludeObject::None, version, now: scope.server.clock().now() }))
         }
     };
-    let view = WatchScope {
+    let mut view = WatchScope {
         kind: scope.kind.clone(),
         resource: scope.resource.clone(),
         namespace: Some(scope.path.namespace.clone()).filter(|namespace| !namespace.is_empty()),
@@ -226,8 +226,7 @@ pub(crate) fn watch(
     let stream = match watch_start(scope, options)? {
         Ok(opening) => {
             let timeout = watch_timeout(scope, options);
-            let webhook = scope.webhook().filter(|_| view.transform.is_none());
-            let converter = webhook.map(|webhook| EventConverter::new(scope.server, &scope.kind, webhook));
+            let converter = scope.webhook().map(|webhook| EventConverter::new(scope.server, webhook, &mut view));
             let events = Watch::open(scope.server, view, opening, timeout, break_after);
             match converter {
                 Some(converter) => converter.convert_all(events),

@@ -26,7 +26,7 @@ pub(crate) struct RequestContext {
     /// Default field manager, if the request has no `fieldManager` parameter.
     pub(crate) user_agent: String,
     /// The authenticated user.
-    pub(crate) user: UserInfo,
+    pub(crate) user: Arc<UserInfo>,
 }
 
 /// A request for a resource with its context.
@@ -83,6 +83,11 @@ impl<'a> RequestScope<'a> {
         }
     }
 
+    /// Returns true if a warning was added.
+    pub(crate) fn has_warnings(&self) -> bool {
+        !self.warnings.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Takes the warnings added so far.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
@@ -108,6 +113,7 @@ impl<'a> RequestScope<'a> {
     pub(crate) async fn converted(&self, objects: Vec<Value>) -> Result<Vec<Value>, Status> {
         let Some(webhook) = self.webhook() else { return Ok(objects) };
         let desired = self.kind.api_version();
+        let objects = objects.into_iter().map(|object| self.kind.read_as_stored(object)).collect();
         let converted = Box::pin(conversion::convert(self.server, webhook, objects, &desired)).await?;
         Ok(converted.into_iter().map(|object| self.kind.read_as_own(object)).collect())
     }
@@ -192,11 +198,6 @@ impl<'a> RequestScope<'a> {
     }
 }
 
-/// Decodes a stored object for the transcript, into `serde_json`'s values.
-fn decode_for_transcript(stored: &StoredObject) -> Arc<serde_json::Value> {
-    Arc::new(serde_json::from_slice(&stored.bytes()).unwrap_or_default())
-}
-
 /// Records a change in the transcript.
 pub(crate) fn record_change(
     server: &ApiServer,
@@ -217,8 +218,8 @@ pub(crate) fn record_change(
         namespace: Some(new.namespace().to_owned()).filter(|namespace| !namespace.is_empty()),
         name: new.name().to_owned(),
         resource_version: new.revision(),
-        old: committed.old.as_deref().map(decode_for_transcript),
-        new: (event_type != EventType::Deleted).then(|| decode_for_transcript(new)),
+        old: committed.old.clone().map(Into::into),
+        new: (event_type != EventType::Deleted).then(|| new.clone().into()),
     };
     server.transcript().change(server.clock().elapsed(), caller.origin.clone(), change);
 }

@@ -116,7 +116,7 @@ fn review_token(scope: &RequestScope<'_>, spec: &Value) -> Result<Value, Status>
     let wanted = if wanted.is_empty() { vec![ISSUER] } else { wanted };
     let (user, audiences) = match scope.server.valid_token(token) {
         Some(claims) => (claims.user(), claims.audiences),
-        None if token == own => (scope.caller.user.clone(), vec![ISSUER.to_owned()]),
+        None if token == own => ((*scope.caller.user).clone(), vec![ISSUER.to_owned()]),
         None => return Ok(json!({"user": {}, "error": "invalid bearer token"})),
     };
     let common: Vec<&str> = wanted.into_iter().filter(|one| audiences.iter().any(|own| own == one)).collect();

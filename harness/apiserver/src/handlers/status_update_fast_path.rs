@@ -162,7 +162,7 @@ mod tests {
                     origin,
                     request: None,
                     user_agent: String::new(),
-                    user: UserInfo::administrator(),
+                    user: UserInfo::administrator().into(),
                 };
                 let scope = RequestScope::new(&server, kind, path, &request, caller);
                 let repeated = decode(&scope).unwrap_or_else(|| panic!("{collection}"));

@@ -115,6 +115,47 @@ async fn apply_of_a_new_object_needs_the_right_to_create(#[case] verbs: Value, #
 }
 
 #[rstest]
+#[case::configuration("configmaps", "v1", &json!({"data": {"a": "1"}}))]
+#[case::workload("deployments", "apps/v1", &json!({"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {
+    "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}}))]
+#[tokio::test(start_paused = true)]
+async fn the_same_apply_is_known_until_the_object_changes(
+    #[case] plural: &str,
+    #[case] api_version: &str,
+    #[case] content: &Value,
+) {
+    let server = server();
+    let kind = if plural == "configmaps" { "ConfigMap" } else { "Deployment" };
+    let root = if api_version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{api_version}") };
+    let path = format!("{root}/namespaces/default/{plural}/a");
+    let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}});
+    for (name, value) in content.as_object().into_iter().flatten() {
+        object[name.as_str()] = value.clone();
+    }
+    let apply = |manager: &str, object: &Value| {
+        request(Method::PATCH, &format!("{path}?fieldManager={manager}"), "application/apply-patch+yaml", object)
+    };
+    let (_, created) = send(&server, apply("m", &object)).await;
+    let version = |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    assert_eq!(server.idle_applies().count(), 0, "the first one creates");
+    for _ in 0..3 {
+        let (status, again) = send(&server, apply("m", &object)).await;
+        assert_eq!((status, &again), (200, &created));
+        assert_eq!(server.idle_applies().count(), 1);
+    }
+    let label = json!({"metadata": {"labels": {"x": "y"}}});
+    let (_, labelled) = send(&server, request(Method::PATCH, &path, "application/merge-patch+json", &label)).await;
+    assert_ne!(version(&labelled), version(&created));
+    let (_, again) = send(&server, apply("m", &object)).await;
+    assert_eq!(again, labelled, "the present object");
+    let (_, other) = send(&server, apply("n", &object)).await;
+    assert_ne!(version(&other), version(&again), "another manager owns the fields, too");
+    object["metadata"]["labels"] = json!({"x": "z"});
+    let (status, conflict) = send(&server, apply("m", &object)).await;
+    assert_eq!(status, 409, "{conflict}");
+}
+
+#[rstest]
 #[case(json!(["get"]), 403)]
 #[case(json!(["get", "create"]), 404)]
 #[tokio::test(start_paused = true)]

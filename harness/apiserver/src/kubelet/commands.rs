@@ -26,8 +26,14 @@ pub(super) fn exit_of(container: &Value) -> Option<Exit> {
         [shell, "-c", script] if matches!(name(shell), "sh" | "bash") && script.len() <= SCRIPT_MAX => {
             exit_of_script(script)
         }
+        [] if is_pause(container["image"].as_str().unwrap_or_default()) => Some(Exit { after: None, code: 0 }),
         line => exit_of_command(line),
     }
+}
+
+/// Returns true for the image `pause` of any registry and version, whose own command never ends.
+fn is_pause(image: &str) -> bool {
+    name(image).split([':', '@']).next() == Some("pause")
 }
 
 /// Returns the end of a sequence of plain commands.
@@ -88,6 +94,9 @@ mod tests {
 
     #[rstest]
     #[case(json!({"args": ["pause"]}), Some((None, 0)))]
+    #[case(json!({"image": "registry.k8s.io/pause:3.10.2"}), Some((None, 0)))]
+    #[case(json!({"image": "registry.k8s.io/pause@sha256:0a", "command": ["true"]}), Some((Some(0), 0)))]
+    #[case(json!({"image": "registry.k8s.io/pauses"}), None)]
     #[case(json!({"command": ["sleep", "300"]}), Some((Some(300), 0)))]
     #[case(json!({"command": ["/bin/sleep"], "args": ["2m"]}), Some((Some(120), 0)))]
     #[case(json!({"command": ["sleep", "infinity"]}), Some((None, 0)))]

@@ -1,9 +1,9 @@
-//! The scheduler: binds pods to nodes round-robin. Of kube-scheduler's filters it has node selectors, taints, cordons
-//! and host ports. See `nodeaffinity`, `tainttoleration`, `nodeunschedulable` and `nodeports` in
-//! `pkg/scheduler/framework/plugins`.
+//! The scheduler: binds pods to nodes round-robin. Of kube-scheduler's filters it has those of the module `filters` and
+//! that of host ports: see `nodeports` in `pkg/scheduler/framework/plugins`.
 
 use std::collections::BTreeMap;
 
+use super::filters::takes;
 use crate::controllers::ControllerClient;
 use crate::json::{Value, json};
 use crate::metadata;
@@ -50,10 +50,17 @@ impl Scheduler {
         if keys.is_empty() {
             return;
         }
-        let nodes: Vec<Value> =
-            self.server.list(&ResourceId::new("", "nodes"), None).iter().map(|node| node.value()).collect();
+        let nodes: Vec<Value> = self
+            .server
+            .list(&ResourceId::new("", "nodes"), None)
+            .iter()
+            .map(|node| self.server.decoded(node))
+            .collect();
         for key in keys {
-            let current = self.server.get(&ResourceId::new("", "pods"), &key.0, &key.1).map(|stored| stored.value());
+            let current = self
+                .server
+                .get(&ResourceId::new("", "pods"), &key.0, &key.1)
+                .map(|stored| self.server.decoded(&stored));
             let Some(pod) = current.filter(|pod| super::pods::next_action(pod) == super::pods::PodAction::Bind) else {
                 self.waiting.remove(&key);
                 continue;
@@ -84,7 +91,7 @@ impl Scheduler {
     /// Returns the host ports of all pods that have not ended, with their nodes.
     fn taken_ports(&self) -> Vec<(String, HostPort)> {
         let pods = self.server.list(&ResourceId::new("", "pods"), None);
-        let pods = pods.iter().map(|stored| stored.value());
+        let pods = pods.iter().map(|stored| self.server.decoded(stored));
         let pods = pods.filter(|pod| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")));
         pods.flat_map(|pod| {
             let node = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
@@ -122,29 +129,6 @@ fn host_ports(pod: &Value) -> impl Iterator<Item = HostPort> {
         };
         let number = port["hostPort"].as_i64().filter(|number| *number > 0)?;
         Some(HostPort { address: text("hostIP", "0.0.0.0"), protocol: text("protocol", "TCP"), port: number })
-    })
-}
-
-/// Returns true if the node accepts the pod: schedulable, matching the node selector, and all taints tolerated.
-pub(crate) fn takes(node: &Value, pod: &Value) -> bool {
-    if node["spec"]["unschedulable"] == json!(true) || metadata::is_deleted(node) {
-        return false;
-    }
-    let labels = metadata::labels(node);
-    let selector = pod["spec"]["nodeSelector"].as_object().into_iter().flatten();
-    let mut taints = node["spec"]["taints"].as_array().into_iter().flatten();
-    selector.into_iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
-        && taints.all(|taint| taint["effect"] == "PreferNoSchedule" || tolerates(pod, taint))
-}
-
-fn tolerates(pod: &Value, taint: &Value) -> bool {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    pod["spec"]["tolerations"].as_array().into_iter().flatten().any(|toleration| {
-        let (key, effect) = (text(&toleration["key"]), text(&toleration["effect"]));
-        let exists = toleration["operator"] == "Exists";
-        (effect.is_empty() || effect == text(&taint["effect"]))
-            && ((key.is_empty() && exists)
-                || (key == text(&taint["key"]) && (exists || text(&toleration["value"]) == text(&taint["value"]))))
     })
 }
 
@@ -193,18 +177,5 @@ mod tests {
         client.delete("/api/v1/namespaces/default/pods/a", None).await;
         server.clock().sleep(Duration::from_secs(5)).await;
         assert_eq!(node_of("b"), "n");
-    }
-
-    #[rstest]
-    #[case(json!({}), json!({}), true)]
-    #[case(json!({"spec": {"unschedulable": true}}), json!({}), false)]
-    #[case(json!({"spec": {"taints": [{"key": "k", "value": "v", "effect": "NoExecute"}]}}), json!({}), false)]
-    #[case(json!({"spec": {"taints": [{"key": "k", "effect": "PreferNoSchedule"}]}}), json!({}), true)]
-    #[case(json!({"spec": {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}}),
-        json!({"spec": {"tolerations": [{"key": "k", "operator": "Equal", "value": "v"}]}}), true)]
-    #[case(json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}), json!({"spec": {"tolerations": [{"operator": "Exists"}]}}), true)]
-    #[case(json!({"metadata": {"labels": {"a": "b"}}}), json!({"spec": {"nodeSelector": {"a": "c"}}}), false)]
-    fn nodes_take_pods(#[case] node: Value, #[case] pod: Value, #[case] expected: bool) {
-        assert_eq!(takes(&node, &pod), expected);
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::json::{Key, Map, Value};
+use crate::yaml;
 
 /// Media type of the reply.
 pub(super) const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
@@ -44,6 +45,16 @@ impl MessageWriter {
     fn flag(&mut self, field: u64, on: bool) {
         self.varint(field << 3);
         self.varint(on.into());
+    }
+
+    fn number(&mut self, field: u64, number: i64) {
+        self.varint(field << 3);
+        self.varint(number.cast_unsigned());
+    }
+
+    fn double(&mut self, field: u64, number: f64) {
+        self.varint(field << 3 | 1);
+        self.0.extend_from_slice(&number.to_le_bytes());
     }
 
     /// Appends a message `{name = 1, value = 2}`.
@@ -104,11 +115,44 @@ fn schema(of: &Value) -> MessageWriter {
             ("allOf", Value::Array(list)) => list.iter().for_each(|value| encoded.message(24, &schema(value))),
             ("properties", value) => encoded.message(25, &schemas(value)),
             (extension, value) if extension.starts_with("x-") => encoded.named(31, extension, &any(value)),
-            // Bounds and patterns: kubectl reads none of them.
-            _ => {}
+            (name, value) => bound(&mut encoded, name, value),
         }
     }
     encoded
+}
+
+/// Encodes what restricts a schema's values.
+fn bound(encoded: &mut MessageWriter, name: &str, value: &Value) {
+    let number = match name {
+        "multipleOf" => 6,
+        "maximum" => 7,
+        "minimum" => 9,
+        "maxLength" => 11,
+        "minLength" => 12,
+        "maxItems" => 14,
+        "minItems" => 15,
+        "maxProperties" => 17,
+        "minProperties" => 18,
+        "exclusiveMaximum" => return encoded.flag(8, *value == true),
+        "exclusiveMinimum" => return encoded.flag(10, *value == true),
+        "pattern" => return encoded.text(13, value.as_str().unwrap_or_default()),
+        "uniqueItems" => return encoded.flag(16, *value == true),
+        "externalDocs" => {
+            let mut docs = MessageWriter::default();
+            for (number, field) in [(1, "description"), (2, "url")] {
+                if let Some(text) = value[field].as_str() {
+                    docs.text(number, text);
+                }
+            }
+            return encoded.message(29, &docs);
+        }
+        "example" => return encoded.message(30, &any(value)),
+        _ => return,
+    };
+    match number {
+        6 | 7 | 9 => encoded.double(number, value.as_f64().unwrap_or_default()),
+        _ => encoded.number(number, value.as_i64().unwrap_or_default()),
+    }
 }
 
 fn additional(of: &Value) -> MessageWriter {
@@ -130,15 +174,17 @@ fn type_item(of: &Value) -> MessageWriter {
     encoded
 }
 
-/// Encodes a value as YAML, of which JSON is a subset.
+/// Encodes a value as YAML.
 fn any(value: &Value) -> MessageWriter {
     let mut encoded = MessageWriter::default();
-    encoded.text(2, &value.to_string());
+    encoded.text(2, &yaml::to_string(value));
     encoded
 }
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
     use crate::json::json;
 
@@ -157,6 +203,17 @@ mod tests {
         let all = [b"\x0a".as_slice(), &[length(&pair)], &pair].concat();
         expected.extend([b"\x4a".as_slice(), &[length(&all)], &all].concat());
         assert_eq!(document(&definition), expected);
+    }
+
+    #[rstest]
+    #[case::pattern(json!({"pattern": "a|b"}), b"\x6a\x03a|b")]
+    #[case::length(json!({"maxLength": 300}), b"\x58\xac\x02")]
+    #[case::items(json!({"minItems": 1, "uniqueItems": true}), b"\x78\x01\x80\x01\x01")]
+    #[case::properties(json!({"maxProperties": 2}), b"\x88\x01\x02")]
+    #[case::bounds(json!({"exclusiveMinimum": true, "minimum": 0.5}), b"\x50\x01\x49\0\0\0\0\0\0\xe0\x3f")]
+    #[case::documents(json!({"externalDocs": {"url": "u"}}), b"\xea\x01\x03\x12\x01u")]
+    fn restrictions(#[case] of: Value, #[case] expected: &[u8]) {
+        assert_eq!(schema(&of).0, expected);
     }
 
     #[test]

@@ -12,7 +12,8 @@ use super::descriptions::Descriptions;
 use crate::json::{Map, Value, json};
 use crate::registry::Registry;
 
-const PREFIX: &str = "#/components/schemas/";
+/// Start of references.
+pub(super) const PREFIX: &str = "#/components/schemas/";
 
 /// The heading of an enumeration's values in a description.
 const VALUES: &str = "\n\nPossible enum values:";
@@ -39,6 +40,39 @@ pub(super) fn closure(roots: Vec<String>) -> BTreeMap<&'static str, &'static Val
         }
     }
     found
+}
+
+/// Returns a schema in which the references to built-in types are replaced by these types. Follows `PopulateRefs` in
+/// `staging/src/k8s.io/apiserver/pkg/cel/openapi/resolver/refs.go`: a type in itself is an object without fields.
+#[cfg(feature = "controllers")]
+pub(super) fn populated(schema: &Value) -> Value {
+    populate(schema, &mut Vec::new())
+}
+
+#[cfg(feature = "controllers")]
+fn populate<'t>(schema: &'t Value, within: &mut Vec<&'t str>) -> Value {
+    let wrapped = || schema.pointer("/allOf/0/$ref");
+    let target = schema.get("$ref").or_else(wrapped).and_then(Value::as_str);
+    if let Some(name) = target.and_then(|target| target.strip_prefix(PREFIX)) {
+        if within.contains(&name) {
+            return json!({"type": "object"});
+        }
+        within.push(name);
+        let found = TYPES.get(name).map_or(Value::Null, |found| populate(found, within));
+        within.pop();
+        return found;
+    }
+    let mut copy = schema.clone();
+    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+        let properties = properties.iter().map(|(name, schema)| (name.clone(), populate(schema, within)));
+        copy["properties"] = Value::Object(properties.collect());
+    }
+    for field in ["additionalProperties", "items"] {
+        if let Some(schema) = schema.get(field).filter(|schema| schema.is_object()) {
+            copy[field] = populate(schema, within);
+        }
+    }
+    copy
 }
 
 fn references(schema: &Value, into: &mut Vec<String>) {

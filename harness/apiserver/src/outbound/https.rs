@@ -12,10 +12,12 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{VerifierBuilderError, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -139,7 +141,7 @@ where
     let (sender, connection) = http1::handshake(stream).await.map_err(|error| error.to_string())?;
     // Ends when the sender and the body of the answer are dropped.
     tokio::spawn(async move {
-        if let Err(error) = connection.await {
+        if let Err(error) = connection.with_upgrades().await {
             tracing::debug!(%error, "a connection to a webhook or an aggregated API server ended");
         }
     });
@@ -151,35 +153,63 @@ fn tls_config(endpoint: &Endpoint) -> Result<ClientConfig, String> {
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
-    if endpoint.insecure {
-        let verifier = Arc::new(AnyCertificate(provider));
-        return Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth());
-    }
-    let roots = if endpoint.authorities.is_empty() {
-        NATIVE_ROOTS.clone()
-    } else {
-        let mut roots = RootCertStore::empty();
-        let given = CertificateDer::pem_slice_iter(&endpoint.authorities);
-        roots.add_parsable_certificates(given.filter_map(Result::ok));
-        Arc::new(roots)
-    };
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+    let trust = if endpoint.insecure { Trust::All } else { Trust::authorities(endpoint, provider.clone())? };
+    let verifier = Arc::new(EndpointVerifier { trust, provider });
+    Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
 }
 
-/// Accepts every certificate, for an `APIService` with `insecureSkipTLSVerify`.
+/// The certificates that are accepted from an endpoint.
 #[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
+enum Trust {
+    /// Every one, for an `APIService` with `insecureSkipTLSVerify`.
+    All,
+    /// Those of the given authorities (without any, of the system's), and each authority itself, as Go does: `webpki`
+    /// does not.
+    Authorities { verifier: Arc<WebPkiServerVerifier>, given: Vec<CertificateDer<'static>> },
+}
 
-impl ServerCertVerifier for AnyCertificate {
+impl Trust {
+    fn authorities(endpoint: &Endpoint, provider: Arc<CryptoProvider>) -> Result<Self, String> {
+        let given: Vec<_> = CertificateDer::pem_slice_iter(&endpoint.authorities).filter_map(Result::ok).collect();
+        let roots = if endpoint.authorities.is_empty() {
+            NATIVE_ROOTS.clone()
+        } else {
+            let mut roots = RootCertStore::empty();
+            roots.add_parsable_certificates(given.iter().cloned());
+            Arc::new(roots)
+        };
+        let failed = |error: VerifierBuilderError| error.to_string();
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build().map_err(failed)?;
+        Ok(Self::Authorities { verifier, given })
+    }
+}
+
+/// Verifies the certificate of an endpoint.
+#[derive(Debug)]
+struct EndpointVerifier {
+    trust: Trust,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for EndpointVerifier {
     fn verify_server_cert(
         &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
+        certificate: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
+        let Trust::Authorities { verifier, given } = &self.trust else { return Ok(ServerCertVerified::assertion()) };
+        let verified = verifier.verify_server_cert(certificate, chain, name, ocsp, now);
+        // This error comes after the check of the time of validity and before that of the name.
+        let is_authority = matches!(&verified, Err(rustls::Error::InvalidCertificate(CertificateError::Other(error)))
+            if error.0.to_string() == "CaUsedAsEndEntity");
+        if is_authority && given.iter().any(|given| given == certificate) {
+            verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+            return Ok(ServerCertVerified::assertion());
+        }
+        verified
     }
 
     fn verify_tls12_signature(
@@ -188,7 +218,7 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -197,10 +227,10 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -9,7 +9,7 @@
 //! merge.rs      RFC 7386 (application/merge-patch+json)
 //! strategic.rs  Kubernetes' own (application/strategic-merge-patch+json)
 //! go_rendering.rs the patched document in error messages
-//! apply.rs      server-side apply (application/apply-patch+yaml)
+//! apply/        server-side apply (application/apply-patch+yaml)
 //! ```
 
 pub(crate) mod apply;

@@ -1,17 +1,11 @@
 //! The entries, and the limit on their size.
 
-use std::sync::Arc;
-
-use serde_json::Value;
-
-use super::{Delivery, EntryKind, TranscriptEntry};
+use super::{Delivery, EntryKind, RecordedJson, TranscriptEntry};
 
 /// Approximate size of an entry without its objects, in bytes.
 const ENTRY: usize = 512;
 /// Approximate size of a delivery, in bytes.
 const DELIVERY: usize = 128;
-/// Approximate size of a value without its strings, in bytes.
-const VALUE: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Log {
@@ -40,9 +34,9 @@ impl Log {
     }
 
     /// Adds the size of an entry's objects, and drops old entries above the limit.
-    pub(super) fn count<'v>(&mut self, values: impl Iterator<Item = &'v Arc<Value>>) {
+    pub(super) fn count<'v>(&mut self, values: impl Iterator<Item = &'v RecordedJson>) {
         let Some(keep) = self.keep else { return };
-        self.bytes += values.map(|value| size(value)).sum::<usize>();
+        self.bytes += values.map(RecordedJson::size).sum::<usize>();
         if self.bytes > keep {
             let old = self.entries.len().div_ceil(2);
             self.entries.drain(..old);
@@ -67,27 +61,19 @@ fn weight(entry: &TranscriptEntry) -> usize {
     let objects = match &entry.what {
         EntryKind::Request(exchange) => {
             let reply = exchange.reply.as_ref().and_then(|reply| reply.body.as_ref());
-            exchange.request.body.iter().chain(reply).map(|value| size(value)).sum()
+            exchange.request.body.iter().chain(reply).map(RecordedJson::size).sum()
         }
-        EntryKind::Change(change) => change.old.iter().chain(&change.new).map(|value| size(value)).sum(),
+        EntryKind::Change(change) => change.old.iter().chain(&change.new).map(RecordedJson::size).sum(),
         EntryKind::Note(text) => text.len(),
     };
     ENTRY + objects
 }
 
-fn size(value: &Value) -> usize {
-    VALUE
-        + match value {
-            Value::String(text) => text.len(),
-            Value::Array(items) => items.iter().map(size).sum(),
-            Value::Object(map) => map.iter().map(|(key, item)| VALUE + key.len() + size(item)).sum(),
-            _ => 0,
-        }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use serde_json::Value;
 
     use super::super::{ChangeKind, DeliveredObject, EntryKind, Origin, RecordedReply, RecordedRequest, Transcript};
     use super::*;
@@ -95,7 +81,7 @@ mod tests {
     #[test]
     fn the_older_half_is_forgotten_and_numbers_go_on() {
         let transcript = Transcript::of_recent(100_000);
-        let body = Arc::new(Value::from("x".repeat(10_000)));
+        let body = RecordedJson::from(Value::from("x".repeat(10_000)));
         let mut last = 0;
         for _ in 0..100 {
             let request = RecordedRequest { body: Some(body.clone()), ..RecordedRequest::default() };

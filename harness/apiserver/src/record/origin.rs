@@ -61,22 +61,25 @@ impl Origin {
     #[must_use]
     pub fn short_name(&self) -> &str {
         match self {
-            Self::Client { user_agent, .. } => short_name(user_agent),
+            Self::Client { user_agent, .. } => Self::short_name_of(user_agent),
             Self::Server => "server",
             Self::Test => "harness",
         }
     }
-}
 
-fn short_name(user_agent: &str) -> &str {
-    let user_agent = user_agent.trim();
-    let last = user_agent.rsplit(['/', ':', ' ']).next().unwrap_or_default();
-    let digits = last.strip_prefix('v').unwrap_or(last);
-    let is_commit = last.len() >= 7 && last.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_commit || last.ends_with(')') || digits.starts_with(|first: char| first.is_ascii_digit() || first == '$') {
-        return user_agent.split(['/', ' ']).next().unwrap_or_default();
+    /// The [`Origin::short_name`] of a client with this user agent.
+    #[must_use]
+    pub fn short_name_of(user_agent: &str) -> &str {
+        let user_agent = user_agent.trim();
+        let last = user_agent.rsplit(['/', ':', ' ']).next().unwrap_or_default();
+        let digits = last.strip_prefix('v').unwrap_or(last);
+        let is_commit = last.len() >= 7 && last.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_commit || last.ends_with(')') || digits.starts_with(|first: char| first.is_ascii_digit() || first == '$')
+        {
+            return user_agent.split(['/', ' ']).next().unwrap_or_default();
+        }
+        last
     }
-    last
 }
 
 impl fmt::Display for Origin {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::Strategy;
 use crate::json::Value;
 use crate::schema::Schema;
 
@@ -35,6 +36,15 @@ pub(crate) struct WebhookConversion {
     pub storage: String,
 }
 
+/// The version of a definition in which objects are stored, for readers of another version.
+#[derive(Debug)]
+pub(crate) struct StorageVersion {
+    /// The schema as a type tree.
+    pub types: Arc<Schema>,
+    /// The strategy, for its defaults.
+    pub strategy: Arc<dyn Strategy>,
+}
+
 /// The extra data of a kind that one served version of a definition declares.
 #[derive(Debug)]
 pub(crate) struct CustomResource {
@@ -58,6 +68,8 @@ pub(crate) struct CustomResource {
     pub revision: u64,
     /// The webhook that converts between versions, if the definition has one.
     pub conversion: Option<WebhookConversion>,
+    /// The storage version, if that is another one.
+    pub storage: Option<StorageVersion>,
     /// The spec and the accepted names of the definition. Watches end when they change.
     pub served_as: [Value; 2],
 }

@@ -204,15 +204,27 @@ impl Resource {
         if self.shows_as_stored(revision) || own.conversion.is_some() {
             return object;
         }
-        self.read_as_own(object)
+        self.read_as_own(self.read_as_stored(object))
     }
 
-    /// Returns an object of a custom resource as this version shows it.
+    /// Returns a stored object of a custom resource as the storage version has it. Like upstream, reads it by the schema
+    /// of now: unknown fields go, defaults are added.
+    pub(crate) fn read_as_stored(&self, object: Value) -> Value {
+        let Some(own) = &self.custom else { return object };
+        let storage = own.storage.as_ref();
+        let (types, strategy) = storage.map_or((&own.types, &self.strategy), |other| (&other.types, &other.strategy));
+        let mut object = types.decode(object.to_string().as_bytes()).map_or(object, |read| read.value);
+        strategy.default(&mut object);
+        object
+    }
+
+    /// Returns an object of a custom resource as this version shows it, without the defaults of this version.
     pub(crate) fn read_as_own(&self, object: Value) -> Value {
         let Some(own) = &self.custom else { return object };
-        // Like upstream, reads an object by the schema of now: unknown fields go, defaults are added.
-        let mut object = own.types.decode(object.to_string().as_bytes()).map_or(object, |read| read.value);
-        self.strategy.default(&mut object);
+        let mut object = match &own.storage {
+            Some(_) => own.types.decode(object.to_string().as_bytes()).map_or(object, |read| read.value),
+            None => object,
+        };
         object["apiVersion"] = self.api_version().into();
         object
     }

@@ -55,9 +55,19 @@ const REQUIRED_COMPUTE_RESOURCES: [&str; 6] =
 
 const STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
 
+/// End of the name of the devices of a class, after the class.
+const DEVICES: &str = ".deviceclass.resource.k8s.io/devices";
+
+/// Most devices that a claim can be given.
+const MOST_DEVICES: i64 = 32;
+
 impl QuotaRequest<'_> {
     fn is(&self, plural: &str) -> bool {
         self.group.is_empty() && self.plural == plural
+    }
+
+    fn is_of_devices(&self) -> bool {
+        self.group == "resource.k8s.io" && self.plural == "resourceclaims"
     }
 
     /// Returns true if such a request can increase the usage.
@@ -69,7 +79,7 @@ impl QuotaRequest<'_> {
         match (self.subresource, self.old) {
             ("", None) => true,
             ("", Some(old)) if self.is("pods") => has_active_deadline(old) != has_active_deadline(self.object),
-            ("", Some(_)) => self.is("services") || self.is("persistentvolumeclaims"),
+            ("", Some(_)) => self.is("services") || self.is("persistentvolumeclaims") || self.is_of_devices(),
             ("resize", Some(_)) => self.is("pods"),
             _ => false,
         }
@@ -94,6 +104,7 @@ impl QuotaRequest<'_> {
             return true;
         }
         let known = match self.plural {
+            _ if self.is_of_devices() => resource.ends_with(DEVICES),
             _ if !self.group.is_empty() => false,
             "services" => matches!(resource, "services" | "services.nodeports" | "services.loadbalancers"),
             "persistentvolumeclaims" => claim(resource),
@@ -107,6 +118,9 @@ impl QuotaRequest<'_> {
     fn usage(&self, object: &Value) -> ResourceList {
         let one = || Quantity::from(1);
         let mut used = ResourceList::from([(self.count_name(), one())]);
+        if self.is_of_devices() {
+            device_usage(object, &mut used);
+        }
         if !self.group.is_empty() {
             return used;
         }
@@ -469,6 +483,28 @@ fn claim_usage(claim: &Value, used: &mut ResourceList) {
     }
 }
 
+/// Adds the devices that a resource claim may be given, by class; of alternatives, the most of each class. See
+/// `pkg/quota/v1/evaluator/core/resource_claims.go`.
+fn device_usage(claim: &Value, used: &mut ResourceList) {
+    let class = |request: &Value| format!("{}{DEVICES}", meta::str_field(request, "deviceClassName"));
+    let devices = |request: &Value| match meta::str_field(request, "allocationMode") {
+        "ExactCount" => Quantity::from(request.get("count").and_then(Value::as_i64).unwrap_or(0)),
+        "All" => Quantity::from(MOST_DEVICES),
+        _ => Quantity::from(0),
+    };
+    let requests = claim.pointer("/spec/devices/requests").and_then(Value::as_array);
+    for request in requests.into_iter().flatten() {
+        let mut wanted = ResourceList::new();
+        if let Some(exactly) = request.get("exactly").filter(|exactly| exactly.is_object()) {
+            wanted.insert(class(exactly), devices(exactly));
+        }
+        for alternative in array_field(request, "firstAvailable") {
+            max_all(&mut wanted, &ResourceList::from([(class(alternative), devices(alternative))]));
+        }
+        add_all(used, &wanted);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
@@ -487,6 +523,27 @@ mod tests {
 
     fn ask<'a>(plural: &'a str, object: &'a Value, old: Option<&'a Value>) -> QuotaRequest<'a> {
         QuotaRequest { group: "", plural, subresource: "", object, old, now: Timestamp::UNIX_EPOCH }
+    }
+
+    #[test]
+    fn claims_of_devices_are_counted_by_class() {
+        let exactly = |class: &str, count: i64| json!({"exactly": {"deviceClassName": class, "allocationMode": "ExactCount", "count": count}});
+        let all = json!({"exactly": {"deviceClassName": "b", "allocationMode": "All"}});
+        let either = json!({"firstAvailable": [
+            {"deviceClassName": "a", "allocationMode": "ExactCount", "count": 2},
+            {"deviceClassName": "a", "allocationMode": "ExactCount", "count": 5},
+            {"deviceClassName": "c", "allocationMode": "ExactCount", "count": 1},
+        ]});
+        let claim = json!({"spec": {"devices": {"requests": [exactly("a", 1), all, either]}}});
+        let request = QuotaRequest { group: "resource.k8s.io", ..ask("resourceclaims", &claim, None) };
+        let name = |class: &str| format!("{class}.deviceclass.resource.k8s.io/devices");
+        let usage = request.usage(&claim);
+        let used = ["a", "b", "c"].map(|class| usage.get(&name(class)).map(ToString::to_string));
+        assert_eq!(used, ["6", "32", "1"].map(|amount| Some(amount.to_owned())));
+        assert!(
+            request.matches_resource(&name("a")) && request.matches_resource("count/resourceclaims.resource.k8s.io")
+        );
+        assert!(!ask("pods", &claim, None).matches_resource(&name("a")) && !request.matches_resource("pods"));
     }
 
     // Messages recorded from kube-apiserver 1.36.

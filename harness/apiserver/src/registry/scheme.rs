@@ -2,7 +2,7 @@
 //! See `staging/src/k8s.io/apimachinery/pkg/runtime/scheme.go`.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use indexmap::IndexMap;
 
@@ -43,6 +43,18 @@ impl Registry {
     #[must_use]
     pub(crate) fn with_version(self, kubernetes_version: KubernetesVersion, git_version: &str) -> Self {
         Self { kubernetes_version, git_version: git_version.to_owned(), ..self }
+    }
+
+    /// Returns this registry as it is when a server starts; `builtin` makes it for the first server of the process.
+    pub(crate) fn shared(kubernetes_version: KubernetesVersion, git_version: &str, builtin: fn() -> Self) -> Arc<Self> {
+        static FIRST: [OnceLock<Arc<Registry>>; KubernetesVersion::ALL.len()] =
+            [const { OnceLock::new() }; KubernetesVersion::ALL.len()];
+        let usual = FIRST[kubernetes_version as usize]
+            .get_or_init(|| Arc::new(builtin().with_version(kubernetes_version, kubernetes_version.git_version())));
+        if usual.git_version == git_version {
+            return usual.clone();
+        }
+        Arc::new(Self::clone(usual).with_version(kubernetes_version, git_version))
     }
 
     /// Returns the version that the server reports.

@@ -3,6 +3,7 @@
 //! Messages agree with Go's `encoding/json` as kube-apiserver uses it through `sigs.k8s.io/json`
 //! (`staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go`).
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::{LazyLock, OnceLock};
 
@@ -252,6 +253,7 @@ impl<'a> Decoder<'a> {
         self.reader.enter()?;
         let mut map = Map::new();
         let mut first = true;
+        let mut unknown = BTreeSet::new();
         let (path_length, fields_length, owner) = (self.path.len(), self.fields.len(), self.owner);
         while let Some(name) = self.reader.key(&mut first)? {
             let (key, value_type) = match (shape.field(&name), shape.additional) {
@@ -268,7 +270,11 @@ impl<'a> Decoder<'a> {
                 (None, Some(additional)) => (Key::new(&name), additional),
                 (None, None) => {
                     self.strict_error("unknown", &name);
-                    self.reader.skip()?;
+                    if schema.structural {
+                        self.pruned(&name, &mut unknown)?;
+                    } else {
+                        self.reader.skip()?;
+                    }
                     continue;
                 }
             };
@@ -283,6 +289,18 @@ impl<'a> Decoder<'a> {
             self.owner = owner;
         }
         Ok(Value::Object(map))
+    }
+
+    /// Reads a field that pruning removes. Upstream has decoded it before that, so duplicates in it are reported.
+    fn pruned(&mut self, name: &str, known: &mut BTreeSet<String>) -> Result<(), SyntaxError> {
+        if !known.insert(name.to_owned()) {
+            self.strict_error("duplicate", name);
+        }
+        let length = self.path.len();
+        self.push_key(name);
+        self.any()?;
+        self.path.truncate(length);
+        Ok(())
     }
 
     fn push_key(&mut self, name: &str) {

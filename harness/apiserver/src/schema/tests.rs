@@ -68,6 +68,26 @@ fn strict_errors_come_in_the_order_of_the_text() {
     assert_eq!(decoded.value["spec"]["containers"][0], json!({"name": "b", "image": "x", "resources": {}}));
 }
 
+#[test]
+fn fields_that_pruning_removes_are_decoded_first() {
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": {}}}}});
+    let schema = Schema::from_structural(Some(&schema), false).unwrap();
+    let text = br#"{"spec":{"x":1,"x":2,"y":{"z":1,"z":2},"a":1},"metadata":{"u":1,"u":2}}"#;
+    let decoded = schema.decode(text).unwrap();
+    assert_eq!(
+        decoded.strict,
+        [
+            r#"unknown field "spec.x""#,
+            r#"duplicate field "spec.x""#,
+            r#"unknown field "spec.y""#,
+            r#"duplicate field "spec.y.z""#,
+            r#"unknown field "metadata.u""#,
+            r#"duplicate field "metadata.u""#,
+        ]
+    );
+    assert_eq!(decoded.value["spec"], json!({"a": 1}));
+}
+
 #[rstest]
 #[case("io.k8s.api.core.v1.Pod", json!({}), json!({"metadata": {}, "spec": {"containers": null}, "status": {}}))]
 #[case("io.k8s.api.apps.v1.Deployment", json!({"spec": {"paused": false, "replicas": 0}}), json!({

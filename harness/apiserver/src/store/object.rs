@@ -11,7 +11,6 @@ use super::content::{Content, ContentBuilder};
 use super::interner::Interner;
 use crate::go_json::{self, TypeCursor};
 use crate::json::{Map, Value};
-use crate::record::ChangeKind;
 
 /// Returns the key of an object within its resource: `namespace/name`, or `name` without a namespace.
 pub(crate) fn key(namespace: &str, name: &str) -> String {
@@ -42,6 +41,8 @@ pub struct StoredObject {
     finalizers: bool,
     /// The protobuf message, once a client asked for it.
     protobuf: OnceLock<Bytes>,
+    /// The decoded object, once it was read in the record.
+    recorded: OnceLock<Box<serde_json::Value>>,
 }
 
 const EVENT_END: &[u8] = b"}\n";
@@ -150,6 +151,11 @@ impl StoredObject {
         serde_json::from_slice(&self.bytes()).unwrap_or(Value::Null)
     }
 
+    /// Returns the decoded object as the record shows it. The first reader decodes it for all.
+    pub(crate) fn recorded(&self) -> &serde_json::Value {
+        self.recorded.get_or_init(|| Box::new(serde_json::from_slice(&self.bytes()).unwrap_or_default()))
+    }
+
     /// Returns the object as a protobuf message, which the first client that asks for it makes for all.
     pub(crate) fn protobuf(&self, encode: impl FnOnce(&Value) -> Vec<u8>) -> Bytes {
         self.protobuf.get_or_init(|| encode(&self.value()).into()).clone()
@@ -186,6 +192,7 @@ impl StoredObject {
             terminating: self.terminating,
             finalizers: self.finalizers,
             protobuf: OnceLock::new(),
+            recorded: OnceLock::new(),
         }
     }
 
@@ -212,16 +219,6 @@ pub enum EventType {
     Modified,
     /// The object was deleted or stopped matching the watch's selector.
     Deleted,
-}
-
-impl From<EventType> for ChangeKind {
-    fn from(event_type: EventType) -> Self {
-        match event_type {
-            EventType::Added => Self::Added,
-            EventType::Modified => Self::Modified,
-            EventType::Deleted => Self::Deleted,
-        }
-    }
 }
 
 impl EventType {
@@ -359,6 +356,7 @@ impl Draft {
             terminating: self.terminating,
             finalizers: self.finalizers,
             protobuf: OnceLock::new(),
+            recorded: OnceLock::new(),
         }
     }
 

@@ -48,17 +48,12 @@ pub(super) async fn keep(desk: &NamespaceController, name: &str) {
 fn should_run_on(desk: &NamespaceController, set: &Value, node: &Value) -> bool {
     let mut open = node.clone();
     open["spec"]["unschedulable"] = json!(false);
-    !is_deleted(node) && takes(&open, &pod_for(desk, set, metadata::name(node), ""))
+    !is_deleted(node) && takes(&open, &tolerant_pod(desk, set))
 }
 
-fn pod_for(desk: &NamespaceController, set: &Value, node: &str, hash: &str) -> Value {
+/// Returns a pod of the template that tolerates what daemon pods do.
+fn tolerant_pod(desk: &NamespaceController, set: &Value) -> Value {
     let mut pod = desk.pod(set);
-    metadata::set(&mut pod, "generateName", format!("{}-", metadata::name(set)));
-    metadata::set_label(&mut pod, REVISION_LABEL, hash);
-    metadata::set_label(&mut pod, "pod-template-generation", metadata::generation(set).to_string());
-    pod["spec"]["nodeName"] = json!(node);
-    pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = json!({
-        "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]});
     let mut tolerations = pod["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
     tolerations
         .extend(DAEMON_TOLERATIONS.map(|(key, effect)| json!({"key": key, "operator": "Exists", "effect": effect})));
@@ -66,20 +61,39 @@ fn pod_for(desk: &NamespaceController, set: &Value, node: &str, hash: &str) -> V
     pod
 }
 
-/// Creates missing pods and deletes surplus ones; when all pods are ready, deletes one pod of an old template.
+fn pod_for(desk: &NamespaceController, set: &Value, node: &str, hash: &str) -> Value {
+    let mut pod = tolerant_pod(desk, set);
+    metadata::set(&mut pod, "generateName", format!("{}-", metadata::name(set)));
+    metadata::set_label(&mut pod, REVISION_LABEL, hash);
+    metadata::set_label(&mut pod, "pod-template-generation", metadata::generation(set).to_string());
+    pod["spec"]["nodeName"] = json!(node);
+    pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = json!({
+        "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]});
+    pod
+}
+
+/// Creates missing pods and deletes surplus ones and those of old templates.
 async fn move_on(desk: &NamespaceController, set: &Value, wanted: &[&str], hash: &str, now: Timestamp) {
     let pods = desk.controlled_objects("", "pods", set);
-    let mut settled = true;
+    let (mut unavailable, mut replaced, mut candidates) = (0, Vec::new(), Vec::new());
     for node in wanted {
         let mut own = pods.iter().filter(|pod| pod["spec"]["nodeName"] == *node && !is_deleted(pod));
-        match own.next() {
-            None if pods.iter().any(|pod| pod["spec"]["nodeName"] == *node) => settled = false,
-            None => {
-                settled = false;
+        let Some(pod) = own.next() else {
+            unavailable += 1;
+            if !pods.iter().any(|pod| pod["spec"]["nodeName"] == *node) {
                 desk.agent.create(&desk.pods(""), &pod_for(desk, set, node, hash)).await;
             }
-            Some(pod) if !is_active(pod) => desk.delete_pod(pod).await,
-            Some(pod) => settled &= is_available(pod, set, now),
+            continue;
+        };
+        match (is_active(pod), is_current(pod, hash), is_available(pod, set, now)) {
+            (false, ..) => {
+                unavailable += 1;
+                desk.delete_pod(pod).await;
+            }
+            (true, true, available) => unavailable += usize::from(!available),
+            // An old pod that is not available is replaced at once; another one only if enough others are.
+            (true, false, false) => replaced.push(pod),
+            (true, false, true) => candidates.push(pod),
         }
         for surplus in own {
             desk.delete_pod(surplus).await;
@@ -89,12 +103,21 @@ async fn move_on(desk: &NamespaceController, set: &Value, wanted: &[&str], hash:
     for pod in pods.iter().filter(elsewhere).filter(|pod| !is_deleted(pod)) {
         desk.delete_pod(pod).await;
     }
-    if settled && set["spec"]["updateStrategy"]["type"] != "OnDelete" {
-        let old = pods.iter().find(|pod| !is_deleted(pod) && !is_current(pod, hash));
-        if let Some(pod) = old {
+    if set["spec"]["updateStrategy"]["type"] != "OnDelete" {
+        candidates.truncate(max_unavailable(set, wanted.len()).saturating_sub(unavailable + replaced.len()));
+        for pod in replaced.into_iter().chain(candidates) {
             desk.delete_pod(pod).await;
         }
     }
+}
+
+/// Returns the number of pods that may be unavailable during an update (`UnavailableCount` in
+/// `pkg/controller/daemon/util/daemonset_util.go`).
+fn max_unavailable(set: &Value, wanted: usize) -> usize {
+    let given = &set["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"];
+    let percent = given.as_str().and_then(|text| text.trim_end_matches('%').parse::<usize>().ok());
+    let number = given.as_u64().and_then(|number| usize::try_from(number).ok());
+    percent.map(|percent| (wanted * percent).div_ceil(100)).or(number).unwrap_or(1)
 }
 
 fn is_current(pod: &Value, hash: &str) -> bool {

@@ -1,6 +1,7 @@
 //! Deployments: one ReplicaSet per template, and rolling or recreating updates. See
 //! `pkg/controller/deployment/{rolling,recreate,sync}.go`.
 
+use super::scaling::{DESIRED, MAX_REPLICAS, is_rolling, is_scaling_event, resolve_fenceposts, scaled};
 use super::{NamespaceController, count, desired_replicas};
 use crate::controllers::MERGE_PATCH;
 use crate::json::{Map, Value, json};
@@ -9,8 +10,6 @@ use crate::registry::time::rfc3339;
 
 const HASH_LABEL: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";
-const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
-const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 
 /// Annotations of a Deployment that are not copied to its replica sets (`annotationsToSkip` in
 /// `pkg/controller/deployment/util/deployment_util.go`).
@@ -31,16 +30,18 @@ pub(super) async fn keep(desk: &NamespaceController, name: &str) {
     }
     desk.claim("apps", "replicasets", &deployment).await;
     let sets = desk.controlled_objects("apps", "replicasets", &deployment);
-    if deployment["spec"]["paused"] != json!(true) {
-        match sets.iter().find(|set| same_template(set, &deployment)) {
-            None => create_set(desk, &deployment, &sets).await,
-            Some(new) => {
-                mark_revision(desk, &deployment, new, &sets).await;
-                for (set, replicas) in next_replicas(&deployment, new, &sets) {
-                    scale(desk, set, replicas).await;
-                }
-            }
+    let new = sets.iter().find(|set| same_template(set, &deployment));
+    if deployment["spec"]["paused"] == json!(true) || is_scaling_event(&deployment, &sets) {
+        for (set, replicas) in scaled(&deployment, new, &sets) {
+            scale(desk, &deployment, set, replicas).await;
         }
+    } else if let Some(new) = new {
+        mark_revision(desk, &deployment, new, &sets).await;
+        for (set, replicas) in next_replicas(&deployment, new, &sets) {
+            scale(desk, &deployment, set, replicas).await;
+        }
+    } else {
+        create_set(desk, &deployment, &sets).await;
     }
     let Some(deployment) = desk.workload(name) else { return };
     let sets = desk.controlled_objects("apps", "replicasets", &deployment);
@@ -101,11 +102,10 @@ async fn create_set(desk: &NamespaceController, deployment: &Value, sets: &[Valu
     let mut selector = deployment["spec"]["selector"].clone();
     selector["matchLabels"][HASH_LABEL] = json!(hash);
     let next = sets.iter().map(revision).max().unwrap_or(0) + 1;
-    let recreate = deployment["spec"]["strategy"]["type"] == "Recreate";
     let existing: i64 = sets.iter().map(|set| count(set, "/spec/replicas")).sum();
     let (surge, _) = resolve_fenceposts(deployment);
     let room = (desired_replicas(deployment) + surge - existing).clamp(0, desired_replicas(deployment));
-    let replicas = if recreate && existing > 0 { 0 } else { room };
+    let replicas = if !is_rolling(deployment) && existing > 0 { 0 } else { room };
     let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
         "metadata": {"name": format!("{name}-{hash}"), "namespace": desk.namespace, "labels": template["metadata"]["labels"],
             "annotations": set_annotations(deployment, next), "ownerReferences": desk.owner_references(deployment)},
@@ -117,14 +117,19 @@ async fn create_set(desk: &NamespaceController, deployment: &Value, sets: &[Valu
 
 /// Returns the Deployment's annotations (such as the change cause) with the revision and the sizes added.
 fn set_annotations(deployment: &Value, revision: i64) -> Value {
-    let (surge, _) = resolve_fenceposts(deployment);
     let own = metadata::annotations(deployment).into_iter().flatten();
     let kept = own.filter(|(name, _)| !NOT_COPIED.contains(&name.as_str()));
     let mut all: Map = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
     all.insert(REVISION, json!(revision.to_string()));
-    all.insert(DESIRED, json!(desired_replicas(deployment).to_string()));
-    all.insert(MAX_REPLICAS, json!((desired_replicas(deployment) + surge).to_string()));
+    all.extend(size_annotations(deployment));
     Value::Object(all)
+}
+
+/// Returns the annotations of a replica set about the size of its Deployment.
+fn size_annotations(deployment: &Value) -> [(String, Value); 2] {
+    let (surge, _) = resolve_fenceposts(deployment);
+    let wanted = desired_replicas(deployment);
+    [(DESIRED, wanted), (MAX_REPLICAS, wanted + surge)].map(|(name, size)| (name.to_owned(), json!(size.to_string())))
 }
 
 /// Gives the new ReplicaSet the highest revision and the Deployment's `minReadySeconds`, and the Deployment the same
@@ -153,28 +158,12 @@ async fn mark_revision(desk: &NamespaceController, deployment: &Value, new: &Val
     }
 }
 
-async fn scale(desk: &NamespaceController, set: &Value, replicas: i64) {
+async fn scale(desk: &NamespaceController, deployment: &Value, set: &Value, replicas: i64) {
     let name = metadata::name(set);
     let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{name}", desk.namespace);
-    desk.agent.patch(&path, MERGE_PATCH, &json!({"spec": {"replicas": replicas}})).await;
-}
-
-/// Returns `maxSurge` and `maxUnavailable` in pods; one of them is at least 1, except with the Recreate strategy.
-fn resolve_fenceposts(deployment: &Value) -> (i64, i64) {
-    let rolling = &deployment["spec"]["strategy"]["rollingUpdate"];
-    if deployment["spec"]["strategy"]["type"] == "Recreate" {
-        return (0, 0);
-    }
-    let wanted = desired_replicas(deployment);
-    let resolve = |value: &Value, round_up: bool| match value {
-        Value::String(text) => {
-            let percent: i64 = text.trim_end_matches('%').parse().unwrap_or(25);
-            if round_up { (wanted * percent + 99) / 100 } else { wanted * percent / 100 }
-        }
-        other => other.as_i64().unwrap_or(0),
-    };
-    let (surge, unavailable) = (resolve(&rolling["maxSurge"], true), resolve(&rolling["maxUnavailable"], false));
-    if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }
+    let annotations: Map = size_annotations(deployment).into_iter().collect();
+    let patch = json!({"metadata": {"annotations": Value::Object(annotations)}, "spec": {"replicas": replicas}});
+    desk.agent.patch(&path, MERGE_PATCH, &patch).await;
 }
 
 /// Returns the replica sets to scale now, with their new sizes.
@@ -185,7 +174,7 @@ fn next_replicas<'a>(deployment: &Value, new: &'a Value, sets: &'a [Value]) -> V
         sets.iter().filter(|set| metadata::uid(set) != metadata::uid(new) && size(set) > 0).collect();
     let old_size: i64 = old.iter().map(|set| size(set)).sum();
     let new_size = size(new);
-    if deployment["spec"]["strategy"]["type"] == "Recreate" {
+    if !is_rolling(deployment) {
         let left = sets.iter().filter(|set| metadata::uid(set) != metadata::uid(new));
         let running: i64 = left.map(|set| count(set, "/status/replicas")).sum();
         let mut changes: Vec<(&Value, i64)> = old.into_iter().map(|set| (set, 0)).collect();

@@ -24,7 +24,7 @@ pub(super) async fn keep(desk: &NamespaceController, name: &str) {
             metadata::set(&mut pod, "generateName", format!("{name}-"));
             let response = desk.agent.create(&desk.pods(""), &pod).await;
             if !response.is_ok() {
-                failure = response.body["message"].as_str().map(str::to_owned);
+                failure = response.body()["message"].as_str().map(str::to_owned);
                 break;
             }
         }

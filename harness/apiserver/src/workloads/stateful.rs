@@ -22,7 +22,7 @@ pub(super) async fn keep(desk: &NamespaceController, name: &str) {
     if !is_deleted(&set) {
         // Pods with names of other forms are not members, even if their labels match.
         let is_member = |pod: &Value| number(pod) >= 0 && metadata::name(pod).starts_with(&format!("{name}-"));
-        desk.claim_members("", "pods", &set, is_member).await;
+        desk.claim_members("", "pods", &set, None, is_member).await;
     }
     let pods = desk.controlled_objects("", "pods", &set);
     let now = desk.agent.server().clock().now();

@@ -4,6 +4,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 use serde_saphyr::options::DuplicateKeyPolicy;
 
+use super::plain_json::is_plain_object;
 use crate::json::{Map, Value};
 
 /// A decoded YAML document.
@@ -23,13 +24,21 @@ pub(crate) fn to_json(text: &[u8]) -> Result<JsonDocument, String> {
     if text.trim_start_matches('\n').starts_with('\t') {
         return Err("yaml: found character that cannot start any token".to_owned());
     }
+    if is_plain_object(text) {
+        return Ok(JsonDocument { json: text.as_bytes().to_vec(), again: Vec::new() });
+    }
+    let (value, again) = read_all(text)?;
+    let json = serde_json::to_vec(&value).map_err(|error| format!("yaml: {error}"))?;
+    Ok(JsonDocument { json, again })
+}
+
+/// Decodes a document of any permitted depth, with complaints about duplicate keys.
+pub(super) fn read_all(text: &str) -> Result<(Value, Vec<String>), String> {
     let read = match read_yaml(text, DEPTH_USUAL) {
         Err(complaint) if complaint == TOO_DEEP => with_large_stack(|| read_yaml(text, DEPTH))?,
         read => read,
     };
-    let (value, again) = read.map_err(|complaint| format!("yaml: {complaint}"))?;
-    let json = serde_json::to_vec(&value).map_err(|error| format!("yaml: {error}"))?;
-    Ok(JsonDocument { json, again })
+    read.map_err(|complaint| format!("yaml: {complaint}"))
 }
 
 /// Joins complaints of Go's YAML parser into one message.

@@ -85,7 +85,32 @@ impl ResourceFollower {
 
     /// Lists the resource into the change tracker and returns the list's resourceVersion.
     pub(super) async fn list(&self) -> Result<u64, String> {
+        let Some((at, listed)) = self.read().await? else {
+            return Err(format!("unable to list {}: the server does not have them", self.resource.plural));
+        };
+        self.proxy.tracker().reset(&self.resource.group, &self.resource.plural, listed, at);
+        Ok(at)
+    }
+
+    /// Lists the objects that hold up the removal of a fixture: nodes, pods without a kubelet, and those with
+    /// finalizers.
+    pub(super) async fn leftovers(&self) -> Result<Vec<(Key, Value)>, String> {
+        if matches!(&*self.resource.kind, "Event" | "Namespace") {
+            return Ok(Vec::new());
+        }
+        let mut listed = self.read().await?.unwrap_or_default().1;
+        let stays = matches!(&*self.resource.kind, "Node" | "Pod");
+        listed.retain(|(_, object)| stays || !object_meta::finalizers(object).is_empty());
+        Ok(listed)
+    }
+
+    /// Returns the list's resourceVersion and the fixture's objects in it; `None` if the server does not serve the
+    /// resource, such as one whose definition was deleted.
+    async fn read(&self) -> Result<Option<(u64, Vec<(Key, Value)>)>, String> {
         let answered = self.proxy.ask(Method::GET, &self.path(), None).await?;
+        if answered.code == 404 {
+            return Ok(None);
+        }
         let mut value = answered.value();
         if !answered.is_success() {
             return Err(format!("unable to list {}: {} {}", self.resource.plural, answered.code, value["message"]));
@@ -93,9 +118,7 @@ impl ResourceFollower {
         let at = version(&value);
         let items = value["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
         let objects = items.into_iter().filter_map(|object| self.own(object));
-        let keyed = objects.map(|object| (self.key(&object), object)).collect();
-        self.proxy.tracker().reset(&self.resource.group, &self.resource.plural, keyed, at);
-        Ok(at)
+        Ok(Some((at, objects.map(|object| (self.key(&object), object)).collect())))
     }
 
     /// Returns the object with the fixture's names if it belongs to the fixture.
@@ -180,7 +203,7 @@ impl ResourceFollower {
             }
             if let Some(object) = self.own(object) {
                 let (key, version) = (self.key(&object), version(&object));
-                let object = (kind != "DELETED").then(|| std::sync::Arc::new(object));
+                let object = (kind != "DELETED").then(|| object.into());
                 self.proxy.tracker().observe(ObservedChange { key, version, object });
             }
         }

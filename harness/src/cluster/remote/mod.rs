@@ -42,18 +42,22 @@ use super::{Access, Answer, Call, Cluster, ClusterError, Sandbox, SeedError, cli
 use crate::apiserver::ResourceId;
 use crate::apiserver::faults::Faults;
 use crate::apiserver::listener::{ConnectionGate, ListenOptions, listen};
-use crate::expect::world::kinds;
+use crate::expect::world::{Key, kinds};
 use crate::fixture::pattern::Resources;
 use crate::fixture::{Action, Capability, Fixture, parse};
 use crate::object_meta;
 use crate::process::signals;
 use crate::time::Clock;
-use crate::transcript::{Agents, SubjectEndpoint, Transcript};
+use crate::transcript::{Agents, RecordedJson, SubjectEndpoint, Transcript};
 use follow::ResourceFollower;
 use proxy::{Proxy, ProxyConfig};
 
 /// Time limit for the cleanup after a fixture: a server without storage blocks each request for a minute.
 const CLEAR_LIMIT: Duration = Duration::from_secs(30);
+
+/// Looks for objects that are left, and the pause after one that found some.
+const LOOKS: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Namespaces that exist in every fixture.
 const ALWAYS: [&str; 2] = ["default", "kube-system"];
@@ -357,7 +361,7 @@ struct RemoteSandbox {
 
 impl RemoteSandbox {
     /// Seeds the objects, starts to follow the resources and returns all objects that exist then.
-    async fn seed_and_follow(&self, objects: Vec<Value>) -> Result<Vec<Value>, SeedError> {
+    async fn seed_and_follow(&self, objects: Vec<Value>) -> Result<Vec<RecordedJson>, SeedError> {
         seed::objects(&self.proxy, &self.resources, objects).await?;
         for follower in &self.followers {
             let at = follower.list().await?;
@@ -365,6 +369,32 @@ impl RemoteSandbox {
             self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
         }
         Ok(self.proxy.tracker().record())
+    }
+
+    /// Deletes what the fixture left and looks again: a run that a signal ends can have created objects of which no
+    /// watch has brought word.
+    async fn clear_until_nothing_is_left(&self) -> Result<(), String> {
+        self.proxy.writes_answered().await;
+        let known = self.proxy.tracker().objects();
+        let mut known: Vec<(Key, Value)> = known.into_iter().map(|(key, object)| (key, (*object).clone())).collect();
+        for _ in 0..LOOKS {
+            seed::clear(&self.proxy, &self.resources, known, &self.namespaces, &self.definitions).await?;
+            known = Vec::new();
+            for follower in &self.followers {
+                known.extend(follower.leftovers().await?);
+            }
+            if known.is_empty() {
+                return Ok(());
+            }
+            Clock::wall().sleep(PAUSE).await;
+        }
+        let left = known.iter().map(|(key, _)| {
+            let names = self.proxy.names();
+            let namespace = key.namespace.as_deref().map(|namespace| format!("{}:", names.cluster_name(namespace)));
+            let name = if key.resource == "nodes" { names.cluster_name(&key.name) } else { key.name.clone() };
+            format!("{}{}/{name}", namespace.unwrap_or_default(), key.resource)
+        });
+        Err(format!("these come back or stay; delete them: {}", left.collect::<Vec<_>>().join(", ")))
     }
 }
 
@@ -440,7 +470,7 @@ impl Sandbox for RemoteSandbox {
         self.proxy.failure()
     }
 
-    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<Value>, SeedError>> {
+    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<RecordedJson>, SeedError>> {
         self.seed_and_follow(objects).boxed_local()
     }
 
@@ -466,9 +496,7 @@ impl Sandbox for RemoteSandbox {
                 // The server does not respond: what is left goes with the server.
                 return Ok(());
             }
-            let known =
-                self.proxy.tracker().objects().into_iter().map(|(key, object)| (key, (*object).clone())).collect();
-            let clear = seed::clear(&self.proxy, &self.resources, known, &self.namespaces, &self.definitions);
+            let clear = self.clear_until_nothing_is_left();
             let cleared = Clock::wall().timeout(CLEAR_LIMIT, clear).await.unwrap_or_else(|| {
                 let left: Vec<String> =
                     self.namespaces.iter().map(|name| self.proxy.names().cluster_name(name)).collect();
@@ -481,5 +509,74 @@ impl Sandbox for RemoteSandbox {
             cleared.map_err(ClusterError::Leftovers)
         }
         .boxed_local()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::apiserver::faults::FaultRuleSpec;
+    use crate::apiserver::{ApiServer, ApiServerConfig};
+    use crate::cluster::provision::kubeconfig::{ExistingClusterOptions, start};
+    use crate::fixture::parse::read;
+    use crate::time::run_wall;
+    use crate::transcript::AgentRules;
+
+    /// Takes the second node a second after its request.
+    const SLOW: &str = "{on: {verbs: [create], resource: nodes}, nth: 2, verdict: {delay: {milliseconds: 1000}}}";
+    const NODES: &str = "\
+promise: A node gets its annotation.
+rule: BR-19-07
+level: core
+feature: ttl.annotation
+given: { nodes: [n1, n2] }
+steps: [{ by: 5s, eventually: { exists: nodes/n1 } }]
+";
+
+    /// Seeding is cut off, as a signal does, while one node exists and the request for the other one is under way.
+    #[test]
+    fn nothing_is_left_of_a_fixture_that_is_cut_off() {
+        let serving = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let server = ApiServer::new(ApiServerConfig::new(Clock::wall()));
+        let listening = serving.block_on(listen(server.clone(), ListenOptions::loopback())).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = folder.path().join("kubeconfig");
+        listening.write_kubeconfig(&kubeconfig).unwrap();
+        serving.spawn(listening.serve(CancellationToken::new()));
+        let rule: FaultRuleSpec = serde_saphyr::from_str(SLOW).unwrap();
+        server.faults().arm(rule.into());
+        let options = ExistingClusterOptions {
+            kubeconfig: Some(kubeconfig),
+            allow_disruptive: true,
+            ..ExistingClusterOptions::default()
+        };
+        let cluster = RemoteCluster::start(|| start(&options, Path::new("unused"))).unwrap();
+        let (fixtures, problems) = read(Path::new("nodes.yaml"), "ttl", NODES);
+        assert!(problems.is_empty(), "{problems:?}");
+        let nodes = || server.list(&ResourceId::new("", "nodes"), None).len();
+        run_wall(async {
+            let clock = Clock::wall();
+            let agents = Agents::new(AgentRules::default(), &[]);
+            let sandbox = cluster.sandbox(&fixtures[0], &clock, agents).await.unwrap();
+            let first = async {
+                while nodes() == 0 {
+                    clock.sleep(Duration::from_millis(5)).await;
+                }
+            };
+            let node = |name: &str| serde_json::json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+            tokio::select! {
+                seeded = sandbox.seed(vec![node("n1"), node("n2")]) => panic!("too fast: {seeded:?}"),
+                () = first => {}
+            }
+            assert_eq!(nodes(), 1);
+            sandbox.clear().await.unwrap();
+            assert_eq!(nodes(), 0);
+            clock.sleep(Duration::from_millis(1200)).await;
+            assert_eq!(nodes(), 0, "no request is under way any more");
+        })
+        .unwrap();
+        cluster.stop().unwrap();
     }
 }

@@ -10,6 +10,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::Value;
+use tokio_util::task::TaskTracker;
 
 use super::names::{NameMapper, query_text};
 use super::stream::{ByteStream, LineStream, WatchRelay};
@@ -47,6 +48,8 @@ struct ProxyInner {
     only: Option<String>,
     /// The first sign that the server is gone.
     failure: Mutex<Option<String>>,
+    /// Writes of which the server has not answered the head; they go on when who asked for them is dropped.
+    writes: TaskTracker,
 }
 
 /// Arguments of [`Proxy::new`].
@@ -91,6 +94,7 @@ impl Proxy {
             custom,
             only,
             failure: Mutex::default(),
+            writes: TaskTracker::new(),
         }))
     }
 
@@ -168,19 +172,33 @@ impl Proxy {
         body: Bytes,
     ) -> Result<http::Response<Body>, String> {
         let uri: http::Uri = path.parse().map_err(|error| format!("{path:?} is not a valid path: {error}"))?;
-        let request = || {
+        let client = self.0.client.clone();
+        let reads = matches!(method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let request = move || {
             let mut request = Request::new(Body::from(body.clone()));
             *request.method_mut() = method.clone();
             *request.uri_mut() = uri.clone();
             *request.headers_mut() = headers.clone();
             request
         };
-        match self.0.client.send(request()).await.map_err(|error| chain(&error)) {
-            // The server closed an idle pooled connection before it read the request, so it is safe to send the request
-            // again.
-            Err(why) if why.contains(CLOSED) => self.0.client.send(request()).await.map_err(|error| chain(&error)),
-            sent => sent,
+        let sending = async move {
+            match client.send(request()).await.map_err(|error| chain(&error)) {
+                // The server closed an idle pooled connection before it read the request, so it is safe to send the
+                // request again.
+                Err(why) if why.contains(CLOSED) => client.send(request()).await.map_err(|error| chain(&error)),
+                sent => sent,
+            }
+        };
+        if reads {
+            return sending.await;
         }
+        self.0.writes.spawn(sending).await.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
+    /// Waits until the server has answered every write, also those whose caller is gone: their objects can be listed.
+    pub(super) async fn writes_answered(&self) {
+        self.0.writes.close();
+        self.0.writes.wait().await;
     }
 
     /// Forwards a request and returns the reply in the fixture's names. `number` is its entry in the transcript.

@@ -5,7 +5,7 @@
 //! whose response has its resourceVersion, otherwise to the write in flight for that object.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::apiserver::request::ResourcePath;
 use crate::expect::world::Key;
 use crate::object_meta;
 use crate::time::Clock;
-use crate::transcript::{Actor, Change, ChangeKind, Transcript};
+use crate::transcript::{Actor, Change, ChangeKind, RecordedJson, Transcript};
 
 /// Maximum delay between the response to a write and its watch event.
 const LATE: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ pub(super) struct ChangeTracker {
 
 #[derive(Debug, Default)]
 struct TrackerState {
-    objects: BTreeMap<Key, Arc<Value>>,
+    objects: BTreeMap<Key, RecordedJson>,
     /// The last observed resourceVersion of each object, deletions included.
     versions: BTreeMap<Key, u64>,
     /// The highest observed resourceVersion.
@@ -88,7 +88,7 @@ pub(super) struct ObservedChange {
     pub(super) key: Key,
     pub(super) version: u64,
     /// `None` if the object was deleted.
-    pub(super) object: Option<Arc<Value>>,
+    pub(super) object: Option<RecordedJson>,
 }
 
 /// Returns the resourceVersion of an object; 0 if it has none.
@@ -117,7 +117,7 @@ impl ChangeTracker {
     }
 
     /// Returns all known objects.
-    pub(super) fn objects(&self) -> Vec<(Key, Arc<Value>)> {
+    pub(super) fn objects(&self) -> Vec<(Key, RecordedJson)> {
         self.lock().objects.iter().map(|(key, object)| (key.clone(), object.clone())).collect()
     }
 
@@ -135,7 +135,7 @@ impl ChangeTracker {
             mine.filter(|key| !listed.iter().any(|(other, _)| other == *key)).cloned().collect()
         };
         for (key, object) in listed {
-            self.observe(ObservedChange { key, version: version(&object), object: Some(Arc::new(object)) });
+            self.observe(ObservedChange { key, version: version(&object), object: Some(object.into()) });
         }
         for key in known {
             self.observe(ObservedChange { key, version: revision, object: None });
@@ -144,10 +144,10 @@ impl ChangeTracker {
 
     /// Starts to record changes in the transcript. Returns the current objects: other clients in the cluster may have
     /// changed them since the list.
-    pub(super) fn record(&self) -> Vec<Value> {
+    pub(super) fn record(&self) -> Vec<RecordedJson> {
         let mut state = self.lock();
         state.recording = true;
-        state.objects.values().map(|object| (**object).clone()).collect()
+        state.objects.values().cloned().collect()
     }
 
     /// Records a watch event.
@@ -337,7 +337,7 @@ mod tests {
     }
 
     fn pod(version: u64) -> ObservedChange {
-        ObservedChange { key: key("pods", "", "a"), version, object: Some(Arc::new(object(version))) }
+        ObservedChange { key: key("pods", "", "a"), version, object: Some(object(version).into()) }
     }
 
     fn changes(transcript: &Transcript) -> Vec<(u64, Option<usize>, String)> {
@@ -439,7 +439,7 @@ mod tests {
             );
             let budget = json!({"metadata": {"resourceVersion": "2"}, "status": {"disruptedPods": {"a": "t"}}});
             let key = key("poddisruptionbudgets", "policy", "b");
-            tracker.observe(ObservedChange { key, version: 2, object: Some(Arc::new(budget)) });
+            tracker.observe(ObservedChange { key, version: 2, object: Some(budget.into()) });
             assert_eq!(changes(&transcript), [(2, Some(eviction), "user".to_owned())]);
         });
     }

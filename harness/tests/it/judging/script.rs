@@ -1,20 +1,21 @@
 //! Handwritten runs.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use plumbline::expect::{BrokenPromise, Run, StepReply};
 use plumbline::fixture::{Fixture, parse, time_text};
 use plumbline::runner::verdict;
-use plumbline::transcript::{Actor, Change, ChangeKind, RecordedReply, RecordedRequest, Transcript, TranscriptEntry};
+use plumbline::transcript::{
+    Actor, Change, ChangeKind, RecordedJson, RecordedReply, RecordedRequest, Transcript, TranscriptEntry,
+};
 use serde_json::{Value, json};
 
 /// A handwritten run.
 pub(crate) struct Script {
     pub(crate) fixture: Fixture,
     pub(crate) transcript: Transcript,
-    pub(crate) initial: Vec<Arc<Value>>,
+    pub(crate) initial: Vec<RecordedJson>,
     pub(crate) marks: Vec<usize>,
     pub(crate) replies: Vec<StepReply>,
     pub(crate) scrapes: Vec<(Duration, String)>,
@@ -35,7 +36,7 @@ impl Script {
         let resolved = |object: &Value| {
             let mut object = object.clone();
             time_text::resolve(&mut object, start(), start());
-            Arc::new(object)
+            object.into()
         };
         let initial = fixture.given.objects.iter().map(resolved).collect();
         let (transcript, version, tolerance) = (Transcript::new(), 100, Duration::ZERO);
@@ -64,7 +65,7 @@ impl Script {
             resource,
             name: parts.next(),
             subresource: parts.next(),
-            body: (!body.is_null()).then(|| Arc::new(body)),
+            body: (!body.is_null()).then(|| body.into()),
             ..RecordedRequest::default()
         };
         let at = Duration::from_secs_f64(at);
@@ -81,7 +82,7 @@ impl Script {
             }
             _ => None,
         });
-        let named = |object: &&Arc<Value>| object["metadata"]["name"] == name;
+        let named = |object: &&RecordedJson| object["metadata"]["name"] == name;
         changed.unwrap_or_else(|| self.initial.iter().find(named).map(|object| Value::clone(object)))
     }
 
@@ -111,8 +112,8 @@ impl Script {
             namespace: (resource != "nodes").then(|| "default".to_owned()),
             name: name.to_owned(),
             resource_version: self.version,
-            old: old.map(Arc::new),
-            new: new.map(Arc::new),
+            old: old.map(Into::into),
+            new: new.map(Into::into),
         };
         self.transcript.change(Duration::from_secs_f64(at), actor.clone(), change);
     }

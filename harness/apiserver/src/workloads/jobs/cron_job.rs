@@ -22,6 +22,7 @@ pub(super) async fn sync(desk: &NamespaceController, name: &str) -> Option<Times
     let jobs = desk.controlled_objects("batch", "jobs", &cron_job);
     let now = desk.agent.server().clock().now();
     let mut sync = CronJobSync { desk, before: cron_job["status"].clone(), cron_job, now };
+    sync.report_missing(&jobs).await;
     sync.forget_ended(&jobs);
     let next = match sync.start_due().await {
         Ok(next) => next,
@@ -54,6 +55,23 @@ impl CronJobSync<'_> {
 
     fn set_active(&mut self, active: Vec<Value>) {
         self.cron_job["status"]["active"] = if active.is_empty() { Value::Null } else { Value::Array(active) };
+    }
+
+    /// Creates an event for each active job that is gone.
+    async fn report_missing(&self, jobs: &[Value]) {
+        let is_there = |reference: &Value| jobs.iter().any(|job| reference["uid"] == metadata::uid(job));
+        for reference in self.active().iter().filter(|reference| !is_there(reference)) {
+            let (namespace, name, now) = (&self.desk.namespace, metadata::name(&self.cron_job), format_time(self.now));
+            let job = reference["name"].as_str().unwrap_or_default();
+            let event = json!({"apiVersion": "v1", "kind": "Event",
+                "metadata": {"namespace": namespace, "name": format!("{name}.{:x}", self.now.as_nanosecond())},
+                "involvedObject": {"apiVersion": "batch/v1", "kind": "CronJob", "namespace": namespace, "name": name,
+                    "uid": metadata::uid(&self.cron_job)},
+                "reason": "MissingJob", "message": format!("Active job went missing: {job}"), "type": "Normal",
+                "source": {"component": "cronjob-controller"}, "reportingComponent": "cronjob-controller",
+                "firstTimestamp": now, "lastTimestamp": now, "count": 1});
+            self.desk.agent.create(&format!("/api/v1/namespaces/{namespace}/events"), &event).await;
+        }
     }
 
     /// Removes jobs that have ended or are gone from the list of active ones; notes the last success.
@@ -143,7 +161,7 @@ impl CronJobSync<'_> {
                 let Some(own) = stored.into_iter().find(|job| metadata::name(job) == name) else { return Ok(()) };
                 own
             }
-            _ if reply.is_ok() => reply.body,
+            _ if reply.is_ok() => reply.body(),
             _ => return Err(Refused),
         };
         let mut active = self.active();

@@ -68,6 +68,7 @@ pub(super) async fn sync(
         failures.remove(metadata::uid(&job));
         return expire(desk, &job, finished).await;
     }
+    desk.claim_members("", "pods", &job, Some(pods::FINALIZER), |_| true).await;
     let pods = desk.controlled_objects("", "pods", &job);
     let now = desk.agent.server().clock().now();
     JobSync { desk, pods, now, next: None, stored: job["status"].clone(), job, failures }.run().await
@@ -455,8 +456,8 @@ impl JobSync<'_> {
             self.next = earliest(self.next, self.now.checked_add(RETRY).ok());
             return false;
         }
-        self.stored = reply.body["status"].clone();
-        self.job = reply.body;
+        self.job = reply.body();
+        self.stored = self.job["status"].clone();
         true
     }
 }

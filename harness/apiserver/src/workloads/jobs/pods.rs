@@ -6,7 +6,7 @@ use crate::json::{Value, json};
 use crate::metadata;
 
 /// The finalizer of pods that are not counted yet.
-const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
+pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 /// The annotation and label with the index of a pod.
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// The environment variable with the index of a pod.

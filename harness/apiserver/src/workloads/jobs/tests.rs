@@ -33,7 +33,7 @@ impl Cluster {
 
     async fn create(&self, path: &str, object: &Value) {
         let reply = self.client.create(path, object).await;
-        assert!(reply.is_ok(), "{}", reply.body);
+        assert!(reply.is_ok(), "{}", reply.body());
     }
 
     async fn pass(&self, seconds: u64) {
@@ -124,6 +124,33 @@ fn nothing_is_written_when_nothing_happens() {
         let before = cluster.server.transcript().len();
         cluster.pass(3600).await;
         assert_eq!(cluster.server.transcript().len(), before);
+    });
+}
+
+/// An orphan of the job is adopted with the finalizer; a pod with other labels is released without it and replaced.
+#[test]
+fn pods_are_adopted_and_released() {
+    virtually(async |cluster| {
+        cluster.create(JOBS, &job(&json!({}), &json!({"plumbline.dev/run-for": "forever"}))).await;
+        cluster.pass(1).await;
+        let pod = cluster.names("", "pods").remove(0);
+        let path = format!("/api/v1/namespaces/default/pods/{pod}");
+        let orphan = json!({"metadata": {"ownerReferences": null, "finalizers": null}});
+        cluster.client.patch(&path, MERGE_PATCH, &orphan).await;
+        cluster.pass(1).await;
+        let pods = cluster.all("", "pods");
+        assert_eq!(pods.len(), 1);
+        assert!(controller_uid(&pods[0]).is_some() && pods::is_tracked(&pods[0]), "adopted: {}", pods[0]);
+
+        cluster.client.patch(&path, MERGE_PATCH, &json!({"metadata": {"labels": null}})).await;
+        cluster.pass(1).await;
+        let pods = cluster.all("", "pods");
+        let kept: Vec<(bool, bool, bool)> = pods
+            .iter()
+            .map(|other| (metadata::name(other) == pod, controller_uid(other).is_some(), pods::is_tracked(other)))
+            .collect();
+        assert_eq!(kept.len(), 2, "{kept:?}");
+        assert!(kept.contains(&(true, false, false)) && kept.contains(&(false, true, true)), "{kept:?}");
     });
 }
 
@@ -292,6 +319,23 @@ fn jobs_start_every_minute(#[case] policy: &str, #[case] minutes: &[i64], #[case
         let job = cluster.all("batch", "jobs").pop().expect("a job");
         let annotation = "batch.kubernetes.io/cronjob-scheduled-timestamp";
         assert_eq!(metadata::annotation(&job, annotation), Some(&*last));
+    });
+}
+
+#[test]
+fn a_job_that_goes_missing_has_an_event() {
+    virtually(async |cluster| {
+        every_minute(&cluster, "forever", json!({"concurrencyPolicy": "Forbid"})).await;
+        cluster.pass(61).await;
+        let job = cluster.names("batch", "jobs").pop().expect("a job");
+        assert_eq!(cluster.all("", "events").len(), 0);
+        cluster.client.delete(&format!("/apis/batch/v1/namespaces/default/jobs/{job}"), None).await;
+        cluster.pass(1).await;
+        let events = cluster.all("", "events");
+        assert_eq!(events.len(), 1, "{events:?}");
+        assert_eq!(events[0]["reason"], "MissingJob");
+        assert_eq!(events[0]["message"], format!("Active job went missing: {job}"));
+        assert!(cluster.all("batch", "cronjobs")[0]["status"].get("active").is_none());
     });
 }
 

@@ -10,11 +10,12 @@ mod go_http;
 mod long_requests;
 mod stop;
 mod tls;
+mod upgrade;
 mod write_timeout;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -23,6 +24,7 @@ use futures::StreamExt;
 use http::{Request, Response, header};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -36,7 +38,6 @@ use super::request::{ApiRequest, Reply, ReplyBody};
 use super::server::ApiServer;
 use super::service::{ConnectionReset, HttpBody, into_response};
 use super::status::Status;
-use super::store::ResourceId;
 use crate::clock::Clock;
 pub use crate::secret::{random_token, write_private_file};
 use body::{BodyBudget, BufferedBody};
@@ -192,12 +193,12 @@ pub trait RequestHandler: Clone + Send + Sync + 'static {
 
 impl RequestHandler for ApiServer {
     async fn handle(&self, request: ApiRequest) -> Reply {
-        let queued = is_flow_controlled(&request.path);
+        let flow = if is_flow_controlled(&request.path) { self.flow_of(&request) } else { None };
         let long = long_requests::may_take_long(self, &request);
         let handled = Self::handle(self, request);
         let mut reply = if long { long_requests::apart(handled).await } else { handled.await };
-        if queued {
-            set_flow_schema_headers(self, &mut reply);
+        if let Some((schema, level)) = flow {
+            set_flow_headers(&mut reply, [schema, level]);
         }
         reply
     }
@@ -222,21 +223,12 @@ fn is_flow_controlled(path: &str) -> bool {
     !parts.any(|part| past.contains(&part))
 }
 
-/// Sets the headers that name the flow schema and priority level of the administrator's requests, `exempt`.
-fn set_flow_schema_headers(server: &ApiServer, reply: &mut Reply) {
-    static EXEMPT: LazyLock<[(ResourceId, header::HeaderName); 2]> = LazyLock::new(|| {
-        [
-            ("flowschemas", "x-kubernetes-pf-flowschema-uid"),
-            ("prioritylevelconfigurations", "x-kubernetes-pf-prioritylevel-uid"),
-        ]
-        .map(|(resource, name)| {
-            (ResourceId::new("flowcontrol.apiserver.k8s.io", resource), header::HeaderName::from_static(name))
-        })
-    });
-    for (resource, name) in &*EXEMPT {
-        let exempt = server.get(resource, "", "exempt");
-        if let Some(uid) = exempt.and_then(|exempt| header::HeaderValue::from_str(exempt.uid()).ok()) {
-            reply.headers.insert(name, uid);
+/// Sets the headers that name a request's flow schema and priority level by their UIDs.
+fn set_flow_headers(reply: &mut Reply, uids: [String; 2]) {
+    const NAMES: [&str; 2] = ["x-kubernetes-pf-flowschema-uid", "x-kubernetes-pf-prioritylevel-uid"];
+    for (name, uid) in NAMES.into_iter().zip(uids) {
+        if let Ok(uid) = header::HeaderValue::from_str(&uid) {
+            reply.headers.insert(header::HeaderName::from_static(name), uid);
         }
     }
 }
@@ -490,7 +482,7 @@ impl<H: RequestHandler> ListenerState<H> {
             shared.clone().answer(request)
         });
         let builder = self.builder();
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
         let watchdog = self.server.clock().sleep(self.limits.head_time);
         let mut watchdog = std::pin::pin!(watchdog);
@@ -553,7 +545,8 @@ impl<H: RequestHandler> ListenerState<H> {
         if let Some(refusal) = go_http::early_reply(&request) {
             return Ok(with_connection_close(refusal));
         }
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        let upgrade = parts.extensions.remove::<OnUpgrade>();
         let path = parts.uri.path();
         let anonymous = match bearer_token(&parts.headers) {
             None if self.anonymous || is_public_path(path) => true,
@@ -586,6 +579,10 @@ impl<H: RequestHandler> ListenerState<H> {
         drop(body);
         if reply.drop_connection || self.door.is_shut() {
             return Err(ConnectionReset);
+        }
+        if let (101, Some(client), Some(backend)) = (reply.status, upgrade, reply.extensions.remove::<OnUpgrade>()) {
+            let stopped = self.stop.stopped();
+            tokio::spawn(upgrade::join(client, backend, stopped));
         }
         if let ReplyBody::Stream(events) = reply.body {
             reply.body = ReplyBody::Stream(Box::pin(events.take_until(self.stop.stopped())));

@@ -201,13 +201,14 @@ impl GarbageCollector {
         if current.code == 404 {
             return true;
         }
-        let references = metadata::owner_references(&current.body).to_vec();
+        let current = current.body();
+        let references = metadata::owner_references(&current).to_vec();
         let kept: Vec<Value> = references
             .into_iter()
             .filter(|reference| !gone.iter().any(|owner| reference["uid"] == owner.uid.as_str()))
             .collect();
         let kept = if kept.is_empty() { Value::Null } else { Value::Array(kept) };
-        let patch = json!({"metadata": {"uid": &*node.uid, "resourceVersion": metadata::resource_version(&current.body),
+        let patch = json!({"metadata": {"uid": &*node.uid, "resourceVersion": metadata::resource_version(&current),
             "ownerReferences": kept}});
         let answer = self.agent.patch(&path, MERGE_PATCH, &patch).await;
         answer.is_ok() || answer.code == 404
@@ -218,7 +219,7 @@ impl GarbageCollector {
     async fn unblock_owners(&self, kind: &Resource, node: &ObjectNode) -> bool {
         let path = path_of(kind, &node.namespace, &node.name);
         let current = self.agent.send(Method::GET, &path, "", None).await;
-        let mut references = metadata::owner_references(&current.body).to_vec();
+        let mut references = metadata::owner_references(&current.body()).to_vec();
         if references.iter().all(|reference| reference["blockOwnerDeletion"] != json!(true)) {
             return true;
         }
@@ -276,7 +277,7 @@ mod tests {
         for name in names {
             let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
             let created = client.create(MAPS, &map).await;
-            uids.push(metadata::uid(&created.body).to_owned());
+            uids.push(metadata::uid(&created.body()).to_owned());
         }
         for (index, name) in names.iter().enumerate() {
             let owner = (index + 1) % names.len();

@@ -106,6 +106,8 @@ pub(crate) struct Store {
     limits: HistoryLimits,
     /// Number of writes to configurations of admission.
     admission_writes: AtomicU64,
+    /// Number of writes to flow schemas and priority levels.
+    flow_writes: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -129,8 +131,9 @@ struct ResourceTable {
     wakers: BTreeMap<u64, Waker>,
 }
 
-/// The API group whose writes are counted.
+/// The API groups whose writes are counted.
 const ADMISSION_GROUP: &str = "admissionregistration.k8s.io";
+const FLOW_GROUP: &str = "flowcontrol.apiserver.k8s.io";
 
 /// The field that has an index.
 const INDEXED_FIELD: &str = "spec.nodeName";
@@ -195,8 +198,9 @@ impl Store {
     pub(crate) fn new(limits: HistoryLimits) -> Self {
         let inner = StoreState { revision: 1, compacted: 0, resources: BTreeMap::new(), next_watch: 0 };
         let (parts, words) = (Mutex::default(), Mutex::default());
-        let (pages, admission_writes) = (page_counts::PageCounts::default(), AtomicU64::new(0));
-        Self { inner: Mutex::new(inner), parts, words, pages, limits, admission_writes }
+        let (admission_writes, flow_writes) = (AtomicU64::new(0), AtomicU64::new(0));
+        let pages = page_counts::PageCounts::default();
+        Self { inner: Mutex::new(inner), parts, words, pages, limits, admission_writes, flow_writes }
     }
 
     fn lock(&self) -> MutexGuard<'_, StoreState> {
@@ -222,10 +226,18 @@ impl Store {
         self.admission_writes.load(Ordering::Acquire)
     }
 
+    /// Returns the number of writes to flow schemas and priority levels, which are read again when it changes.
+    pub(crate) fn flow_writes(&self) -> u64 {
+        self.flow_writes.load(Ordering::Acquire)
+    }
+
     fn count_write(&self, resource: &ResourceId) {
-        if &*resource.group == ADMISSION_GROUP {
-            self.admission_writes.fetch_add(1, Ordering::Release);
-        }
+        let writes = match &*resource.group {
+            ADMISSION_GROUP => &self.admission_writes,
+            FLOW_GROUP => &self.flow_writes,
+            _ => return,
+        };
+        writes.fetch_add(1, Ordering::Release);
     }
 
     /// Returns the resources that have or had objects.

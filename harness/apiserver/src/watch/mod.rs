@@ -106,6 +106,8 @@ pub(crate) struct Watch {
     /// Runs during the pause of [`BATCH_DELAY`].
     gathering: Option<SleepFuture>,
     headers_sent: bool,
+    /// The usual bookmark with the resourceVersion 0, once it was sent.
+    plain_bookmark: Bytes,
     /// The version of the last event that was read from the log.
     seen: u64,
     /// Turns that the next event still waits; `None`: not decided yet.
@@ -146,6 +148,7 @@ impl Watch {
             broken: broken_after.map(timer),
             gathering: None,
             headers_sent: false,
+            plain_bookmark: Bytes::new(),
             seen: opening.initial_end.unwrap_or(opening.after),
             turns: None,
             draining: false,
@@ -216,21 +219,29 @@ impl Watch {
     }
 
     fn apply_transform(&mut self, how: Representation, render: &printers::TableOptions, object: &Value) -> Value {
-        match how {
-            Representation::Table => {
-                let printer = printers::printer_of(&self.view.kind);
-                let render = printers::TableOptions { now: self.server.clock().now(), ..*render };
-                let headers = !std::mem::replace(&mut self.headers_sent, true);
-                printers::table_of_object(&printer, object, &render, headers)
-            }
-            Representation::PartialObjectMetadata | Representation::PartialObjectMetadataList => {
-                printers::partial_metadata(object, render.version)
-            }
+        let headers = how == Representation::Table && !std::mem::replace(&mut self.headers_sent, true);
+        let render = printers::TableOptions { now: self.server.clock().now(), ..*render };
+        transformed(&self.view.kind, how, &render, headers, object)
+    }
+
+    /// Returns a bookmark event. An idle watch sends nothing else, so the usual form is encoded once.
+    fn bookmark(&mut self, revision: u64, initial_end: bool) -> Bytes {
+        const VERSION: &[u8] = br#""resourceVersion":"0"#;
+        if initial_end || self.view.transform.is_some() || self.view.encoding != EventEncoding::Json {
+            return self.encode_bookmark(revision, initial_end);
         }
+        if self.plain_bookmark.is_empty() {
+            self.plain_bookmark = self.encode_bookmark(0, false);
+        }
+        let Some(at) = memchr::memmem::find(&self.plain_bookmark, VERSION) else {
+            return self.encode_bookmark(revision, initial_end);
+        };
+        let (head, tail) = self.plain_bookmark.split_at(at + VERSION.len());
+        [&head[..head.len() - 1], revision.to_string().as_bytes(), tail].concat().into()
     }
 
     /// Encodes a bookmark event.
-    fn bookmark(&mut self, revision: u64, initial_end: bool) -> Bytes {
+    fn encode_bookmark(&mut self, revision: u64, initial_end: bool) -> Bytes {
         let mut metadata = Map::new();
         metadata.insert("resourceVersion", revision.to_string().into());
         if initial_end {
@@ -466,7 +477,24 @@ pub(crate) fn too_old_resource_version(wanted: u64, oldest: u64) -> Status {
     Status::expired(format!("too old resource version: {wanted} ({oldest})"))
 }
 
-fn event(encoding: EventEncoding, event_type: &str, object: &Value) -> Bytes {
+/// Returns an object in another representation; tables have `headers` in their first event.
+pub(crate) fn transformed(
+    kind: &Resource,
+    how: Representation,
+    render: &printers::TableOptions,
+    headers: bool,
+    object: &Value,
+) -> Value {
+    match how {
+        Representation::Table => printers::table_of_object(&printers::printer_of(kind), object, render, headers),
+        Representation::PartialObjectMetadata | Representation::PartialObjectMetadataList => {
+            printers::partial_metadata(object, render.version)
+        }
+    }
+}
+
+/// Encodes an event.
+pub(crate) fn event(encoding: EventEncoding, event_type: &str, object: &Value) -> Bytes {
     if encoding == EventEncoding::Protobuf
         && let Some(object) = protobuf::from_json(object)
     {

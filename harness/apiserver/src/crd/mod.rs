@@ -27,12 +27,15 @@ use base64::Engine as _;
 use ring::digest::{SHA256, digest};
 
 pub(crate) use super::registry::custom::{
-    CLEANUP_FINALIZER, CustomResource, CustomResourceScale, GROUP, RESOURCE, WebhookConversion,
+    CLEANUP_FINALIZER, CustomResource, CustomResourceScale, GROUP, RESOURCE, StorageVersion, WebhookConversion,
 };
-use super::registry::{Conversion, Registry, Resource, SelectableField, StaticStr, StorageId, Subresource};
+use super::registry::{
+    Conversion, ObjectLister, Registry, Resource, SelectableField, StaticStr, StorageId, Subresource,
+};
 use super::schema::Schema;
 use crate::json::{Value, json};
 use crate::metadata;
+use crate::request::ResourcePath;
 
 pub(crate) use controller::{USER_AGENT, is_terminating, reconcile};
 pub(crate) use definition_strategy::DefinitionStrategy;
@@ -65,6 +68,20 @@ fn kinds(definition: &Value) -> Vec<Resource> {
     served.into_iter().map(|version| kind(definition, version, several)).collect()
 }
 
+/// Returns true if the resource of a path has a definition whose conversion webhook cannot be called because of its
+/// bundle. kube-apiserver answers all requests for it with an internal error.
+pub(crate) fn is_unresolvable(lister: &dyn ObjectLister, path: &ResourcePath) -> bool {
+    let name = format!("{}.{}", path.resource, path.group);
+    let Some(definition) = lister.get(GROUP, RESOURCE, "", &name) else { return false };
+    let spec = &definition["spec"];
+    let mut versions = spec["versions"].as_array().into_iter().flatten();
+    let served = versions.any(|version| version["name"] == *path.version && version["served"] == true);
+    let namespaced = text(spec, "scope") == "Namespaced";
+    // Only lists and watches may span namespaces.
+    let in_scope = if path.namespace.is_empty() { !namespaced || path.name.is_empty() } else { namespaced };
+    served && in_scope && names::are_accepted(&definition) && ca_bundle::error_in(&definition).is_some()
+}
+
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
@@ -90,7 +107,16 @@ fn kind(definition: &Value, version: &Value, several: bool) -> Resource {
     let group = text(spec, "group").to_owned();
     let version_name = text(version, "name").to_owned();
     let namespaced = text(spec, "scope") == "Namespaced";
-    let own = Arc::new(custom_kind(definition, version));
+    let strategy = |own: &Arc<CustomResource>, version: &str| {
+        let kind = text(names, "kind");
+        Arc::new(strategy::CustomResourceStrategy::new(own.clone(), &group, version, kind, namespaced))
+    };
+    let mut own = custom_kind(definition, version);
+    own.storage = storage_version(spec).filter(|storage| text(storage, "name") != version_name).map(|storage| {
+        let stored = Arc::new(custom_kind(definition, storage));
+        StorageVersion { types: stored.types.clone(), strategy: strategy(&stored, text(storage, "name")) }
+    });
+    let own = Arc::new(own);
     let mut subresources = Vec::new();
     let mut add = |name: &'static str, group: &'static str, version: &'static str, kind: &str| {
         subresources.push(Subresource {
@@ -122,13 +148,7 @@ fn kind(definition: &Value, version: &Value, several: bool) -> Resource {
         conversion: (several || own.conversion.is_some()).then_some(&SHARED),
         storage_version_hash: storage_version_hash(spec).into(),
         selectable: selectable(version),
-        strategy: Arc::new(strategy::CustomResourceStrategy::new(
-            own.clone(),
-            &group,
-            &version_name,
-            text(names, "kind"),
-            namespaced,
-        )),
+        strategy: strategy(&own, &version_name),
         custom: Some(own),
         group: group.into(),
         version: version_name.into(),
@@ -166,14 +186,20 @@ fn custom_kind(definition: &Value, version: &Value) -> CustomResource {
         ending,
         conversion: webhook_conversion(&definition["spec"]),
         revision: metadata::resource_version(definition).parse().unwrap_or(0),
+        storage: None,
         served_as: [definition["spec"].clone(), definition["status"]["acceptedNames"].clone()],
     }
+}
+
+/// Returns the version of a definition in which objects are stored.
+fn storage_version(spec: &Value) -> Option<&Value> {
+    spec["versions"].as_array()?.iter().find(|version| version["storage"] == json!(true))
 }
 
 /// Returns the webhook that converts the objects of a definition.
 fn webhook_conversion(spec: &Value) -> Option<WebhookConversion> {
     let conversion = &spec["conversion"];
-    let storage = spec["versions"].as_array()?.iter().find(|version| version["storage"] == json!(true))?;
+    let storage = storage_version(spec)?;
     (text(conversion, "strategy") == "Webhook").then(|| WebhookConversion {
         client_config: conversion["webhook"]["clientConfig"].clone(),
         review_versions: texts(&conversion["webhook"]["conversionReviewVersions"])

@@ -44,6 +44,18 @@ pub(crate) fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply
     })
 }
 
+/// Returns the schema of a kind as it is published, with the types that it refers to in place.
+#[cfg(feature = "controllers")]
+pub(crate) fn populated_schema(kind: &Resource) -> Value {
+    let Some(own) = &kind.custom else {
+        let name = kind.schema.to_string();
+        return types::populated(&json!({"$ref": format!("{}{name}", types::PREFIX)}));
+    };
+    let mut schemas = Map::new();
+    custom::add(kind, own, false, &mut schemas);
+    schemas.get(&*custom::name_of(kind)).map_or(Value::Null, types::populated)
+}
+
 fn not_found() -> Reply {
     let mut reply = Reply::json(404, "");
     reply.headers.remove(CONTENT_TYPE);
@@ -97,25 +109,38 @@ struct EncodedDocument {
 /// Identifies a built-in document: release of Kubernetes, group and version.
 type DocumentKey = (KubernetesVersion, String, String);
 
+/// Documents of built-in groups, once they were made.
+type KnownDocuments<T> = Mutex<BTreeMap<DocumentKey, Arc<T>>>;
+
 /// Returns the document of a group and version. Those of built-in groups never change and are cached.
 fn document(registry: &Registry, group: &str, version: &str) -> Arc<EncodedDocument> {
-    static KNOWN: Mutex<BTreeMap<DocumentKey, Arc<EncodedDocument>>> = Mutex::new(BTreeMap::new());
+    static KNOWN: KnownDocuments<EncodedDocument> = Mutex::new(BTreeMap::new());
+    known_or_made(&KNOWN, registry, group, version, |kinds| {
+        let bytes = Bytes::from(group_document(registry, group, version, kinds, false).to_string());
+        EncodedDocument { hash: document_hash(&bytes), bytes }
+    })
+}
+
+/// Returns what is made of the kinds of a group and version; what is made of built-in kinds is kept in `known`.
+fn known_or_made<T>(
+    known: &KnownDocuments<T>,
+    registry: &Registry,
+    group: &str,
+    version: &str,
+    make: impl Fn(&[Arc<Resource>]) -> T,
+) -> Arc<T> {
     let kinds: Vec<Arc<Resource>> =
         registry.kinds().filter(|kind| kind.group == group && kind.version == version).cloned().collect();
-    let make = || {
-        let bytes = Bytes::from(group_document(registry, group, version, &kinds, false).to_string());
-        Arc::new(EncodedDocument { hash: document_hash(&bytes), bytes })
-    };
     if kinds.iter().any(|kind| kind.custom.is_some()) {
-        return make();
+        return Arc::new(make(&kinds));
     }
     let key = (registry.kubernetes_version(), group.to_owned(), version.to_owned());
-    if let Some(known) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
-        return Arc::clone(known);
+    if let Some(found) = known.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        return Arc::clone(found);
     }
     // Built outside the lock: two threads may build the same document, and either is correct.
-    let made = make();
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&made));
+    let made = Arc::new(make(&kinds));
+    known.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&made));
     made
 }
 
@@ -200,11 +225,9 @@ struct V2Part {
 /// Returns a part of the document of v2. Those of built-in groups never change and are cached: clients that wait for
 /// the types of a definition read the document again and again.
 fn v2_part(registry: &Registry, group: &str, version: &str) -> Arc<V2Part> {
-    static KNOWN: Mutex<BTreeMap<DocumentKey, Arc<V2Part>>> = Mutex::new(BTreeMap::new());
-    let kinds: Vec<Arc<Resource>> =
-        registry.kinds().filter(|kind| kind.group == group && kind.version == version).cloned().collect();
-    let make = || {
-        let mut document = group_document(registry, group, version, &kinds, true);
+    static KNOWN: KnownDocuments<V2Part> = Mutex::new(BTreeMap::new());
+    known_or_made(&KNOWN, registry, group, version, |kinds| {
+        let mut document = group_document(registry, group, version, kinds, true);
         let mut part = V2Part { paths: Map::new(), definitions: Map::new() };
         if let Value::Object(found) = document["paths"].take() {
             part.paths.extend(found.into_iter().map(|(path, item)| (path, paths::to_v2(item))));
@@ -212,18 +235,8 @@ fn v2_part(registry: &Registry, group: &str, version: &str) -> Arc<V2Part> {
         if let Value::Object(found) = document["components"]["schemas"].take() {
             part.definitions.extend(found.into_iter().map(|(name, schema)| (name, types::to_v2(schema))));
         }
-        Arc::new(part)
-    };
-    if kinds.iter().any(|kind| kind.custom.is_some()) {
-        return make();
-    }
-    let key = (registry.kubernetes_version(), group.to_owned(), version.to_owned());
-    if let Some(known) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
-        return Arc::clone(known);
-    }
-    let made = make();
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&made));
-    made
+        part
+    })
 }
 
 /// Returns all groups in one document, with v2's references and types; as protobuf if the client accepts it (kubectl

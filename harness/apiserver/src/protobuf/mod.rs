@@ -44,6 +44,9 @@ pub(crate) enum ProtobufError {
     /// The message is truncated or nested too deeply.
     #[error("the protobuf message is malformed")]
     Malformed,
+    /// An embedded object (`RawExtension`) is no JSON.
+    #[error("an embedded object is no JSON")]
+    Raw,
     /// The kind is unknown.
     #[error("no protobuf message is known for kind {kind:?} in {api_version:?}")]
     Unknown {
@@ -65,7 +68,7 @@ type MessageFields = BTreeMap<u64, FieldType>;
 static MESSAGES: LazyLock<BTreeMap<(&'static str, &'static str), MessageFields>> = LazyLock::new(|| {
     let mut messages = BTreeMap::new();
     let mut package = "";
-    for line in include_str!("protobuf/fields.txt").lines() {
+    for line in include_str!("fields.txt").lines() {
         if let Some(name) = line.strip_prefix("# ") {
             package = name;
         } else if let Some((name, body)) = line.split_once(':') {
@@ -86,24 +89,7 @@ static MESSAGES: LazyLock<BTreeMap<(&'static str, &'static str), MessageFields>>
 ///
 /// The body is malformed or of an unknown kind.
 pub(crate) fn to_json(body: &[u8]) -> Result<Vec<u8>, ProtobufError> {
-    let mut envelope = WireReader { rest: body.strip_prefix(MAGIC).ok_or(ProtobufError::Prefix)? };
-    let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[] as &[u8]);
-    while let Some((number, value)) = envelope.next()? {
-        match (number, value) {
-            (1, WireValue::Bytes(bytes)) => {
-                let mut types = WireReader { rest: bytes };
-                while let Some((number, value)) = types.next()? {
-                    match (number, value) {
-                        (1, WireValue::Bytes(text)) => api_version = utf8(text)?,
-                        (2, WireValue::Bytes(text)) => kind = utf8(text)?,
-                        _ => {}
-                    }
-                }
-            }
-            (2, WireValue::Bytes(bytes)) => raw = bytes,
-            _ => {}
-        }
-    }
+    let Envelope { api_version, kind, raw } = Envelope::read(body)?;
     let unknown = || ProtobufError::Unknown { kind: kind.clone(), api_version: api_version.clone() };
     let (package, name) = find_message(&api_version, &kind).ok_or_else(unknown)?;
     let mut object = Value::Object(message(package, name, raw, 0)?);
@@ -113,6 +99,42 @@ pub(crate) fn to_json(body: &[u8]) -> Result<Vec<u8>, ProtobufError> {
         schema.normalize(&mut object);
     }
     serde_json::to_vec(&object).map_err(|_| ProtobufError::Malformed)
+}
+
+/// Returns the kind of the object in a body; `None` if the body is malformed.
+pub(crate) fn kind_of(body: &[u8]) -> Option<String> {
+    Envelope::read(body).ok().map(|envelope| envelope.kind)
+}
+
+/// `runtime.Unknown`, which wraps each object.
+struct Envelope<'b> {
+    api_version: String,
+    kind: String,
+    raw: &'b [u8],
+}
+
+impl<'b> Envelope<'b> {
+    fn read(body: &'b [u8]) -> Result<Self, ProtobufError> {
+        let mut envelope = WireReader { rest: body.strip_prefix(MAGIC).ok_or(ProtobufError::Prefix)? };
+        let mut found = Self { api_version: String::new(), kind: String::new(), raw: &[] };
+        while let Some((number, value)) = envelope.next()? {
+            match (number, value) {
+                (1, WireValue::Bytes(bytes)) => {
+                    let mut types = WireReader { rest: bytes };
+                    while let Some((number, value)) = types.next()? {
+                        match (number, value) {
+                            (1, WireValue::Bytes(text)) => found.api_version = utf8(text)?,
+                            (2, WireValue::Bytes(text)) => found.kind = utf8(text)?,
+                            _ => {}
+                        }
+                    }
+                }
+                (2, WireValue::Bytes(bytes)) => found.raw = bytes,
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// Returns package and name of the message of a kind.
@@ -191,6 +213,9 @@ fn message(package: &'static str, name: &'static str, bytes: &[u8], depth: usize
     let mut reader = WireReader { rest: bytes };
     while let Some((number, wire)) = reader.next()? {
         let Some(field) = known.get(&number) else { continue };
+        if name == "JSONSchemaProps" && is_unset(field, wire) {
+            continue;
+        }
         if let Some(item) = field.kind.strip_prefix("[]") {
             let list = fields.entry(field.name).or_insert_with(|| json!([]));
             let value = value(package, item, wire, depth)?;
@@ -211,6 +236,15 @@ fn message(package: &'static str, name: &'static str, bytes: &[u8], depth: usize
         }
     }
     Ok(fields)
+}
+
+/// Returns true for a text or flag of a schema that Go's encoder writes although it is not set. Elsewhere the type of
+/// the field says so, but not below `items` and the like, which hold a schema or something else.
+fn is_unset(field: &FieldType, wire: WireValue<'_>) -> bool {
+    const POINTERS: [&str; 4] =
+        ["$ref", "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-preserve-unknown-fields"];
+    let is_zero = matches!((field.kind, wire), ("bool", WireValue::Number(0)) | ("string", WireValue::Bytes([])));
+    is_zero && !POINTERS.contains(&field.name)
 }
 
 /// Decodes one entry of a map: its key and its value.
@@ -244,7 +278,11 @@ fn value(package: &'static str, kind: &'static str, wire: WireValue<'_>, depth: 
         ("double", WireValue::Number(number)) => json!(f64::from_bits(number)),
         ("string", WireValue::Bytes(bytes)) => json!(utf8(bytes)?),
         ("bytes", WireValue::Bytes(bytes)) => json!(BASE64.encode(bytes)),
-        ("raw" | "FieldsV1" | "JSON", WireValue::Bytes(bytes)) => match last_field(bytes, 1)? {
+        ("raw", WireValue::Bytes(bytes)) => match last_field(bytes, 1)? {
+            Some(WireValue::Bytes(text)) => serde_json::from_slice(text).map_err(|_| ProtobufError::Raw)?,
+            _ => Value::Null,
+        },
+        ("FieldsV1" | "JSON", WireValue::Bytes(bytes)) => match last_field(bytes, 1)? {
             Some(WireValue::Bytes(text)) if !text.is_empty() => {
                 serde_json::from_slice(text).map_err(|_| ProtobufError::Malformed)?
             }
@@ -409,7 +447,9 @@ mod tests {
     fn a_definition_with_its_schema() {
         let property = |name: &[u8], schema: &[u8]| bytes(29, &[bytes(1, name), bytes(2, schema)].concat());
         let count = [bytes(5, b"integer"), bytes(8, &bytes(1, b"3"))].concat();
-        let items = [bytes(5, b"array"), bytes(24, &bytes(1, &bytes(5, b"string")))].concat();
+        // Go's encoder writes `exclusiveMaximum`, `nullable` and the like also when they are not set.
+        let item = [bytes(1, b""), bytes(5, b"string"), number(10, 0)].concat();
+        let items = [bytes(5, b"array"), bytes(24, &bytes(1, &item))].concat();
         let any = [bytes(5, b"object"), bytes(30, &number(1, 1))].concat();
         let root = [bytes(5, b"object"), property(b"n", &count), property(b"l", &items), property(b"m", &any)].concat();
         let version = [bytes(1, b"v1"), number(2, 1), number(3, 1), long(4, &long(1, &root))].concat();
@@ -428,6 +468,20 @@ mod tests {
         assert_eq!(properties["n"], json!({"type": "integer", "default": 3}));
         assert_eq!(properties["l"], json!({"type": "array", "items": {"type": "string"}}));
         assert_eq!(properties["m"], json!({"type": "object", "additionalProperties": true}));
+    }
+
+    #[rstest]
+    #[case::object(Some("{}"), Ok(json!({})))]
+    #[case::absent(None, Ok(Value::Null))]
+    #[case::empty(Some(""), Err(ProtobufError::Raw))]
+    #[case::open(Some("{"), Err(ProtobufError::Raw))]
+    #[case::no_number(Some("1z"), Err(ProtobufError::Raw))]
+    fn embedded_objects(#[case] data: Option<&str>, #[case] expected: Result<Value, ProtobufError>) {
+        let data = data.map_or_else(Vec::new, |data| bytes(2, &bytes(1, data.as_bytes())));
+        let raw = [bytes(1, &bytes(1, b"r")), data, number(3, 1)].concat();
+        let read = to_json(&envelope("apps/v1", "ControllerRevision", &raw));
+        let read = read.map(|json| serde_json::from_slice::<Value>(&json).unwrap()["data"].clone());
+        assert_eq!(read, expected);
     }
 
     #[rstest]

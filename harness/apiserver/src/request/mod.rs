@@ -97,13 +97,16 @@ pub struct Reply {
     pub body: ReplyBody,
     /// Tells the transport to cut the connection instead of replying (fault injection).
     pub drop_connection: bool,
+    /// Further data for the transport: with status 101, the connection that the client's is joined to.
+    pub extensions: http::Extensions,
 }
 
 impl Reply {
     /// Creates a JSON reply.
     pub fn json(status: u16, body: impl Into<Bytes>) -> Self {
+        let (headers, extensions) = (HeaderMap::new(), http::Extensions::new());
         let mut reply =
-            Self { status, headers: HeaderMap::new(), body: ReplyBody::Full(body.into()), drop_connection: false };
+            Self { status, headers, body: ReplyBody::Full(body.into()), drop_connection: false, extensions };
         reply.headers.insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
         reply.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         reply
@@ -200,6 +203,9 @@ fn parse_int(text: &str) -> Result<i64, String> {
 }
 
 fn unescape(text: &str, plus_is_space: bool) -> Option<String> {
+    if !text.bytes().any(|byte| byte == b'%' || (byte == b'+' && plus_is_space)) {
+        return Some(text.to_owned());
+    }
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -255,29 +261,28 @@ impl Target {
         let trimmed = path.trim_matches('/');
         // The path is decoded before it is split, so an escaped slash separates segments too.
         let Some(decoded) = unescape(trimmed, false) else { return other() };
-        let mut parts = decoded.split('/').map(str::to_owned).collect::<Vec<_>>().into_iter();
-        let (group, version) = match (parts.next().as_deref(), parts.next(), parts.len()) {
-            (Some("api"), Some(version), 1..) => (String::new(), version),
-            (Some("apis"), Some(group), 2..) => (group, parts.next().unwrap_or_default()),
+        let parts: Vec<&str> = decoded.split('/').collect();
+        let (group, version, mut parts) = match *parts {
+            ["api", version, ref rest @ ..] if !rest.is_empty() => ("", version, rest),
+            ["apis", group, version, ref rest @ ..] if !rest.is_empty() => (group, version, rest),
             _ => return other(),
         };
-        let mut parts: Vec<_> = parts.collect();
-        let mut found = ResourcePath { group, version, ..ResourcePath::default() };
-        if parts.first().is_some_and(|part| part == "watch") {
-            if parts.len() < 2 {
+        let mut found =
+            ResourcePath { group: group.to_owned(), version: version.to_owned(), ..ResourcePath::default() };
+        if let ["watch", rest @ ..] = parts {
+            if rest.is_empty() {
                 return other();
             }
             found.watch = true;
-            parts.remove(0);
+            parts = rest;
         }
-        if parts.first().is_some_and(|part| part == "namespaces")
-            && parts.len() > 2
-            && !matches!(parts[2].as_str(), "status" | "finalize")
+        if let ["namespaces", namespace, rest @ ..] = parts
+            && rest.first().is_some_and(|next| !matches!(*next, "status" | "finalize"))
         {
-            found.namespace = parts.remove(1);
-            parts.remove(0);
+            (*namespace).clone_into(&mut found.namespace);
+            parts = rest;
         }
-        let mut parts = parts.into_iter();
+        let mut parts = parts.iter().map(|part| (*part).to_owned());
         found.resource = parts.next().unwrap_or_default();
         found.name = parts.next().unwrap_or_default();
         found.subresource = parts.next().unwrap_or_default();

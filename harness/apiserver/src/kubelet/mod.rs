@@ -8,10 +8,12 @@
 //! The node status has the conditions of `pkg/kubelet/nodestatus/setters.go`.
 
 mod commands;
+mod filters;
+mod images;
 mod pods;
 mod schedule;
 
-pub(super) use schedule::takes;
+pub(super) use filters::takes;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -28,8 +30,8 @@ use crate::metadata;
 /// The taint of nodes that are not ready.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
-/// The timing of the simulation.
-#[derive(Debug, Clone, Copy)]
+/// The parameters of the simulation.
+#[derive(Debug, Clone)]
 pub struct KubeletOptions {
     /// Time from a pod's binding until it is ready.
     pub ready_after: Duration,
@@ -39,6 +41,8 @@ pub struct KubeletOptions {
     pub heartbeat: Duration,
     /// Bind pods that have no node.
     pub bind: bool,
+    /// Images that cannot be pulled: patterns in which `*` is any text, such as `*:broken`. Pods wait for them.
+    pub missing_images: Vec<String>,
 }
 
 impl Default for KubeletOptions {
@@ -48,6 +52,7 @@ impl Default for KubeletOptions {
             gone_after: Duration::from_secs(1),
             heartbeat: Duration::from_secs(10),
             bind: true,
+            missing_images: Vec::new(),
         }
     }
 }
@@ -71,6 +76,7 @@ enum KubeletTask {
 pub async fn run(server: ApiServer, options: KubeletOptions) {
     let (nodes, pods) = (ResourceId::new("", "nodes"), ResourceId::new("", "pods"));
     let mut feed = WatchMux::new(&server, WatchSet::Resources(vec![nodes.clone(), pods.clone()]));
+    let bind = options.bind;
     let mut kubelet = Kubelet {
         agent: ControllerClient::new(&server, "plumbline/kubelet"),
         scheduler: schedule::Scheduler::new(&server),
@@ -99,7 +105,7 @@ pub async fn run(server: ApiServer, options: KubeletOptions) {
                 if resource == pods { kubelet.see_pod(&object) } else { kubelet.see_node(&object) }
             }
         }
-        if options.bind {
+        if bind {
             kubelet.scheduler.bind_waiting(&kubelet.agent).await;
         }
         kubelet.work().await;
@@ -129,10 +135,11 @@ impl Kubelet {
     }
 
     fn see_pod(&mut self, stored: &StoredObject) {
-        let pod = stored.value();
+        let pod = self.agent.server().decoded(stored);
         let id = (stored.namespace().to_owned(), stored.name().to_owned(), stored.uid().to_owned());
         match pods::next_action(&pod) {
             pods::PodAction::Bind => self.scheduler.wait(&pod),
+            pods::PodAction::Start if images::are_awaited(&pod, &self.options.missing_images) => {}
             pods::PodAction::Start => self.plan(self.options.ready_after, KubeletTask::Ready(id.0, id.1, id.2)),
             pods::PodAction::Terminate { grace } => {
                 let after = self.options.gone_after.min(grace);
@@ -165,7 +172,7 @@ impl Kubelet {
 
     fn current(&self, namespace: &str, name: &str, uid: &str) -> Option<Value> {
         let stored = self.agent.server().get(&ResourceId::new("", "pods"), namespace, name)?;
-        (stored.uid() == uid).then(|| stored.value())
+        (stored.uid() == uid).then(|| self.agent.server().decoded(&stored))
     }
 
     fn node_exists(&self, name: &str) -> bool {
@@ -178,12 +185,20 @@ impl Kubelet {
         if !matches!(pods::next_action(&pod), pods::PodAction::Start) || !self.node_exists(node) {
             return;
         }
-        let [_, second, third, fourth] = self.next_address.to_be_bytes();
-        self.next_address += 1;
-        let address = format!("10.{second}.{third}.{fourth}");
-        let status = pods::running_status(&pod, &address, &rfc3339(self.agent.server().clock().now()));
+        // A pod that waited for an image has an address.
+        let address = pod["status"]["podIP"].as_str().map_or_else(|| self.address(), str::to_owned);
+        let mut status = pods::running_status(&pod, &address, &rfc3339(self.agent.server().clock().now()));
+        images::wait_for(&mut status, &self.options.missing_images);
+        images::clear_reasons(&mut status, &pod);
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
         self.agent.patch(&path, STRATEGIC_PATCH, &json!({"metadata": {"uid": uid}, "status": status})).await;
+    }
+
+    /// Returns an address that no pod had before.
+    fn address(&mut self) -> String {
+        let [_, second, third, fourth] = self.next_address.to_be_bytes();
+        self.next_address += 1;
+        format!("10.{second}.{third}.{fourth}")
     }
 
     /// Reports that the kubelet has seen the spec of a running pod.
@@ -224,7 +239,7 @@ impl Kubelet {
     async fn heartbeat(&mut self, name: &str) -> bool {
         let server = self.agent.server();
         let Some(stored) = server.get(&ResourceId::new("", "nodes"), "", name) else { return false };
-        let node = stored.value();
+        let node = server.decoded(&stored);
         let now = server.clock().now();
         let moment = rfc3339(now);
         let ready = node["status"]["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "Ready");

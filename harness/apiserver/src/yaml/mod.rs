@@ -1,6 +1,7 @@
 //! Encodes YAML like `sigs.k8s.io/yaml`, which Go clients and kube-apiserver use: sorted keys, the same quoting, the
 //! same folding of long lines. Own code, because no crate quotes and folds in the same way. PURE.
 
+mod plain_json;
 mod read;
 
 use std::cmp::Ordering;

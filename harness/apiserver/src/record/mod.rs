@@ -6,17 +6,20 @@
 //! is a watch event, with its watch and its place between the entries.
 
 mod delivery;
+mod json;
 mod log;
 mod origin;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::Value;
-
 pub use delivery::{DeliveredObject, Delivery};
+pub(crate) use json::Encoding;
+pub use json::RecordedJson;
 use log::Log;
 pub use origin::Origin;
+
+use crate::store::EventType;
 
 /// An entry of the transcript.
 #[derive(Clone, Debug)]
@@ -78,8 +81,8 @@ pub struct RecordedRequest {
     pub user: String,
     /// `Content-Type` of the body.
     pub content_type: Option<String>,
-    /// Decoded body.
-    pub body: Option<Arc<Value>>,
+    /// Body; `None` if it is not JSON.
+    pub body: Option<RecordedJson>,
 }
 
 impl RecordedRequest {
@@ -116,8 +119,8 @@ pub struct RecordedReply {
     pub reason: Option<String>,
     /// `message` of the Status body.
     pub message: Option<String>,
-    /// Decoded body, where the server has it at hand (lists and watches leave it out).
-    pub body: Option<Arc<Value>>,
+    /// Body, where the server has it at hand (lists and watches leave it out).
+    pub body: Option<RecordedJson>,
     /// The fault that made or changed this reply, in words.
     pub fault: Option<String>,
     /// `true` if the reply was withheld from the client (the request may have been executed).
@@ -143,6 +146,16 @@ pub enum ChangeKind {
     Deleted,
 }
 
+impl From<EventType> for ChangeKind {
+    fn from(event_type: EventType) -> Self {
+        match event_type {
+            EventType::Added => Self::Added,
+            EventType::Modified => Self::Modified,
+            EventType::Deleted => Self::Deleted,
+        }
+    }
+}
+
 /// A committed change of one object.
 #[derive(Clone, Debug)]
 pub struct Change {
@@ -162,9 +175,9 @@ pub struct Change {
     /// Resource version of this change.
     pub resource_version: u64,
     /// The object before; `None` when it is new.
-    pub old: Option<Arc<Value>>,
+    pub old: Option<RecordedJson>,
     /// The object after; `None` when it is gone.
-    pub new: Option<Arc<Value>>,
+    pub new: Option<RecordedJson>,
 }
 
 /// The growing record of one server. Clones share it.

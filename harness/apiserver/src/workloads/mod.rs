@@ -8,6 +8,7 @@ mod deployment;
 mod jobs;
 mod replicas;
 mod revisions;
+mod scaling;
 mod stateful;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +20,7 @@ use jiff::Timestamp;
 use super::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet, path_of, wait_until};
 use super::registry::{Resource, label_selector};
 use super::server::{ApiServer, storage_id};
-use super::store::ResourceId;
+use super::store::{ResourceId, StoredObject};
 use crate::json::{Map, Value, json};
 use crate::metadata;
 
@@ -78,7 +79,10 @@ pub async fn run_workload_controllers(server: ApiServer) {
 fn next_availability(server: &ApiServer, namespace: &str) -> Option<Timestamp> {
     let now = server.clock().now();
     let workloads = WORKLOADS.iter().flat_map(|(group, resource)| {
-        server.list(&ResourceId::new(group, resource), Some(namespace)).into_iter().map(|stored| stored.value())
+        server
+            .list(&ResourceId::new(group, resource), Some(namespace))
+            .into_iter()
+            .map(|stored| server.decoded(&stored))
     });
     let delays: BTreeMap<String, Duration> = workloads
         .map(|workload| (metadata::uid(&workload).to_owned(), min_ready(&workload)))
@@ -87,7 +91,8 @@ fn next_availability(server: &ApiServer, namespace: &str) -> Option<Timestamp> {
     if delays.is_empty() {
         return None;
     }
-    let pods = server.list(&ResourceId::new("", "pods"), Some(namespace)).into_iter().map(|stored| stored.value());
+    let pods =
+        server.list(&ResourceId::new("", "pods"), Some(namespace)).into_iter().map(|stored| server.decoded(&stored));
     let moments = pods.filter_map(|pod| {
         let delay = delays.get(controller_uid(&pod)?)?;
         ready_since(&pod)?.checked_add(*delay).ok()
@@ -140,34 +145,51 @@ impl NamespaceController {
         Self { agent, kind: self.kind.clone(), namespace: self.namespace.clone() }
     }
 
+    fn decoded(&self, stored: &StoredObject) -> Value {
+        self.agent.server().decoded(stored)
+    }
+
     /// Returns the current state of the workload.
     fn workload(&self, name: &str) -> Option<Value> {
-        self.agent.server().get(&storage_id(&self.kind), &self.namespace, name).map(|stored| stored.value())
+        self.agent.server().get(&storage_id(&self.kind), &self.namespace, name).map(|stored| self.decoded(&stored))
     }
 
     /// Returns the objects of a resource that the workload controls.
     fn controlled_objects(&self, group: &str, resource: &str, owner: &Value) -> Vec<Value> {
         let uid = metadata::uid(owner);
         let all = self.agent.server().list(&ResourceId::new(group, resource), Some(&self.namespace));
-        all.iter().map(|stored| stored.value()).filter(|object| controller_uid(object) == Some(uid)).collect()
+        all.iter().map(|stored| self.decoded(stored)).filter(|object| controller_uid(object) == Some(uid)).collect()
     }
 
     /// Adopts the objects without a controller that the workload's selector matches, and releases its own that the
     /// selector does not match any more.
     async fn claim(&self, group: &str, resource: &str, owner: &Value) {
-        self.claim_members(group, resource, owner, |_| true).await;
+        self.claim_members(group, resource, owner, None, |_| true).await;
     }
 
-    /// Adopts and releases objects like [`Self::claim`]; those that are no members do not match.
-    async fn claim_members(&self, group: &str, resource: &str, owner: &Value, is_member: impl Fn(&Value) -> bool) {
+    /// Adopts and releases objects like [`Self::claim`]; those that are no members do not match. `finalizer` is added to
+    /// adopted objects and removed from released ones.
+    async fn claim_members(
+        &self,
+        group: &str,
+        resource: &str,
+        owner: &Value,
+        finalizer: Option<&str>,
+        is_member: impl Fn(&Value) -> bool,
+    ) {
         let root = if group.is_empty() { "/api/v1".to_owned() } else { format!("/apis/{group}/v1") };
         let all = self.agent.server().list(&ResourceId::new(group, resource), Some(&self.namespace));
-        for object in all.iter().map(|stored| stored.value()) {
+        for object in all.iter().map(|stored| self.decoded(stored)) {
             let matches = selects(&owner["spec"]["selector"], &object["metadata"]["labels"]) && is_member(&object);
             let mut owners = metadata::owner_references(&object).to_vec();
+            let mut finalizers: Vec<&str> =
+                metadata::finalizers(&object).filter(|other| Some(*other) != finalizer).collect();
             match controller_uid(&object) {
                 _ if metadata::is_deleted(&object) => continue,
-                None if matches => owners.extend(self.owner_references(owner).as_array().cloned().unwrap_or_default()),
+                None if matches && !metadata::is_deleted(owner) => {
+                    owners.extend(self.owner_references(owner).as_array().cloned().unwrap_or_default());
+                    finalizers.extend(finalizer);
+                }
                 Some(uid) if uid == metadata::uid(owner) && !matches => {
                     owners.retain(|reference| reference["uid"] != metadata::uid(owner));
                 }
@@ -176,8 +198,12 @@ impl NamespaceController {
             let name = metadata::name(&object);
             let path = format!("{root}/namespaces/{}/{resource}/{name}", self.namespace);
             let owners = if owners.is_empty() { Value::Null } else { Value::Array(owners) };
-            let patch = json!({"metadata": {"uid": metadata::uid(&object),
+            let mut patch = json!({"metadata": {"uid": metadata::uid(&object),
                 "resourceVersion": metadata::resource_version(&object), "ownerReferences": owners}});
+            if finalizer.is_some() {
+                let left = if finalizers.is_empty() { Value::Null } else { finalizers.into_iter().collect() };
+                metadata::set(&mut patch, "finalizers", left);
+            }
             self.agent.patch(&path, MERGE_PATCH, &patch).await;
         }
     }
