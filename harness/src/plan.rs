@@ -371,8 +371,8 @@ mod tests {
     #[case::nothing_is_near("nonsense", None)]
     fn nearest_words(#[case] typed: &str, #[case] near: Option<&str>) {
         let all = [fixture("podgc/orphaned-quarantine[40s]", Level::Core, "x", &[])];
-        let told = FilterPart::Pattern(typed).suggestion(&all);
-        assert_eq!(told, near.map(|near| format!("did you mean `{near}`?")));
+        let described = FilterPart::Pattern(typed).suggestion(&all);
+        assert_eq!(described, near.map(|near| format!("did you mean `{near}`?")));
         assert_eq!(FilterPart::Suite("pod-gc").suggestion(&all).as_deref(), Some("did you mean `podgc`?"));
     }
 

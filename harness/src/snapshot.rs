@@ -36,7 +36,7 @@ impl Group {
                     out.push_str(part);
                 }
             }
-            out.push_str(if judged.transcript.is_empty() { "(nobody wrote anything)\n" } else { &judged.transcript });
+            out.push_str(if judged.transcript.is_empty() { "(no writes)\n" } else { &judged.transcript });
         }
         out
     }

@@ -12,6 +12,8 @@ mod found;
 mod k3s;
 #[path = "places/kind.rs"]
 mod kind;
+#[path = "places/outages.rs"]
+mod outages;
 #[path = "places/process.rs"]
 mod process;
 #[path = "places/remote.rs"]
@@ -20,8 +22,6 @@ mod remote;
 mod skips;
 #[path = "places/tools.rs"]
 mod tools;
-#[path = "places/trouble.rs"]
-mod trouble;
 
 use std::process::ExitCode;
 
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         kind::trials(),
         found::trials(),
         remote::trials(),
-        trouble::trials(),
+        outages::trials(),
     ];
     let conclusion = libtest_mimic::run(&arguments, trials.into_iter().flatten().collect::<Vec<Trial>>());
     k3s::clean_up();

@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_errors_are_told_once() {
+    fn equal_errors_are_reported_once() {
         let mut errors = ErrorList::new();
         let path = Path::new("spec");
         errors.required(&path, "");

@@ -1,4 +1,4 @@
-//! Durations in Go's notation, such as `1h30m`. PURE.
+//! Durations in Go's notation, such as `1h30m`, as Go's `time/format.go` reads them. PURE.
 
 /// Parses a duration like Go's `time.ParseDuration` (`1h30m`, `-1.5s`, `0`) and returns its nanoseconds.
 pub(crate) fn go_duration(text: &str) -> Option<i64> {

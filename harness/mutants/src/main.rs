@@ -35,7 +35,7 @@ usage: plumbline-mutants <mutants | bugs | semantic | list | build> [OPTION]...
 
   --work DIR        folder for the copy, the build and the reports  [default: target/mutants]
   --only TEXT       only mutants whose name contains TEXT
-  --anew            discard the results of an earlier run even if nothing has changed
+  --restart         discard the results of an earlier run even if nothing has changed
   --remember        save the fixture that caught each mutant to harness/mutants/caught.toml, to try it first next time
   --jobs N          fixtures that run in parallel  [default: one per core]
   --explore BUDGET  judge by `plumbline explore --budget BUDGET` instead of the fixtures' expectations: 10m
@@ -52,7 +52,7 @@ struct Args {
     repository: PathBuf,
     work: PathBuf,
     only: Option<String>,
-    anew: bool,
+    restart: bool,
     remember: bool,
     jobs: Option<String>,
     explore: Option<String>,
@@ -72,7 +72,7 @@ fn args() -> Result<Args, Failure> {
         repository,
         work,
         only: None,
-        anew: false,
+        restart: false,
         remember: false,
         jobs: None,
         explore: None,
@@ -84,7 +84,7 @@ fn args() -> Result<Args, Failure> {
     while let Some(flag) = rest.next() {
         let mut value = || rest.next().ok_or_else(|| format!("{flag} needs a value\n{HELP}"));
         match flag.as_str() {
-            "--anew" => args.anew = true,
+            "--restart" => args.restart = true,
             "--remember" => args.remember = true,
             "--work" => args.work = std::path::absolute(value()?)?,
             "--only" => args.only = Some(value()?),
@@ -158,7 +158,7 @@ fn work(args: &Args) -> Result<bool, Failure> {
     let name = if args.explore.is_some() { format!("{}-explore", args.verb) } else { args.verb.clone() };
     let (file, stamp) = (args.work.join(format!("{name}.json")), build::stamp(&args.repository)?);
     let mut state =
-        if args.anew { report::State { stamp, ..Default::default() } } else { report::State::load(&file, stamp) };
+        if args.restart { report::State { stamp, ..Default::default() } } else { report::State::load(&file, stamp) };
     let mut outcomes = Vec::new();
     for subject in built.subjects.iter().filter(|subject| wanted(&subject.name)) {
         let outcome = match state.of(&subject.name) {

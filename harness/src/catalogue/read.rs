@@ -217,7 +217,7 @@ mod tests {
     #[rstest]
     #[case("| `D-001` | because |\n", "x.md:1:1: `D-001` has no reason: write a sentence into the second column")]
     #[case("| a | one two three |\n| a | one two three |\n", "x.md:2:1: `a` is listed twice")]
-    fn a_bad_row_is_told(#[case] text: &str, #[case] expected: &str) {
+    fn a_bad_row_is_reported(#[case] text: &str, #[case] expected: &str) {
         let problems = exclusions(Path::new("x.md"), text).expect_err("a bad table");
         assert!(problems.to_string().contains(expected), "{problems}");
     }

@@ -432,7 +432,7 @@ impl EnvironmentArgs {
             Err(why) => why,
         };
         let name = arena.subject.name();
-        let mut told = match signals::requested() {
+        let mut described = match signals::requested() {
             Some(signal) => format!("interrupted by {signal} before the first fixture"),
             None => format!(
                 "{name} does not start, so no fixture was run: {why}\n  \
@@ -440,9 +440,9 @@ impl EnvironmentArgs {
             ),
         };
         if let Err(why) = arena.cluster.stop() {
-            told = format!("{told}\n  the cluster could not be stopped: {why}");
+            described = format!("{described}\n  the cluster could not be stopped: {why}");
         }
-        Err(CliError::Environment(told))
+        Err(CliError::Environment(described))
     }
 
     /// Role that restricts the subject on a fake server.

@@ -138,10 +138,11 @@ mod tests {
     #[case::no_verb("nonsense", Some("nonsense"), "selects none")]
     fn misspelt_verbs(#[case] word: &str, #[case] first_word: Option<&str>, #[case] expected: &str) {
         let error = CliError::IdleFilter { first: Some(word.to_owned()), message: "selects none".to_owned() };
-        let (CliError::Usage(told) | CliError::IdleFilter { message: told, .. }) = verb_instead(error, first_word)
+        let (CliError::Usage(described) | CliError::IdleFilter { message: described, .. }) =
+            verb_instead(error, first_word)
         else {
             panic!("another kind of error");
         };
-        assert!(told.contains(expected), "{told}");
+        assert!(described.contains(expected), "{described}");
     }
 }

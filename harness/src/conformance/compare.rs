@@ -143,15 +143,15 @@ fn not_comparable(id: &str, a: Option<&ComparedRun>, b: Option<&ComparedRun>) ->
 
 fn difference(a: Option<&ComparedRun>, b: Option<&ComparedRun>, options: CompareOptions) -> Option<Difference> {
     let known = &a.or(b)?.report;
-    let told = |seen: Option<&ComparedRun>| {
-        let told = |ComparedRun { report, .. }: &ComparedRun| SubjectResult {
+    let described = |seen: Option<&ComparedRun>| {
+        let described = |ComparedRun { report, .. }: &ComparedRun| SubjectResult {
             outcome: Some(report.outcome),
             reason: report.reason.clone(),
             failures: report.failures.iter().map(|failure| failure.message.clone()).collect(),
         };
-        seen.map(told).unwrap_or_default()
+        seen.map(described).unwrap_or_default()
     };
-    let (told_a, told_b) = (told(a), told(b));
+    let (told_a, told_b) = (described(a), described(b));
     let text = |seen: Option<&ComparedRun>| seen.map(|seen| seen.transcript.clone()).unwrap_or_default();
     let leeway = [a, b].into_iter().flatten().map(|seen| seen.leeway).fold(options.tolerance, Duration::max);
     let rows = if options.outcomes_only { Vec::new() } else { aligned(&text(a), &text(b), leeway) };
@@ -392,10 +392,10 @@ mod tests {
         ];
         let b = [seen("podgc/y", Outcome::Fail, ""), seen("podgc/z", Outcome::Skip, "")];
         let comparison = compare(["a", "b"], &a, &b, OUTCOMES);
-        let told: Vec<_> =
+        let described: Vec<_> =
             comparison.differences.iter().map(|one| (one.id.as_str(), one.a.outcome, one.b.outcome)).collect();
         assert_eq!(
-            told,
+            described,
             [("podgc/x", Some(Outcome::Pass), None), ("podgc/y", Some(Outcome::Pass), Some(Outcome::Fail))]
         );
         assert_eq!(comparison.fixtures, 3);
@@ -475,7 +475,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whoever_is_compared_with_themselves_is_equal(text in "(t=\\+[0-9]{1,3}(\\.[0-9])?s [a-z ]{0,9}\n){0,9}", width in 0_usize..200) {
+        fn a_transcript_equals_itself(text in "(t=\\+[0-9]{1,3}(\\.[0-9])?s [a-z ]{0,9}\n){0,9}", width in 0_usize..200) {
             let list = [seen("podgc/x", Outcome::Fail, &text)];
             for options in [EXACT, WALL, OUTCOMES] {
                 prop_assert!(compare(["a", "a"], &list, &list, options).is_equal());

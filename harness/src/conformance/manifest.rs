@@ -169,8 +169,8 @@ mod tests {
         let made = text(REPORT, &files(root.path()).expect("files"));
         fs::write(root.path().join(FILE), made).expect("a file");
         change(root.path());
-        let told = check(root.path(), REPORT).expect("readable");
-        assert_eq!(told.len(), usize::from(finding.is_some()), "{told:?}");
-        assert!(told.iter().all(|one| one.to_string().starts_with(finding.unwrap_or_default())), "{told:?}");
+        let described = check(root.path(), REPORT).expect("readable");
+        assert_eq!(described.len(), usize::from(finding.is_some()), "{described:?}");
+        assert!(described.iter().all(|one| one.to_string().starts_with(finding.unwrap_or_default())), "{described:?}");
     }
 }

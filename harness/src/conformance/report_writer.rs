@@ -129,19 +129,19 @@ impl ReportWriter {
             self.put(fixture);
         }
         self.write()?;
-        let told = |fixture: &FixtureReport| self.as_told(fixture);
-        let fixtures = run.fixtures.iter().map(told).collect();
-        let told = RunReport {
+        let described = |fixture: &FixtureReport| self.as_reported(fixture);
+        let fixtures = run.fixtures.iter().map(described).collect();
+        let described = RunReport {
             load: run.load.clone(),
             ..RunReport::new(&run.subject, &run.cluster, run.wall_millis, fixtures)
         };
         let mut junit = Vec::new();
-        Junit(&mut junit).event(Event::Ended(&told))?;
+        Junit(&mut junit).event(Event::Ended(&described))?;
         replace(&self.folder.join(JUNIT), &String::from_utf8_lossy(&junit))
     }
 
     /// `JUnit` has no known deviations: they are written as skipped tests with a reason.
-    fn as_told(&self, fixture: &FixtureReport) -> FixtureReport {
+    fn as_reported(&self, fixture: &FixtureReport) -> FixtureReport {
         let result = self.index.get(&fixture.id).map(|index| &self.report.fixtures[*index]);
         match result {
             Some(result) if result.outcome == ConformanceOutcome::KnownDeviation => FixtureReport {
@@ -264,9 +264,9 @@ mod tests {
         writer.event(Event::Ended(&run)).expect("a writable folder");
 
         let read = on_disk(root.path());
-        let told: Vec<_> = read.fixtures.iter().map(|one| (one.outcome, one.reason.as_str())).collect();
+        let described: Vec<_> = read.fixtures.iter().map(|one| (one.outcome, one.reason.as_str())).collect();
         assert_eq!(
-            told,
+            described,
             [
                 (ConformanceOutcome::Fail, ""),
                 (ConformanceOutcome::KnownDeviation, "As ever."),

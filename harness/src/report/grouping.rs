@@ -340,7 +340,7 @@ mod tests {
             writes(&[]),
         ];
         let groups = bystander_writes(of_fixtures.iter().map(Vec::as_slice));
-        let told: Vec<_> = groups.iter().map(|group| (group.write.as_str(), group.fixtures)).collect();
-        assert_eq!(told, [("hpa PATCH replicasets/…", 1), ("python POST leases/x", 2)]);
+        let described: Vec<_> = groups.iter().map(|group| (group.write.as_str(), group.fixtures)).collect();
+        assert_eq!(described, [("hpa PATCH replicasets/…", 1), ("python POST leases/x", 2)]);
     }
 }

@@ -331,10 +331,10 @@ mod tests {
             let one = canned().fixtures.remove(0);
             FixtureReport { virtual_millis, wall_micros, ..one }
         };
-        let told = |fixtures: &[FixtureReport]| time_of(fixtures);
-        assert_eq!(told(&[fixture(60_000, 900), fixture(60_000, 900)]), "2 min of virtual time");
-        assert_eq!(told(&[fixture(0, 60_000_000), fixture(0, 61_000_000)]), "2 min on the wall clock");
-        assert_eq!(told(&[fixture(0, 0)]), "", "skipped");
+        let described = |fixtures: &[FixtureReport]| time_of(fixtures);
+        assert_eq!(described(&[fixture(60_000, 900), fixture(60_000, 900)]), "2 min of virtual time");
+        assert_eq!(described(&[fixture(0, 60_000_000), fixture(0, 61_000_000)]), "2 min on the wall clock");
+        assert_eq!(described(&[fixture(0, 0)]), "", "skipped");
     }
 
     #[rstest]

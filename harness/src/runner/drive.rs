@@ -532,7 +532,7 @@ impl<'a> FixtureRun<'a> {
                 Ok(())
             }
             Control::Restart => {
-                self.crash("the controllers crash and start anew");
+                self.crash("the controllers crash and start again");
                 self.start()
             }
         }

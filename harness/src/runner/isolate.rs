@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hang_is_told_and_stops_nothing() {
+    fn a_hang_is_reported_and_stops_nothing() {
         let (mut hung, mut fine) = (Vec::new(), 0);
         let work = |index: usize, _: &JobTimer| {
             if index == 1 {

@@ -177,7 +177,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn whatever_differs_is_told() {
+    fn each_difference_is_reported() {
         let text = "promise: It is there.\nrule: D-001\nlevel: core\nfeature: api.objects\n\
                     steps: [{ at: 1s, expect: { absent: pods/a } }]\n";
         let (fixtures, problems) = crate::fixture::parse::read(Path::new("a.yaml"), "api", text);
@@ -195,9 +195,9 @@ mod tests {
         };
         let first = FirstResult::of(judged(Outcome::Pass, "one\ntwo\n"));
         assert_eq!(first.differs(&judged(Outcome::Pass, "one\ntwo\n")), None);
-        let told = |outcome, transcript| first.differs(&judged(outcome, transcript)).expect("a difference");
-        assert_eq!(told(Outcome::Fail, "one\ntwo\n"), "the first run passed, this run failed: why");
-        assert_eq!(told(Outcome::Pass, "one\nthree\n"), "the transcript had `two`, now it has `three`");
-        assert_eq!(told(Outcome::Pass, "one\n"), "the transcript had `two`, now it has `(end)`");
+        let described = |outcome, transcript| first.differs(&judged(outcome, transcript)).expect("a difference");
+        assert_eq!(described(Outcome::Fail, "one\ntwo\n"), "the first run passed, this run failed: why");
+        assert_eq!(described(Outcome::Pass, "one\nthree\n"), "the transcript had `two`, now it has `three`");
+        assert_eq!(described(Outcome::Pass, "one\n"), "the transcript had `two`, now it has `(end)`");
     }
 }

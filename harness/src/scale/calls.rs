@@ -117,12 +117,12 @@ apiserver_longrunning_requests{group=\"\",resource=\"pods\",subresource=\"\",ver
         let ours =
             RequestCounts::read("apiserver_request_total{resource=\"pods\",verb=\"WATCH\",subresource=\"\"} 1\n");
         let own = OwnRequests::between(&RequestCounts::default(), &ours);
-        let told: Vec<String> = after
+        let described: Vec<String> = after
             .since(&before, &own)
             .iter()
             .map(|calls| format!("{} {} {}", calls.verb, calls.resource, calls.count))
             .collect();
-        assert_eq!(told, ["LIST pods 3", "PUT poddisruptionbudgets/status 3004", "WATCH pods 1"]);
+        assert_eq!(described, ["LIST pods 3", "PUT poddisruptionbudgets/status 3004", "WATCH pods 1"]);
         assert!(before.since(&before, &OwnRequests::default()).is_empty());
     }
 

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_whole_whatever_the_pieces() {
+    fn lines_are_whole_for_all_pieces() {
         let text = b"one\n\ntwo two\nthree\nnot yet";
         for size in 1..text.len() {
             let (mut lines, mut seen) = (LineSplitter::default(), Vec::new());

@@ -166,7 +166,7 @@ impl ResourceWatch {
         let Self { kind, version, clock, held, changed, opened, .. } = self;
         let path = format!("{}?watch=1&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}", kind.path());
         let mut lines = LineSplitter::default();
-        let mut trouble = None;
+        let mut failure = None;
         let read = connection.watch(
             &path,
             || opened.add_permits(1),
@@ -174,16 +174,16 @@ impl ResourceWatch {
                 let now = clock.elapsed();
                 let mut held = lock(held);
                 lines.read(piece, |line| {
-                    if trouble.is_none() {
-                        trouble = take(&mut held, *kind, version, line, now);
+                    if failure.is_none() {
+                        failure = take(&mut held, *kind, version, line, now);
                     }
                 });
                 drop(held);
                 changed.notify_one();
-                trouble.is_none()
+                failure.is_none()
             },
         );
-        match (read.await, trouble) {
+        match (read.await, failure) {
             (_, Some(end)) => end,
             (Ok(()), None) => WatchEnd::Cut("closed by the server".to_owned()),
             (Err(crate::bench::BenchError::Refused { status: 410, .. }), None) => WatchEnd::Gone,

@@ -305,9 +305,9 @@ fn describe(left: Remaining) -> String {
         (nodes, "nodes without their annotation"),
         (pods, "pods not deleted yet"),
     ];
-    let told: Vec<String> =
+    let described: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-    if told.is_empty() { "nothing left".to_owned() } else { told.join(", ") }
+    if described.is_empty() { "nothing left".to_owned() } else { described.join(", ") }
 }
 
 /// Creates a detail with a number of seconds.

@@ -312,7 +312,7 @@ mod tests {
             )
         };
         let deleted = r#","deletionTimestamp":"2026-01-01T00:00:00Z""#;
-        let told = [event("MODIFIED", ""), event("MODIFIED", deleted), event("DELETED", deleted)];
-        assert_eq!([0, 1, 2].map(|at| take(&mut held, WatchedKind::Pods, 1, &told[at]).pods), left);
+        let described = [event("MODIFIED", ""), event("MODIFIED", deleted), event("DELETED", deleted)];
+        assert_eq!([0, 1, 2].map(|at| take(&mut held, WatchedKind::Pods, 1, &described[at]).pods), left);
     }
 }

@@ -248,7 +248,7 @@ fn a_second_is_tolerated_where_a_fixture_says_nothing() {
     "a client cannot create an object with deletionTimestamp",
     "create it with a finalizer"
 )]
-fn a_mistake_is_told_with_place_and_hint(#[case] rest: &str, #[case] says: &str, #[case] hint: &str) {
+fn a_mistake_is_reported_with_place_and_hint(#[case] rest: &str, #[case] says: &str, #[case] hint: &str) {
     let found = problems(rest);
     assert!(found.iter().any(|problem| problem.contains(says) && problem.contains(hint)), "{found:#?}");
 }
@@ -279,7 +279,7 @@ fn a_mistake_is_told_with_place_and_hint(#[case] rest: &str, #[case] says: &str,
 #[case::duplicate_key("promise: x\npromise: y\n", "case.yaml:2:1", "")]
 #[case::a_list("- x\n", "expected a map (fixture), found a list", "")]
 #[case::empty("", "expected a map (fixture), found nothing", "")]
-fn a_bad_head_is_told(#[case] text: &str, #[case] says: &str, #[case] hint: &str) {
+fn a_bad_head_is_reported(#[case] text: &str, #[case] says: &str, #[case] hint: &str) {
     let (fixtures, problems) = read(text);
     assert!(fixtures.is_empty());
     let found: Vec<String> = problems.iter().map(ToString::to_string).collect();
@@ -287,7 +287,7 @@ fn a_bad_head_is_told(#[case] text: &str, #[case] says: &str, #[case] hint: &str
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let found = problems(
         "given: { nodez: [n1], pods: [a redy] }\nsteps: [{ at: 40, delete: pdos/a }]\nexpect: { exist: pods/a }",
     );
@@ -295,7 +295,7 @@ fn all_problems_are_told_at_once() {
 }
 
 #[test]
-fn a_problem_of_one_row_names_the_row_and_a_problem_of_all_is_told_once() {
+fn a_problem_of_one_row_names_the_row_and_a_problem_of_all_is_reported_once() {
     let rows = "matrix: [{ id: a, n: 1 }, { id: b, n: x }]\nexpect: { count: { DELETE pods/a: $n }, exsts: pods/a }";
     let found = problems(rows);
     assert_eq!(found.len(), 2, "{found:#?}");

@@ -58,7 +58,7 @@ fn conform(name: &str, subject: TaskSubject<impl TaskController + 'static>, glob
         project: name.to_owned(),
         url: "https://example.com".to_owned(),
         version: "v0".to_owned(),
-        contacts: vec!["nobody@example.com".to_owned()],
+        contacts: vec!["maintainers@example.com".to_owned()],
         features: vec!["*".to_owned()],
     };
     let suite = Suite {

@@ -44,7 +44,7 @@ fn the_catalogue_has_no_gap() {
 #[case("markdown", "| BR-24-03 |", "at the boundary: podgc/")]
 #[case("html", "<td>BR-24-03</td>", "beyond: podgc/")]
 #[case("table", "BR-24-03", "beyond: podgc/")]
-fn a_rule_stands_beside_its_fixtures(#[case] format: &str, #[case] id: &str, #[case] fixture: &str) {
+fn a_rule_is_listed_with_its_fixtures(#[case] format: &str, #[case] id: &str, #[case] fixture: &str) {
     let output = catalogue(&repository().join("fixtures"), &["--format", format]);
     let line = text(&output.stdout).lines().find(|line| line.contains(id)).expect("a line for the rule");
     assert!(line.contains(fixture), "{line}");
@@ -70,19 +70,19 @@ fn suite(rules: &str, catalogue: &str, exclusions: &str) -> tempfile::TempDir {
 
 #[rstest]
 #[case::whole("D-001", "D-001: a, I-D1: b", "", None)]
-#[case::excluded("D-001", "D-001: a, D-002: b", "| D-002 | nobody can see it |\n", None)]
+#[case::excluded("D-001", "D-001: a, D-002: b", "| D-002 | not observable |\n", None)]
 #[case::missing("D-001", "D-001: a, D-002: b", "", Some("D-002 (b) has no fixture"))]
 #[case::unknown("D-001, D-009", "D-001: a", "", Some("api/a cites D-009, which is not in the catalogue"))]
 #[case::excused_and_covered(
     "D-001",
     "D-001: a",
-    "| D-001 | nobody can see it |\n",
+    "| D-001 | not observable |\n",
     Some("D-001 is covered by api/a, but NOT-COVERED.md lists it")
 )]
 #[case::excused_and_unknown(
     "D-001",
     "D-001: a",
-    "| D-007 | nobody can see it |\n",
+    "| D-007 | not observable |\n",
     Some("NOT-COVERED.md cites D-007, which is not in the catalogue")
 )]
 #[case::a_rule_of_a_later_release(
@@ -110,12 +110,12 @@ fn suite(rules: &str, catalogue: &str, exclusions: &str) -> tempfile::TempDir {
     "",
     Some("BR-24-01 names api/a both at its boundary and beyond it")
 )]
-fn a_gap_is_told(#[case] rules: &str, #[case] list: &str, #[case] exclusions: &str, #[case] gap: Option<&str>) {
+fn a_gap_is_reported(#[case] rules: &str, #[case] list: &str, #[case] exclusions: &str, #[case] gap: Option<&str>) {
     let folder = suite(rules, list, exclusions);
     let output = catalogue(&folder.path().join("fixtures"), &[]);
     assert_eq!(output.status.code(), Some(if gap.is_some() { 5 } else { 0 }), "{}", text(&output.stderr));
-    let told = text(&output.stderr);
-    assert!(gap.is_none_or(|gap| told.contains(gap)), "{told}");
+    let described = text(&output.stderr);
+    assert!(gap.is_none_or(|gap| described.contains(gap)), "{described}");
 }
 
 #[test]

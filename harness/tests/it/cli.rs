@@ -235,7 +235,7 @@ fn what_is_missing_around_us_is_named() {
 }
 
 #[test]
-fn json_is_data_and_talk_goes_elsewhere() {
+fn json_is_on_stdout_and_messages_are_on_stderr() {
     let output = plumbline(&folder("json", &two()), &["run", "--format", "json", "--jobs", "2"]);
     assert_eq!(code(&output), 100);
     let report: RunReport = serde_json::from_slice(&output.stdout).expect("one JSON document");
@@ -281,7 +281,7 @@ fn what_is_repeated_stays_the_same() {
 }
 
 #[test]
-fn what_was_repeated_until_a_signal_is_told() {
+fn what_was_repeated_until_a_signal_is_reported() {
     let root = folder("repeat-until", &two());
     let mut child = command(&root, &["repeat", "--runs=4000000000"]);
     let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("plumbline starts");
@@ -308,8 +308,8 @@ fn a_fault_that_hits_nothing_fails_its_fixture() {
     let text = GOOD.replace("given: { nodes: [n1], pods: [a on n1] }", idle);
     let output = plumbline(&folder("idle-fault", &[("podgc/idle.yaml", text.as_str())]), &["run"]);
     assert_eq!(code(&output), 100);
-    let told = "the fault on `WATCH pods` affected nothing: no request matched it (write `*:pods` for objects of all namespaces)";
-    assert!(out(&output).contains(told), "{}", out(&output));
+    let described = "the fault on `WATCH pods` affected nothing: no request matched it (write `*:pods` for objects of all namespaces)";
+    assert!(out(&output).contains(described), "{}", out(&output));
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn import(program: &str, package: &str) -> Result<(), String> {
 }
 
 #[test]
-fn the_python_client_lists_watches_resumes_and_lists_anew() {
+fn the_python_client_lists_watches_resumes_and_lists_again() {
     let Some(python) = python() else { return };
     let faults = breaking("python", "OpenAPI-Generator", 2);
     let server = Server::start(&["--faults", &faults]);

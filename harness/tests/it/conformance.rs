@@ -139,7 +139,7 @@ fn a_failure_is_named_and_leaves_evidence() {
 }
 
 #[test]
-fn a_known_deviation_is_told_apart() {
+fn a_known_deviation_is_distinguished() {
     let files = [("fixtures/podgc/bad.yaml", BAD), ("fixtures/deviations/collector.yaml", DEVIATION)];
     let root = folder("deviates", &files);
     let (code, out, err) = plumbline(&root, CONFORM);

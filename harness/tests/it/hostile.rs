@@ -492,7 +492,7 @@ fn requests_that_are_none() {
         ("TLS", "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\r\n\r\n".to_owned(), &[400]),
     ];
     for (what, request, expected) in cases {
-        let answer = server.talk(request.as_bytes());
+        let answer = server.exchange(request.as_bytes());
         assert!(expected.contains(&answer.status), "{what}: {answer:?}");
     }
     assert_eq!(server.get("/api").status, 200);
@@ -504,7 +504,7 @@ fn a_wrong_chunk_and_half_a_body() {
     let head = format!(
         "POST {MAPS} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\ncontent-type: {JSON}\r\nconnection: close\r\n"
     );
-    let answer = server.talk(format!("{head}transfer-encoding: chunked\r\n\r\nzz\r\n{{}}\r\n0\r\n\r\n").as_bytes());
+    let answer = server.exchange(format!("{head}transfer-encoding: chunked\r\n\r\nzz\r\n{{}}\r\n0\r\n\r\n").as_bytes());
     assert_eq!(answer.status, 500, "{answer:?}");
     let mut stream = server.connect();
     stream.write_all(format!("{head}content-length: 100\r\n\r\n{{").as_bytes()).expect("the server reads");
@@ -574,10 +574,10 @@ fn a_thousand_connections_that_say_nothing() {
     // As many connections as the system allows this process.
     let idle: Vec<TcpStream> = (0..1000).map_while(|_| TcpStream::connect(server.address).ok()).collect();
     assert!(idle.len() > 100, "only {} connections", idle.len());
-    let answer = server.talk(&request("GET", "/api", "", b""));
+    let answer = server.exchange(&request("GET", "/api", "", b""));
     assert_eq!(answer.head, "HTTP/1.0 400 Bad Request");
     assert_eq!(answer.body, "Client sent an HTTP request to an HTTPS server.\n");
-    let garbage = server.talk(&[0x16, 3, 1, 0xff, 0xff, 1, 2, 3]);
+    let garbage = server.exchange(&[0x16, 3, 1, 0xff, 0xff, 1, 2, 3]);
     assert_ne!(garbage.status, 200, "{garbage:?}");
     drop(idle);
 }

@@ -72,7 +72,7 @@ fn a_run_that_is_broken_off_does_not_pass() {
 #[case::node_and_pod("PATCH nodes/n1", "nothing else was written")]
 #[case::event("POST events", "nothing else was written")]
 #[case::another_pod("DELETE pods/b", "nothing else was written")]
-fn a_write_nobody_speaks_of_fails(#[case] line: &str, #[case] check: &str) {
+fn a_write_that_is_not_expected_fails(#[case] line: &str, #[case] check: &str) {
     let script = orphan(60.0, "");
     script.request(70.0, &Actor::PodGc, line, json!({"gracePeriodSeconds": 0}), 404);
     assert!(script.verdict().contains(&check.to_owned()), "{:?}", script.verdict());
@@ -107,7 +107,7 @@ fn requests_are_judged(#[case] rest: &str, #[case] checks: &[&str]) {
 }
 
 #[test]
-fn a_difference_in_the_body_is_told() {
+fn a_difference_in_the_body_is_reported() {
     let rest = "given: { pods: [a on n1] }\nsteps: [{ by: 80s, eventually: { absent: pods/a } }]\n\
                 order: [{ request: DELETE pods/a, body: { gracePeriodSeconds: 1 } }]\n";
     let mut script = Script::new("podgc", "core", rest);
@@ -115,8 +115,8 @@ fn a_difference_in_the_body_is_told() {
     script.mark();
     let failures = script.failures();
     assert_eq!(failures.len(), 1, "{failures:?}");
-    let told = "t=+60s podgc DELETE pods/a 200 with body.gracePeriodSeconds: expected 1, found 0";
-    assert_eq!(failures[0].observed, told);
+    let described = "t=+60s podgc DELETE pods/a 200 with body.gracePeriodSeconds: expected 1, found 0";
+    assert_eq!(failures[0].observed, described);
 }
 
 fn reply(code: u16, body: Value) -> StepReply {
@@ -183,7 +183,7 @@ fn status(allowed: i64, current: i64, desired: i64, expected: i64, condition: &s
 #[case::matches("{ match: { pdb/pdb: { status: { conditions: { $one: { type: DisruptionAllowed } } } } } }", &[])]
 #[case::all_of_them("{ match: { pods/*: { status: { phase: Running } } } }", &[])]
 #[case::not_all("{ match: { pods/*: { metadata: { name: p1 } } } }", &["match: pods/*"])]
-#[case::nobody("{ match: { pods/x: {} } }", &["match: pods/x"])]
+#[case::no_writer("{ match: { pods/x: {} } }", &["match: pods/x"])]
 #[case::objects("{ objects: { pods: 4, \"pods/p1*\": 1, \"pods app=x\": 0 } }", &[])]
 #[case::too_many_objects("{ objects: { pods: \"<=3\" } }", &["objects: pods/*"])]
 #[case::quiet_at("{ quiet: true }", &["quiet"])]

@@ -32,7 +32,7 @@ fn calls(measured: &ScenarioResult, verb: &str, resource: &str) -> u64 {
 }
 
 #[test]
-fn every_scenario_ends_and_is_told_as_json() {
+fn every_scenario_ends_and_is_reported_as_json() {
     controllers();
     let output = scale(&["--scenario", "start,rolling-restart,drain,taint-storm", "--format", "json", "--limit", "2m"]);
     let report = report(&output);

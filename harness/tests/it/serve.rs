@@ -44,7 +44,7 @@ fn tokens_are_asked_for() {
     let server = Server::start(&["--http"]);
     let with = |header: &str| {
         let answer =
-            server.talk(format!("GET /api HTTP/1.1\r\nhost: x\r\n{header}connection: close\r\n\r\n").as_bytes());
+            server.exchange(format!("GET /api HTTP/1.1\r\nhost: x\r\n{header}connection: close\r\n\r\n").as_bytes());
         (answer.status, answer.body.trim_end().to_owned())
     };
     for header in ["authorization: Bearer wrong\r\n", "authorization: Bearer t0ke\r\n"] {
@@ -57,7 +57,7 @@ fn tokens_are_asked_for() {
         assert!(status == 403 && body.contains(anonymous), "{header:?}: {body}");
     }
     assert_eq!(with("authorization: bearer t0ken\r\n").0, 200);
-    let open = server.talk(b"GET /version HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let open = server.exchange(b"GET /version HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     assert_eq!(open.json()["major"], "1");
 }
 
@@ -65,7 +65,7 @@ fn tokens_are_asked_for() {
 fn anonymous_requests_have_the_rights_of_their_roles_alone() {
     let server = Server::start(&["--http"]);
     let ask = |path: &str, headers: &str| {
-        server.talk(format!("GET {path} HTTP/1.1\r\nhost: x\r\n{headers}connection: close\r\n\r\n").as_bytes())
+        server.exchange(format!("GET {path} HTTP/1.1\r\nhost: x\r\n{headers}connection: close\r\n\r\n").as_bytes())
     };
     let pods = ask("/api/v1/pods", "");
     let why = r#"pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" at the cluster scope"#;
@@ -77,7 +77,7 @@ fn anonymous_requests_have_the_rights_of_their_roles_alone() {
     let strict = Server::start(&["--http", "--anonymous-auth=false"]);
     for (path, status) in [("/api/v1/pods", 401), ("/api", 401), ("/livez", 200), ("/version", 200)] {
         let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-        assert_eq!(strict.talk(request.as_bytes()).status, status, "{path}");
+        assert_eq!(strict.exchange(request.as_bytes()).status, status, "{path}");
     }
 }
 
@@ -90,7 +90,7 @@ fn the_release_of_kubernetes_is_reported(#[case] flags: &[&str], #[case] minor: 
     let get = |path: &str| {
         let request =
             format!("GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer t0ken\r\nconnection: close\r\n\r\n");
-        server.talk(request.as_bytes()).json()
+        server.exchange(request.as_bytes()).json()
     };
     let version = get("/version");
     assert_eq!((&version["minor"], &version["emulationMinor"]), (&minor.into(), &minor.into()));
@@ -108,7 +108,7 @@ fn tokens_of_service_accounts_let_in() {
         let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n");
         let rest =
             format!("content-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
-        server.talk(format!("{head}{rest}").as_bytes())
+        server.exchange(format!("{head}{rest}").as_bytes())
     };
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     let account = r#"{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"robot"}}"#;
@@ -184,7 +184,7 @@ fn addresses_beyond_loopback_need_a_word() {
     let (_, said) = refused(&["--listen", "0.0.0.0:0", "--allow-remote", "--http"]);
     assert!(said.contains("plain HTTP is for loopback only, not for 0.0.0.0:0"), "{said}");
     let server = Server::start(&["--listen", "0.0.0.0:0", "--allow-remote"]);
-    assert!(server.log().contains("whoever has the token may do anything"), "{}", server.log());
+    assert!(server.log().contains("every client with the token may do anything"), "{}", server.log());
     assert_eq!(refused(&["--listen", "nowhere"]).0, Some(2));
     assert!(refused(&["--token", "a b"]).1.contains("visible ASCII"));
 }

@@ -39,7 +39,7 @@ const LOOK: usize = 5;
 const CALM: usize = 120;
 /// Time that the caches get to receive the last watch events.
 const TOLD: Duration = Duration::from_secs(1);
-const LEASE: &str = "nobody-else-leads";
+const LEASE: &str = "no-other-leader";
 
 /// Starts our controllers on `server`, without a simulated network.
 fn subject(server: &ApiServer, election: Option<Election>) -> (Diagnostics, JoinHandle<()>) {
@@ -180,8 +180,8 @@ async fn soak(size: Size, seed: u64) -> (Peaks, Churn) {
             check_drift(&server, &diagnostics).await;
             peaks.resident.push(resident());
             let (day, wall, revision) = ((step + 1) / DAY, watch.elapsed().as_secs(), server.revision());
-            let told = format!("day {day}: {wall} s, {revision} changes, resident {} MB", resident() >> 20);
-            let _ = writeln!(std::io::stderr(), "{told}");
+            let described = format!("day {day}: {wall} s, {revision} changes, resident {} MB", resident() >> 20);
+            let _ = writeln!(std::io::stderr(), "{described}");
         }
     }
     churn.calm_down().await;

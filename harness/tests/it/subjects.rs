@@ -62,7 +62,7 @@ fn a_subject_that_does_not_start(
     #[case] name: &str,
     #[case] command: &str,
     #[case] more: &[&str],
-    #[case] told: &[&str],
+    #[case] described: &[&str],
 ) {
     for verb in [&["run", "ttl/hysteresis-down"][..], &["conform", "--implementation", "me.yaml"][..]] {
         let (code, out, err, folder) = plumbline(name, &[verb, &["--command", command], more].concat());
@@ -71,7 +71,7 @@ fn a_subject_that_does_not_start(
             err.contains("does not start, so no fixture was run") && err.contains("next: try its command line"),
             "{err}"
         );
-        for words in told {
+        for words in described {
             assert!(err.contains(words), "{words}: {err}");
         }
         assert!(!folder.join("conformance/report.yaml").exists(), "nothing was tested");

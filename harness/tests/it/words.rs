@@ -135,6 +135,32 @@ fn comments_are_plain() {
     });
 }
 
+/// Returns a word that a reader stumbles over, in a name or a text of a line of code. Ids of fixtures and other words
+/// with hyphens keep theirs.
+fn odd_word(line: &str) -> Option<String> {
+    let words = line.split(|c: char| !c.is_alphanumeric() && !"_-/'".contains(c)).filter(|word| !word.contains('-'));
+    let mut parts = words.flat_map(|word| word.split(['_', '/'])).map(str::to_lowercase);
+    parts.find(|part| NO_WORDS.contains(&part.as_str()))
+}
+
+#[test]
+fn names_and_messages_are_plain() {
+    let sources: Vec<_> = rust_sources().into_iter().filter(|file| !file.path.ends_with("it/words.rs")).collect();
+    check(&sources, "names and messages use plain technical English", |_, line| {
+        odd_word(line).map(|word| format!("`{word}` in {line:?}"))
+    });
+}
+
+#[test]
+fn documents_are_plain() {
+    let documents: Vec<_> =
+        files_below(&repository(), "md").into_iter().filter(|file| !file.path.contains("reports/")).collect();
+    check(&documents, "documents use plain technical English", |_, line| {
+        let prose: String = line.split('`').step_by(2).collect();
+        odd_word(&prose).map(|word| format!("`{word}` in {line:?}"))
+    });
+}
+
 #[test]
 fn comments_and_documents_are_at_most_120_columns_wide() {
     let too_wide = |line: &str| {
@@ -163,7 +189,7 @@ fn files_of_the_api_server_name_their_part_of_upstream() {
     let sources = rust_sources();
     let files: Vec<&SourceFile> = sources.iter().filter(|source| source.path.starts_with(folder)).collect();
     let with = files.iter().filter(|source| named(&docs(source))).count();
-    assert!(with * 5 >= files.len() * 4, "only {with} of {} files name a Go package or file", files.len());
+    assert!(with * 20 >= files.len() * 17, "only {with} of {} files name a Go package or file", files.len());
 }
 
 #[test]
@@ -172,6 +198,9 @@ fn the_rules_can_fail() {
     assert_eq!(type_name("    enum Kept {"), Some("Kept"));
     assert_eq!(type_name("let struct_name = 1;"), None);
     assert_eq!(comment("    /// What a store holds."), Some("What a store holds."));
+    assert_eq!(odd_word("fn a_gap_is_told() {"), Some("told".to_owned()));
+    assert_eq!(odd_word("\"podgc/orphaned-restart-begins-anew\", // a node stands_by"), Some("stands".to_owned()));
+    assert_eq!(odd_word("\"podgc/orphaned-restart-begins-anew\","), None);
     let document = SourceFile { path: "a.rs".to_owned(), text: "// nobody\n".to_owned() };
     let caught = std::panic::catch_unwind(|| {
         check(&[document], "plain", |_, line| line.contains("nobody").then(|| line.to_owned()));

@@ -42,7 +42,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("envtest::starts_serves_and_stops", skip, lives),
         trial("envtest::a_bad_flag_is_named_with_the_log", skip, bad_flag),
-        trial("envtest::a_server_that_dies_is_told", skip, dies),
+        trial("envtest::a_server_that_dies_is_reported", skip, dies),
         trial("envtest::a_killed_harness_leaves_nothing", skip, || async { killed_harness() }),
         trial("envtest::a_program_that_ends_is_named_with_its_log", None, ends_at_once),
         trial("envtest::a_server_that_ends_is_named_with_its_log", None, server_ends_at_once),
@@ -136,7 +136,7 @@ async fn dies() {
 fn killed_harness() {
     let logs = folder("envtest-killed");
     let mut harness = Harness::start(&["envtest", &logs.display().to_string()]);
-    let kubeconfig = PathBuf::from(&harness.told);
+    let kubeconfig = PathBuf::from(&harness.described);
     assert!(kubeconfig.exists());
     let before = harness.descendants();
     for program in ["/etcd ", "/kube-apiserver "] {

@@ -46,8 +46,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("k3s::starts_serves_and_stops", skip, lives),
         trial("k3s::fixtures_run_and_nothing_is_left", skip, || async { fixtures_run() }),
         trial("k3s::a_bad_argument_is_named_with_the_log", skip, bad_argument),
-        trial("k3s::a_port_that_is_taken_is_told", skip, port_taken),
-        trial("k3s::an_image_that_is_not_here_is_told", skip, no_image),
+        trial("k3s::a_port_that_is_taken_is_reported", skip, port_taken),
+        trial("k3s::an_image_that_is_not_here_is_reported", skip, no_image),
         trial("k3s::a_killed_harness_leaves_no_container", skip, || async { killed_harness() }),
         trial("k3s::leftovers_of_dead_harnesses_are_removed", skip, leftovers),
         trial("k3s::no_docker_no_server", None, no_docker),
@@ -242,7 +242,7 @@ fn harness(test: &str) -> Harness {
 
 fn killed_harness() {
     let mut harness = harness("k3s-killed");
-    let kubeconfig = PathBuf::from(&harness.told);
+    let kubeconfig = PathBuf::from(&harness.described);
     let id = container_of(&kubeconfig);
     harness.kill();
     eventually("the container is gone", || !containers().contains(&id));

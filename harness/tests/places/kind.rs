@@ -17,7 +17,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("kind::makes_and_deletes_a_cluster", None, lives),
         trial("kind::what_a_killed_harness_left_is_deleted_by_the_next", None, leftovers),
-        trial("kind::what_kind_complains_about_is_told_and_deleted", None, complains),
+        trial("kind::what_kind_complains_about_is_reported_and_deleted", None, complains),
         trial("kind::no_kind_no_cluster", None, missing),
     ]
 }

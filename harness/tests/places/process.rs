@@ -15,7 +15,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("process::terminating_ends_children_too", None, terminating),
         trial("process::a_child_that_leaves_the_group_ends_too", None, escaped),
         trial("process::who_ignores_sigterm_is_killed", None, stubborn),
-        trial("process::ends_are_told", None, ends),
+        trial("process::ends_are_reported", None, ends),
         trial("process::a_guard_that_is_asked_to_end_takes_its_process_along", None, guard_terminated),
     ]
 }

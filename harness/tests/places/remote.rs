@@ -20,8 +20,8 @@ use plumbline::subject::{Launch, Subject as _};
 use plumbline::time::{Clock, run_wall};
 use serde_json::json;
 
+use crate::outages::LONG;
 use crate::tools::{eventually, folder, trial};
-use crate::trouble::LONG;
 
 /// One fixture of each kind: counting, an eviction, faults, a crash, delayed watches, a quarantine, timers, a tainted
 /// node.
@@ -39,7 +39,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("remote::fixtures_run_on_a_cluster_that_is_there", None, || async { found() }),
         trial("remote::without_leave_the_cluster_is_not_changed", None, || async { careful() }),
-        trial("remote::a_server_that_dies_is_told_and_nothing_passes", None, || async { dies() }),
+        trial("remote::a_server_that_dies_is_reported_and_nothing_passes", None, || async { dies() }),
         trial("remote::a_definition_on_its_way_out_is_waited_for", None, || async { waits() }),
         trial("remote::external_subjects_go_with_real_clusters", None, || async { usage() }),
         trial("remote::what_runs_in_the_cluster_is_tested", None, || async { external() }),
@@ -67,13 +67,13 @@ pub(crate) fn report(output: &Output) -> RunReport {
 /// Checks that at least `at_least` fixtures passed, none failed, and that every skip has a reason.
 pub(crate) fn all_well(output: &Output, at_least: usize) {
     let report = report(output);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{told}");
+    let described = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{described}");
     for fixture in &report.fixtures {
-        assert!(matches!(fixture.outcome, Outcome::Pass | Outcome::Skip), "{}: {told}", fixture.id);
+        assert!(matches!(fixture.outcome, Outcome::Pass | Outcome::Skip), "{}: {described}", fixture.id);
         assert_eq!(fixture.outcome == Outcome::Skip, !fixture.reason.is_empty(), "{}", fixture.id);
     }
-    assert!(report.count(Outcome::Pass) >= at_least, "{told}");
+    assert!(report.count(Outcome::Pass) >= at_least, "{described}");
 }
 
 /// `plumbline serve` in a separate process.
@@ -201,21 +201,21 @@ fn dies() {
     eventually("the fixtures have begun", || !serving.nodes().is_empty());
     serving.child.kill().expect("it runs");
     let output = running.wait_with_output().expect("it ends");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(96), "{told}");
-    assert!(told.contains("the cluster failed during the run; later results are invalid"), "{told}");
+    let described = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(96), "{described}");
+    assert!(described.contains("the cluster failed during the run; later results are invalid"), "{described}");
     let report = report(&output);
-    assert_eq!(report.count(Outcome::Pass) + report.count(Outcome::Fail), 0, "{told}");
-    assert_eq!(report.count(Outcome::NotRun), 2, "{told}");
+    assert_eq!(report.count(Outcome::Pass) + report.count(Outcome::Fail), 0, "{described}");
+    assert_eq!(report.count(Outcome::NotRun), 2, "{described}");
     let unrun = report.fixtures.iter().filter(|fixture| fixture.outcome == Outcome::NotRun);
-    assert!(unrun.into_iter().all(|fixture| fixture.reason.contains("the cluster broke")), "{told}");
+    assert!(unrun.into_iter().all(|fixture| fixture.reason.contains("the cluster broke")), "{described}");
 }
 
 fn usage() {
     let output = run(&["--subject", "external"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(2));
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("--subject external requires a real cluster"), "{told}");
+    let described = String::from_utf8_lossy(&output.stderr);
+    assert!(described.contains("--subject external requires a real cluster"), "{described}");
 }
 
 /// Our controllers as an external subject: they connect to the server by themselves.
@@ -223,7 +223,7 @@ fn external() {
     let serving = Serving::start("remote-external");
     let kubeconfig = serving.kubeconfig.clone();
     let over = Arc::new(AtomicBool::new(false));
-    let told = over.clone();
+    let described = over.clone();
     let controllers = std::thread::spawn(move || {
         run_wall(async {
             let clock = Clock::wall();
@@ -234,7 +234,7 @@ fn external() {
                 clock: &clock,
             };
             let mut running = InProcess.launch(&launch).expect("they start");
-            while !told.load(Ordering::SeqCst) {
+            while !described.load(Ordering::SeqCst) {
                 clock.sleep(Duration::from_millis(50)).await;
             }
             running.stop().await

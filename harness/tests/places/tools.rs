@@ -41,14 +41,14 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
 pub(crate) fn hold(words: &[String]) {
     runtime().block_on(async {
         let (kind, rest) = words.split_first().expect("what to hold");
-        let (told, _kept): (String, Box<dyn std::any::Any>) = match kind.as_str() {
+        let (described, _kept): (String, Box<dyn std::any::Any>) = match kind.as_str() {
             "process" => crate::process::hold(rest),
             "k3s" => crate::k3s::hold(rest).await,
             "envtest" => crate::envtest::hold(rest).await,
             other => panic!("unknown: {other}"),
         };
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{told}").and_then(|()| out.flush()).expect("somebody reads");
+        writeln!(out, "{described}").and_then(|()| out.flush()).expect("somebody reads");
         std::future::pending::<()>().await;
     });
 }
@@ -58,7 +58,7 @@ pub(crate) struct Harness {
     child: Child,
     mark: String,
     /// The line that it printed after everything had started.
-    pub(crate) told: String,
+    pub(crate) described: String,
 }
 
 impl Harness {
@@ -81,11 +81,11 @@ impl Harness {
             .stdout(Stdio::piped())
             .spawn()
             .expect("the harness starts");
-        let mut told = String::new();
+        let mut described = String::new();
         let out = child.stdout.take().expect("its output");
-        BufReader::new(out).read_line(&mut told).expect("it tells");
-        assert!(!told.is_empty(), "the harness of {words:?} ended before it was ready");
-        Self { child, mark, told: told.trim().to_owned() }
+        BufReader::new(out).read_line(&mut described).expect("it tells");
+        assert!(!described.is_empty(), "the harness of {words:?} ended before it was ready");
+        Self { child, mark, described: described.trim().to_owned() }
     }
 
     /// Returns the command lines of the processes that it and its children started, without its own.

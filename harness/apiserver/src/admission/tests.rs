@@ -245,7 +245,7 @@ fn webhooks_change_refuse_and_warn() {
 }
 
 #[test]
-fn a_webhook_that_hangs_talks_nonsense_or_is_missing_fails_open_or_closed() {
+fn a_webhook_that_hangs_answers_nonsense_or_is_missing_fails_open_or_closed() {
     let hanging =
         "failed to call webhook: Post \"https://hook.default.svc:443/x?timeout=10s\": context deadline exceeded";
     let nonsense = "received invalid webhook response: webhook response was absent";

@@ -157,11 +157,11 @@ fn flow_schema(of: (&str, &str, u16, &str, &str, RuleScope), time: &str) -> Valu
         spec["distinguisherMethod"] = json!({"type": distinguisher});
     }
     let mut managed = manager_entry(PRODUCER, autoupdate_field_set(&spec));
-    let told = json!({"manager": CONSUMER, "operation": "Apply", "subresource": "status",
+    let described = json!({"manager": CONSUMER, "operation": "Apply", "subresource": "status",
         "fieldsV1": {"f:status": {"f:conditions": {"k:{\"type\":\"Dangling\"}": {".": {}, "f:lastTransitionTime": {},
             "f:message": {}, "f:reason": {}, "f:status": {}, "f:type": {}}}}}});
     if let Some(entries) = managed.as_array_mut() {
-        entries.insert(0, told);
+        entries.insert(0, described);
     }
     let message =
         format!("This FlowSchema references the PriorityLevelConfiguration object named {level:?} and it exists");

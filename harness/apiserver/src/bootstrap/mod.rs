@@ -58,12 +58,12 @@ fn cluster_objects(now: jiff::Timestamp) -> Vec<Value> {
             "managedFields": manager_entry(MANAGER, json!({"f:data": {".": {}, "f:since": {}}}))}});
     let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": format!("{now:.0}"), "reason": "",
         "message": "Kubernetes default Service CIDR is ready"});
-    let told = json!({"manager": "kubernetes-service-cidr-controller", "operation": "Apply", "subresource": "status",
+    let described = json!({"manager": "kubernetes-service-cidr-controller", "operation": "Apply", "subresource": "status",
         "fieldsV1": {"f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}":
             {".": {}, "f:lastTransitionTime": {}, "f:message": {}, "f:status": {}, "f:type": {}}}}}});
     let made = json!({"manager": MANAGER, "operation": "Update", "fieldsV1": {"f:spec": {"f:cidrs": {}}}});
     let range = json!({"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
-        "metadata": {"name": "kubernetes", "managedFields": [told, made]},
+        "metadata": {"name": "kubernetes", "managedFields": [described, made]},
         "spec": {"cidrs": ["10.0.0.0/24"]}, "status": {"conditions": [ready]}});
     vec![
         tracking,

@@ -645,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_that_nobody_checks_are_warned_about_once() {
+    fn unknown_formats_are_warned_about_once() {
         let mut object = widgets();
         let format = "/spec/versions/1/schema/openAPIV3Schema/properties/spec";
         object.pointer_mut(format).unwrap()["properties"] =

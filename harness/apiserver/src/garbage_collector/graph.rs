@@ -223,7 +223,7 @@ mod tests {
         let (mut graph, pods) = (Graph::default(), ResourceId::new("", "pods"));
         let touches = |graph: &mut Graph, owner, phase| graph.insert(&pods, &stored(owner, phase)).len();
         assert_eq!(touches(&mut graph, "set", "Pending"), 1);
-        assert_eq!(touches(&mut graph, "set", "Running"), 1, "nobody has attended to it yet");
+        assert_eq!(touches(&mut graph, "set", "Running"), 1, "not handled yet");
         graph.settle("pod", true);
         assert_eq!(touches(&mut graph, "set", "Failed"), 0);
         assert_eq!(&graph.get("pod").unwrap().owners[0].uid, "set");

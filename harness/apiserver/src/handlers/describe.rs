@@ -98,19 +98,19 @@ fn recorded_reply(reply: &Reply, bytes: &Bytes) -> Option<(RecordedJson, bool)> 
 /// Describes a reply for the transcript.
 pub fn record_reply(at: Duration, reply: &Reply, fault: Option<String>, lost: bool) -> record::RecordedReply {
     const LONGEST: usize = 256 * 1024;
-    let mut told = record::RecordedReply::new(at, reply.status);
-    told.fault = fault;
-    told.lost = lost;
+    let mut described = record::RecordedReply::new(at, reply.status);
+    described.fault = fault;
+    described.lost = lost;
     if let ReplyBody::Full(bytes) = &reply.body
         && bytes.len() <= LONGEST
         && let Some((body, is_status)) = recorded_reply(reply, bytes)
     {
         if is_status {
             let text = |field: &str| body[field].as_str().map(str::to_owned);
-            told.reason = text("reason");
-            told.message = text("message");
+            described.reason = text("reason");
+            described.message = text("message");
         }
-        told.body = Some(body);
+        described.body = Some(body);
     }
-    told
+    described
 }

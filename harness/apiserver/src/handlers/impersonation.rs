@@ -426,8 +426,8 @@ mod tests {
         let own = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]});
         for (user, has) in [("alice", true), ("bob", false)] {
             let (_, body) = ask(&server, Method::POST, rules, user, review.clone()).await;
-            let told = body["status"]["resourceRules"].as_array().expect("rules");
-            assert_eq!(told.contains(&own), has, "{user}: {told:?}");
+            let described = body["status"]["resourceRules"].as_array().expect("rules");
+            assert_eq!(described.contains(&own), has, "{user}: {described:?}");
         }
     }
 

@@ -82,9 +82,9 @@ fn review_access(scope: &RequestScope<'_>, user: &EffectiveUser, asked: &Value) 
             spec[field] = part.clone();
         }
     }
-    let told = rbac::authorize(scope.server, &spec);
-    if told["allowed"] == json!(true) {
-        told
+    let described = rbac::authorize(scope.server, &spec);
+    if described["allowed"] == json!(true) {
+        described
     } else {
         json!({"allowed": impersonation::is_allowed(scope.server, user, &spec)})
     }

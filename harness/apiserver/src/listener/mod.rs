@@ -302,7 +302,7 @@ pub async fn listen<H: RequestHandler>(server: H, options: ListenOptions) -> Res
         if !options.allow_remote {
             return Err(ListenError::Remote(wanted));
         }
-        tracing::warn!(address = %wanted, "listening beyond loopback: whoever has the token may do anything on this server");
+        tracing::warn!(address = %wanted, "listening beyond loopback: every client with the token may do anything on this server");
     }
     let token = match options.token {
         Some(token) if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) => {
@@ -648,7 +648,7 @@ mod tests {
         (address, config, stop, task)
     }
 
-    async fn talk(address: SocketAddr, request: &[u8]) -> String {
+    async fn exchange(address: SocketAddr, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let _ = stream.write_all(request).await;
         let mut answer = Vec::new();
@@ -671,7 +671,7 @@ mod tests {
     #[tokio::test]
     async fn answers(#[case] request: &str, #[case] start: &str) {
         let (address, _, stop, task) = plain(Limits::default()).await;
-        let answer = talk(address, request.as_bytes()).await;
+        let answer = exchange(address, request.as_bytes()).await;
         assert!(answer.starts_with(start), "{answer}");
         stop.cancel();
         task.await.unwrap();
@@ -682,12 +682,12 @@ mod tests {
         let limits = Limits { head_time: Duration::from_millis(200), ..Limits::default() };
         let (address, _, stop, task) = plain(limits).await;
         let flood = "h: v\r\n".repeat(500);
-        let answer = talk(address, format!("GET /healthz HTTP/1.1\r\n{flood}\r\n").as_bytes()).await;
+        let answer = exchange(address, format!("GET /healthz HTTP/1.1\r\n{flood}\r\n").as_bytes()).await;
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
-        assert_eq!(talk(address, b"").await, "");
-        let slow = talk(address, b"GET /healthz HTTP/1.1\r\nhost: x\r\n").await;
+        assert_eq!(exchange(address, b"").await, "");
+        let slow = exchange(address, b"GET /healthz HTTP/1.1\r\nhost: x\r\n").await;
         assert!(slow.is_empty() || slow.starts_with("HTTP/1.1 4"), "{slow}");
-        assert!(!talk(address, b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.is_empty());
+        assert!(!exchange(address, b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.is_empty());
         stop.cancel();
         task.await.unwrap();
     }
@@ -698,7 +698,7 @@ mod tests {
         let (address, _, stop, task) = plain(limits).await;
         // Two requests on one connection, then silence: reading ends when the server closes the connection.
         let twice = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n".repeat(2);
-        let answers = Clock::wall().timeout(Duration::from_secs(30), talk(address, &twice)).await.unwrap();
+        let answers = Clock::wall().timeout(Duration::from_secs(30), exchange(address, &twice)).await.unwrap();
         assert_eq!(answers.matches("HTTP/1.1 200").count(), 2, "{answers}");
         stop.cancel();
         task.await.unwrap();
@@ -709,7 +709,7 @@ mod tests {
         let limits = Limits { body_time: Duration::from_millis(200), ..Limits::default() };
         let (address, _, stop, task) = plain(limits).await;
         let head = "POST /api/v1/namespaces HTTP/1.1\r\nhost: x\r\nauthorization: Bearer t0ken\r\ncontent-length: 100\r\n\r\n{";
-        assert!(talk(address, head.as_bytes()).await.starts_with("HTTP/1.1 408"));
+        assert!(exchange(address, head.as_bytes()).await.starts_with("HTTP/1.1 408"));
         stop.cancel();
         task.await.unwrap();
     }

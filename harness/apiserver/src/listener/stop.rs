@@ -27,7 +27,7 @@ impl StopSignal {
     /// Waits for [`StopSignal::stop`].
     pub(super) fn stopped(&self) -> StopFuture {
         let waiting = Box::pin(self.token.clone().cancelled_owned());
-        StopFuture { flag: self.flag.clone(), waiting, told: None }
+        StopFuture { flag: self.flag.clone(), waiting, described: None }
     }
 }
 
@@ -36,7 +36,7 @@ pub(super) struct StopFuture {
     flag: Arc<AtomicBool>,
     waiting: Pin<Box<WaitForCancellationFutureOwned>>,
     /// The waker registered with the token.
-    told: Option<Waker>,
+    described: Option<Waker>,
 }
 
 impl Future for StopFuture {
@@ -46,12 +46,12 @@ impl Future for StopFuture {
         if self.flag.load(Ordering::Acquire) {
             return Poll::Ready(());
         }
-        if self.told.as_ref().is_some_and(|told| told.will_wake(context.waker())) {
+        if self.described.as_ref().is_some_and(|described| described.will_wake(context.waker())) {
             return Poll::Pending;
         }
-        self.told = None;
+        self.described = None;
         if self.waiting.as_mut().poll(context).is_pending() {
-            self.told = Some(context.waker().clone());
+            self.described = Some(context.waker().clone());
             return Poll::Pending;
         }
         Poll::Ready(())

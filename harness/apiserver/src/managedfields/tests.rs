@@ -1,3 +1,5 @@
+//! Ownership of fields after updates and applies: `structured-merge-diff` in `k8s.io/`, cases written by hand.
+
 use proptest::prelude::*;
 use rstest::rstest;
 
@@ -106,7 +108,7 @@ fn the_oldest_updaters_are_put_together() {
 }
 
 #[test]
-fn reset_fields_are_nobodys() {
+fn reset_fields_have_no_owner() {
     let schema = builtin("io.k8s.api.core.v1.Pod").unwrap();
     let mut new = json!({"metadata": {"name": "p", "labels": {"a": "1"}}, "status": {"phase": "Running"}});
     let reset = reset_fields("io.k8s.api.core.v1.Pod", "");

@@ -1,4 +1,4 @@
-//! The built-in types as OpenAPI schemas, from `definitions.tsv`. PURE.
+//! The built-in types as OpenAPI schemas, from `definitions.tsv`; upstream's are in `pkg/generated/openapi`. PURE.
 //!
 //! `xtask` generates the table from upstream's documents. A line holds the name of a type without `io.k8s.` and its
 //! schema; the lines below it, which begin with a tab, hold its properties. References are names without

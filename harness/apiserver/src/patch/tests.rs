@@ -1,3 +1,5 @@
+//! Patches of the three types, with the results of `staging/src/k8s.io/apimachinery/pkg/util/strategicpatch`.
+
 use rstest::rstest;
 
 use super::super::schema::builtin;

@@ -62,7 +62,7 @@ mod tests {
     #[case(json!([{"type": "Approved"}]), "Yw==", "Approved,Issued")]
     #[case(json!([{"type": "Approved"}, {"type": "Failed"}]), "", "Approved,Failed")]
     #[case(json!([{"type": "Denied"}]), "", "Denied")]
-    fn a_request_stands(#[case] conditions: Value, #[case] certificate: &str, #[case] expected: &str) {
+    fn the_state_of_a_request(#[case] conditions: Value, #[case] certificate: &str, #[case] expected: &str) {
         assert_eq!(condition(&json!({"status": {"conditions": conditions, "certificate": certificate}})), expected);
     }
 }

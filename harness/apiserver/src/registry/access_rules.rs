@@ -156,17 +156,17 @@ mod tests {
     )]
     #[case::fine(json!({"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]}), &[])]
     fn roles(#[case] object: Value, #[case] expected: &[&str]) {
-        let told: Vec<String> = role(&object).iter().map(ToString::to_string).collect();
-        assert_eq!(told, expected);
+        let described: Vec<String> = role(&object).iter().map(ToString::to_string).collect();
+        assert_eq!(described, expected);
     }
 
     #[test]
     fn a_cluster_role_binding_names_a_cluster_role() {
         let object = json!({"roleRef": {"apiGroup": "x", "kind": "Role", "name": "a"},
             "subjects": [{"kind": "Robot", "name": "r"}, {"kind": "ServiceAccount", "name": "s"}]});
-        let told: Vec<String> = cluster_role_binding(&object).iter().map(ToString::to_string).collect();
+        let described: Vec<String> = cluster_role_binding(&object).iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            described,
             [
                 r#"roleRef.apiGroup: Unsupported value: "x": supported values: "rbac.authorization.k8s.io""#,
                 r#"roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole""#,

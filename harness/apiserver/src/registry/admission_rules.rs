@@ -541,7 +541,7 @@ mod tests {
     use super::*;
     use crate::json::json;
 
-    fn told(errors: &ErrorList) -> Vec<String> {
+    fn described(errors: &ErrorList) -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()
     }
 
@@ -550,7 +550,7 @@ mod tests {
     fn expressions_are_compiled() {
         let hook = json!({"name": "a.b.c", "sideEffects": "None", "admissionReviewVersions": ["v1"],
             "clientConfig": {"url": "https://x/"}, "matchConditions": [{"name": "n", "expression": "object.x +"}]});
-        let errors = told(&validating_webhooks(&json!({"webhooks": [hook]})));
+        let errors = described(&validating_webhooks(&json!({"webhooks": [hook]})));
         assert_eq!(errors.len(), 1, "{errors:?}");
         let start =
             "webhooks[0].matchConditions[0].expression: Invalid value: \"object.x +\": compilation failed: ERROR: ";
@@ -567,8 +567,8 @@ mod tests {
                 "variables": [{"name": "a", "expression": "1"}, {"name": "b", "expression": second}],
                 "validations": [{"expression": "variables.b == 2"}]}})
         };
-        assert_eq!(told(&validating_policy(&policy("variables.a + 1"))), Vec::<String>::new());
-        let errors = told(&validating_policy(&policy("variables.c")));
+        assert_eq!(described(&validating_policy(&policy("variables.a + 1"))), Vec::<String>::new());
+        let errors = described(&validating_policy(&policy("variables.c")));
         assert!(errors[0].contains("undefined field 'c'"), "{errors:?}");
     }
 
@@ -577,7 +577,7 @@ mod tests {
         let binding = json!({"spec": {"policyName": "p", "validationActions": ["Deny", "Warn"],
             "paramRef": {"parameterNotFoundAction": "Deny"}}});
         assert_eq!(
-            told(&validating_binding(&binding)),
+            described(&validating_binding(&binding)),
             [
                 "spec.paramRef: Required value: one of name or selector must be specified",
                 "spec.validationActions: Invalid value: [\"Deny\",\"Warn\"]: must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)",

@@ -298,7 +298,7 @@ mod tests {
     use super::*;
     use crate::json::json;
 
-    fn told(errors: &ErrorList) -> Vec<String> {
+    fn described(errors: &ErrorList) -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()
     }
 
@@ -312,7 +312,7 @@ mod tests {
     #[case::claim(json!([{"type": "PersistentVolumeClaim"}]), &["spec.limits[0].limits: Required value: either minimum or maximum storage value is required, but neither was provided"])]
     #[case::ratio(json!([{"type": "Container", "max": {"cpu": "2"}, "min": {"cpu": "1"}, "maxLimitRequestRatio": {"cpu": "3"}}]), &["spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: \"3\": ratio 3 is greater than max/min = 2.000000"])]
     fn ranges(#[case] given: Value, #[case] expected: &[&str]) {
-        assert_eq!(told(&limit_range(&json!({"spec": {"limits": given}}))), expected);
+        assert_eq!(described(&limit_range(&json!({"spec": {"limits": given}}))), expected);
     }
 
     #[rstest]
@@ -323,6 +323,6 @@ mod tests {
     #[case::conflict(json!({"scopes": ["Terminating", "NotTerminating"]}), &["spec.scopes: Invalid value: [\"Terminating\",\"NotTerminating\"]: conflicting scopes"])]
     #[case::scope(json!({"scopes": ["Bad"]}), &["spec.scopes: Invalid value: [\"Bad\"]: unsupported scope"])]
     fn quotas(#[case] spec: Value, #[case] expected: &[&str]) {
-        assert_eq!(told(&resource_quota(&json!({"spec": spec}))), expected);
+        assert_eq!(described(&resource_quota(&json!({"spec": spec}))), expected);
     }
 }

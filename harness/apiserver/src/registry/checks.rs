@@ -1,4 +1,4 @@
-//! Checks that the validation of several kinds shares. PURE.
+//! Checks that the validation of several kinds shares; upstream's are in `pkg/apis/core/validation`. PURE.
 
 use super::label_selector;
 use super::meta::{self, non_null};

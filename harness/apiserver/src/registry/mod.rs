@@ -583,9 +583,9 @@ pub(crate) fn validate_finalize(new: &Value, old: &Value) -> ErrorList {
 /// Joins the generic metadata errors and the kind's own. Both check for unqualified finalizers, which is reported
 /// once.
 fn merged(common: ErrorList, own: ErrorList) -> ErrorList {
-    let told = own.iter().any(|error| error.detail == meta::UNQUALIFIED_FINALIZER_MESSAGE);
+    let described = own.iter().any(|error| error.detail == meta::UNQUALIFIED_FINALIZER_MESSAGE);
     let mut errors = ErrorList::new();
-    errors.extend(common.into_iter().filter(|error| !told || error.detail != meta::UNQUALIFIED_FINALIZER_MESSAGE));
+    errors.extend(common.into_iter().filter(|error| !described || error.detail != meta::UNQUALIFIED_FINALIZER_MESSAGE));
     errors.append(own);
     errors
 }

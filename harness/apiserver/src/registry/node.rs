@@ -40,14 +40,14 @@ const NODE_INFO_FIELDS: [&str; 10] = [
 /// Returns the warnings about deprecated fields.
 fn warnings(node: &Value) -> Vec<String> {
     let Some(spec) = node.get("spec") else { return Vec::new() };
-    let mut told = Vec::new();
+    let mut described = Vec::new();
     if spec.get("configSource").is_some_and(|source| !source.is_null()) {
-        told.push("spec.configSource: the feature is removed".to_owned());
+        described.push("spec.configSource: the feature is removed".to_owned());
     }
     if !meta::str_field(spec, "externalID").is_empty() {
-        told.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
+        described.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
     }
-    told
+    described
 }
 
 impl Strategy for Node {

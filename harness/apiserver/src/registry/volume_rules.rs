@@ -112,9 +112,9 @@ mod tests {
     #[test]
     fn a_volume_has_one_type_and_a_capacity() {
         let volume = json!({"spec": {"accessModes": ["Often"], "capacity": {"x": "0"}, "nfs": {}, "csi": {}}});
-        let told: Vec<String> = persistent_volume(&volume).iter().map(ToString::to_string).collect();
+        let described: Vec<String> = persistent_volume(&volume).iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            described,
             [
                 "spec.accessModes: Unsupported value: \"Often\": supported values: \"ReadOnlyMany\", \"ReadWriteMany\", \"ReadWriteOnce\", \"ReadWriteOncePod\"",
                 "spec.capacity: Unsupported value: {\"x\":\"0\"}: supported values: \"storage\"",

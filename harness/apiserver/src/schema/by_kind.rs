@@ -1,4 +1,4 @@
-//! The schemas of built-in kinds by `apiVersion` and `kind`. PURE.
+//! The schemas of built-in kinds by `apiVersion` and `kind`; upstream's are in `pkg/api/legacyscheme`. PURE.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Normalization of values to the form in which Go's structs encode them: required fields appear even when zero,
-//! optional ones are omitted when empty (`omitempty`, `omitzero`).
+//! optional ones are omitted when empty (`omitempty`, `omitzero`). See Go's `encoding/json/encode.go`.
 
 use super::{EmitRule, Scalar, Schema, StructField, StructType, TypeKind, TypeRef};
 use crate::json::Value;

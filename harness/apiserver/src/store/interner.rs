@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_shares_is_forgotten() {
+    fn values_without_other_owners_are_dropped() {
         let mut known = Interner::<str>::default();
         let shared = [known.get("shared"), known.get("shared")];
         let alone = known.get("alone");

@@ -139,7 +139,7 @@ fn each_page_says_how_many_follow(
     }
     let now = KeyRange { namespace, after: after.as_deref(), ..KeyRange::default() };
     let page = store.page(&pods(), now, None, 1, None).unwrap();
-    assert_eq!(page.left, expected[1] + 2 - 1, "at another resourceVersion it is counted anew");
+    assert_eq!(page.left, expected[1] + 2 - 1, "at another resourceVersion it is counted again");
     let rest = KeyRange { namespace, after: after.as_deref(), ..KeyRange::default() };
     let rest = store.page(&pods(), rest, Some(revision), usize::MAX, None).unwrap();
     assert_eq!((rest.objects.len(), rest.left), (expected[1], 0));

@@ -39,7 +39,7 @@ async fn create(server: &ApiServer, name: &str, value: &str) {
     api(server).create(&PostParams::default(), &map(name, value)).await.unwrap();
 }
 
-fn told(event: &WatchEvent<ConfigMap>) -> String {
+fn described(event: &WatchEvent<ConfigMap>) -> String {
     let shown = |map: &ConfigMap| {
         let value = map.data.as_ref().and_then(|data| data.get("v")).cloned().unwrap_or_default();
         format!("{}={value}", map.metadata.name.clone().unwrap_or_default())
@@ -63,7 +63,7 @@ fn watch(server: &ApiServer) -> std::sync::Arc<std::sync::Mutex<Vec<String>>> {
         let mut events = maps.watch(&params, &from).await.unwrap().boxed();
         loop {
             let line = match events.next().await {
-                Some(Ok(event)) => told(&event),
+                Some(Ok(event)) => described(&event),
                 Some(Err(_)) => "broken".to_owned(),
                 None => "end".to_owned(),
             };
@@ -117,12 +117,12 @@ fn deliveries_are_recorded_when_they_are_sent() {
         settle().await;
         assert_eq!(*log.lock().unwrap(), ["+a=1", "~a=2"]);
         let deliveries = server.transcript().deliveries();
-        let told: Vec<_> = deliveries
+        let described: Vec<_> = deliveries
             .iter()
             .map(|sent| (sent.position, sent.at.as_secs(), sent.object.kind, sent.object.namespace.as_deref()))
             .collect();
         let expected = [ChangeKind::Added, ChangeKind::Modified].map(|kind| (released, 5, kind, Some("default")));
-        assert_eq!(told, expected);
+        assert_eq!(described, expected);
         let version = |entry: &TranscriptEntry| match &entry.what {
             EntryKind::Change(change) => Some(change.resource_version),
             EntryKind::Request(_) | EntryKind::Note(_) => None,
@@ -246,16 +246,16 @@ fn a_list_as_a_stream_is_stale_and_not_held() {
         let ReplyBody::Stream(stream) = server.handle(ApiRequest::new(http::Method::GET, path)).await.body else {
             panic!("a watch");
         };
-        let told = |bytes: Option<std::io::Result<bytes::Bytes>>| {
+        let described = |bytes: Option<std::io::Result<bytes::Bytes>>| {
             let event: Value = serde_json::from_slice(&bytes.unwrap().unwrap()).unwrap();
             format!("{} {}", event["type"], event["object"]["metadata"]["name"]).replace('"', "")
         };
         let mut stream = stream;
-        assert_eq!(told(stream.next().await), "ADDED a");
-        assert_eq!(told(stream.next().await), "BOOKMARK null");
+        assert_eq!(described(stream.next().await), "ADDED a");
+        assert_eq!(described(stream.next().await), "BOOKMARK null");
         assert!(futures::poll!(stream.next()).is_pending(), "held");
         server.faults().release(&maps(), None);
-        assert_eq!(told(stream.next().await), "ADDED b");
+        assert_eq!(described(stream.next().await), "ADDED b");
     });
 }
 
@@ -300,18 +300,18 @@ fn replies_are_lost_and_late() {
 #[test]
 fn hanging_requests_tell() {
     virtually(|server| async move {
-        let told = std::sync::Arc::new(AtomicU32::new(0));
+        let described = std::sync::Arc::new(AtomicU32::new(0));
         let tell = {
-            let told = told.clone();
+            let described = described.clone();
             std::sync::Arc::new(move || {
-                told.fetch_add(1, Ordering::SeqCst);
+                described.fetch_add(1, Ordering::SeqCst);
             })
         };
         arm(&server, "get", FaultAction::Hang { applied: false, tell });
         let maps = api(&server);
         let hanging = tokio::spawn(async move { maps.get("a").await });
         settle().await;
-        assert_eq!(told.load(Ordering::SeqCst), 1);
+        assert_eq!(described.load(Ordering::SeqCst), 1);
         assert!(!hanging.is_finished());
         hanging.abort();
     });
@@ -323,7 +323,7 @@ fn a_watch_can_be_refused_with_410_or_broken_later() {
         arm(&server, "watch", FaultAction::Expired);
         let events: Vec<_> =
             api(&server).watch(&WatchParams::default(), "1").await.unwrap().try_collect().await.unwrap();
-        assert_eq!(events.iter().map(told).collect::<Vec<_>>(), ["error 410"]);
+        assert_eq!(events.iter().map(described).collect::<Vec<_>>(), ["error 410"]);
         arm(&server, "watch", FaultAction::CloseWatch { after: Duration::from_secs(5) });
         let events: Vec<_> = api(&server).watch(&WatchParams::default(), "1").await.unwrap().collect().await;
         assert!(matches!(&events[..], [Err(_)]), "{events:?}");

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn owners_are_told_apart() {
+    fn owners_are_distinguished() {
         let me = ProcessOwner::me();
         assert!(!me.is_dead());
         assert_eq!(ProcessOwner::parse(&me.to_string()), Some(me.clone()));

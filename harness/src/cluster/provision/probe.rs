@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_failing_checks_are_told() {
+    fn only_failing_checks_are_reported() {
         assert_eq!(
             checks("[+]ping ok\n[-]etcd failed: reason withheld\n[-]x failed\nreadyz check failed"),
             "[-]etcd failed: reason withheld, [-]x failed"

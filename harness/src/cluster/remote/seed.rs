@@ -145,7 +145,7 @@ async fn seed_object(proxy: &Proxy, resources: &Resources, mut object: Value) ->
 async fn create(proxy: &Proxy, to: &str, what: &str, object: &Value) -> Result<Value, SeedError> {
     let clock = Clock::wall();
     // Time limit of the current kind of failure, and the time at which it began.
-    let mut trouble = (Duration::ZERO, Duration::ZERO);
+    let mut failure = (Duration::ZERO, Duration::ZERO);
     loop {
         let answered = proxy.ask(Method::POST, to, Some(object)).await?;
         let text = String::from_utf8_lossy(&answered.body);
@@ -161,10 +161,10 @@ async fn create(proxy: &Proxy, to: &str, what: &str, object: &Value) -> Result<V
             409 if text.contains("already exists") => GONE,
             _ => Duration::ZERO,
         };
-        if trouble.0 != patience {
-            trouble = (patience, clock.elapsed());
+        if failure.0 != patience {
+            failure = (patience, clock.elapsed());
         }
-        if clock.elapsed() >= trouble.1 + patience {
+        if clock.elapsed() >= failure.1 + patience {
             return Err(seed_error(proxy, what, &answered));
         }
         clock.sleep(PAUSE).await;

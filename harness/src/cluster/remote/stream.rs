@@ -234,7 +234,7 @@ mod tests {
         json!({"type": kind, "object": {"metadata": {"name": name, "resourceVersion": version.to_string()}}})
     }
 
-    fn told(events: &VecDeque<Value>) -> Vec<String> {
+    fn described(events: &VecDeque<Value>) -> Vec<String> {
         let text = |event: &Value| {
             format!("{} {}@{}", event["type"], object_meta::name(&event["object"]), version(&event["object"]))
         };
@@ -252,7 +252,7 @@ mod tests {
         let mut events: VecDeque<Value> =
             events.iter().map(|(kind, name, version)| event(kind, name, *version)).collect();
         merge(&mut events, 8);
-        assert_eq!(told(&events), expected);
+        assert_eq!(described(&events), expected);
     }
 
     #[tokio::test]

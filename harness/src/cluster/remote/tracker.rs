@@ -181,7 +181,7 @@ impl ChangeTracker {
                 (
                     Some(write.request),
                     write.actor.clone(),
-                    write.answered.is_some_and(|(_, told)| told == Some(version)),
+                    write.answered.is_some_and(|(_, described)| described == Some(version)),
                 )
             }
             None => (None, Actor::Server, false),
@@ -247,13 +247,13 @@ impl TrackerState {
     /// Returns the index of the write that caused a change.
     fn cause(&self, key: &Key, version: u64, old: Option<&Value>, new: Option<&Value>) -> Option<usize> {
         let exact = |write: &InFlightWrite| {
-            write.is_about(key) && write.answered.is_some_and(|(_, told)| told == Some(version))
+            write.is_about(key) && write.answered.is_some_and(|(_, described)| described == Some(version))
         };
         let open = |write: &InFlightWrite| write.is_about(key) && write.answered.is_none();
         let late = |write: &InFlightWrite| {
             write.is_about(key)
                 && !write.seen
-                && write.answered.is_some_and(|(_, told)| told.is_none_or(|told| told < version))
+                && write.answered.is_some_and(|(_, described)| described.is_none_or(|described| described < version))
         };
         let claims = |write: &InFlightWrite| {
             let claimed = |budget: Option<&Value>| {
@@ -382,8 +382,8 @@ mod tests {
             // Observed twice, recorded once; a later change has no author.
             tracker.observe(pod(2));
             tracker.observe(pod(3));
-            let told = changes(&transcript);
-            assert_eq!(told, [(2, Some(request), "podgc".to_owned()), (3, None, "server".to_owned())]);
+            let described = changes(&transcript);
+            assert_eq!(described, [(2, Some(request), "podgc".to_owned()), (3, None, "server".to_owned())]);
             assert_eq!(tracker.revision(), 3);
         });
     }

@@ -66,9 +66,9 @@ fn the_table_is_as_people_expect_it() {
 #[test]
 fn ratios_are_of_the_first_to_the_second_and_targets_are_the_issues() {
     let report = two();
-    let told: Vec<_> = report.comparisons.iter().map(|c| (c.scenario, c.measure, c.ratio, c.target)).collect();
+    let described: Vec<_> = report.comparisons.iter().map(|c| (c.scenario, c.measure, c.ratio, c.target)).collect();
     assert_eq!(
-        told,
+        described,
         [
             (Scenario::Start, Measure::Time, 0.25, Some(0.5)),
             (Scenario::Start, Measure::Cpu, 0.125, Some(0.25)),
@@ -94,7 +94,7 @@ fn alone_it_is_held_against_the_reference_if_the_cluster_is_the_same() {
 }
 
 #[test]
-fn what_did_not_end_has_no_time_and_is_told() {
+fn what_did_not_end_has_no_time_and_is_reported() {
     let mut slow = measured(Scenario::Start, 900.0, 5.0, 300_000_000);
     slow.left = Some("3 budgets without their status after 900 s".to_owned());
     let report = report(vec![subject("ours", vec![slow])]);

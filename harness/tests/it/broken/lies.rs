@@ -138,19 +138,19 @@ async fn hide(answer: Answer, watch: bool) -> Result<Answer, tower::BoxError> {
     parts.headers.remove(header::CONTENT_LENGTH);
     let body = if watch {
         body.map_frame(|frame| match frame.into_data() {
-            Ok(data) => Frame::data(told(&data)),
+            Ok(data) => Frame::data(described(&data)),
             Err(frame) => frame,
         })
         .boxed_unsync()
     } else {
         let whole = body.collect().await?.to_bytes();
-        Full::new(told(&whole)).map_err(|never| match never {}).boxed_unsync()
+        Full::new(described(&whole)).map_err(|never| match never {}).boxed_unsync()
     };
     Ok(Response::from_parts(parts, body))
 }
 
 /// Removes first tolerations from each line. Text that is not JSON stays unchanged.
-fn told(data: &Bytes) -> Bytes {
+fn described(data: &Bytes) -> Bytes {
     let mut out = Vec::with_capacity(data.len());
     for line in data.split_inclusive(|byte| *byte == b'\n') {
         match serde_json::from_slice::<Value>(line) {

@@ -77,18 +77,18 @@ impl Server {
     }
 
     /// Sends bytes and reads until the server closes. Ignores write errors, since the server may stop reading.
-    pub(crate) fn talk(&self, bytes: &[u8]) -> Answer {
+    pub(crate) fn exchange(&self, bytes: &[u8]) -> Answer {
         let mut stream = self.connect();
         let _ = stream.write_all(bytes);
         read_all(stream)
     }
 
     pub(crate) fn ask(&self, method: &str, path: &str, content_type: &str, body: &[u8]) -> Answer {
-        self.talk(&request(method, path, content_type, body))
+        self.exchange(&request(method, path, content_type, body))
     }
 
     pub(crate) fn get(&self, path: &str) -> Answer {
-        self.talk(&request("GET", path, "", b""))
+        self.exchange(&request("GET", path, "", b""))
     }
 
     /// Sends a signal, waits, and returns the exit code.

@@ -11,7 +11,7 @@ fn recorded() -> Value {
 }
 
 /// Formats errors as the causes of a Status.
-fn told(errors: &ErrorList) -> Vec<String> {
+fn described(errors: &ErrorList) -> Vec<String> {
     errors.iter().map(FieldError::cause).map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
 }
 
@@ -25,7 +25,7 @@ fn objects_are_refused_with_the_same_words() {
         for step in case["steps"].as_array().expect("steps") {
             let object =
                 json!({"apiVersion": "cel.io/v1", "kind": "X", "metadata": {"name": "cel"}, "spec": step["spec"]});
-            let answer = told(&rules.judge(&object, stored.as_ref()));
+            let answer = described(&rules.judge(&object, stored.as_ref()));
             let expected: Vec<&str> =
                 step["refused"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
             if answer != expected {
@@ -45,7 +45,7 @@ fn definitions_are_refused_with_the_same_words() {
     for case in recorded()["bad"].as_array().expect("cases") {
         let mut errors = ErrorList::new();
         check_schema(&case["schema"], "spec.validation.openAPIV3Schema", &mut errors);
-        let answer = told(&errors);
+        let answer = described(&errors);
         let answer = if answer.len() == 1 { answer[0].clone() } else { format!("[{}]", answer.join(", ")) };
         let expected = text(case, "message").split_once(" is invalid: ").map_or("", |(_, errors)| errors);
         if answer != expected {
@@ -60,7 +60,7 @@ fn judge(rule: &str, spec: Value) -> Vec<String> {
     let schema = json!({"type": "object", "properties": {
         "s": field("string"), "l": {"type": "array", "items": field("integer")}, "m": {"type": "object", "additionalProperties": field("integer")}},
         "x-kubernetes-validations": [{"rule": rule}]});
-    CompiledRules::of(&schema, "x").map_or_else(Vec::new, |rules| told(&rules.judge(&spec, None)))
+    CompiledRules::of(&schema, "x").map_or_else(Vec::new, |rules| described(&rules.judge(&spec, None)))
 }
 
 #[rstest::rstest]
@@ -101,7 +101,7 @@ fn a_rule_with_a_function_that_is_not_here_is_accepted_and_not_asked() {
         "x-kubernetes-validations": [{"rule": "!format.named('uuid').value().validate('x').hasValue()"}]});
     let mut errors = ErrorList::new();
     check_schema(&schema, "s", &mut errors);
-    assert_eq!(told(&errors), Vec::<String>::new());
+    assert_eq!(described(&errors), Vec::<String>::new());
     assert!(CompiledRules::of(&schema, "x").is_none());
 }
 
@@ -113,7 +113,7 @@ fn rules_of_items_need_a_list() {
     let rules = CompiledRules::of(&schema, "x").expect("a rule");
     // The words of `TestCustomResourceValidatorsWithSchemaConversion`.
     assert_eq!(
-        told(&rules.judge(&json!({"l": [{"n": 8}]}), None)),
+        described(&rules.judge(&json!({"l": [{"n": 8}]}), None)),
         [
             "l[0]: Invalid value: \"object\": rule compiler initialization error: failed to convert to declType for CEL validation rules"
         ]
@@ -123,7 +123,7 @@ fn rules_of_items_need_a_list() {
 /// Judges a list of integers by one rule.
 fn judge_list(rule: &str, list: Vec<Value>) -> Vec<String> {
     let schema = json!({"type": "array", "items": {"type": "integer"}, "x-kubernetes-validations": [{"rule": rule}]});
-    CompiledRules::of(&schema, "x").map_or_else(Vec::new, |rules| told(&rules.judge(&Value::Array(list), None)))
+    CompiledRules::of(&schema, "x").map_or_else(Vec::new, |rules| described(&rules.judge(&Value::Array(list), None)))
 }
 
 fn cancelled(rule: &str) -> String {
@@ -157,7 +157,7 @@ fn comparisons_of_large_values_are_ended() {
         "x-kubernetes-validations": [{"rule": rule}]});
     let rules = CompiledRules::of(&schema, "x").expect("a rule");
     let inner: Vec<Value> = (0..2000).map(|number| json!(number)).collect();
-    let errors = told(&rules.judge(&json!({"l": vec![Value::Array(inner); 300]}), None));
+    let errors = described(&rules.judge(&json!({"l": vec![Value::Array(inner); 300]}), None));
     assert_eq!(errors.len(), 1);
     assert!(errors[0].contains("'operation cancelled: actual cost limit exceeded'"), "{errors:?}");
 }
@@ -179,7 +179,7 @@ fn the_rules_of_an_object_share_a_budget() {
     let rules = CompiledRules::of(&schema, "x").expect("rules");
     let inner = Value::Array((0..300).map(|number| json!(number)).collect());
     assert!(rules.judge(&json!([inner, inner]), None).is_empty());
-    let errors = told(&rules.judge(&Value::Array(vec![inner; 40]), None));
+    let errors = described(&rules.judge(&Value::Array(vec![inner; 40]), None));
     assert_eq!(errors.len(), 1, "{errors:?}");
     assert!(
         errors[0].ends_with(
@@ -196,7 +196,7 @@ fn a_message_that_costs_too_much() {
     let rules = CompiledRules::of(&schema, "x").expect("a rule");
     let list = Value::Array((0..400).map(|number| json!(number)).collect());
     assert_eq!(
-        told(&rules.judge(&list, None)),
+        described(&rules.judge(&list, None)),
         [
             "<nil>: Invalid value: \"array\": no further validation rules will be run due to call cost exceeds limit for messageExpression: \"string(self.all(a, self.all(b, self.all(c, true))))\""
         ]
@@ -234,7 +234,7 @@ fn long_expressions_are_read_or_refused(
         "x-kubernetes-validations": [{"rule": source}]});
     let mut errors = ErrorList::new();
     check_schema(&schema, "s", &mut errors);
-    let found = told(&errors).join("\n");
+    let found = described(&errors).join("\n");
     assert_eq!(found.is_empty(), why.is_empty(), "{found:.300}");
     assert!(found.contains(why), "{:?}", found.chars().rev().take(300).collect::<String>());
     if let Some(rules) = CompiledRules::of(&schema, "x") {

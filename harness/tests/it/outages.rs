@@ -23,7 +23,7 @@ const MINUTES: usize = 5;
 
 /// The fault of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trouble {
+enum Outage {
     /// Connections break without a reply.
     Refusing,
     /// Every reply is 500.
@@ -38,11 +38,11 @@ enum Trouble {
     Restarting,
 }
 
-impl Trouble {
+impl Outage {
     fn verdict(self) -> FaultAction {
         match self {
             Self::Refusing | Self::Restarting => FaultAction::Drop { applied: false },
-            Self::Failing => FaultAction::Reply { status: Status::internal("trouble"), applied: false },
+            Self::Failing => FaultAction::Reply { status: Status::internal("outage"), applied: false },
             Self::Busy => FaultAction::Reply { status: Status::too_many_requests("busy", 1), applied: false },
             Self::Slow => FaultAction::Delay { by: Duration::from_secs(20), applied: false },
             Self::Hanging => FaultAction::Hang { applied: false, tell: Arc::new(|| ()) },
@@ -52,7 +52,7 @@ impl Trouble {
     fn begin(self, server: &ApiServer) {
         let on = RuleMatcher::Fn(Arc::new(|request, _| request.user_agent.starts_with("replica-")));
         let rule =
-            FaultRule { name: Some("trouble".into()), on, nth: 1, count: None, percent: 100, verdict: self.verdict() };
+            FaultRule { name: Some("outage".into()), on, nth: 1, count: None, percent: 100, verdict: self.verdict() };
         server.faults().arm(rule);
         server.faults().end_watches(None, WatchEnd::Broken);
         server.compact(server.revision());
@@ -90,7 +90,7 @@ fn requests(server: &ApiServer, from: Duration) -> Vec<usize> {
     minutes
 }
 
-async fn suffer(trouble: Trouble) -> Vec<usize> {
+async fn suffer(outage: Outage) -> Vec<usize> {
     let clock = Clock::virtual_from(epoch());
     let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
     server.seed(world()).unwrap();
@@ -113,7 +113,7 @@ async fn suffer(trouble: Trouble) -> Vec<usize> {
     user(&server, Method::POST, "/api/v1/nodes", JSON, crate::fleet::node("node-9")).await;
     clock.sleep(Duration::from_millis(5)).await;
     let begin = clock.elapsed();
-    trouble.last(&server).await;
+    outage.last(&server).await;
     // The quarantine of the lost node, two sweeps, and the longest back-off that five minutes of failures can cause.
     clock.sleep(Duration::from_mins(12)).await;
     assert!(replica.is_running(), "it gave up");
@@ -127,19 +127,19 @@ async fn suffer(trouble: Trouble) -> Vec<usize> {
 /// requests that 13 pods, 9 nodes and 3 budgets cause today; for the busy server they follow from its Retry-After of
 /// one second.
 #[rstest]
-#[case::refusing(Trouble::Refusing, 300, 60)]
-#[case::failing(Trouble::Failing, 300, 60)]
-#[case::busy(Trouble::Busy, 1_200, 800)]
-#[case::slow(Trouble::Slow, 100, 60)]
-#[case::hanging(Trouble::Hanging, 100, 60)]
-#[case::restarting(Trouble::Restarting, 300, 200)]
-fn a_server_in_trouble_is_not_stormed_and_nothing_is_lost(
-    #[case] trouble: Trouble,
+#[case::refusing(Outage::Refusing, 300, 60)]
+#[case::failing(Outage::Failing, 300, 60)]
+#[case::busy(Outage::Busy, 1_200, 800)]
+#[case::slow(Outage::Slow, 100, 60)]
+#[case::hanging(Outage::Hanging, 100, 60)]
+#[case::restarting(Outage::Restarting, 300, 200)]
+fn a_failing_server_is_not_flooded_and_nothing_is_lost(
+    #[case] outage: Outage,
     #[case] first: usize,
     #[case] later: usize,
 ) {
-    let minutes = run_virtual(suffer(trouble)).unwrap();
-    println!("{trouble:?}: requests in each minute: {minutes:?}");
+    let minutes = run_virtual(suffer(outage)).unwrap();
+    println!("{outage:?}: requests in each minute: {minutes:?}");
     assert!(minutes.iter().sum::<usize>() > 0, "nothing was tried");
     assert!(minutes[0] <= first, "a storm: {minutes:?}");
     assert!(minutes[1..].iter().all(|count| *count <= later), "a storm that lasts: {minutes:?}");

@@ -16,12 +16,12 @@ pub(crate) const LONG: [&str; 2] =
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        trial("trouble::who_asks_the_harness_to_end_finds_nothing_left", None, || async { terminated() }),
-        trial("trouble::what_a_killed_harness_left_is_removed_by_the_next", None, || async { killed() }),
-        trial("trouble::logs_stay_where_an_error_says_they_are", None, || async { logs_stay() }),
-        trial("trouble::a_subject_that_does_not_start_is_not_judged_on_a_real_cluster", None, || async { rehearsed() }),
-        trial("trouble::refusals_are_told_in_the_fixtures_names", None, || async { refused() }),
-        trial("trouble::a_report_in_which_nothing_ran_is_refused", None, || async { verified() }),
+        trial("outages::a_terminated_harness_leaves_nothing_behind", None, || async { terminated() }),
+        trial("outages::what_a_killed_harness_left_is_removed_by_the_next", None, || async { killed() }),
+        trial("outages::logs_stay_where_an_error_says_they_are", None, || async { logs_stay() }),
+        trial("outages::a_subject_that_does_not_start_is_not_judged_on_a_real_cluster", None, || async { rehearsed() }),
+        trial("outages::refusals_use_the_names_of_the_fixture", None, || async { refused() }),
+        trial("outages::a_report_in_which_nothing_ran_is_refused", None, || async { verified() }),
     ]
 }
 
@@ -44,26 +44,26 @@ fn namespaces(serving: &Serving) -> Vec<String> {
 }
 
 fn terminated() {
-    let (serving, temporary) = (Serving::start("trouble-terminated"), folder("trouble-terminated-tmp"));
+    let (serving, temporary) = (Serving::start("outage-terminated"), folder("outage-terminated-tmp"));
     let running = begun(&serving, &temporary);
     assert!(!namespaces(&serving).is_empty() && !inside(&temporary).is_empty());
     let asked = Command::new("kill").args(["-TERM", &running.id().to_string()]).status().expect("kill");
     assert!(asked.success());
     let output = running.wait_with_output().expect("it ends");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(96), "{told}");
-    assert!(told.contains("interrupted by SIGTERM; everything that was started has been stopped"), "{told}");
+    let described = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(96), "{described}");
+    assert!(described.contains("interrupted by SIGTERM; everything that was started has been stopped"), "{described}");
     let report = report(&output);
-    assert_eq!(report.count(Outcome::NotRun), 2, "{told}");
+    assert_eq!(report.count(Outcome::NotRun), 2, "{described}");
     let unrun = report.fixtures.iter().filter(|one| one.outcome == Outcome::NotRun);
-    assert!(unrun.into_iter().all(|one| one.reason == "interrupted by SIGTERM"), "{told}");
+    assert!(unrun.into_iter().all(|one| one.reason == "interrupted by SIGTERM"), "{described}");
     assert_eq!(serving.nodes(), Vec::<String>::new());
     eventually("the namespaces have gone", || namespaces(&serving).is_empty());
     assert_eq!(inside(&temporary), Vec::<PathBuf>::new());
 }
 
 fn killed() {
-    let (serving, temporary) = (Serving::start("trouble-killed"), folder("trouble-killed-tmp"));
+    let (serving, temporary) = (Serving::start("outage-killed"), folder("outage-killed-tmp"));
     let mut running = begun(&serving, &temporary);
     running.kill().expect("SIGKILL");
     running.wait().expect("an end");
@@ -77,7 +77,7 @@ fn killed() {
 }
 
 fn logs_stay() {
-    let (assets, temporary) = (folder("trouble-assets"), folder("trouble-logs-tmp"));
+    let (assets, temporary) = (folder("outage-assets"), folder("outage-logs-tmp"));
     for name in ["etcd", "kube-apiserver"] {
         let file = assets.join(name);
         std::fs::write(&file, "#!/bin/sh\necho the disk is full\nexit 3\n").expect("a program");
@@ -86,24 +86,27 @@ fn logs_stay() {
     }
     let mut command = run(&["--cluster", "envtest", "ttl/hysteresis-down"]);
     let output = command.env("KUBEBUILDER_ASSETS", &assets).env("TMPDIR", &temporary).output().expect("it runs");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(96), "{told}");
-    let logs = told.split("\n  logs: ").nth(1).expect("the folder of the logs").trim();
+    let described = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(96), "{described}");
+    let logs = described.split("\n  logs: ").nth(1).expect("the folder of the logs").trim();
     let log = std::fs::read_to_string(Path::new(logs).join("etcd.log")).expect("etcd's log");
     assert!(log.contains("the disk is full"), "{log}");
-    assert!(told.contains(&format!("{logs}/etcd.log")), "the error names that very file: {told}");
+    assert!(described.contains(&format!("{logs}/etcd.log")), "the error names that very file: {described}");
     assert_eq!(inside(Path::new(logs).parent().expect("a folder")).len(), 1, "no secrets stay");
 }
 
 fn rehearsed() {
-    let serving = Serving::start("trouble-rehearsed");
+    let serving = Serving::start("outage-rehearsed");
     let words = [&serving.words()[..], &["--allow-disruptive", "ttl/hysteresis-down"]].concat();
     let command = ["--command", "sh -c 'echo no such flag; exit 3' {kubeconfig}"];
-    let temporary = folder("trouble-rehearsed-tmp");
+    let temporary = folder("outage-rehearsed-tmp");
     let output = run(&[&words[..], &command].concat()).env("TMPDIR", &temporary).output().expect("it runs");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(96), "{told}");
-    assert!(told.contains("sh does not start, so no fixture was run") && told.contains("no such flag"), "{told}");
+    let described = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(96), "{described}");
+    assert!(
+        described.contains("sh does not start, so no fixture was run") && described.contains("no such flag"),
+        "{described}"
+    );
     eventually("the namespaces have gone", || namespaces(&serving).is_empty());
 }
 
@@ -111,8 +114,8 @@ const GOOD: &str = include_str!("../samples/good.yaml");
 const CLAIM: &str = "organization: E\nproject: e\nurl: https://example.org\nversion: v1\ncontacts: [e@example.org]\n";
 
 fn verified() {
-    let serving = Serving::start("trouble-verified");
-    let root = folder("trouble-verified-run");
+    let serving = Serving::start("outage-verified");
+    let root = folder("outage-verified-run");
     std::fs::create_dir_all(root.join("fixtures/podgc")).expect("a folder");
     for (name, text) in [
         ("fixtures/podgc/good.yaml", GOOD),
@@ -126,9 +129,9 @@ fn verified() {
         command.current_dir(&root).env_remove("PLUMBLINE_FIXTURES").args(words).output().expect("it runs")
     };
     let conform = plumbline(&[&["conform", "--implementation", "me.yaml"][..], &serving.words()].concat());
-    let told = String::from_utf8_lossy(&conform.stdout);
-    assert_eq!(conform.status.code(), Some(100), "{told}{}", String::from_utf8_lossy(&conform.stderr));
-    assert!(told.contains("not conformant: 1 of 1 core fixtures skipped"), "{told}");
+    let described = String::from_utf8_lossy(&conform.stdout);
+    assert_eq!(conform.status.code(), Some(100), "{described}{}", String::from_utf8_lossy(&conform.stderr));
+    assert!(described.contains("not conformant: 1 of 1 core fixtures skipped"), "{described}");
     let verify = plumbline(&["verify", "conformance/report.yaml"]);
     let refusal = String::from_utf8_lossy(&verify.stderr);
     assert_eq!(verify.status.code(), Some(5), "{refusal}");
@@ -146,8 +149,8 @@ steps: [{ by: 5s, eventually: { exists: nodes/n1 } }]
 ";
 
 fn refused() {
-    let serving = Serving::start("trouble-refused");
-    let fixtures = folder("trouble-refused-fixtures");
+    let serving = Serving::start("outage-refused");
+    let fixtures = folder("outage-refused-fixtures");
     std::fs::create_dir_all(fixtures.join("ttl")).expect("a folder");
     std::fs::write(fixtures.join("ttl/invalid.yaml"), INVALID).expect("a file");
     let fixtures = fixtures.display().to_string();
