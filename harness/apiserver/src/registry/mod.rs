@@ -207,8 +207,8 @@ impl Resource {
         self.read_as_own(self.read_as_stored(object))
     }
 
-    /// Returns a stored object of a custom resource as the storage version has it. Like upstream, reads it by the schema
-    /// of now: unknown fields go, defaults are added.
+    /// Returns a stored object of a custom resource as the storage version has it. Like upstream, reads it by the
+    /// present schema: unknown fields are dropped, defaults are added.
     pub(crate) fn read_as_stored(&self, object: Value) -> Value {
         let Some(own) = &self.custom else { return object };
         let storage = own.storage.as_ref();
