@@ -1,7 +1,5 @@
 //! The log lines that operators search for: each states what failed, what it means and what happens next.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,9 +10,10 @@ use plumbline_controllers::runtime::metrics::Metrics;
 use plumbline_controllers::runtime::queue::WorkQueue;
 use plumbline_controllers::runtime::workers::{self, Outcome};
 use serde_json::{Value, json};
-use support::{clock, empty, failure, list, must_end, pass, serve, serve_with_events};
 use tokio_util::sync::CancellationToken;
 use tracing_test::traced_test;
+
+use crate::support::{clock, empty, failure, list, must_end, pass, serve, serve_with_events};
 
 async fn run(controller: ControllerName, answer: impl Fn(&str) -> (u16, Value) + Send + Sync + 'static) {
     let (clients, _) = serve(answer);

@@ -1,8 +1,6 @@
 //! Health, metrics and caches over a real HTTPS port, while the program runs.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod support;
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +16,12 @@ use plumbline_controllers::runtime::serve::{ServeError, ServeOptions, Server, re
 use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::{Value, json};
-use support::{clock, empty, failure, list, must_end, pass, serve};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
+
+use crate::support::{clock, empty, failure, list, must_end, pass, serve};
 
 async fn get(diagnostics: &Diagnostics, path: &str) -> (u16, String) {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));

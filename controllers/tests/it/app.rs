@@ -1,7 +1,5 @@
 //! The application as a whole: which controllers start, in which order, and that it can be stopped at any time.
 
-mod support;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -10,8 +8,9 @@ use plumbline_controllers::runtime::leader::{Election, Timing};
 use plumbline_controllers::runtime::metrics::Metrics;
 use rstest::rstest;
 use serde_json::{Value, json};
-use support::{clock, empty, failure, list, must_end, pass, serve};
 use tokio_util::sync::CancellationToken;
+
+use crate::support::{clock, empty, failure, list, must_end, pass, serve};
 
 const ALL: &[&str] = &[
     "policy/poddisruptionbudgets",
@@ -136,7 +135,7 @@ fn lease(holder: &str) -> Value {
         "spec": { "holderIdentity": holder, "leaseDurationSeconds": 15 } })
 }
 
-fn writes(log: &support::Log) -> Vec<String> {
+fn writes(log: &crate::support::Log) -> Vec<String> {
     let log = log.lock().expect("no panic while locked");
     log.iter().filter(|line| !line.starts_with("GET") && !line.contains("/events")).cloned().collect()
 }
