@@ -1,6 +1,6 @@
 //! Starts [Kaniop](https://github.com/pando85/kaniop), the operator of the identity provider Kanidm, as its own program
-//! does: all of its code comes from crates.io, unmodified. It keeps stateful sets, services, ingresses and secrets for
-//! each `Kanidm`, watches twelve kinds, and has finalizers, a status and Events.
+//! does: all of its code comes from its released crates, unmodified. It keeps stateful sets, services, ingresses and
+//! secrets for each `Kanidm`, watches twelve kinds, and has finalizers, a status and Events.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kaniop_operator::controller::{SUBSCRIBE_BUFFER_SIZE, State, check_api_queryable, create_subscriber};

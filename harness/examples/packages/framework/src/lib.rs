@@ -1,4 +1,4 @@
-//! A controller on Materialize's framework `k8s-controller`, which is taken unmodified from crates.io: finalizer,
+//! A controller on Materialize's framework `k8s-controller`, a released crate, unmodified: finalizer,
 //! random requeue times, Events about failures, leader election. It gives each Secret with the label `copy` a copy in
 //! the namespace `backup`, and removes the copy with the Secret.
 
