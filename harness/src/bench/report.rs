@@ -128,15 +128,15 @@ impl BenchReport {
             "", "measured", "target", "×", "kube-apiserver", "×"
         )?;
         for row in &self.rows {
-            let described = |value: Option<f64>| value.map_or_else(String::new, |value| tell(value, row.unit));
+            let cell = |value: Option<f64>| value.map_or_else(String::new, |value| tell(value, row.unit));
             let times = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2}"));
             let line = format!(
                 "{:<width$}  {:>12}  {:>12}  {:>8}  {:>14}  {:>8}",
                 row.name,
                 tell(row.measured, row.unit),
-                described(row.target),
+                cell(row.target),
                 times(row.times_target),
-                described(row.reference),
+                cell(row.reference),
                 times(row.times_reference),
             );
             writeln!(out, "{}", line.trim_end())?;

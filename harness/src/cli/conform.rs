@@ -261,11 +261,11 @@ fn exit(report: &ConformanceReport) -> Result<Exit, CliError> {
     let unneeded = deviations::unneeded(&report.deviations, &report.fixtures);
     if !unneeded.is_empty() {
         let line = |entry: &Deviation| format!("\n  {}: all of its fixtures passed; remove the entry", entry.fixtures);
-        let described = unneeded.iter().map(|entry| line(entry)).collect::<Vec<_>>().concat();
+        let lines = unneeded.iter().map(|entry| line(entry)).collect::<Vec<_>>().concat();
         if report.is_success() {
-            return Err(CliError::Refuted(format!("known deviations that did not occur:{described}")));
+            return Err(CliError::Refuted(format!("known deviations that did not occur:{lines}")));
         }
-        notify(&format!("plumbline: known deviations that did not occur:{described}"));
+        notify(&format!("plumbline: known deviations that did not occur:{lines}"));
     }
     Ok(if report.is_success() {
         Exit::Ok

@@ -432,7 +432,7 @@ impl EnvironmentArgs {
             Err(why) => why,
         };
         let name = arena.subject.name();
-        let mut described = match signals::requested() {
+        let mut message = match signals::requested() {
             Some(signal) => format!("interrupted by {signal} before the first fixture"),
             None => format!(
                 "{name} does not start, so no fixture was run: {why}\n  \
@@ -440,9 +440,9 @@ impl EnvironmentArgs {
             ),
         };
         if let Err(why) = arena.cluster.stop() {
-            described = format!("{described}\n  the cluster could not be stopped: {why}");
+            message = format!("{message}\n  the cluster could not be stopped: {why}");
         }
-        Err(CliError::Environment(described))
+        Err(CliError::Environment(message))
     }
 
     /// Role that restricts the subject on a fake server.

@@ -58,12 +58,12 @@ pub(super) fn main(args: &RepeatArgs, explain_flags: &str) -> Result<Exit, CliEr
     let fixtures: Vec<Fixture> = plan.runs().cloned().collect();
     let rounds = Rounds { runs: args.runs.get(), seed: args.seed, jobs: args.jobs.clone(), at_most: args.at_most };
     let watched = io::stderr().is_terminal();
-    let described = |same: RoundsResult| {
+    let report_progress = |same: RoundsResult| {
         if watched || same.runs.is_multiple_of(50) {
             notify(&format!("{} of {} runs, {} s", same.runs, rounds.runs, same.wall.as_secs()));
         }
     };
-    match repeat::run(&fixtures, &arena, &rounds, described) {
+    match repeat::run(&fixtures, &arena, &rounds, report_progress) {
         Ok(same) => {
             let (count, runs, seconds) = (fixtures.len(), same.runs, same.wall.as_secs());
             let (seed, jobs) = (rounds.seed, args.jobs.clone());

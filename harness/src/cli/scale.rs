@@ -145,7 +145,7 @@ pub(super) fn main(args: &ScaleArgs) -> Result<Exit, CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| environment("start the runtime", &error))?;
     let progress = Progress::new();
-    let report = runtime.block_on(measure(&options, &args.sizes, &|described| progress.tell(described)));
+    let report = runtime.block_on(measure(&options, &args.sizes, &|event| progress.tell(event)));
     progress.end();
     // The logs explain failures.
     let mut logs = || scratch.keep_logs().unwrap_or_else(|| scratch.logs().to_owned()).display().to_string();
@@ -279,8 +279,8 @@ impl Progress {
         Self { bar: on.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(4))) }
     }
 
-    fn tell(&self, described: ProgressEvent) {
-        match (&self.bar, described) {
+    fn tell(&self, event: ProgressEvent) {
+        match (&self.bar, event) {
             (Some(bar), ProgressEvent::Phase(text)) => bar.println(text),
             (Some(bar), ProgressEvent::Progress(text)) => bar.set_message(text),
             (None, ProgressEvent::Phase(text)) => notify(&text),

@@ -143,23 +143,23 @@ fn not_comparable(id: &str, a: Option<&ComparedRun>, b: Option<&ComparedRun>) ->
 
 fn difference(a: Option<&ComparedRun>, b: Option<&ComparedRun>, options: CompareOptions) -> Option<Difference> {
     let known = &a.or(b)?.report;
-    let described = |seen: Option<&ComparedRun>| {
-        let described = |ComparedRun { report, .. }: &ComparedRun| SubjectResult {
+    let result = |seen: Option<&ComparedRun>| {
+        let of_run = |ComparedRun { report, .. }: &ComparedRun| SubjectResult {
             outcome: Some(report.outcome),
             reason: report.reason.clone(),
             failures: report.failures.iter().map(|failure| failure.message.clone()).collect(),
         };
-        seen.map(described).unwrap_or_default()
+        seen.map(of_run).unwrap_or_default()
     };
-    let (told_a, told_b) = (described(a), described(b));
+    let (result_a, result_b) = (result(a), result(b));
     let text = |seen: Option<&ComparedRun>| seen.map(|seen| seen.transcript.clone()).unwrap_or_default();
     let leeway = [a, b].into_iter().flatten().map(|seen| seen.leeway).fold(options.tolerance, Duration::max);
     let rows = if options.outcomes_only { Vec::new() } else { aligned(&text(a), &text(b), leeway) };
-    if told_a.outcome == told_b.outcome && rows.is_empty() {
+    if result_a.outcome == result_b.outcome && rows.is_empty() {
         return None;
     }
     let (id, file, promise) = (known.id.clone(), known.file.clone(), known.promise.clone());
-    Some(Difference { id, file, promise, a: told_a, b: told_b, rows })
+    Some(Difference { id, file, promise, a: result_a, b: result_b, rows })
 }
 
 /// Returns the lines of two transcripts side by side; empty if they are equal. Times that differ by no more than
@@ -376,7 +376,7 @@ mod tests {
     #[case::too_late(&ONE.replace("t=+60s ", "t=+61s "), WALL, false)]
     #[case::something_else(&ONE.replace("grace=0", "grace=30"), WALL, false)]
     #[case::less("t=+5s       user           DELETE nodes/n1 200\n        removed\n", WALL, false)]
-    #[case::nobody_looks("", OUTCOMES, true)]
+    #[case::outcomes_only("", OUTCOMES, true)]
     fn transcripts_are_compared(#[case] other: &str, #[case] options: CompareOptions, #[case] equal: bool) {
         let (a, b) = ([seen("podgc/x", Outcome::Pass, ONE)], [seen("podgc/x", Outcome::Pass, other)]);
         assert_eq!(compare(["a", "b"], &a, &b, options).is_equal(), equal);

@@ -129,14 +129,13 @@ impl ReportWriter {
             self.put(fixture);
         }
         self.write()?;
-        let described = |fixture: &FixtureReport| self.as_reported(fixture);
-        let fixtures = run.fixtures.iter().map(described).collect();
-        let described = RunReport {
+        let fixtures = run.fixtures.iter().map(|fixture| self.as_reported(fixture)).collect();
+        let report = RunReport {
             load: run.load.clone(),
             ..RunReport::new(&run.subject, &run.cluster, run.wall_millis, fixtures)
         };
         let mut junit = Vec::new();
-        Junit(&mut junit).event(Event::Ended(&described))?;
+        Junit(&mut junit).event(Event::Ended(&report))?;
         replace(&self.folder.join(JUNIT), &String::from_utf8_lossy(&junit))
     }
 

@@ -305,9 +305,9 @@ fn describe(left: Remaining) -> String {
         (nodes, "nodes without their annotation"),
         (pods, "pods not deleted yet"),
     ];
-    let described: Vec<String> =
+    let left: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-    if described.is_empty() { "nothing left".to_owned() } else { described.join(", ") }
+    if left.is_empty() { "nothing left".to_owned() } else { left.join(", ") }
 }
 
 /// Creates a detail with a number of seconds.

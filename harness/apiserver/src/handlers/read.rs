@@ -269,12 +269,12 @@ fn watch_start(scope: &RequestScope<'_>, options: &ListOptions) -> Result<Result
         // A watch without a resourceVersion or from `0` counts as one with `sendInitialEvents=true`
         // (`SetListOptionsDefaults`), unless only its path makes it a watch.
         let asked = options.send_initial_events == Some(true) || scope.query.flag("watch") == Some(true);
-        let described = initial && asked && options.bookmarks;
+        let announced = initial && asked && options.bookmarks;
         return Ok(Ok(WatchStart {
             initial: if initial { items } else { Vec::new() },
             cursor,
             after: revision,
-            initial_end: described.then_some(revision),
+            initial_end: announced.then_some(revision),
         }));
     }
     Ok(match store.watch_from(&scope.resource, wanted) {

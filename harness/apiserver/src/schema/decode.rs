@@ -208,11 +208,11 @@ impl<'a> Decoder<'a> {
 
     fn value(&mut self, ty: TypeRef) -> Result<Value, SyntaxError> {
         let Some(schema) = self.schema else { return self.any() };
-        let described = schema.get(ty);
+        let expected = schema.get(ty);
         let token = self.reader.peek()?;
-        match (&described.shape, token) {
+        match (&expected.shape, token) {
             (TypeKind::Any, _) => {
-                self.raw = &*described.go == "runtime.RawExtension";
+                self.raw = &*expected.go == "runtime.RawExtension";
                 let value = self.any();
                 self.raw = false;
                 value
@@ -225,7 +225,7 @@ impl<'a> Decoder<'a> {
             (TypeKind::Map(shape), JsonToken::Object) => self.map(true, |decoder| decoder.value(shape.values)),
             (TypeKind::List(list), JsonToken::Array) => self.list(|decoder| decoder.value(list.items)),
             (TypeKind::Scalar(scalar), JsonToken::String | JsonToken::Number | JsonToken::True | JsonToken::False) => {
-                self.scalar(*scalar, &described.go, token)
+                self.scalar(*scalar, &expected.go, token)
             }
             _ if schema.structural => self.any(),
             (TypeKind::Scalar(Scalar::Bytes), JsonToken::Array) => self.byte_list(),
@@ -243,7 +243,7 @@ impl<'a> Decoder<'a> {
                     JsonToken::Number => "number",
                     _ => "bool",
                 };
-                self.wrong_type(shape, found, &described.go);
+                self.wrong_type(shape, found, &expected.go);
                 Ok(Value::Null)
             }
         }

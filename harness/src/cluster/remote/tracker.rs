@@ -181,7 +181,7 @@ impl ChangeTracker {
                 (
                     Some(write.request),
                     write.actor.clone(),
-                    write.answered.is_some_and(|(_, described)| described == Some(version)),
+                    write.answered.is_some_and(|(_, answered)| answered == Some(version)),
                 )
             }
             None => (None, Actor::Server, false),
@@ -247,13 +247,13 @@ impl TrackerState {
     /// Returns the index of the write that caused a change.
     fn cause(&self, key: &Key, version: u64, old: Option<&Value>, new: Option<&Value>) -> Option<usize> {
         let exact = |write: &InFlightWrite| {
-            write.is_about(key) && write.answered.is_some_and(|(_, described)| described == Some(version))
+            write.is_about(key) && write.answered.is_some_and(|(_, answered)| answered == Some(version))
         };
         let open = |write: &InFlightWrite| write.is_about(key) && write.answered.is_none();
         let late = |write: &InFlightWrite| {
             write.is_about(key)
                 && !write.seen
-                && write.answered.is_some_and(|(_, described)| described.is_none_or(|described| described < version))
+                && write.answered.is_some_and(|(_, answered)| answered.is_none_or(|answered| answered < version))
         };
         let claims = |write: &InFlightWrite| {
             let claimed = |budget: Option<&Value>| {
