@@ -9,7 +9,7 @@ use super::{BenchError, middle};
 use crate::apiserver::{ApiRequest, ApiServer, ApiServerConfig, ResourceId};
 use crate::time::Clock;
 
-/// Writes of each kind.
+/// Most writes of each kind.
 const WRITES: usize = 20_000;
 
 /// Measures servers in this process, each until its first response. The first one also builds the tables that all
@@ -48,10 +48,12 @@ async fn send(server: &ApiServer, method: http::Method, path: &str, body: String
     Ok(())
 }
 
-/// Measures writes by one task, so that one core works: pods that are created, and leases that are renewed.
-pub(super) async fn writes(clock: &Clock, rows: &mut Vec<Measurement>) -> Result<(), BenchError> {
+/// Measures writes by one task, so that one core works: `pods` pods that are created (but not more than [`WRITES`]), and
+/// as many renewals of leases.
+pub(super) async fn writes(clock: &Clock, pods: usize, rows: &mut Vec<Measurement>) -> Result<(), BenchError> {
     const PODS: &str = "/api/v1/namespaces/default/pods";
     const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let writes = WRITES.min(pods);
     let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
     // A lease is renewed by its version only.
     let lease = |number: usize, version: &str| {
@@ -60,9 +62,9 @@ pub(super) async fn writes(clock: &Clock, rows: &mut Vec<Measurement>) -> Result
             r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}},"spec":{{"holderIdentity":"{name}","leaseDurationSeconds":40,"renewTime":"2026-01-01T00:00:{second:02}.000000Z"}}}}"#
         )
     };
-    let rate = |took: Duration| WRITES as f64 / took.as_secs_f64().max(f64::MIN_POSITIVE);
+    let rate = |took: Duration| writes as f64 / took.as_secs_f64().max(f64::MIN_POSITIVE);
     let begun = clock.elapsed();
-    for number in 0..WRITES {
+    for number in 0..writes {
         let name = format!("p-{number:08}");
         let pod = LoadPod { namespace: "default", name: &name, app: "p", owner: None, node: number % 100 };
         send(&server, http::Method::POST, PODS, bodies::pod(&pod)).await?;
@@ -74,7 +76,7 @@ pub(super) async fn writes(clock: &Clock, rows: &mut Vec<Measurement>) -> Result
     }
     let leases = ResourceId::new("coordination.k8s.io", "leases");
     let begun = clock.elapsed();
-    for number in 0..WRITES {
+    for number in 0..writes {
         let name = bodies::node_name(number % 100);
         let version = server.get(&leases, "default", &name).map_or(0, |stored| stored.revision());
         send(&server, http::Method::PUT, &format!("{LEASES}/{name}"), lease(number, &version.to_string())).await?;

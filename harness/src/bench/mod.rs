@@ -188,7 +188,7 @@ pub async fn run(
             say("ready: starting servers".to_owned());
             ready(&clock, program, &arguments, &mut rows).await?;
             in_process::start(&clock, &mut rows).await?;
-            in_process::writes(&clock, &mut rows).await?;
+            in_process::writes(&clock, shape.pods, &mut rows).await?;
             let server = ServeProcess::start(program, &arguments, STARTS).await?;
             pids.extend(server.pid());
             started.insert(server).kubeconfig()
