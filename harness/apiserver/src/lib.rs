@@ -80,6 +80,7 @@ pub mod listener;
 mod managedfields;
 mod metadata;
 pub mod metrics;
+mod name_formats;
 mod negotiate;
 mod object_meta;
 mod openapi;
