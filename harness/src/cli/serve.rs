@@ -88,7 +88,8 @@ pub(super) struct ServeArgs {
     /// Kubernetes release to behave as: 1.36 or 1.37
     #[arg(long, value_name = "RELEASE", default_value_t)]
     kubernetes_version: KubernetesVersion,
-    /// Version to report at /version and for nodes, such as v1.36.2; it implies its release
+    /// Version to report at /version and for nodes, such as v1.36.2; it implies its release. With a commit
+    /// (v1.36.2/HASH), kubectl --match-server-version accepts it
     #[arg(long, value_name = "VERSION", conflicts_with = "kubernetes_version")]
     version: Option<ReportedVersion>,
     /// Serve requests without a token as the user system:anonymous, as kube-apiserver does; with false they get 401
