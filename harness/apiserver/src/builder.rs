@@ -109,8 +109,8 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Sets the version to report at `/version` and for simulated nodes, such as `v1.36.2`. The default is the first
-    /// one of the release.
+    /// Sets the version to report at `/version` and for simulated nodes, such as `v1.36.2`, or with its commit
+    /// `v1.36.2/HASH`. The default is the first one of the release.
     pub fn reported_version(mut self, version: impl Into<String>) -> Self {
         self.reported_version = Some(version.into());
         self

@@ -22,8 +22,8 @@
 //!
 //! Features, all on by default: `client` adds `ApiServer::client`, `controllers` adds the modules
 //! `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts`, `quota_usage`, `policy_status`,
-//! `event_ttl` and `compaction`. Without `client` the crate does not depend on kube. `listener` adds sockets,
-//! `descriptions` the texts of `kubectl explain`.
+//! `events`, `event_ttl`, `compaction` and `api_services`. Without `client` the crate does not depend on kube.
+//! `listener` adds sockets, `descriptions` the texts of `kubectl explain`.
 //!
 //! | part | public names |
 //! |---|---|
@@ -36,14 +36,16 @@
 //! | transports | [`service`] (in process, virtual time), `listener` (sockets, wall time) |
 //! | objects of a fresh cluster | [`bootstrap`] |
 //! | stand-ins for controllers | `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts` |
-//! | further ones | `quota_usage`, `policy_status` |
-//! | parts of the server that need time | `event_ttl`, `compaction` |
+//! | further ones | `quota_usage`, `policy_status`, `events` |
+//! | parts of the server that need time | `event_ttl`, `compaction`, `api_services` |
 //! | fault injection | [`faults`] |
 //! | recording proxies and load tests | [`proxy`], [`metrics`] |
 //!
 //! Everything else is private. `ARCHITECTURE.md` of the repository has the map of the private modules.
 
 mod admission;
+#[cfg(feature = "controllers")]
+pub mod api_services;
 mod authn;
 pub mod bootstrap;
 mod builder;
@@ -60,6 +62,8 @@ pub mod endpoints;
 mod etag;
 #[cfg(feature = "controllers")]
 pub mod event_ttl;
+#[cfg(feature = "controllers")]
+pub mod events;
 mod expressions;
 pub mod faults;
 mod field_errors;
@@ -80,6 +84,7 @@ pub mod listener;
 mod managedfields;
 mod metadata;
 pub mod metrics;
+mod name_formats;
 mod negotiate;
 mod object_meta;
 mod openapi;

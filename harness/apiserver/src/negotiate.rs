@@ -3,7 +3,7 @@
 //! `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go` of Kubernetes 1.36. PURE.
 //!
 //! - Replies of handlers: `resource`, `transient` and `stream`, by the `Accept` header and the path
-//! - Errors and discovery documents: `prefers_yaml`
+//! - Errors and discovery documents: `prefers_yaml`, `prefers_protobuf`
 //! - Indentation of JSON: `wants_pretty`
 
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -125,6 +125,14 @@ fn wrong_shape(requested: &str, shape: &str, kind: &Resource, go_type: &str) -> 
 /// handlers.
 pub(crate) fn prefers_yaml(request: &ApiRequest) -> bool {
     is_api(request) && wants_yaml(request.header(ACCEPT))
+}
+
+/// Returns true if errors should be protobuf. Clients that want tables or metadata get errors in the media type of the
+/// first plain object that they accept.
+pub(crate) fn prefers_protobuf(request: &ApiRequest) -> bool {
+    let accept = request.header(ACCEPT);
+    let plain = || negotiate_if(Some(accept), |negotiated| negotiated.transform.is_none());
+    is_api(request) && accept.contains("protobuf") && plain() == Some(Negotiation::PROTOBUF)
 }
 
 /// Returns true if JSON should be indented: for `?pretty`, for the user agents of curl, Wget and browsers, and for

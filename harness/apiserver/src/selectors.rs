@@ -3,9 +3,13 @@
 //! They agree with `staging/src/k8s.io/apimachinery/pkg/labels/selector.go` and
 //! `staging/src/k8s.io/apimachinery/pkg/fields/selector.go`.
 
+use std::borrow::Cow;
+
 use super::field_errors::{self, Path};
+use super::metadata;
 use super::registry::{Resource, names};
 use super::store::StoredObject;
+use crate::json::Value;
 
 /// The operator of a label requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -451,7 +455,7 @@ impl FieldSelector {
     }
 
     /// Returns true if an object with the fields of `value_of` matches.
-    pub(crate) fn matches<'a>(&self, value_of: impl Fn(&str) -> std::borrow::Cow<'a, str>) -> bool {
+    pub(crate) fn matches<'a>(&self, value_of: impl Fn(&str) -> Cow<'a, str>) -> bool {
         self.terms.iter().all(|term| (value_of(&term.field) == term.value) == term.equal)
     }
 }
@@ -530,9 +534,30 @@ impl ListSelector {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
+    /// Returns true if more than name and namespace count, which a conversion between versions can change.
+    pub(crate) fn reads_content(&self) -> bool {
+        !self.labels.is_empty() || self.fields.terms.iter().any(|term| !is_identity(&term.field))
+    }
+
+    /// Returns the selector without the terms about more than name and namespace.
+    pub(crate) fn by_identity(&self) -> Self {
+        let terms = self.fields.terms.iter().filter(|term| is_identity(&term.field)).cloned().collect();
+        Self { labels: LabelSelector::default(), fields: FieldSelector { terms } }
+    }
+
+    /// Returns true if an object, in the version of `kind`, matches.
+    pub(crate) fn matches_object(&self, kind: &Resource, object: &Value) -> bool {
+        let label = |key: &str| object["metadata"]["labels"].get(key).and_then(Value::as_str);
+        self.labels.matches(label) && self.fields.matches(|field| field_of(kind, object, field))
+    }
+
     fn fields_match(&self, kind: &Resource, stored: &StoredObject) -> bool {
         if self.fields.is_empty() {
             return true;
+        }
+        if kind.custom.is_some() && !kind.shows_as_stored(stored.revision()) && self.reads_content() {
+            let object = kind.from_storage(stored.value());
+            return self.fields.matches(|field| field_of(kind, &object, field));
         }
         if self.fields.terms.iter().all(|term| stored.field(&term.field).is_some()) {
             return self.fields.matches(|field| stored.field(field).unwrap_or_default().into());
@@ -540,17 +565,23 @@ impl ListSelector {
         // The object was written through another version or group of the same storage, such as the other Event:
         // decode it.
         let object = stored.value();
-        self.fields.terms.iter().all(|term| {
-            let value = match stored.field(&term.field).filter(|_| term.field.starts_with("metadata.")) {
-                Some(value) => value.into(),
-                None => kind
-                    .selectable
-                    .iter()
-                    .find(|field| field.label == term.field)
-                    .map_or_else(Default::default, |field| field.value_in(&object)),
-            };
-            (value == term.value) == term.equal
-        })
+        self.fields.matches(|field| field_of(kind, &object, field))
+    }
+}
+
+fn is_identity(field: &str) -> bool {
+    matches!(field, "metadata.name" | "metadata.namespace")
+}
+
+/// Returns the value of a field of an object for comparison with selectors.
+fn field_of<'o>(kind: &Resource, object: &'o Value, field: &str) -> Cow<'o, str> {
+    match field {
+        "metadata.name" => metadata::name(object).into(),
+        "metadata.namespace" => metadata::namespace(object).into(),
+        _ => {
+            let known = kind.selectable.iter().find(|known| known.label == field);
+            known.map_or_else(Cow::default, |known| known.value_in(object))
+        }
     }
 }
 

@@ -49,7 +49,8 @@ pub struct ApiServerConfig {
     pub disabled: Vec<AdmissionPlugin>,
     /// The release of Kubernetes that the server behaves as.
     pub kubernetes_version: KubernetesVersion,
-    /// The version to report at `/version` and for nodes, such as `v1.36.2`; that of the release by default.
+    /// The version to report at `/version` and for nodes, such as `v1.36.2`, or with its commit `v1.36.2/HASH`; that of
+    /// the release by default.
     pub reported_version: Option<String>,
     /// Names the originators of entries in `/plumbline/transcript`; [`Origin::short_name`] by default.
     pub actor_name: fn(&Origin) -> String,
@@ -72,6 +73,11 @@ pub enum RecordMode {
 impl ApiServerConfig {
     /// Returns the version that the server reports, such as `v1.36.0`.
     pub fn git_version(&self) -> &str {
+        self.version_and_commit().split('/').next().unwrap_or_default()
+    }
+
+    /// Returns the version that the server reports, with the commit if one is set.
+    fn version_and_commit(&self) -> &str {
         self.reported_version.as_deref().unwrap_or_else(|| self.kubernetes_version.git_version())
     }
 
@@ -122,7 +128,7 @@ impl ApiServer {
     /// Creates a server that has the four system namespaces.
     pub fn new(config: ApiServerConfig) -> Self {
         let ids = IdGenerator::new(config.seed);
-        let registry = Registry::shared(config.kubernetes_version, config.git_version(), Registry::builtin);
+        let registry = Registry::shared(config.kubernetes_version, config.version_and_commit(), Registry::builtin);
         let shared = ServerState {
             store: Store::new(config.history),
             transcript: match config.record {

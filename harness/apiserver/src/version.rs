@@ -64,7 +64,8 @@ impl FromStr for KubernetesVersion {
     }
 }
 
-/// A version to report, such as `v1.36.2` or `v1.36.2+k3s1`, of a release that can be served.
+/// A version to report, such as `v1.36.2` or `v1.36.2+k3s1`, of a release that can be served. A commit may follow after
+/// a slash, for clients that compare it with theirs: `kubectl --match-server-version`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportedVersion {
     /// Its release.
@@ -78,7 +79,11 @@ impl FromStr for ReportedVersion {
 
     fn from_str(text: &str) -> Result<Self, UnknownVersion> {
         let unknown = || UnknownVersion(text.to_owned());
-        let (major_minor, patch) = text
+        let (version, commit) = text.split_once('/').unwrap_or((text, "0"));
+        if commit.is_empty() || !commit.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(unknown());
+        }
+        let (major_minor, patch) = version
             .strip_prefix('v')
             .and_then(|rest| rest.match_indices('.').nth(1).map(|(at, _)| rest.split_at(at)))
             .ok_or_else(unknown)?;
@@ -119,6 +124,9 @@ mod tests {
     #[rstest]
     #[case("v1.36.2", Some(KubernetesVersion::V1_36))]
     #[case("v1.37.0-rc.1+k3s1", Some(KubernetesVersion::V1_37))]
+    #[case::with_commit("v1.36.2/0a1f", Some(KubernetesVersion::V1_36))]
+    #[case::without_commit("v1.36.2/", None)]
+    #[case::no_commit("v1.36.2/main", None)]
     #[case::without_v("1.36.2", None)]
     #[case::without_patch("v1.36", None)]
     #[case::no_number("v1.36.x", None)]

@@ -70,7 +70,7 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',', requires = "kubelets")]
     missing_images: Vec<String>,
     /// Controller manager loops to run: gc, namespaces, workloads, jobs, quotas, endpoints, accounts,
-    /// policies; or none
+    /// policies, events; or none
     #[arg(long, value_name = "LOOPS", value_delimiter = ',', default_value = "gc,namespaces")]
     loops: Vec<ControllerLoop>,
     /// Delay of garbage collection and namespace deletion after a deletion. A real cluster's controllers are not
@@ -88,7 +88,8 @@ pub(super) struct ServeArgs {
     /// Kubernetes release to behave as: 1.36 or 1.37
     #[arg(long, value_name = "RELEASE", default_value_t)]
     kubernetes_version: KubernetesVersion,
-    /// Version to report at /version and for nodes, such as v1.36.2; it implies its release
+    /// Version to report at /version and for nodes, such as v1.36.2; it implies its release. With a commit
+    /// (v1.36.2/HASH), kubectl --match-server-version accepts it
     #[arg(long, value_name = "VERSION", conflicts_with = "kubernetes_version")]
     version: Option<ReportedVersion>,
     /// Serve requests without a token as the user system:anonymous, as kube-apiserver does; with false they get 401
@@ -102,7 +103,8 @@ pub(super) struct ServeArgs {
     #[arg(long, value_enum, default_value_t, value_name = "CLOCK")]
     clock: ClockMode,
     /// Options of a complete cluster: the same as --kubelet --nodes 1 --controllers all
-    /// --loops gc,namespaces,workloads,jobs,quotas,endpoints,accounts,policies --disable-admission-plugins none
+    /// --loops gc,namespaces,workloads,jobs,quotas,endpoints,accounts,policies,events
+    /// --disable-admission-plugins none
     #[arg(long, value_enum, value_name = "CLUSTER", conflicts_with_all = ["loops", "disable_admission_plugins"])]
     like: Option<Preset>,
     /// Do not record requests, for load tests: /plumbline/transcript stays empty
@@ -311,6 +313,7 @@ fn absent(spec: &WorldSpec) -> String {
         (has(ControllerLoop::Endpoints), "services have no endpoints: --loops …,endpoints"),
         (has(ControllerLoop::Accounts), "namespaces have no service account and CA certificate: --loops …,accounts"),
         (has(ControllerLoop::Policies), "policies have no status with type errors: --loops …,policies"),
+        (has(ControllerLoop::Events), "workloads and pods have no events: --loops …,events"),
         (!spec.controllers.is_empty(), "budgets are not counted, taints evict nothing: --controllers all"),
     ] {
         if !is_there {

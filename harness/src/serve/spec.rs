@@ -12,8 +12,8 @@ use super::state::WorldState;
 use crate::apiserver::faults::FaultRuleSpec;
 use crate::apiserver::kubelet::{self, KubeletOptions};
 use crate::apiserver::{
-    AdmissionPlugin, ApiServer, ApiServerConfig, KubernetesVersion, RecordMode, bootstrap, compaction, endpoints,
-    event_ttl, garbage_collector, policy_status, quota_usage, service_accounts, workloads,
+    AdmissionPlugin, ApiServer, ApiServerConfig, KubernetesVersion, RecordMode, api_services, bootstrap, compaction,
+    endpoints, event_ttl, events, garbage_collector, policy_status, quota_usage, service_accounts, workloads,
 };
 use crate::cluster::Access;
 use crate::fixture::Controller;
@@ -51,13 +51,15 @@ pub enum ControllerLoop {
     Accounts,
     /// Write type errors of validating admission policies into their status.
     Policies,
+    /// Write the events of pods, replica sets, deployments and jobs.
+    Events,
     /// No loop.
     None,
 }
 
 impl ControllerLoop {
     /// All loops.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Gc,
         Self::Namespaces,
         Self::Workloads,
@@ -66,6 +68,7 @@ impl ControllerLoop {
         Self::Endpoints,
         Self::Accounts,
         Self::Policies,
+        Self::Events,
     ];
 }
 
@@ -159,6 +162,7 @@ impl WorldSpec {
         // Part of the server, not of the controller manager.
         running.spawn(event_ttl::expire_events(server.clone()));
         running.spawn(compaction::compact_periodically(server.clone()));
+        running.spawn(api_services::publish_api_services(server.clone()));
         for wanted in &self.loops {
             match wanted {
                 ControllerLoop::Gc => {
@@ -176,6 +180,7 @@ impl WorldSpec {
                     running.spawn(service_accounts::publish_service_accounts(server.clone(), authority))
                 }
                 ControllerLoop::Policies => running.spawn(policy_status::publish_policy_status(server.clone())),
+                ControllerLoop::Events => running.spawn(events::publish_events(server.clone())),
                 ControllerLoop::None => continue,
             };
         }

@@ -125,6 +125,40 @@ fn other_requests_are_answered_while_rules_are_evaluated() {
     }
 }
 
+/// Four nested loops over 400 numbers, in a policy: the evaluation ends at its cost limit.
+#[test]
+fn a_policy_that_costs_too_much_denies_while_others_are_answered() {
+    let server = Server::start(&["--http"]);
+    let list = "lists.range(400)";
+    let rule = ["a", "b", "c", "d"]
+        .iter()
+        .rev()
+        .fold("a + b + c + d >= 0".to_owned(), |inner, name| format!("{list}.all({name}, {inner})"));
+    let registration = "/apis/admissionregistration.k8s.io/v1";
+    let rules = json!([{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]);
+    let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "p"}, "spec": {"matchConstraints": {"resourceRules": rules},
+            "validations": [{"expression": rule}]}});
+    let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "p"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}});
+    for (plural, object) in [("policies", &policy), ("policybindings", &binding)] {
+        let answer = send(&server, &format!("{registration}/validatingadmission{plural}"), object);
+        assert_eq!(answer.status, 201, "{answer:?}");
+    }
+    let ended = Arc::new(AtomicBool::new(false));
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
+    let busy: Vec<_> = (0..8).map(|_| start(&server, "/api/v1/namespaces/default/configmaps", &map, &ended)).collect();
+    let mut answered = 0;
+    while answered == 0 || !ended.load(Ordering::SeqCst) {
+        assert_eq!(server.get("/api/v1/namespaces/default").status, 200);
+        answered += 1;
+    }
+    for thread in busy {
+        let message = thread.join().expect("an answer").refusal();
+        assert!(message.contains("operation cancelled: actual cost limit exceeded"), "{message}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn the_server_stops_while_rules_are_evaluated() {

@@ -282,6 +282,33 @@ fn the_server_about_itself() {
 }
 
 #[test]
+fn kubectl_may_insist_on_its_own_version() {
+    let Some(kubectl) = kubectl() else { return };
+    let output = Command::new(kubectl).args(["version", "--client", "-o", "json"]).output().expect("kubectl runs");
+    let version: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let text = |field: &str| version["clientVersion"][field].as_str().expect("a text").to_owned();
+    let own = format!("{}/{}", text("gitVersion"), text("gitCommit"));
+    for (flags, fits) in [(&["--version", &own][..], true), (&[], false)] {
+        let Some(session) = Session::start(flags) else { return };
+        let said = session.say("--match-server-version get namespaces");
+        assert_eq!(said.ok, fits, "{}{}", said.out, said.err);
+        assert_eq!(said.err.contains("differs from client version"), !fits, "{}", said.err);
+    }
+}
+
+#[test]
+fn connections_into_pods_end_at_the_kubelet() {
+    let Some(session) = Session::start(&["--kubelet", "--nodes", "1"]) else { return };
+    session.expect("run p --image=nginx", "pod/p created\n");
+    session.expect_in("wait --for=condition=Ready pod/p --timeout=20s", &["pod/p condition met"]);
+    for line in ["exec p -- ls", "port-forward p 18080:80"] {
+        let why = session.refused(line);
+        assert!(why.contains("error dialing backend: dial tcp 127.0.0.1:10250: connect: connection refused"), "{why}");
+    }
+    session.expect("logs p", "");
+}
+
+#[test]
 fn objects_are_created_shown_and_changed() {
     let Some(session) = Session::start(&["--loops", "none"]) else { return };
     let pod = session.file("pod.yaml", POD);

@@ -36,7 +36,7 @@ impl Invocation {
     fn equivalent(attributes: &Attributes, own: &Arc<Resource>, other: &Arc<Resource>) -> Self {
         let whole = attributes.subresource.is_empty() || attributes.subresource == "status";
         let convert = |object: &Value| {
-            if whole { other.from_storage(own.to_storage(object.clone())) } else { object.clone() }
+            if whole { own.converted_to(other, object.clone()) } else { object.clone() }
         };
         let kind = if whole { gvk(other) } else { attributes.kind.clone() };
         Self {
@@ -51,7 +51,7 @@ impl Invocation {
     /// Returns an object of the invocation's version in that of the request.
     pub(super) fn restore(&self, object: Value) -> Value {
         match &self.converted {
-            Some((own, other)) => own.from_storage(other.to_storage(object)),
+            Some((own, other)) => other.converted_to(own, object),
             None => object,
         }
     }

@@ -182,6 +182,27 @@ fn a_policy_that_costs_too_much_or_fails_counts_as_its_failure_policy_says() {
     }
 }
 
+/// `PolicyAuditAnnotationActionError`: an annotation without a value denies, whatever the binding asks for.
+#[test]
+fn an_audit_annotation_that_fails_denies_unless_failures_are_ignored() {
+    virtually(|server| async move {
+        let annotations = json!([{"key": "size", "valueExpression": "string(int(object.data.k))"}]);
+        validating(&server, "audit", json!({"auditAnnotations": annotations})).await;
+        let actions = json!({"validationActions": ["Audit"]});
+        bind(&server, "validatingadmissionpolicybindings", "audit", actions).await;
+        let number = json!({"metadata": {"name": "n"}, "data": {"k": "7"}});
+        assert_eq!(send(&server, Method::POST, MAPS, number).await.0, 201);
+        let (code, refused) = send(&server, Method::POST, MAPS, map("a")).await;
+        let text = refused["message"].as_str().unwrap_or_default();
+        assert_eq!(code, 422, "{text}");
+        assert!(text.contains("ValidatingAdmissionPolicy 'audit' with binding 'audit' denied request: "), "{text}");
+        let path = format!("{REGISTRATION}/validatingadmissionpolicies/audit");
+        let lenient = json!({"spec": {"failurePolicy": "Ignore"}});
+        assert_eq!(send(&server, Method::PATCH, &path, lenient).await.0, 200);
+        assert_eq!(send(&server, Method::POST, MAPS, map("a")).await.0, 201);
+    });
+}
+
 #[test]
 fn the_authorizer_knows_the_user_of_the_request() {
     virtually(|server| async move {

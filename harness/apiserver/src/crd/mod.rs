@@ -20,6 +20,8 @@ mod names;
 mod strategy;
 mod structural_schema;
 mod validate;
+#[cfg(test)]
+mod version_tests;
 
 use std::sync::Arc;
 
@@ -27,7 +29,7 @@ use base64::Engine as _;
 use ring::digest::{SHA256, digest};
 
 pub(crate) use super::registry::custom::{
-    CLEANUP_FINALIZER, CustomResource, CustomResourceScale, GROUP, RESOURCE, StorageVersion, WebhookConversion,
+    CLEANUP_FINALIZER, CustomResource, CustomResourceScale, GROUP, OtherVersion, RESOURCE, WebhookConversion,
 };
 use super::registry::{
     Conversion, ObjectLister, Registry, Resource, SelectableField, StaticStr, StorageId, Subresource,
@@ -36,6 +38,7 @@ use super::schema::Schema;
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::request::ResourcePath;
+use strategy::CustomResourceStrategy;
 
 pub(crate) use controller::{USER_AGENT, is_terminating, reconcile};
 pub(crate) use definition_strategy::DefinitionStrategy;
@@ -44,8 +47,8 @@ pub(crate) use validate::embedded_error;
 /// The verbs of custom resources, in discovery's order.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
-/// The conversion between several versions of one definition: none. An object is stored in the version it was written
-/// in.
+/// Marks kinds whose objects may be stored in another version; [`Resource::to_storage`] and [`Resource::from_storage`]
+/// convert them by the definition.
 static SHARED: Conversion = Conversion { to_storage: |object| object, from_storage: |object| object };
 
 impl Registry {
@@ -65,7 +68,29 @@ fn kinds(definition: &Value) -> Vec<Resource> {
     let mut served: Vec<&Value> = versions.iter().filter(|version| version["served"] == json!(true)).collect();
     served.sort_by_key(|version| names::version_rank(text(version, "name")));
     let several = served.len() > 1;
-    served.into_iter().map(|version| kind(definition, version, several)).collect()
+    let others = if versions.len() > 1 { other_versions(definition, versions) } else { Vec::new() };
+    served.into_iter().map(|version| kind(definition, version, &others, several)).collect()
+}
+
+/// Returns all versions of a definition, for the objects that are stored in them.
+fn other_versions(definition: &Value, versions: &[Value]) -> Vec<OtherVersion> {
+    let versions = versions.iter().map(|version| {
+        let own = Arc::new(custom_kind(definition, version));
+        let name = text(version, "name");
+        OtherVersion {
+            api_version: format!("{}/{name}", text(&definition["spec"], "group")),
+            types: own.types.clone(),
+            strategy: strategy(definition, &own, name),
+        }
+    });
+    versions.collect()
+}
+
+fn strategy(definition: &Value, own: &Arc<CustomResource>, version: &str) -> Arc<CustomResourceStrategy> {
+    let spec = &definition["spec"];
+    let kind = text(&definition["status"]["acceptedNames"], "kind");
+    let namespaced = text(spec, "scope") == "Namespaced";
+    Arc::new(CustomResourceStrategy::new(own.clone(), text(spec, "group"), version, kind, namespaced))
 }
 
 /// Returns true if the resource of a path has a definition whose conversion webhook cannot be called because of its
@@ -101,22 +126,16 @@ fn texts(value: &Value) -> Vec<StaticStr> {
         .collect()
 }
 
-fn kind(definition: &Value, version: &Value, several: bool) -> Resource {
+fn kind(definition: &Value, version: &Value, versions: &[OtherVersion], several: bool) -> Resource {
     let spec = &definition["spec"];
     let names = &definition["status"]["acceptedNames"];
     let group = text(spec, "group").to_owned();
     let version_name = text(version, "name").to_owned();
-    let namespaced = text(spec, "scope") == "Namespaced";
-    let strategy = |own: &Arc<CustomResource>, version: &str| {
-        let kind = text(names, "kind");
-        Arc::new(strategy::CustomResourceStrategy::new(own.clone(), &group, version, kind, namespaced))
-    };
+    let api_version = format!("{group}/{version_name}");
     let mut own = custom_kind(definition, version);
-    own.storage = storage_version(spec).filter(|storage| text(storage, "name") != version_name).map(|storage| {
-        let stored = Arc::new(custom_kind(definition, storage));
-        StorageVersion { types: stored.types.clone(), strategy: strategy(&stored, text(storage, "name")) }
-    });
+    own.others = versions.iter().filter(|other| other.api_version != api_version).cloned().collect();
     let own = Arc::new(own);
+    let elsewhere = several || own.conversion.is_some() || own.storage != api_version;
     let mut subresources = Vec::new();
     let mut add = |name: &'static str, group: &'static str, version: &'static str, kind: &str| {
         subresources.push(Subresource {
@@ -140,15 +159,15 @@ fn kind(definition: &Value, version: &Value, several: bool) -> Resource {
         singular: text(names, "singular").to_owned().into(),
         short_names: texts(&names["shortNames"]),
         categories: texts(&names["categories"]),
-        namespaced,
+        namespaced: text(spec, "scope") == "Namespaced",
         verbs: VERBS.iter().map(|verb| StaticStr::Borrowed(*verb)).collect(),
         subresources,
         schema: "".into(),
         storage: StorageId { group: group.clone().into(), resource: text(names, "plural").to_owned().into() },
-        conversion: (several || own.conversion.is_some()).then_some(&SHARED),
+        conversion: elsewhere.then_some(&SHARED),
         storage_version_hash: storage_version_hash(spec).into(),
         selectable: selectable(version),
-        strategy: strategy(&own, &version_name),
+        strategy: strategy(definition, &own, &version_name),
         custom: Some(own),
         group: group.into(),
         version: version_name.into(),
@@ -186,7 +205,10 @@ fn custom_kind(definition: &Value, version: &Value) -> CustomResource {
         ending,
         conversion: webhook_conversion(&definition["spec"]),
         revision: metadata::resource_version(definition).parse().unwrap_or(0),
-        storage: None,
+        storage: storage_version(&definition["spec"])
+            .map(|storage| format!("{}/{}", text(&definition["spec"], "group"), text(storage, "name")))
+            .unwrap_or_default(),
+        others: Vec::new(),
         served_as: [definition["spec"].clone(), definition["status"]["acceptedNames"].clone()],
     }
 }
@@ -199,14 +221,12 @@ fn storage_version(spec: &Value) -> Option<&Value> {
 /// Returns the webhook that converts the objects of a definition.
 fn webhook_conversion(spec: &Value) -> Option<WebhookConversion> {
     let conversion = &spec["conversion"];
-    let storage = storage_version(spec)?;
     (text(conversion, "strategy") == "Webhook").then(|| WebhookConversion {
         client_config: conversion["webhook"]["clientConfig"].clone(),
         review_versions: texts(&conversion["webhook"]["conversionReviewVersions"])
             .into_iter()
             .map(StaticStr::into_owned)
             .collect(),
-        storage: format!("{}/{}", text(spec, "group"), text(storage, "name")),
     })
 }
 

@@ -245,6 +245,8 @@ impl<'a> SchemaValidator<'a> {
             if of_all && known.is_none() {
                 continue;
             }
+            // A change of the version is not visible here, because both objects are of the version of the request.
+            let old = old.filter(|_| !(name.is_empty() && matches!(field.as_str(), "apiVersion" | "kind")));
             let both = (value, old.and_then(|old| old.get(field)));
             match (known, additional) {
                 (Some(known), _) => self.value(known, both, &child(name, field), errors),
@@ -732,6 +734,22 @@ mod tests {
                 "anyOf": [{"properties": {"a": choice}}]}}});
         let old = json!({"e": "old", "l": [{"k": "a", "v": "old"}], "p": ["old"], "o": {"a": "old"},
             "many": [{"k": "a"}, {"k": "b"}]});
+        assert_eq!(validate(&schema, &new, Some(&old), "").len(), errors);
+    }
+
+    /// `TestInternalVersionIsHandlerVersion`: the old object is converted to the version of the request, so the version of
+    /// an object that is patched in another version seems unchanged.
+    #[rstest]
+    #[case(json!({"apiVersion": "ex.io/v2", "kind": "X", "a": 2}), 2)]
+    #[case::nothing_changed(json!({"apiVersion": "ex.io/v2", "kind": "X", "a": 1}), 0)]
+    #[case::only_at_the_root(json!({"apiVersion": "ex.io/v1", "kind": "Y", "a": 2, "in": {"kind": "X"}}), 0)]
+    fn type_and_version_are_validated_though_they_are_as_before(#[case] new: Value, #[case] errors: usize) {
+        let of_type = json!({"apiVersion": {"type": "string", "pattern": "^ex.io/v1$"}, "kind": {"type": "string", "enum": ["Y"]}});
+        let mut schema = json!({"type": "object", "properties": of_type});
+        schema["properties"]["in"] = json!({"type": "object", "properties": of_type});
+        let old = json!({"apiVersion": "ex.io/v2", "kind": "X", "a": 1, "in": {"kind": "X"}});
+        let mut new = new;
+        new["in"] = json!({"kind": "X"});
         assert_eq!(validate(&schema, &new, Some(&old), "").len(), errors);
     }
 

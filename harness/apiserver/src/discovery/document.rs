@@ -26,7 +26,7 @@ pub(super) struct Version<'a> {
     min_compatibility_major: &'static str,
     min_compatibility_minor: String,
     git_version: &'a str,
-    git_commit: &'static str,
+    git_commit: &'a str,
     git_tree_state: &'static str,
     build_date: &'static str,
     go_version: &'static str,
@@ -35,7 +35,11 @@ pub(super) struct Version<'a> {
 }
 
 impl<'a> Version<'a> {
+    /// Returns the document for a version such as `v1.36.2` or, with its commit, `v1.36.2/HASH`.
     pub(super) fn of(version: KubernetesVersion, git_version: &'a str) -> Self {
+        // The server is built from no commit of Kubernetes; clients expect a hash.
+        const NO_COMMIT: &str = "0000000000000000000000000000000000000000";
+        let (git_version, git_commit) = git_version.split_once('/').unwrap_or((git_version, NO_COMMIT));
         let architecture = match std::env::consts::ARCH {
             "x86_64" => "amd64",
             "aarch64" => "arm64",
@@ -50,8 +54,7 @@ impl<'a> Version<'a> {
             min_compatibility_major: "1",
             min_compatibility_minor: (version.minor() - 1).to_string(),
             git_version,
-            // The server is built from no commit of Kubernetes; clients expect a hash.
-            git_commit: "0000000000000000000000000000000000000000",
+            git_commit,
             git_tree_state: "clean",
             build_date: "1970-01-01T00:00:00Z",
             go_version: "go1.26.4",

@@ -216,10 +216,6 @@ fn compile(source: &str, variables: &AdmissionVariables, returns: ReturnType) ->
     if !checked.errors.is_empty() {
         return Err(failed(checked.errors.join("\n")));
     }
-    if let Some(function) = checked.unsupported {
-        tracing::warn!(source, function, "an expression of admission calls a function that is not supported here");
-        return Ok((expression, checked.ty));
-    }
     // An unknown type is not exactly the one that is wanted: cel-go calls it dyn and refuses it.
     if !returns.takes(&checked.ty) {
         return Err(format!("{} but got {}", returns.wanted(), checked.ty));

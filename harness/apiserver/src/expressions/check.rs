@@ -21,8 +21,6 @@ pub(crate) struct CheckResult {
     pub(crate) ty: CelType,
     /// Errors in the order of the source.
     pub(crate) errors: Vec<String>,
-    /// A function of kube-apiserver that this server lacks, if the expression calls one.
-    pub(crate) unsupported: Option<String>,
     /// `true` if `oldSelf` occurs.
     pub(crate) uses_old: bool,
     /// The type of each part, by identifier.
@@ -63,8 +61,6 @@ masked net.CIDR - net.CIDR|prefixLength net.CIDR - int
 semver - string kubernetes.Semver|semver - string,bool kubernetes.Semver|isSemver - string bool|isSemver - string,bool bool
 isGreaterThan kubernetes.Semver kubernetes.Semver bool|isLessThan kubernetes.Semver kubernetes.Semver bool
 compareTo kubernetes.Semver kubernetes.Semver int|major kubernetes.Semver - int|minor kubernetes.Semver - int|patch kubernetes.Semver - int
-math.greatest - dyn dyn|math.least - dyn dyn|math.abs - dyn dyn|math.ceil - double double|math.floor - double double|math.round - double double
-base64.encode - bytes string|base64.decode - string bytes
 path kubernetes.authorization.Authorizer string kubernetes.authorization.PathCheck
 group kubernetes.authorization.Authorizer string kubernetes.authorization.GroupCheck
 serviceAccount kubernetes.authorization.Authorizer string,string kubernetes.authorization.Authorizer
@@ -79,6 +75,13 @@ check kubernetes.authorization.ResourceCheck string kubernetes.authorization.Dec
 allowed kubernetes.authorization.Decision - bool|reason kubernetes.authorization.Decision - string
 errored kubernetes.authorization.Decision - bool|error kubernetes.authorization.Decision - string
 jsonpatch.escapeKey - string string
+getQuery kubernetes.URL - map(string,list(string))|format.named - string optional(kubernetes.NamedFormat)
+validate kubernetes.NamedFormat string optional(list(string))
+format.dns1123Label - - kubernetes.NamedFormat|format.dns1123Subdomain - - kubernetes.NamedFormat|format.dns1035Label - - kubernetes.NamedFormat
+format.dns1123LabelPrefix - - kubernetes.NamedFormat|format.dns1123SubdomainPrefix - - kubernetes.NamedFormat
+format.dns1035LabelPrefix - - kubernetes.NamedFormat|format.qualifiedName - - kubernetes.NamedFormat|format.labelValue - - kubernetes.NamedFormat
+format.uri - - kubernetes.NamedFormat|format.uuid - - kubernetes.NamedFormat|format.byte - - kubernetes.NamedFormat
+format.date - - kubernetes.NamedFormat|format.datetime - - kubernetes.NamedFormat
 ";
 
 /// The type of the variable `authorizer`.
@@ -89,9 +92,6 @@ const RESOURCE_CHECK: CelType = CelType::Other("kubernetes.authorization.Resourc
 pub(crate) const OBJECT: CelType = CelType::Other("Object");
 /// The type of an operation of a JSON patch.
 pub(crate) const JSON_PATCH: CelType = CelType::Other("JSONPatch");
-
-/// Functions that kube-apiserver has and this server lacks.
-const UNSUPPORTED: [&str; 3] = ["format.named", "getQuery", "validate"];
 
 /// Names of types, which are values themselves.
 const TYPES: [&str; 12] =
@@ -136,6 +136,9 @@ fn named(name: &'static str) -> CelType {
         "list(int)" => CelType::Int.list(),
         "map" => CelType::Map(Box::new(CelType::Dyn), Box::new(CelType::Dyn)),
         "optional" => CelType::Dyn.optional(),
+        "optional(list(string))" => CelType::Text.list().optional(),
+        "optional(kubernetes.NamedFormat)" => CelType::Other("kubernetes.NamedFormat").optional(),
+        "map(string,list(string))" => CelType::Map(Box::new(CelType::Text), Box::new(CelType::Text.list())),
         "dyn" => CelType::Dyn,
         other => CelType::Other(other),
     }
@@ -160,14 +163,13 @@ pub(crate) fn check_with_patches(program: &Program, scope: Vec<(String, CelType)
         scope,
         patches,
         errors: Vec::new(),
-        unsupported: None,
         uses_old: false,
         types: BTreeMap::new(),
     };
     let ty = checker.expression(program.expression());
-    let Checker { mut errors, unsupported, uses_old, types, .. } = checker;
+    let Checker { mut errors, uses_old, types, .. } = checker;
     errors.sort_by_key(|(offset, _)| *offset);
-    CheckResult { ty, errors: errors.into_iter().map(|(_, text)| text).collect(), unsupported, uses_old, types }
+    CheckResult { ty, errors: errors.into_iter().map(|(_, text)| text).collect(), uses_old, types }
 }
 
 struct Checker<'a> {
@@ -175,7 +177,6 @@ struct Checker<'a> {
     scope: Vec<(String, CelType)>,
     patches: bool,
     errors: Vec<(usize, String)>,
-    unsupported: Option<String>,
     uses_old: bool,
     types: BTreeMap<u64, CelType>,
 }
@@ -287,21 +288,10 @@ impl Checker<'_> {
             && !self.scope.iter().any(|(known, _)| known == namespace)
         {
             let qualified = format!("{namespace}.{name}");
-            let arguments: Vec<CelType> = call.args.iter().map(|argument| self.expression(argument)).collect();
             if OVERLOADS.contains_key(qualified.as_str()) {
+                let arguments: Vec<CelType> = call.args.iter().map(|argument| self.expression(argument)).collect();
                 return self.function(id, &qualified, None, &arguments);
             }
-            if UNSUPPORTED.contains(&qualified.as_str()) || matches!(namespace.as_str(), "math" | "cel" | "format") {
-                self.unsupported.get_or_insert(qualified);
-                return CelType::Dyn;
-            }
-        }
-        if UNSUPPORTED.contains(&name) && !OVERLOADS.contains_key(name) {
-            if let Some(target) = &call.target {
-                self.expression(target);
-            }
-            self.unsupported.get_or_insert(name.to_owned());
-            return CelType::Dyn;
         }
         let receiver = call.target.as_ref().map(|target| self.expression(target));
         if name == "_?._" {
@@ -342,7 +332,7 @@ impl Checker<'_> {
         let known = overloads.iter().find(|overload| {
             overload.receiver.is_some() == receiver.is_some()
                 && overload.receiver.iter().zip(receiver).all(|(wanted, given)| wanted.takes(given))
-                && (name.starts_with("math.") || overload.arguments.len() == arguments.len())
+                && overload.arguments.len() == arguments.len()
                 && overload.arguments.iter().zip(arguments).all(|(wanted, given)| wanted.takes(given))
         });
         match known {

@@ -3,6 +3,7 @@
 //!
 //! A cost depends on values alone and not on the machine, so an expression is refused everywhere or nowhere.
 
+use super::library;
 use super::shared::SharedValue;
 
 /// Largest cost of one evaluation: `PerCallLimit` in `staging/src/k8s.io/apiserver/pkg/apis/cel/config.go`.
@@ -132,6 +133,10 @@ fn call_cost(function: &str, args: &[SharedValue]) -> u64 {
         "_+_" if is_text(0) => traversal(size(0).saturating_add(size(1))),
         // A regular expression is taken to have one part for every four characters.
         "matches" | "find" | "findAll" => traversal(size(0).saturating_add(1)).saturating_mul(size(1).div_ceil(4)),
+        "validate" => match args.first().and_then(library::pattern_length) {
+            Some(pattern) => traversal(size(1).saturating_add(1)).saturating_mul(pattern.div_ceil(4)),
+            None => 1,
+        },
         "contains" => traversal(size(0)).saturating_mul(traversal(size(1))),
         "isSorted" | "sum" | "min" | "max" | "indexOf" | "lastIndexOf" => args.first().map_or(1, deep_traversal),
         "sets.contains" | "sets.intersects" => size(0).saturating_mul(size(1)).saturating_add(1),

@@ -19,6 +19,8 @@ pub(crate) const SCHEMA_LIMIT: u64 = 100_000_000;
 const PER_CHARACTER: f64 = 0.1;
 /// Cost of a character of a regular expression.
 const PER_PATTERN_CHARACTER: f64 = 0.25;
+/// Length of the pattern that a named format is taken to have: `MaxNameFormatRegexSize`.
+const LONGEST_FORMAT: f64 = 128.0;
 
 /// Least and most, of a size or of a cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -343,6 +345,7 @@ fn method(name: &str, target: Option<&Estimate>, args: &[Estimate], call: &CallE
         "find" | "findAll" => (pattern_cost(), Some(Range { least: 0, most: size.most })),
         "matches" if args.len() == 1 => (pattern_cost(), None),
         "contains" if args.len() == 1 => (size.scaled(PER_CHARACTER).times(first().scaled(PER_CHARACTER)), None),
+        "validate" => (first().scaled(PER_CHARACTER).scaled(LONGEST_FORMAT * PER_PATTERN_CHARACTER), None),
         "startsWith" | "endsWith" => (first().scaled(PER_CHARACTER), None),
         "format" => (size.scaled(PER_CHARACTER), None),
         "containsIP" | "containsCIDR" => {

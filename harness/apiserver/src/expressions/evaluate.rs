@@ -16,6 +16,7 @@ use regex::{Regex, RegexBuilder};
 
 use super::authorizer;
 use super::cost::{self, CostMeter, LimitExceeded};
+use super::library;
 use super::macros::MAP_INSERT;
 use super::shared::SharedValue;
 
@@ -353,6 +354,9 @@ impl<'a> Evaluation<'a> {
         }
         if let Some(result) = operator(name, &args) {
             return Ok(result?);
+        }
+        if let Some(format) = library::constant_format(name).filter(|_| args.is_empty()) {
+            return Ok(format);
         }
         match (name, args.as_slice()) {
             ("matches", [text, pattern]) => self.matches(text, pattern),

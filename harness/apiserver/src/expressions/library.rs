@@ -1,4 +1,5 @@
-//! Kubernetes' CEL libraries: lists, regular expressions, sets, URLs, quantities, IP addresses and CIDRs.
+//! Kubernetes' CEL libraries: lists, regular expressions, sets, URLs, quantities, IP addresses, CIDRs,
+//! versions and formats.
 //!
 //! Follows `staging/src/k8s.io/apiserver/pkg/cel/library` of Kubernetes 1.36, including its messages.
 
@@ -9,14 +10,17 @@ use std::sync::{Arc, LazyLock};
 
 use cel::common::functions::Function;
 use cel::common::types::{
-    BOOL_TYPE, CelBool, CelDouble, CelInt, CelList, CelString, DYN_TYPE, INT_TYPE, LIST_TYPE, STRING_TYPE, Type,
+    BOOL_TYPE, CelBool, CelDouble, CelInt, CelList, CelMapKey, CelString, DYN_TYPE, INT_TYPE, LIST_TYPE, STRING_TYPE,
+    Type,
 };
 use cel::common::value::{CowVal, StaticVal, Val};
 use cel::{DeclarationError, Env, ExecutionError};
 use regex::Regex;
 
+use super::formats::{FORMATS, NamedFormat, Url};
 use super::macros;
 use super::semver::Version;
+use super::shared::SharedValue;
 use crate::quantity::Quantity;
 
 type CelResult<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
@@ -29,13 +33,7 @@ enum LibraryValue {
     Ip(IpAddr),
     Cidr(IpAddr, u8),
     Version(Version),
-}
-
-#[derive(Debug, Clone, PartialEq)]
-struct Url {
-    scheme: String,
-    host: String,
-    path: String,
+    Format(&'static NamedFormat),
 }
 
 static QUANTITY: Type = Type::new_unspecified_type("kubernetes.Quantity");
@@ -43,6 +41,7 @@ static URL: Type = Type::new_unspecified_type("kubernetes.URL");
 static IP: Type = Type::new_unspecified_type("net.IP");
 static CIDR: Type = Type::new_unspecified_type("net.CIDR");
 static SEMVER: Type = Type::new_unspecified_type("kubernetes.Semver");
+static FORMAT: Type = Type::new_unspecified_type("kubernetes.NamedFormat");
 
 impl Val for LibraryValue {
     fn get_type(&self) -> &Type {
@@ -52,6 +51,7 @@ impl Val for LibraryValue {
             Self::Ip(_) => &IP,
             Self::Cidr(..) => &CIDR,
             Self::Version(_) => &SEMVER,
+            Self::Format(_) => &FORMAT,
         }
     }
 
@@ -79,9 +79,7 @@ pub(crate) static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
     let added = (|| {
         env.add_extension(cel::extensions::strings)?;
-        env.add_extension(cel::extensions::math)?;
         env.add_extension(cel::extensions::lists)?;
-        env.add_extension(cel::extensions::encoders)?;
         macros::declare(&mut env)?;
         declare(&mut env)
     })();
@@ -101,10 +99,11 @@ static ANY: Type = DYN_TYPE;
 static FLAG: Type = BOOL_TYPE;
 
 fn declare(env: &mut Env) -> Result<(), DeclarationError> {
-    for own in [&QUANTITY, &URL, &IP, &CIDR, &SEMVER] {
+    for own in [&QUANTITY, &URL, &IP, &CIDR, &SEMVER, &FORMAT] {
         env.add_type(own.to_owned())?;
     }
-    let tables = [globals(), lists_and_texts(), addresses(), properties_of_addresses(), quantities(), versions()];
+    let addresses = [addresses(), properties_of_addresses()].concat();
+    let tables = [globals(), lists_and_texts(), addresses, quantities(), versions(), formats()];
     for (index, (name, receiver, arguments, function)) in tables.into_iter().flatten().enumerate() {
         let id = format!("kubernetes_{index}_{name}");
         let arguments = arguments.into_iter().map(Type::to_owned).collect();
@@ -121,7 +120,7 @@ fn globals() -> Vec<FunctionEntry> {
         ("jsonpatch.escapeKey", None, vec![&TEXT], |args| {
             text(string_argument(&args, 0).replace('~', "~0").replace('/', "~1"))
         }),
-        ("isURL", None, vec![&TEXT], |args| bool_value(url(string_argument(&args, 0)).is_some())),
+        ("isURL", None, vec![&TEXT], |args| bool_value(Url::parse(string_argument(&args, 0)).is_some())),
         ("url", None, vec![&TEXT], |args| library_value(parse_url(string_argument(&args, 0))?)),
         ("isQuantity", None, vec![&TEXT], |args| bool_value(Quantity::parse(string_argument(&args, 0)).is_some())),
         ("quantity", None, vec![&TEXT], |args| {
@@ -165,7 +164,11 @@ fn addresses() -> Vec<FunctionEntry> {
         ("getHost", Some(&URL), vec![], |args| part(&args, |url| url.host.clone())),
         ("getHostname", Some(&URL), vec![], |args| part(&args, |url| split_host(&url.host).0)),
         ("getPort", Some(&URL), vec![], |args| part(&args, |url| split_host(&url.host).1)),
-        ("getEscapedPath", Some(&URL), vec![], |args| part(&args, |url| url.path.clone())),
+        ("getEscapedPath", Some(&URL), vec![], |args| part(&args, Url::escaped_path)),
+        ("getQuery", Some(&URL), vec![], |args| match args[0].downcast_ref::<LibraryValue>() {
+            Some(LibraryValue::Url(url)) => Ok(CowVal::owned(query_map(url))),
+            _ => Err(mismatch("getQuery")),
+        }),
         ("family", Some(&IP), vec![], |args| match args[0].downcast_ref::<LibraryValue>() {
             Some(LibraryValue::Ip(ip)) => int_of(if ip.is_ipv4() { 4 } else { 6 }),
             _ => Err(mismatch("family")),
@@ -294,6 +297,48 @@ fn versions() -> Vec<FunctionEntry> {
         ("isLessThan", Some(&SEMVER), vec![&SEMVER], |args| bool_value(compare_versions(&args)?.is_lt())),
         ("compareTo", Some(&SEMVER), vec![&SEMVER], |args| int_of(compare_versions(&args)? as i64)),
     ]
+}
+
+/// Returns the query of a URL as a map of lists.
+fn query_map(url: &Url) -> SharedValue {
+    let list = |values: Vec<String>| SharedValue::list(values.into_iter().map(SharedValue::text).collect());
+    SharedValue::map(url.query().into_iter().map(|(key, values)| (CelMapKey::from(key), list(values))).collect())
+}
+
+fn formats() -> Vec<FunctionEntry> {
+    vec![
+        ("format.named", None, vec![&TEXT], |args| {
+            let found = FORMATS.iter().find(|format| format.name == string_argument(&args, 0));
+            Ok(CowVal::owned(SharedValue::optional(found.map(format_value))))
+        }),
+        ("validate", Some(&FORMAT), vec![&TEXT], |args| match args[0].downcast_ref::<LibraryValue>() {
+            Some(LibraryValue::Format(format)) => {
+                let errors: Vec<_> =
+                    (format.errors)(string_argument(&args, 1)).into_iter().map(SharedValue::text).collect();
+                let errors = Some(errors).filter(|errors| !errors.is_empty());
+                Ok(CowVal::owned(SharedValue::optional(errors.map(SharedValue::list))))
+            }
+            _ => Err(mismatch("validate")),
+        }),
+    ]
+}
+
+fn format_value(format: &'static NamedFormat) -> SharedValue {
+    SharedValue::new(LibraryValue::Format(format))
+}
+
+/// Returns the format that a function without arguments such as `format.uuid` returns.
+pub(super) fn constant_format(function: &str) -> Option<SharedValue> {
+    let name = function.strip_prefix("format.")?;
+    FORMATS.iter().find(|format| format.name == name).map(format_value)
+}
+
+/// Returns the length of the regular expression of a format, if the value is one.
+pub(super) fn pattern_length(value: &SharedValue) -> Option<u64> {
+    match value.downcast::<LibraryValue>()? {
+        LibraryValue::Format(format) => Some(format.pattern),
+        _ => None,
+    }
 }
 
 fn quantities() -> Vec<FunctionEntry> {
@@ -506,30 +551,8 @@ fn contains_ip<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> CelResult<'b, 'v> {
     bool_value(same && differing >= u32::from(*bits))
 }
 
-fn url(given: &str) -> Option<Url> {
-    if given.is_empty() || given.contains(|c: char| c.is_ascii_control() || c == ' ') {
-        return None;
-    }
-    let path_of = |rest: &str| rest.split('?').next().unwrap_or_default().to_owned();
-    if given.starts_with('/') {
-        return Some(Url { scheme: String::new(), host: String::new(), path: path_of(given) });
-    }
-    let (scheme, rest) = given.split_once(':')?;
-    let begins = scheme.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
-    if !begins || !scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)) || !rest.starts_with('/') {
-        return None;
-    }
-    let scheme = scheme.to_ascii_lowercase();
-    let Some(after) = rest.strip_prefix("//") else {
-        return Some(Url { scheme, host: String::new(), path: path_of(rest) });
-    };
-    let end = after.find(['/', '?']).unwrap_or(after.len());
-    let host = after[..end].rsplit('@').next().unwrap_or_default().to_owned();
-    Some(Url { scheme, host, path: path_of(&after[end..]) })
-}
-
 fn parse_url(given: &str) -> Result<LibraryValue, ExecutionError> {
-    url(given).map(LibraryValue::Url).ok_or_else(|| {
+    Url::parse(given).map(LibraryValue::Url).ok_or_else(|| {
         let why = format!("parse {given:?}: invalid URI for request");
         function_error("url", format!("URL parse error during conversion from string: {why}"))
     })

@@ -9,7 +9,7 @@
 //! - `evaluate`, `cost`: its evaluation; `authorizer`: the variable of that name
 //! - `types`, `sizes`, `value`: types and values by a schema; `convert`: values without one
 //! - `device`: selectors of devices
-//! - `library`, `macros`, `semver`: Kubernetes' functions; `shared`: values that copies share
+//! - `library`, `macros`, `formats`, `semver`: Kubernetes' functions; `shared`: values that copies share
 
 pub(crate) mod admission;
 mod authorizer;
@@ -19,6 +19,7 @@ pub(crate) mod cost;
 mod device;
 pub(crate) mod estimate;
 mod evaluate;
+mod formats;
 pub(crate) mod library;
 mod macros;
 mod parse;

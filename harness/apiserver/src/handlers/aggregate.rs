@@ -164,6 +164,33 @@ async fn ask_for_resources(
     parts.status.is_success().then(|| serde_json::from_slice(&text).ok()).flatten()
 }
 
+/// Requests the resources of an aggregated API, as kube-aggregator does to see whether it is available.
+///
+/// # Errors
+/// The API does not answer in time, or not with success.
+#[cfg(feature = "controllers")]
+pub(crate) async fn check_discovery(server: &ApiServer, service: &Value) -> Result<(), String> {
+    let (spec, Some(config)) = (&service["spec"], client_config(service)) else { return Ok(()) };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let path = format!("/apis/{}/{}", text(&spec["group"]), text(&spec["version"]));
+    let (namespace, name) = (text(&spec["service"]["namespace"]), text(&spec["service"]["name"]));
+    let stored = server.get(&ResourceId::new("", "services"), &namespace, &name).map(|stored| stored.value());
+    let address = stored.map(|stored| text(&stored["spec"]["clusterIP"])).unwrap_or_default();
+    let url = format!("https://{address}:{}{path}", spec["service"]["port"].as_u64().unwrap_or(443));
+    let failed = |why: String| format!("failing or missing response from {url}: {why}");
+    let endpoint = outbound::endpoint(server, server.clock(), &config).map_err(&failed)?;
+    let mut headers = HeaderMap::new();
+    headers.insert("x-remote-user", HeaderValue::from_static("system:kube-aggregator"));
+    headers.insert("x-remote-group", HeaderValue::from_static("system:masters"));
+    let outbound = OutboundRequest { method: http::Method::GET, uri: path, headers, body: Bytes::new() };
+    match server.clock().timeout(DISCOVERY_TIME, outbound::forward(&endpoint, outbound)).await {
+        Some(Ok((parts, _))) if parts.status.is_success() => Ok(()),
+        Some(Ok((parts, _))) => Err(failed(format!("bad status from {url}: {}", parts.status.as_u16()))),
+        Some(Err(why)) => Err(failed(format!("Get {url:?}: {why}"))),
+        None => Err(failed(format!("Get {url:?}: context deadline exceeded"))),
+    }
+}
+
 /// Returns the resources of an `APIResourceList` in the form of aggregated discovery.
 fn discovered(list: &Value, group: &str, version: &str) -> Vec<Value> {
     let all = list["resources"].as_array().map_or(&[][..], Vec::as_slice);

@@ -63,18 +63,14 @@ pub(crate) async fn collection(scope: &RequestScope<'_>) -> Result<Reply, Status
         list.version_match = Some(VersionMatch::Exact);
     }
     let options = delete_options(scope)?;
-    let listed = read::list_objects(scope, &list)?;
+    let listed = read::list_objects(scope, &list).await?;
     for stored in &listed.items {
         match delete_named(scope, stored.namespace(), stored.name(), &options).await {
             Err(status) if status.code != 404 => return Err(status),
             _ => {}
         }
     }
-    if scope.webhook().is_some() {
-        let objects = scope.converted(listed.items.iter().map(|stored| stored.value()).collect()).await?;
-        return reply::values(scope, listed.metadata, objects, negotiated);
-    }
-    reply::list(scope, listed.metadata, &listed.items, negotiated)
+    listed.reply(scope, negotiated)
 }
 
 fn delete_options(scope: &RequestScope<'_>) -> Result<DeleteOptions, Status> {

@@ -63,6 +63,7 @@ pub(crate) async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply
     if let Some(number) = number {
         server.transcript().reply(number, record_reply(server.clock().elapsed(), &reply, fault, lost));
     }
+    reply::error_to_protobuf(&request, &mut reply);
     reply
 }
 

@@ -50,6 +50,8 @@ mod tests;
 mod token;
 mod write;
 
+#[cfg(feature = "controllers")]
+pub(crate) use aggregate::check_discovery;
 pub use describe::{record_reply, record_request};
 pub use handle::protobuf_body_to_json;
 

@@ -53,10 +53,23 @@ pub(crate) fn upgrade(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     if node.is_empty() {
         return Err(Status::bad_request(format!("pod {} does not have a host assigned", scope.path.name)));
     }
-    if scope.server.get(&ResourceId::new("", "nodes"), "", node).is_none() {
+    let Some(node) = scope.server.get(&ResourceId::new("", "nodes"), "", node) else {
         return Err(Status::not_found(scope.group_resource(), node));
+    };
+    if scope.request.header(http::header::UPGRADE).is_empty() {
+        return Err(Status::bad_request("Upgrade request required"));
     }
-    Err(Status::bad_request("Upgrade request required"))
+    let address = kubelet_address(&node.value());
+    Err(Status::untyped_error(format!("error dialing backend: dial tcp {address}: connect: connection refused")))
+}
+
+/// Returns where the kubelet of a node would listen.
+fn kubelet_address(node: &Value) -> String {
+    let addresses = array_field(&node["status"], "addresses");
+    let internal = addresses.iter().find(|address| address["type"] == "InternalIP").or(addresses.first());
+    let address = internal.map_or_else(|| meta::name(node), |internal| meta::str_field(internal, "address"));
+    let port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"].as_u64().filter(|port| *port > 0);
+    format!("{address}:{}", port.unwrap_or(10_250))
 }
 
 /// Checks that the request names an existing container; with a single container the name is optional.
@@ -111,6 +124,14 @@ mod tests {
     #[case("https:p:", ("p", "80"))]
     fn names_with_ports(#[case] text: &str, #[case] expected: (&str, &str)) {
         assert_eq!(split_name_port(text), expected);
+    }
+
+    #[rstest]
+    #[case(crate::json::json!({"metadata": {"name": "n"}}), "n:10250")]
+    #[case(crate::json::json!({"status": {"addresses": [{"type": "Hostname", "address": "n"}, {"type": "InternalIP", "address": "10.0.0.9"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10260}}}}), "10.0.0.9:10260")]
+    fn kubelets_have_an_address(#[case] node: Value, #[case] expected: &str) {
+        assert_eq!(kubelet_address(&node), expected);
     }
 
     #[test]

@@ -18,11 +18,12 @@ use super::reply::{self, ReplyContent};
 use super::request_scope::RequestScope;
 use crate::field_errors::{self, Path};
 use crate::json::{Map, Value, json};
-use crate::negotiate::{self, MediaType, Representation};
+use crate::negotiate::{self, MediaType, Negotiation, Representation};
 use crate::object_meta::parse_version;
 use crate::printers::{IncludeObject, TableOptions};
 use crate::protobuf;
 use crate::request::{Reply, ReplyBody};
+use crate::selectors::ListSelector;
 use crate::status::{Status, StatusMeta};
 use crate::store::{KeyRange, StoredObject};
 use crate::watch::{self, EventEncoding, Watch, WatchScope, WatchStart};
@@ -37,7 +38,21 @@ const INCONSISTENT_CONTINUE: &str = "The provided continue parameter is too old 
 /// The result of a list.
 pub(crate) struct ListResult {
     pub(crate) items: Vec<Arc<StoredObject>>,
-    pub(crate) metadata: Value,
+    /// The items in the version of the request, if a webhook converts them.
+    converted: Option<Vec<Value>>,
+    metadata: Map,
+    revision: u64,
+}
+
+impl ListResult {
+    /// Builds the reply.
+    pub(crate) fn reply(self, scope: &RequestScope<'_>, negotiated: Negotiation) -> Result<Reply, Status> {
+        let metadata = Value::Object(self.metadata);
+        match self.converted {
+            Some(objects) => reply::values(scope, metadata, objects, negotiated),
+            None => reply::list(scope, metadata, &self.items, negotiated),
+        }
+    }
 }
 
 /// Handles GET of one object.
@@ -66,29 +81,59 @@ pub(crate) async fn get(scope: &RequestScope<'_>) -> Result<Reply, Status> {
 /// Handles GET of a collection.
 pub(crate) async fn list(scope: &RequestScope<'_>, options: &ListOptions) -> Result<Reply, Status> {
     let negotiated = reply::negotiate(scope)?;
-    let listed = list_objects(scope, options)?;
-    if scope.webhook().is_some() {
-        let objects = scope.converted(listed.items.iter().map(|stored| stored.value()).collect()).await?;
-        return reply::values(scope, listed.metadata, objects, negotiated);
-    }
-    reply::list(scope, listed.metadata, &listed.items, negotiated)
+    list_objects(scope, options).await?.reply(scope, negotiated)
 }
 
 /// Returns the selected objects and the list's metadata.
-pub(crate) fn list_objects(scope: &RequestScope<'_>, options: &ListOptions) -> Result<ListResult, Status> {
+pub(crate) async fn list_objects(scope: &RequestScope<'_>, options: &ListOptions) -> Result<ListResult, Status> {
     let page = page(scope, options)?;
+    let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && !page.unlimited);
+    let most = scope.server.faults().page_size(&scope.resource).unwrap_or(usize::MAX);
+    let limit = limit.map_or(usize::MAX, |limit| limit.min(most.max(1)));
+    if scope.webhook().is_none() {
+        return list_stored(scope, options, &page, &options.selection, limit);
+    }
+    let by_content = options.selection.reads_content();
+    let (selection, count) =
+        if by_content { (&options.selection.by_identity(), usize::MAX) } else { (&options.selection, limit) };
+    let mut listed = list_stored(scope, options, &page, selection, count)?;
+    let objects = scope.converted(listed.items.iter().map(|stored| stored.value()).collect()).await?;
+    listed.converted = Some(objects);
+    if by_content {
+        select_converted(scope, options, &mut listed, limit);
+    }
+    Ok(listed)
+}
+
+/// Keeps the converted objects that match, up to the limit.
+fn select_converted(scope: &RequestScope<'_>, options: &ListOptions, listed: &mut ListResult, limit: usize) {
+    let objects = listed.converted.take().unwrap_or_default();
+    let pairs = std::mem::take(&mut listed.items).into_iter().zip(objects);
+    let mut selected = pairs.filter(|(_, object)| options.selection.matches_object(&scope.kind, object));
+    let (items, objects) = selected.by_ref().take(limit).unzip();
+    (listed.items, listed.converted) = (items, Some(objects));
+    if let Some(last) = listed.items.last().filter(|_| selected.next().is_some()) {
+        listed.metadata.insert("continue", encode_continue(scope, last.key(), listed.revision).into());
+    }
+}
+
+/// Returns the objects whose stored form is selected.
+fn list_stored(
+    scope: &RequestScope<'_>,
+    options: &ListOptions,
+    page: &ListPosition,
+    selection: &ListSelector,
+    limit: usize,
+) -> Result<ListResult, Status> {
     let mut range = range(scope, options);
     range.after = page.after.as_deref();
     let stale = scope.server.faults().stale_at(&scope.resource);
-    let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && !page.unlimited);
-    let most = scope.server.faults().page_size(&scope.resource).unwrap_or(usize::MAX);
-    let limit = limit.map(|limit| limit.min(most.max(1)));
-    let everything = options.selection.is_everything();
-    let matches = |stored: &StoredObject| options.selection.matches(&scope.kind, stored);
+    let everything = selection.is_everything();
+    let matches = |stored: &StoredObject| selection.matches(&scope.kind, stored);
     let select: Option<&dyn Fn(&StoredObject) -> bool> = if everything { None } else { Some(&matches) };
     let revision = page.revision.or(stale);
-    let found = scope.server.store().page(&scope.resource, range, revision, limit.unwrap_or(usize::MAX), select);
-    let found = found.map_err(|_| expired_error(scope, options, &page))?;
+    let found = scope.server.store().page(&scope.resource, range, revision, limit, select);
+    let found = found.map_err(|_| expired_error(scope, options, page))?;
     let mut metadata = Map::new();
     metadata.insert("resourceVersion", found.revision.to_string().into());
     if let Some(last) = found.objects.last().filter(|_| found.left > 0) {
@@ -97,7 +142,7 @@ pub(crate) fn list_objects(scope: &RequestScope<'_>, options: &ListOptions) -> R
             metadata.insert("remainingItemCount", found.left.into());
         }
     }
-    Ok(ListResult { items: found.objects, metadata: Value::Object(metadata) })
+    Ok(ListResult { items: found.objects, converted: None, metadata, revision: found.revision })
 }
 
 /// Returns the part of the store that can hold selected objects.
@@ -222,6 +267,7 @@ pub(crate) fn watch(
         bookmarks: options.bookmarks,
         encoding: if protobuf { EventEncoding::Protobuf } else { EventEncoding::Json },
         request: scope.caller.request,
+        with_previous: false,
     };
     let stream = match watch_start(scope, options)? {
         Ok(opening) => {

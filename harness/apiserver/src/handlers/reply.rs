@@ -41,6 +41,20 @@ pub(crate) fn format(request: &ApiRequest, reply: &mut Reply) {
     }
 }
 
+/// Encodes an error in protobuf for clients that prefer it.
+pub(crate) fn error_to_protobuf(request: &ApiRequest, reply: &mut Reply) {
+    let is_json = reply.headers.get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+    if reply.status < 400 || !is_json || !negotiate::prefers_protobuf(request) {
+        return;
+    }
+    let ReplyBody::Full(bytes) = &reply.body else { return };
+    let status = serde_json::from_slice::<Value>(bytes).ok().filter(|status| status["kind"] == "Status");
+    if let Some(body) = status.and_then(|status| protobuf::from_json(&status)) {
+        reply.body = ReplyBody::Full(body.into());
+        reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(protobuf::MEDIA_TYPE));
+    }
+}
+
 /// Builds the reply to a refused request, in YAML if the client prefers it.
 pub(crate) fn error(scope: &RequestScope<'_>, status: &Status) -> Reply {
     let mut reply = Reply::status(status);

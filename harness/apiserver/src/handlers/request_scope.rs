@@ -120,9 +120,23 @@ impl<'a> RequestScope<'a> {
 
     /// Returns an object of the request's version in the version in which it is stored.
     pub(crate) async fn stored_form(&self, object: Value) -> Result<Value, Status> {
-        let Some(webhook) = self.webhook() else { return Ok(object) };
-        let converting = conversion::convert(self.server, webhook, vec![object], &webhook.storage);
+        let (Some(own), Some(webhook)) = (&self.kind.custom, self.webhook()) else { return Ok(object) };
+        let converting = conversion::convert(self.server, webhook, vec![object], &own.storage);
         let mut converted = Box::pin(converting).await?;
+        Ok(converted.pop().unwrap_or_default())
+    }
+
+    /// Returns an object of the request's version as a read would show it after it was stored: the storage version may
+    /// have other fields and defaults.
+    pub(crate) async fn read_back(&self, object: Value) -> Result<Value, Status> {
+        if self.kind.custom.is_none() || self.kind.conversion.is_none() {
+            return Ok(object);
+        }
+        let stored = self.kind.to_storage(self.stored_form(object).await?);
+        if self.webhook().is_none() {
+            return Ok(self.kind.from_storage(stored));
+        }
+        let mut converted = self.converted(vec![stored]).await?;
         Ok(converted.pop().unwrap_or_default())
     }
 

@@ -5,6 +5,7 @@ use rstest::rstest;
 
 use crate::clock::Clock;
 use crate::json::{Value, json};
+use crate::protobuf;
 use crate::request::{ApiRequest, ReplyBody};
 use crate::server::ApiServer;
 use crate::{ApiServerConfig, Reply};
@@ -178,4 +179,73 @@ async fn the_status_of_a_service_cidr_leaves_its_labels_alone() {
     let path = format!("{all}/c/status");
     let (status, patched) = send(&server, request(Method::PATCH, &path, "application/merge-patch+json", &patch)).await;
     assert_eq!((status, patched["metadata"].get("labels")), (200, None));
+}
+
+/// `TestAPICRDProtobuf`: custom resources have no protobuf form, but errors do.
+#[rstest]
+#[case::of_a_custom_resource("/apis/ex.io/v1/clus/a", "application/vnd.kubernetes.protobuf", 406, protobuf::MEDIA_TYPE)]
+#[case::of_its_status("/apis/ex.io/v1/clus/a/status", "application/vnd.kubernetes.protobuf", 406, protobuf::MEDIA_TYPE)]
+#[case::with_json(
+    "/apis/ex.io/v1/clus/a",
+    "application/vnd.kubernetes.protobuf,application/json",
+    200,
+    "application/json"
+)]
+#[case::of_a_kind("/api/v1/nodes/a", "application/vnd.kubernetes.protobuf,application/json", 404, protobuf::MEDIA_TYPE)]
+#[case::json_first("/api/v1/nodes/a", "application/json,application/vnd.kubernetes.protobuf", 404, "application/json")]
+#[case::metadata(
+    "/api/v1/nodes/a",
+    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+    404,
+    "application/json"
+)]
+#[tokio::test(start_paused = true)]
+async fn errors_are_protobuf_for_clients_that_prefer_it(
+    #[case] path: &str,
+    #[case] accept: &'static str,
+    #[case] status: u16,
+    #[case] media: &str,
+) {
+    let server = server();
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "clus.ex.io"}, "spec": {"group": "ex.io", "scope": "Cluster",
+        "names": {"plural": "clus", "kind": "Clu"}, "versions": [{"name": "v1", "served": true, "storage": true,
+            "subresources": {"status": {}}, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+    let clu = json!({"apiVersion": "ex.io/v1", "kind": "Clu", "metadata": {"name": "a"}});
+    server.seed([definition, clu]).expect("objects");
+    let mut get = request(Method::GET, path, "application/json", &Value::Null);
+    get.headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+    let reply = server.handle(get).await;
+    assert_eq!((reply.status, reply.headers[header::CONTENT_TYPE].to_str().unwrap()), (status, media));
+    let ReplyBody::Full(bytes) = reply.body else { panic!("no full body") };
+    let json =
+        if media == protobuf::MEDIA_TYPE { protobuf::to_json(&bytes).expect("a message") } else { bytes.to_vec() };
+    let value: Value = serde_json::from_slice(&json).expect("JSON");
+    let code = if status < 300 { Value::Null } else { json!(status) };
+    assert_eq!(value["code"], code, "{value}");
+}
+
+/// `upgradeaware.go`: a request without an upgrade is refused, and one with an upgrade goes to a kubelet that is not there.
+#[rstest]
+#[case::without_upgrade("", 400, "Upgrade request required")]
+#[case::web_socket("websocket", 500, "error dialing backend: dial tcp 192.0.2.1:10250: connect: connection refused")]
+#[tokio::test(start_paused = true)]
+async fn connections_into_pods_end_at_the_kubelet(
+    #[case] upgrade: &'static str,
+    #[case] status: u16,
+    #[case] message: &str,
+) {
+    let server = server();
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"},
+        "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}});
+    server.seed([node, pod]).expect("objects");
+    let path = "/api/v1/namespaces/default/pods/p/exec?command=ls";
+    let mut exec = request(Method::GET, path, "application/json", &Value::Null);
+    if !upgrade.is_empty() {
+        exec.headers.insert(header::UPGRADE, HeaderValue::from_static(upgrade));
+    }
+    let (code, reply) = send(&server, exec).await;
+    assert_eq!((code, &reply["message"]), (status, &json!(message)));
 }

@@ -43,10 +43,13 @@ pub(crate) enum WriteOutcome {
 }
 
 impl WriteOutcome {
-    /// Returns the outcome of a write whose object is stored in another version than the request's.
-    fn converted(mut object: Value, stored: &StoredObject, created: bool) -> Self {
-        metadata::fields_mut(&mut object).insert("resourceVersion", stored.revision().to_string().into());
-        Self::Transient { object, created }
+    /// Returns the outcome of a write that is stored, in the version of the request.
+    async fn stored(scope: &RequestScope<'_>, stored: Arc<StoredObject>, created: bool) -> Result<Self, Status> {
+        if scope.webhook().is_none() {
+            return Ok(Self::Stored { stored, created });
+        }
+        let object = Arc::unwrap_or_clone(scope.current_value(&stored).await?);
+        Ok(Self::Transient { object, created })
     }
 
     pub(crate) fn created(&self) -> bool {
@@ -183,20 +186,15 @@ async fn store_new(scope: &RequestScope<'_>, mut object: Value, dry_run: bool) -
             return Err(exists(&existing));
         }
         drop_empty_fields(scope, &mut object);
-        return Ok(WriteOutcome::Transient { object, created: true });
+        return Ok(WriteOutcome::Transient { object: scope.read_back(object).await?, created: true });
     }
     metadata::fields_mut(&mut object).remove("resourceVersion");
-    let shown = scope.webhook().map(|_| object.clone());
     let (draft, object) = draft(scope, scope.stored_form(object).await?)?;
     match scope.server.store().create(&scope.resource, draft) {
-        Ok(committed) if shown.is_some() => {
-            scope.record(EventType::Added, &committed);
-            Ok(WriteOutcome::converted(shown.unwrap_or_default(), &committed.new, true))
-        }
         Ok(committed) => {
             scope.server.decode_cache().put(object, &committed.new, None);
             scope.record(EventType::Added, &committed);
-            Ok(WriteOutcome::Stored { stored: committed.new, created: true })
+            WriteOutcome::stored(scope, committed.new, true).await
         }
         Err(CommitError::Exists(existing) | CommitError::Changed(existing)) => Err(exists(&existing)),
         Err(CommitError::NotFound) => Err(scope.not_found(&name)),
@@ -324,19 +322,14 @@ pub(crate) async fn guaranteed_update(
         if rules.dry_run {
             let mut new = new;
             drop_empty_fields(scope, &mut new);
-            return Ok(WriteOutcome::Transient { object: new, created: false });
+            return Ok(WriteOutcome::Transient { object: scope.read_back(new).await?, created: false });
         }
-        let shown = scope.webhook().map(|_| new.clone());
         let (draft, new) = draft(scope, scope.stored_form(new).await?)?;
         match scope.server.store().update(&scope.resource, &current, draft) {
-            Ok(committed) if shown.is_some() => {
-                scope.record(EventType::Modified, &committed);
-                return Ok(WriteOutcome::converted(shown.unwrap_or_default(), &committed.new, false));
-            }
             Ok(committed) => {
                 scope.server.decode_cache().put(new, &committed.new, Some(current.revision()));
                 scope.record(EventType::Modified, &committed);
-                return Ok(WriteOutcome::Stored { stored: committed.new, created: false });
+                return WriteOutcome::stored(scope, committed.new, false).await;
             }
             Err(CommitError::NotFound | CommitError::Changed(_) | CommitError::Exists(_)) => {}
         }

@@ -32,13 +32,13 @@ pub(crate) struct WebhookConversion {
     pub client_config: Value,
     /// The versions of reviews that it accepts.
     pub review_versions: Vec<String>,
-    /// The apiVersion in which objects are stored.
-    pub storage: String,
 }
 
-/// The version of a definition in which objects are stored, for readers of another version.
-#[derive(Debug)]
-pub(crate) struct StorageVersion {
+/// Another version of a definition, served or not, in which objects can be stored.
+#[derive(Debug, Clone)]
+pub(crate) struct OtherVersion {
+    /// The apiVersion of its objects.
+    pub api_version: String,
     /// The schema as a type tree.
     pub types: Arc<Schema>,
     /// The strategy, for its defaults.
@@ -46,7 +46,7 @@ pub(crate) struct StorageVersion {
 }
 
 /// The extra data of a kind that one served version of a definition declares.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct CustomResource {
     /// Name of the definition.
     pub definition: String,
@@ -68,8 +68,34 @@ pub(crate) struct CustomResource {
     pub revision: u64,
     /// The webhook that converts between versions, if the definition has one.
     pub conversion: Option<WebhookConversion>,
-    /// The storage version, if that is another one.
-    pub storage: Option<StorageVersion>,
+    /// The apiVersion in which objects are stored.
+    pub storage: String,
+    /// The other versions.
+    pub others: Vec<OtherVersion>,
     /// The spec and the accepted names of the definition. Watches end when they change.
     pub served_as: [Value; 2],
+}
+
+impl CustomResource {
+    /// Returns the other version with this apiVersion.
+    pub(super) fn other(&self, api_version: &str) -> Option<&OtherVersion> {
+        self.others.iter().find(|other| other.api_version == api_version)
+    }
+
+    /// Returns an object as it is stored: in the storage version, without fields that this version does not have. What a
+    /// webhook has not converted to the storage version stays as it is.
+    pub(super) fn to_storage(&self, object: Value) -> Value {
+        let Some(storage) = self.other(&self.storage) else { return object };
+        if self.conversion.is_some() && object["apiVersion"] != *self.storage {
+            return object;
+        }
+        let mut object = pruned(&storage.types, object);
+        object["apiVersion"] = self.storage.as_str().into();
+        object
+    }
+}
+
+/// Returns an object without the fields that a schema does not have.
+pub(super) fn pruned(types: &Schema, object: Value) -> Value {
+    types.decode(object.to_string().as_bytes()).map_or(object, |read| read.value)
 }

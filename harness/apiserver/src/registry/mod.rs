@@ -178,9 +178,10 @@ impl Resource {
 
     /// Converts `object` from this version to the storage version.
     pub(crate) fn to_storage(&self, object: Value) -> Value {
-        match self.conversion {
-            Some(conversion) => (conversion.to_storage)(object),
-            None => object,
+        match (&self.custom, self.conversion) {
+            (Some(own), _) => own.to_storage(object),
+            (None, Some(conversion)) => (conversion.to_storage)(object),
+            (None, None) => object,
         }
     }
 
@@ -204,16 +205,29 @@ impl Resource {
         if self.shows_as_stored(revision) || own.conversion.is_some() {
             return object;
         }
-        self.read_as_own(self.read_as_stored(object))
+        let object = self.read_as_stored(object);
+        if object["apiVersion"] == *self.api_version() { object } else { self.read_as_own(object) }
     }
 
-    /// Returns a stored object of a custom resource as the storage version has it. Like upstream, reads it by the
-    /// present schema: unknown fields are dropped, defaults are added.
+    /// Returns an object of this resource in another version of it, without that version's defaults.
+    pub(crate) fn converted_to(&self, other: &Resource, object: Value) -> Value {
+        if other.custom.is_some() { other.read_as_own(object) } else { other.from_storage(self.to_storage(object)) }
+    }
+
+    /// Returns a stored object of a custom resource as the version in which it is stored has it. Like upstream, reads it
+    /// by the present schema: unknown fields are dropped, defaults are added.
     pub(crate) fn read_as_stored(&self, object: Value) -> Value {
         let Some(own) = &self.custom else { return object };
-        let storage = own.storage.as_ref();
-        let (types, strategy) = storage.map_or((&own.types, &self.strategy), |other| (&other.types, &other.strategy));
-        let mut object = types.decode(object.to_string().as_bytes()).map_or(object, |read| read.value);
+        let stored = object["apiVersion"].as_str().unwrap_or_default();
+        let (types, strategy) = if stored == self.api_version() {
+            (&own.types, &self.strategy)
+        } else if let Some(other) = own.other(stored) {
+            (&other.types, &other.strategy)
+        } else {
+            // The definition does not have the version any more.
+            return object;
+        };
+        let mut object = custom::pruned(types, object);
         strategy.default(&mut object);
         object
     }
@@ -221,10 +235,7 @@ impl Resource {
     /// Returns an object of a custom resource as this version shows it, without the defaults of this version.
     pub(crate) fn read_as_own(&self, object: Value) -> Value {
         let Some(own) = &self.custom else { return object };
-        let mut object = match &own.storage {
-            Some(_) => own.types.decode(object.to_string().as_bytes()).map_or(object, |read| read.value),
-            None => object,
-        };
+        let mut object = if own.others.is_empty() { object } else { custom::pruned(&own.types, object) };
         object["apiVersion"] = self.api_version().into();
         object
     }

@@ -57,7 +57,7 @@ impl Registry {
         Arc::new(Self::clone(usual).with_version(kubernetes_version, git_version))
     }
 
-    /// Returns the version that the server reports.
+    /// Returns the version that the server reports, with the commit if one is set.
     pub(crate) fn git_version(&self) -> &str {
         &self.git_version
     }

@@ -69,6 +69,8 @@ pub(crate) struct WatchScope {
     pub(crate) encoding: EventEncoding,
     /// Entry of the request in the transcript, if requests are recorded.
     pub(crate) request: Option<usize>,
+    /// Events have the state before the change as `previous`, for the selection after a conversion. They are JSON.
+    pub(crate) with_previous: bool,
 }
 
 /// The encoding of a watch's events.
@@ -206,6 +208,11 @@ impl Watch {
                 };
                 event(self.view.encoding, event_type.as_str(), &shown)
             }
+        };
+        let previous = of.and_then(|entry| entry.previous.as_ref()).filter(|_| self.view.with_previous);
+        let chunk = match previous {
+            Some(previous) => with_previous(&chunk, previous),
+            None => chunk,
         };
         let object = self.view.request.map(|_| delivered(event_type, stored, revision));
         self.ready.push_back((chunk, object));
@@ -464,6 +471,15 @@ impl WatchScope {
         self.namespace.as_deref().is_none_or(|namespace| stored.namespace() == namespace)
             && self.selection.matches(&self.kind, stored)
     }
+}
+
+/// Adds the state before the change to an event.
+fn with_previous(event: &[u8], previous: &StoredObject) -> Bytes {
+    let mut line = event.strip_suffix(b"}\n").unwrap_or(event).to_vec();
+    line.extend_from_slice(b",\"previous\":");
+    previous.write(&mut line);
+    line.extend_from_slice(b"}\n");
+    line.into()
 }
 
 /// Returns the object of an event for the transcript.

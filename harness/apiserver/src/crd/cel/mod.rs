@@ -192,9 +192,6 @@ fn compile(rule: &Value, own: &CelType) -> Result<CompiledRule, String> {
     let program = parse(&source)?;
     let old = old_type(rule, own);
     let checked = program.walk(|program| check(program, own, Some(&old))).ok_or(NO_THREAD)?;
-    if let Some(function) = checked.unsupported {
-        return Err(format!("{function} is not supported here"));
-    }
     let expression = text(rule, "messageExpression").trim();
     let message_expression = if expression.is_empty() { None } else { parse(expression).ok() };
     let reason = match text(rule, "reason") {
@@ -418,13 +415,11 @@ impl SchemaChecker<'_> {
             let old = old_type(rule, &own);
             match checked(source, &own, &old, &sized) {
                 Err(why) => self.invalid(at("rule"), rule, format!("compilation failed: {why}")),
-                Ok((result, _))
-                    if result.unsupported.is_none() && !matches!(result.ty, CelType::Bool | CelType::Dyn) =>
-                {
+                Ok((result, _)) if !matches!(result.ty, CelType::Bool | CelType::Dyn) => {
                     self.invalid(at("rule"), rule, "cel expression must evaluate to a bool".to_owned());
                 }
                 Ok((result, cost)) => {
-                    self.expensive("estimated rule cost", at("rule"), cost.saturating_mul(cardinality), &result);
+                    self.expensive("estimated rule cost", at("rule"), cost.saturating_mul(cardinality));
                     self.old_self(rule, &result, node.uncorrelated, &at);
                 }
             }
@@ -437,14 +432,12 @@ impl SchemaChecker<'_> {
                     let why = format!("messageExpression compilation failed: {why}");
                     self.invalid(at("messageExpression"), rule, why);
                 }
-                Ok((result, _))
-                    if result.unsupported.is_none() && !matches!(result.ty, CelType::Text | CelType::Dyn) =>
-                {
+                Ok((result, _)) if !matches!(result.ty, CelType::Text | CelType::Dyn) => {
                     let why = "messageExpression must evaluate to a string".to_owned();
                     self.invalid(at("messageExpression"), rule, why);
                 }
-                Ok((result, cost)) => {
-                    self.expensive("estimated messageExpression cost", at("messageExpression"), cost, &result);
+                Ok((_, cost)) => {
+                    self.expensive("estimated messageExpression cost", at("messageExpression"), cost);
                 }
             }
         }
@@ -454,11 +447,8 @@ impl SchemaChecker<'_> {
         self.errors.push(error_at(ErrorType::Invalid, field, format_rule(rule), why));
     }
 
-    /// Adds an expression's cost, and an error if it is too much. The cost of functions that are not here is unknown.
-    fn expensive(&mut self, what: &str, field: String, cost: u64, result: &CheckResult) {
-        if result.unsupported.is_some() {
-            return;
-        }
+    /// Adds an expression's cost, and an error if it is too much.
+    fn expensive(&mut self, what: &str, field: String, cost: u64) {
         if let Some(why) = estimate::exceeded(what, cost, estimate::EXPRESSION_LIMIT) {
             self.errors.push(error_at(ErrorType::Forbidden, field.clone(), BadValue::Omitted, why));
         }

@@ -1,0 +1,305 @@
+//! The controllers of API services, which kube-apiserver runs itself: each version of a definition is registered, and
+//! the condition `Available` says whether an API answers. They follow
+//! `pkg/controlplane/controller/crdregistration/crdregistration_controller.go`, and `controllers/autoregister` and
+//! `controllers/status` in `staging/src/k8s.io/kube-aggregator/pkg`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use http::Method;
+
+use crate::controllers::{ControllerClient, WatchMux, WatchSet};
+use crate::handlers::check_discovery;
+use crate::json::{Value, json};
+use crate::metadata;
+use crate::object_meta::rfc3339;
+use crate::registry::label_selector::array_field;
+use crate::server::ApiServer;
+use crate::store::ResourceId;
+
+const GROUP: &str = "apiregistration.k8s.io";
+const PATH: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+
+/// The label of API services that a controller keeps up to date, with its value for those of definitions.
+const MANAGED: (&str, &str) = ("kube-aggregator.kubernetes.io/automanaged", "true");
+
+/// Time between two checks of an API that has not changed.
+const RESYNC: Duration = Duration::from_secs(30);
+
+/// Registers the versions of definitions as API services, and writes the status of all API services. Never returns.
+pub async fn publish_api_services(server: ApiServer) {
+    let agent = ControllerClient::new(&server, "plumbline/apiservice-controller");
+    let watched = vec![api_services(), definitions(), ResourceId::new("", "services"), slices()];
+    let mut feed = WatchMux::new(&server, WatchSet::Resources(watched));
+    loop {
+        let changes = if has_remote(&server) {
+            server.clock().timeout(RESYNC, feed.next()).await
+        } else {
+            Some(feed.next().await)
+        };
+        let everything = changes.is_none();
+        let (mut registered, mut touched) = (everything, BTreeSet::new());
+        for (resource, change) in changes.into_iter().flatten() {
+            if resource == api_services() || resource == definitions() {
+                registered = true;
+            } else {
+                change.add_namespaces(&mut touched);
+            }
+        }
+        if registered {
+            register_definitions(&agent).await;
+        }
+        let concerned = |object: &Value| match object["spec"]["service"]["namespace"].as_str() {
+            Some(namespace) => registered || touched.contains(namespace),
+            None => registered,
+        };
+        let all = server.list(&api_services(), None).into_iter().map(|stored| stored.value());
+        let checks = all.filter(concerned).map(|object| write_status(&agent, object));
+        futures::future::join_all(checks).await;
+    }
+}
+
+fn api_services() -> ResourceId {
+    ResourceId::new(GROUP, "apiservices")
+}
+
+fn definitions() -> ResourceId {
+    ResourceId::new("apiextensions.k8s.io", "customresourcedefinitions")
+}
+
+fn slices() -> ResourceId {
+    ResourceId::new("discovery.k8s.io", "endpointslices")
+}
+
+/// Returns true if other servers answer for some API.
+fn has_remote(server: &ApiServer) -> bool {
+    server.list(&api_services(), None).iter().any(|stored| stored.value()["spec"]["service"].is_object())
+}
+
+/// Creates, corrects and deletes the API services of definitions.
+async fn register_definitions(agent: &ControllerClient) {
+    let server = agent.server();
+    let mut wanted = BTreeMap::new();
+    for definition in server.list(&definitions(), None) {
+        let spec = &definition.value()["spec"];
+        let group = spec["group"].as_str().unwrap_or_default();
+        for version in array_field(spec, "versions").iter().filter(|version| version["served"] == true) {
+            let version = version["name"].as_str().unwrap_or_default();
+            let spec =
+                json!({"group": group, "version": version, "groupPriorityMinimum": 1000, "versionPriority": 100});
+            wanted.insert(format!("{version}.{group}"), spec);
+        }
+    }
+    let (label, value) = MANAGED;
+    for stored in server.list(&api_services(), None) {
+        let spec = wanted.remove(stored.name());
+        if stored.label(label) != Some(value) {
+            continue;
+        }
+        let (path, mut object) = (format!("{PATH}/{}", stored.name()), stored.value());
+        match spec {
+            None => {
+                let preconditions = json!({"preconditions": {"uid": stored.uid()}});
+                agent.delete(&path, Some(&preconditions)).await;
+            }
+            Some(spec) if object["spec"] != spec => {
+                object["spec"] = spec;
+                agent.replace(&path, &object).await;
+            }
+            Some(_) => {}
+        }
+    }
+    for (name, spec) in wanted {
+        let object = json!({"apiVersion": format!("{GROUP}/v1"), "kind": "APIService",
+            "metadata": {"name": name, "labels": {label: value}}, "spec": spec});
+        agent.create(PATH, &object).await;
+    }
+}
+
+/// Writes the condition of an API service if it has changed.
+async fn write_status(agent: &ControllerClient, mut object: Value) {
+    let (available, reason, message) = check(agent.server(), &object).await;
+    let mut conditions = array_field(&object["status"], "conditions").to_vec();
+    let known = conditions.iter().position(|condition| condition["type"] == "Available");
+    let before = known.map(|index| conditions.remove(index));
+    let same = before.as_ref().filter(|before| before["status"] == *available);
+    let since = same
+        .map_or_else(|| rfc3339(agent.server().clock().now()).into(), |before| before["lastTransitionTime"].clone());
+    let now = json!({"type": "Available", "status": available, "lastTransitionTime": since, "reason": reason,
+        "message": message});
+    if before.as_ref() == Some(&now) {
+        return;
+    }
+    conditions.insert(known.unwrap_or(conditions.len()), now);
+    object["status"]["conditions"] = conditions.into();
+    let path = format!("{PATH}/{}/status", metadata::name(&object));
+    agent.send(Method::PUT, &path, "application/json", Some(&object)).await;
+}
+
+/// Status, reason and message of the condition `Available`.
+type Availability = (&'static str, &'static str, String);
+
+async fn check(server: &ApiServer, object: &Value) -> Availability {
+    let wanted = &object["spec"]["service"];
+    if !wanted.is_object() {
+        return ("True", "Local", "Local APIServices are always available".to_owned());
+    }
+    let text = |field: &str| wanted[field].as_str().unwrap_or_default();
+    let (namespace, name) = (text("namespace"), text("name"));
+    let Some(service) = server.get(&ResourceId::new("", "services"), namespace, name) else {
+        return ("False", "ServiceNotFound", format!("service/{name} in {namespace:?} is not present"));
+    };
+    if let Some(missing) = missing_backend(server, (namespace, name), wanted["port"].as_u64(), &service.value()["spec"])
+    {
+        return missing;
+    }
+    match check_discovery(server, object).await {
+        Ok(()) => ("True", "Passed", "all checks passed".to_owned()),
+        Err(why) => ("False", "FailedDiscoveryCheck", why),
+    }
+}
+
+/// Returns what a service with a cluster IP lacks.
+fn missing_backend(
+    server: &ApiServer,
+    (namespace, name): (&str, &str),
+    port: Option<u64>,
+    spec: &Value,
+) -> Option<Availability> {
+    if spec["type"] != "ClusterIP" {
+        return None;
+    }
+    let port = port.unwrap_or(443);
+    let Some(listening) = array_field(spec, "ports").iter().find(|known| known["port"] == port) else {
+        let why = format!("service/{name} in {namespace:?} is not listening on port {port}");
+        return Some(("False", "ServicePortError", why));
+    };
+    let port = listening["name"].as_str().unwrap_or_default();
+    let own: Vec<Value> = server
+        .list(&slices(), Some(namespace))
+        .iter()
+        .filter(|slice| slice.label("kubernetes.io/service-name") == Some(name))
+        .map(|slice| slice.value())
+        .collect();
+    if own.is_empty() {
+        let why = format!("cannot find endpointslices for service/{name} in {namespace:?}");
+        return Some(("False", "EndpointsNotFound", why));
+    }
+    let is_ready = |endpoint: &Value| endpoint["conditions"]["ready"] != false;
+    let is_port = |known: &Value| known["name"].as_str().unwrap_or_default() == port && known["port"].is_number();
+    let serves = |slice: &Value| {
+        array_field(slice, "endpoints").iter().any(is_ready) && array_field(slice, "ports").iter().any(is_port)
+    };
+    let why = format!("endpointslices for service/{name} in {namespace:?} have no addresses with port name {port:?}");
+    (!own.iter().any(serves)).then_some(("False", "MissingEndpoints", why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{run_virtual, settle};
+
+    async fn create(client: &ControllerClient, path: &str, object: Value) {
+        let reply = client.create(path, &object).await;
+        assert!(reply.is_ok(), "{}", reply.body());
+    }
+
+    /// Returns status, reason and message of the condition of an API service.
+    fn availability(server: &ApiServer, name: &str) -> [String; 3] {
+        let object = server.get(&api_services(), "", name).expect("an API service").value();
+        let condition = &object["status"]["conditions"][0];
+        ["status", "reason", "message"].map(|field| condition[field].as_str().unwrap_or_default().to_owned())
+    }
+
+    #[test]
+    fn each_version_of_a_definition_is_registered() {
+        run_virtual(async {
+            let server = ApiServer::builder().build();
+            tokio::spawn(publish_api_services(server.clone()));
+            let client = ControllerClient::new(&server, "user");
+            let version = |name: &str, served: bool| {
+                json!({"name": name, "served": served, "storage": name == "v1",
+                "schema": {"openAPIV3Schema": {"type": "object"}}})
+            };
+            let definition = |served: bool| {
+                json!({"metadata": {"name": "as.ex.io"}, "spec": {"group": "ex.io",
+                "scope": "Cluster", "names": {"plural": "as", "kind": "A"},
+                "versions": [version("v1", true), version("v2", served), version("v3", false)]}})
+            };
+            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+            create(&client, path, definition(true)).await;
+            settle().await;
+            let names =
+                || server.list(&api_services(), None).iter().map(|one| one.name().to_owned()).collect::<Vec<_>>();
+            assert_eq!(names(), ["v1.ex.io", "v2.ex.io"]);
+            assert_eq!(availability(&server, "v1.ex.io"), ["True", "Local", "Local APIServices are always available"]);
+            let spec = server.get(&api_services(), "", "v1.ex.io").expect("an API service").value()["spec"].clone();
+            let expected =
+                json!({"group": "ex.io", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 100});
+            assert_eq!(spec, expected);
+
+            let versions = json!({"spec": {"versions": definition(false)["spec"]["versions"]}});
+            client.patch(&format!("{path}/as.ex.io"), "application/merge-patch+json", &versions).await;
+            settle().await;
+            assert_eq!(names(), ["v1.ex.io"]);
+            client.delete(&format!("{path}/as.ex.io"), None).await;
+            settle().await;
+            assert_eq!(names(), Vec::<String>::new());
+        })
+        .expect("a runtime");
+    }
+
+    /// The reasons in the order of the checks of `remote_available_controller.go`.
+    #[test]
+    fn an_api_of_another_server_is_available_if_that_answers() {
+        run_virtual(async {
+            let server = ApiServer::builder().build();
+            tokio::spawn(publish_api_services(server.clone()));
+            let client = ControllerClient::new(&server, "user");
+            let object = json!({"metadata": {"name": "v1.other.io"}, "spec": {"group": "other.io", "version": "v1",
+                "groupPriorityMinimum": 100, "versionPriority": 10, "insecureSkipTLSVerify": true,
+                "service": {"namespace": "default", "name": "other"}}});
+            create(&client, PATH, object).await;
+            settle().await;
+            let now = || availability(&server, "v1.other.io");
+            assert_eq!(now(), ["False", "ServiceNotFound", "service/other in \"default\" is not present"]);
+
+            let services = "/api/v1/namespaces/default/services";
+            let ports = |port: u16| json!({"spec": {"ports": [{"name": "https", "port": port}]}});
+            let mut service = ports(80);
+            service["metadata"] = json!({"name": "other"});
+            create(&client, services, service).await;
+            settle().await;
+            assert_eq!(
+                now(),
+                ["False", "ServicePortError", "service/other in \"default\" is not listening on port 443"]
+            );
+
+            client.patch(&format!("{services}/other"), "application/merge-patch+json", &ports(443)).await;
+            settle().await;
+            assert_eq!(
+                now(),
+                ["False", "EndpointsNotFound", "cannot find endpointslices for service/other in \"default\""]
+            );
+
+            let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+            let slice = |ready: bool| {
+                json!({"metadata": {"name": "s", "labels": {"kubernetes.io/service-name": "other"}},
+                "addressType": "IPv4", "ports": [{"name": "https", "port": 1}],
+                "endpoints": [{"addresses": ["192.0.2.1"], "conditions": {"ready": ready}}]})
+            };
+            create(&client, slices, slice(false)).await;
+            settle().await;
+            let why = "endpointslices for service/other in \"default\" have no addresses with port name \"https\"";
+            assert_eq!(now(), ["False", "MissingEndpoints", why]);
+
+            client.patch(&format!("{slices}/s"), "application/merge-patch+json", &slice(true)).await;
+            settle().await;
+            let [status, reason, message] = now();
+            assert_eq!((&*status, &*reason), ("False", "FailedDiscoveryCheck"));
+            assert!(message.starts_with("failing or missing response from https://"), "{message}");
+            assert!(message.contains(":443/apis/other.io/v1: "), "{message}");
+        })
+        .expect("a runtime");
+    }
+}

@@ -1,0 +1,340 @@
+//! The events of a cluster, optional: what the controllers of workloads, the scheduler and the kubelets tell about pods,
+//! replica sets and jobs. One observer writes them for all, from the changes of the objects.
+//!
+//! See `pkg/controller/controller_utils.go` (pods of a controller), `pkg/controller/deployment/sync.go`,
+//! `pkg/controller/statefulset/stateful_pod_control.go`, `pkg/controller/job/job_controller.go`,
+//! `pkg/scheduler/schedule_one.go`, `pkg/kubelet/images/image_manager.go` and
+//! `pkg/kubelet/kuberuntime/kuberuntime_container.go` of Kubernetes 1.36.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::controllers::{ControllerClient, WatchChange, WatchMux, WatchSet};
+use crate::json::{Value, json};
+use crate::metadata;
+use crate::object_meta::rfc3339;
+use crate::registry::label_selector::array_field;
+use crate::server::ApiServer;
+use crate::store::{EventType, LogEntry, ResourceId};
+
+/// Writes the events of changes from now on. Never returns.
+pub async fn publish_events(server: ApiServer) {
+    let agent = ControllerClient::new(&server, "plumbline/event-recorder");
+    let [pods, sets, jobs] = [("", "pods"), ("apps", "replicasets"), ("batch", "jobs")]
+        .map(|(group, plural)| ResourceId::new(group, plural));
+    let mut feed = WatchMux::new(&server, WatchSet::Resources(vec![pods.clone(), sets.clone(), jobs]));
+    let mut written = 0;
+    loop {
+        for (resource, change) in feed.next().await {
+            let WatchChange::Event(entry) = change else { continue };
+            let change = Change::of(&entry);
+            let events = match &resource {
+                resource if *resource == pods => events_of_pod(&change),
+                resource if *resource == sets => events_of_replica_set(&change),
+                _ => events_of_job(&change),
+            };
+            for event in events {
+                written += 1;
+                event.write(&agent, written).await;
+            }
+        }
+    }
+}
+
+/// A change of an object.
+struct Change {
+    old: Value,
+    new: Value,
+    deleted: bool,
+}
+
+impl Change {
+    fn of(entry: &Arc<LogEntry>) -> Self {
+        Self {
+            old: entry.previous.as_ref().map(|stored| stored.value()).unwrap_or_default(),
+            new: entry.current.value(),
+            deleted: entry.event_type == EventType::Deleted,
+        }
+    }
+
+    fn is_new(&self) -> bool {
+        self.old.is_null()
+    }
+}
+
+/// An event.
+#[derive(Debug)]
+struct Event {
+    /// The object that it is about.
+    about: Value,
+    component: &'static str,
+    /// The node of a kubelet.
+    host: String,
+    warning: bool,
+    reason: String,
+    message: String,
+}
+
+impl Event {
+    fn new(about: Value, component: &'static str, reason: &str, message: String) -> Self {
+        Self { about, component, host: String::new(), warning: false, reason: reason.to_owned(), message }
+    }
+
+    /// Creates the event; `number` tells events of the same moment apart.
+    async fn write(self, agent: &ControllerClient, number: i128) {
+        let now = agent.server().clock().now();
+        let namespace = self.about["namespace"].as_str().unwrap_or_default().to_owned();
+        agent.create(&format!("/api/v1/namespaces/{namespace}/events"), &self.object(now, number)).await;
+    }
+
+    fn object(self, now: Timestamp, number: i128) -> Value {
+        let name = format!("{}.{:x}", self.about["name"].as_str().unwrap_or_default(), now.as_nanosecond() + number);
+        let mut event = json!({"apiVersion": "v1", "kind": "Event",
+            "metadata": {"namespace": self.about["namespace"], "name": name}, "involvedObject": self.about,
+            "type": if self.warning { "Warning" } else { "Normal" }, "reason": self.reason, "message": self.message,
+            "reportingComponent": self.component});
+        if self.component == SCHEDULER {
+            // The scheduler writes events of events.k8s.io.
+            event["eventTime"] = format!("{now:.6}").into();
+            event["action"] = "Binding".into();
+            event["reportingInstance"] = SCHEDULER.into();
+            return event;
+        }
+        event["source"] = json!({"component": self.component});
+        if !self.host.is_empty() {
+            event["source"]["host"] = self.host.as_str().into();
+            event["reportingInstance"] = self.host.into();
+        }
+        (event["firstTimestamp"], event["lastTimestamp"]) = (rfc3339(now).into(), rfc3339(now).into());
+        event["count"] = 1.into();
+        event
+    }
+}
+
+const SCHEDULER: &str = "default-scheduler";
+
+/// Returns the reference to an object of a kind.
+fn reference(api_version: &str, kind: &str, object: &Value) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "namespace": metadata::namespace(object),
+        "name": metadata::name(object), "uid": metadata::uid(object),
+        "resourceVersion": metadata::resource_version(object)})
+}
+
+/// Returns the reference to the controller of an object, if it is of a kind.
+fn controller(object: &Value, kind: &str) -> Option<Value> {
+    let owner = metadata::controller(object).filter(|owner| owner["kind"] == *kind)?;
+    Some(json!({"apiVersion": owner["apiVersion"], "kind": owner["kind"], "namespace": metadata::namespace(object),
+        "name": owner["name"], "uid": owner["uid"]}))
+}
+
+fn events_of_pod(change: &Change) -> Vec<Event> {
+    let mut events = Vec::new();
+    let (old, new) = (&change.old, &change.new);
+    if change.deleted {
+        return events;
+    }
+    let name = metadata::name(new);
+    if change.is_new() {
+        for (kind, component) in [
+            ("ReplicaSet", "replicaset-controller"),
+            ("ReplicationController", "replication-controller"),
+            ("DaemonSet", "daemonset-controller"),
+            ("Job", "job-controller"),
+            ("StatefulSet", "statefulset-controller"),
+        ] {
+            let Some(owner) = controller(new, kind) else { continue };
+            let message = match kind {
+                "StatefulSet" => {
+                    let set = owner["name"].as_str().unwrap_or_default();
+                    format!("create Pod {name} in StatefulSet {set} successful")
+                }
+                _ => format!("Created pod: {name}"),
+            };
+            events.push(Event::new(owner, component, "SuccessfulCreate", message));
+        }
+    }
+    let node = new["spec"]["nodeName"].as_str().unwrap_or_default();
+    if !change.is_new() && !node.is_empty() && old["spec"]["nodeName"].as_str().unwrap_or_default().is_empty() {
+        let message = format!("Successfully assigned {}/{name} to {node}", metadata::namespace(new));
+        events.push(Event::new(reference("v1", "Pod", new), SCHEDULER, "Scheduled", message));
+    }
+    for (list, statuses, field) in [
+        ("initContainers", "initContainerStatuses", "spec.initContainers"),
+        ("containers", "containerStatuses", "spec.containers"),
+    ] {
+        for container in array_field(&new["spec"], list) {
+            let name = container["name"].as_str().unwrap_or_default();
+            let runs = |pod: &Value| state(pod, statuses, name).is_some_and(|state| state["running"].is_object());
+            let mut about = reference("v1", "Pod", new);
+            about["fieldPath"] = format!("{field}{{{name}}}").into();
+            let mut described = Vec::new();
+            if runs(new) && !runs(old) {
+                described = started(container);
+            } else if runs(new) && metadata::is_deleted(new) && !metadata::is_deleted(old) {
+                described.push(("Killing", format!("Stopping container {name}")));
+            }
+            events.extend(described.into_iter().map(|(reason, message)| Event {
+                host: node.to_owned(),
+                ..Event::new(about.clone(), "kubelet", reason, message)
+            }));
+        }
+    }
+    events
+}
+
+/// Returns the state of a container of a pod.
+fn state<'p>(pod: &'p Value, statuses: &str, name: &str) -> Option<&'p Value> {
+    array_field(&pod["status"], statuses).iter().find(|status| status["name"] == *name).map(|status| &status["state"])
+}
+
+/// Returns what a kubelet tells about a container that starts. An image is pulled in no time.
+fn started(container: &Value) -> Vec<(&'static str, String)> {
+    let image = container["image"].as_str().unwrap_or_default();
+    let mut described = if container["imagePullPolicy"] == "Always" {
+        let pulled = format!("Successfully pulled image {image:?} in 0s (0s including waiting). Image size: 0 bytes.");
+        vec![("Pulling", format!("Pulling image {image:?}")), ("Pulled", pulled)]
+    } else {
+        let present = format!("Container image {image:?} already present on machine and can be accessed by the pod");
+        vec![("Pulled", present)]
+    };
+    described.extend([("Created", "Container created".to_owned()), ("Started", "Container started".to_owned())]);
+    described
+}
+
+fn events_of_replica_set(change: &Change) -> Vec<Event> {
+    let size = |set: &Value| set["spec"]["replicas"].as_i64().unwrap_or(0);
+    let (before, now) = (size(&change.old), size(&change.new));
+    let Some(owner) = controller(&change.new, "Deployment").filter(|_| !change.deleted && before != now) else {
+        return Vec::new();
+    };
+    let direction = if now > before { "up" } else { "down" };
+    let message = format!("Scaled {direction} replica set {} from {before} to {now}", metadata::name(&change.new));
+    vec![Event::new(owner, "deployment-controller", "ScalingReplicaSet", message)]
+}
+
+fn events_of_job(change: &Change) -> Vec<Event> {
+    let holds = |job: &Value, kind: &str, status: &str| {
+        let mut conditions = array_field(&job["status"], "conditions").iter();
+        conditions.any(|condition| condition["type"] == *kind && condition["status"] == *status)
+    };
+    let became = |kind: &str, status: &str| holds(&change.new, kind, status) && !holds(&change.old, kind, status);
+    let event = |reason: &str, message: &str| {
+        let about = reference("batch/v1", "Job", &change.new);
+        Event::new(about, "job-controller", reason, message.to_owned())
+    };
+    let mut events = Vec::new();
+    if change.deleted {
+        return events;
+    }
+    if became("Complete", "True") {
+        events.push(event("Completed", "Job completed"));
+    }
+    if became("Suspended", "True") {
+        events.push(event("Suspended", "Job suspended"));
+    } else if became("Suspended", "False") && !change.is_new() {
+        events.push(event("Resumed", "Job resumed"));
+    }
+    if became("Failed", "True") {
+        let conditions = array_field(&change.new["status"], "conditions");
+        let failed = conditions.iter().find(|condition| condition["type"] == "Failed");
+        let text = |field: &str| failed.and_then(|failed| failed[field].as_str()).unwrap_or_default();
+        events.push(Event { warning: true, ..event(text("reason"), text("message")) });
+    }
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{run_virtual, settle};
+    use crate::kubelet::{self, KubeletOptions};
+    use crate::workloads;
+
+    async fn settled(server: &ApiServer) {
+        settle().await;
+        server.clock().sleep(std::time::Duration::from_secs(5)).await;
+        settle().await;
+    }
+
+    /// Returns kind, reason and message of all events, with the generated parts of names as `*`.
+    fn described(server: &ApiServer) -> Vec<String> {
+        let all = server.list(&ResourceId::new("", "events"), None);
+        let mut described: Vec<String> = all
+            .iter()
+            .map(|stored| {
+                let event = stored.value();
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                let message: Vec<String> = text(&event["message"])
+                    .split(' ')
+                    .map(|word| word.split_once("web-").map_or(word.to_owned(), |(before, _)| format!("{before}web-*")))
+                    .collect();
+                let from = text(&event["reportingComponent"]);
+                let kind = text(&event["involvedObject"]["kind"]);
+                format!("{from} {kind} {}: {}", text(&event["reason"]), message.join(" "))
+            })
+            .collect();
+        described.sort();
+        described
+    }
+
+    #[test]
+    fn a_deployment_from_its_creation_to_its_end() {
+        run_virtual(async {
+            let server = ApiServer::builder().build();
+            tokio::spawn(publish_events(server.clone()));
+            tokio::spawn(workloads::run_workload_controllers(server.clone()));
+            tokio::spawn(kubelet::run(server.clone(), KubeletOptions::default()));
+            server.seed([json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})]).expect("a node");
+            let client = ControllerClient::new(&server, "user");
+            let template =
+                json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}});
+            let web = json!({"metadata": {"name": "web"}, "spec": {"replicas": 1,
+                "selector": {"matchLabels": {"a": "b"}}, "template": template}});
+            let path = "/apis/apps/v1/namespaces/default/deployments";
+            assert!(client.create(path, &web).await.is_ok());
+            settled(&server).await;
+            let begin = [
+                "default-scheduler Pod Scheduled: Successfully assigned default/web-* to n",
+                "deployment-controller Deployment ScalingReplicaSet: Scaled up replica set web-* from 0 to 1",
+                "kubelet Pod Created: Container created",
+                "kubelet Pod Pulled: Container image \"i:1\" already present on machine and can be accessed by the pod",
+                "kubelet Pod Started: Container started",
+                "replicaset-controller ReplicaSet SuccessfulCreate: Created pod: web-*",
+            ];
+            assert_eq!(described(&server), begin);
+            let none = json!({"spec": {"replicas": 0}});
+            client.patch(&format!("{path}/web"), "application/merge-patch+json", &none).await;
+            settled(&server).await;
+            let end: Vec<String> =
+                described(&server).into_iter().filter(|line| !begin.contains(&line.as_str())).collect();
+            assert_eq!(
+                end,
+                [
+                    "deployment-controller Deployment ScalingReplicaSet: Scaled down replica set web-* from 1 to 0",
+                    "kubelet Pod Killing: Stopping container c",
+                ]
+            );
+        })
+        .expect("a runtime");
+    }
+
+    #[test]
+    fn jobs_complete_fail_and_wait() {
+        let job = |conditions: Value| json!({"metadata": {"name": "j", "namespace": "d"}, "status": {"conditions": conditions}});
+        let change = |old: Value, new: Value| Change { old: job(old), new: job(new), deleted: false };
+        let shown = |change: &Change| {
+            let events = events_of_job(change).into_iter();
+            events.map(|event| (event.warning, event.reason, event.message)).collect::<Vec<_>>()
+        };
+        let text = |warning: bool, reason: &str, message: &str| vec![(warning, reason.to_owned(), message.to_owned())];
+        let complete = json!([{"type": "Complete", "status": "True"}]);
+        assert_eq!(shown(&change(json!([]), complete.clone())), text(false, "Completed", "Job completed"));
+        assert_eq!(shown(&change(complete.clone(), complete)), []);
+        let failed = json!([{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "m"}]);
+        assert_eq!(shown(&change(json!([]), failed)), text(true, "BackoffLimitExceeded", "m"));
+        let [on, off] = ["True", "False"].map(|status| json!([{"type": "Suspended", "status": status}]));
+        assert_eq!(shown(&change(json!([]), on.clone())), text(false, "Suspended", "Job suspended"));
+        assert_eq!(shown(&change(on, off)), text(false, "Resumed", "Job resumed"));
+    }
+}
