@@ -11,7 +11,7 @@ use plumbline_controllers::api::time::whole_seconds;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::build::{at, t0};
+use super::build::{at, t0};
 
 fn selector(json: Value) -> LabelSelector {
     serde_json::from_value(json).unwrap()

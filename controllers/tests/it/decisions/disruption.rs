@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::build::{at, names, pdb, pod, t0};
+use super::build::{at, names, pdb, pod, t0};
 
 fn spec(spec: Value) -> PdbSpec {
     serde_json::from_value(spec).unwrap()

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::build::{at, names, node, pod};
+use super::build::{at, names, node, pod};
 
 /// `name:phase[:age in hours[:reason]]`
 fn finished(text: &str) -> std::sync::Arc<plumbline_controllers::api::pod::PodView> {
