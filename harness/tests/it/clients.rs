@@ -243,8 +243,8 @@ impl EventLog {
     }
 }
 
-/// Follows the config maps with a kube-rs reflector while they change and its watches break and expire; it must end with
-/// the server's list.
+/// Follows the config maps with a kube-rs reflector while they change and its watches break and expire; it must end
+/// with the server's list.
 async fn follow(name: &str, strategy: InitialListStrategy) {
     let agent = format!("follower-{name}");
     let faults = breaking(name, &agent, 3);

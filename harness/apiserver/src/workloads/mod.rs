@@ -167,8 +167,8 @@ impl NamespaceController {
         self.claim_members(group, resource, owner, None, |_| true).await;
     }
 
-    /// Adopts and releases objects like [`Self::claim`]; those that are no members do not match. `finalizer` is added to
-    /// adopted objects and removed from released ones.
+    /// Adopts and releases objects like [`Self::claim`]; those that are no members do not match. `finalizer` is added
+    /// to adopted objects and removed from released ones.
     async fn claim_members(
         &self,
         group: &str,
