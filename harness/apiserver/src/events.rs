@@ -1,5 +1,5 @@
-//! The events of a cluster, optional: what the controllers of workloads, the scheduler and the kubelets tell about pods,
-//! replica sets and jobs. One observer writes them for all, from the changes of the objects.
+//! The events of a cluster, optional: those of the controllers of workloads, of the scheduler and of kubelets about
+//! pods, replica sets and jobs. One observer writes them for all, from the changes of the objects.
 //!
 //! See `pkg/controller/controller_utils.go` (pods of a controller), `pkg/controller/deployment/sync.go`,
 //! `pkg/controller/statefulset/stateful_pod_control.go`, `pkg/controller/job/job_controller.go`,

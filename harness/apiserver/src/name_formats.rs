@@ -281,8 +281,8 @@ pub(crate) fn path_segment(value: &str, prefix: bool) -> Vec<String> {
     ["/", "%"].iter().filter(|c| value.contains(**c)).map(|c| format!("may not contain '{c}'")).collect()
 }
 
-/// Returns a prefix of a name as the beginning of a name. Upstream's `maskTrailingDash` replaces the last two characters
-/// by one: the generated suffix follows anyway.
+/// Returns a prefix of a name as the beginning of a name. Upstream's `maskTrailingDash` replaces the last two
+/// characters by one: the generated suffix follows anyway.
 pub(crate) fn mask_trailing_dash(prefix: &str) -> Cow<'_, str> {
     let head = prefix.get(..prefix.len().saturating_sub(2)).filter(|_| prefix.len() > 1 && prefix.ends_with('-'));
     head.map_or(prefix.into(), |head| format!("{head}a").into())

@@ -737,8 +737,8 @@ mod tests {
         assert_eq!(validate(&schema, &new, Some(&old), "").len(), errors);
     }
 
-    /// `TestInternalVersionIsHandlerVersion`: the old object is converted to the version of the request, so the version of
-    /// an object that is patched in another version seems unchanged.
+    /// `TestInternalVersionIsHandlerVersion`: the old object is converted to the version of the request, so the version
+    /// of an object that is patched in another version seems unchanged.
     #[rstest]
     #[case(json!({"apiVersion": "ex.io/v2", "kind": "X", "a": 2}), 2)]
     #[case::nothing_changed(json!({"apiVersion": "ex.io/v2", "kind": "X", "a": 1}), 0)]

@@ -185,7 +185,8 @@ async fn create_shirts(server: &ApiServer) {
     }
 }
 
-/// Each selector with the names that it selects, and those that it no longer selects after s1 is deleted and s2 is green.
+/// Each selector with the names that it selects, and those that it no longer selects after s1 is deleted and s2 is
+/// green.
 const SELECTORS: [(&str, &str, &[&str], &[&str]); 7] = [
     ("v1", "spec.color%3Dblue", &["s1", "s2"], &["s1", "s2"]),
     ("v1beta1", "spec.hue%3Dblue", &["s1", "s2"], &["s1", "s2"]),

@@ -1,5 +1,5 @@
-//! The named formats of texts, and the parts of URLs that are escaped. Follows `format.go` and `urls.go` in
-//! `staging/src/k8s.io/apiserver/pkg/cel/library` of Kubernetes 1.36, and `pkg/validation/strfmt` of kube-openapi. PURE.
+//! The named formats of texts, and the parts of URLs that are escaped. PURE. Follows `format.go` and `urls.go` in
+//! `staging/src/k8s.io/apiserver/pkg/cel/library` of Kubernetes 1.36, and `pkg/validation/strfmt` of kube-openapi.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

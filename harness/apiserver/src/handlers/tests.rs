@@ -225,7 +225,8 @@ async fn errors_are_protobuf_for_clients_that_prefer_it(
     assert_eq!(value["code"], code, "{value}");
 }
 
-/// `upgradeaware.go`: a request without an upgrade is refused, and one with an upgrade goes to a kubelet that is not there.
+/// `upgradeaware.go`: a request without an upgrade is refused, and one with an upgrade goes to a kubelet that is not
+/// there.
 #[rstest]
 #[case::without_upgrade("", 400, "Upgrade request required")]
 #[case::web_socket("websocket", 500, "error dialing backend: dial tcp 192.0.2.1:10250: connect: connection refused")]

@@ -82,8 +82,8 @@ impl CustomResource {
         self.others.iter().find(|other| other.api_version == api_version)
     }
 
-    /// Returns an object as it is stored: in the storage version, without fields that this version does not have. What a
-    /// webhook has not converted to the storage version stays as it is.
+    /// Returns an object as it is stored: in the storage version, without fields that this version does not have. What
+    /// a webhook has not converted to the storage version stays as it is.
     pub(super) fn to_storage(&self, object: Value) -> Value {
         let Some(storage) = self.other(&self.storage) else { return object };
         if self.conversion.is_some() && object["apiVersion"] != *self.storage {
