@@ -70,19 +70,19 @@ fn suite(rules: &str, catalogue: &str, exclusions: &str) -> tempfile::TempDir {
 
 #[rstest]
 #[case::whole("D-001", "D-001: a, I-D1: b", "", None)]
-#[case::excluded("D-001", "D-001: a, D-002: b", "| D-002 | not observable |\n", None)]
+#[case::excluded("D-001", "D-001: a, D-002: b", "| D-002 | it is not observable |\n", None)]
 #[case::missing("D-001", "D-001: a, D-002: b", "", Some("D-002 (b) has no fixture"))]
 #[case::unknown("D-001, D-009", "D-001: a", "", Some("api/a cites D-009, which is not in the catalogue"))]
 #[case::excused_and_covered(
     "D-001",
     "D-001: a",
-    "| D-001 | not observable |\n",
+    "| D-001 | it is not observable |\n",
     Some("D-001 is covered by api/a, but NOT-COVERED.md lists it")
 )]
 #[case::excused_and_unknown(
     "D-001",
     "D-001: a",
-    "| D-007 | not observable |\n",
+    "| D-007 | it is not observable |\n",
     Some("NOT-COVERED.md cites D-007, which is not in the catalogue")
 )]
 #[case::a_rule_of_a_later_release(
