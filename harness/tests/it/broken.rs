@@ -54,7 +54,7 @@ fn conform(name: &str, subject: TaskSubject<impl TaskController + 'static>, glob
     let chosen: Vec<_> =
         all.iter().filter(|fixture| profiles.selects("part", &fixture.id) && holds(fixture)).cloned().collect();
     let implementation = Implementation {
-        organization: "Nobody".to_owned(),
+        organization: "Example".to_owned(),
         project: name.to_owned(),
         url: "https://example.com".to_owned(),
         version: "v0".to_owned(),

@@ -39,7 +39,7 @@ contacts: [ops@example.org]
 features: [podgc.*]
 ";
 
-const DEVIATION: &str = "- { fixtures: podgc/bad, reason: Nobody lives for ever., upstream: example/collector#1 }\n";
+const DEVIATION: &str = "- { fixtures: podgc/bad, reason: Nothing lives for ever., upstream: example/collector#1 }\n";
 
 /// Creates a folder for the test of this name: fixtures, profiles, a claim, and `files`.
 fn folder(test: &str, files: &[(&str, &str)]) -> PathBuf {
@@ -144,7 +144,7 @@ fn a_known_deviation_is_distinguished() {
     let root = folder("deviates", &files);
     let (code, out, err) = plumbline(&root, CONFORM);
     assert_eq!(code, 0, "{out}{err}");
-    assert!(out.contains("known  podgc/bad (hardened): Nobody lives for ever. (example/collector#1)"), "{out}");
+    assert!(out.contains("known  podgc/bad (hardened): Nothing lives for ever. (example/collector#1)"), "{out}");
     assert_eq!(report(&root).with(ConformanceOutcome::KnownDeviation).count(), 1);
     assert!(root.join("conformance/evidence/podgc/bad/transcript.txt").exists());
     assert_eq!(plumbline(&root, "verify conformance/report.yaml").0, 0);

@@ -38,7 +38,7 @@ const LOOK: usize = 5;
 /// Minutes without new churn at the end; longer than any toleration, quarantine and back-off.
 const CALM: usize = 120;
 /// Time that the caches get to receive the last watch events.
-const TOLD: Duration = Duration::from_secs(1);
+const SETTLE_TIME: Duration = Duration::from_secs(1);
 const LEASE: &str = "no-other-leader";
 
 /// Starts our controllers on `server`, without a simulated network.
@@ -92,7 +92,7 @@ fn kept(diagnostics: &Diagnostics) -> BTreeMap<String, u64> {
 /// Checks that the caches equal the server's objects: same number of objects, and same checksums as caches filled by a
 /// new list.
 async fn check_drift(server: &ApiServer, diagnostics: &Diagnostics) {
-    server.clock().sleep(TOLD).await;
+    server.clock().sleep(SETTLE_TIME).await;
     settle().await;
     let held = caches(diagnostics);
     for (resource, (objects, _)) in &held {
@@ -102,7 +102,7 @@ async fn check_drift(server: &ApiServer, diagnostics: &Diagnostics) {
     let timing = Timing::default();
     let election = Election { name: LEASE.into(), namespace: "kube-system".into(), identity: "auditor".into(), timing };
     let (fresh, task) = subject(server, Some(election));
-    server.clock().sleep(TOLD).await;
+    server.clock().sleep(SETTLE_TIME).await;
     settle().await;
     assert_eq!(caches(diagnostics), caches(&fresh), "caches have drifted from the server");
     assert_eq!(fresh.caches()["phase"], "waiting", "a standby only fills its caches");

@@ -8,7 +8,7 @@ use plumbline::conformance::report::ConformanceReport;
 use rstest::rstest;
 
 const CLAIM: &str =
-    "organization: Nobody\nproject: bad\nurl: https://example.com\nversion: v0\ncontacts: [n@example.com]\n";
+    "organization: Example\nproject: bad\nurl: https://example.com\nversion: v0\ncontacts: [n@example.com]\n";
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("harness/ lies in the repository").to_owned()

@@ -182,7 +182,7 @@ fn a_policy_that_costs_too_much_or_fails_counts_as_its_failure_policy_says() {
     }
 }
 
-/// `PolicyAuditAnnotationActionError`: an annotation without a value denies, whatever the binding asks for.
+/// `PolicyAuditAnnotationActionError`: an annotation without a value denies, with any action of the binding.
 #[test]
 fn an_audit_annotation_that_fails_denies_unless_failures_are_ignored() {
     virtually(|server| async move {
