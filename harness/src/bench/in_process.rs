@@ -48,8 +48,8 @@ async fn send(server: &ApiServer, method: http::Method, path: &str, body: String
     Ok(())
 }
 
-/// Measures writes by one task, so that one core works: `pods` pods that are created (but not more than [`WRITES`]), and
-/// as many renewals of leases.
+/// Measures writes by one task, so that one core works: `pods` pods that are created (at most [`WRITES`]), and as many
+/// renewals of leases.
 pub(super) async fn writes(clock: &Clock, pods: usize, rows: &mut Vec<Measurement>) -> Result<(), BenchError> {
     const PODS: &str = "/api/v1/namespaces/default/pods";
     const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";

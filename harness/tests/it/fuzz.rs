@@ -134,6 +134,12 @@ async fn ask(server: &ApiServer, request: ApiRequest) -> Result<u16, TestCaseErr
     let body = body_of(reply).await;
     prop_assert!((200..=504).contains(&status), "{asked}: {status}");
     prop_assert!(body.len() <= LARGEST + GROWTH * sent, "{asked}: {} bytes", body.len());
+    if media.starts_with("application/vnd.kubernetes.protobuf") && !stream {
+        prop_assert!(body.starts_with(b"k8s\0"), "{asked}: no prefix of protobuf");
+        let is_failure = body.windows(b"Failure".len()).any(|part| part == b"Failure");
+        prop_assert!(status < 400 || is_failure, "{asked}: {status} without a Status");
+        return Ok(status);
+    }
     let text = std::str::from_utf8(&body).map_err(|error| TestCaseError::fail(format!("{asked}: {error}")))?;
     if stream {
         for line in text.lines() {

@@ -1,4 +1,4 @@
-//! Differences from kube-apiserver that its own integration tests found.
+//! Differences from kube-apiserver that its own tests in `test/integration` found: `crd_test.go` and others.
 
 use http::{HeaderValue, Method, header};
 use rstest::rstest;

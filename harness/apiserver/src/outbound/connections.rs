@@ -1,4 +1,4 @@
-//! Idle connections to webhooks, which the next calls use. Go's `net/http.Transport` keeps them as well.
+//! Idle connections to webhooks, which the next calls use, as with Go's `net/http/transport.go`.
 
 use std::collections::BTreeMap;
 use std::fmt;

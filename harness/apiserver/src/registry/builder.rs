@@ -1,4 +1,4 @@
-//! A builder for the definitions of built-in resources.
+//! A builder for the definitions of built-in resources; upstream's are in `pkg/registry/*/rest`.
 
 use std::sync::Arc;
 

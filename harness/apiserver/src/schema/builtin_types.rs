@@ -1,4 +1,5 @@
-//! Parses the type tables into [`Schema`]s, each root type once, on first use.
+//! Parses the type tables into [`Schema`]s, each root type once, on first use. Upstream registers its types in
+//! `pkg/api/legacyscheme/scheme.go`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};

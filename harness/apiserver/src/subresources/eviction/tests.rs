@@ -1,4 +1,4 @@
-//! Rules E-001…E-033 on a store with one pod and its budgets.
+//! Rules E-001…E-033, from `pkg/registry/core/pod/storage/eviction.go`, on a store with one pod and its budgets.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
