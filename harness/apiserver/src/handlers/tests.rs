@@ -1,4 +1,4 @@
-//! Differences from kube-apiserver that its own tests in `test/integration` found: `crd_test.go` and others.
+//! Differences from kube-apiserver that upstream's tests in `test/integration/apiserver/*.go` found.
 
 use http::{HeaderValue, Method, header};
 use rstest::rstest;
