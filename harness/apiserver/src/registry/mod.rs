@@ -214,8 +214,8 @@ impl Resource {
         if other.custom.is_some() { other.read_as_own(object) } else { other.from_storage(self.to_storage(object)) }
     }
 
-    /// Returns a stored object of a custom resource as the version in which it is stored has it. Like upstream, reads it
-    /// by the present schema: unknown fields are dropped, defaults are added.
+    /// Returns a stored object of a custom resource as the version in which it is stored has it. Like upstream, reads
+    /// it by the present schema: unknown fields are dropped, defaults are added.
     pub(crate) fn read_as_stored(&self, object: Value) -> Value {
         let Some(own) = &self.custom else { return object };
         let stored = object["apiVersion"].as_str().unwrap_or_default();
