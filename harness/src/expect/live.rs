@@ -11,15 +11,16 @@ use crate::transcript::TranscriptEntry;
 #[derive(Debug)]
 pub struct LiveChecker<'a> {
     fixture: &'a Fixture,
-    world: ObjectStates,
+    /// The state after the entries that were seen; `None` before the first call.
+    world: Option<ObjectStates>,
     seen: usize,
 }
 
 impl<'a> LiveChecker<'a> {
-    /// Creates a follower at the begin of `run`, of which it uses only `initial`.
+    /// Creates a follower of a run that begins.
     #[must_use]
-    pub fn new(fixture: &'a Fixture, run: &Run<'_>) -> Self {
-        Self { fixture, world: ObjectStates::new(run, &fixture.given.namespace), seen: 0 }
+    pub const fn new(fixture: &'a Fixture) -> Self {
+        Self { fixture, world: None, seen: 0 }
     }
 
     /// Returns true if all checks of step `index` hold at the current end of `run`, so that the runner need not wait
@@ -30,11 +31,12 @@ impl<'a> LiveChecker<'a> {
     /// always lasts until its end.
     pub fn holds(&mut self, run: &Run<'_>, index: usize) -> bool {
         let new = run.entries.get(self.seen..).unwrap_or_default();
+        let world = self.world.get_or_insert_with(|| ObjectStates::new(run, &self.fixture.given.namespace));
         for entry in new {
-            self.world.step(entry);
+            world.step(entry);
         }
         self.seen = self.seen.max(run.entries.len());
-        let instant = |at, checks: &[Check]| self.hold(run, run.entries, (at, false), checks);
+        let instant = |at, checks: &[Check]| hold(run, world, run.entries, (at, false), checks);
         let Some(step) = self.fixture.steps.get(index) else { return instant(run.end, &self.fixture.expect) };
         match &step.kind {
             StepKind::Do { .. } => true,
@@ -44,19 +46,19 @@ impl<'a> LiveChecker<'a> {
                 let over = index.checked_sub(1).and_then(|before| run.marks.get(before)).copied();
                 let begin = over.unwrap_or_else(|| run.entries.partition_point(|entry| entry.at.is_zero()));
                 let window = run.entries.get(begin..).unwrap_or_default();
-                self.hold(run, window, (run.end, true), checks)
+                hold(run, world, window, (run.end, true), checks)
             }
         }
     }
+}
 
-    fn hold(
-        &self,
-        run: &Run<'_>,
-        entries: &[TranscriptEntry],
-        (at, window): (std::time::Duration, bool),
-        checks: &[Check],
-    ) -> bool {
-        let point = CheckPoint { run, world: &self.world, entries, at, window };
-        checks.iter().all(|check| evaluate(check, point).is_ok())
-    }
+fn hold(
+    run: &Run<'_>,
+    world: &ObjectStates,
+    entries: &[TranscriptEntry],
+    (at, window): (std::time::Duration, bool),
+    checks: &[Check],
+) -> bool {
+    let point = CheckPoint { run, world, entries, at, window };
+    checks.iter().all(|check| evaluate(check, point).is_ok())
 }

@@ -40,7 +40,7 @@ struct Stay {
 }
 
 /// Returns pods that were evicted later than their tolerations allow, or not at all.
-pub(super) fn overdue(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<Breach> {
+pub(super) fn overdue(fixture: &Fixture, begin: &ObjectStates, explored: ExploredRun<'_>) -> Option<Breach> {
     // A restart begins each countdown again, and the limit that counts is that of the first taint that was seen.
     let restarts = explored
         .plan
@@ -57,8 +57,7 @@ pub(super) fn overdue(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<Br
     let delays = explored.plan.faults.iter().map(|(disturbance, _)| disturbance.duration() + DELAY_PER_FAULT);
     let slack = PROMPT + delays.sum::<Duration>();
     let entries = &explored.entries[..explored.observation.quiet_at.min(explored.entries.len())];
-    let run = explored.record.run(explored.entries, explored.record.end);
-    let mut world = ObjectStates::new(&run, &fixture.given.namespace);
+    let mut world = begin.clone();
     let mut stays: BTreeMap<String, Stay> = BTreeMap::new();
     update(&mut stays, &world, None, Duration::ZERO);
     for entry in entries {
@@ -117,12 +116,11 @@ fn update(stays: &mut BTreeMap<String, Stay>, world: &ObjectStates, concerned: O
 
 /// Returns the eviction of a pod that may stay on its node, and of which the controllers know it: the taint went, or is
 /// tolerated, before the request was sent.
-pub(super) fn needless(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<Breach> {
+pub(super) fn needless(fixture: &Fixture, begin: &ObjectStates, explored: ExploredRun<'_>) -> Option<Breach> {
     if !fixture.controllers.contains(&Controller::TaintEviction) || disturbs_watches(fixture) {
         return None;
     }
-    let run = explored.record.run(explored.entries, explored.record.end);
-    let mut world = ObjectStates::new(&run, &fixture.given.namespace);
+    let mut world = begin.clone();
     // When each pod's stay was last limited.
     let mut limited: BTreeMap<String, Duration> = BTreeMap::new();
     for entry in explored.entries {

@@ -159,9 +159,20 @@ pub struct Exploration {
 
 /// Runs `script` and returns its record.
 fn execute(test_bed: &TestBed, script: &Script) -> RunRecord {
+    execute_until(test_bed, script, |_| false)
+}
+
+/// Runs `script` until `is_over` returns true at the end of the quiet window, and returns its record.
+fn execute_until(test_bed: &TestBed, script: &Script, is_over: impl Fn(&RunRecord) -> bool) -> RunRecord {
     let (recorder, starts, timer) = (RunRecorder::default(), StartLimit::new(1), JobTimer::default());
-    let context =
-        RunContext { cluster: &*test_bed.cluster, subject: &*test_bed.subject, starts: &starts, timer: &timer };
+    let until = |step: usize| step == script.quiet && recorder.update(|record| is_over(record));
+    let context = RunContext {
+        cluster: &*test_bed.cluster,
+        subject: &*test_bed.subject,
+        starts: &starts,
+        timer: &timer,
+        until: Some(&until),
+    };
     if let Err(error) = drive::run(&script.fixture, context, &recorder) {
         recorder.fail(RunError::Runtime(error));
     }
@@ -276,15 +287,12 @@ pub fn try_plan(
     // The state has neither times nor uids: fresh controllers with another clock, or other objects, may differ.
     let comparable =
         plan.faults.iter().all(|(disturbance, _)| !disturbance.steps_clock() && !disturbance.changes_history());
-    if comparable {
-        let script = script(&reference.fixture, &plan).without_restart();
-        let record = execute(test_bed, &script);
-        let observation = record.transcript.with(|entries| observe(&script, &record, entries));
-        if observation.state == reference.observation.state {
-            return judge_run(reference, plan, &record, observation, with_points, look);
-        }
-    }
-    run_plan(test_bed, reference, plan, look)
+    let script = script(&reference.fixture, &plan);
+    let of = |record: &RunRecord| record.transcript.with(|entries| observe(&script, record, entries));
+    let record =
+        execute_until(test_bed, &script, |record| comparable && of(record).state == reference.observation.state);
+    let observation = of(&record);
+    judge_run(reference, plan, &record, observation, with_points, look)
 }
 
 fn judge_run(

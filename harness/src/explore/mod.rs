@@ -15,6 +15,8 @@
 //! - [`observation`]: the facts of a run that oracles compare
 //! - [`oracle`]: judges a run against the reference run
 //! - [`deadlines`]: evictions, countdowns and reconnections that come too late
+//! - [`decisions`]: writes that the objects of that moment do not justify
+//! - [`server`], [`latency`]: what the API server may not do, and times that cannot have been measured
 //! - [`model`]: the values that follow from the objects alone
 //! - [`worlds`], [`random`]: random histories, and the exploration of them
 //! - [`marks`]: the situations that an exploration is to see at least once
@@ -34,6 +36,8 @@ pub mod canary;
 #[cfg(feature = "suite")]
 pub mod deadlines;
 #[cfg(feature = "suite")]
+pub mod decisions;
+#[cfg(feature = "suite")]
 pub mod differential;
 pub mod disturbance;
 #[cfg(feature = "suite")]
@@ -46,6 +50,8 @@ pub mod exceptions;
 pub mod findings;
 #[cfg(feature = "suite")]
 pub mod fixture_text;
+#[cfg(feature = "suite")]
+pub mod latency;
 #[cfg(feature = "suite")]
 pub mod ledger;
 #[cfg(feature = "suite")]
@@ -69,6 +75,8 @@ pub mod replicas;
 pub mod report;
 #[cfg(feature = "suite")]
 pub mod script;
+#[cfg(feature = "suite")]
+pub mod server;
 #[cfg(feature = "suite")]
 pub mod shrink;
 pub mod state;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::expect::world::{Key, ObjectStates};
@@ -15,7 +16,7 @@ pub const TTL_ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
 
 /// Smallest and largest number of nodes of each value. The ranges overlap, so that a number on the edge changes
 /// nothing: the value depends on the side from which the number came. Source: `pkg/controller/ttl/ttl_controller.go`.
-const TTL_RANGES: [(usize, usize, &str); 5] =
+pub(super) const TTL_RANGES: [(usize, usize, &str); 5] =
     [(0, 100, "0"), (90, 500, "15"), (450, 1000, "30"), (900, 2000, "60"), (1800, usize::MAX, "300")];
 
 /// Returns true if a cluster with this many nodes may have this value in the annotation of a node.
@@ -45,14 +46,22 @@ const LEFT: &str = "is left";
 /// Pods that tolerate a taint for longer may still be there at the end of a run.
 const LONGEST_COUNTDOWN: std::time::Duration = std::time::Duration::from_mins(50);
 
-/// Returns the objects of a converged world that are not as the running controllers must leave them. `sizes` are the
-/// smallest and the largest number of nodes of its history: the TTL of a node follows only when the node changes.
+/// Age from which a claim or an announced disruption must be gone: they count for two minutes, and time is left for a
+/// retry.
+const STALE: SignedDuration = SignedDuration::from_mins(5);
+
+/// Returns the objects of a world that has converged by `now` that are not as the running controllers must leave them.
+/// `sizes` are the smallest and the largest number of nodes of its history: the TTL of a node follows only when the node
+/// changes.
 #[must_use]
-pub fn breaches(world: &ObjectStates, fixture: &Fixture, sizes: (usize, usize)) -> Vec<ModelBreach> {
+pub fn breaches(world: &ObjectStates, fixture: &Fixture, sizes: (usize, usize), now: Timestamp) -> Vec<ModelBreach> {
     let mut breaches = Vec::new();
     for controller in &fixture.controllers {
         match controller {
-            Controller::Disruption => breaches.extend(budgets(world, fixture)),
+            Controller::Disruption => {
+                breaches.extend(budgets(world, fixture, now));
+                breaches.extend(announcements(world, now));
+            }
             Controller::PodGc => breaches.extend(lost_pods(world)),
             Controller::TaintEviction => breaches.extend(tainted_pods(world)),
             Controller::Ttl => breaches.extend(annotations(world, sizes)),
@@ -108,7 +117,36 @@ fn tainted_pods(world: &ObjectStates) -> Vec<ModelBreach> {
     pods.map(|(key, _)| left(key, "which does not tolerate a taint of its node")).collect()
 }
 
-fn budgets(world: &ObjectStates, fixture: &Fixture) -> Vec<ModelBreach> {
+/// Returns true if the time that `value` is was long ago.
+fn is_stale(value: &Value, now: Timestamp) -> bool {
+    let since: Option<Timestamp> = value.as_str().and_then(|text| text.parse().ok());
+    since.is_some_and(|since| now.duration_since(since) >= STALE)
+}
+
+/// Returns pods whose disruption was announced long ago and did not happen. What the kubelet announces counts for ever,
+/// and so does what happened to a pod that has finished.
+fn announcements(world: &ObjectStates, now: Timestamp) -> Vec<ModelBreach> {
+    let is_old = |found: &Value| {
+        found["type"] == "DisruptionTarget"
+            && found["status"] == "True"
+            && found["reason"] != "TerminationByKubelet"
+            && is_stale(&found["lastTransitionTime"], now)
+    };
+    let finished = |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    let announced = |pod: &Value| {
+        let conditions = pod["status"]["conditions"].as_array();
+        !is_terminating(pod) && !finished(pod) && conditions.is_some_and(|all| all.iter().any(is_old))
+    };
+    let pods = world.all("pods").filter(|(_, pod)| announced(pod));
+    pods.map(|(key, _)| {
+        let text = format!("pods/{}: its disruption was announced long ago and did not happen", key.name);
+        let object = format!("pods/{}", key.name);
+        breach(key, "status.conditions", text, json!({ "condition": { object: "DisruptionTarget=False" } }))
+    })
+    .collect()
+}
+
+fn budgets(world: &ObjectStates, fixture: &Fixture, now: Timestamp) -> Vec<ModelBreach> {
     // The flag rounds percentages otherwise.
     if fixture.flags.contains_key("max-unavailable-rounding") {
         return Vec::new();
@@ -120,7 +158,17 @@ fn budgets(world: &ObjectStates, fixture: &Fixture) -> Vec<ModelBreach> {
         }
         let numbers = numbers(world, key, budget)?;
         let status = &budget["status"];
-        let claimed = status["disruptedPods"].as_object().is_some_and(|pods| !pods.is_empty());
+        let claims = status["disruptedPods"].as_object();
+        if let Some((pod, _)) = claims.and_then(|pods| pods.iter().find(|(_, since)| is_stale(since, now))) {
+            let text = format!("pdb/{}: the claim of pods/{pod} is left", key.name);
+            return Some(breach(
+                key,
+                "status.disruptedPods",
+                text,
+                json!({ "match": { format!("pdb/{}", key.name): { "status": { "disruptedPods": null } } } }),
+            ));
+        }
+        let claimed = claims.is_some_and(|pods| !pods.is_empty());
         let (field, wanted) = numbers.fields().into_iter().find(|(field, wanted)| status[*field] != json!(wanted))?;
         let name = &key.name;
         let text = format!("pdb/{name}: {field} is {}, and {wanted} follows from the pods", status[field]);
@@ -264,7 +312,7 @@ fn scale(world: &ObjectStates, key: &Key, owner: &Value) -> Option<(String, i64)
 }
 
 /// Returns true if a label selector selects these labels. No selector selects nothing, an empty one everything.
-fn selects(selector: &Value, labels: &Value) -> bool {
+pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
     let Some(fields) = selector.as_object() else { return false };
     let label = |key: &str| labels.get(key).and_then(Value::as_str);
     let pairs = fields.get("matchLabels").and_then(Value::as_object);
@@ -324,5 +372,34 @@ mod tests {
     #[case("30", 7, None)]
     fn percentages_are_rounded_up(#[case] percent: &str, #[case] of: i64, #[case] expected: Option<i64>) {
         assert_eq!(part(percent, of), expected);
+    }
+
+    /// Returns the world that consists of `object`, in the namespace `default`.
+    fn world(mut object: Value) -> ObjectStates {
+        object["metadata"]["name"] = json!("a");
+        object["metadata"]["namespace"] = json!("default");
+        let record =
+            crate::runner::RunRecord { initial: [object.into()].into(), ..crate::runner::RunRecord::default() };
+        ObjectStates::new(&record.run(&[], std::time::Duration::ZERO), "default")
+    }
+
+    /// Five minutes after the begin of time.
+    const NOW: Timestamp = Timestamp::constant(300, 0);
+
+    #[rstest]
+    #[case::old("EvictionByEvictionAPI", "Running", "1970-01-01T00:00:00Z", 1)]
+    #[case::recent("EvictionByEvictionAPI", "Running", "1970-01-01T00:00:01Z", 0)]
+    #[case::by_the_kubelet("TerminationByKubelet", "Running", "1970-01-01T00:00:00Z", 0)]
+    #[case::finished("EvictionByEvictionAPI", "Failed", "1970-01-01T00:00:00Z", 0)]
+    fn announced_disruptions_become_stale(
+        #[case] reason: &str,
+        #[case] phase: &str,
+        #[case] since: &str,
+        #[case] stale: usize,
+    ) {
+        let condition =
+            json!({"type": "DisruptionTarget", "status": "True", "reason": reason, "lastTransitionTime": since});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "status": {"phase": phase, "conditions": [condition]}});
+        assert_eq!(announcements(&world(pod), NOW).len(), stale);
     }
 }

@@ -10,7 +10,10 @@
 //! | `model` | the objects agree with each other: numbers of budgets, TTL values, no pods on lost or tainted nodes |
 //! | `uid` | the subject writes to no object that did not exist when it sent the request |
 //! | `late` | what the run without faults writes is not written much later than the faults explain, evictions neither |
-//! | `early` | no pod is evicted of which the controllers know that it may stay |
+//! | `early` | no pod is evicted or collected of which the controllers know that it may stay |
+//! | `condition`, `claim`, `ttl`, `repeats` | single writes are justified, see [`super::decisions`] |
+//! | `server` | dry runs change nothing, and preconditions that hold refuse nothing |
+//! | `metrics` | no measured time is longer than the run |
 //! | `clock` | durations are not measured on the wall clock |
 //! | `leader` | a replica that has lost the lease sends no write |
 //! | `writes` | an object is not written more often than the run without faults and the faults explain |
@@ -23,18 +26,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::deadlines;
+use super::decisions;
 use super::disturbance::Disturbance;
 use super::equal::Moment;
 use super::exceptions;
+use super::latency;
 use super::model::{self, TTL_ANNOTATION, allows_ttl};
 use super::observation::{Observation, SubjectWrite, WriteKey, subject_write};
 use super::plan::FaultPlan;
 use super::point::FaultPoint;
 use super::replicas;
 use super::script::{countdown, has_faults, stays_uninformed};
+use super::server;
 use super::state::{ChangedObjects, StateDifference, changed_objects, differences};
 use crate::expect::world::ObjectStates;
 use crate::expect::{BrokenPromise, Run, is_subject_write, requests};
@@ -52,7 +59,7 @@ pub const MODEL: &str = "model";
 /// 40 s in quarantine, until the cycle after that.
 const LATE: Duration = Duration::from_secs(90);
 /// The flag of the number of finished pods that are kept; the others are deleted, the oldest first.
-const THRESHOLD: &str = "terminated-pod-gc-threshold";
+pub(super) const THRESHOLD: &str = "terminated-pod-gc-threshold";
 /// Number of answers by a fixture's own faults above which its outcome depends on the number of failures: controllers
 /// may give up after several.
 const OWN_FAULTS: usize = 2;
@@ -207,14 +214,19 @@ fn is_late_owner(breach: &Breach, plan: &FaultPlan) -> bool {
 pub fn judge_alone(fixture: &Fixture, explored: ExploredRun<'_>) -> OracleVerdict {
     let (mut breaches, unfit) = ends(explored.record);
     if unfit.is_none() {
-        breaches.extend(broken_invariants(fixture, explored));
+        let run = explored.record.run(explored.entries, explored.record.end);
+        let begin = ObjectStates::new(&run, &fixture.given.namespace);
+        breaches.extend(broken_invariants(fixture, &begin, explored));
+        breaches.extend(decisions::unjustified(fixture, &begin, explored));
         let informed = !stays_uninformed(fixture);
         if informed && breaches.iter().all(|breach| breach.oracle != ALIVE) {
-            breaches.extend(broken_models(fixture, explored));
+            breaches.extend(broken_models(fixture, &begin, explored));
             breaches.extend(unknown_objects(explored.entries));
             breaches.extend(replicas::writes_after_loss(explored.entries));
-            breaches.extend(deadlines::overdue(fixture, explored));
-            breaches.extend(deadlines::needless(fixture, explored));
+            breaches.extend(deadlines::overdue(fixture, &begin, explored));
+            breaches.extend(deadlines::needless(fixture, &begin, explored));
+            breaches.extend(server::misbehaves(&begin, explored));
+            breaches.extend(latency::impossible(&explored.record.scrapes));
         }
     }
     OracleVerdict { breaches, diverged: false, unfit }
@@ -238,12 +250,12 @@ pub fn judge_calm(fixture: &Fixture, explored: ExploredRun<'_>) -> Vec<Breach> {
 }
 
 /// Compares the converged objects with each other.
-fn broken_models(fixture: &Fixture, explored: ExploredRun<'_>) -> Vec<Breach> {
+fn broken_models(fixture: &Fixture, begin: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {
     let entries = &explored.entries[..explored.observation.quiet_at.min(explored.entries.len())];
-    let run = explored.record.run(explored.entries, explored.record.end);
-    let begin = ObjectStates::new(&run, &fixture.given.namespace);
-    let sizes = numbers_of_nodes(&begin, entries);
-    let world = begin.after(entries);
+    let sizes = numbers_of_nodes(begin, entries);
+    let world = begin.clone().after(entries);
+    let end = SignedDuration::try_from(explored.record.end).unwrap_or_default();
+    let now = explored.record.start.checked_add(end).unwrap_or_default();
     let to_breach = |found: model::ModelBreach| Breach {
         oracle: MODEL.to_owned(),
         resource: found.key.resource,
@@ -252,7 +264,7 @@ fn broken_models(fixture: &Fixture, explored: ExploredRun<'_>) -> Vec<Breach> {
         text: found.text,
         expected: found.expected,
     };
-    model::breaches(&world, fixture, sizes).into_iter().map(to_breach).collect()
+    model::breaches(&world, fixture, sizes, now).into_iter().map(to_breach).collect()
 }
 
 /// Returns the smallest and the largest number of nodes of a history.
@@ -353,11 +365,11 @@ fn ends(record: &RunRecord) -> (Vec<Breach>, Option<String>) {
 }
 
 /// Checks the invariants. A violation by a request that the server refused counts only if refusal cannot excuse it.
-fn broken_invariants(fixture: &Fixture, explored: ExploredRun<'_>) -> Vec<Breach> {
+fn broken_invariants(fixture: &Fixture, begin: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {
     let run = explored.record.run(explored.entries, explored.record.end);
-    let broken = invariants::check(fixture, &run);
+    let broken = invariants::check_from(fixture, &run, begin);
     let broken = broken.into_iter().filter(|promise| {
-        !is_excused(promise, &run, explored.plan, has_faults(fixture)) && !is_marked_twice(promise, fixture, &run)
+        !is_excused(promise, &run, explored.plan, has_faults(fixture)) && !is_marked_twice(promise, begin, &run)
     });
     let to_breach = |promise: BrokenPromise| Breach {
         resource: explored.entries.get(promise.seq).map(resource_of).unwrap_or_default(),
@@ -424,14 +436,14 @@ fn is_excused(promise: &BrokenPromise, run: &Run<'_>, plan: &FaultPlan, own_faul
 
 /// Returns true if the pod of a deletion is terminating already, because of an eviction that replaced the taint
 /// eviction's condition by its own. Upstream does not mark it again either: it knows the pod from before.
-fn is_marked_twice(promise: &BrokenPromise, fixture: &Fixture, run: &Run<'_>) -> bool {
+fn is_marked_twice(promise: &BrokenPromise, begin: &ObjectStates, run: &Run<'_>) -> bool {
     if promise.check != "invariant condition_before_delete" {
         return false;
     }
     let Some(EntryKind::Request(exchange)) = run.entries.get(promise.seq).map(|entry| &entry.what) else {
         return false;
     };
-    let before = ObjectStates::new(run, &fixture.given.namespace).after(&run.entries[..promise.seq]);
+    let before = begin.clone().after(&run.entries[..promise.seq]);
     before.all("pods").any(|(key, pod)| {
         let conditions = pod["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
         exchange.request.name.as_ref() == Some(&key.name)

@@ -10,9 +10,10 @@ use super::disturbance::Disturbance;
 use super::plan::FaultPlan;
 use super::point::FaultPoint;
 use super::worlds;
+use crate::fixture::check::Count;
 use crate::fixture::parse::step_actions;
 use crate::fixture::{
-    Action, Control, Controller, Fixture, Operation, Step, StepKind, Traffic, UserRequest, WatchFault,
+    Action, Check, CheckKind, Control, Controller, Fixture, Operation, Step, StepKind, Traffic, UserRequest, WatchFault,
 };
 
 /// Time for the controllers to converge after the last step and the last fault.
@@ -39,15 +40,6 @@ pub struct Script {
     pub converged: usize,
     /// Index of the step with which the quiet window ends.
     pub quiet: usize,
-}
-
-impl Script {
-    /// Returns the script without the restart after the quiet window.
-    #[must_use]
-    pub fn without_restart(mut self) -> Self {
-        self.fixture.steps.truncate(self.quiet + 1);
-        self
-    }
 }
 
 /// The places of an original step.
@@ -99,7 +91,10 @@ pub fn script(fixture: &Fixture, plan: &FaultPlan) -> Script {
         builder.act(at, actions);
     }
     let converged = builder.wait(end + CONVERGE + countdown(fixture));
-    let quiet = builder.wait(end + CONVERGE + countdown(fixture) + QUIET);
+    let quiet_end = end + CONVERGE + countdown(fixture) + QUIET;
+    // The metrics are read in runs without faults only: the others would take longer and show nothing else.
+    let checks = if plan.faults.is_empty() { vec![scrape()] } else { Vec::new() };
+    let quiet = builder.push(0, quiet_end, StepKind::Expect { checks });
     if !fixture.controllers.is_empty() {
         builder.act(builder.now, vec![Action::Control(Control::Restart)]);
     }
@@ -107,6 +102,12 @@ pub fn script(fixture: &Fixture, plan: &FaultPlan) -> Script {
     let Builder { steps, boundaries, .. } = builder;
     let fixture = Fixture { given, steps, expect: Vec::new(), traffic: Traffic::default(), ..fixture.clone() };
     Script { fixture, boundaries, converged, quiet }
+}
+
+/// Returns a check that makes the runner read the subject's metrics.
+fn scrape() -> Check {
+    let (name, labels, count) = (String::new(), Vec::new(), Count::at_least(0));
+    Check { line: 0, kind: CheckKind::Metric { name, labels, count } }
 }
 
 /// Separates the id of a fixture from the number of its first steps that are kept.
@@ -213,7 +214,7 @@ fn actions(fixture: &Fixture) -> impl Iterator<Item = &Action> {
 }
 
 /// Returns the largest difference between the clocks of the server and the controllers in the fixture's own steps.
-fn skew(fixture: &Fixture) -> Duration {
+pub(super) fn skew(fixture: &Fixture) -> Duration {
     let steps = actions(fixture).filter_map(|action| match action {
         Action::Skew(by) | Action::StepClock(by) => Some(by.unsigned_abs()),
         _ => None,

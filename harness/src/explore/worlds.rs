@@ -24,6 +24,8 @@ const HURRIED: u64 = 40;
 const RESTLESS: u64 = 10;
 /// Percentage of worlds whose number of nodes is near one that changes their TTL.
 const LARGE: u64 = 4;
+/// Percentage of the steps of these worlds that change the number of nodes.
+const RESIZED: u64 = 40;
 
 /// A source of random choices; equal seeds give equal sequences. It is `SplitMix64`, which never changes, so a token
 /// names the same world in every version that has the same generator.
@@ -179,7 +181,7 @@ impl World {
 
     fn given(&mut self) -> String {
         self.large = self.draw.chance(LARGE);
-        let count = if self.large { 76 + self.draw.below(14) } else { 1 + self.draw.below(4) };
+        let count = if self.large { 96 + self.draw.below(10) } else { 1 + self.draw.below(4) };
         let mut nodes = Vec::new();
         for number in 1..=count {
             let name = format!("n{number}");
@@ -259,6 +261,12 @@ impl World {
                 let _ = write!(form, " for {seconds}s");
             }
         }
+        // Another taint, or the same one again: then the first toleration counts.
+        if self.draw.chance(20) {
+            let key = if self.draw.chance(70) { 'j' } else { 'k' };
+            let limit = if self.draw.chance(30) { " for 60s" } else { "" };
+            let _ = write!(form, " tolerating {key}{limit}");
+        }
         if owner.is_empty() && self.draw.chance(50) {
             form.push_str(" app=web");
         }
@@ -279,7 +287,11 @@ impl World {
     fn happening(&mut self) -> Vec<Timed> {
         let node = self.node();
         let now = |action: String| vec![(0, action)];
-        match self.draw.below(21) {
+        if self.large && self.draw.chance(RESIZED) {
+            return now(self.resize());
+        }
+        match self.draw.below(22) {
+            21 => self.exchange_taints(&node),
             20 => self.announce_again(),
             15 => self.recreate_pod(),
             16 => self.recreate_owner(),
@@ -403,7 +415,11 @@ impl World {
 
     fn pod_change(&mut self, pod: &str) -> String {
         match self.draw.below(9) {
-            0 => format!("evict: {pod}"),
+            0 => match self.draw.below(4) {
+                0 => format!("evict: {{ pod: {pod}, dryRun: true }}"),
+                1 => format!("evict: {{ pod: {pod}, resourceVersion: current }}"),
+                _ => format!("evict: {pod}"),
+            },
             // An announced disruption that does not happen becomes stale, and so does a granted eviction.
             7 => format!("condition: {{ pods/{pod}: \"DisruptionTarget=True:PreemptionByScheduler\" }}"),
             8 => format!("update: {{ pdb/b1/status: {{ status: {{ disruptedPods: {{ {pod}: now }} }} }} }}"),
@@ -414,6 +430,35 @@ impl World {
             5 => format!("label: {{ pods/{pod}: {{ app: other }} }}"),
             _ => format!("label: {{ pods/{pod}: {{ app: web }} }}"),
         }
+    }
+
+    /// Deletes or creates nodes again, several at once.
+    fn resize(&mut self) -> String {
+        let (many, removes) = (4 + self.draw.below(10), self.draw.chance(60));
+        let mut names = Vec::new();
+        for (name, exists) in self.nodes.iter_mut().filter(|(_, exists)| *exists == removes) {
+            if names.len() as u64 == many {
+                break;
+            }
+            *exists = !removes;
+            names.push(name.as_str());
+        }
+        match (names.is_empty(), removes) {
+            (true, _) => "compact: now".to_owned(),
+            (_, true) => format!("delete: [nodes/{}]", names.join(", nodes/")),
+            (_, false) => format!("create: {{ nodes: [{}] }}", names.join(", ")),
+        }
+    }
+
+    /// Puts two taints on a node and removes one of them a little later.
+    fn exchange_taints(&mut self, node: &str) -> Vec<Timed> {
+        let gone = if self.draw.chance(60) { 'k' } else { 'j' };
+        let other = if self.draw.chance(30) { "l:NoSchedule" } else { "j=w:NoExecute" };
+        vec![
+            (0, format!("taint: {{ {node}: \"k=v:NoExecute\" }}")),
+            (self.draw.below(20), format!("taint: {{ {node}: \"{other}\" }}")),
+            (self.draw.below(20), format!("untaint: {{ {node}: {gone} }}")),
+        ]
     }
 
     fn lose_or_add(&mut self, node: &str) -> String {

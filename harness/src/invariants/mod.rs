@@ -231,7 +231,12 @@ fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
 
 /// Checks all invariants that concern `fixture` and are not waived. Reports at most two violations of each.
 pub fn check(fixture: &Fixture, run: &Run<'_>) -> Vec<BrokenPromise> {
-    check_those(fixture, run, |invariant| {
+    check_from(fixture, run, &ObjectStates::new(run, &fixture.given.namespace))
+}
+
+/// Like [`check`], with the objects before the first entry of `run`.
+pub(crate) fn check_from(fixture: &Fixture, run: &Run<'_>, begin: &ObjectStates) -> Vec<BrokenPromise> {
+    check_those(fixture, run, begin, |invariant| {
         (invariant.level == Level::Core || invariant.level == fixture.level)
             && !fixture.waive.contains_key(invariant.name)
     })
@@ -239,12 +244,17 @@ pub fn check(fixture: &Fixture, run: &Run<'_>) -> Vec<BrokenPromise> {
 
 /// Checks the invariants of these names.
 pub(crate) fn check_named(names: &[&str], fixture: &Fixture, run: &Run<'_>) -> Vec<BrokenPromise> {
-    check_those(fixture, run, |invariant| names.contains(&invariant.name))
+    let begin = ObjectStates::new(run, &fixture.given.namespace);
+    check_those(fixture, run, &begin, |invariant| names.contains(&invariant.name))
 }
 
-fn check_those(fixture: &Fixture, run: &Run<'_>, is_meant: impl Fn(&Invariant) -> bool) -> Vec<BrokenPromise> {
-    let begin = ObjectStates::new(run, &fixture.given.namespace);
-    let context = JudgeContext { fixture, run, begin: &begin };
+fn check_those(
+    fixture: &Fixture,
+    run: &Run<'_>,
+    begin: &ObjectStates,
+    is_meant: impl Fn(&Invariant) -> bool,
+) -> Vec<BrokenPromise> {
+    let context = JudgeContext { fixture, run, begin };
     let mut failures = Vec::new();
     for invariant in ALL.iter().filter(|invariant| is_meant(invariant)) {
         for violation in (invariant.check)(&context).into_iter().take(2) {

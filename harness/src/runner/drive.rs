@@ -63,6 +63,8 @@ pub struct RunContext<'a> {
     pub starts: &'a StartLimit,
     /// Limits the running time.
     pub timer: &'a JobTimer,
+    /// Decides after each step, by its index, whether the run ends there.
+    pub until: Option<&'a dyn Fn(usize) -> bool>,
 }
 
 async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder, clock: Clock) {
@@ -111,6 +113,7 @@ struct FixtureRun<'a> {
     subject: &'a dyn Subject,
     starts: &'a StartLimit,
     timer: &'a JobTimer,
+    until: Option<&'a dyn Fn(usize) -> bool>,
     monitor: Rc<LoadMonitor<'a>>,
     recorder: &'a RunRecorder,
     clock: Clock,
@@ -154,6 +157,7 @@ impl<'a> FixtureRun<'a> {
             subject: context.subject,
             starts: context.starts,
             timer: context.timer,
+            until: context.until,
             monitor: Rc::new(LoadMonitor::new(recorder, stage.transcript(), &clock)),
             recorder,
             subject_clock,
@@ -174,7 +178,7 @@ impl<'a> FixtureRun<'a> {
     async fn play(&mut self) -> Result<(), RunError> {
         self.set_up().await?;
         let fixture = self.fixture;
-        let mut live = self.recorder.update(|record| LiveChecker::new(fixture, &record.run(&[], Duration::ZERO)));
+        let mut live = LiveChecker::new(fixture);
         let ends = self.mode.ends(fixture);
         // Steps are listed in order of time; a window counts with its end.
         for (index, step) in fixture.steps.iter().enumerate() {
@@ -195,6 +199,9 @@ impl<'a> FixtureRun<'a> {
             }
             let length = self.stage.transcript().len();
             self.recorder.update(|record| record.marks.push(length));
+            if self.until.is_some_and(|is_over| is_over(index)) {
+                return Ok(());
+            }
         }
         if let TimeMode::Wall { tolerance, late } = self.mode {
             let end = self.clock.elapsed();

@@ -104,7 +104,7 @@ impl TestBed {
     }
 
     fn context<'a>(&'a self, starts: &'a StartLimit, timer: &'a JobTimer) -> drive::RunContext<'a> {
-        drive::RunContext { cluster: &*self.cluster, subject: &*self.subject, starts, timer }
+        drive::RunContext { cluster: &*self.cluster, subject: &*self.subject, starts, timer, until: None }
     }
 
     /// Returns the combined capabilities of cluster and subject.

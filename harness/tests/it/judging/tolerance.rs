@@ -329,7 +329,7 @@ fn a_step_holds_as_soon_as_it_does() {
                 expect: { absent: pods/b }\n";
     let mut script = tolerant("podgc", 1.0, rest);
     let fixture = script.fixture.clone();
-    let mut live = LiveChecker::new(&fixture, &script.run(&[]));
+    let mut live = LiveChecker::new(&fixture);
     let mut holds = |script: &Script, step| live.holds(&script.run(&script.transcript.entries()), step);
     assert!(!holds(&script, 0));
     script.request(5.5, &Actor::PodGc, "PATCH pods/a/status", json!({}), 409);
