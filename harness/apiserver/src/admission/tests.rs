@@ -182,7 +182,7 @@ fn a_policy_that_costs_too_much_or_fails_counts_as_its_failure_policy_says() {
     }
 }
 
-/// `PolicyAuditAnnotationActionError`: an annotation without a value denies, whatever the binding asks for.
+/// `PolicyAuditAnnotationActionError`: an annotation without a value denies under each action of a binding.
 #[test]
 fn an_audit_annotation_that_fails_denies_unless_failures_are_ignored() {
     virtually(|server| async move {
@@ -380,6 +380,37 @@ fn a_webhook_that_asks_for_it_sees_later_changes() {
         create(&server, &format!("{REGISTRATION}/mutatingwebhookconfigurations"), body).await;
         assert_eq!(send(&server, Method::POST, MAPS, map("m")).await.0, 201);
         assert_eq!(seen.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// `matchPolicy: Equivalent`: the webhook gets the version of its rule, with fields that only the other version has.
+#[test]
+fn a_webhook_for_another_version_of_a_custom_resource_keeps_its_fields() {
+    virtually(|server| async move {
+        let version = |name: &str, field: &str| {
+            json!({"name": name, "served": true, "storage": name == "v2", "schema": {"openAPIV3Schema": {
+                "type": "object", "properties": {field: {"type": "string"}}}}})
+        };
+        let definition = json!({"metadata": {"name": "eqs.ex.com"}, "spec": {"group": "ex.com", "scope": "Namespaced",
+            "names": {"plural": "eqs", "kind": "Eq"}, "versions": [version("v1", "one"), version("v2", "two")]}});
+        create(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+        server.handle_webhook(HOOK, |review| async move {
+            let object = &review["request"]["object"];
+            let fits = object["apiVersion"] == "ex.com/v1" && object["two"] == "2";
+            let operations = serde_json::json!([{"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}]);
+            answer(&review, fits, patch(&operations))
+        });
+        let rules =
+            json!([{"operations": ["CREATE"], "apiGroups": ["ex.com"], "apiVersions": ["v1"], "resources": ["eqs"]}]);
+        webhook(&server, true, json!({"rules": rules, "matchPolicy": "Equivalent"})).await;
+        let object = json!({"apiVersion": "ex.com/v2", "kind": "Eq", "metadata": {"name": "e"}, "two": "2"});
+        let (code, created) = send(&server, Method::POST, "/apis/ex.com/v2/namespaces/default/eqs", object).await;
+        assert_eq!(
+            (code, &created["two"], &created["apiVersion"]),
+            (201, &json!("2"), &json!("ex.com/v2")),
+            "{created}"
+        );
+        assert_eq!(created["metadata"]["labels"], json!({"seen": "yes"}));
     });
 }
 
