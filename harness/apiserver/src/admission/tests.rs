@@ -383,6 +383,37 @@ fn a_webhook_that_asks_for_it_sees_later_changes() {
     });
 }
 
+/// `matchPolicy: Equivalent`: the webhook gets the version of its rule, with fields that only the other version has.
+#[test]
+fn a_webhook_for_another_version_of_a_custom_resource_keeps_its_fields() {
+    virtually(|server| async move {
+        let version = |name: &str, field: &str| {
+            json!({"name": name, "served": true, "storage": name == "v2", "schema": {"openAPIV3Schema": {
+                "type": "object", "properties": {field: {"type": "string"}}}}})
+        };
+        let definition = json!({"metadata": {"name": "eqs.ex.com"}, "spec": {"group": "ex.com", "scope": "Namespaced",
+            "names": {"plural": "eqs", "kind": "Eq"}, "versions": [version("v1", "one"), version("v2", "two")]}});
+        create(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+        server.handle_webhook(HOOK, |review| async move {
+            let object = &review["request"]["object"];
+            let fits = object["apiVersion"] == "ex.com/v1" && object["two"] == "2";
+            let operations = serde_json::json!([{"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}]);
+            answer(&review, fits, patch(&operations))
+        });
+        let rules =
+            json!([{"operations": ["CREATE"], "apiGroups": ["ex.com"], "apiVersions": ["v1"], "resources": ["eqs"]}]);
+        webhook(&server, true, json!({"rules": rules, "matchPolicy": "Equivalent"})).await;
+        let object = json!({"apiVersion": "ex.com/v2", "kind": "Eq", "metadata": {"name": "e"}, "two": "2"});
+        let (code, created) = send(&server, Method::POST, "/apis/ex.com/v2/namespaces/default/eqs", object).await;
+        assert_eq!(
+            (code, &created["two"], &created["apiVersion"]),
+            (201, &json!("2"), &json!("ex.com/v2")),
+            "{created}"
+        );
+        assert_eq!(created["metadata"]["labels"], json!({"seen": "yes"}));
+    });
+}
+
 #[test]
 fn objects_are_converted_by_a_webhook() {
     virtually(|server| async move {

@@ -139,6 +139,7 @@ mod tests {
             assert_eq!(running["status"]["phase"], "Running", "{running}");
             assert_eq!(running["status"]["containerStatuses"][1]["ready"], true);
             assert_eq!(running["status"]["podIP"], waiting["status"]["podIP"]);
+            assert_eq!(running["status"]["podIP"], "10.1.0.1", "outside of the services' range");
             let conditions = array_field(&running["status"], "conditions");
             let ready = conditions.iter().find(|condition| condition["type"] == "Ready").expect("Ready");
             assert_eq!((&ready["status"], ready.get("reason")), (&json!("True"), None));

@@ -30,6 +30,9 @@ use crate::metadata;
 /// The taint of nodes that are not ready.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
+/// The address 10.1.0.1 of the first pod, outside of the services' range.
+const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 1, 0, 1]);
+
 /// The parameters of the simulation.
 #[derive(Debug, Clone)]
 pub struct KubeletOptions {
@@ -83,7 +86,7 @@ pub async fn run(server: ApiServer, options: KubeletOptions) {
         options,
         tasks: BTreeSet::new(),
         planned: BTreeSet::new(),
-        next_address: 1,
+        next_address: FIRST_ADDRESS,
     };
     loop {
         let due = kubelet.tasks.first().map(|(at, _)| *at);

@@ -209,9 +209,17 @@ impl Resource {
         if object["apiVersion"] == *self.api_version() { object } else { self.read_as_own(object) }
     }
 
-    /// Returns an object of this resource in another version of it, without that version's defaults.
-    pub(crate) fn converted_to(&self, other: &Resource, object: Value) -> Value {
-        if other.custom.is_some() { other.read_as_own(object) } else { other.from_storage(self.to_storage(object)) }
+    /// Returns an object of this resource in another version of it for admission, with all its fields. Objects that a
+    /// webhook would have to convert stay as they are.
+    pub(crate) fn converted_to(&self, other: &Resource, mut object: Value) -> Value {
+        match &other.custom {
+            None => other.from_storage(self.to_storage(object)),
+            Some(own) if own.conversion.is_some() => object,
+            Some(_) => {
+                object["apiVersion"] = other.api_version().into();
+                object
+            }
+        }
     }
 
     /// Returns a stored object of a custom resource as the version in which it is stored has it. Like upstream, reads
