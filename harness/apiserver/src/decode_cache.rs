@@ -11,11 +11,11 @@ use crate::metadata;
 /// Maximum number of cached new objects, some 10 KB each: about as many as many clients create before they write the
 /// statuses, and few enough for the processor's caches.
 const MAX_NEW: usize = 96;
-/// Maximum number of cached changed objects; they are written again less often.
-const MAX_CHANGED: usize = 32;
+/// Maximum number of cached changed objects: those of a small test. They are written again less often.
+const MAX_CHANGED: usize = 96;
 /// Maximum number of cached objects that were decoded for a read: those of a small test, which the simulated
 /// controllers read again and again.
-const MAX_READ: usize = 128;
+const MAX_READ: usize = 256;
 
 /// Decoded objects by resourceVersion.
 #[derive(Debug, Default)]

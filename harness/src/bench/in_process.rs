@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use tokio::task::JoinSet;
+
 use super::bodies::{self, LoadPod};
 use super::figures;
 use super::report::{Measurement, Unit};
 use super::{BenchError, middle};
-use crate::apiserver::{ApiRequest, ApiServer, ApiServerConfig, ResourceId};
+use crate::apiserver::{ApiRequest, ApiServer, ApiServerConfig, ReplyBody, ResourceId};
 use crate::time::Clock;
 
 /// Most writes of each kind.
@@ -48,40 +51,82 @@ async fn send(server: &ApiServer, method: http::Method, path: &str, body: String
     Ok(())
 }
 
+/// Path of the leases.
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+/// Number of leases.
+const LEASE_COUNT: usize = 100;
+/// Watchers of the leases.
+const WATCHERS: usize = 100;
+
+/// Returns the body of a lease. It is renewed by its version only.
+fn lease(number: usize, version: &str) -> String {
+    let (name, second) = (bodies::node_name(number % LEASE_COUNT), number % 60);
+    format!(
+        r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}},"spec":{{"holderIdentity":"{name}","leaseDurationSeconds":40,"renewTime":"2026-01-01T00:00:{second:02}.000000Z"}}}}"#
+    )
+}
+
+/// Renews leases in turn, `writes` times in all.
+async fn renew(server: &ApiServer, writes: usize) -> Result<(), BenchError> {
+    let leases = ResourceId::new("coordination.k8s.io", "leases");
+    for number in 0..writes {
+        let name = bodies::node_name(number % LEASE_COUNT);
+        let version = server.get(&leases, "default", &name).map_or(0, |stored| stored.revision());
+        send(server, http::Method::PUT, &format!("{LEASES}/{name}"), lease(number, &version.to_string())).await?;
+    }
+    Ok(())
+}
+
 /// Measures writes by one task, so that one core works: `pods` pods that are created (at most [`WRITES`]), and as many
-/// renewals of leases.
+/// renewals of leases; then renewals while others watch the leases.
 pub(super) async fn writes(clock: &Clock, pods: usize, rows: &mut Vec<Measurement>) -> Result<(), BenchError> {
     const PODS: &str = "/api/v1/namespaces/default/pods";
-    const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
     let writes = WRITES.min(pods);
     let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
-    // A lease is renewed by its version only.
-    let lease = |number: usize, version: &str| {
-        let (name, second) = (bodies::node_name(number % 100), number % 60);
-        format!(
-            r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}},"spec":{{"holderIdentity":"{name}","leaseDurationSeconds":40,"renewTime":"2026-01-01T00:00:{second:02}.000000Z"}}}}"#
-        )
+    let rate = |begun: Duration| {
+        let took = clock.elapsed().saturating_sub(begun);
+        writes as f64 / took.as_secs_f64().max(f64::MIN_POSITIVE)
     };
-    let rate = |took: Duration| writes as f64 / took.as_secs_f64().max(f64::MIN_POSITIVE);
     let begun = clock.elapsed();
     for number in 0..writes {
         let name = format!("p-{number:08}");
         let pod = LoadPod { namespace: "default", name: &name, app: "p", owner: None, node: number % 100 };
         send(&server, http::Method::POST, PODS, bodies::pod(&pod)).await?;
     }
-    let created = clock.elapsed().saturating_sub(begun);
-    rows.push(Measurement::new("in process, pods created on one core", Unit::PerSecond, rate(created)));
-    for number in 0..100 {
+    rows.push(Measurement::new("in process, pods created on one core", Unit::PerSecond, rate(begun)));
+    for number in 0..LEASE_COUNT {
         send(&server, http::Method::POST, LEASES, lease(number, "")).await?;
     }
-    let leases = ResourceId::new("coordination.k8s.io", "leases");
     let begun = clock.elapsed();
-    for number in 0..writes {
-        let name = bodies::node_name(number % 100);
-        let version = server.get(&leases, "default", &name).map_or(0, |stored| stored.revision());
-        send(&server, http::Method::PUT, &format!("{LEASES}/{name}"), lease(number, &version.to_string())).await?;
+    renew(&server, writes).await?;
+    rows.push(Measurement::new("in process, leases renewed on one core", Unit::PerSecond, rate(begun)));
+    let watchers = watch(&server, writes).await?;
+    let begun = clock.elapsed();
+    renew(&server, writes).await?;
+    // Counted until each watcher has the last event.
+    for seen in watchers.join_all().await {
+        seen?;
     }
-    let renewed = clock.elapsed().saturating_sub(begun);
-    rows.push(Measurement::new("in process, leases renewed on one core", Unit::PerSecond, rate(renewed)));
+    let name = format!("in process, leases renewed with {WATCHERS} watchers");
+    rows.push(Measurement::new(name, Unit::PerSecond, rate(begun)).wanted(figures::RENEWALS));
     Ok(())
+}
+
+/// Opens watches of all leases, each of which ends after the events of [`renew`].
+async fn watch(server: &ApiServer, writes: usize) -> Result<JoinSet<Result<(), BenchError>>, BenchError> {
+    let mut watchers = JoinSet::new();
+    let query = format!("watch=1&resourceVersion={}", server.revision());
+    for _ in 0..WATCHERS {
+        let reply = server.handle(ApiRequest::new(http::Method::GET, &format!("{LEASES}?{query}"))).await;
+        let ReplyBody::Stream(mut events) = reply.body else {
+            return Err(BenchError::Reply(format!("a watch returned {}", reply.status)));
+        };
+        watchers.spawn(async move {
+            for _ in 0..writes {
+                events.next().await.and_then(Result::ok).ok_or(BenchError::Lost)?;
+            }
+            Ok(())
+        });
+    }
+    Ok(watchers)
 }

@@ -133,8 +133,8 @@ fn key_of(resources: &Resources, object: &Value) -> Option<Key> {
     })
 }
 
-fn uid_of(object: &Value) -> Option<String> {
-    object_meta::uid(object).map(str::to_owned)
+fn uid_of(object: &RecordedJson) -> Option<String> {
+    object.uid().map(str::to_owned)
 }
 
 /// Compares API groups. Events are the same objects in both of their groups.

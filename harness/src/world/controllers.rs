@@ -200,7 +200,7 @@ impl WorldState {
     /// Ends all controllers.
     pub(super) fn close(&self) {
         for connection in self.connections() {
-            connection.cut();
+            connection.close();
         }
         for registration in lock(&self.controllers).values_mut() {
             if let Some((_, Some(task))) = registration.running.take() {

@@ -27,6 +27,8 @@ pub(super) struct Connection {
     pub(super) name: String,
     clock: Clock,
     cut: AtomicBool,
+    /// The world has ended.
+    closed: AtomicBool,
     moment: AtomicU64,
     requests: AtomicU64,
     writes: Mutex<BTreeMap<String, u32>>,
@@ -41,6 +43,7 @@ impl Connection {
             name: name.to_owned(),
             clock: clock.clone(),
             cut: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             moment: AtomicU64::new(u64::MAX),
             requests: AtomicU64::new(0),
             writes: Mutex::default(),
@@ -56,6 +59,20 @@ impl Connection {
 
     fn is_cut(&self) -> bool {
         self.cut.load(Ordering::SeqCst)
+    }
+
+    /// Cuts the connection at the end of the world: from now on requests get an error.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.cut();
+    }
+
+    /// Returns the error for a request after the end of the world.
+    fn end_of_world(&self) -> Option<String> {
+        let name = &self.name;
+        self.closed.load(Ordering::SeqCst).then(|| {
+            format!("the world of `{name}` has ended: keep the `World` until the last request, and end `{name}` first")
+        })
     }
 
     /// Returns a description of the hot loop for which the connection was cut.
@@ -145,6 +162,13 @@ where
             headers.insert(header::AUTHORIZATION, token.clone());
         }
         let connection = self.connection.clone();
+        if let Some(ended) = connection.end_of_world() {
+            return Box::pin(async move {
+                // Others can run between the attempts of a client that repeats them at once.
+                tokio::task::yield_now().await;
+                Err(ended.into())
+            });
+        }
         if !connection.admit(request.method(), request.uri().path()) {
             return Box::pin(std::future::pending());
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::controller::{Action, Controller};
 use kube::runtime::watcher;
 use kube::{Client, CustomResource, ResourceExt as _};
@@ -580,6 +580,19 @@ fn a_difference_between_two_runs_is_shown() {
     }));
     assert!(error.starts_with("run 3 differs from the first one in line 1 of the transcript:"), "{error}");
     assert!(error.contains("configmaps/a 201") && error.contains("configmaps/c 201"), "{error}");
+}
+
+/// A task of the test that outlives its world.
+#[tokio::test(start_paused = true)]
+async fn a_world_that_is_gone_answers_with_an_error() {
+    let world = World::new().unwrap();
+    let client = Client::new(world.service("counter").unwrap(), "default");
+    let maps = Api::<ConfigMap>::default_namespaced(client);
+    let everything = ListParams::default();
+    assert!(maps.list(&everything).await.is_ok());
+    drop(world);
+    let error = maps.list(&everything).await.unwrap_err();
+    assert!(error.to_string().contains("the world of `counter` has ended: keep the `World`"), "{error}");
 }
 
 #[test]

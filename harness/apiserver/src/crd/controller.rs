@@ -84,7 +84,7 @@ impl ApiServer {
 pub(crate) fn is_terminating(server: &ApiServer, kind: &Resource) -> bool {
     let Some(custom) = &kind.custom else { return false };
     let definition = server.get(&ResourceId::new(GROUP, RESOURCE), "", &custom.definition);
-    definition.is_some_and(|stored| is_deleted(&stored.value()))
+    definition.is_some_and(|stored| stored.is_terminating())
 }
 
 /// Reconciles the stored definitions: their status, the served kinds, and the objects of definitions that are being
@@ -128,7 +128,7 @@ fn clean_up(server: &ApiServer, definition: &Value) -> Option<ApiRequest> {
     let kind = kinds(definition).into_iter().next();
     if let (Some(kind), false) = (kind, left.is_empty()) {
         // Deleted objects may still wait for finalizers of their own.
-        let deletable = left.iter().find(|stored| !is_deleted(&stored.value()))?;
+        let deletable = left.iter().find(|stored| !stored.is_terminating())?;
         let namespace = match deletable.namespace() {
             "" => String::new(),
             namespace => format!("namespaces/{namespace}/"),

@@ -14,7 +14,7 @@ use crate::metadata;
 use crate::object_meta::{self, DeletionStep};
 use crate::registry;
 use crate::request::Reply;
-use crate::server::draft;
+use crate::server::{draft, draft_and_stored};
 use crate::status::{Details, Status, go_quote};
 use crate::store::{CommitError, EventType, StoredObject};
 use crate::yaml;
@@ -189,8 +189,10 @@ fn try_delete(
                 gone: !waits && !matches!(deletion, DeletionStep::Graceful(1..)),
             }));
         }
-        match scope.server.store().update(&scope.resource, current, draft(&scope.kind, object)) {
+        let (draft, marked) = draft_and_stored(&scope.kind, object);
+        match scope.server.store().update(&scope.resource, current, draft) {
             Ok(committed) => {
+                scope.server.decode_cache().put(marked, &committed.new, Some(current.revision()));
                 scope.record(EventType::Modified, &committed);
                 object = scope.value(&committed.new);
                 current_revision = committed.new.revision();
@@ -207,7 +209,7 @@ fn try_delete(
     match scope.server.store().delete(&scope.resource, current.key(), current_revision) {
         Ok(committed) => {
             scope.record(EventType::Deleted, &committed);
-            Ok(Some(DeleteOutcome { object: scope.value(&committed.new), gone: true }))
+            Ok(Some(DeleteOutcome { object: scope.removed_value(&committed), gone: true }))
         }
         Err(CommitError::NotFound) if marks => Ok(Some(DeleteOutcome { object, gone: true })),
         Err(CommitError::NotFound | CommitError::Changed(_) | CommitError::Exists(_)) => Ok(None),

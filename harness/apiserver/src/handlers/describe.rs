@@ -46,13 +46,15 @@ fn recorded_body(request: &ApiRequest) -> Option<RecordedJson> {
     if request.body.is_empty() || request.body.len() > BODY_MAX {
         return None;
     }
-    let body = if request.header(CONTENT_TYPE).contains("yaml") {
-        yaml::to_json(&request.body).ok()?.json.into()
-    } else {
-        request.body.clone()
-    };
-    serde_json::from_slice::<IgnoredAny>(&body).ok()?;
-    Some(RecordedJson::sent(body, Encoding::Json))
+    let body = &request.body;
+    let is_yaml = request.header(CONTENT_TYPE).contains("yaml");
+    if is_yaml && !yaml::is_plain_json(body) {
+        return Some(RecordedJson::sent(yaml::to_json(body).ok()?.json.into(), Encoding::Json));
+    }
+    if !is_yaml {
+        serde_json::from_slice::<IgnoredAny>(body).ok()?;
+    }
+    Some(RecordedJson::sent(body.clone(), Encoding::Json))
 }
 
 pub(super) fn verb_of(request: &ApiRequest, path: &ResourcePath, query: &Query) -> String {
@@ -90,9 +92,25 @@ fn recorded_reply(reply: &Reply, bytes: &Bytes) -> Option<(RecordedJson, bool)> 
         let body = RecordedJson::sent(bytes.clone(), Encoding::Protobuf);
         return (!kind.ends_with("List")).then_some((body, kind == "Status"));
     }
-    let head: ReplyHead<'_> = serde_json::from_slice(bytes).ok()?;
     let body = RecordedJson::sent(bytes.clone(), Encoding::Json);
+    if let Some(kind) = leading_kind(bytes).filter(|kind| !kind.ends_with("List")) {
+        return Some((body, kind == "Status"));
+    }
+    let head: ReplyHead<'_> = serde_json::from_slice(bytes).ok()?;
     head.items.is_none().then_some((body, head.kind == "Status"))
+}
+
+/// Returns the kind at the begin of a document. Built-in kinds have it there; objects of custom resources have it after
+/// the version, and lists of them after their items.
+fn leading_kind(bytes: &[u8]) -> Option<&str> {
+    let rest = bytes.strip_prefix(b"{")?;
+    let rest = match rest.strip_prefix(b"\"apiVersion\":\"") {
+        Some(version) => version[memchr::memchr(b'"', version)?..].strip_prefix(b"\",")?,
+        None => rest,
+    };
+    let rest = rest.strip_prefix(b"\"kind\":\"")?;
+    let end = rest.iter().position(|byte| !byte.is_ascii_alphanumeric())?;
+    std::str::from_utf8(&rest[..end]).ok().filter(|_| rest[end] == b'"')
 }
 
 /// Describes a reply for the transcript.
@@ -113,4 +131,25 @@ pub fn record_reply(at: Duration, reply: &Reply, fault: Option<String>, lost: bo
         described.body = Some(body);
     }
     described
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::typed(r#"{"kind":"Pod","apiVersion":"v1","metadata":{}}"#, Some("Pod"))]
+    #[case::status(r#"{"kind":"Status","apiVersion":"v1","reason":"NotFound"}"#, Some("Status"))]
+    #[case::custom(r#"{"apiVersion":"x.io/v1","kind":"Cache","spec":{}}"#, Some("Cache"))]
+    #[case::custom_list(r#"{"apiVersion":"x.io/v1","items":[],"kind":"CacheList"}"#, None)]
+    #[case::other_order(r#"{"metadata":{},"kind":"Pod"}"#, None)]
+    #[case::spaced(r#"{ "kind": "Pod" }"#, None)]
+    #[case::cut(r#"{"kind":"Po"#, None)]
+    #[case::cut_version(r#"{"apiVersion":"x"#, None)]
+    #[case::text("ok", None)]
+    fn the_kind_at_the_begin_of_a_document(#[case] document: &str, #[case] kind: Option<&str>) {
+        assert_eq!(leading_kind(document.as_bytes()), kind);
+    }
 }

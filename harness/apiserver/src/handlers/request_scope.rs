@@ -7,6 +7,7 @@ use super::options::manager_or_user_agent;
 use crate::authn::UserInfo;
 use crate::crd::{WebhookConversion, conversion};
 use crate::json::Value;
+use crate::metadata;
 use crate::record::{Change, Origin};
 use crate::registry::{self, Resource};
 use crate::request::{ApiRequest, Query, ResourcePath};
@@ -104,9 +105,21 @@ impl<'a> RequestScope<'a> {
         found.ok_or_else(|| self.not_found(&self.path.name))
     }
 
-    /// Decodes a stored object in this version's form.
+    /// Returns a stored object in this version's form. One that is not cached is decoded and not added to the cache,
+    /// because lists read thousands.
     pub(crate) fn value(&self, stored: &StoredObject) -> Value {
-        self.kind.from_storage(stored.value())
+        let is_shown = self.kind.shows_as_stored(stored.revision());
+        let known = if is_shown { self.server.decode_cache().find(stored) } else { None };
+        known.map_or_else(|| self.kind.from_storage(stored.value()), |known| Value::clone(&known))
+    }
+
+    /// Returns the last state of an object that was removed.
+    pub(crate) fn removed_value(&self, removed: &CommitResult) -> Value {
+        let old = removed.old.as_ref().filter(|old| self.kind.shows_as_stored(old.revision()));
+        let Some(old) = old else { return self.value(&removed.new) };
+        let mut object = self.value(old);
+        metadata::fields_mut(&mut object).insert("resourceVersion", removed.new.revision().to_string().into());
+        object
     }
 
     /// Returns objects of this resource in the version of the request; a conversion webhook is asked if there is one.

@@ -41,6 +41,15 @@ impl RecordedJson {
         Self(Source::Sent(Arc::new(SentDocument { bytes, encoding, value: OnceLock::new() })))
     }
 
+    /// Returns `metadata.uid`; the record of a stored object is not decoded for it.
+    #[must_use]
+    pub fn uid(&self) -> Option<&str> {
+        match &self.0 {
+            Source::Stored(stored) => Some(stored.uid()).filter(|uid| !uid.is_empty()),
+            Source::Sent(_) => self.pointer("/metadata/uid").and_then(Value::as_str),
+        }
+    }
+
     /// Returns the approximate number of bytes that the record holds for it, decoded or not.
     pub(super) fn size(&self) -> usize {
         match &self.0 {
@@ -134,5 +143,19 @@ mod tests {
         assert_eq!(sent, RecordedJson::from(json!({"a": [1, "b"]})));
         assert_eq!(*RecordedJson::sent(Bytes::from_static(b"{"), Encoding::Json), Value::Null);
         assert!(RecordedJson::from(json!("x".repeat(1000))).size() >= 1000);
+    }
+
+    #[test]
+    fn documents_have_a_uid_in_both_forms() {
+        let object = |uid: &str| json!({"metadata": {"name": "a", "uid": uid}});
+        let server = crate::ApiServer::builder().build();
+        let mut map = object("u1");
+        (map["apiVersion"], map["kind"]) = ("v1".into(), "ConfigMap".into());
+        server.seed([crate::json::Value::from(map)]).unwrap();
+        let stored = server.get(&crate::ResourceId::new("", "configmaps"), "", "a");
+        let stored = stored.or_else(|| server.get(&crate::ResourceId::new("", "configmaps"), "default", "a"));
+        assert_eq!(RecordedJson::from(stored.unwrap()).uid(), Some("u1"));
+        assert_eq!(RecordedJson::from(object("u2")).uid(), Some("u2"));
+        assert_eq!(RecordedJson::from(json!({})).uid(), None);
     }
 }

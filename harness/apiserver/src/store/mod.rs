@@ -227,6 +227,7 @@ impl Store {
     }
 
     /// Returns the number of writes to flow schemas and priority levels, which are read again when it changes.
+    #[cfg(feature = "listener")]
     pub(crate) fn flow_writes(&self) -> u64 {
         self.flow_writes.load(Ordering::Acquire)
     }

@@ -198,7 +198,10 @@ impl Watch {
                 encoded.map_or_else(|| stored.event_as(event_type, revision), |entry| entry.event().clone())
             }
             transform => {
-                let mut object = self.view.kind.from_storage(stored.value());
+                let is_shown = self.view.kind.shows_as_stored(stored.revision());
+                let known = if is_shown { self.server.decode_cache().find(stored) } else { None };
+                let mut object =
+                    known.map_or_else(|| self.view.kind.from_storage(stored.value()), |known| Value::clone(&known));
                 if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
                     metadata.insert("resourceVersion", revision.to_string().into());
                 }
@@ -231,10 +234,11 @@ impl Watch {
         transformed(&self.view.kind, how, &render, headers, object)
     }
 
-    /// Returns a bookmark event. An idle watch sends nothing else, so the usual form is encoded once.
+    /// Returns a bookmark event. An idle watch sends nothing else, so the usual form is encoded once; tables differ.
     fn bookmark(&mut self, revision: u64, initial_end: bool) -> Bytes {
         const VERSION: &[u8] = br#""resourceVersion":"0"#;
-        if initial_end || self.view.transform.is_some() || self.view.encoding != EventEncoding::Json {
+        let is_table = matches!(self.view.transform, Some((Representation::Table, _)));
+        if initial_end || is_table || self.view.encoding != EventEncoding::Json {
             return self.encode_bookmark(revision, initial_end);
         }
         if self.plain_bookmark.is_empty() {

@@ -381,6 +381,30 @@ fn bookmarks_come_by_the_minute_and_before_the_end() {
 }
 
 #[test]
+fn bookmarks_of_metadata_have_the_version_of_now() {
+    virtually(|server| async move {
+        let writer = server.clone();
+        tokio::spawn(async move {
+            writer.clock().sleep(Duration::from_secs(90)).await;
+            create(&writer, "a", "1").await;
+        });
+        let path = "/api/v1/secrets?watch=1&timeoutSeconds=121&allowWatchBookmarks=true&resourceVersion=1";
+        let mut request = ApiRequest::new(http::Method::GET, path);
+        let accept = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+        request.headers.insert(http::header::ACCEPT, accept.parse().unwrap());
+        let before = server.store().revision();
+        let ReplyBody::Stream(chunks) = server.handle(request).await.body else { panic!("a watch streams") };
+        let chunks: Vec<_> = chunks.try_collect().await.unwrap();
+        let events: Vec<Value> = chunks.iter().map(|chunk| serde_json::from_slice(chunk).unwrap()).collect();
+        let bookmark = |revision: u64| {
+            json!({"type": "BOOKMARK", "object": {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                "metadata": {"resourceVersion": revision.to_string()}}})
+        };
+        assert_eq!(events, [bookmark(before), bookmark(before + 1), bookmark(before + 1)]);
+    });
+}
+
+#[test]
 fn a_watch_without_a_version_begins_with_what_is_there() {
     virtually(|server| async move {
         create(&server, "a", "1").await;

@@ -261,11 +261,12 @@ fn controller_uid(object: &Value) -> Option<&str> {
 
 /// Returns true if a workload's selector (plain labels for replication controllers) matches an object's labels.
 fn selects(selector: &Value, labels: &Value) -> bool {
-    let labels_only = json!({"matchLabels": selector});
-    let plain = selector.get("matchLabels").is_none() && selector.get("matchExpressions").is_none();
-    let empty = selector.as_object().is_none_or(Map::is_empty);
-    let selector = if plain { &labels_only } else { selector };
-    !empty && label_selector::matches(Some(selector), Some(labels)) == Some(true)
+    if selector.as_object().is_none_or(Map::is_empty) {
+        return false;
+    }
+    let is_plain = selector.get("matchLabels").is_none() && selector.get("matchExpressions").is_none();
+    let full = is_plain.then(|| json!({"matchLabels": selector}));
+    label_selector::matches(Some(full.as_ref().unwrap_or(selector)), Some(labels)) == Some(true)
 }
 
 fn count(object: &Value, pointer: &str) -> i64 {

@@ -12,7 +12,7 @@ use regex::Regex;
 
 use crate::json::{Key, Map, Value};
 
-pub(crate) use read::{duplicate_keys_error, to_json};
+pub(crate) use read::{duplicate_keys_error, is_plain_json, to_json};
 
 /// Lines are folded at the first space after this many characters.
 const WIDTH: usize = 80;

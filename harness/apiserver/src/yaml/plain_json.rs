@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use smallvec::SmallVec;
 
 /// Deepest nesting.
 const DEPTH: usize = 48;
@@ -73,13 +74,14 @@ impl<'de> Visitor<'de> for PlainValue {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         let item = self.below()?;
-        let mut keys: Vec<String> = Vec::new();
+        // A key with an escape cannot be borrowed: its object counts as not plain, and is read as YAML.
+        let mut keys: SmallVec<[&'de str; 16]> = SmallVec::new();
         while let Some(key) = entries.next_key()? {
             keys.push(key);
             entries.next_value_seed(item)?;
         }
         keys.sort_unstable();
-        let is_odd = |key: &String| key == "<<" || key.len() > KEY;
+        let is_odd = |key: &&str| *key == "<<" || key.len() > KEY;
         if keys.windows(2).any(|pair| pair[0] == pair[1]) || keys.iter().any(is_odd) {
             return Err(A::Error::custom("keys that YAML reads in another way"));
         }

@@ -15,6 +15,11 @@ pub(crate) struct JsonDocument {
     pub(crate) again: Vec<String>,
 }
 
+/// Returns true for JSON that [`to_json`] leaves as it is.
+pub(crate) fn is_plain_json(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok_and(|text| !text.contains(is_control) && is_plain_object(text))
+}
+
 /// Converts a YAML document to JSON text; errors are worded as Go's parser does. Only the first document counts.
 pub(crate) fn to_json(text: &[u8]) -> Result<JsonDocument, String> {
     let text = std::str::from_utf8(text).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;

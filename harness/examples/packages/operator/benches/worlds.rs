@@ -1,4 +1,5 @@
-//! The wall time of whole tests: `cargo bench --bench worlds` prints milliseconds per world.
+//! The wall time of whole tests: `cargo bench --bench worlds` prints milliseconds per world. A word selects the worlds
+//! whose names contain it; `PLUMBLINE_RUNS=20` sets the number of runs, for profilers.
 #![expect(clippy::disallowed_methods, reason = "it measures the time of the machine")]
 
 use std::time::Instant;
@@ -25,6 +26,11 @@ async fn lives(t: &World, caches: usize) -> plumbline::Result {
 
 /// Prints the median and the fastest of the runs, and the aim.
 fn measure(name: &str, runs: u32, aim: f64, test: &impl AsyncFn(&World) -> plumbline::Result) -> plumbline::Result {
+    let mut words = std::env::args().skip(1).filter(|word| !word.starts_with('-')).peekable();
+    if words.peek().is_some() && !words.any(|word| name.contains(&word)) {
+        return Ok(());
+    }
+    let runs = std::env::var("PLUMBLINE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(runs);
     World::test(test)?;
     let mut times = Vec::new();
     for _ in 0..runs {
