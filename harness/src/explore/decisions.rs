@@ -43,7 +43,8 @@ pub(super) fn unjustified(fixture: &Fixture, begin: &ObjectStates, explored: Exp
     let plan = explored.plan;
     let any = |is_so: fn(Disturbance) -> bool| plan.faults.iter().any(|(disturbance, _)| is_so(*disturbance));
     let late = plan.faults.iter().any(|(disturbance, point)| disturbance.delays_information(point));
-    let informed = !(late || any(Disturbance::restarts) || disturbs_watches(fixture) || controls_subject(fixture));
+    let own = disturbs_watches(fixture) || controls_subject(fixture) || has_faults(fixture);
+    let informed = !(late || own || any(Disturbance::restarts));
     if any(Disturbance::changes_history) {
         return Vec::new();
     }
@@ -59,7 +60,7 @@ pub(super) fn unjustified(fixture: &Fixture, begin: &ObjectStates, explored: Exp
             _ => {}
         }
     }
-    if informed && plan.faults.is_empty() && !has_faults(fixture) {
+    if informed && plan.faults.is_empty() {
         breaches.extend(moment.repeats());
     }
     breaches
@@ -109,7 +110,7 @@ impl<'a> Moments<'a> {
             let was = |state: NodeState| nodes.was(node, state, from, entry.at);
             let (name, at) = (&change.name, entry.at);
             let lost = was(NodeState::Missing) || was(NodeState::OutOfService);
-            if !(lost || threshold && is_finished(old)) {
+            if !(lost || threshold && is_terminated(old)) {
                 let text = format!("podgc changes pods/{name} at {at:?}, and nodes/{node} is not out of service");
                 return Some(breach("early", change, "podgc".to_owned(), at, text));
             }
@@ -207,6 +208,12 @@ impl<'a> Moments<'a> {
 
 fn is_finished(pod: &Value) -> bool {
     matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+}
+
+/// Returns true if the pod counts for the threshold of terminated pods: an empty phase does, as in upstream's
+/// `isPodTerminated`.
+fn is_terminated(pod: &Value) -> bool {
+    !matches!(pod["status"]["phase"].as_str(), Some("Pending" | "Running" | "Unknown"))
 }
 
 /// Returns true if a condition says that `PodGC` deletes the pod.

@@ -43,7 +43,7 @@ pub(super) const FLAKY_NAME: &str = "flaky";
 const LEASE_EXPIRES: Duration = Duration::from_secs(20);
 
 /// The longest back-off of a work queue, as in client-go: a key that failed often is processed again after this time.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(1000);
+pub(super) const LONGEST_BACKOFF: Duration = Duration::from_secs(1000);
 
 /// The lease of our controllers, by the defaults of their flags.
 const LEASE: &str = "kube-system:leases/plumbline-controllers";

@@ -3,7 +3,7 @@
 //! A fixture may end in the middle of what it shows: its own faults last, its events are held, its objects contradict
 //! each other on purpose. Such exceptions are declared, so that a controller that is wrong without any fault cannot
 //! excuse itself by its own reference run. The reasons: sums saturate at 32 bits (`scales-beyond-32-bits`); selectors
-//! and limits are invalid (`selector-…`, `status-negative-limits`, whose back-off outlasts the run); refusals and finalizers of the fixture stay
+//! and limits are invalid (`selector-…`, `status-negative-limits`); refusals and finalizers of the fixture stay
 //! (`podgc/…`); nothing announces that the scale of a custom resource changes (`scale-follows-with-the-next-pod`).
 
 use super::script::{is_beginning, whole_id};

@@ -51,8 +51,8 @@ const LONGEST_COUNTDOWN: std::time::Duration = std::time::Duration::from_mins(50
 const STALE: SignedDuration = SignedDuration::from_mins(5);
 
 /// Returns the objects of a world that has converged by `now` that are not as the running controllers must leave them.
-/// `sizes` are the smallest and the largest number of nodes of its history: the TTL of a node follows only when the node
-/// changes.
+/// `sizes` are the smallest and the largest number of nodes of its history: the TTL of a node follows only when the
+/// node changes.
 #[must_use]
 pub fn breaches(world: &ObjectStates, fixture: &Fixture, sizes: (usize, usize), now: Timestamp) -> Vec<ModelBreach> {
     let mut breaches = Vec::new();

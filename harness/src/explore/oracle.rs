@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 
 use super::deadlines;
 use super::decisions;
-use super::disturbance::Disturbance;
+use super::disturbance::{Disturbance, LONGEST_BACKOFF};
 use super::equal::Moment;
 use super::exceptions;
 use super::latency;
@@ -67,6 +67,8 @@ const OWN_FAULTS: usize = 2;
 const UNINFORMED: Duration = Duration::from_mins(1);
 /// Time before a fault from which its event may be held.
 const SOON: Duration = Duration::from_millis(1);
+/// The status of budgets, as a write's resource.
+const BUDGET_STATUS: &str = "poddisruptionbudgets/status";
 /// Additional writes of an object that each fault explains.
 const WRITES_PER_FAULT: u32 = 2;
 /// Additional writes of an object that changed timing explains.
@@ -322,11 +324,14 @@ fn late(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Option<Breach> {
     let restarts =
         plan.faults.iter().any(|(disturbance, point)| disturbance.restarts() || disturbance.delays_information(point));
     let delay = if restarts { delay + countdown(&reference.fixture) + LATE } else { delay };
+    // A budget whose sync fails for other reasons, too, waits for the whole back-off after one more failure.
+    let is_refused = plan.faults.iter().any(|(disturbance, _)| disturbance.refusals() > 0);
     // What a late fault causes is not late.
     let last = plan.faults.iter().map(|(_, point)| point.at).max().unwrap_or_default();
     let normal = &reference.observation.last_writes;
     let found = explored.observation.last_writes.iter().find_map(|(key, at)| {
         let usual = normal.get(key).filter(|_| key.resource != "events")?;
+        let delay = delay + if is_refused && key.resource == BUDGET_STATUS { LONGEST_BACKOFF } else { Duration::ZERO };
         (*at > last.max(*usual) + delay).then_some((key, *at, *usual))
     });
     found.map(|(key, at, usual): (&WriteKey, Duration, Duration)| Breach {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::disturbance::Disturbance;
+use super::disturbance::{Disturbance, FLAKY_TIME, LONGEST_BACKOFF};
 use super::plan::FaultPlan;
 use super::point::FaultPoint;
 use super::worlds;
@@ -68,9 +68,15 @@ pub fn script(fixture: &Fixture, plan: &FaultPlan) -> Script {
     faults.append(&mut given.faults);
     given.faults = faults;
     injected.sort_by_key(|(at, _)| *at);
-    // A partition delays the work after it by the back-off of the requests that failed.
+    // A partition delays the work after it by the back-off of the requests that failed. So does a flaky server that of
+    // a budget whose sync fails anyway.
     let explained = |(disturbance, point): &(Disturbance, FaultPoint)| {
-        if disturbance.cut_off().is_some() { point.at + disturbance.duration() } else { point.at }
+        let failing = disturbance.refusals() > 0 && fixture.controllers.contains(&Controller::Disruption);
+        match disturbance.cut_off() {
+            Some(_) => point.at + disturbance.duration(),
+            None if failing => point.at + FLAKY_TIME + LONGEST_BACKOFF,
+            None => point.at,
+        }
     };
     let last = plan.faults.iter().map(explained).chain(injected.iter().map(|(at, _)| *at)).max();
     // Until a clock that was set back is right again, times in objects seem to be in the future.
@@ -316,6 +322,20 @@ mod tests {
         let fault = &script.fixture.given.faults[0];
         assert_eq!((fault.on.to_string().as_str(), fault.nth, fault.count), ("PATCH pods/a/status", 2, Some(1)));
         assert!(script.fixture.steps.iter().all(|step| parse::step_checks(step).is_empty()));
+    }
+
+    #[test]
+    fn budgets_get_time_for_the_longest_back_off() {
+        let converged = |controllers: &str| {
+            let text = format!("controllers: [{controllers}]\n{TEXT}");
+            let (fixtures, problems) = parse::read(Path::new("a.yaml"), "faults", &text);
+            assert!(problems.is_empty(), "{problems:?}");
+            let mut plan = FaultPlan::calm("faults/a");
+            plan.faults.push((Disturbance::Flaky, point(Site::Request(Verb::Patch), "pods/a/status", 60)));
+            let script = script(&fixtures[0], &plan);
+            script.fixture.steps[script.converged].at
+        };
+        assert_eq!(converged("disruption") - converged("podgc"), LONGEST_BACKOFF);
     }
 
     #[test]
