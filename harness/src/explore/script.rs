@@ -335,7 +335,7 @@ mod tests {
             let script = script(&fixtures[0], &plan);
             script.fixture.steps[script.converged].at
         };
-        assert_eq!(converged("disruption") - converged("podgc"), LONGEST_BACKOFF);
+        assert_eq!(converged("disruption"), converged("podgc") + LONGEST_BACKOFF);
     }
 
     #[test]
