@@ -1,5 +1,6 @@
 //! Servers in this process, without sockets.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -55,21 +56,23 @@ async fn send(server: &ApiServer, method: http::Method, path: &str, body: String
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 /// Number of leases.
 const LEASE_COUNT: usize = 100;
+/// Time in which the watchers get the events of all renewals.
+const PATIENCE: Duration = Duration::from_mins(2);
 /// Watchers of the leases.
 const WATCHERS: usize = 100;
 
-/// Returns the body of a lease. It is renewed by its version only.
+/// Returns the body of a lease, which is another one for each number. It is renewed by its version only.
 fn lease(number: usize, version: &str) -> String {
-    let (name, second) = (bodies::node_name(number % LEASE_COUNT), number % 60);
+    let name = bodies::node_name(number % LEASE_COUNT);
     format!(
-        r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}},"spec":{{"holderIdentity":"{name}","leaseDurationSeconds":40,"renewTime":"2026-01-01T00:00:{second:02}.000000Z"}}}}"#
+        r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}},"spec":{{"holderIdentity":"{name}","leaseDurationSeconds":40,"renewTime":"2026-01-01T00:00:00.{number:06}Z"}}}}"#
     )
 }
 
-/// Renews leases in turn, `writes` times in all.
-async fn renew(server: &ApiServer, writes: usize) -> Result<(), BenchError> {
+/// Renews leases in turn, once for each number.
+async fn renew(server: &ApiServer, numbers: Range<usize>) -> Result<(), BenchError> {
     let leases = ResourceId::new("coordination.k8s.io", "leases");
-    for number in 0..writes {
+    for number in numbers {
         let name = bodies::node_name(number % LEASE_COUNT);
         let version = server.get(&leases, "default", &name).map_or(0, |stored| stored.revision());
         send(server, http::Method::PUT, &format!("{LEASES}/{name}"), lease(number, &version.to_string())).await?;
@@ -98,13 +101,13 @@ pub(super) async fn writes(clock: &Clock, pods: usize, rows: &mut Vec<Measuremen
         send(&server, http::Method::POST, LEASES, lease(number, "")).await?;
     }
     let begun = clock.elapsed();
-    renew(&server, writes).await?;
+    renew(&server, LEASE_COUNT..LEASE_COUNT + writes).await?;
     rows.push(Measurement::new("in process, leases renewed on one core", Unit::PerSecond, rate(begun)));
     let watchers = watch(&server, writes).await?;
     let begun = clock.elapsed();
-    renew(&server, writes).await?;
+    renew(&server, LEASE_COUNT + writes..LEASE_COUNT + 2 * writes).await?;
     // Counted until each watcher has the last event.
-    for seen in watchers.join_all().await {
+    for seen in clock.timeout(PATIENCE, watchers.join_all()).await.ok_or(BenchError::Lost)? {
         seen?;
     }
     let name = format!("in process, leases renewed with {WATCHERS} watchers");
@@ -122,8 +125,10 @@ async fn watch(server: &ApiServer, writes: usize) -> Result<JoinSet<Result<(), B
             return Err(BenchError::Reply(format!("a watch returned {}", reply.status)));
         };
         watchers.spawn(async move {
-            for _ in 0..writes {
-                events.next().await.and_then(Result::ok).ok_or(BenchError::Lost)?;
+            let mut seen = 0;
+            while seen < writes {
+                let lines = events.next().await.and_then(Result::ok).ok_or(BenchError::Lost)?;
+                seen += lines.iter().filter(|byte| **byte == b'\n').count();
             }
             Ok(())
         });
