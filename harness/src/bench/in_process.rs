@@ -128,7 +128,7 @@ async fn watch(server: &ApiServer, writes: usize) -> Result<JoinSet<Result<(), B
             let mut seen = 0;
             while seen < writes {
                 let lines = events.next().await.and_then(Result::ok).ok_or(BenchError::Lost)?;
-                seen += lines.iter().filter(|byte| **byte == b'\n').count();
+                seen += memchr::memchr_iter(b'\n', &lines).count();
             }
             Ok(())
         });
