@@ -19,6 +19,7 @@ use super::script::controls_subject;
 use super::worlds;
 use crate::fixture::decode::Context;
 use crate::fixture::{Fixture, StepKind, matrix, parse, time_text, yaml};
+use crate::process::signals;
 use crate::runner::suite::TestBed;
 
 /// Number of candidates to try at most.
@@ -132,7 +133,9 @@ struct Shrinker<'a> {
 impl Shrinker<'_> {
     /// Returns true if the candidate fails with the fingerprint, and remembers its plan.
     fn fails(&mut self, case: &Case) -> bool {
-        if self.tries >= MOST_TRIES {
+        // After a signal there is one minute to write the report, so findings stay as large as they are.
+        let is_over = self.tries > 0 && signals::requested().is_some();
+        if self.tries >= MOST_TRIES || is_over {
             return false;
         }
         self.tries += 1;
