@@ -123,8 +123,8 @@ fn is_stale(value: &Value, now: Timestamp) -> bool {
     since.is_some_and(|since| now.duration_since(since) >= STALE)
 }
 
-/// Returns pods whose disruption was announced long ago and did not happen. What the kubelet announces counts for ever,
-/// and so does what happened to a pod that has finished.
+/// Returns pods whose disruption was announced long ago and did not happen. An announcement by the kubelet has no end,
+/// nor has the condition of a pod that has finished.
 fn announcements(world: &ObjectStates, now: Timestamp) -> Vec<ModelBreach> {
     let is_old = |found: &Value| {
         found["type"] == "DisruptionTarget"
