@@ -3,6 +3,7 @@
 //! The order depends on the seed alone. Plans of rare kinds come first: the first plan of each class (suite, request,
 //! fault), then the second of each, and so on.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -289,9 +290,14 @@ pub fn try_plan(
         plan.faults.iter().all(|(disturbance, _)| !disturbance.steps_clock() && !disturbance.changes_history());
     let script = script(&reference.fixture, &plan);
     let of = |record: &RunRecord| record.transcript.with(|entries| observe(&script, record, entries));
-    let record =
-        execute_until(test_bed, &script, |record| comparable && of(record).state == reference.observation.state);
-    let observation = of(&record);
+    let seen = RefCell::new(None);
+    let record = execute_until(test_bed, &script, |record| {
+        let same = comparable.then(|| of(record)).filter(|found| found.state == reference.observation.state);
+        let is_over = same.is_some();
+        *seen.borrow_mut() = same;
+        is_over
+    });
+    let observation = seen.take().unwrap_or_else(|| of(&record));
     judge_run(reference, plan, &record, observation, with_points, look)
 }
 
