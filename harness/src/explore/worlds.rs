@@ -290,7 +290,8 @@ impl World {
         if self.large && self.draw.chance(RESIZED) {
             return now(self.resize());
         }
-        match self.draw.below(22) {
+        match self.draw.below(23) {
+            22 => self.tolerate_the_rest(&node),
             21 => self.exchange_taints(&node),
             20 => self.announce_again(),
             15 => self.recreate_pod(),
@@ -458,6 +459,23 @@ impl World {
             (0, format!("taint: {{ {node}: \"k=v:NoExecute\" }}")),
             (self.draw.below(20), format!("taint: {{ {node}: \"{other}\" }}")),
             (self.draw.below(20), format!("untaint: {{ {node}: {gone} }}")),
+        ]
+    }
+
+    /// Taints a node so that a new pod on it may stay for a while, and before its time is over replaces the taint by
+    /// one that the pod tolerates for ever.
+    fn tolerate_the_rest(&mut self, node: &str) -> Vec<Timed> {
+        let name = format!("p{}", self.next);
+        self.next += 1;
+        let seconds = if self.draw.chance(50) { 30 } else { 90 };
+        let form = format!("\"{name} ready on {node} tolerating k for {seconds}s tolerating j\"");
+        self.pods.push((name, "", node.to_owned()));
+        self.forms.push(form.clone());
+        vec![
+            (0, format!("create: {{ pods: [{form}] }}")),
+            (1, format!("taint: {{ {node}: \"k=v:NoExecute\" }}")),
+            (self.draw.below(10), format!("taint: {{ {node}: \"j=w:NoExecute\" }}")),
+            (1 + self.draw.below(15), format!("untaint: {{ {node}: k }}")),
         ]
     }
 
