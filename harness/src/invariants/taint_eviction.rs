@@ -12,11 +12,17 @@ use crate::transcript::{Actor, EntryKind, Exchange, TranscriptEntry};
 /// See [`super::ALL`].
 pub(super) fn condition_before_delete(context: &JudgeContext<'_>) -> Vec<Violation> {
     context.requests(deletes_pod_as(Actor::TaintEviction), |entry, exchange, world| {
-        let pod = pod_of(exchange, world)?;
+        let pod = pod_of(exchange, world).filter(|pod| may_concern(exchange, pod))?;
         let marked = condition(pod, "DisruptionTarget")
             .is_some_and(|condition| condition["status"] == "True" && condition["reason"] == "DeletionByTaintManager");
         (!marked).then(|| Violation::new(entry, "the pod has no such condition"))
     })
+}
+
+/// Returns false if the uid precondition of a deletion excludes this pod: it was meant for an earlier one of that name.
+fn may_concern(exchange: &Exchange, pod: &Value) -> bool {
+    let wanted = exchange.request.body.as_deref().and_then(|body| body["preconditions"]["uid"].as_str());
+    wanted.is_none_or(|uid| uid.is_empty() || object_meta::uid(pod) == Some(uid))
 }
 
 /// See [`super::ALL`].

@@ -301,6 +301,7 @@ fn evictions_have_their_time(#[case] given: &str, #[case] at: f64, #[case] check
 fn evictions_are_marked_and_name_the_uid() {
     let given = "{ nodes: [\"n1 k=v:NoExecute\"], pods: [a on n1] }";
     assert_eq!(evict("core", given, 0.0, false, json!({})), ["invariant condition_before_delete"]);
+    assert_eq!(evict("core", given, 0.0, false, json!({"preconditions": {"uid": "an earlier pod's"}})), NONE);
     assert_eq!(evict("hardened", given, 0.0, true, json!({})), ["invariant deletes_name_the_uid"]);
     assert_eq!(evict("hardened", given, 0.0, true, json!({"preconditions": {"uid": "u"}})), NONE);
 }
