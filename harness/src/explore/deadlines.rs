@@ -6,16 +6,19 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::disturbance::LONGEST_BACKOFF;
 use super::observation::{Observation, WriteKey};
 use super::oracle::{Breach, ExploredRun, ReferenceRun, is_uninformed_at};
+use super::plan::FaultPlan;
 use super::point::Site;
-use super::script::{controls_subject, disturbs_watches, has_faults, stays_uninformed};
+use super::script::{RESTART_AFTER, controls_subject, disturbs_watches, has_faults, stays_uninformed};
 use crate::expect::requests;
 use crate::expect::world::ObjectStates;
 use crate::fixture::pattern::Verb;
 use crate::fixture::{Controller, Fixture};
 use crate::invariants::toleration_limit_of;
 use crate::object_meta;
+use crate::transcript::by_object::STARTS;
 use crate::transcript::{Actor, Attributed as _, EntryKind, TranscriptEntry};
 
 /// Time after which an eviction is overdue in a run without faults.
@@ -29,6 +32,15 @@ const RECONNECT: Duration = Duration::from_secs(90);
 const AT_ONCE: Duration = Duration::from_millis(500);
 /// Difference of two times that are equal but for the order of work.
 const SAME_TIME: Duration = Duration::from_secs(2);
+
+/// Time for which the recorder tries to send an Event: 12 tries, 10 s apart, as client-go's `maxTriesPerEvent` and
+/// `defaultSleepDuration`.
+const SENDING: Duration = Duration::from_mins(2);
+
+/// Budgets, as the resource of changes.
+const BUDGETS: &str = "poddisruptionbudgets";
+/// Their status, as a write's resource.
+const BUDGET_STATUS: &str = "poddisruptionbudgets/status";
 
 /// A pod that may not stay on its node.
 #[derive(Debug, Clone, Copy)]
@@ -210,8 +222,12 @@ pub(super) fn follows_wall_clock(reference: &ReferenceRun, explored: ExploredRun
 
 /// Returns a resource that the controllers watched before they were cut off, and neither listed nor watched again in
 /// time afterwards.
-pub(super) fn stays_away(explored: ExploredRun<'_>) -> Option<Breach> {
+pub(super) fn stays_away(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<Breach> {
     let plan = explored.plan;
+    // Controllers that the fixture has stopped have no watches.
+    if controls_subject(fixture) {
+        return None;
+    }
     // A watch that another fault concerns is served in spite of the partition, or later.
     let disturbed = plan.faults.iter().any(|(disturbance, point)| {
         disturbance.restarts() || matches!(point.site, Site::Request(Verb::List | Verb::Watch))
@@ -244,7 +260,40 @@ pub(super) fn stays_away(explored: ExploredRun<'_>) -> Option<Breach> {
     })
 }
 
-/// Returns an Event of the run without faults that a failed request about Events made disappear.
+/// Returns true if a write to a budget at this time may have waited for the work queue: its sync fails anyway, so the
+/// key waits for up to the longest back-off after a fault made it fail once more, as in client-go.
+pub(super) fn is_backed_off(explored: ExploredRun<'_>, key: &WriteKey, at: Duration) -> bool {
+    let refused = explored.plan.faults.iter().any(|(disturbance, point)| {
+        disturbance.refusals() > 0
+            || (matches!(point.site, Site::Request(_))
+                && point.target.resource.plural == BUDGETS
+                && point.target.name == key.name
+                && at <= point.at + disturbance.duration() + RECONNECT + LONGEST_BACKOFF)
+    });
+    let fails = || {
+        explored.entries.iter().any(|entry| match &entry.what {
+            EntryKind::Change(change) if change.resource == BUDGETS && change.name == key.name => {
+                let conditions = change.new.as_deref().and_then(|budget| budget["status"]["conditions"].as_array());
+                conditions.is_some_and(|all| all.iter().any(|condition| condition["reason"] == "SyncFailed"))
+            }
+            _ => false,
+        })
+    };
+    key.resource == BUDGET_STATUS && refused && fails()
+}
+
+/// Returns true if controllers ended while their recorder may have had an Event to send once more: it keeps Events in
+/// memory, so these are lost with it, as in client-go.
+fn may_lose_events(plan: &FaultPlan, entries: &[TranscriptEntry]) -> bool {
+    let times = || plan.faults.iter().map(|(_, point)| point.at);
+    let (Some(first), Some(last)) = (times().min(), times().max()) else { return false };
+    let period = first..=last + SENDING + RESTART_AFTER;
+    let starts = |entry: &TranscriptEntry| matches!(&entry.what, EntryKind::Note(text) if text == STARTS);
+    entries.iter().any(|entry| starts(entry) && period.contains(&entry.at))
+}
+
+/// Returns an Event of the run without faults that a failed request about Events made disappear. One that was lost with
+/// the memory of its sender is not expected.
 pub(super) fn lost_event(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Option<Breach> {
     let faults = &explored.plan.faults;
     // The recorder sends again what no server answered; an answer is final, as in client-go. After a delay the name,
@@ -255,7 +304,8 @@ pub(super) fn lost_event(reference: &ReferenceRun, explored: ExploredRun<'_>) ->
     };
     let about_events =
         faults.iter().all(|(disturbance, point)| point.target.resource.plural == "events" && repeatable(*disturbance));
-    if faults.is_empty() || !about_events {
+    let until_quiet = &explored.entries[..explored.observation.quiet_at.min(explored.entries.len())];
+    if faults.is_empty() || !about_events || may_lose_events(explored.plan, until_quiet) {
         return None;
     }
     let (object, reason) = reference.observation.events.difference(&explored.observation.events).next()?;
@@ -267,4 +317,27 @@ pub(super) fn lost_event(reference: &ReferenceRun, explored: ExploredRun<'_>) ->
         text: format!("there is no Event {reason} about {object}; without the fault there is"),
         expected: json!({ "quiet": true }),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::explore::disturbance::Disturbance;
+    use crate::explore::point::FaultPoint;
+    use crate::transcript::Transcript;
+
+    #[rstest]
+    #[case::while_it_waits_to_send_again(12, true)]
+    #[case::before_the_fault(9, false)]
+    #[case::after_the_last_try(133, false)]
+    fn a_restart_may_lose_events(#[case] at: u64, #[case] lost: bool) {
+        let transcript = Transcript::new();
+        transcript.note(Duration::from_secs(at), STARTS);
+        let mut plan = FaultPlan::calm("faults/a");
+        let point = FaultPoint { at: Duration::from_secs(10), ..FaultPoint::of_run(1) };
+        plan.faults.push((Disturbance::Drop, point));
+        assert_eq!(may_lose_events(&plan, &transcript.entries()), lost);
+    }
 }

@@ -140,7 +140,7 @@ pub fn observe(script: &Script, record: &RunRecord, entries: &[TranscriptEntry])
 }
 
 /// Returns the object and the reason of an Event.
-fn event_of(event: &Value) -> (String, String) {
+pub(super) fn event_of(event: &Value) -> (String, String) {
     let about = if event["regarding"].is_null() { &event["involvedObject"] } else { &event["regarding"] };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     (format!("{}/{}", text(&about["kind"]), text(&about["name"])), text(&event["reason"]))

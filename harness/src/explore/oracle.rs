@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 
 use super::deadlines;
 use super::decisions;
-use super::disturbance::{Disturbance, LONGEST_BACKOFF};
+use super::disturbance::Disturbance;
 use super::equal::Moment;
 use super::exceptions;
 use super::latency;
@@ -49,7 +49,7 @@ use crate::fixture::Fixture;
 use crate::invariants;
 use crate::object_meta;
 use crate::runner::{RunError, RunRecord};
-use crate::transcript::{Actor, EntryKind, TranscriptEntry};
+use crate::transcript::{Actor, Attributed as _, EntryKind, TranscriptEntry};
 
 /// The oracle of the way in which a run ends.
 pub const ALIVE: &str = "alive";
@@ -67,8 +67,6 @@ const OWN_FAULTS: usize = 2;
 const UNINFORMED: Duration = Duration::from_mins(1);
 /// Time before a fault from which its event may be held.
 const SOON: Duration = Duration::from_millis(1);
-/// The status of budgets, as a write's resource.
-const BUDGET_STATUS: &str = "poddisruptionbudgets/status";
 /// Additional writes of an object that each fault explains.
 const WRITES_PER_FAULT: u32 = 2;
 /// Additional writes of an object that changed timing explains.
@@ -176,9 +174,11 @@ pub fn judge(reference: &ReferenceRun, explored: ExploredRun<'_>) -> OracleVerdi
         breaches.extend(deadlines::lost_event(reference, explored));
     }
     if !about_failures && !reference.broken.iter().any(|oracle| oracle == "late") {
-        breaches.extend(deadlines::stays_away(explored));
+        breaches.extend(deadlines::stays_away(&reference.fixture, explored));
     }
-    let held = |write: &SubjectWrite| is_held(&reference.fixture, explored, write);
+    let held = |write: &SubjectWrite| {
+        is_held(&reference.fixture, explored, write) || deadlines::is_backed_off(explored, &write.key, write.at)
+    };
     if normal.late.is_empty()
         && let Some(write) = found.late.iter().find(|write| !held(write))
     {
@@ -288,21 +288,21 @@ fn numbers_of_nodes(begin: &ObjectStates, entries: &[TranscriptEntry]) -> (usize
 /// Returns writes of the subject to pods and budgets that were created after the request had been sent: it cannot have
 /// decided about them.
 fn unknown_objects(entries: &[TranscriptEntry]) -> Vec<Breach> {
-    let mut births: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut created: BTreeMap<&str, usize> = BTreeMap::new();
     let mut breaches = Vec::new();
     for entry in entries {
         let EntryKind::Change(change) = &entry.what else { continue };
         let object = change.old.as_ref().or(change.new.as_ref());
         let Some(uid) = object.and_then(|object| object_meta::uid(object)) else { continue };
         if change.old.is_none() {
-            births.insert(uid, entry.seq);
+            created.insert(uid, entry.seq);
             continue;
         }
         let Some((sent, key)) = change.request.and_then(|seq| Some((seq, subject_write(entries.get(seq)?)?))) else {
             continue;
         };
         let concerned = matches!(change.resource.as_str(), "pods" | "poddisruptionbudgets");
-        if concerned && births.get(uid).is_some_and(|born| *born > sent) {
+        if concerned && created.get(uid).is_some_and(|born| *born > sent) {
             breaches.push(Breach {
                 oracle: "uid".to_owned(),
                 resource: key.resource.clone(),
@@ -316,7 +316,22 @@ fn unknown_objects(entries: &[TranscriptEntry]) -> Vec<Breach> {
     breaches
 }
 
-/// Returns the first write that comes later than the faults explain.
+/// Returns the times at which the run created each object for the last time, by resource, namespace and name.
+fn creations(entries: &[TranscriptEntry]) -> BTreeMap<(&str, &str, &str), Duration> {
+    let mut creations = BTreeMap::new();
+    for entry in entries {
+        if let EntryKind::Change(change) = &entry.what
+            && change.old.is_none()
+        {
+            let namespace = change.namespace.as_deref().unwrap_or_default();
+            creations.insert((change.resource.as_str(), namespace, change.name.as_str()), entry.at);
+        }
+    }
+    creations
+}
+
+/// Returns the first write that comes later than the faults explain. A write to an object that was created after the
+/// usual time is no late one: the usual write was to another object of that name.
 fn late(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Option<Breach> {
     let plan = explored.plan;
     let delay: Duration = plan.faults.iter().map(|(disturbance, _)| disturbance.duration() + LATE).sum();
@@ -324,15 +339,18 @@ fn late(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Option<Breach> {
     let restarts =
         plan.faults.iter().any(|(disturbance, point)| disturbance.restarts() || disturbance.delays_information(point));
     let delay = if restarts { delay + countdown(&reference.fixture) + LATE } else { delay };
-    // A budget whose sync fails for other reasons, too, waits for the whole back-off after one more failure.
-    let is_refused = plan.faults.iter().any(|(disturbance, _)| disturbance.refusals() > 0);
     // What a late fault causes is not late.
     let last = plan.faults.iter().map(|(_, point)| point.at).max().unwrap_or_default();
     let normal = &reference.observation.last_writes;
+    let creations = creations(&explored.entries[..explored.observation.quiet_at.min(explored.entries.len())]);
+    let creation = |key: &WriteKey| {
+        let resource = key.resource.split('/').next().unwrap_or_default();
+        creations.get(&(resource, key.namespace.as_str(), key.name.as_str())).copied().unwrap_or_default()
+    };
     let found = explored.observation.last_writes.iter().find_map(|(key, at)| {
-        let usual = normal.get(key).filter(|_| key.resource != "events")?;
-        let delay = delay + if is_refused && key.resource == BUDGET_STATUS { LONGEST_BACKOFF } else { Duration::ZERO };
-        (*at > last.max(*usual) + delay).then_some((key, *at, *usual))
+        let usual = normal.get(key).filter(|usual| key.resource != "events" && creation(key) <= **usual)?;
+        let is_late = *at > last.max(*usual) + delay && !deadlines::is_backed_off(explored, key, *at);
+        is_late.then_some((key, *at, *usual))
     });
     found.map(|(key, at, usual): (&WriteKey, Duration, Duration)| Breach {
         oracle: "late".to_owned(),
@@ -374,7 +392,7 @@ fn broken_invariants(fixture: &Fixture, begin: &ObjectStates, explored: Explored
     let run = explored.record.run(explored.entries, explored.record.end);
     let broken = invariants::check_from(fixture, &run, begin);
     let broken = broken.into_iter().filter(|promise| {
-        !is_excused(promise, &run, explored.plan, has_faults(fixture)) && !is_marked_twice(promise, begin, &run)
+        !is_excused(promise, &run, explored.plan, has_faults(fixture)) && !is_marked_over(promise, begin, &run)
     });
     let to_breach = |promise: BrokenPromise| Breach {
         resource: explored.entries.get(promise.seq).map(resource_of).unwrap_or_default(),
@@ -388,7 +406,6 @@ fn broken_invariants(fixture: &Fixture, begin: &ObjectStates, explored: Explored
 }
 
 fn actor_of(entry: &TranscriptEntry) -> String {
-    use crate::transcript::Attributed as _;
     entry.actor().to_string()
 }
 
@@ -439,22 +456,42 @@ fn is_excused(promise: &BrokenPromise, run: &Run<'_>, plan: &FaultPlan, own_faul
     }
 }
 
-/// Returns true if the pod of a deletion is terminating already, because of an eviction that replaced the taint
-/// eviction's condition by its own. Upstream does not mark it again either: it knows the pod from before.
-fn is_marked_twice(promise: &BrokenPromise, begin: &ObjectStates, run: &Run<'_>) -> bool {
+/// Returns true if another client replaced the taint eviction's condition by its own: an eviction of a pod that is
+/// terminating already, or `PodGC` between the mark and the deletion. Upstream does not mark the pod again either.
+fn is_marked_over(promise: &BrokenPromise, begin: &ObjectStates, run: &Run<'_>) -> bool {
     if promise.check != "invariant condition_before_delete" {
         return false;
     }
     let Some(EntryKind::Request(exchange)) = run.entries.get(promise.seq).map(|entry| &entry.what) else {
         return false;
     };
-    let before = begin.clone().after(&run.entries[..promise.seq]);
+    let entries = &run.entries[..promise.seq];
+    let before = begin.clone().after(entries);
     before.all("pods").any(|(key, pod)| {
-        let conditions = pod["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+        let has = |reason: &str| marks(pod).any(|found| found["reason"] == reason);
         exchange.request.name.as_ref() == Some(&key.name)
             && exchange.request.namespace == key.namespace
-            && object_meta::is_terminating(pod)
-            && conditions.iter().any(|found| found["reason"] == "EvictionByEvictionAPI")
+            && ((object_meta::is_terminating(pod) && has("EvictionByEvictionAPI"))
+                || (has("DeletionByPodGC") && was_marked(pod, entries)))
+    })
+}
+
+/// Returns the conditions that announce the disruption of a pod.
+fn marks(pod: &Value) -> impl Iterator<Item = &Value> {
+    let conditions = pod["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    conditions.iter().filter(|found| found["type"] == "DisruptionTarget" && found["status"] == "True")
+}
+
+/// Returns true if taint eviction has marked this pod before.
+fn was_marked(pod: &Value, entries: &[TranscriptEntry]) -> bool {
+    entries.iter().any(|entry| match &entry.what {
+        EntryKind::Change(change) if change.resource == "pods" && entry.actor() == Actor::TaintEviction => {
+            change.new.as_deref().is_some_and(|new| {
+                object_meta::uid(new) == object_meta::uid(pod)
+                    && marks(new).any(|found| found["reason"] == "DeletionByTaintManager")
+            })
+        }
+        _ => false,
     })
 }
 
@@ -591,4 +628,54 @@ fn is_terminating(world: &ObjectStates, write: &SubjectWrite) -> bool {
             && key.namespace.as_deref().unwrap_or_default() == write.key.namespace
             && object_meta::is_terminating(object)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::transcript::{Change, ChangeKind, Origin, RecordedJson, Transcript};
+
+    fn change(transcript: &Transcript, at: u64, client: &str, objects: [Option<Value>; 2]) {
+        let [old, new] = objects.map(|object| object.map(RecordedJson::from));
+        let change = Change {
+            request: None,
+            kind: if old.is_none() { ChangeKind::Added } else { ChangeKind::Modified },
+            group: String::new(),
+            resource: "pods".to_owned(),
+            namespace: Some("default".to_owned()),
+            name: "a".to_owned(),
+            resource_version: at,
+            old,
+            new,
+        };
+        transcript.change(Duration::from_secs(at), Origin::client(&format!("x/1 {client}"), ""), change);
+    }
+
+    fn pod(uid: &str, reason: &str) -> Value {
+        let mark = json!({"type": "DisruptionTarget", "status": "True", "reason": reason});
+        json!({"metadata": {"name": "a", "uid": uid}, "status": {"conditions": [mark]}})
+    }
+
+    #[rstest]
+    #[case::this_pod("u", "DeletionByTaintManager", true)]
+    #[case::one_of_the_same_name("v", "DeletionByTaintManager", false)]
+    #[case::for_another_reason("u", "DeletionByPodGC", false)]
+    fn a_mark_belongs_to_a_pod(#[case] uid: &str, #[case] reason: &str, #[case] marked: bool) {
+        let transcript = Transcript::new();
+        let objects = [Some(json!({})), Some(pod(uid, reason))];
+        change(&transcript, 5, "taint-eviction-controller", objects);
+        assert_eq!(was_marked(&pod("u", "DeletionByPodGC"), &transcript.entries()), marked);
+    }
+
+    #[test]
+    fn the_last_creation_of_a_name_counts() {
+        let transcript = Transcript::new();
+        for (at, old) in [(5, None), (9, None), (12, Some(json!({})))] {
+            change(&transcript, at, "user", [old, Some(json!({}))]);
+        }
+        let entries = transcript.entries();
+        assert_eq!(creations(&entries), BTreeMap::from([(("pods", "default", "a"), Duration::from_secs(9))]));
+    }
 }

@@ -27,7 +27,7 @@ const DEFAULT_COUNTDOWN: Duration = Duration::from_mins(5);
 /// Countdowns of pods up to this length end before the quiet window begins.
 const LONGEST_COUNTDOWN: Duration = Duration::from_hours(1);
 /// Time until crashed controllers start again.
-const RESTART_AFTER: Duration = Duration::from_secs(2);
+pub(super) const RESTART_AFTER: Duration = Duration::from_secs(2);
 
 /// A fixture to run, and the places of its parts.
 #[derive(Debug, Clone)]
