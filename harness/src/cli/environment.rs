@@ -295,6 +295,11 @@ impl EnvironmentArgs {
         self.command.as_deref()
     }
 
+    /// Returns true if cluster and subject are parts of this process.
+    pub(super) fn starts_no_program(&self) -> bool {
+        self.cluster == ClusterKind::Fake && self.command.is_none()
+    }
+
     /// Returns the files of the subject: those that its command line names, or this program.
     pub(super) fn programs(&self) -> Vec<PathBuf> {
         let Some(command) = &self.command else { return std::env::current_exe().into_iter().collect() };

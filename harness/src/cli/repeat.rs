@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::select::Selection;
-use super::{CliError, notify};
+use super::{CliError, memory, notify};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
 use crate::process::signals;
@@ -52,6 +52,7 @@ fn jobs(text: &str) -> Result<RangeInclusive<usize>, String> {
 /// Runs the verb. `explain_flags` are the flags with which `explain` runs the same fixtures.
 pub(super) fn main(args: &RepeatArgs, explain_flags: &str) -> Result<Exit, CliError> {
     signals::install();
+    memory::use_small_pages();
     let arena = TestBed::embedded();
     let fixtures = args.select.load()?;
     let plan = args.select.plan(&fixtures, &arena.capabilities())?;

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::colour::ColourArgs;
 use super::environment::{Environment, EnvironmentArgs};
 use super::select::Selection;
-use super::{CliError, replay, watch, wrap};
+use super::{CliError, memory, replay, watch, wrap};
 use crate::capsule::{CapsuleOrigin, CapsuleWriter};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
@@ -113,6 +113,9 @@ impl RunArgs {
 
 /// Runs the verb. `explain_flags` are the flags with which `explain` runs the same subject on the same fixtures.
 pub(super) fn main(args: &RunArgs, explain_flags: &str) -> Result<Exit, CliError> {
+    if args.environment.starts_no_program() {
+        memory::use_small_pages();
+    }
     if args.watch {
         return watch::main(args, explain_flags);
     }
