@@ -38,14 +38,15 @@ use super::latency;
 use super::model::{self, TTL_ANNOTATION, allows_ttl};
 use super::observation::{Observation, SubjectWrite, WriteKey, subject_write};
 use super::plan::FaultPlan;
-use super::point::FaultPoint;
+use super::point::{FaultPoint, Site};
 use super::replicas;
 use super::script::{countdown, has_faults, stays_uninformed};
 use super::server;
 use super::state::{ChangedObjects, StateDifference, changed_objects, differences};
 use crate::expect::world::ObjectStates;
 use crate::expect::{BrokenPromise, Run, is_subject_write, requests};
-use crate::fixture::Fixture;
+use crate::fixture::pattern::Verb;
+use crate::fixture::{Effect, Fixture};
 use crate::invariants;
 use crate::object_meta;
 use crate::runner::{RunError, RunRecord};
@@ -163,7 +164,10 @@ pub fn judge(reference: &ReferenceRun, explored: ExploredRun<'_>) -> OracleVerdi
     let (normal, found) = (&reference.observation, explored.observation);
     let about_failures = normal.faulted > OWN_FAULTS || stays_uninformed(&reference.fixture);
     let changed = explored.plan.faults.iter().any(|(disturbance, _)| disturbance.changes_history());
-    let diverged = changed || normal.replies != found.replies || normal.boundaries != found.boundaries;
+    let diverged = changed
+        || displaces_refusal(&reference.fixture, explored.plan)
+        || normal.replies != found.replies
+        || normal.boundaries != found.boundaries;
     if !diverged && !about_failures {
         if normal.state != found.state {
             breaches.extend(end_state(reference, explored));
@@ -314,6 +318,31 @@ fn unknown_objects(entries: &[TranscriptEntry]) -> Vec<Breach> {
         }
     }
     breaches
+}
+
+/// Returns true if a fault of the plan lets a request take effect that a fault of the fixture itself refuses. Then the
+/// end is another one.
+fn displaces_refusal(fixture: &Fixture, plan: &FaultPlan) -> bool {
+    let refuses = |effect: &Effect| match effect {
+        Effect::Reply { applied, .. } | Effect::Drop { applied } => !applied,
+        _ => false,
+    };
+    plan.faults.iter().any(|(disturbance, FaultPoint { site, target, .. })| {
+        let Site::Request(verb) = site else { return false };
+        disturbance.hides_effects()
+            && fixture.given.faults.iter().any(|fault| {
+                let own = &fault.on.target;
+                refuses(&fault.effect)
+                    && (fault.on.verb == *verb || fault.on.verb == Verb::Any)
+                    && own.subresource == target.subresource
+                    && own.covers(
+                        &target.resource.group,
+                        &target.resource.plural,
+                        target.namespace.as_deref(),
+                        &target.name,
+                    )
+            })
+    })
 }
 
 /// Returns the times at which the run created each object for the last time, by resource, namespace and name.
