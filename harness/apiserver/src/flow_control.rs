@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+use http::HeaderValue;
+
 use crate::json::Value;
 use crate::metadata;
 use crate::registry::ObjectLister;
@@ -47,10 +49,8 @@ pub(crate) struct Digest<'a> {
 /// A flow schema whose priority level exists.
 #[derive(Debug)]
 pub(crate) struct FlowSchema {
-    /// UID of the schema.
-    pub uid: String,
-    /// UID of its priority level.
-    pub level: String,
+    /// UIDs of the schema and of its priority level, as headers have them.
+    pub uids: [HeaderValue; 2],
     precedence: i64,
     name: String,
     rules: Vec<Value>,
@@ -62,8 +62,10 @@ impl FlowSchema {
         let level = spec["priorityLevelConfiguration"]["name"].as_str()?;
         let level = lister.get(GROUP, LEVELS, "", level)?;
         Some(Self {
-            uid: metadata::uid(object).to_owned(),
-            level: metadata::uid(&level).to_owned(),
+            uids: [
+                HeaderValue::from_str(metadata::uid(object)).ok()?,
+                HeaderValue::from_str(metadata::uid(&level)).ok()?,
+            ],
             precedence: spec["matchingPrecedence"].as_i64().unwrap_or_default(),
             name: metadata::name(object).to_owned(),
             rules: array_field(spec, "rules").to_vec(),
@@ -91,15 +93,15 @@ fn level(object: &Value) -> (String, i64) {
 
 /// Returns true if the user is one of a subject's.
 fn is_subject(digest: &Digest<'_>, subject: &Value) -> bool {
-    let text = |pointer: &str| subject.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    match text("/kind") {
-        "User" => [ALL, digest.user].contains(&text("/user/name")),
+    let text = |part: &str, field: &str| subject[part][field].as_str().unwrap_or_default();
+    match subject["kind"].as_str().unwrap_or_default() {
+        "User" => [ALL, digest.user].contains(&text("user", "name")),
         "Group" => {
-            let wanted = text("/group/name");
+            let wanted = text("group", "name");
             wanted == ALL || digest.groups.iter().any(|group| group == wanted)
         }
         "ServiceAccount" => {
-            let wanted = (text("/serviceAccount/namespace"), text("/serviceAccount/name"));
+            let wanted = (text("serviceAccount", "namespace"), text("serviceAccount", "name"));
             let own = digest.user.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':'));
             own.is_some_and(|(namespace, name)| namespace == wanted.0 && [ALL, name].contains(&wanted.1))
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::schema::{Schema, StructType, TypeKind, TypeRef, builtin, schema_of};
+use super::schema::{FieldCursor, Schema, StructType, TypeKind, TypeRef, builtin, schema_of};
 use crate::json::{Iter, Key, Map, Number, Value};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata";
@@ -204,12 +204,14 @@ fn write_separated<T>(
 /// Appends a value of the type `place`.
 pub(crate) fn write(out: &mut Vec<u8>, place: TypeCursor<'_>, value: &Value) {
     match value {
-        Value::Object(map) => {
-            write_separated(out, *b"{}", fields(place, map), |out, member| {
+        Value::Object(map) if map.is_empty() => out.extend_from_slice(b"{}"),
+        Value::Object(map) => match place.map(|(schema, ty)| schema.shape(ty)) {
+            None | Some(TypeKind::Any) => write_untyped(out, map),
+            _ => write_separated(out, *b"{}", fields(place, map), |out, member| {
                 member.write_name(out);
                 write(out, member.place, member.value);
-            });
-        }
+            }),
+        },
         Value::Array(items) => {
             let place = place.and_then(|(schema, ty)| match schema.shape(ty) {
                 TypeKind::List(list) => Some((schema, list.items)),
@@ -222,6 +224,19 @@ pub(crate) fn write(out: &mut Vec<u8>, place: TypeCursor<'_>, value: &Value) {
         Value::Bool(true) => out.extend_from_slice(b"true"),
         Value::Bool(false) => out.extend_from_slice(b"false"),
         Value::Null => out.extend_from_slice(b"null"),
+    }
+}
+
+/// Appends an object without a type, such as a `fieldsV1` set.
+fn write_untyped(out: &mut Vec<u8>, map: &Map) {
+    let member = |out: &mut Vec<u8>, (name, value): (&Key, &Value)| {
+        write_text(out, name);
+        out.push(b':');
+        write(out, None, value);
+    };
+    match sorted_field_set(map) {
+        Some(sorted) => write_separated(out, *b"{}", sorted.into_iter(), member),
+        None => write_separated(out, *b"{}", map.iter(), member),
     }
 }
 
@@ -282,7 +297,8 @@ const TURNS: usize = 24;
 
 impl<'v> OrderedMembers<'v> {
     fn declared(schema: &'v Schema, ty: TypeRef, shape: &'v StructType, map: &'v Map) -> Self {
-        let turn = |(at, name): (usize, &Key)| match shape.index(name) {
+        let mut declared = FieldCursor::new(shape);
+        let turn = |(at, name): (usize, &Key)| match declared.index(name) {
             Some(field) => (shape.fields[field].order, at as u32, field as u16),
             None => (u16::MAX, at as u32, u16::MAX),
         };
@@ -326,28 +342,30 @@ impl<'v> Iterator for OrderedMembers<'v> {
 /// Returns the sorted members of a `fieldsV1` set that has several list items: items sort by value, `80` before
 /// `443`.
 fn sorted_field_set(map: &Map) -> Option<Vec<(&Key, &Value)>> {
-    let item = |name: &Key| name.starts_with("k:{") || name.starts_with("v:");
-    if map.keys().filter(|name| item(name)).count() < 2 {
+    let is_item = |name: &Key| matches!(name.as_bytes(), [b'k', b':', b'{', ..] | [b'v', b':', ..]);
+    if map.keys().filter(|name| is_item(name)).count() < 2 {
         return None;
     }
-    let mut fields: Vec<_> = map.iter().collect();
-    fields.sort_by(|(one, _), (other, _)| cmp_path_elements(one, other));
-    Some(fields)
+    let read = |name: &Key| serde_json::from_str::<Value>(name.get(2..).filter(|_| !name.starts_with("f:"))?).ok();
+    let mut fields: Vec<_> = map.iter().map(|(name, value)| (read(name), name, value)).collect();
+    fields.sort_by(|(one, name, _), (other, other_name, _)| {
+        cmp_path_elements((name, one.as_ref()), (other_name, other.as_ref()))
+    });
+    Some(fields.into_iter().map(|(_, name, value)| (name, value)).collect())
 }
 
-/// Compares two path elements of a `fieldsV1` set.
-fn cmp_path_elements(one: &str, other: &str) -> Ordering {
-    let read = |element: &str| serde_json::from_str::<Value>(element.get(2..)?).ok();
-    if one.get(..2) != other.get(..2) {
-        return one.cmp(other);
+/// Compares two path elements of a `fieldsV1` set, each with the identity of its list item.
+fn cmp_path_elements((name, one): (&str, Option<&Value>), (other_name, other): (&str, Option<&Value>)) -> Ordering {
+    if name.as_bytes().first_chunk::<2>() != other_name.as_bytes().first_chunk::<2>() {
+        return name.cmp(other_name);
     }
-    match (read(one), read(other)) {
+    match (one, other) {
         (Some(Value::Object(one)), Some(Value::Object(other))) => {
-            let differing = one.iter().zip(&other).map(|(a, b)| a.0.cmp(b.0).then_with(|| cmp_scalars(a.1, b.1)));
+            let differing = one.iter().zip(other).map(|(a, b)| a.0.cmp(b.0).then_with(|| cmp_scalars(a.1, b.1)));
             differing.into_iter().find(|order| order.is_ne()).unwrap_or_else(|| one.len().cmp(&other.len()))
         }
-        (Some(one), Some(other)) => cmp_scalars(&one, &other),
-        _ => one.cmp(other),
+        (Some(one), Some(other)) => cmp_scalars(one, other),
+        _ => name.cmp(other_name),
     }
 }
 
@@ -361,20 +379,24 @@ fn cmp_scalars(one: &Value, other: &Value) -> Ordering {
     }
 }
 
-/// Returns true if a byte may need escaping.
-const fn is_special(byte: u8) -> bool {
-    // Bitwise operators instead of `||`: they compile to code without branches.
-    let quotes = (byte == b'"') as u8 | (byte == b'\\') as u8;
-    let markup = (byte == b'<') as u8 | (byte == b'>') as u8 | (byte == b'&') as u8;
-    (byte < 0x20) as u8 | quotes | markup | (byte == 0xe2) as u8 != 0
+/// Returns zero for the bytes that may need escaping: control characters, `"`, `&`, `<`, `>`, `\` and the first byte of
+/// line separators. Minima of such numbers compile to vector instructions; comparisons joined by `|` do not.
+const fn distance_from_special(byte: u8) -> u8 {
+    // `"` and `&` differ in one bit, as do `<` and `>`.
+    let pairs = min((byte & !0x04) ^ b'"', (byte & !0x02) ^ b'<');
+    min(pairs, min(byte & 0xe0, min(byte ^ b'\\', byte ^ 0xe2)))
 }
 
-/// [`is_special`] as a lookup table.
+const fn min(one: u8, other: u8) -> u8 {
+    if one < other { one } else { other }
+}
+
+/// The bytes that may need escaping.
 const SPECIAL: [bool; 256] = {
     let mut special = [false; 256];
     let mut byte = 0;
     while byte < 256 {
-        special[byte] = is_special(byte as u8);
+        special[byte] = distance_from_special(byte as u8) == 0;
         byte += 1;
     }
     special
@@ -395,10 +417,19 @@ fn write_plain(out: &mut Vec<u8>, text: &str) {
 }
 
 fn has_special(text: &[u8]) -> bool {
-    let (chunks, rest) = text.as_chunks::<16>();
-    // Without branches, so that a chunk compiles to vector instructions.
-    chunks.iter().any(|chunk| chunk.iter().fold(false, |found, byte| found | is_special(*byte)))
-        || rest.iter().any(|byte| SPECIAL[usize::from(*byte)])
+    // The last chunk overlaps those before it, so that no bytes are left over.
+    if let Some(last) = text.last_chunk::<16>() {
+        return is_special_chunk(last) || text.as_chunks::<16>().0.iter().any(is_special_chunk);
+    }
+    if let (Some(first), Some(last)) = (text.first_chunk::<8>(), text.last_chunk::<8>()) {
+        return is_special_chunk(first) | is_special_chunk(last);
+    }
+    text.iter().any(|byte| SPECIAL[usize::from(*byte)])
+}
+
+/// Returns true if a byte of the chunk may need escaping.
+fn is_special_chunk<const N: usize>(chunk: &[u8; N]) -> bool {
+    chunk.iter().fold(u8::MAX, |least, byte| least.min(distance_from_special(*byte))) == 0
 }
 
 fn write_escaped(out: &mut Vec<u8>, text: &str) {
@@ -495,5 +526,19 @@ mod tests {
     )]
     fn documents(#[case] value: Value, #[case] text: &str) {
         assert_eq!(String::from_utf8(encode_document(&value)).unwrap(), format!("{text}\n"));
+    }
+
+    #[test]
+    fn bytes_that_go_escapes_are_found_at_every_place() {
+        let escaped = |byte: u8| byte < 0x20 || matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2);
+        for length in [1, 7, 8, 15, 16, 17, 40] {
+            for at in 0..length {
+                for byte in 0..=u8::MAX {
+                    let mut text = vec![b'a'; length];
+                    text[at] = byte;
+                    assert_eq!(has_special(&text), escaped(byte), "{byte:#x} at {at} of {length}");
+                }
+            }
+        }
     }
 }

@@ -249,9 +249,9 @@ impl AdmissionHost for Admission<'_> {
             "eviction" => "io.k8s.api.policy.v1.Eviction",
             "binding" => "io.k8s.api.core.v1.Binding",
             "token" => "io.k8s.api.authentication.v1.TokenRequest",
-            _ => return self.scope.schema(),
+            _ => return self.scope.schema().clone(),
         };
-        schema::builtin(foreign).unwrap_or_else(|| self.scope.schema())
+        schema::builtin(foreign).unwrap_or_else(|| self.scope.schema().clone())
     }
 
     fn default(&self, object: &mut Value) {

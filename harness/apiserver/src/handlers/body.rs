@@ -126,7 +126,7 @@ fn decode_as(schema: Option<&Schema>, text: &[u8]) -> Result<DecodedBody, Decode
 /// Decodes the object in the body: of the path's kind, with defaults, validated as strictly as requested.
 pub(crate) fn decode_object(scope: &RequestScope<'_>, options: &WriteOptions) -> Result<Value, Status> {
     let kind = scope.kind.clone();
-    let mut object = decode_kind(scope, options, &kind.kind, &kind.group, &kind.version, Some(scope.schema()))?;
+    let mut object = decode_kind(scope, options, &kind.kind, &kind.group, &kind.version, Some(scope.schema().clone()))?;
     scope.kind.strategy.default(&mut object);
     Ok(object)
 }

@@ -16,14 +16,14 @@ pub(crate) fn update_managed_fields(
     manager: &str,
 ) -> Value {
     let schema = scope.schema();
-    let fits = |object: &Value| patch::apply::fits(&schema, object);
+    let fits = |object: &Value| patch::apply::fits(schema, object);
     if scope.kind.is_unstructured() && !(fits(&new) && old.is_none_or(fits)) {
         // Upstream cannot track the fields of an object that does not fit its type, and drops all owners.
         managedfields::take_managed_fields(&mut new);
         return new;
     }
     let api_version = scope.kind.api_version();
-    managedfields::update(&schema, old, &mut new, &managed_fields_write(scope, manager, &api_version));
+    managedfields::update(schema, old, &mut new, &managed_fields_write(scope, manager, &api_version));
     new
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn apply_config(
     let api_version = scope.kind.api_version();
     let request =
         ApplyRequest { write: managed_fields_write(scope, manager, &api_version), force, kind: &scope.kind.kind };
-    let mut applied = patch::apply::apply(&scope.schema(), old, config, &request)?;
+    let mut applied = patch::apply::apply(scope.schema(), old, config, &request)?;
     scope.kind.strategy.default(&mut applied);
     Ok(applied)
 }

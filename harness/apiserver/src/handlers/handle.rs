@@ -27,10 +27,9 @@ use crate::server::{ApiServer, RecordMode};
 use crate::status::Status;
 use crate::watch::{Watch, too_old_resource_version};
 
-/// Handles a request.
-pub(crate) async fn handle(server: &ApiServer, mut request: ApiRequest) -> Reply {
+/// Handles a request; `target` is its parsed path.
+pub(crate) async fn handle(server: &ApiServer, mut request: ApiRequest, target: Target) -> Reply {
     let is_broken = body_to_json(&mut request) == Err(ProtobufError::Raw);
-    let target = Target::parse(&request.path);
     let user = server.user_of(&request);
     let origin = Origin::client(request.user_agent(), &user.name).attributed(request.attribution.clone());
     let recorded = server.config().record != RecordMode::Off;

@@ -15,7 +15,7 @@
 //! - `reviews`, `component_status`: kinds that are not stored
 //! - `body`: decoding of bodies; `status_update_fast_path`: a shortcut for status updates; `reply`: encoding of replies
 
-use crate::request::{ApiRequest, Reply};
+use crate::request::{ApiRequest, Reply, Target};
 use crate::server::ApiServer;
 
 mod admission;
@@ -58,6 +58,12 @@ pub use handle::protobuf_body_to_json;
 impl ApiServer {
     /// Handles a request.
     pub async fn handle(&self, request: ApiRequest) -> Reply {
-        handle::handle(self, request).await
+        let target = Target::parse(&request.path);
+        self.handle_target(request, target).await
+    }
+
+    /// Handles a request whose path was parsed.
+    pub(crate) async fn handle_target(&self, request: ApiRequest, target: Target) -> Reply {
+        handle::handle(self, request, target).await
     }
 }

@@ -47,7 +47,7 @@ fn apply_patch(
     let body = &scope.request.body;
     let foreign = |value: &Value| kind_error(scope, value);
     let patched =
-        patch::apply_checked_patch(patch_type, &scope.schema(), old, body, options.field_validation, &foreign)?;
+        patch::apply_checked_patch(patch_type, scope.schema(), old, body, options.field_validation, &foreign)?;
     let mut value = patched.value;
     check_custom_type_unchanged(scope, &value)?;
     if is_untyped(&value) {

@@ -1,7 +1,7 @@
 //! The context of a request for a resource, like upstream's `RequestScope` in
 //! `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::options::manager_or_user_agent;
 use crate::authn::UserInfo;
@@ -40,6 +40,7 @@ pub(crate) struct RequestScope<'a> {
     pub(crate) request: &'a ApiRequest,
     pub(crate) caller: RequestContext,
     warnings: Mutex<Vec<String>>,
+    schema: OnceLock<Arc<Schema>>,
 }
 
 impl<'a> RequestScope<'a> {
@@ -59,6 +60,7 @@ impl<'a> RequestScope<'a> {
             request,
             caller,
             warnings: Mutex::new(Vec::new()),
+            schema: OnceLock::new(),
         }
     }
 
@@ -182,14 +184,14 @@ impl<'a> RequestScope<'a> {
     }
 
     /// Returns the schema of the path's kind.
-    pub(crate) fn schema(&self) -> Arc<Schema> {
-        match &self.kind.custom {
+    pub(crate) fn schema(&self) -> &Arc<Schema> {
+        self.schema.get_or_init(|| match &self.kind.custom {
             Some(custom) => custom.types.clone(),
             None => schema::builtin(&self.kind.schema).unwrap_or_else(|| {
                 let open = Schema::from_structural(None, true);
                 Arc::new(open.expect("a schema that allows everything is structural"))
             }),
-        }
+        })
     }
 
     /// Returns the fields of a custom kind that its Scale shows; `None` for built-in kinds.

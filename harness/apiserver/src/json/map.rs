@@ -86,6 +86,10 @@ const SORTED_MAX: usize = 64;
 /// Returns the index of the member, or the index at which it would be inserted.
 fn find(members: &[Member], key: &str) -> Result<usize, usize> {
     let prefix = KeyPrefix::of(key);
+    // Objects are mostly built in the order of their names.
+    if members.last().is_none_or(|last| last.prefix < prefix) {
+        return Err(members.len());
+    }
     // For short lists a linear scan is faster than binary search.
     let first = members.iter().position(|member| member.prefix >= prefix).unwrap_or(members.len());
     // Few names have the same prefix.

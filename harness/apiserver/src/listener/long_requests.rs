@@ -15,12 +15,12 @@ const LONG_BODY: usize = 32 * 1024;
 
 /// Returns true for requests that may take more than a few milliseconds: large bodies, lists, documents, and writes of
 /// definitions and custom resources, whose rules are evaluated.
-pub(super) fn may_take_long(server: &ApiServer, request: &ApiRequest) -> bool {
+pub(super) fn may_take_long(server: &ApiServer, request: &ApiRequest, target: &Target) -> bool {
     if request.body.len() >= LONG_BODY {
         return true;
     }
     let reads = matches!(request.method, Method::GET | Method::HEAD);
-    match Target::parse(&request.path) {
+    match target {
         Target::NonResource(path) => path.starts_with("/openapi"),
         Target::Resource(path) if reads => path.name.is_empty() && !path.watch,
         Target::Resource(path) => {

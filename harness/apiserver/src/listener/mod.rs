@@ -34,7 +34,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::request::{ApiRequest, Reply, ReplyBody};
+use super::request::{ApiRequest, Reply, ReplyBody, Target};
 use super::server::ApiServer;
 use super::service::{ConnectionReset, HttpBody, into_response};
 use super::status::Status;
@@ -193,12 +193,13 @@ pub trait RequestHandler: Clone + Send + Sync + 'static {
 
 impl RequestHandler for ApiServer {
     async fn handle(&self, request: ApiRequest) -> Reply {
-        let flow = if is_flow_controlled(&request.path) { self.flow_of(&request) } else { None };
-        let long = long_requests::may_take_long(self, &request);
-        let handled = Self::handle(self, request);
+        let target = Target::parse(&request.path);
+        let flow = if is_flow_controlled(&request.path) { self.flow_of(&request, &target) } else { None };
+        let long = long_requests::may_take_long(self, &request, &target);
+        let handled = self.handle_target(request, target);
         let mut reply = if long { long_requests::apart(handled).await } else { handled.await };
-        if let Some((schema, level)) = flow {
-            set_flow_headers(&mut reply, [schema, level]);
+        if let Some(uids) = flow {
+            set_flow_headers(&mut reply, uids);
         }
         reply
     }
@@ -224,12 +225,10 @@ fn is_flow_controlled(path: &str) -> bool {
 }
 
 /// Sets the headers that name a request's flow schema and priority level by their UIDs.
-fn set_flow_headers(reply: &mut Reply, uids: [String; 2]) {
+fn set_flow_headers(reply: &mut Reply, uids: [header::HeaderValue; 2]) {
     const NAMES: [&str; 2] = ["x-kubernetes-pf-flowschema-uid", "x-kubernetes-pf-prioritylevel-uid"];
     for (name, uid) in NAMES.into_iter().zip(uids) {
-        if let Ok(uid) = header::HeaderValue::from_str(&uid) {
-            reply.headers.insert(header::HeaderName::from_static(name), uid);
-        }
+        reply.headers.insert(header::HeaderName::from_static(name), uid);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Compares two objects of one type by field. Follows `typed/compare.go` of `sigs.k8s.io/structured-merge-diff/v6`.
 
-use super::super::schema::{ElementRelationship, ListType, Schema, StructType, TypeKind, TypeRef};
+use super::super::schema::{ElementRelationship, FieldCursor, ListType, Schema, StructType, TypeKind, TypeRef};
 use super::path_element::index_key;
 use super::reset::{ResetFields, reset_set};
 use super::set::{FieldSet, build_node};
@@ -76,10 +76,12 @@ fn is_granular(schema: &Schema, ty: TypeRef, sides: [Option<&Value>; 2]) -> bool
 
 /// Returns the fields below a value that is added or removed as a whole. All of them are members of the set.
 fn whole(schema: &Schema, ty: TypeRef, value: &Value) -> Result<Map, String> {
+    // With room for one more, the mark of a member with children.
     let mut parts = Map::new();
     match (schema.shape(ty), value) {
         (TypeKind::List(list), Value::Array(items)) if list.topology != ElementRelationship::Atomic => {
             let items = index_key(schema, list, items)?;
+            parts = Map::with_capacity(items.len() + 1);
             for (at, (key, item)) in items.iter().enumerate() {
                 let again = |others: &[(String, &Value)]| others.iter().any(|(other, _)| other == key);
                 if again(&items[..at]) {
@@ -91,9 +93,10 @@ fn whole(schema: &Schema, ty: TypeRef, value: &Value) -> Result<Map, String> {
             }
         }
         (_, Value::Object(map)) if is_granular(schema, ty, [Some(value), None]) => {
-            let shape = struct_of(schema, ty);
+            let mut declared = struct_of(schema, ty).map(FieldCursor::new);
+            parts = Map::with_capacity(map.len() + 1);
             for (name, value) in map {
-                if let Some((element, ty)) = child(schema, ty, shape, name) {
+                if let Some((element, ty)) = child(schema, ty, declared.as_mut(), name) {
                     parts.insert(element, member(whole(schema, ty, value)?));
                 }
             }
@@ -116,8 +119,8 @@ fn struct_of(schema: &Schema, ty: TypeRef) -> Option<&StructType> {
 }
 
 /// Returns the path element of an object's member, and the member's type; `None` if it is not declared.
-fn child(schema: &Schema, ty: TypeRef, shape: Option<&StructType>, name: &str) -> Option<(Key, TypeRef)> {
-    match shape.and_then(|shape| shape.field(name)) {
+fn child(schema: &Schema, ty: TypeRef, declared: Option<&mut FieldCursor<'_>>, name: &str) -> Option<(Key, TypeRef)> {
+    match declared.and_then(|declared| declared.field(name)) {
         Some(field) => Some((field.element.clone(), field.ty)),
         None => schema.field_type(ty, name).map(|ty| (["f:", name].concat().into(), ty)),
     }
@@ -162,7 +165,7 @@ fn walk_both(
             return Ok(());
         }
     }
-    let shape = struct_of(schema, ty);
+    let mut declared = struct_of(schema, ty).map(FieldCursor::new);
     let (left_map, right_map) = (left.as_object(), right.as_object());
     let mut left_items = left_map.into_iter().flatten().peekable();
     let mut right_items = right_map.into_iter().flatten().peekable();
@@ -179,7 +182,7 @@ fn walk_both(
         else {
             break;
         };
-        let Some((element, child_type)) = child(schema, ty, shape, name) else { continue };
+        let Some((element, child_type)) = child(schema, ty, declared.as_mut(), name) else { continue };
         if ty == schema.root() && l == r {
             // Most writes leave whole parts unchanged, a status update the spec; comparing values is cheaper than
             // walking types.

@@ -104,19 +104,19 @@ impl ManagedFieldsEntry {
     }
 
     fn into_value(self) -> Value {
-        let mut map = Map::new();
-        let mut put = |name: &str, text: String| {
-            if !text.is_empty() {
-                map.insert(name.to_owned(), text.into());
+        let mut map = Map::with_capacity(7);
+        let mut put = |name: &str, value: Value| {
+            if value != "" {
+                map.insert(name, value);
             }
         };
-        put("apiVersion", self.api_version);
-        put("fieldsType", "FieldsV1".to_owned());
-        put("manager", self.manager);
-        put("operation", self.operation.as_str().to_owned());
-        put("subresource", self.subresource);
-        put("time", self.time.unwrap_or_default());
-        map.insert("fieldsV1", self.set.into_value());
+        put("apiVersion", self.api_version.into());
+        put("fieldsType", "FieldsV1".into());
+        put("fieldsV1", self.set.into_value());
+        put("manager", self.manager.into());
+        put("operation", self.operation.as_str().into());
+        put("subresource", self.subresource.into());
+        put("time", self.time.unwrap_or_default().into());
         Value::Object(map)
     }
 

@@ -404,7 +404,8 @@ pub(crate) fn validate_annotations(annotations: &Map, path: &Path<'_>, errors: &
 }
 
 fn validate_owners(owners: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
-    let mut first_controller = String::new();
+    let mut first_controller = None;
+    let named = |owner: &Value| format!("{}/{}", str_field(owner, "kind"), str_field(owner, "name"));
     for owner in owners {
         let (api_version, kind) = (str_field(owner, "apiVersion"), str_field(owner, "kind"));
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -421,15 +422,16 @@ fn validate_owners(owners: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
             errors.invalid(path, BadValue::Raw(owner_json(owner)), detail);
         }
         if owner.get("controller") == Some(&Value::Bool(true)) {
-            let this = format!("{kind}/{}", str_field(owner, "name"));
-            if first_controller.is_empty() {
-                first_controller = this;
-            } else {
+            if let Some(first) = first_controller {
                 let all: Vec<String> = owners.iter().map(owner_json).collect();
                 let detail = format!(
-                    "Only one reference can have Controller set to true. Found \"true\" in references for {first_controller} and {this}"
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
+                    named(first),
+                    named(owner)
                 );
                 errors.invalid(path, BadValue::Raw(format!("[{}]", all.join(","))), detail);
+            } else {
+                first_controller = Some(owner);
             }
         }
     }

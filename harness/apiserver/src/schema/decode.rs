@@ -3,6 +3,7 @@
 //! Messages agree with Go's `encoding/json` as kube-apiserver uses it through `sigs.k8s.io/json`
 //! (`staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go`).
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::{LazyLock, OnceLock};
@@ -113,15 +114,23 @@ pub(crate) fn json_patch_values(text: &[u8]) -> Vec<Option<String>> {
     operation_values(text).unwrap_or_default()
 }
 
+/// A part of the path of a value.
+enum PathPart<'a> {
+    /// A declared field.
+    Field(&'a StructField),
+    /// Another member of an object.
+    Key(Cow<'a, str>),
+    /// An item of a list.
+    Index(usize),
+}
+
 struct Decoder<'a> {
     reader: PullParser<'a>,
     schema: Option<&'a Schema>,
     strict: Vec<String>,
-    /// Path of the current value in the format of strict errors.
-    path: String,
-    /// Path of the current field in the format of type errors.
-    fields: String,
-    /// Go name of the innermost struct that has the current field.
+    /// Path of the current value. It becomes text only for errors.
+    path: Vec<PathPart<'a>>,
+    /// Go name, with its package, of the innermost struct that has the current field.
     owner: &'a str,
     /// The first type error.
     saved: Option<String>,
@@ -138,8 +147,7 @@ impl<'a> Decoder<'a> {
             reader: PullParser::new(text),
             schema,
             strict: Vec::new(),
-            path: String::new(),
-            fields: String::new(),
+            path: Vec::new(),
             owner: "",
             saved: None,
             fatal: None,
@@ -158,11 +166,46 @@ impl<'a> Decoder<'a> {
         Ok(DecodedBody { value, strict: self.strict })
     }
 
+    /// Returns the path of the member `name` of the current value, in the format of strict errors.
+    fn path_of(&self, name: &str) -> String {
+        let mut path = String::new();
+        for part in &self.path {
+            let name = match part {
+                PathPart::Field(field) => field.name.as_str(),
+                PathPart::Key(name) => name,
+                PathPart::Index(at) => {
+                    // Writing to a String cannot fail.
+                    _ = write!(path, "[{at}]");
+                    continue;
+                }
+            };
+            if !path.is_empty() {
+                path.push('.');
+            }
+            path.push_str(name);
+        }
+        if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+    }
+
+    /// Returns the path of the current field in the format of type errors.
+    fn fields(&self) -> String {
+        let mut fields = String::new();
+        for part in &self.path {
+            let PathPart::Field(field) = part else { continue };
+            if !fields.is_empty() {
+                fields.push('.');
+            }
+            fields.push_str(&field.embedded);
+            fields.push_str(&field.name);
+        }
+        fields
+    }
+
     fn strict_error(&mut self, what: &str, name: &str) {
         if self.strict.len() >= MAX_STRICT_ERRORS {
             return;
         }
-        let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
+        let path = self.path_of(name);
         let error = format!("{what} field {}", go_quote(&path));
         if !self.strict.contains(&error) {
             self.strict.push(error);
@@ -191,13 +234,12 @@ impl<'a> Decoder<'a> {
 
     fn type_error(&mut self, found: &str, go: &str) {
         if self.saved.is_none() && self.fatal.is_none() {
-            self.saved = Some(if self.fields.is_empty() {
+            let owner = self.owner.rsplit_once('.').map_or(self.owner, |(_, name)| name);
+            let fields = self.fields();
+            self.saved = Some(if fields.is_empty() {
                 format!("json: cannot unmarshal {found} into Go value of type {go}")
             } else {
-                format!(
-                    "json: cannot unmarshal {found} into Go struct field {}.{} of type {go}",
-                    self.owner, self.fields
-                )
+                format!("json: cannot unmarshal {found} into Go struct field {owner}.{fields} of type {go}")
             });
         }
     }
@@ -251,27 +293,22 @@ impl<'a> Decoder<'a> {
 
     fn structure(&mut self, schema: &'a Schema, ty: TypeRef, shape: &'a StructType) -> Result<Value, SyntaxError> {
         self.reader.enter()?;
-        let mut map = Map::new();
+        // Lists of eight members are rarely exceeded.
+        let mut map = Map::with_capacity(shape.fields.len().min(8));
         let mut first = true;
         let mut unknown = BTreeSet::new();
-        let (path_length, fields_length, owner) = (self.path.len(), self.fields.len(), self.owner);
+        let owner = self.owner;
         while let Some(name) = self.reader.key(&mut first)? {
-            let (key, value_type) = match (shape.field(&name), shape.additional) {
+            let (key, part, value_type) = match (shape.field(&name), shape.additional) {
                 (Some(field), _) => {
-                    if fields_length > 0 {
-                        self.fields.push('.');
-                    }
-                    self.fields.push_str(&field.embedded);
-                    self.fields.push_str(&name);
-                    let go = &*schema.get(ty).go;
-                    self.owner = go.rsplit_once('.').map_or(go, |(_, name)| name);
-                    (field.name.clone(), field.ty)
+                    self.owner = &schema.get(ty).go;
+                    (field.name.clone(), PathPart::Field(field), field.ty)
                 }
-                (None, Some(additional)) => (Key::new(&name), additional),
+                (None, Some(additional)) => (Key::new(&name), PathPart::Key(name.clone()), additional),
                 (None, None) => {
                     self.strict_error("unknown", &name);
                     if schema.structural {
-                        self.pruned(&name, &mut unknown)?;
+                        self.pruned(name, &mut unknown)?;
                     } else {
                         self.reader.skip()?;
                     }
@@ -281,33 +318,24 @@ impl<'a> Decoder<'a> {
             if map.contains_key(&key) {
                 self.strict_error("duplicate", &name);
             }
-            self.push_key(&name);
+            self.path.push(part);
             let value = self.value(value_type)?;
             map.insert(key, value);
-            self.path.truncate(path_length);
-            self.fields.truncate(fields_length);
+            self.path.pop();
             self.owner = owner;
         }
         Ok(Value::Object(map))
     }
 
     /// Reads a field that pruning removes. Upstream has decoded it before that, so duplicates in it are reported.
-    fn pruned(&mut self, name: &str, known: &mut BTreeSet<String>) -> Result<(), SyntaxError> {
-        if !known.insert(name.to_owned()) {
-            self.strict_error("duplicate", name);
+    fn pruned(&mut self, name: Cow<'a, str>, known: &mut BTreeSet<String>) -> Result<(), SyntaxError> {
+        if !known.insert(name.clone().into_owned()) {
+            self.strict_error("duplicate", &name);
         }
-        let length = self.path.len();
-        self.push_key(name);
+        self.path.push(PathPart::Key(name));
         self.any()?;
-        self.path.truncate(length);
+        self.path.pop();
         Ok(())
-    }
-
-    fn push_key(&mut self, name: &str) {
-        if !self.path.is_empty() {
-            self.path.push('.');
-        }
-        self.path.push_str(name);
     }
 
     /// Decodes an object whose values `decode` decodes; `strict` reports keys that are there twice.
@@ -319,15 +347,14 @@ impl<'a> Decoder<'a> {
         self.reader.enter()?;
         let mut map = Map::new();
         let mut first = true;
-        let path_length = self.path.len();
         while let Some(name) = self.reader.key(&mut first)? {
             if strict && map.contains_key(&*name) {
                 self.strict_error("duplicate", &name);
             }
-            self.push_key(&name);
+            self.path.push(PathPart::Key(name.clone()));
             let value = decode(self)?;
             map.insert(name, value);
-            self.path.truncate(path_length);
+            self.path.pop();
         }
         Ok(Value::Object(map))
     }
@@ -337,12 +364,11 @@ impl<'a> Decoder<'a> {
         self.reader.enter()?;
         let mut list = Vec::new();
         let mut first = true;
-        let path_length = self.path.len();
         while self.reader.item(&mut first)? {
-            _ = write!(self.path, "[{}]", list.len());
+            self.path.push(PathPart::Index(list.len()));
             let value = decode(self)?;
             list.push(value);
-            self.path.truncate(path_length);
+            self.path.pop();
         }
         Ok(Value::Array(list))
     }

@@ -136,11 +136,17 @@ impl StructType {
     /// Returns the index in `fields` of the field `name`.
     pub(crate) fn index(&self, name: &str) -> Option<usize> {
         let start = KeyPrefix::of(name);
+        let from = self.fields.starts.partition_point(|other| *other < start);
+        self.index_among(from, start, name)
+    }
+
+    /// Returns the index of the field `name`; `from` is the first field whose name has the prefix `start`.
+    fn index_among(&self, from: usize, start: KeyPrefix, name: &str) -> Option<usize> {
         let StructFields { starts, list } = &self.fields;
         let same = |field: &StructField| {
             field.name.len() == name.len() && (name.len() <= KeyPrefix::LEN || field.name == *name)
         };
-        let mut at = starts.partition_point(|other| *other < start);
+        let mut at = from;
         while starts.get(at) == Some(&start) {
             let field = list.get(at)?;
             if same(field) {
@@ -149,6 +155,34 @@ impl StructType {
             at += 1;
         }
         None
+    }
+}
+
+/// Finds the fields of a struct for the members of an object, which are sorted as the fields are. Continuing where the
+/// last search ended is cheaper than a search for each member.
+#[derive(Debug)]
+pub(crate) struct FieldCursor<'s> {
+    shape: &'s StructType,
+    at: usize,
+}
+
+impl<'s> FieldCursor<'s> {
+    /// Creates a cursor before the first field.
+    pub(crate) fn new(shape: &'s StructType) -> Self {
+        Self { shape, at: 0 }
+    }
+
+    /// Returns the index of the field `name`. Names must be passed in ascending order.
+    pub(crate) fn index(&mut self, name: &str) -> Option<usize> {
+        let start = KeyPrefix::of(name);
+        let left = self.shape.fields.starts.get(self.at..).unwrap_or_default();
+        self.at += left.iter().take_while(|other| **other < start).count();
+        self.shape.index_among(self.at, start, name)
+    }
+
+    /// Returns the field `name`. Names must be passed in ascending order.
+    pub(crate) fn field(&mut self, name: &str) -> Option<&'s StructField> {
+        self.shape.fields.get(self.index(name)?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Normalization of values to the form in which Go's structs encode them: required fields appear even when zero,
 //! optional ones are omitted when empty (`omitempty`, `omitzero`). See Go's `encoding/json/encode.go`.
 
-use super::{EmitRule, Scalar, Schema, StructField, StructType, TypeKind, TypeRef};
+use super::{EmitRule, FieldCursor, Scalar, Schema, StructField, StructType, TypeKind, TypeRef};
 use crate::json::Value;
 
 impl Schema {
@@ -103,8 +103,9 @@ impl Schema {
     }
 
     fn normalize_struct(&self, shape: &StructType, map: &mut crate::json::Map) {
+        let mut declared = FieldCursor::new(shape);
         map.retain(|name, value| {
-            let Some(field) = shape.field(name) else { return true };
+            let Some(field) = declared.field(name) else { return true };
             self.normalize_field(field, value)
         });
         for field in shape.fields.iter() {

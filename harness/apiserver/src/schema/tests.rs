@@ -138,3 +138,14 @@ fn bytes_may_be_written_as_numbers() {
     assert_eq!(decoded.value["data"], json!({"a": "", "b": "aGk="}));
     assert!(schema.decode(br#"{"data": {"a": [256]}}"#).is_err());
 }
+
+#[test]
+fn a_cursor_finds_what_a_search_finds() {
+    let schema = builtin("io.k8s.api.core.v1.PodSpec").unwrap();
+    let shape = schema.root_struct().unwrap();
+    let names = ["", "a", "containers", "containersX", "hostIPC", "hostNetwork", "hostPID", "nodeName", "volumes", "z"];
+    let mut cursor = FieldCursor::new(shape);
+    let found = names.map(|name| cursor.index(name));
+    assert_eq!(found, names.map(|name| shape.index(name)));
+    assert_eq!(found.iter().flatten().count(), 6);
+}

@@ -295,7 +295,7 @@ impl Draft {
             .get("labels")
             .and_then(Value::as_object)
             .map(|labels| {
-                labels.iter().map(|(k, v)| (k.to_string(), v.as_str().unwrap_or_default().to_owned())).collect()
+                labels.iter().map(|(k, v)| (k.as_str().to_owned(), v.as_str().unwrap_or_default().to_owned())).collect()
             })
             .unwrap_or_default();
         labels.sort();

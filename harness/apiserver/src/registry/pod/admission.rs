@@ -2,6 +2,8 @@
 //!
 //! See `plugin/pkg/admission/{defaulttolerationseconds,priority,podtopologylabels}/admission.go`.
 
+use std::sync::LazyLock;
+
 use crate::json::{Value, json};
 use crate::registry::{AdmissionPlugin, StrategyContext, meta};
 use crate::status::{GroupResource, Status};
@@ -11,6 +13,13 @@ const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 /// Default toleration in seconds for not-ready and unreachable nodes.
 const TOLERATION_SECONDS: i64 = 300;
+
+/// The tolerations that pods get: of nodes that are not ready, and of unreachable ones.
+static DEFAULT_TOLERATIONS: LazyLock<[Value; 2]> = LazyLock::new(|| {
+    [NOT_READY, UNREACHABLE].map(
+        |key| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_SECONDS}),
+    )
+});
 
 /// The plugin `DefaultTolerationSeconds`.
 pub(super) fn admit_default_tolerations(pod: &mut Value, ctx: &StrategyContext<'_>) {
@@ -23,15 +32,14 @@ pub(super) fn admit_default_tolerations(pod: &mut Value, ctx: &StrategyContext<'
         *list = Value::Array(Vec::new());
     }
     let Some(list) = list.as_array_mut() else { return };
-    for key in [NOT_READY, UNREACHABLE] {
+    for toleration in &*DEFAULT_TOLERATIONS {
+        let key = meta::str_field(toleration, "key");
         let tolerated = list.iter().any(|t| {
             let (own, effect) = (meta::str_field(t, "key"), meta::str_field(t, "effect"));
             (own == key || own.is_empty()) && (effect == "NoExecute" || effect.is_empty())
         });
         if !tolerated {
-            list.push(json!({
-                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_SECONDS,
-            }));
+            list.push(toleration.clone());
         }
     }
     if list.is_empty() {
