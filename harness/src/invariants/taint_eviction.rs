@@ -12,17 +12,29 @@ use crate::transcript::{Actor, EntryKind, Exchange, TranscriptEntry};
 /// See [`super::ALL`].
 pub(super) fn condition_before_delete(context: &JudgeContext<'_>) -> Vec<Violation> {
     context.requests(deletes_pod_as(Actor::TaintEviction), |entry, exchange, world| {
-        let pod = pod_of(exchange, world).filter(|pod| may_concern(exchange, pod))?;
+        let pod: &Value = pod_of(exchange, world)?;
+        // A deletion with the uid of an earlier pod of that name was decided about that one.
+        let pod = excluding_uid(exchange, pod).and_then(|uid| last_state(context, uid, entry.seq)).unwrap_or(pod);
         let marked = condition(pod, "DisruptionTarget")
             .is_some_and(|condition| condition["status"] == "True" && condition["reason"] == "DeletionByTaintManager");
         (!marked).then(|| Violation::new(entry, "the pod has no such condition"))
     })
 }
 
-/// Returns false if the uid precondition of a deletion excludes this pod: it was meant for an earlier one of that name.
-fn may_concern(exchange: &Exchange, pod: &Value) -> bool {
-    let wanted = exchange.request.body.as_deref().and_then(|body| body["preconditions"]["uid"].as_str());
-    wanted.is_none_or(|uid| uid.is_empty() || object_meta::uid(pod) == Some(uid))
+/// Returns the uid precondition of a deletion if it excludes this pod.
+fn excluding_uid<'e>(exchange: &'e Exchange, pod: &Value) -> Option<&'e str> {
+    let wanted = exchange.request.body.as_deref()?["preconditions"]["uid"].as_str()?;
+    (!wanted.is_empty() && object_meta::uid(pod) != Some(wanted)).then_some(wanted)
+}
+
+/// Returns the last state of the pod with this uid among the changes before entry `before`.
+fn last_state<'a>(context: &JudgeContext<'a>, uid: &str, before: usize) -> Option<&'a Value> {
+    let entries: &'a [TranscriptEntry] = context.run.entries;
+    let states = entries.iter().take_while(|entry| entry.seq < before).filter_map(|entry| match &entry.what {
+        EntryKind::Change(change) if change.resource == "pods" => change.new.as_deref().or(change.old.as_deref()),
+        _ => None,
+    });
+    states.filter(|pod| object_meta::uid(pod) == Some(uid)).last()
 }
 
 /// See [`super::ALL`].

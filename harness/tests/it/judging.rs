@@ -301,9 +301,31 @@ fn evictions_have_their_time(#[case] given: &str, #[case] at: f64, #[case] check
 fn evictions_are_marked_and_name_the_uid() {
     let given = "{ nodes: [\"n1 k=v:NoExecute\"], pods: [a on n1] }";
     assert_eq!(evict("core", given, 0.0, false, json!({})), ["invariant condition_before_delete"]);
-    assert_eq!(evict("core", given, 0.0, false, json!({"preconditions": {"uid": "an earlier pod's"}})), NONE);
     assert_eq!(evict("hardened", given, 0.0, true, json!({})), ["invariant deletes_name_the_uid"]);
     assert_eq!(evict("hardened", given, 0.0, true, json!({"preconditions": {"uid": "u"}})), NONE);
+}
+
+#[rstest]
+#[case::marked(true, &[])]
+#[case::not_marked(false, &["invariant condition_before_delete"])]
+fn a_deletion_is_about_the_pod_with_its_uid(#[case] marked: bool, #[case] checks: &[&str]) {
+    let rest = "given: { nodes: [\"n1 k=v:NoExecute\"], pods: [a on n1] }\n\
+                steps: [{ at: 2s, expect: { objects: { pods: 1 } } }]\nallow: [DELETE pods/a]\n";
+    let mut script = Script::new("taint-eviction", "core", rest);
+    let replace = |script: &mut Script, uid: &'static str, marked: bool| {
+        script.change(1.0, &Actor::User, None, "pods/a", |_| None);
+        script.change(1.0, &Actor::User, None, "pods/a", move |_| {
+            let mark = json!({"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"});
+            let conditions = if marked { json!([mark]) } else { json!([]) };
+            let meta = json!({"name": "a", "namespace": "default", "uid": uid});
+            Some(json!({"metadata": meta, "spec": {"nodeName": "n1"}, "status": {"conditions": conditions}}))
+        });
+    };
+    replace(&mut script, "earlier", marked);
+    replace(&mut script, "present", false);
+    script.request(1.0, &Actor::TaintEviction, "DELETE pods/a", json!({"preconditions": {"uid": "earlier"}}), 409);
+    script.mark();
+    assert_eq!(script.verdict(), checks);
 }
 
 #[rstest]
