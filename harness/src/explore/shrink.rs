@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::disturbance::Disturbance;
-use super::engine::{reference_once, resolve, run_plan};
+use super::engine::{HANG, reference_once, resolve, run_plan};
 use super::fixture_text::{self, to_yaml};
 use super::oracle::Breach;
 use super::plan::{FaultPlan, Token};
@@ -20,6 +20,7 @@ use super::worlds;
 use crate::fixture::decode::Context;
 use crate::fixture::{Fixture, StepKind, matrix, parse, time_text, yaml};
 use crate::process::signals;
+use crate::runner::isolate::{self, JobOutcome, JobTimer};
 use crate::runner::suite::TestBed;
 
 /// Number of candidates to try at most.
@@ -121,6 +122,24 @@ fn document_of(text: &str, fixture: &Fixture) -> Result<Value, String> {
     Ok(Value::Object(document))
 }
 
+/// Returns the breach with this fingerprint, and the plan that shows it.
+fn breach_of(
+    test_bed: &TestBed,
+    fixture: &Arc<Fixture>,
+    faults: &[(Disturbance, String)],
+    fingerprint: &str,
+) -> Option<(FaultPlan, Breach)> {
+    let (reference, alone) = reference_once(test_bed, fixture);
+    let named = |breaches: Vec<Breach>| breaches.into_iter().find(|breach| breach.fingerprint() == fingerprint);
+    if faults.is_empty() {
+        return named(alone.breaches).map(|breach| (FaultPlan::calm(&fixture.id), breach));
+    }
+    let token = Token { fixture: fixture.id.clone(), faults: faults.to_vec() };
+    let plan = resolve(test_bed, &reference, &token).ok()?;
+    let result = run_plan(test_bed, &reference, plan, |_, _| {});
+    named(result.verdict.breaches).map(|breach| (result.plan, breach))
+}
+
 struct Shrinker<'a> {
     test_bed: &'a TestBed,
     fixture: &'a Fixture,
@@ -145,18 +164,19 @@ impl Shrinker<'_> {
         fails
     }
 
+    /// Runs the candidate on a thread of its own, because a part that is dropped may be what ends its history.
     fn run(&self, case: &Case) -> Option<(FaultPlan, Breach)> {
         let fixture = Arc::new(parsed(&case.document, self.fixture)?);
-        let (reference, alone) = reference_once(self.test_bed, &fixture);
-        let named =
-            |breaches: Vec<Breach>| breaches.into_iter().find(|breach| breach.fingerprint() == self.fingerprint);
-        if case.faults.is_empty() {
-            return named(alone.breaches).map(|breach| (FaultPlan::calm(&fixture.id), breach));
-        }
-        let token = Token { fixture: fixture.id.clone(), faults: case.faults.clone() };
-        let plan = resolve(self.test_bed, &reference, &token).ok()?;
-        let result = run_plan(self.test_bed, &reference, plan, |_, _| {});
-        named(result.verdict.breaches).map(|breach| (result.plan, breach))
+        let (test_bed, fingerprint, faults) = (self.test_bed.clone(), self.fingerprint.to_owned(), case.faults.clone());
+        let work = move |_: usize, _: &JobTimer| breach_of(&test_bed, &fixture, &faults, &fingerprint);
+        let mut found = None;
+        isolate::run_each(1, 1, HANG, work, |_, outcome| {
+            if let JobOutcome::Returned(breach) = outcome {
+                found = breach;
+            }
+            true
+        });
+        found
     }
 
     /// Tries `candidate` instead of `case`.
