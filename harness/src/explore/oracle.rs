@@ -191,7 +191,7 @@ pub fn judge(reference: &ReferenceRun, explored: ExploredRun<'_>) -> OracleVerdi
     let restarted_differently = |write: &&SubjectWrite| {
         let same_actor = normal.fresh.iter().any(|other| other.key.actor == write.key.actor);
         // Near a bound the TTL depends on the history of the number of nodes, which a restart loses.
-        let is_ttl = changed && write.key.actor == Actor::Ttl;
+        let is_ttl = write.key.actor == Actor::Ttl && (changed || had_right_ttl(&reference.fixture, explored, write));
         !same_actor && !is_ttl && !held(write)
     };
     if !about_failures && let Some(write) = found.fresh.iter().find(restarted_differently) {
@@ -640,6 +640,17 @@ fn writes(normal: &Observation, found: &Observation, plan: &FaultPlan) -> Vec<Br
         expected: json!({ "quiet": true }),
     };
     excess.map(to_breach).into_iter().collect()
+}
+
+/// Returns true if the node of this write had a TTL that the number of nodes allows. A re-list after a gap shows new
+/// nodes before it shows which ones are gone, so the number can pass a bound in between, as in client-go.
+fn had_right_ttl(fixture: &Fixture, explored: ExploredRun<'_>, write: &SubjectWrite) -> bool {
+    let run = explored.record.run(explored.entries, explored.record.end);
+    let begin = ObjectStates::new(&run, &fixture.given.namespace);
+    let before = begin.after(&explored.entries[..write.seq.min(explored.entries.len())]);
+    let nodes = before.all("nodes").count();
+    let mut written = before.all("nodes").filter(|(key, _)| key.name == write.key.name);
+    written.any(|(_, node)| object_meta::annotation(node, TTL_ANNOTATION).is_some_and(|ttl| allows_ttl(nodes, ttl)))
 }
 
 /// Returns true if something else than the subject held the object of this write when it was sent.
