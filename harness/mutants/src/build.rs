@@ -27,10 +27,9 @@ pub fn on(id: u32) -> bool {
 }
 ";
 
-/// Build profile: dependencies as in every release build; the two crates that are rebuilt often get less optimization.
+/// Build profile: the repository's release profile, in which the harness is not optimized, with a crate that is rebuilt
+/// often less optimized, too.
 const PROFILE: &str = "
-[profile.release.package.plumbline]
-opt-level = 1
 [profile.release.package.plumbline-controllers]
 opt-level = 1
 overflow-checks = true

@@ -221,7 +221,7 @@ fn is_finished(pod: &Value) -> bool {
 
 /// Returns true if the pod counts for the threshold of terminated pods: an empty phase does, as in upstream's
 /// `isPodTerminated`.
-fn is_terminated(pod: &Value) -> bool {
+pub(super) fn is_terminated(pod: &Value) -> bool {
     !matches!(pod["status"]["phase"].as_str(), Some("Pending" | "Running" | "Unknown"))
 }
 

@@ -28,6 +28,7 @@
 //! - [`ledger`]: the findings of earlier runs
 //! - [`canary`]: a controller with a planted bug that each exploration must find
 //! - [`differential`]: a sample of plans as fixtures for another program
+//! - [`quarantine`]: the oracle of the quarantine of missing nodes
 //! - [`replicas`]: the oracle of leader election
 //! - [`report`], [`page`]: the result as text, as JSON and as HTML
 
@@ -67,6 +68,8 @@ pub mod page;
 #[cfg(feature = "suite")]
 pub mod plan;
 pub mod point;
+#[cfg(feature = "suite")]
+pub mod quarantine;
 #[cfg(feature = "suite")]
 pub mod random;
 #[cfg(feature = "suite")]

@@ -12,6 +12,7 @@
 //! | `late` | what the run without faults writes is not written much later than the faults explain, evictions neither |
 //! | `early` | no pod is evicted or collected of which the controllers know that it may stay |
 //! | `condition`, `claim`, `ttl`, `repeats` | single writes are justified, see [`super::decisions`] |
+//! | `quarantine` | no orphan is collected less than 40 s after the first cycle without its node |
 //! | `server` | dry runs change nothing, and preconditions that hold refuse nothing |
 //! | `metrics` | no measured time is longer than the run |
 //! | `clock` | durations are not measured on the wall clock |
@@ -39,6 +40,7 @@ use super::model::{self, TTL_ANNOTATION, allows_ttl};
 use super::observation::{Observation, SubjectWrite, WriteKey, subject_write};
 use super::plan::FaultPlan;
 use super::point::{FaultPoint, Site};
+use super::quarantine;
 use super::replicas;
 use super::script::{countdown, has_faults, stays_uninformed};
 use super::server;
@@ -224,6 +226,7 @@ pub fn judge_alone(fixture: &Fixture, explored: ExploredRun<'_>) -> OracleVerdic
         let begin = ObjectStates::new(&run, &fixture.given.namespace);
         breaches.extend(broken_invariants(fixture, &begin, explored));
         breaches.extend(decisions::unjustified(fixture, &begin, explored));
+        breaches.extend(quarantine::too_short(fixture, explored));
         let informed = !stays_uninformed(fixture);
         if informed && breaches.iter().all(|breach| breach.oracle != ALIVE) {
             breaches.extend(broken_models(fixture, &begin, explored));

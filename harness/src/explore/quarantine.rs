@@ -1,0 +1,154 @@
+//! Oracle of the quarantine: no orphan is collected less than 40 s after the first cycle that can have missed its node.
+//! Pure.
+//!
+//! A cycle begins 20 s after the last one ended, and within a cycle only requests take time. So a request of `PodGC`
+//! that follows none for a while begins a cycle, no other one began in the 20 s before it, and a node that was deleted
+//! in these 20 s was first missed by this cycle.
+//!
+//! Source: `pkg/controller/podgc/gc_controller.go`: `quarantineTime`, `gcCheckPeriod`, `Run`.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::decisions::is_terminated;
+use super::disturbance::Disturbance;
+use super::oracle::{Breach, ExploredRun, THRESHOLD};
+use super::script::{controls_subject, disturbs_watches};
+use crate::expect::requests;
+use crate::fixture::{Controller, Fixture};
+use crate::object_meta;
+use crate::transcript::{Actor, Attributed as _, Change, EntryKind, TranscriptEntry};
+
+/// Time for which a node has to be missing.
+const QUARANTINE: Duration = Duration::from_secs(40);
+/// Time between the end of a cycle and the next one.
+const PERIOD: Duration = Duration::from_secs(20);
+/// Time without requests after which a request is the first one of its cycle: longer than clients wait between tries.
+const SILENCE: Duration = Duration::from_mins(1);
+
+/// Returns the first pod that is collected before the quarantine of its node can have ended. A controller that is cut
+/// off, that starts again or whose requests are limited may begin cycles at other times, and is not judged.
+pub(super) fn too_short(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<Breach> {
+    let excused = |(disturbance, point): &(Disturbance, _)| {
+        disturbance.restarts() || disturbance.changes_history() || disturbance.delays_information(point)
+    };
+    let judged = fixture.controllers.contains(&Controller::PodGc)
+        && !fixture.flags.contains_key("kube-api-qps")
+        && !(controls_subject(fixture) || disturbs_watches(fixture) || explored.plan.faults.iter().any(excused));
+    if !judged {
+        return None;
+    }
+    let entries = &explored.entries[..explored.observation.quiet_at.min(explored.entries.len())];
+    let threshold = fixture.flags.contains_key(THRESHOLD);
+    entries.iter().filter(|entry| entry.actor() == Actor::PodGc).find_map(|entry| {
+        let EntryKind::Change(change) = &entry.what else { return None };
+        let old = change.old.as_deref().filter(|_| change.resource == "pods")?;
+        let node = old["spec"]["nodeName"].as_str().filter(|_| !(threshold && is_terminated(old)))?;
+        let missed = first_missed(explored, node)?;
+        (entry.at + explored.record.tolerance < missed + QUARANTINE).then(|| Breach {
+            oracle: "quarantine".to_owned(),
+            resource: "pods".to_owned(),
+            kind: "podgc".to_owned(),
+            at: entry.at,
+            text: format!(
+                "podgc changes pods/{} at {:?}, less than 40 s after it can have missed nodes/{node} first, at {missed:?}",
+                change.name, entry.at
+            ),
+            expected: json!({ "quiet": true }),
+        })
+    })
+}
+
+/// Returns the time of the cycle that missed the node first, if the requests show it. Only the first deletion of a name
+/// counts: the quarantine goes on when the node comes back.
+fn first_missed(explored: ExploredRun<'_>, node: &str) -> Option<Duration> {
+    let is_node = |object: &serde_json::Value| object["kind"] == "Node" && object_meta::name(object) == node;
+    if !explored.record.initial.iter().any(|object| is_node(object)) {
+        return None;
+    }
+    let deletes = |change: &Change| change.resource == "nodes" && change.name == node && change.new.is_none();
+    let deletion = explored.entries.iter().find(|entry| matches!(&entry.what, EntryKind::Change(it) if deletes(it)))?;
+    let (before, after) = explored.entries.split_at(deletion.seq.min(explored.entries.len()));
+    let (first, _) = of_cycles(after).next()?;
+    let was_silent = of_cycles(before).all(|(at, replied)| at.max(replied).saturating_add(SILENCE) <= first);
+    (was_silent && first < deletion.at + PERIOD).then_some(first)
+}
+
+/// Returns the times of the requests of `PodGC`'s cycles and of their replies. Informers list and watch.
+fn of_cycles(entries: &[TranscriptEntry]) -> impl Iterator<Item = (Duration, Duration)> {
+    requests(entries)
+        .filter(|(entry, exchange)| {
+            entry.actor() == Actor::PodGc && !matches!(exchange.request.verb.as_str(), "list" | "watch")
+        })
+        .map(|(entry, exchange)| (entry.at, exchange.reply.as_ref().map_or(Duration::MAX, |reply| reply.at)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use rstest::rstest;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::explore::observation::Observation;
+    use crate::explore::plan::FaultPlan;
+    use crate::fixture::parse;
+    use crate::runner::RunRecord;
+    use crate::transcript::{ChangeKind, Origin, RecordedJson, RecordedReply, RecordedRequest, Transcript};
+
+    const FIXTURE: &str = "promise: x\nrule: T-001\nlevel: provisional\nfeature: podgc.orphaned\ncontrollers: [podgc]\nsteps:\n- \
+                           { at: 1s, expect: { quiet: true } }\n";
+
+    fn deletion(transcript: &Transcript, at: u64, origin: Origin, resource: &str, old: Value) {
+        let change = Change {
+            request: None,
+            kind: ChangeKind::Deleted,
+            group: String::new(),
+            resource: resource.to_owned(),
+            namespace: None,
+            name: "a".to_owned(),
+            resource_version: at,
+            old: Some(RecordedJson::from(old)),
+            new: None,
+        };
+        transcript.change(Duration::from_secs(at), origin, change);
+    }
+
+    /// Judges a run in which a node is deleted after 45 s and its pod at `collected`, with requests of pod GC at
+    /// `asked` and replies a second later.
+    fn is_found(asked: &[u64], collected: u64) -> bool {
+        let transcript = Transcript::new();
+        let agent = "x/1 pod-garbage-collector";
+        let origin = || Origin::client(agent, "");
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}});
+        let ask = |at: u64| {
+            let (verb, resource, user_agent) = ("delete".to_owned(), "pods".to_owned(), agent.to_owned());
+            let request = RecordedRequest { verb, resource, user_agent, ..RecordedRequest::default() };
+            let seq = transcript.request(Duration::from_secs(at), origin(), request);
+            transcript.reply(seq, RecordedReply::new(Duration::from_secs(at + 1), 200));
+        };
+        asked.iter().filter(|at| **at < 45).for_each(|at| ask(*at));
+        deletion(&transcript, 45, Origin::Server, "nodes", node.clone());
+        asked.iter().filter(|at| **at >= 45).for_each(|at| ask(*at));
+        deletion(&transcript, collected, origin(), "pods", json!({"spec": {"nodeName": "a"}}));
+        let (fixtures, problems) = parse::read(Path::new("a.yaml"), "faults", FIXTURE);
+        assert!(problems.is_empty(), "{problems:?}");
+        let record = RunRecord { initial: [RecordedJson::from(node)].into(), ..RunRecord::default() };
+        let (entries, plan) = (transcript.entries(), FaultPlan::calm("faults/a"));
+        let observation = Observation { quiet_at: entries.len(), ..Observation::default() };
+        let explored = ExploredRun { plan: &plan, record: &record, entries: &entries, observation: &observation };
+        too_short(&fixtures[0], explored).is_some()
+    }
+
+    #[rstest]
+    #[case::in_time(&[60], 100, false)]
+    #[case::a_second_early(&[60], 99, true)]
+    #[case::a_cycle_may_have_been_silent(&[65], 99, false)]
+    #[case::a_cycle_may_go_on(&[40, 60], 99, false)]
+    #[case::no_request_shows_a_cycle(&[], 99, false)]
+    fn orphans_wait_for_forty_seconds(#[case] asked: &[u64], #[case] collected: u64, #[case] found: bool) {
+        assert_eq!(is_found(asked, collected), found);
+    }
+}
