@@ -45,7 +45,7 @@ pub(super) fn too_short(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<
         let EntryKind::Change(change) = &entry.what else { return None };
         let old = change.old.as_deref().filter(|_| change.resource == "pods")?;
         let node = old["spec"]["nodeName"].as_str().filter(|_| !(threshold && is_terminated(old)))?;
-        let missed = first_missed(explored, node)?;
+        let missed = first_missed(explored, node, entry.seq)?;
         (entry.at + explored.record.tolerance < missed + QUARANTINE).then(|| Breach {
             oracle: "quarantine".to_owned(),
             resource: "pods".to_owned(),
@@ -60,15 +60,18 @@ pub(super) fn too_short(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<
     })
 }
 
-/// Returns the time of the cycle that missed the node first, if the requests show it. Only the first deletion of a name
-/// counts: the quarantine goes on when the node comes back.
-fn first_missed(explored: ExploredRun<'_>, node: &str) -> Option<Duration> {
+/// Returns the time of the cycle that missed the node first, if it was deleted before entry `until` and the requests
+/// show it. Only the first deletion of a name counts: the quarantine goes on when the node comes back.
+fn first_missed(explored: ExploredRun<'_>, node: &str, until: usize) -> Option<Duration> {
     let is_node = |object: &serde_json::Value| object["kind"] == "Node" && object_meta::name(object) == node;
     if !explored.record.initial.iter().any(|object| is_node(object)) {
         return None;
     }
     let deletes = |change: &Change| change.resource == "nodes" && change.name == node && change.new.is_none();
     let deletion = explored.entries.iter().find(|entry| matches!(&entry.what, EntryKind::Change(it) if deletes(it)))?;
+    if deletion.seq >= until {
+        return None;
+    }
     let (before, after) = explored.entries.split_at(deletion.seq.min(explored.entries.len()));
     let (first, _) = of_cycles(after).next()?;
     let was_silent = of_cycles(before).all(|(at, replied)| at.max(replied).saturating_add(SILENCE) <= first);
