@@ -27,11 +27,9 @@ pub fn on(id: u32) -> bool {
 }
 ";
 
-/// Build profile: the repository's release profile, in which the harness is not optimized, with a crate that is rebuilt
-/// often less optimized, too.
+/// The part that the copy adds to the release profile of the repository.
 const PROFILE: &str = "
 [profile.release.package.plumbline-controllers]
-opt-level = 1
 overflow-checks = true
 ";
 

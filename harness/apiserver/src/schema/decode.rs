@@ -293,7 +293,7 @@ impl<'a> Decoder<'a> {
 
     fn structure(&mut self, schema: &'a Schema, ty: TypeRef, shape: &'a StructType) -> Result<Value, SyntaxError> {
         self.reader.enter()?;
-        // Lists of eight members are rarely exceeded.
+        // Few objects have more than eight members.
         let mut map = Map::with_capacity(shape.fields.len().min(8));
         let mut first = true;
         let mut unknown = BTreeSet::new();

@@ -319,12 +319,8 @@ impl<'a> PullParser<'a> {
 
 /// Returns zero for the bytes that end the plain part of a string. Minima of such numbers compile to vector
 /// instructions, as in `go_json`.
-const fn distance_from_end(byte: u8) -> u8 {
-    min(min(byte ^ b'"', byte ^ b'\\'), byte & 0xe0)
-}
-
-const fn min(one: u8, other: u8) -> u8 {
-    if one < other { one } else { other }
+fn distance_from_end(byte: u8) -> u8 {
+    (byte ^ b'"').min(byte ^ b'\\').min(byte & 0xe0)
 }
 
 /// Returns the length of the plain part at the beginning of a string's text.
