@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::disturbance::LONGEST_BACKOFF;
+use super::model::says_sync_failed;
 use super::observation::{Observation, WriteKey};
-use super::oracle::{Breach, ExploredRun, ReferenceRun, is_uninformed_at};
+use super::oracle::{BUDGET_STATUS, Breach, ExploredRun, ReferenceRun, is_uninformed_at};
 use super::plan::FaultPlan;
 use super::point::Site;
 use super::script::{RESTART_AFTER, controls_subject, disturbs_watches, has_faults, stays_uninformed};
@@ -39,8 +40,6 @@ const SENDING: Duration = Duration::from_mins(2);
 
 /// Budgets, as the resource of changes.
 const BUDGETS: &str = "poddisruptionbudgets";
-/// Their status, as a write's resource.
-const BUDGET_STATUS: &str = "poddisruptionbudgets/status";
 
 /// A pod that may not stay on its node.
 #[derive(Debug, Clone, Copy)]
@@ -261,20 +260,18 @@ pub(super) fn stays_away(fixture: &Fixture, explored: ExploredRun<'_>) -> Option
 }
 
 /// Returns true if a write to a budget at this time may have waited for the work queue: its sync fails anyway, so the
-/// key waits for up to the longest back-off after a fault made it fail once more, as in client-go.
+/// key waits for up to the longest back-off after a faulty request made it fail once more, as in client-go.
 pub(super) fn is_backed_off(explored: ExploredRun<'_>, key: &WriteKey, at: Duration) -> bool {
     let refused = explored.plan.faults.iter().any(|(disturbance, point)| {
-        disturbance.refusals() > 0
-            || (matches!(point.site, Site::Request(_))
-                && point.target.resource.plural == BUDGETS
-                && point.target.name == key.name
-                && at <= point.at + disturbance.duration() + RECONNECT + LONGEST_BACKOFF)
+        matches!(point.site, Site::Request(_))
+            && point.target.resource.plural == BUDGETS
+            && point.target.name == key.name
+            && at <= point.at + disturbance.duration() + RECONNECT + LONGEST_BACKOFF
     });
     let fails = || {
         explored.entries.iter().any(|entry| match &entry.what {
             EntryKind::Change(change) if change.resource == BUDGETS && change.name == key.name => {
-                let conditions = change.new.as_deref().and_then(|budget| budget["status"]["conditions"].as_array());
-                conditions.is_some_and(|all| all.iter().any(|condition| condition["reason"] == "SyncFailed"))
+                change.new.as_deref().is_some_and(says_sync_failed)
             }
             _ => false,
         })

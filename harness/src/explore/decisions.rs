@@ -304,14 +304,32 @@ fn ttl_steps(nodes: usize, entries: &[TranscriptEntry]) -> Vec<(Duration, usize)
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use rstest::rstest;
 
     use super::*;
     use crate::transcript::{ChangeKind, Origin, RecordedJson, Transcript};
 
-    /// Records a change of a cluster-scoped object or of one in the default namespace.
-    fn change(transcript: &Transcript, at: u64, actor: Option<&str>, resource: &str, objects: [Option<Value>; 2]) {
+    /// Records a change of an object without a namespace.
+    pub(in crate::explore) fn change(
+        transcript: &Transcript,
+        at: u64,
+        actor: Option<&str>,
+        resource: &str,
+        objects: [Option<Value>; 2],
+    ) {
+        change_in(None, transcript, at, actor, resource, objects);
+    }
+
+    /// Records a change of an object in a namespace.
+    pub(in crate::explore) fn change_in(
+        namespace: Option<&str>,
+        transcript: &Transcript,
+        at: u64,
+        actor: Option<&str>,
+        resource: &str,
+        objects: [Option<Value>; 2],
+    ) {
         let origin = actor.map_or(Origin::Server, |name| Origin::client(&format!("x/1 {name}"), ""));
         let [old, new] = objects.map(|object| object.map(RecordedJson::from));
         let kind = match (&old, &new) {
@@ -324,7 +342,7 @@ mod tests {
             kind,
             group: String::new(),
             resource: resource.to_owned(),
-            namespace: None,
+            namespace: namespace.map(str::to_owned),
             name: "a".to_owned(),
             resource_version: at,
             old,

@@ -213,11 +213,15 @@ fn unsafe_budget(key: &Key, budget: &Value, pod: &str) -> Option<ModelBreach> {
         let expected = json!({ "match": { format!("pdb/{name}"): { "status": { "disruptionsAllowed": 0 } } } });
         return Some(breach(key, "status.disruptionsAllowed", text, expected));
     }
-    let conditions = status["conditions"].as_array();
-    let said = conditions.is_some_and(|all| all.iter().any(|found| found["reason"] == "SyncFailed"));
     let text = format!("pdb/{name}: no condition says that it cannot be computed: the owner of pods/{pod} is missing");
     let expected = json!({ "condition": "DisruptionAllowed=False:SyncFailed" });
-    (!said).then(|| breach(key, "status.conditions", text, expected))
+    (!says_sync_failed(budget)).then(|| breach(key, "status.conditions", text, expected))
+}
+
+/// Returns true if a condition of the budget says that it could not be synced.
+pub(super) fn says_sync_failed(budget: &Value) -> bool {
+    let conditions = budget["status"]["conditions"].as_array();
+    conditions.is_some_and(|all| all.iter().any(|found| found["reason"] == "SyncFailed"))
 }
 
 /// The numbers of a budget's status.

@@ -32,11 +32,11 @@ use serde_json::{Value, json};
 
 use super::deadlines;
 use super::decisions;
-use super::disturbance::Disturbance;
+use super::disturbance::{Disturbance, LONGEST_BACKOFF};
 use super::equal::Moment;
 use super::exceptions;
 use super::latency;
-use super::model::{self, TTL_ANNOTATION, allows_ttl};
+use super::model::{self, TTL_ANNOTATION, allows_ttl, says_sync_failed};
 use super::observation::{Observation, SubjectWrite, WriteKey, subject_write};
 use super::plan::FaultPlan;
 use super::point::{FaultPoint, Site};
@@ -70,6 +70,8 @@ const OWN_FAULTS: usize = 2;
 const UNINFORMED: Duration = Duration::from_mins(1);
 /// Time before a fault from which its event may be held.
 const SOON: Duration = Duration::from_millis(1);
+/// The status of budgets, as a write's resource.
+pub(super) const BUDGET_STATUS: &str = "poddisruptionbudgets/status";
 /// Additional writes of an object that each fault explains.
 const WRITES_PER_FAULT: u32 = 2;
 /// Additional writes of an object that changed timing explains.
@@ -182,11 +184,10 @@ pub fn judge(reference: &ReferenceRun, explored: ExploredRun<'_>) -> OracleVerdi
     if !about_failures && !reference.broken.iter().any(|oracle| oracle == "late") {
         breaches.extend(deadlines::stays_away(&reference.fixture, explored));
     }
-    let held = |write: &SubjectWrite| {
-        is_held(&reference.fixture, explored, write) || deadlines::is_backed_off(explored, &write.key, write.at)
-    };
+    let held = |write: &SubjectWrite| is_held(&reference.fixture, explored, write);
+    let waits = |write: &SubjectWrite| held(write) || deadlines::is_backed_off(explored, &write.key, write.at);
     if normal.late.is_empty()
-        && let Some(write) = found.late.iter().find(|write| !held(write))
+        && let Some(write) = found.late.iter().find(|write| !waits(write))
     {
         breaches.push(breach("quiet", write, format!("{} after everything has converged", write.text)));
     }
@@ -371,6 +372,8 @@ fn late(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Option<Breach> {
     let restarts =
         plan.faults.iter().any(|(disturbance, point)| disturbance.restarts() || disturbance.delays_information(point));
     let delay = if restarts { delay + countdown(&reference.fixture) + LATE } else { delay };
+    // A budget whose sync fails for other reasons, too, waits for the whole back-off after one more failure.
+    let is_refused = plan.faults.iter().any(|(disturbance, _)| disturbance.refusals() > 0);
     // What a late fault causes is not late.
     let last = plan.faults.iter().map(|(_, point)| point.at).max().unwrap_or_default();
     let normal = &reference.observation.last_writes;
@@ -381,6 +384,7 @@ fn late(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Option<Breach> {
     };
     let found = explored.observation.last_writes.iter().find_map(|(key, at)| {
         let usual = normal.get(key).filter(|usual| key.resource != "events" && creation(key) <= **usual)?;
+        let delay = delay + if is_refused && key.resource == BUDGET_STATUS { LONGEST_BACKOFF } else { Duration::ZERO };
         let is_late = *at > last.max(*usual) + delay && !deadlines::is_backed_off(explored, key, *at);
         is_late.then_some((key, *at, *usual))
     });
@@ -595,8 +599,7 @@ fn end_state(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec<Breach>
 
 /// Returns true for a budget that could not be synced and therefore allows no disruption.
 fn has_failed_sync(budget: &Value) -> bool {
-    let conditions = budget["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
-    budget["status"]["disruptionsAllowed"] == 0 && conditions.iter().any(|found| found["reason"] == "SyncFailed")
+    budget["status"]["disruptionsAllowed"] == 0 && says_sync_failed(budget)
 }
 
 /// Returns true if the difference is that of a pod that the subject wrote while a fault delayed its information: it
@@ -648,9 +651,7 @@ fn writes(normal: &Observation, found: &Observation, plan: &FaultPlan) -> Vec<Br
 /// Returns true if the node of this write had a TTL that the number of nodes allows. A re-list after a gap shows new
 /// nodes before it shows which ones are gone, so the number can pass a bound in between, as in client-go.
 fn had_right_ttl(fixture: &Fixture, explored: ExploredRun<'_>, write: &SubjectWrite) -> bool {
-    let run = explored.record.run(explored.entries, explored.record.end);
-    let begin = ObjectStates::new(&run, &fixture.given.namespace);
-    let before = begin.after(&explored.entries[..write.seq.min(explored.entries.len())]);
+    let before = objects_before(fixture, explored, write);
     let nodes = before.all("nodes").count();
     let mut written = before.all("nodes").filter(|(key, _)| key.name == write.key.name);
     written.any(|(_, node)| object_meta::annotation(node, TTL_ANNOTATION).is_some_and(|ttl| allows_ttl(nodes, ttl)))
@@ -658,9 +659,14 @@ fn had_right_ttl(fixture: &Fixture, explored: ExploredRun<'_>, write: &SubjectWr
 
 /// Returns true if something else than the subject held the object of this write when it was sent.
 fn is_held(fixture: &Fixture, explored: ExploredRun<'_>, write: &SubjectWrite) -> bool {
+    is_terminating(&objects_before(fixture, explored, write), write)
+}
+
+/// Returns the objects as they were when the write was sent.
+fn objects_before(fixture: &Fixture, explored: ExploredRun<'_>, write: &SubjectWrite) -> ObjectStates {
     let run = explored.record.run(explored.entries, explored.record.end);
     let begin = ObjectStates::new(&run, &fixture.given.namespace);
-    is_terminating(&begin.after(&explored.entries[..write.seq.min(explored.entries.len())]), write)
+    begin.after(&explored.entries[..write.seq.min(explored.entries.len())])
 }
 
 /// Returns true if the object of the write is being deleted: something else than the subject holds it.
@@ -678,23 +684,8 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::transcript::{Change, ChangeKind, Origin, RecordedJson, Transcript};
-
-    fn change(transcript: &Transcript, at: u64, client: &str, objects: [Option<Value>; 2]) {
-        let [old, new] = objects.map(|object| object.map(RecordedJson::from));
-        let change = Change {
-            request: None,
-            kind: if old.is_none() { ChangeKind::Added } else { ChangeKind::Modified },
-            group: String::new(),
-            resource: "pods".to_owned(),
-            namespace: Some("default".to_owned()),
-            name: "a".to_owned(),
-            resource_version: at,
-            old,
-            new,
-        };
-        transcript.change(Duration::from_secs(at), Origin::client(&format!("x/1 {client}"), ""), change);
-    }
+    use crate::explore::decisions::tests::change_in;
+    use crate::transcript::Transcript;
 
     fn pod(uid: &str, reason: &str) -> Value {
         let mark = json!({"type": "DisruptionTarget", "status": "True", "reason": reason});
@@ -708,7 +699,7 @@ mod tests {
     fn a_mark_belongs_to_a_pod(#[case] uid: &str, #[case] reason: &str, #[case] marked: bool) {
         let transcript = Transcript::new();
         let objects = [Some(json!({})), Some(pod(uid, reason))];
-        change(&transcript, 5, "taint-eviction-controller", objects);
+        change_in(Some("default"), &transcript, 5, Some("taint-eviction-controller"), "pods", objects);
         assert_eq!(was_marked(&pod("u", "DeletionByPodGC"), &transcript.entries()), marked);
     }
 
@@ -716,7 +707,7 @@ mod tests {
     fn the_last_creation_of_a_name_counts() {
         let transcript = Transcript::new();
         for (at, old) in [(5, None), (9, None), (12, Some(json!({})))] {
-            change(&transcript, at, "user", [old, Some(json!({}))]);
+            change_in(Some("default"), &transcript, at, Some("user"), "pods", [old, Some(json!({}))]);
         }
         let entries = transcript.entries();
         assert_eq!(creations(&entries), BTreeMap::from([(("pods", "default", "a"), Duration::from_secs(9))]));

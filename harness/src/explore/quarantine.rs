@@ -7,6 +7,7 @@
 //!
 //! Source: `pkg/controller/podgc/gc_controller.go`: `quarantineTime`, `gcCheckPeriod`, `Run`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
@@ -41,12 +42,13 @@ pub(super) fn too_short(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<
     }
     let entries = &explored.entries[..explored.observation.quiet_at.min(explored.entries.len())];
     let threshold = fixture.flags.contains_key(THRESHOLD);
+    let mut quarantines: BTreeMap<&str, Option<(usize, Duration)>> = BTreeMap::new();
     entries.iter().filter(|entry| entry.actor() == Actor::PodGc).find_map(|entry| {
         let EntryKind::Change(change) = &entry.what else { return None };
         let old = change.old.as_deref().filter(|_| change.resource == "pods")?;
         let node = old["spec"]["nodeName"].as_str().filter(|_| !(threshold && is_terminated(old)))?;
-        let missed = first_missed(explored, node, entry.seq)?;
-        (entry.at + explored.record.tolerance < missed + QUARANTINE).then(|| Breach {
+        let (deleted, missed) = (*quarantines.entry(node).or_insert_with(|| first_missed(explored, node)))?;
+        (deleted < entry.seq && entry.at + explored.record.tolerance < missed + QUARANTINE).then(|| Breach {
             oracle: "quarantine".to_owned(),
             resource: "pods".to_owned(),
             kind: "podgc".to_owned(),
@@ -60,22 +62,19 @@ pub(super) fn too_short(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<
     })
 }
 
-/// Returns the time of the cycle that missed the node first, if it was deleted before entry `until` and the requests
-/// show it. Only the first deletion of a name counts: the quarantine goes on when the node comes back.
-fn first_missed(explored: ExploredRun<'_>, node: &str, until: usize) -> Option<Duration> {
+/// Returns the entry at which the node was deleted, and the time of the cycle that missed it first; `None` if no
+/// request shows it. Only the first deletion of a name counts: the quarantine goes on when the node comes back.
+fn first_missed(explored: ExploredRun<'_>, node: &str) -> Option<(usize, Duration)> {
     let is_node = |object: &serde_json::Value| object["kind"] == "Node" && object_meta::name(object) == node;
     if !explored.record.initial.iter().any(|object| is_node(object)) {
         return None;
     }
     let deletes = |change: &Change| change.resource == "nodes" && change.name == node && change.new.is_none();
     let deletion = explored.entries.iter().find(|entry| matches!(&entry.what, EntryKind::Change(it) if deletes(it)))?;
-    if deletion.seq >= until {
-        return None;
-    }
     let (before, after) = explored.entries.split_at(deletion.seq.min(explored.entries.len()));
     let (first, _) = of_cycles(after).next()?;
     let was_silent = of_cycles(before).all(|(at, replied)| at.max(replied).saturating_add(SILENCE) <= first);
-    (was_silent && first < deletion.at + PERIOD).then_some(first)
+    (was_silent && first < deletion.at + PERIOD).then_some((deletion.seq, first))
 }
 
 /// Returns the times of the requests of `PodGC`'s cycles and of their replies. Informers list and watch.
@@ -92,50 +91,35 @@ mod tests {
     use std::path::Path;
 
     use rstest::rstest;
-    use serde_json::Value;
 
     use super::*;
+    use crate::explore::decisions::tests::change;
     use crate::explore::observation::Observation;
     use crate::explore::plan::FaultPlan;
     use crate::fixture::parse;
     use crate::runner::RunRecord;
-    use crate::transcript::{ChangeKind, Origin, RecordedJson, RecordedReply, RecordedRequest, Transcript};
+    use crate::transcript::{Origin, RecordedJson, RecordedReply, RecordedRequest, Transcript};
 
     const FIXTURE: &str = "promise: x\nrule: T-001\nlevel: provisional\nfeature: podgc.orphaned\ncontrollers: [podgc]\nsteps:\n- \
                            { at: 1s, expect: { quiet: true } }\n";
-
-    fn deletion(transcript: &Transcript, at: u64, origin: Origin, resource: &str, old: Value) {
-        let change = Change {
-            request: None,
-            kind: ChangeKind::Deleted,
-            group: String::new(),
-            resource: resource.to_owned(),
-            namespace: None,
-            name: "a".to_owned(),
-            resource_version: at,
-            old: Some(RecordedJson::from(old)),
-            new: None,
-        };
-        transcript.change(Duration::from_secs(at), origin, change);
-    }
 
     /// Judges a run in which a node is deleted after 45 s and its pod at `collected`, with requests of pod GC at
     /// `asked` and replies a second later.
     fn is_found(asked: &[u64], collected: u64) -> bool {
         let transcript = Transcript::new();
         let agent = "x/1 pod-garbage-collector";
-        let origin = || Origin::client(agent, "");
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}});
         let ask = |at: u64| {
             let (verb, resource, user_agent) = ("delete".to_owned(), "pods".to_owned(), agent.to_owned());
             let request = RecordedRequest { verb, resource, user_agent, ..RecordedRequest::default() };
-            let seq = transcript.request(Duration::from_secs(at), origin(), request);
+            let seq = transcript.request(Duration::from_secs(at), Origin::client(agent, ""), request);
             transcript.reply(seq, RecordedReply::new(Duration::from_secs(at + 1), 200));
         };
         asked.iter().filter(|at| **at < 45).for_each(|at| ask(*at));
-        deletion(&transcript, 45, Origin::Server, "nodes", node.clone());
+        change(&transcript, 45, None, "nodes", [Some(node.clone()), None]);
         asked.iter().filter(|at| **at >= 45).for_each(|at| ask(*at));
-        deletion(&transcript, collected, origin(), "pods", json!({"spec": {"nodeName": "a"}}));
+        let pods = [Some(json!({"spec": {"nodeName": "a"}})), None];
+        change(&transcript, collected, Some("pod-garbage-collector"), "pods", pods);
         let (fixtures, problems) = parse::read(Path::new("a.yaml"), "faults", FIXTURE);
         assert!(problems.is_empty(), "{problems:?}");
         let record = RunRecord { initial: [RecordedJson::from(node)].into(), ..RunRecord::default() };

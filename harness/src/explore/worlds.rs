@@ -463,7 +463,7 @@ impl World {
     }
 
     /// Taints a node so that a new pod on it may stay for a while, and before its time is over replaces the taint by
-    /// one that the pod tolerates for ever.
+    /// one that the pod tolerates without a limit.
     fn tolerate_the_rest(&mut self, node: &str) -> Vec<Timed> {
         let name = format!("p{}", self.next);
         self.next += 1;
