@@ -21,7 +21,7 @@ use crate::runtime::informer::{Informer, SharedInformer};
 use crate::runtime::leadership::Leadership;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::queue::{WatchedQueue, WorkQueue};
-use crate::runtime::recorder::Recorder;
+use crate::runtime::recorder::{EventStamps, Recorder};
 use crate::write::{Reader, Writer};
 
 /// The work of a controller: polled after all caches are synced, completes after `context.stop` is cancelled.
@@ -45,6 +45,7 @@ pub struct ControllerContext {
     queues: Mutex<Vec<Arc<dyn WatchedQueue>>>,
     pending: Mutex<Vec<PendingGauge>>,
     background: Mutex<Vec<BackgroundTask>>,
+    event_stamps: EventStamps,
 }
 
 /// A task next to the controllers, such as the writer of events. Completes when its handles are dropped.
@@ -83,6 +84,7 @@ impl ControllerContext {
             queues: Mutex::default(),
             pending: Mutex::default(),
             background: Mutex::default(),
+            event_stamps: EventStamps::default(),
         }
     }
 
@@ -138,7 +140,7 @@ impl ControllerContext {
     pub fn recorder(&self, client: &str, component: &str) -> Recorder {
         let (recorder, run) = Recorder::new(component, self.client(client), self.clock.clone(), self.metrics.clone());
         lock(&self.background).push(BackgroundTask { name: format!("events of {component}"), run });
-        recorder
+        recorder.with_stamps(self.event_stamps.clone())
     }
 
     pub(crate) fn informers(&self) -> Vec<Arc<dyn SharedInformer>> {

@@ -175,7 +175,21 @@ pub struct Recorder {
     clock: Clock,
     metrics: Metrics,
     queue: mpsc::Sender<Event>,
-    stamp: Arc<AtomicI64>,
+    stamps: EventStamps,
+}
+
+/// The source of the numbers that make the names of events unique. Cheap to clone; clones share their numbers.
+#[derive(Clone, Debug, Default)]
+pub struct EventStamps(Arc<AtomicI64>);
+
+impl EventStamps {
+    /// Returns nanoseconds since the Unix epoch, a number that was not returned before: simulated time may not advance
+    /// between two events.
+    fn next(&self, now: Timestamp) -> i64 {
+        let now = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);
+        let next = |last: i64| now.max(last.saturating_add(1));
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last))).map_or(now, next)
+    }
 }
 
 impl Recorder {
@@ -184,9 +198,16 @@ impl Recorder {
     pub fn new(component: &str, client: Client, clock: Clock, metrics: Metrics) -> (Self, BoxFuture<'static, ()>) {
         let (sender, receiver) = mpsc::channel(QUEUE_LIMIT);
         let sink = Sink { client, clock: clock.clone(), metrics: metrics.clone(), correlator: Correlator::default() };
-        let stamp = Arc::new(AtomicI64::new(0));
-        let recorder = Self { component: component.into(), clock, metrics, queue: sender, stamp };
+        let stamps = EventStamps::default();
+        let recorder = Self { component: component.into(), clock, metrics, queue: sender, stamps };
         (recorder, Box::pin(sink.run(receiver)))
+    }
+
+    /// Takes the numbers in the names of events from `stamps`. Recorders with the same stamps never use one name twice,
+    /// even for events about the same object at the same time.
+    #[must_use]
+    pub fn with_stamps(self, stamps: EventStamps) -> Self {
+        Self { stamps, ..self }
     }
 
     /// Records an event about `about`. Never blocks: if [`QUEUE_LIMIT`] events are queued, the event is dropped, logged
@@ -218,7 +239,7 @@ impl Recorder {
         let namespace = if about.namespace.is_empty() { "default" } else { &about.namespace };
         Event {
             metadata: EventMeta {
-                name: event_name(&about.name, self.next_stamp(now)),
+                name: event_name(&about.name, self.stamps.next(now)),
                 namespace: namespace.to_owned(),
             },
             involved_object: about,
@@ -233,14 +254,6 @@ impl Recorder {
             reporting_component: self.component.to_string(),
             reporting_instance: String::new(),
         }
-    }
-
-    /// Returns nanoseconds since the Unix epoch, unique per recorder: simulated time may not advance between two
-    /// events.
-    fn next_stamp(&self, now: Timestamp) -> i64 {
-        let now = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);
-        let next = |last: i64| now.max(last.saturating_add(1));
-        self.stamp.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last))).map_or(now, next)
     }
 }
 

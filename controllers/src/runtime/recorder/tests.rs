@@ -1,12 +1,13 @@
 //! The requests that recorded events cause.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{EventType, ObjectReference, QUEUE_LIMIT, Recorder, event_name};
+use super::{EventStamps, EventType, ObjectReference, QUEUE_LIMIT, Recorder, event_name};
 use crate::runtime::clock::Clock;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::testing::{MockResponse, ReceivedRequest, RequestLog, failure, script, serve, status};
@@ -87,6 +88,17 @@ async fn an_event_has_the_fields_of_client_go() {
         "eventTime": null, "reportingComponent": "controllermanager", "reportingInstance": "",
     });
     assert_eq!(seen[0].body, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn recorders_with_the_same_stamps_use_no_name_twice() {
+    let stamps = EventStamps::default();
+    let names: BTreeSet<String> = [1, 2, 3]
+        .map(|_| Setup::new(accept).recorder.with_stamps(stamps.clone()))
+        .iter()
+        .map(|recorder| recorder.new_event(budget(), EventType::Normal, "Reason", String::new()).metadata.name)
+        .collect();
+    assert_eq!(names.len(), 3, "{names:?}");
 }
 
 #[tokio::test(start_paused = true)]
