@@ -377,20 +377,16 @@ fn replay(token: &Token, folder: &FixturesFolder, test_bed: &TestBed) -> Result<
     let (reference, alone) = engine::reference(test_bed, &fixture).map_err(|divergence| {
         CliError::Refuted(format!("the subject is not deterministic on {}: {divergence}", fixture.id))
     })?;
+    let known = &reference.points;
+    let plan = engine::resolve(test_bed, &reference, token).map_err(|missing| {
+        let some: Vec<String> = known.iter().take(40).map(ToString::to_string).collect();
+        CliError::Usage(format!("{} has no point {missing}; it has {}", fixture.id, some.join(", ")))
+    })?;
     let mut texts = String::new();
-    let verdict = if token.faults.is_empty() {
-        alone
-    } else {
-        let known = &reference.points;
-        let plan = engine::resolve(test_bed, &reference, token).map_err(|missing| {
-            let some: Vec<String> = known.iter().take(40).map(ToString::to_string).collect();
-            CliError::Usage(format!("{} has no point {missing}; it has {}", fixture.id, some.join(", ")))
-        })?;
-        let result = engine::run_plan(test_bed, &reference, plan, |record, entries| {
-            texts = to_text(&render(record.start, &record.initial, entries));
-        });
-        result.verdict
-    };
+    let result = engine::run_plan(test_bed, &reference, plan, |record, entries| {
+        texts = to_text(&render(record.start, &record.initial, entries));
+    });
+    let verdict = if token.faults.is_empty() { alone } else { result.verdict };
     let mut out = BufWriter::new(super::stdout());
     show(&mut out, token, &texts, &verdict)?;
     Ok(if verdict.breaches.is_empty() { Exit::Ok } else { Exit::FixturesFailed })

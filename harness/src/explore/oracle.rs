@@ -202,20 +202,29 @@ pub fn judge(reference: &ReferenceRun, explored: ExploredRun<'_>) -> OracleVerdi
         breaches.push(breach("fresh", write, text));
     }
     breaches.retain(|breach| {
-        !exceptions::is_listed(&reference.fixture.id, &breach.oracle) && !is_late_owner(breach, explored.plan)
+        !exceptions::is_listed(&reference.fixture.id, &breach.oracle) && !is_late_owner(breach, explored)
     });
     OracleVerdict { breaches, diverged, unfit: None }
 }
 
 /// Returns true for a budget whose numbers follow an owner of which the subject learns late: the deletion of an owner,
 /// and the scale of one, lead to no sync by themselves, as upstream.
-fn is_late_owner(breach: &Breach, plan: &FaultPlan) -> bool {
+fn is_late_owner(breach: &Breach, explored: ExploredRun<'_>) -> bool {
     const OWNERS: [&str; 4] = ["replicasets", "replicationcontrollers", "statefulsets", "deployments"];
+    let owner_changes_within = |from: Duration, until: Duration| {
+        explored.entries.iter().any(|entry| match &entry.what {
+            EntryKind::Change(change) => (from..=until).contains(&entry.at) && OWNERS.contains(&&*change.resource),
+            _ => false,
+        })
+    };
+    let is_late = |(disturbance, point): &(Disturbance, FaultPoint)| match disturbance {
+        // Afterwards each informer lists its objects again, and pods may come before their owners.
+        Disturbance::Partition(_) => owner_changes_within(point.at, point.at + disturbance.duration()),
+        _ => disturbance.delays_information(point) && OWNERS.contains(&&*point.target.resource.plural),
+    };
     breach.resource.starts_with("poddisruptionbudgets")
         && ["end state", "fresh", MODEL].contains(&breach.oracle.as_str())
-        && plan.faults.iter().any(|(disturbance, point)| {
-            disturbance.delays_information(point) && OWNERS.contains(&&*point.target.resource.plural)
-        })
+        && explored.plan.faults.iter().any(is_late)
 }
 
 /// Judges a run without faults: there is nothing to compare it with.
@@ -428,7 +437,8 @@ fn broken_invariants(fixture: &Fixture, begin: &ObjectStates, explored: Explored
     let run = explored.record.run(explored.entries, explored.record.end);
     let broken = invariants::check_from(fixture, &run, begin);
     let broken = broken.into_iter().filter(|promise| {
-        !is_excused(promise, &run, explored.plan, has_faults(fixture)) && !is_marked_over(promise, begin, &run)
+        !is_excused(promise, &run, explored.plan, has_faults(fixture))
+            && !is_marked_over(promise, begin, &run, explored.plan)
     });
     let to_breach = |promise: BrokenPromise| Breach {
         resource: explored.entries.get(promise.seq).map(resource_of).unwrap_or_default(),
@@ -493,14 +503,16 @@ fn is_excused(promise: &BrokenPromise, run: &Run<'_>, plan: &FaultPlan, own_faul
 }
 
 /// Returns true if another client replaced the taint eviction's condition by its own: an eviction of a pod that is
-/// terminating already, or `PodGC` between the mark and the deletion. Upstream does not mark the pod again either.
-fn is_marked_over(promise: &BrokenPromise, begin: &ObjectStates, run: &Run<'_>) -> bool {
+/// terminating already, or `PodGC` between the mark and the deletion. Upstream does not mark the pod again either. The
+/// same holds for any client while a busy server makes the deletion wait.
+fn is_marked_over(promise: &BrokenPromise, begin: &ObjectStates, run: &Run<'_>, plan: &FaultPlan) -> bool {
     if promise.check != "invariant condition_before_delete" {
         return false;
     }
     let Some(EntryKind::Request(exchange)) = run.entries.get(promise.seq).map(|entry| &entry.what) else {
         return false;
     };
+    let is_busy = plan.faults.iter().any(|(disturbance, _)| *disturbance == Disturbance::Reply(429));
     let entries = &run.entries[..promise.seq];
     let before = begin.clone().after(entries);
     before.all("pods").any(|(key, pod)| {
@@ -508,7 +520,7 @@ fn is_marked_over(promise: &BrokenPromise, begin: &ObjectStates, run: &Run<'_>) 
         exchange.request.name.as_ref() == Some(&key.name)
             && exchange.request.namespace == key.namespace
             && ((object_meta::is_terminating(pod) && has("EvictionByEvictionAPI"))
-                || (has("DeletionByPodGC") && was_marked(pod, entries)))
+                || ((has("DeletionByPodGC") || is_busy) && was_marked(pod, entries)))
     })
 }
 
