@@ -51,14 +51,15 @@ fn main() -> ExitCode {
     // The standard test programs read it, too.
     let threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|count| count.parse().ok());
     arguments.test_threads = arguments.test_threads.or(threads);
+    // Trials start in this order; those that wait longest are the first.
     let trials = [
-        process::trials(),
-        envtest::trials(),
-        k3s::trials(),
-        kind::trials(),
-        found::trials(),
         remote::trials(),
         outages::trials(),
+        k3s::trials(),
+        envtest::trials(),
+        process::trials(),
+        kind::trials(),
+        found::trials(),
     ];
     let conclusion = libtest_mimic::run(&arguments, trials.into_iter().flatten().collect::<Vec<Trial>>());
     k3s::clean_up();

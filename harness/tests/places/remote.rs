@@ -37,12 +37,12 @@ const FIXTURES: [&str; 6] = [
 pub(crate) fn trials() -> Vec<Trial> {
     let envtest = crate::envtest::lacks();
     vec![
+        trial("remote::what_runs_in_the_cluster_is_tested", None, || async { external() }),
         trial("remote::fixtures_run_on_a_cluster_that_is_there", None, || async { found() }),
         trial("remote::without_leave_the_cluster_is_not_changed", None, || async { careful() }),
         trial("remote::a_server_that_dies_is_reported_and_nothing_passes", None, || async { dies() }),
         trial("remote::a_definition_on_its_way_out_is_waited_for", None, || async { waits() }),
         trial("remote::external_subjects_go_with_real_clusters", None, || async { usage() }),
-        trial("remote::what_runs_in_the_cluster_is_tested", None, || async { external() }),
         trial("remote::fixtures_run_on_envtest", envtest, || async { envtest_runs() }),
     ]
 }

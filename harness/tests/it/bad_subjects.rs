@@ -97,10 +97,24 @@ fn a_subject_that_ends_in_mid_run() {
         ours.display()
     );
     let line = format!("sh -c '{script}'");
-    let (code, out, err, _) = plumbline("mid-run", &["run", "podgc/orphaned-quarantine-40s", "--command", &line]);
+    let fixtures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("subjects/stays");
+    fs::create_dir_all(fixtures.join("podgc")).expect("a writable folder");
+    fs::write(fixtures.join("podgc/stays.yaml"), STAYS).expect("a writable folder");
+    let fixtures = fixtures.to_str().expect("UTF-8");
+    let (code, out, err, _) = plumbline("mid-run", &["run", "--fixtures", fixtures, "--command", &line]);
     assert_eq!(code, 100, "{out}{err}");
     assert!(out.contains("the controllers ended by themselves") && out.contains("sh exited with code 7"), "{out}{err}");
 }
+
+/// Lasts longer than its subject lives.
+const STAYS: &str = "\
+promise: A pod whose node exists stays.
+rule: BR-24-03
+level: core
+feature: podgc.orphaned
+given: { nodes: [n1], pods: [a on n1] }
+steps: [{ at: 20s, expect: { exists: pods/a } }]
+";
 
 const RESTARTS: &str = "\
 promise: Who crashes while a step waits for him is started again in time, not when the step gives up.
