@@ -27,7 +27,8 @@ pub(super) fn decode(scope: &RequestScope<'_>) -> Option<Value> {
         return None;
     }
     scope.kind.strategy.default_status(&mut object);
-    debug_assert_eq!(
+    #[cfg(any(test, feature = "checks"))]
+    assert_eq!(
         schema.decode(body).map(|mut decoded| {
             scope.kind.strategy.default(&mut decoded.value);
             (decoded.value, decoded.strict.len())
