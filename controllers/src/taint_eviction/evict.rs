@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -152,8 +152,8 @@ impl Evictor {
     pub(super) async fn evict(&self, due: DueEviction) -> Outcome {
         let Some(source) = self.schedule().start_attempt(&due) else { return Outcome::Forget };
         let first = self.due.num_requeues(&due) == 0;
-        // The first attempt may use the cache: both its writes have the UID as precondition. After a failure the pod is
-        // read from the server.
+        // The first attempt may use the cache: both its writes have the UID as precondition. After a failure, and if it
+        // has its mark already, the pod is read from the server.
         let mut cached = match self.verdict(&due.pod) {
             CacheVerdict::Evict(cached) => first.then_some(cached),
             verdict => {
@@ -230,7 +230,8 @@ impl Evictor {
         source: TaintSource,
     ) -> Result<EvictionOutcome, ApiError> {
         let pod = &due.pod;
-        let read = match cached {
+        // A mark in the cache may have been overwritten since, so a marked pod is read from the server.
+        let read = match cached.filter(|cached| self.mark(cached).is_some()) {
             Some(cached) => Ok(cached),
             None => self.reader.get::<PodView>(&pod.key).await.map(Arc::new),
         };
@@ -242,12 +243,7 @@ impl Evictor {
         if source == TaintSource::AlreadyKnown && self.tolerates_now(&seen).await? {
             return Ok(EvictionOutcome::Tolerated);
         }
-        let old = seen.status.to_status();
-        let mut new = old.clone();
-        let target = condition(seen.generation());
-        if update_pod_condition(&mut new.conditions, target, self.clock.now())
-            && let Some(status) = status_patch(&json!(old), &json!(new))
-        {
+        if let Some(status) = self.mark(&seen) {
             if !self.schedule().is_running(due) {
                 return Ok(EvictionOutcome::Cancelled);
             }
@@ -260,6 +256,14 @@ impl Evictor {
         let action = Action::DeletePod { pod: pod.key.clone(), uid: Arc::clone(&pod.uid), grace_seconds: None };
         self.writer(due).apply(&action, "NoExecute taint").await?;
         Ok(EvictionOutcome::Deleted)
+    }
+
+    /// Returns the patch that sets the condition `DisruptionTarget`; `None` if the pod has it.
+    fn mark(&self, pod: &PodView) -> Option<Value> {
+        let old = pod.status.to_status();
+        let mut new = old.clone();
+        let is_new = update_pod_condition(&mut new.conditions, condition(pod.generation()), self.clock.now());
+        if is_new { status_patch(&json!(old), &json!(new)) } else { None }
     }
 
     /// Returns a writer whose client repeats no request, at the wish of a busy server, after `due` was cancelled.
