@@ -381,13 +381,18 @@ fn cmp_scalars(one: &Value, other: &Value) -> Ordering {
 
 /// Returns zero for the bytes that may need escaping: control characters, `"`, `&`, `<`, `>`, `\` and the first byte of
 /// line separators. Minima of such numbers compile to vector instructions; comparisons joined by `|` do not.
+#[expect(clippy::inline_always, reason = "builds without optimization, too, spend their time here")]
+#[inline(always)]
 const fn distance_from_special(byte: u8) -> u8 {
     // `"` and `&` differ in one bit, as do `<` and `>`.
     let pairs = min((byte & !0x04) ^ b'"', (byte & !0x02) ^ b'<');
     min(pairs, min(byte & 0xe0, min(byte ^ b'\\', byte ^ 0xe2)))
 }
 
-const fn min(one: u8, other: u8) -> u8 {
+/// Returns the smaller of two bytes; unlike `Ord::min` it is inlined in builds without optimization, too.
+#[expect(clippy::inline_always, reason = "see `distance_from_special`")]
+#[inline(always)]
+pub(crate) const fn min(one: u8, other: u8) -> u8 {
     if one < other { one } else { other }
 }
 
@@ -429,7 +434,12 @@ fn has_special(text: &[u8]) -> bool {
 
 /// Returns true if a byte of the chunk may need escaping.
 fn is_special_chunk<const N: usize>(chunk: &[u8; N]) -> bool {
-    chunk.iter().fold(u8::MAX, |least, byte| least.min(distance_from_special(*byte))) == 0
+    let (mut least, mut at) = (u8::MAX, 0);
+    while at < N {
+        least = min(least, distance_from_special(chunk[at]));
+        at += 1;
+    }
+    least == 0
 }
 
 fn write_escaped(out: &mut Vec<u8>, text: &str) {
