@@ -18,9 +18,12 @@ steps:
 - { by: 5s, eventually: { match: { nodes/n2: { metadata: { annotations: { node.alpha.kubernetes.io/ttl: \"0\" } } } } } }
 ";
 
+/// The rehearsal, and four runs.
+const MOST_STARTS: u32 = 5;
+
 /// Runs `FIXTURE` on the real controllers. A start whose number, from 0, fulfils `condition` of the shell is stopped by
 /// SIGSTOP while the node appears. Returns exit code, standard error, the fixture's report and the number of starts.
-fn run(name: &str, condition: &str) -> (i32, String, FixtureReport, String) {
+fn run(name: &str, condition: &str) -> (i32, String, FixtureReport, u32) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("busy").join(name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder.join("fixtures/ttl")).expect("a writable folder");
@@ -41,25 +44,26 @@ fn run(name: &str, condition: &str) -> (i32, String, FixtureReport, String) {
     let mut report: RunReport = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {err}"));
     let load = report.load.expect("the load of a run on the wall clock");
     assert!(load.cores > 0 && load.jobs > 0 && load.repeated == 1, "{load:?}");
-    let starts = fs::read_to_string(starts).expect("a number");
-    (output.status.code().unwrap_or(-1), err, report.fixtures.remove(0), starts.trim().to_owned())
+    let starts = fs::read_to_string(starts).expect("a file").trim().parse().expect("a number");
+    (output.status.code().unwrap_or(-1), err, report.fixtures.remove(0), starts)
 }
 
 #[rstest]
 // The rehearsal is start 0, the first run start 1.
-#[case::once("once", "-eq 1", 0, Outcome::Pass, "3")]
-#[case::twice("twice", "-eq 1 -o $n -eq 2", 0, Outcome::Pass, "4")]
-#[case::again("again", "-ge 1", 102, Outcome::Inconclusive, "5")]
+#[case::once("once", "-eq 1", 0, Outcome::Pass, 3)]
+#[case::twice("twice", "-eq 1 -o $n -eq 2", 0, Outcome::Pass, 4)]
+#[case::again("again", "-ge 1", 102, Outcome::Inconclusive, MOST_STARTS)]
 fn a_stopped_subject_is_tried_again_alone(
     #[case] name: &str,
     #[case] condition: &str,
     #[case] code: i32,
     #[case] outcome: Outcome,
-    #[case] expected_starts: &str,
+    #[case] least_starts: u32,
 ) {
     let (status, err, fixture, starts) = run(name, condition);
     assert_eq!((status, fixture.outcome), (code, outcome), "{fixture:?}\n{err}");
-    assert_eq!(starts, expected_starts, "the rehearsal, and up to four runs");
+    // On a busy machine a run that was not stopped may say nothing, either.
+    assert!((least_starts..=MOST_STARTS).contains(&starts), "{starts} starts\n{err}");
     let load = fixture.load.clone().expect("the load of a repeated fixture");
     assert!(load.repeated.contains("stopped by a signal for "), "{}", load.repeated);
     assert!(err.contains("fixtures run in parallel: a start of the subject takes "), "{err}");
