@@ -127,12 +127,14 @@ fn documentation_names_the_thing_or_says_what_it_does() {
 #[test]
 fn comments_are_plain() {
     check(&rust_sources(), "comments use plain technical English", |_, line| {
-        let text = comment(line)?.to_lowercase();
-        // Quoted names and texts are not ours.
-        let prose: String = text.split('`').step_by(2).collect();
-        let word = prose.split(|c: char| !c.is_alphanumeric() && c != '\'').find(|word| NO_WORDS.contains(word))?;
+        let word = odd_word(&prose(comment(line)?))?;
         Some(format!("`{word}` in {line:?}"))
     });
+}
+
+/// Returns the text without quoted names and texts, which are not ours.
+fn prose(text: &str) -> String {
+    text.split('`').step_by(2).collect()
 }
 
 /// Returns a word that a reader stumbles over, in a name or a text of a line of code. Ids of fixtures and other words
@@ -156,8 +158,7 @@ fn documents_are_plain() {
     let documents: Vec<_> =
         files_below(&repository(), "md").into_iter().filter(|file| !file.path.contains("reports/")).collect();
     check(&documents, "documents use plain technical English", |_, line| {
-        let prose: String = line.split('`').step_by(2).collect();
-        odd_word(&prose).map(|word| format!("`{word}` in {line:?}"))
+        odd_word(&prose(line)).map(|word| format!("`{word}` in {line:?}"))
     });
 }
 
