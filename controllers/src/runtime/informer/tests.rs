@@ -124,6 +124,18 @@ async fn events_change_cache_and_indexes_before_handlers_run() {
     assert_eq!((lister.len(), lister.by_index(BY_NODE, "n1").len(), lister.by_index(BY_NODE, "n2").len()), (1, 0, 1));
 }
 
+#[tokio::test(start_paused = true)]
+async fn watches_that_end_at_once_are_not_opened_one_after_the_other() {
+    let setup = Setup::new(|seen| {
+        let is_watch = seen.line.contains("resourceVersion=");
+        if is_watch { MockResponse::Watch(Vec::new(), false) } else { list(5, &[pod("a", "1", 4, "")]) }
+    });
+    assert_eq!(setup.after(600).await, "+a/1@4");
+    let watches = setup.requests().iter().filter(|line| *line == "watch 5").count();
+    assert!((10..40).contains(&watches), "{watches} watches in ten minutes");
+    assert_eq!(setup.requests().len(), watches + 1, "the version is known, so there is one list");
+}
+
 /// A controller adds its handlers when its replica becomes the leader.
 #[tokio::test(start_paused = true)]
 async fn a_late_handler_sees_the_cached_objects_and_then_every_change() {

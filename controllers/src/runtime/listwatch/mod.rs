@@ -38,6 +38,9 @@ pub const PAGE_SIZE: u32 = 500;
 pub const WATCH_SECONDS: u32 = 290;
 /// A watch without data for longer than its requested timeout is dead.
 const WATCH_SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
+/// A watch that ends sooner than this, without an event, counts as failed, as client-go's `VeryShortWatchError`: a
+/// server or proxy that ends all of them must not get one request after the other.
+const SHORT_WATCH: Duration = Duration::from_secs(1);
 /// A list whose stream pauses for longer than this is dead.
 const LIST_SILENCE: Duration = Duration::from_secs(30);
 /// The annotation of the bookmark that ends the initial part of a `WatchList`.
@@ -84,6 +87,8 @@ pub(super) enum RequestError {
     NoResourceVersion,
     #[error("list response is truncated")]
     Truncated,
+    #[error("the watch ended within a second, without an event")]
+    ShortWatch,
     #[error(transparent)]
     Silent(#[from] Elapsed),
     #[error(transparent)]
@@ -158,6 +163,8 @@ pub(super) struct ListWatch<V> {
     version: String,
     /// `true` if the last list was made because the version had expired, and no watch has returned an event since.
     expired: bool,
+    /// The monotonic time at which the watch was opened, until its first event.
+    opened: Option<Duration>,
     state: ListWatchState<V>,
 }
 
@@ -195,6 +202,7 @@ impl<V: CacheObject> ListWatch<V> {
             newest: false,
             version: String::new(),
             expired: false,
+            opened: None,
             state: ListWatchState::Empty,
         }
     }
@@ -339,7 +347,10 @@ impl<V: CacheObject> ListWatch<V> {
     async fn start_watch(&mut self) -> Result<(), ListWatchError> {
         let version = self.version.clone();
         match self.open_watch(&watch_params(), &version).await {
-            Ok(Some(watch)) => self.state = ListWatchState::Watching(watch),
+            Ok(Some(watch)) => {
+                self.opened = Some(self.clock.monotonic());
+                self.state = ListWatchState::Watching(watch);
+            }
             Ok(None) => {}
             Err(cause) => {
                 if cause.code() == Some(410) {
@@ -354,9 +365,11 @@ impl<V: CacheObject> ListWatch<V> {
 
     async fn next_watch_event(&mut self, mut watch: Watch<V>) -> Result<Option<ListWatchEvent<V>>, ListWatchError> {
         let silence = self.clock.timeout(WATCH_SILENCE, watch.next()).await;
+        let opened = self.opened.take();
         let Ok(Some(seen)) = silence else {
             self.state = ListWatchState::Idle;
-            return Ok(None);
+            let is_short = opened.is_some_and(|at| self.clock.monotonic().saturating_sub(at) < SHORT_WATCH);
+            return if is_short { Err(ListWatchError::Watch(RequestError::ShortWatch)) } else { Ok(None) };
         };
         let (event, version) = match seen {
             Ok(RawEvent::Applied(object, version)) => (Some(ListWatchEvent::Apply(object)), version),
