@@ -392,7 +392,7 @@ const fn distance_from_special(byte: u8) -> u8 {
 /// Returns the smaller of two bytes; unlike `Ord::min` it is inlined in builds without optimization, too.
 #[expect(clippy::inline_always, reason = "see `distance_from_special`")]
 #[inline(always)]
-pub(crate) const fn min(one: u8, other: u8) -> u8 {
+const fn min(one: u8, other: u8) -> u8 {
     if one < other { one } else { other }
 }
 

@@ -7,8 +7,6 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::go_json::min;
-
 /// Maximum nesting of decoded values. Go allows 10 000, but stored objects are decoded with `serde_json`, whose limit
 /// is 128.
 const MAX_DEPTH: usize = 120;
@@ -325,6 +323,12 @@ impl<'a> PullParser<'a> {
 #[inline(always)]
 const fn distance_from_end(byte: u8) -> u8 {
     min(min(byte ^ b'"', byte ^ b'\\'), byte & 0xe0)
+}
+
+#[expect(clippy::inline_always, reason = "as in `go_json`")]
+#[inline(always)]
+const fn min(one: u8, other: u8) -> u8 {
+    if one < other { one } else { other }
 }
 
 /// Returns the length of the plain part at the beginning of a string's text.
