@@ -94,6 +94,7 @@ pub(crate) const CONDITION: &[&str] = &[
     "taint-eviction/a-held-pod-is-asked-again",
     "taint-eviction/an-identical-mark-is-not-repeated[another-reason]",
     "taint-eviction/an-identical-mark-is-not-repeated[set-back]",
+    "taint-eviction/an-overwritten-mark-is-set-again",
     "taint-eviction/any-pod-is-evicted[failed]",
     "taint-eviction/any-pod-is-evicted[mirror]",
     "taint-eviction/any-pod-is-evicted[pending]",
