@@ -11,6 +11,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::schema::{FieldCursor, Schema, StructType, TypeKind, TypeRef, builtin, schema_of};
+use crate::byte_scan::{least, min};
 use crate::json::{Iter, Key, Map, Number, Value};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata";
@@ -380,20 +381,13 @@ fn cmp_scalars(one: &Value, other: &Value) -> Ordering {
 }
 
 /// Returns zero for the bytes that may need escaping: control characters, `"`, `&`, `<`, `>`, `\` and the first byte of
-/// line separators. Minima of such numbers compile to vector instructions; comparisons joined by `|` do not.
-#[expect(clippy::inline_always, reason = "builds without optimization, too, spend their time here")]
+/// line separators.
+#[expect(clippy::inline_always, reason = "as in `byte_scan`")]
 #[inline(always)]
 const fn distance_from_special(byte: u8) -> u8 {
     // `"` and `&` differ in one bit, as do `<` and `>`.
     let pairs = min((byte & !0x04) ^ b'"', (byte & !0x02) ^ b'<');
     min(pairs, min(byte & 0xe0, min(byte ^ b'\\', byte ^ 0xe2)))
-}
-
-/// Returns the smaller of two bytes; unlike `Ord::min` it is inlined in builds without optimization, too.
-#[expect(clippy::inline_always, reason = "see `distance_from_special`")]
-#[inline(always)]
-const fn min(one: u8, other: u8) -> u8 {
-    if one < other { one } else { other }
 }
 
 /// The bytes that may need escaping.
@@ -434,12 +428,7 @@ fn has_special(text: &[u8]) -> bool {
 
 /// Returns true if a byte of the chunk may need escaping.
 fn is_special_chunk<const N: usize>(chunk: &[u8; N]) -> bool {
-    let (mut least, mut at) = (u8::MAX, 0);
-    while at < N {
-        least = min(least, distance_from_special(chunk[at]));
-        at += 1;
-    }
-    least == 0
+    least(chunk, distance_from_special) == 0
 }
 
 fn write_escaped(out: &mut Vec<u8>, text: &str) {

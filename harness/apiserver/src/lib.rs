@@ -49,6 +49,7 @@ pub mod api_services;
 mod authn;
 pub mod bootstrap;
 mod builder;
+mod byte_scan;
 pub mod clock;
 #[cfg(feature = "controllers")]
 pub mod compaction;

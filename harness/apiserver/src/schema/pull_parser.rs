@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::byte_scan::{least, min};
+
 /// Maximum nesting of decoded values. Go allows 10 000, but stored objects are decoded with `serde_json`, whose limit
 /// is 128.
 const MAX_DEPTH: usize = 120;
@@ -317,34 +319,18 @@ impl<'a> PullParser<'a> {
     }
 }
 
-/// Returns zero for the bytes that end the plain part of a string. Minima of such numbers compile to vector
-/// instructions, as in `go_json`.
-#[expect(clippy::inline_always, reason = "as in `go_json`")]
+/// Returns zero for the bytes that end the plain part of a string.
+#[expect(clippy::inline_always, reason = "as in `byte_scan`")]
 #[inline(always)]
 const fn distance_from_end(byte: u8) -> u8 {
     min(min(byte ^ b'"', byte ^ b'\\'), byte & 0xe0)
 }
 
-#[expect(clippy::inline_always, reason = "as in `go_json`")]
-#[inline(always)]
-const fn min(one: u8, other: u8) -> u8 {
-    if one < other { one } else { other }
-}
-
 /// Returns the length of the plain part at the beginning of a string's text.
 fn plain_length(text: &[u8]) -> usize {
-    let from = text.as_chunks::<16>().0.iter().take_while(|chunk| is_plain(chunk)).count() * 16;
+    let is_plain = |chunk: &&[u8; 16]| least(chunk, distance_from_end) > 0;
+    let from = text.as_chunks::<16>().0.iter().take_while(is_plain).count() * 16;
     text[from..].iter().position(|byte| distance_from_end(*byte) == 0).map_or(text.len(), |length| from + length)
-}
-
-/// Returns true if no byte of the chunk ends the plain part.
-fn is_plain(chunk: &[u8; 16]) -> bool {
-    let (mut least, mut at) = (u8::MAX, 0);
-    while at < chunk.len() {
-        least = min(least, distance_from_end(chunk[at]));
-        at += 1;
-    }
-    least > 0
 }
 
 /// Returns the `value`s of a JSON patch's operations as they were sent, without white space, for messages.
