@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +14,7 @@ use crate::api::View as _;
 use crate::api::condition::update_pod_condition;
 use crate::api::node::NodeView;
 use crate::api::object_key::ObjectKey;
-use crate::api::pod::PodView;
+use crate::api::pod::{PodStatus, PodView};
 use crate::context::ControllerContext;
 use crate::runtime::cache::Lister;
 use crate::runtime::client::{RepeatWhile, names};
@@ -231,7 +231,7 @@ impl Evictor {
     ) -> Result<EvictionOutcome, ApiError> {
         let pod = &due.pod;
         // A mark in the cache may have been overwritten since, so a marked pod is read from the server.
-        let read = match cached.filter(|cached| self.mark(cached).is_some()) {
+        let read = match cached.filter(|cached| self.marked(cached).is_some()) {
             Some(cached) => Ok(cached),
             None => self.reader.get::<PodView>(&pod.key).await.map(Arc::new),
         };
@@ -243,7 +243,9 @@ impl Evictor {
         if source == TaintSource::AlreadyKnown && self.tolerates_now(&seen).await? {
             return Ok(EvictionOutcome::Tolerated);
         }
-        if let Some(status) = self.mark(&seen) {
+        if let Some((old, new)) = self.marked(&seen)
+            && let Some(status) = status_patch(&json!(old), &json!(new))
+        {
             if !self.schedule().is_running(due) {
                 return Ok(EvictionOutcome::Cancelled);
             }
@@ -258,12 +260,11 @@ impl Evictor {
         Ok(EvictionOutcome::Deleted)
     }
 
-    /// Returns the patch that sets the condition `DisruptionTarget`; `None` if the pod has it.
-    fn mark(&self, pod: &PodView) -> Option<Value> {
+    /// Returns the pod's status without and with the condition `DisruptionTarget`; `None` if the pod has it.
+    fn marked(&self, pod: &PodView) -> Option<(PodStatus, PodStatus)> {
         let old = pod.status.to_status();
         let mut new = old.clone();
-        let is_new = update_pod_condition(&mut new.conditions, condition(pod.generation()), self.clock.now());
-        if is_new { status_patch(&json!(old), &json!(new)) } else { None }
+        update_pod_condition(&mut new.conditions, condition(pod.generation()), self.clock.now()).then_some((old, new))
     }
 
     /// Returns a writer whose client repeats no request, at the wish of a busy server, after `due` was cancelled.
