@@ -47,10 +47,10 @@ pub(super) fn too_short(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<
         let EntryKind::Change(change) = &entry.what else { return None };
         let old = change.old.as_deref().filter(|_| change.resource == "pods")?;
         let node = old["spec"]["nodeName"].as_str().filter(|_| !(threshold && is_terminated(old)))?;
-        // A node that is there again may be out of service, which needs no quarantine.
-        is_missing(&entries[..entry.seq.min(entries.len())], node).then_some(())?;
         let (deleted, missed) = (*quarantines.entry(node).or_insert_with(|| first_missed(explored, node)))?;
-        (deleted < entry.seq && entry.at + explored.record.tolerance < missed + QUARANTINE).then(|| Breach {
+        let is_early = deleted < entry.seq && entry.at + explored.record.tolerance < missed + QUARANTINE;
+        // A node that is there again may be out of service, which needs no quarantine.
+        (is_early && is_missing(&entries[..entry.seq.min(entries.len())], node)).then(|| Breach {
             oracle: "quarantine".to_owned(),
             resource: "pods".to_owned(),
             kind: "podgc".to_owned(),
