@@ -219,7 +219,7 @@ impl ControllerClient {
         let reply = self.server.handle(request).await;
         let body = match reply.body {
             ReplyBody::Full(bytes) => bytes,
-            _ => Bytes::new(),
+            ReplyBody::Stream(_) => Bytes::new(),
         };
         let response = ControllerResponse { code: reply.status, body };
         if reply.status >= 300 && !matches!(reply.status, 404 | 409) {

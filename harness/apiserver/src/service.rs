@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures::stream::{self, StreamExt};
+use futures::stream::StreamExt;
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
@@ -118,9 +118,6 @@ where
 pub fn into_response(reply: Reply) -> Response<HttpBody> {
     let body = match reply.body {
         ReplyBody::Full(bytes) => http_body_util::Full::new(bytes).map_err(infallible).boxed_unsync(),
-        ReplyBody::Pieces(pieces) => {
-            StreamBody::new(stream::iter(pieces).map(|piece| Ok(Frame::data(piece)))).boxed_unsync()
-        }
         ReplyBody::Stream(chunks) => StreamBody::new(chunks.map(|chunk| chunk.map(Frame::data))).boxed_unsync(),
     };
     let mut response = Response::new(body);

@@ -29,7 +29,7 @@ fn documents() -> Result<[Value; 2], String> {
         request.headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
         match server.handle(request).await.body {
             ReplyBody::Full(bytes) => serde_json::from_slice(&bytes).map_err(|error| format!("GET {path}: {error}")),
-            _ => Err(format!("GET {path}: no document")),
+            ReplyBody::Stream(_) => Err(format!("GET {path}: no document")),
         }
     };
     let asked = clock::run_virtual(async {

@@ -13,7 +13,7 @@ use crate::go_json;
 use crate::json::{Value, json};
 use crate::negotiate::{self, MediaType, Negotiation, Representation, to_yaml};
 use crate::printers::{self, IncludeObject, TableOptions};
-use crate::protobuf;
+use crate::protobuf::{self, ListPieces};
 use crate::request::{ApiRequest, Reply, ReplyBody};
 use crate::status::Status;
 use crate::store::StoredObject;
@@ -114,11 +114,7 @@ pub(crate) fn list(
         return Ok(concatenated_list(scope, &metadata, items));
     }
     if negotiated == Negotiation::PROTOBUF && plain && !scope.kind.is_unstructured() {
-        let items = items.iter().map(|stored| stored.protobuf(protobuf::object_message)).collect();
-        let mut reply = protobuf_reply(200, Bytes::new());
-        let (api_version, kind) = (scope.kind.api_version(), &scope.kind.list_kind);
-        reply.body = ReplyBody::Pieces(protobuf::list_body(&api_version, kind, &metadata, items));
-        return Ok(reply);
+        return Ok(protobuf_list(scope, &metadata, items));
     }
     values(scope, metadata, items.iter().map(|stored| scope.value(stored)).collect(), negotiated)
 }
@@ -179,6 +175,20 @@ fn concatenated_list(scope: &RequestScope<'_>, metadata: &Value, items: &[Arc<St
     }
     let mut reply = Reply::json(200, Bytes::new());
     let pieces = std::iter::from_fn(move || (!pieces.over).then(|| Ok(pieces.next_chunk(PIECE))));
+    reply.body = ReplyBody::Stream(Box::pin(futures::stream::iter(pieces)));
+    reply
+}
+
+/// Builds a list from the messages of its items; a large list is assembled while it is sent.
+fn protobuf_list(scope: &RequestScope<'_>, metadata: &Value, items: &[Arc<StoredObject>]) -> Reply {
+    let items = items.iter().map(|stored| stored.protobuf(protobuf::object_message)).collect();
+    let mut pieces = ListPieces::new(&scope.kind.api_version(), &scope.kind.list_kind, metadata, items);
+    let first = pieces.next().unwrap_or_default();
+    if pieces.is_over() {
+        return protobuf_reply(200, first);
+    }
+    let mut reply = protobuf_reply(200, Bytes::new());
+    let pieces = std::iter::once(first).chain(pieces).map(Ok);
     reply.body = ReplyBody::Stream(Box::pin(futures::stream::iter(pieces)));
     reply
 }

@@ -47,33 +47,53 @@ fn envelope_head(api_version: &str, kind: &str, length: usize) -> Vec<u8> {
     head
 }
 
-/// Returns the body of a list in pieces, from the messages of its items.
-pub(crate) fn list_body(api_version: &str, kind: &str, metadata: &Value, items: Vec<Bytes>) -> Vec<Bytes> {
-    let mut own = Vec::new();
-    let none = Map::new();
-    nested(&mut own, 1, |out| message(out, "meta", "ListMeta", metadata.as_object().unwrap_or(&none), 1));
-    let mut heads = Vec::with_capacity(items.len());
-    let mut length = own.len();
-    for item in &items {
-        let mut head = Vec::new();
-        varint(&mut head, 2 << 3 | 2);
-        varint(&mut head, u64::try_from(item.len()).unwrap_or(u64::MAX));
-        length += head.len() + item.len();
-        heads.push(head);
+/// The body of a list, made in pieces from the messages of its items.
+pub(crate) struct ListPieces {
+    /// The piece under construction; at first the envelope's head and the list's metadata.
+    piece: Vec<u8>,
+    items: std::vec::IntoIter<Bytes>,
+    /// Number of bytes that are in no piece yet.
+    left: usize,
+}
+
+impl ListPieces {
+    /// Creates the body of a list. Only its length is computed here.
+    pub(crate) fn new(api_version: &str, kind: &str, metadata: &Value, items: Vec<Bytes>) -> Self {
+        let mut own = Vec::new();
+        let none = Map::new();
+        nested(&mut own, 1, |out| message(out, "meta", "ListMeta", metadata.as_object().unwrap_or(&none), 1));
+        let length: usize = items.iter().map(|item| 1 + varint_length(item.len()) + item.len()).sum();
+        let mut piece = envelope_head(api_version, kind, own.len() + length);
+        piece.append(&mut own);
+        Self { piece, items: items.into_iter(), left: length + ENVELOPE_END.len() }
     }
-    let mut pieces = Vec::new();
-    let mut piece = envelope_head(api_version, kind, length);
-    piece.append(&mut own);
-    for (head, item) in heads.iter().zip(items) {
-        piece.extend_from_slice(head);
-        piece.extend_from_slice(&item);
-        if piece.len() >= PIECE {
-            pieces.push(std::mem::take(&mut piece).into());
+
+    /// Returns true if there are no more pieces.
+    pub(crate) fn is_over(&self) -> bool {
+        self.left == 0
+    }
+}
+
+impl Iterator for ListPieces {
+    type Item = Bytes;
+
+    /// Returns the next piece, of about [`PIECE`] bytes.
+    fn next(&mut self) -> Option<Bytes> {
+        if self.is_over() {
+            return None;
         }
+        let mut piece = std::mem::take(&mut self.piece);
+        piece.reserve_exact(self.left.min(PIECE + ROOM));
+        let begin = piece.len();
+        while piece.len() < PIECE && self.left > piece.len() - begin {
+            match self.items.next() {
+                Some(item) => bytes(&mut piece, 2, &item),
+                None => piece.extend_from_slice(&ENVELOPE_END),
+            }
+        }
+        self.left -= piece.len() - begin;
+        Some(piece.into())
     }
-    piece.extend_from_slice(&ENVELOPE_END);
-    pieces.push(piece.into());
-    pieces
 }
 
 /// Returns a watch event as a frame: its length, and the event with the object in its envelope.
@@ -89,6 +109,8 @@ pub(crate) fn event_frame(event_type: &str, object: &[u8]) -> Bytes {
 
 /// Size of the pieces of a list.
 const PIECE: usize = 128 << 10;
+/// Spare capacity of a piece: pieces end with a whole item, and most exceed their size by no more than this.
+const ROOM: usize = 8 << 10;
 
 /// Returns the body for an object or a list; `None` if no protobuf message is known for its kind.
 pub(crate) fn from_json(object: &Value) -> Option<Vec<u8>> {
@@ -119,6 +141,11 @@ fn varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number.to_le_bytes()[0]);
 }
 
+/// Returns the number of bytes of a varint.
+fn varint_length(number: usize) -> usize {
+    (number | 1).ilog2() as usize / 7 + 1
+}
+
 fn bytes(out: &mut Vec<u8>, number: u64, content: &[u8]) {
     varint(out, number << 3 | 2);
     varint(out, u64::try_from(content.len()).unwrap_or(u64::MAX));
@@ -132,9 +159,19 @@ fn integer(out: &mut Vec<u8>, number: u64, value: i64) {
 
 /// Writes a nested message.
 fn nested(out: &mut Vec<u8>, number: u64, write: impl FnOnce(&mut Vec<u8>)) {
-    let mut inner = Vec::new();
-    write(&mut inner);
-    bytes(out, number, &inner);
+    varint(out, number << 3 | 2);
+    // Most messages are short, so that their length has one byte.
+    let at = out.len();
+    out.push(0);
+    write(out);
+    let length = out.len() - at - 1;
+    if let Ok(short @ 0..0x80) = u8::try_from(length) {
+        out[at] = short;
+    } else {
+        let mut long = Vec::with_capacity(10);
+        varint(&mut long, u64::try_from(length).unwrap_or(u64::MAX));
+        out.splice(at..=at, long);
+    }
 }
 
 /// Writes the known fields of a message in the order of their numbers.
@@ -281,7 +318,39 @@ mod tests {
         let metadata = json!({"resourceVersion": "7"});
         let list = json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": metadata, "items": [item, item]});
         let items = vec![Bytes::from(object_message(&item)); 2];
-        assert_eq!(list_body("v1", "ConfigMapList", &metadata, items).concat(), from_json(&list).expect("a message"));
+        let body: Vec<Bytes> = ListPieces::new("v1", "ConfigMapList", &metadata, items).collect();
+        assert_eq!(body.concat(), from_json(&list).expect("a message"));
+    }
+
+    #[rstest]
+    #[case(0, 1)]
+    #[case(100, 1)]
+    #[case(130, 130)]
+    #[case(20_000, 200)]
+    fn pieces_of_a_list_join_to_its_body(#[case] size: usize, #[case] count: usize) {
+        let metadata = json!({"resourceVersion": "7"});
+        let data = json!({"k": "v".repeat(size)});
+        let item = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data});
+        let list = json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": metadata,
+            "items": vec![item.clone(); count]});
+        let items = vec![Bytes::from(object_message(&item)); count];
+        let pieces: Vec<Bytes> = ListPieces::new("v1", "ConfigMapList", &metadata, items).collect();
+        assert_eq!(pieces.concat(), from_json(&list).expect("a message"));
+        assert!(pieces.iter().all(|piece| !piece.is_empty() && piece.len() < PIECE + 2 * size + 200));
+        assert_eq!(pieces.len() > 1, size * count > PIECE);
+    }
+
+    #[rstest]
+    #[case(0)]
+    #[case(127)]
+    #[case(128)]
+    #[case(16_383)]
+    #[case(16_384)]
+    #[case(usize::MAX)]
+    fn a_varint_has_the_computed_length(#[case] number: usize) {
+        let mut out = Vec::new();
+        varint(&mut out, number as u64);
+        assert_eq!(out.len(), varint_length(number));
     }
 
     #[test]

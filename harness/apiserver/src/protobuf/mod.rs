@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use super::schema::schema_of;
 use crate::json::{Map, Value, json};
 
-pub(crate) use encode::{envelope, event_frame, from_json, list_body, object_message};
+pub(crate) use encode::{ListPieces, envelope, event_frame, from_json, object_message};
 
 /// Media type of the frames of a watch.
 pub(crate) const STREAM_MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf;stream=watch";

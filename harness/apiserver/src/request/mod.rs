@@ -70,9 +70,7 @@ pub type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes, std::io::Error>> +
 pub enum ReplyBody {
     /// A complete body.
     Full(Bytes),
-    /// A complete body in several buffers, so that large lists are not copied into one.
-    Pieces(Vec<Bytes>),
-    /// An open-ended stream.
+    /// A stream: a watch, or a large list, which is not copied into one buffer.
     Stream(BodyStream),
 }
 
@@ -80,7 +78,6 @@ impl std::fmt::Debug for ReplyBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Full(bytes) => write!(f, "Full({} bytes)", bytes.len()),
-            Self::Pieces(pieces) => write!(f, "Pieces({})", pieces.len()),
             Self::Stream(_) => f.write_str("Stream"),
         }
     }

@@ -158,7 +158,7 @@ impl StoredObject {
 
     /// Returns the object as a protobuf message, which the first client that asks for it makes for all.
     pub(crate) fn protobuf(&self, encode: impl FnOnce(&Value) -> Vec<u8>) -> Bytes {
-        self.protobuf.get_or_init(|| encode(&self.value()).into()).clone()
+        self.protobuf.get_or_init(|| encode(&self.value()).into_boxed_slice().into()).clone()
     }
 
     /// Returns the maximum length of the encoded object in bytes.
