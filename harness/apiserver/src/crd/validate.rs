@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use regex::{Regex, RegexBuilder};
 
 use crate::field_errors::{ErrorList, FieldError, Path, go_json};
-use crate::json::{Map, Number, Value, json};
+use crate::json::{Key, Map, Number, Value, json};
 use crate::registry::{NameFormat, meta, names};
 
 /// Deepest value that is visited; the decoder of request bodies rejects deeper ones.
@@ -226,7 +226,6 @@ impl<'a> SchemaValidator<'a> {
     }
 
     fn object(&mut self, schema: &'a Value, (fields, old): (&Map, Option<&Value>), name: &str, errors: &mut ErrorList) {
-        let old = old.filter(|_| schema.get("x-kubernetes-map-type").is_none_or(|kind| kind != "atomic"));
         if let Some(least) = integer(schema, "minProperties").filter(|&least| fields.len() < least) {
             errors.invalid(
                 &path(name),
@@ -412,18 +411,27 @@ impl<'a> SchemaValidator<'a> {
     }
 }
 
-/// Returns true if a value is as before. The order of a list of type `map` does not count (`CachedDeepEqual` in
-/// `staging/src/k8s.io/apiserver/pkg/cel/common/equality.go`).
-fn is_unchanged(schema: &Value, value: &Value, old: &Value) -> bool {
-    if value == old {
-        return true;
+/// Returns true if a value is as before, which errors in it are then allowed to be. The order of a list of type `map`
+/// does not count; a field without a schema counts as changed, so an object with metadata always has a change at its
+/// root (`CachedDeepEqual` in `staging/src/k8s.io/apiserver/pkg/cel/common/equality.go`).
+pub(super) fn is_unchanged(schema: &Value, value: &Value, old: &Value) -> bool {
+    match (value, old) {
+        (Value::Object(new), Value::Object(old)) => {
+            let same = |(field, value): (&Key, &Value)| {
+                let both = schema_of(schema, field).zip(old.get(field));
+                both.is_some_and(|(schema, old)| is_unchanged(schema, value, old))
+            };
+            new.len() == old.len() && new.iter().all(same)
+        }
+        (Value::Array(new), Value::Array(before)) if new.len() == before.len() => {
+            let Some(before) = by_keys(schema, Some(old)) else { return new == before };
+            new.iter().all(|item| {
+                let before = identity_of(schema, item).and_then(|identity| before.get(&identity));
+                before.zip(schema.get("items")).is_some_and(|(before, items)| is_unchanged(items, item, before))
+            })
+        }
+        _ => value == old,
     }
-    let (Value::Array(new), Some(before)) = (value, by_keys(schema, Some(old))) else { return false };
-    let Some(now) = by_keys(schema, Some(value)) else { return false };
-    let same = |(key, item): (&String, &&Value)| {
-        before.get(key).is_some_and(|before| is_unchanged(&schema["items"], item, before))
-    };
-    old.as_array().is_some_and(|old| old.len() == new.len()) && now.len() == new.len() && now.iter().all(same)
 }
 
 /// Returns the items of an old list of type `map` by their keys; `None` for lists whose items have no identity.
@@ -721,6 +729,9 @@ mod tests {
     #[case::reordered_and_changed(json!({"e": "old", "many": [{"k": "b"}, {"k": "c"}]}), 1)]
     #[case::items_without_identity(json!({"e": "old", "p": ["old", "new"]}), 1)]
     #[case::unchanged_list(json!({"e": "old", "p": ["old"], "n": 2}), 0)]
+    #[case::unchanged_in_an_atomic_map(json!({"e": "old", "at": {"a": "old", "b": 2}}), 0)]
+    #[case::beside_a_field_without_schema(json!({"e": "old", "any": {"a": "old", "x": 1}}), 0)]
+    #[case::unchanged_but_for_a_field_without_schema(json!({"e": "old", "few": {"x": 1}}), 1)]
     #[case::alternatives_see_all(json!({"e": "old", "o": {"a": "old", "b": 1}}), 2)]
     fn what_was_invalid_before_may_stay(#[case] new: Value, #[case] errors: usize) {
         let choice = json!({"type": "string", "enum": ["new"]});
@@ -730,10 +741,14 @@ mod tests {
             "many": {"type": "array", "maxItems": 1, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
                 "items": {"type": "object", "properties": {"k": {"type": "string"}}}},
             "p": {"type": "array", "items": choice},
+            "at": {"type": "object", "x-kubernetes-map-type": "atomic",
+                "properties": {"a": choice, "b": {"type": "integer"}}},
+            "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"a": choice}},
+            "few": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "minProperties": 2},
             "o": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}},
                 "anyOf": [{"properties": {"a": choice}}]}}});
         let old = json!({"e": "old", "l": [{"k": "a", "v": "old"}], "p": ["old"], "o": {"a": "old"},
-            "many": [{"k": "a"}, {"k": "b"}]});
+            "many": [{"k": "a"}, {"k": "b"}], "at": {"a": "old", "b": 1}, "any": {"a": "old", "x": 1}, "few": {"x": 1}});
         assert_eq!(validate(&schema, &new, Some(&old), "").len(), errors);
     }
 
@@ -741,7 +756,7 @@ mod tests {
     /// of an object that is patched in another version seems unchanged.
     #[rstest]
     #[case(json!({"apiVersion": "ex.io/v2", "kind": "X", "a": 2}), 2)]
-    #[case::nothing_changed(json!({"apiVersion": "ex.io/v2", "kind": "X", "a": 1}), 0)]
+    #[case::nothing_changed_but_a_field_has_no_schema(json!({"apiVersion": "ex.io/v2", "kind": "X", "a": 1}), 2)]
     #[case::only_at_the_root(json!({"apiVersion": "ex.io/v1", "kind": "Y", "a": 2, "in": {"kind": "X"}}), 0)]
     fn type_and_version_are_validated_though_they_are_as_before(#[case] new: Value, #[case] errors: usize) {
         let of_type = json!({"apiVersion": {"type": "string", "pattern": "^ex.io/v1$"}, "kind": {"type": "string", "enum": ["Y"]}});

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use cel::ExecutionError;
 
 use super::text;
+use super::validate::is_unchanged;
 use crate::expressions::cost;
 use crate::expressions::estimate::{self, SchemaCost, estimate};
 use crate::expressions::sizes::{self, SizedType};
@@ -146,7 +147,8 @@ impl CompiledRules {
         // Paths with very long keys are work, too.
         let long = u64::try_from(path.len() / PATH_BYTES_PER_COST).unwrap_or(u64::MAX);
         *budget = budget.saturating_sub(long);
-        let unchanged = within_unchanged || old == Some(new);
+        // A value that has no old one is as its parent: `shouldRatchetError` in `schema/cel/validation.go`.
+        let unchanged = old.map_or(within_unchanged, |old| is_unchanged(&self.schema, new, old));
         let input = RuleInput { schema: &self.schema, new, old, path, unchanged, cel: <[_; 3]>::default() };
         if self.untyped {
             let why = "rule compiler initialization error: failed to convert to declType for CEL validation rules";
