@@ -3,15 +3,21 @@
 //! `pkg/controller/resourcequota/resource_quota_controller.go`.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use http::Method;
+use jiff::Timestamp;
 
-use crate::controllers::{ControllerClient, WatchMux, WatchSet};
+use crate::controllers::{ControllerClient, WatchChange, WatchMux, WatchSet};
 use crate::json::Value;
 use crate::metadata;
 use crate::registry::quota::{QuotaRequest, recount};
 use crate::server::{ApiServer, storage_id};
-use crate::store::ResourceId;
+use crate::store::{EventType, ResourceId};
+
+/// Time between two counts of everything: the usage of a pod ends with its grace period, without an event
+/// (`ResourceQuotaSyncPeriod`).
+const RESYNC: Duration = Duration::from_mins(5);
 
 /// Writes the usage of resource quotas. Never returns.
 pub async fn publish_quota_usage(server: ApiServer) {
@@ -20,13 +26,38 @@ pub async fn publish_quota_usage(server: ApiServer) {
     let mut feed = WatchMux::new(&server, WatchSet::All);
     loop {
         let mut touched: BTreeSet<String> = BTreeSet::new();
-        for (_, change) in feed.next().await {
-            change.add_namespaces(&mut touched);
+        tokio::select! {
+            changes = feed.next() => {
+                for (resource, change) in changes {
+                    if is_relevant(&resource, &change, server.clock().now()) {
+                        change.add_namespaces(&mut touched);
+                    }
+                }
+            }
+            () = server.clock().sleep(RESYNC) => {
+                touched.extend(server.list(&quotas, None).iter().map(|quota| quota.namespace().to_owned()));
+            }
         }
         for namespace in touched {
             for quota in server.list(&quotas, Some(&namespace)) {
                 sync(&agent, &namespace, &quota.value()).await;
             }
+        }
+    }
+}
+
+/// Returns true if the usage has to be counted again. Creations are charged by admission, and counting before a charged
+/// object is stored would give its share away (`resource_quota_monitor.go`, and `AddEventHandler` of the controller).
+fn is_relevant(resource: &ResourceId, change: &WatchChange, now: Timestamp) -> bool {
+    let WatchChange::Event(event) = change else { return true };
+    let of_quotas = resource.group.is_empty() && &*resource.resource == "resourcequotas";
+    match (event.event_type, &event.previous) {
+        (EventType::Added, _) => of_quotas,
+        (EventType::Deleted, _) | (EventType::Modified, None) => true,
+        (EventType::Modified, Some(previous)) if of_quotas => previous.value()["spec"] != event.current.value()["spec"],
+        (EventType::Modified, Some(previous)) => {
+            let (old, new) = (previous.value(), event.current.value());
+            QuotaRequest { old: Some(&old), ..request(resource, &new, now) }.changes_usage()
         }
     }
 }
@@ -63,14 +94,12 @@ async fn sync(agent: &ControllerClient, namespace: &str, quota: &Value) {
     agent.send(Method::PUT, &path, "application/json", Some(&changed)).await;
 }
 
-fn request<'o>(resource: &'o ResourceId, object: &'o Value, now: jiff::Timestamp) -> QuotaRequest<'o> {
+fn request<'o>(resource: &'o ResourceId, object: &'o Value, now: Timestamp) -> QuotaRequest<'o> {
     QuotaRequest { group: &resource.group, plural: &resource.resource, subresource: "", object, old: None, now }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::ApiServerConfig;
     use crate::clock::{Clock, epoch, run_virtual, settle};
@@ -79,6 +108,31 @@ mod tests {
     fn usage(server: &ApiServer) -> Value {
         let quota = server.get(&ResourceId::new("", "resourcequotas"), "default", "q").expect("the quota");
         quota.value()["status"].clone()
+    }
+
+    #[test]
+    fn a_charge_stays_until_its_object_is_stored() {
+        run_virtual(async {
+            let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
+            let client = ControllerClient::new(&server, "user");
+            let path = "/api/v1/namespaces/default/resourcequotas";
+            let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"},
+                "spec": {"hard": {"pods": "5"}}});
+            assert!(client.create(path, &quota).await.is_ok());
+            tokio::spawn(publish_quota_usage(server.clone()));
+            settle().await;
+            // As admission does between the charge and the creation.
+            let mut charged = server.get(&ResourceId::new("", "resourcequotas"), "default", "q").unwrap().value();
+            charged["status"]["used"]["pods"] = "1".into();
+            assert!(client.replace(&format!("{path}/q/status"), &charged).await.is_ok());
+            settle().await;
+            assert_eq!(usage(&server)["used"]["pods"], "1");
+            // A charge whose creation failed.
+            server.clock().sleep(RESYNC).await;
+            settle().await;
+            assert_eq!(usage(&server)["used"]["pods"], "0");
+        })
+        .expect("a runtime");
     }
 
     #[test]

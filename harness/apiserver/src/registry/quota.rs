@@ -85,6 +85,13 @@ impl QuotaRequest<'_> {
         }
     }
 
+    /// Returns true if the old object, if there is one, uses other amounts than the new one, or counts in other scopes.
+    pub(crate) fn changes_usage(&self) -> bool {
+        self.old.is_none_or(|old| {
+            self.usage(old) != self.usage(self.object) || has_active_deadline(old) != has_active_deadline(self.object)
+        })
+    }
+
     /// Returns the object count resource, such as `count/deployments.apps`.
     fn count_name(&self) -> String {
         let dot = if self.group.is_empty() { "" } else { "." };
