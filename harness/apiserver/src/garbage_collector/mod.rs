@@ -5,6 +5,7 @@
 //! and deletions of namespaces complete. They run in `plumbline serve`, and in fixtures that enable them.
 
 mod graph;
+mod namespace_conditions;
 mod namespaces;
 
 use std::collections::{BTreeSet, VecDeque};

@@ -1,0 +1,138 @@
+//! The conditions of a namespace that ends: what could not be deleted, and what is left.
+//! See `pkg/controller/namespace/deletion/status_condition_utils.go`. Pure.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::json::{Value, json};
+use crate::metadata;
+use crate::registry::Resource;
+use crate::registry::time::rfc3339;
+use crate::store::StoredObject;
+
+/// The content of a namespace after a round of deletions.
+#[derive(Debug, Default)]
+pub(super) struct RemainingContent {
+    /// The errors of the round.
+    pub(super) errors: Vec<String>,
+    /// The time by which the pods end by themselves, if it is yet to come.
+    pub(super) pods_until: Option<Timestamp>,
+    /// Number of objects, by `resource.group`.
+    objects: BTreeMap<String, usize>,
+    /// Number of objects by finalizer.
+    finalizers: BTreeMap<String, usize>,
+    /// Objects of resources whose deletion failed are left, too. The conditions do not count them.
+    pub(super) has_failed: bool,
+}
+
+impl RemainingContent {
+    /// Adds the objects of a resource that are left.
+    pub(super) fn add(&mut self, kind: &Resource, left: &[Arc<StoredObject>]) {
+        *self.objects.entry(format!("{}.{}", kind.plural, kind.group)).or_default() += left.len();
+        for stored in left.iter().filter(|stored| stored.has_finalizers()) {
+            for finalizer in metadata::finalizers(&stored.value()) {
+                *self.finalizers.entry(finalizer.to_owned()).or_default() += 1;
+            }
+        }
+    }
+
+    /// Returns true if nothing is left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.objects.is_empty() && !self.has_failed
+    }
+}
+
+/// Returns true for the kind of pods.
+pub(super) fn is_pod(kind: &Resource) -> bool {
+    kind.group.is_empty() && kind.plural == "pods"
+}
+
+/// Returns the longest grace period of the pods that have not ended; zero for other kinds.
+pub(super) fn longest_grace_period(kind: &Resource, objects: &[Arc<StoredObject>]) -> SignedDuration {
+    if !is_pod(kind) {
+        return SignedDuration::ZERO;
+    }
+    let seconds = objects.iter().filter_map(|pod| {
+        let pod = pod.value();
+        let ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+        pod["spec"]["terminationGracePeriodSeconds"].as_i64().filter(|_| !ended)
+    });
+    SignedDuration::from_secs(seconds.max().unwrap_or(0).max(0))
+}
+
+/// The types of the conditions, each with the reason and the message of success.
+const CONDITIONS: [(&str, &str, &str); 5] = [
+    ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
+    ("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
+    (
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    ("NamespaceContentRemaining", "ContentRemoved", "All content successfully removed"),
+    ("NamespaceFinalizersRemaining", "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+];
+
+/// Returns the namespace with the conditions of its content, or `None` if they are as before. `counted` is false while
+/// only pods are deleted.
+pub(super) fn update(mut namespace: Value, content: &RemainingContent, counted: bool, now: Timestamp) -> Option<Value> {
+    let now = rfc3339(now);
+    let mut conditions = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let mut changed = false;
+    for (kind, reason, message) in CONDITIONS {
+        let problem = problem(kind, content, counted);
+        let status = if problem.is_some() { "True" } else { "False" };
+        let (reason, message) = problem.unwrap_or_else(|| (reason, message.to_owned()));
+        let known = conditions.iter_mut().find(|condition| condition["type"] == kind);
+        let Some(known) = known else {
+            changed = true;
+            conditions.push(json!({"type": kind, "status": status, "lastTransitionTime": now,
+                "reason": reason, "message": message}));
+            continue;
+        };
+        let fields = [("status", status), ("reason", reason), ("message", message.as_str())];
+        if fields.iter().all(|(field, value)| known[*field] == **value) {
+            continue;
+        }
+        changed = true;
+        if known["status"] != status {
+            known["lastTransitionTime"] = now.as_str().into();
+        }
+        for (field, value) in fields {
+            known[field] = value.into();
+        }
+    }
+    namespace["status"]["conditions"] = conditions.into();
+    changed.then_some(namespace)
+}
+
+/// Returns the reason and message of a condition that is true.
+fn problem(kind: &str, content: &RemainingContent, counted: bool) -> Option<(&'static str, String)> {
+    let texts = |counts: &BTreeMap<String, usize>, text: &str| {
+        counts
+            .iter()
+            .map(|(name, count)| format!("{name} {text} {count} resource instances"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    match kind {
+        "NamespaceDeletionContentFailure" if !content.errors.is_empty() => {
+            let mut errors = content.errors.clone();
+            errors.sort();
+            let count = errors.len();
+            let text = format!("Failed to delete all resource types, {count} remaining: {}", errors.join(", "));
+            Some(("ContentDeletionFailed", text))
+        }
+        "NamespaceContentRemaining" if counted && !content.objects.is_empty() => {
+            let text = format!("Some resources are remaining: {}", texts(&content.objects, "has"));
+            Some(("SomeResourcesRemain", text))
+        }
+        "NamespaceFinalizersRemaining" if counted && !content.finalizers.is_empty() => {
+            let left = texts(&content.finalizers, "in");
+            Some(("SomeFinalizersRemain", format!("Some content in the namespace has finalizers remaining: {left}")))
+        }
+        _ => None,
+    }
+}
