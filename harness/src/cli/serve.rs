@@ -70,7 +70,7 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',', requires = "kubelets")]
     missing_images: Vec<String>,
     /// Controller manager loops to run: gc, namespaces, workloads, jobs, quotas, endpoints, accounts,
-    /// policies, events; or none
+    /// policies, volumes, events; or none
     #[arg(long, value_name = "LOOPS", value_delimiter = ',', default_value = "gc,namespaces")]
     loops: Vec<ControllerLoop>,
     /// Delay of garbage collection and namespace deletion after a deletion. A real cluster's controllers are not
@@ -103,7 +103,7 @@ pub(super) struct ServeArgs {
     #[arg(long, value_enum, default_value_t, value_name = "CLOCK")]
     clock: ClockMode,
     /// Options of a complete cluster: the same as --kubelet --nodes 1 --controllers all
-    /// --loops gc,namespaces,workloads,jobs,quotas,endpoints,accounts,policies,events
+    /// --loops gc,namespaces,workloads,jobs,quotas,endpoints,accounts,policies,volumes,events
     /// --disable-admission-plugins none
     #[arg(long, value_enum, value_name = "CLUSTER", conflicts_with_all = ["loops", "disable_admission_plugins"])]
     like: Option<Preset>,
@@ -312,6 +312,7 @@ fn absent(spec: &WorldSpec) -> String {
         (has(ControllerLoop::Quotas), "resource quotas have no status and limit nothing: --loops …,quotas"),
         (has(ControllerLoop::Endpoints), "services have no endpoints: --loops …,endpoints"),
         (has(ControllerLoop::Accounts), "namespaces have no service account and CA certificate: --loops …,accounts"),
+        (has(ControllerLoop::Volumes), "deleted volumes and claims keep their finalizers and stay: --loops …,volumes"),
         (has(ControllerLoop::Policies), "policies have no status with type errors: --loops …,policies"),
         (has(ControllerLoop::Events), "workloads and pods have no events: --loops …,events"),
         (!spec.controllers.is_empty(), "budgets are not counted, taints evict nothing: --controllers all"),

@@ -13,7 +13,8 @@ use crate::apiserver::faults::FaultRuleSpec;
 use crate::apiserver::kubelet::{self, KubeletOptions};
 use crate::apiserver::{
     AdmissionPlugin, ApiServer, ApiServerConfig, KubernetesVersion, RecordMode, api_services, bootstrap, compaction,
-    endpoints, event_ttl, events, garbage_collector, policy_status, quota_usage, service_accounts, workloads,
+    endpoints, event_ttl, events, garbage_collector, policy_status, quota_usage, service_accounts, volume_protection,
+    workloads,
 };
 use crate::cluster::Access;
 use crate::fixture::Controller;
@@ -51,6 +52,8 @@ pub enum ControllerLoop {
     Accounts,
     /// Write type errors of validating admission policies into their status.
     Policies,
+    /// Let deleted volumes and claims go once they are not used.
+    Volumes,
     /// Write the events of pods, replica sets, deployments and jobs.
     Events,
     /// No loop.
@@ -59,7 +62,7 @@ pub enum ControllerLoop {
 
 impl ControllerLoop {
     /// All loops.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Gc,
         Self::Namespaces,
         Self::Workloads,
@@ -68,6 +71,7 @@ impl ControllerLoop {
         Self::Endpoints,
         Self::Accounts,
         Self::Policies,
+        Self::Volumes,
         Self::Events,
     ];
 }
@@ -180,6 +184,7 @@ impl WorldSpec {
                     running.spawn(service_accounts::publish_service_accounts(server.clone(), authority))
                 }
                 ControllerLoop::Policies => running.spawn(policy_status::publish_policy_status(server.clone())),
+                ControllerLoop::Volumes => running.spawn(volume_protection::release_volumes(server.clone())),
                 ControllerLoop::Events => running.spawn(events::publish_events(server.clone())),
                 ControllerLoop::None => continue,
             };

@@ -14,7 +14,10 @@ use crate::metadata;
 const METADATA: Path<'static> = Path::new("metadata");
 
 /// The finalizer of `PersistentVolumeClaim`s, added by admission.
-pub(super) const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
+pub(crate) const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
+
+/// The finalizer of each persistent volume.
+pub(crate) const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
 
 /// A generic strategy with defaults, validation and warnings.
 #[derive(Debug, Clone, Copy)]

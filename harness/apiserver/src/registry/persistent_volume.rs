@@ -15,7 +15,7 @@ use crate::status::Status;
 pub(crate) struct PersistentVolume;
 
 const STRATEGY: Defaults = Defaults {
-    finalizer: "kubernetes.io/pv-protection",
+    finalizer: defaults::VOLUME_FINALIZER,
     ..Defaults::new(Generic { status: true, namespaced: false, ..Generic::NEW }, defaults::volume)
 };
 

@@ -1,0 +1,190 @@
+//! The controllers that let go of deleted volumes, optional: a deleted claim keeps its finalizer while a pod uses it, a
+//! deleted volume while it is bound. Without them, deleted claims never go away, because admission gives each of them
+//! the finalizer. See `pkg/controller/volume/pvcprotection/pvc_protection_controller.go` and
+//! `pkg/controller/volume/pvprotection/pv_protection_controller.go`.
+
+use std::collections::BTreeSet;
+
+use crate::controllers::{ControllerClient, WatchChange, WatchMux, WatchSet};
+use crate::json::Value;
+use crate::metadata;
+use crate::registry::defaults::{CLAIM_FINALIZER, VOLUME_FINALIZER};
+use crate::server::ApiServer;
+use crate::store::{ResourceId, StoredObject};
+
+/// Removes the finalizers of deleted claims and volumes that are not used. Never returns.
+pub async fn release_volumes(server: ApiServer) {
+    let of_claims = ControllerClient::new(&server, "plumbline/pvc-protection-controller");
+    let of_volumes = ControllerClient::new(&server, "plumbline/pv-protection-controller");
+    let [pods, claims, volumes] =
+        ["pods", "persistentvolumeclaims", "persistentvolumes"].map(|resource| ResourceId::new("", resource));
+    let watched = vec![pods.clone(), claims.clone(), volumes.clone()];
+    let mut feed = WatchMux::new(&server, WatchSet::Resources(watched));
+    // Deleted claims that wait for pods, by namespace and name.
+    let mut waiting: BTreeSet<(String, String)> = BTreeSet::new();
+    loop {
+        let mut touched: BTreeSet<String> = BTreeSet::new();
+        for (resource, change) in feed.next().await {
+            change.add_namespaces(&mut touched);
+            let objects = match change {
+                WatchChange::Replace(objects) => objects,
+                WatchChange::Event(event) => vec![event.current.clone()],
+            };
+            for stored in objects.iter().filter(|stored| stored.is_terminating()) {
+                if resource == claims {
+                    waiting.insert((stored.namespace().to_owned(), stored.name().to_owned()));
+                } else if resource == volumes {
+                    release_volume(&of_volumes, &volumes, stored.name()).await;
+                }
+            }
+        }
+        let due: Vec<_> = waiting.iter().filter(|(namespace, _)| touched.contains(namespace)).cloned().collect();
+        for claim in due {
+            if release_claim(&of_claims, [&pods, &claims], &claim).await {
+                waiting.remove(&claim);
+            }
+        }
+    }
+}
+
+/// Removes the finalizer of a deleted claim that no pod uses. Returns true if the claim need not be looked at again.
+async fn release_claim(
+    agent: &ControllerClient,
+    [pods, claims]: [&ResourceId; 2],
+    (namespace, name): &(String, String),
+) -> bool {
+    let server = agent.server();
+    let Some(claim) = server.get(claims, namespace, name).filter(|stored| is_held(stored, CLAIM_FINALIZER)) else {
+        return true;
+    };
+    if server.list(pods, Some(namespace)).iter().any(|pod| uses(&pod.value(), &claim)) {
+        return false;
+    }
+    let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}");
+    // A claim that was changed in between causes an event, and is looked at again.
+    agent.replace(&path, &without(claim.value(), CLAIM_FINALIZER)).await;
+    false
+}
+
+/// Removes the finalizer of a deleted volume that is not bound.
+async fn release_volume(agent: &ControllerClient, volumes: &ResourceId, name: &str) {
+    let Some(volume) = agent.server().get(volumes, "", name).filter(|stored| is_held(stored, VOLUME_FINALIZER)) else {
+        return;
+    };
+    let volume = volume.value();
+    if volume["status"]["phase"] != "Bound" {
+        agent.replace(&format!("/api/v1/persistentvolumes/{name}"), &without(volume, VOLUME_FINALIZER)).await;
+    }
+}
+
+/// Returns true if the object is deleted and has the finalizer.
+fn is_held(stored: &StoredObject, finalizer: &str) -> bool {
+    let has_finalizer = || metadata::finalizers(&stored.value()).any(|one| one == finalizer);
+    stored.is_terminating() && stored.has_finalizers() && has_finalizer()
+}
+
+fn without(mut object: Value, finalizer: &str) -> Value {
+    let finalizers = object.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut);
+    if let Some(finalizers) = finalizers {
+        finalizers.retain(|one| one != finalizer);
+    }
+    object
+}
+
+/// Returns true if a pod that has a node uses the claim by its name, or as the claim of an ephemeral volume.
+fn uses(pod: &Value, claim: &StoredObject) -> bool {
+    let scheduled = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
+    let is_used = |volume: &Value| {
+        let ephemeral = || {
+            let name = format!("{}-{}", metadata::name(pod), volume["name"].as_str().unwrap_or_default());
+            name == claim.name() && String::from_utf8_lossy(claim.owner_references()).contains(metadata::uid(pod))
+        };
+        volume["persistentVolumeClaim"]["claimName"] == claim.name() || (!volume["ephemeral"].is_null() && ephemeral())
+    };
+    scheduled && pod["spec"]["volumes"].as_array().is_some_and(|volumes| volumes.iter().any(is_used))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::ApiServerConfig;
+    use crate::clock::{Clock, epoch, run_virtual, settle};
+    use crate::controllers::MERGE_PATCH;
+    use crate::json::json;
+
+    const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+
+    async fn world(test: impl AsyncFnOnce(&ApiServer, &ControllerClient)) {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
+        tokio::spawn(release_volumes(server.clone()));
+        test(&server, &ControllerClient::new(&server, "user")).await;
+        let before = server.transcript().len();
+        server.clock().sleep(Duration::from_hours(1)).await;
+        assert_eq!(server.transcript().len(), before, "nothing is written without a change");
+    }
+
+    fn claim(name: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
+    }
+
+    #[test]
+    fn a_claim_goes_once_no_scheduled_pod_uses_it() {
+        run_virtual(world(async |server, client| {
+            let claims = ResourceId::new("", "persistentvolumeclaims");
+            let pods = "/api/v1/namespaces/default/pods";
+            let pod = |name: &str, node: &str, claim: &str| {
+                json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"nodeName": node,
+                    "containers": [{"name": "c", "image": "i"}],
+                    "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]}})
+            };
+            for name in ["used", "planned", "free"] {
+                assert!(client.create(CLAIMS, &claim(name)).await.is_ok());
+            }
+            assert!(client.create(pods, &pod("runs", "n", "used")).await.is_ok());
+            assert!(client.create(pods, &pod("pending", "", "planned")).await.is_ok());
+            for name in ["used", "planned", "free"] {
+                assert!(client.delete(&format!("{CLAIMS}/{name}"), None).await.is_ok());
+            }
+            settle().await;
+            let left =
+                |server: &ApiServer| server.list(&claims, None).iter().map(|one| one.name().to_owned()).collect();
+            let names: Vec<String> = left(server);
+            assert_eq!(names, ["used"]);
+            assert!(client.delete(&format!("{pods}/runs?gracePeriodSeconds=0"), None).await.is_ok());
+            settle().await;
+            let names: Vec<String> = left(server);
+            assert!(names.is_empty(), "{names:?}");
+        }))
+        .expect("a runtime");
+    }
+
+    #[test]
+    fn a_volume_goes_unless_it_is_bound() {
+        run_virtual(world(async |server, client| {
+            let volume = |name: &str| {
+                json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": {
+                    "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/v"}}})
+            };
+            for name in ["bound", "free"] {
+                assert!(client.create("/api/v1/persistentvolumes", &volume(name)).await.is_ok());
+            }
+            let path = "/api/v1/persistentvolumes/bound";
+            let status = |phase: &str| json!({"status": {"phase": phase}});
+            assert!(client.patch(&format!("{path}/status"), MERGE_PATCH, &status("Bound")).await.is_ok());
+            for name in ["bound", "free"] {
+                assert!(client.delete(&format!("/api/v1/persistentvolumes/{name}"), None).await.is_ok());
+            }
+            settle().await;
+            let volumes = ResourceId::new("", "persistentvolumes");
+            let names: Vec<String> = server.list(&volumes, None).iter().map(|one| one.name().to_owned()).collect();
+            assert_eq!(names, ["bound"]);
+            assert!(client.patch(&format!("{path}/status"), MERGE_PATCH, &status("Released")).await.is_ok());
+            settle().await;
+            assert!(server.list(&volumes, None).is_empty());
+        }))
+        .expect("a runtime");
+    }
+}
