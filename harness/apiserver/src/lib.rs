@@ -22,8 +22,8 @@
 //!
 //! Features, all on by default: `client` adds `ApiServer::client`, `controllers` adds the modules
 //! `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts`, `quota_usage`, `policy_status`,
-//! `volume_protection`, `events`, `event_ttl`, `compaction` and `api_services`. Without `client` the crate does not depend on kube.
-//! `listener` adds sockets, `descriptions` the texts of `kubectl explain`.
+//! `volume_protection`, `events`, `event_ttl`, `compaction` and `api_services`. Without `client` the crate does not
+//! depend on kube. `listener` adds sockets, `descriptions` the texts of `kubectl explain`.
 //!
 //! | part | public names |
 //! |---|---|

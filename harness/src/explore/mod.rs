@@ -15,6 +15,7 @@
 //! - [`observation`]: the facts of a run that oracles compare
 //! - [`oracle`]: judges a run against the reference run
 //! - [`deadlines`]: evictions, countdowns and reconnections that come too late
+//! - `evictions`: deletions of pods that a race explains
 //! - [`decisions`]: writes that the objects of that moment do not justify
 //! - [`server`], [`latency`]: what the API server may not do, and times that cannot have been measured
 //! - [`model`]: the values that follow from the objects alone
@@ -45,6 +46,8 @@ pub mod disturbance;
 pub mod engine;
 #[cfg(feature = "suite")]
 pub mod equal;
+#[cfg(feature = "suite")]
+mod evictions;
 #[cfg(feature = "suite")]
 pub mod exceptions;
 #[cfg(feature = "suite")]

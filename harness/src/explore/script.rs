@@ -70,11 +70,14 @@ pub fn script(fixture: &Fixture, plan: &FaultPlan) -> Script {
     injected.sort_by_key(|(at, _)| *at);
     // A partition delays the work after it by the back-off of the requests that failed. So does a flaky server that of
     // a budget whose sync fails anyway.
+    let disruption = fixture.controllers.contains(&Controller::Disruption);
     let explained = |(disturbance, point): &(Disturbance, FaultPoint)| {
-        let failing = disturbance.refusals() > 0 && fixture.controllers.contains(&Controller::Disruption);
+        let of_scale = disruption && point.target.subresource.as_deref() == Some("scale");
         match disturbance.cut_off() {
             Some(_) => point.at + disturbance.duration(),
-            None if failing => point.at + FLAKY_TIME + LONGEST_BACKOFF,
+            None if disruption && disturbance.refusals() > 0 => point.at + FLAKY_TIME + LONGEST_BACKOFF,
+            // The budget's next sync can be as far away, and shows the reason of the last one until then.
+            None if of_scale => point.at + LONGEST_BACKOFF,
             None => point.at,
         }
     };
@@ -96,8 +99,12 @@ pub fn script(fixture: &Fixture, plan: &FaultPlan) -> Script {
     for (at, actions) in injected {
         builder.act(at, actions);
     }
-    let converged = builder.wait(end + CONVERGE + countdown(fixture));
-    let quiet_end = end + CONVERGE + countdown(fixture) + QUIET;
+    // Each restart begins the countdowns again. That of a single fault is in the time of its point.
+    let restarts = plan.faults.iter().filter(|(disturbance, _)| disturbance.restarts()).count();
+    let countdowns = if plan.faults.len() > 1 { 1 + u32::try_from(restarts).unwrap_or(u32::MAX) } else { 1 };
+    let end = end + CONVERGE + countdown(fixture) * countdowns;
+    let converged = builder.wait(end);
+    let quiet_end = end + QUIET;
     // The metrics are read in runs without faults only: the others would take longer and show nothing else.
     let checks = if plan.faults.is_empty() { vec![scrape()] } else { Vec::new() };
     let quiet = builder.push(0, quiet_end, StepKind::Expect { checks });

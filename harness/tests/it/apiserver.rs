@@ -29,7 +29,6 @@ async fn ask_fake(server: &ApiServer, line: &Line) -> Answer {
     let body = match reply.body {
         _ if line.is_bodiless() => Vec::new(),
         ReplyBody::Full(bytes) => bytes.to_vec(),
-        ReplyBody::Pieces(pieces) => pieces.concat(),
         ReplyBody::Stream(_) => Vec::new(),
     };
     Answer::new(reply.status, warnings, &body)

@@ -107,7 +107,6 @@ async fn server() -> ApiServer {
 async fn body_of(reply: Reply) -> Vec<u8> {
     match reply.body {
         ReplyBody::Full(bytes) => bytes.to_vec(),
-        ReplyBody::Pieces(pieces) => pieces.concat(),
         ReplyBody::Stream(events) => {
             let mut ready = events.take(100);
             let mut all = Vec::new();

@@ -25,7 +25,7 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins
 #[derive(Default)]
 struct EndingNamespaces {
     names: BTreeSet<String>,
-    /// When to look at a namespace again without an event, and the number of errors in a row.
+    /// The time at which a namespace is looked at again without an event, and the number of errors in a row.
     due: BTreeMap<String, (Timestamp, u32)>,
 }
 

@@ -363,7 +363,7 @@ async fn watch(server: &ApiServer, revision: u64) -> BodyStream {
     request.headers.insert(header::ACCEPT, header::HeaderValue::from_static("application/json"));
     match server.handle(request).await.body {
         ReplyBody::Stream(stream) => stream,
-        other => panic!("{other:?}"),
+        ReplyBody::Full(body) => panic!("{body:?}"),
     }
 }
 

@@ -1,0 +1,126 @@
+//! Excuses for deletions by taint eviction: marks that another client replaced, and countdowns that began with an
+//! outdated node.
+
+use serde_json::Value;
+
+use super::disturbance::Disturbance;
+use super::oracle::is_uninformed_at;
+use super::plan::FaultPlan;
+use crate::expect::world::ObjectStates;
+use crate::expect::{BrokenPromise, Run};
+use crate::object_meta;
+use crate::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry};
+
+/// Returns true if another client replaced the taint eviction's condition by its own: an eviction of a pod that is
+/// terminating already, or `PodGC` between the mark and the deletion. Upstream does not mark the pod again either. The
+/// same holds for any client while a busy server makes the deletion wait, and since the controller last read the pod.
+pub(super) fn is_marked_over(promise: &BrokenPromise, begin: &ObjectStates, run: &Run<'_>, plan: &FaultPlan) -> bool {
+    if promise.check != "invariant condition_before_delete" {
+        return false;
+    }
+    let Some(EntryKind::Request(exchange)) = run.entries.get(promise.seq).map(|entry| &entry.what) else {
+        return false;
+    };
+    let is_busy = plan.faults.iter().any(|(disturbance, _)| *disturbance == Disturbance::Reply(429));
+    let entries = &run.entries[..promise.seq];
+    let before = begin.clone().after(entries);
+    before.all("pods").any(|(key, pod)| {
+        let has = |reason: &str| marks(pod).any(|found| found["reason"] == reason);
+        exchange.request.name.as_ref() == Some(&key.name)
+            && exchange.request.namespace == key.namespace
+            && ((object_meta::is_terminating(pod) && has("EvictionByEvictionAPI"))
+                || ((has("DeletionByPodGC") || is_busy || is_unread(pod, exchange, entries))
+                    && was_marked(pod, entries)))
+    })
+}
+
+/// Returns true if another client changed the pod after the controller had begun to read or mark it for this deletion:
+/// the deletion is decided upon with what was read, as upstream.
+fn is_unread(pod: &Value, deletion: &Exchange, entries: &[TranscriptEntry]) -> bool {
+    let uid = object_meta::uid(pod);
+    let is_others = |entry: &TranscriptEntry| match &entry.what {
+        EntryKind::Change(change) if change.resource == "pods" && entry.actor() != Actor::TaintEviction => {
+            change.new.as_deref().is_some_and(|new| object_meta::uid(new) == uid)
+        }
+        _ => false,
+    };
+    let begun = entries.iter().rposition(|entry| match &entry.what {
+        EntryKind::Request(exchange) if entry.actor() == Actor::TaintEviction => {
+            let (request, deleted) = (&exchange.request, &deletion.request);
+            request.resource == "pods" && (&request.namespace, &request.name) == (&deleted.namespace, &deleted.name)
+        }
+        _ => false,
+    });
+    let Some(begun) = begun else { return false };
+    // A deletion that is repeated was decided upon before; the pod has to be read again.
+    let reads = match &entries[begun].what {
+        EntryKind::Request(exchange) => matches!(exchange.request.verb.as_str(), "get" | "patch" | "update"),
+        _ => false,
+    };
+    reads && entries[begun..].iter().any(is_others)
+}
+
+/// Returns true if the pod of a deletion was bound while a fault delayed the subject's information: a countdown that
+/// begins by an outdated node goes on when the node has gone, as upstream.
+pub(super) fn is_bound_uninformed(promise: &BrokenPromise, run: &Run<'_>, plan: &FaultPlan) -> bool {
+    let Some(EntryKind::Request(exchange)) = run.entries.get(promise.seq).map(|entry| &entry.what) else {
+        return false;
+    };
+    let node =
+        |pod: Option<&Value>| pod.and_then(|pod| pod["spec"]["nodeName"].as_str()).unwrap_or_default().to_owned();
+    let bound = run.entries[..promise.seq].iter().rev().find(|entry| match &entry.what {
+        EntryKind::Change(change) => {
+            change.resource == "pods"
+                && change.namespace == exchange.request.namespace
+                && exchange.request.name.as_ref() == Some(&change.name)
+                && node(change.old.as_deref()) != node(change.new.as_deref())
+        }
+        _ => false,
+    });
+    bound.is_some_and(|entry| is_uninformed_at(entry.at, plan))
+}
+
+/// Returns the conditions that announce the disruption of a pod.
+fn marks(pod: &Value) -> impl Iterator<Item = &Value> {
+    let conditions = pod["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    conditions.iter().filter(|found| found["type"] == "DisruptionTarget" && found["status"] == "True")
+}
+
+/// Returns true if taint eviction has marked this pod before.
+fn was_marked(pod: &Value, entries: &[TranscriptEntry]) -> bool {
+    entries.iter().any(|entry| match &entry.what {
+        EntryKind::Change(change) if change.resource == "pods" && entry.actor() == Actor::TaintEviction => {
+            change.new.as_deref().is_some_and(|new| {
+                object_meta::uid(new) == object_meta::uid(pod)
+                    && marks(new).any(|found| found["reason"] == "DeletionByTaintManager")
+            })
+        }
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::explore::decisions::tests::change_in;
+    use crate::transcript::Transcript;
+
+    fn pod(uid: &str, reason: &str) -> Value {
+        let mark = json!({"type": "DisruptionTarget", "status": "True", "reason": reason});
+        json!({"metadata": {"name": "a", "uid": uid}, "status": {"conditions": [mark]}})
+    }
+
+    #[rstest]
+    #[case::this_pod("u", "DeletionByTaintManager", true)]
+    #[case::one_of_the_same_name("v", "DeletionByTaintManager", false)]
+    #[case::for_another_reason("u", "DeletionByPodGC", false)]
+    fn a_mark_belongs_to_a_pod(#[case] uid: &str, #[case] reason: &str, #[case] marked: bool) {
+        let transcript = Transcript::new();
+        let objects = [Some(json!({})), Some(pod(uid, reason))];
+        change_in(Some("default"), &transcript, 5, Some("taint-eviction-controller"), "pods", objects);
+        assert_eq!(was_marked(&pod("u", "DeletionByPodGC"), &transcript.entries()), marked);
+    }
+}
