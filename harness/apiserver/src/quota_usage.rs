@@ -54,7 +54,11 @@ fn is_relevant(resource: &ResourceId, change: &WatchChange, now: Timestamp) -> b
     match (event.event_type, &event.previous) {
         (EventType::Added, _) => of_quotas,
         (EventType::Deleted, _) | (EventType::Modified, None) => true,
-        (EventType::Modified, Some(previous)) if of_quotas => previous.value()["spec"] != event.current.value()["spec"],
+        // Charges leave `status.hard` alone; another client's change of it is put right.
+        (EventType::Modified, Some(previous)) if of_quotas => {
+            let (old, new) = (previous.value(), event.current.value());
+            old["spec"] != new["spec"] || new["spec"]["hard"] != new["status"]["hard"]
+        }
         (EventType::Modified, Some(previous)) => {
             let (old, new) = (previous.value(), event.current.value());
             QuotaRequest { old: Some(&old), ..request(resource, &new, now) }.changes_usage()
@@ -127,6 +131,14 @@ mod tests {
             assert!(client.replace(&format!("{path}/q/status"), &charged).await.is_ok());
             settle().await;
             assert_eq!(usage(&server)["used"]["pods"], "1");
+            charged = server.get(&ResourceId::new("", "resourcequotas"), "default", "q").unwrap().value();
+            charged["status"]["hard"]["pods"] = "9".into();
+            assert!(client.replace(&format!("{path}/q/status"), &charged).await.is_ok());
+            settle().await;
+            assert_eq!(usage(&server)["hard"]["pods"], "5");
+            let mut charged = server.get(&ResourceId::new("", "resourcequotas"), "default", "q").unwrap().value();
+            charged["status"]["used"]["pods"] = "1".into();
+            assert!(client.replace(&format!("{path}/q/status"), &charged).await.is_ok());
             // A charge whose creation failed.
             server.clock().sleep(RESYNC).await;
             settle().await;

@@ -87,8 +87,12 @@ impl QuotaRequest<'_> {
 
     /// Returns true if the old object, if there is one, uses other amounts than the new one, or counts in other scopes.
     pub(crate) fn changes_usage(&self) -> bool {
+        let claims = self.is("persistentvolumeclaims");
         self.old.is_none_or(|old| {
-            self.usage(old) != self.usage(self.object) || has_active_deadline(old) != has_active_deadline(self.object)
+            // The status of a claim has its size and its volume attributes classes.
+            (claims && (old["spec"] != self.object["spec"] || old["status"] != self.object["status"]))
+                || self.usage(old) != self.usage(self.object)
+                || has_active_deadline(old) != has_active_deadline(self.object)
         })
     }
 
