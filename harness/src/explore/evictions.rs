@@ -28,7 +28,8 @@ pub(super) fn is_marked_over(promise: &BrokenPromise, begin: &ObjectStates, run:
         let has = |reason: &str| marks(pod).any(|found| found["reason"] == reason);
         exchange.request.name.as_ref() == Some(&key.name)
             && exchange.request.namespace == key.namespace
-            && ((object_meta::is_terminating(pod) && has("EvictionByEvictionAPI"))
+            && ((!plan.faults.is_empty() && is_taken_back(pod))
+                || (object_meta::is_terminating(pod) && has("EvictionByEvictionAPI"))
                 || ((has("DeletionByPodGC") || is_busy || is_unread(pod, exchange, entries))
                     && was_marked(pod, entries)))
     })
@@ -80,6 +81,15 @@ pub(super) fn is_bound_uninformed(promise: &BrokenPromise, run: &Run<'_>, plan: 
     bound.is_some_and(|entry| is_uninformed_at(entry.at, plan))
 }
 
+/// Returns true if another client set its own condition to false just before the taint eviction's patch, which leaves
+/// out what seems unchanged, as client-go's: the condition is false for the taint eviction's reason.
+fn is_taken_back(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    conditions.iter().any(|found| {
+        found["type"] == "DisruptionTarget" && found["status"] == "False" && found["reason"] == "DeletionByTaintManager"
+    })
+}
+
 /// Returns the conditions that announce the disruption of a pod.
 fn marks(pod: &Value) -> impl Iterator<Item = &Value> {
     let conditions = pod["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
@@ -122,5 +132,15 @@ mod tests {
         let objects = [Some(json!({})), Some(pod(uid, reason))];
         change_in(Some("default"), &transcript, 5, Some("taint-eviction-controller"), "pods", objects);
         assert_eq!(was_marked(&pod("u", "DeletionByPodGC"), &transcript.entries()), marked);
+    }
+
+    #[rstest]
+    #[case::the_subjects_reason("False", "DeletionByTaintManager", true)]
+    #[case::marked("True", "DeletionByTaintManager", false)]
+    #[case::of_another("False", "PreemptionByScheduler", false)]
+    fn a_condition_that_another_client_took_back(#[case] status: &str, #[case] reason: &str, #[case] taken: bool) {
+        let mut pod = pod("u", reason);
+        pod["status"]["conditions"][0]["status"] = status.into();
+        assert_eq!(is_taken_back(&pod), taken);
     }
 }

@@ -196,7 +196,11 @@ pub fn judge(reference: &ReferenceRun, explored: ExploredRun<'_>) -> OracleVerdi
         let same_actor = normal.fresh.iter().any(|other| other.key.actor == write.key.actor);
         // Near a bound the TTL depends on the history of the number of nodes, which a restart loses.
         let is_ttl = write.key.actor == Actor::Ttl && (changed || had_right_ttl(&reference.fixture, explored, write));
-        !same_actor && !is_ttl && !held(write)
+        // A fault that first happens to the fresh controllers explains what they write.
+        let since = explored.observation.quiet_at.min(write.seq);
+        let faulted = requests(&explored.entries[since..write.seq.min(explored.entries.len())])
+            .any(|(_, exchange)| exchange.reply.as_ref().is_none_or(|reply| reply.fault.is_some()));
+        !same_actor && !is_ttl && !held(write) && !faulted
     };
     if !about_failures && let Some(write) = found.fresh.iter().find(restarted_differently) {
         let text = format!("{}: controllers that start on the final state still change it", write.text);
@@ -378,10 +382,12 @@ fn creations(entries: &[TranscriptEntry]) -> BTreeMap<(&str, &str, &str), Durati
 fn late(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Option<Breach> {
     let plan = explored.plan;
     let delay: Duration = plan.faults.iter().map(|(disturbance, _)| disturbance.duration() + LATE).sum();
-    // After a restart countdowns begin again, and a taint that was never seen begins none.
-    let restarts =
-        plan.faults.iter().any(|(disturbance, point)| disturbance.restarts() || disturbance.delays_information(point));
-    let delay = if restarts { delay + countdown(&reference.fixture) + LATE } else { delay };
+    // After each restart countdowns begin again, and a taint that was never seen begins none.
+    let repeats = |(disturbance, point): &&(Disturbance, FaultPoint)| {
+        disturbance.restarts() || disturbance.delays_information(point)
+    };
+    let repeats = u32::try_from(plan.faults.iter().filter(repeats).count()).unwrap_or(u32::MAX);
+    let delay = delay + (countdown(&reference.fixture) + LATE) * repeats;
     // A budget whose sync fails for other reasons, too, waits for the whole back-off after one more failure.
     let is_refused = plan.faults.iter().any(|(disturbance, _)| disturbance.refusals() > 0);
     // What a late fault causes is not late.
