@@ -71,6 +71,8 @@ const OWN_FAULTS: usize = 2;
 const UNINFORMED: Duration = Duration::from_mins(1);
 /// Time before a fault from which its event may be held.
 const SOON: Duration = Duration::from_millis(1);
+/// Number of equal requests within a second that are a storm.
+const STORM: usize = 20;
 /// The status of budgets, as a write's resource.
 pub(super) const BUDGET_STATUS: &str = "poddisruptionbudgets/status";
 /// Additional writes of an object that each fault explains.
@@ -494,7 +496,7 @@ fn is_excused(promise: &BrokenPromise, run: &Run<'_>, plan: &FaultPlan, own_faul
             let of_events = run.entries.get(promise.seq).is_some_and(|entry| resource_of(entry) == "events");
             let outdated =
                 || refused() && plan.faults.iter().any(|(disturbance, at)| disturbance.delays_information(at));
-            !plan.faults.is_empty() && (of_events || outdated())
+            !plan.faults.is_empty() && (of_events || outdated() || is_caught_up(promise, run, plan))
         }
         "invariant orphans_are_confirmed" => {
             refused()
@@ -598,6 +600,24 @@ fn is_uninformed(difference: &StateDifference, entries: &[TranscriptEntry], expl
                 && request.namespace == difference.key.namespace
                 && is_uninformed_at(entry.at, explored.plan)
         })
+}
+
+/// Returns true if the subject was cut off and then learned of as many changes of the object as it makes requests: each
+/// of them is an event, handled with a list that shows none of the answers yet.
+fn is_caught_up(promise: &BrokenPromise, run: &Run<'_>, plan: &FaultPlan) -> bool {
+    let Some(EntryKind::Request(exchange)) = run.entries.get(promise.seq).map(|entry| &entry.what) else {
+        return false;
+    };
+    let request = &exchange.request;
+    let changes = run.entries[..promise.seq].iter().filter(|entry| match &entry.what {
+        EntryKind::Change(change) => {
+            change.resource == request.resource
+                && change.namespace == request.namespace
+                && request.name.as_ref() == Some(&change.name)
+        }
+        _ => false,
+    });
+    plan.faults.iter().any(|(disturbance, _)| disturbance.cut_off().is_some()) && changes.count() >= STORM
 }
 
 /// Returns true if a fault of the plan delays the subject's information at the time `at`.
