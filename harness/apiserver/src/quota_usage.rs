@@ -8,12 +8,12 @@ use std::time::Duration;
 use http::Method;
 use jiff::Timestamp;
 
-use crate::controllers::{ControllerClient, WatchChange, WatchMux, WatchSet};
+use crate::controllers::{ControllerClient, WatchChange, WatchMux, WatchSet, wait_until};
 use crate::json::Value;
 use crate::metadata;
 use crate::registry::quota::{QuotaRequest, recount};
 use crate::server::{ApiServer, storage_id};
-use crate::store::{EventType, ResourceId};
+use crate::store::{EventType, LogEntry, ResourceId};
 
 /// Time between two counts of everything: the usage of a pod ends with its grace period, without an event
 /// (`ResourceQuotaSyncPeriod`).
@@ -24,19 +24,29 @@ pub async fn publish_quota_usage(server: ApiServer) {
     let agent = ControllerClient::new(&server, "plumbline/resourcequota-controller");
     let quotas = ResourceId::new("", "resourcequotas");
     let mut feed = WatchMux::new(&server, WatchSet::All);
+    let mut resync = server.clock().now() + RESYNC;
     loop {
+        let changes = tokio::select! {
+            biased;
+            changes = feed.next() => changes,
+            () = wait_until(&server, Some(resync)) => Vec::new(),
+        };
+        let now = server.clock().now();
+        let has_quota = |event: &LogEntry| !server.list(&quotas, Some(event.current.namespace())).is_empty();
         let mut touched: BTreeSet<String> = BTreeSet::new();
-        tokio::select! {
-            changes = feed.next() => {
-                for (resource, change) in changes {
-                    if is_relevant(&resource, &change, server.clock().now()) {
-                        change.add_namespaces(&mut touched);
-                    }
-                }
+        for (resource, change) in changes {
+            // Most namespaces have no quota, and comparing objects is expensive.
+            let counts = match &change {
+                WatchChange::Replace(_) => true,
+                WatchChange::Event(event) => has_quota(event) && is_relevant(&resource, event, now),
+            };
+            if counts {
+                change.add_namespaces(&mut touched);
             }
-            () = server.clock().sleep(RESYNC) => {
-                touched.extend(server.list(&quotas, None).iter().map(|quota| quota.namespace().to_owned()));
-            }
+        }
+        if now >= resync {
+            touched.extend(server.list(&quotas, None).iter().map(|quota| quota.namespace().to_owned()));
+            resync = now + RESYNC;
         }
         for namespace in touched {
             for quota in server.list(&quotas, Some(&namespace)) {
@@ -48,8 +58,7 @@ pub async fn publish_quota_usage(server: ApiServer) {
 
 /// Returns true if the usage has to be counted again. Creations are charged by admission, and counting before a charged
 /// object is stored would give its share away (`resource_quota_monitor.go`, and `AddEventHandler` of the controller).
-fn is_relevant(resource: &ResourceId, change: &WatchChange, now: Timestamp) -> bool {
-    let WatchChange::Event(event) = change else { return true };
+fn is_relevant(resource: &ResourceId, event: &LogEntry, now: Timestamp) -> bool {
     let of_quotas = resource.group.is_empty() && &*resource.resource == "resourcequotas";
     match (event.event_type, &event.previous) {
         (EventType::Added, _) => of_quotas,
@@ -109,9 +118,21 @@ mod tests {
     use crate::clock::{Clock, epoch, run_virtual, settle};
     use crate::json::json;
 
+    fn quota(server: &ApiServer) -> Value {
+        server.get(&ResourceId::new("", "resourcequotas"), "default", "q").expect("the quota").value()
+    }
+
     fn usage(server: &ApiServer) -> Value {
-        let quota = server.get(&ResourceId::new("", "resourcequotas"), "default", "q").expect("the quota");
-        quota.value()["status"].clone()
+        quota(server)["status"].clone()
+    }
+
+    /// Writes a value into the quota's status.
+    async fn overwrite(server: &ApiServer, client: &ControllerClient, field: &str, pods: &str) {
+        let mut changed = quota(server);
+        changed["status"][field]["pods"] = pods.into();
+        let path = "/api/v1/namespaces/default/resourcequotas/q/status";
+        assert!(client.replace(path, &changed).await.is_ok());
+        settle().await;
     }
 
     #[test]
@@ -119,28 +140,23 @@ mod tests {
         run_virtual(async {
             let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
             let client = ControllerClient::new(&server, "user");
-            let path = "/api/v1/namespaces/default/resourcequotas";
             let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"},
                 "spec": {"hard": {"pods": "5"}}});
-            assert!(client.create(path, &quota).await.is_ok());
+            assert!(client.create("/api/v1/namespaces/default/resourcequotas", &quota).await.is_ok());
             tokio::spawn(publish_quota_usage(server.clone()));
             settle().await;
             // As admission does between the charge and the creation.
-            let mut charged = server.get(&ResourceId::new("", "resourcequotas"), "default", "q").unwrap().value();
-            charged["status"]["used"]["pods"] = "1".into();
-            assert!(client.replace(&format!("{path}/q/status"), &charged).await.is_ok());
-            settle().await;
+            overwrite(&server, &client, "used", "1").await;
             assert_eq!(usage(&server)["used"]["pods"], "1");
-            charged = server.get(&ResourceId::new("", "resourcequotas"), "default", "q").unwrap().value();
-            charged["status"]["hard"]["pods"] = "9".into();
-            assert!(client.replace(&format!("{path}/q/status"), &charged).await.is_ok());
-            settle().await;
+            overwrite(&server, &client, "hard", "9").await;
             assert_eq!(usage(&server)["hard"]["pods"], "5");
-            let mut charged = server.get(&ResourceId::new("", "resourcequotas"), "default", "q").unwrap().value();
-            charged["status"]["used"]["pods"] = "1".into();
-            assert!(client.replace(&format!("{path}/q/status"), &charged).await.is_ok());
-            // A charge whose creation failed.
-            server.clock().sleep(RESYNC).await;
+            overwrite(&server, &client, "used", "1").await;
+            // A charge whose creation failed. Other objects change all the time.
+            for minute in 0..5 {
+                let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m{minute}")}});
+                assert!(client.create("/api/v1/namespaces/kube-system/configmaps", &map).await.is_ok());
+                server.clock().sleep(RESYNC / 5).await;
+            }
             settle().await;
             assert_eq!(usage(&server)["used"]["pods"], "0");
         })
