@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use super::registry::{Registry, Resource};
 use super::request::{ApiRequest, ReplyBody};
 use super::server::{ApiServer, storage_id};
-use super::store::{EventPoll, KeyRange, LogEntry, ResourceId, StoredObject, WatchCursor};
+use super::store::{EventPoll, EventType, KeyRange, LogEntry, ResourceId, StoredObject, WatchCursor};
 use crate::json::Value;
 
 /// Maximum number of events of one resource read at once.
@@ -42,6 +42,19 @@ impl WatchChange {
             Self::Event(event) => {
                 namespaces.insert(event.current.namespace().to_owned());
             }
+        }
+    }
+
+    /// Returns true if an object was deleted.
+    pub(crate) fn is_deletion(&self) -> bool {
+        matches!(self, Self::Event(event) if event.event_type == EventType::Deleted)
+    }
+
+    /// Returns the objects as they are after the change, a deleted one as it was.
+    pub(crate) fn objects(self) -> Vec<Arc<StoredObject>> {
+        match self {
+            Self::Replace(objects) => objects,
+            Self::Event(event) => vec![event.current.clone()],
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::Method;
 
 use crate::admission::{self, GROUP};
-use crate::controllers::{ControllerClient, WatchChange, WatchMux, WatchSet};
+use crate::controllers::{ControllerClient, WatchMux, WatchSet};
 use crate::expressions::CelType;
 use crate::json::{Value, json};
 use crate::metadata;
@@ -32,11 +32,7 @@ pub async fn publish_policy_status(server: ApiServer) {
     let mut feed = WatchMux::new(&server, WatchSet::Resources(vec![ResourceId::new(GROUP, RESOURCE)]));
     loop {
         for (_, change) in feed.next().await {
-            let changed = match change {
-                WatchChange::Replace(objects) => objects,
-                WatchChange::Event(event) => vec![Arc::clone(&event.current)],
-            };
-            for stored in changed {
+            for stored in change.objects() {
                 sync(&agent, stored.name()).await;
             }
         }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::controllers::{ControllerClient, MERGE_PATCH, WatchChange, WatchMux, WatchSet};
+use crate::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet};
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::server::ApiServer;
@@ -36,11 +36,7 @@ pub async fn publish_service_accounts(server: ApiServer, authority: Option<Strin
     loop {
         let mut touched: BTreeSet<String> = BTreeSet::new();
         for (resource, change) in feed.next().await {
-            let objects = match change {
-                WatchChange::Replace(objects) => objects,
-                WatchChange::Event(event) => vec![event.current.clone()],
-            };
-            for object in objects {
+            for object in change.objects() {
                 if resource == namespaces {
                     touched.insert(object.name().to_owned());
                 } else if matches!(object.name(), ACCOUNT | AUTHORITY) {

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::controllers::{ControllerClient, MERGE_PATCH, WatchChange, WatchMux, WatchSet};
+use crate::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet};
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::registry::defaults::{CLAIM_FINALIZER, VOLUME_FINALIZER};
@@ -29,11 +29,7 @@ pub async fn release_volumes(server: ApiServer) {
         let mut touched: BTreeSet<String> = BTreeSet::new();
         for (resource, change) in feed.next().await {
             change.add_namespaces(&mut touched);
-            let objects = match change {
-                WatchChange::Replace(objects) => objects,
-                WatchChange::Event(event) => vec![event.current.clone()],
-            };
-            for stored in objects {
+            for stored in change.objects() {
                 if resource == volumes {
                     publish_volume(&binder, &volumes, stored.name()).await;
                     release_volume(&of_volumes, &volumes, stored.name()).await;
@@ -110,7 +106,11 @@ fn uses(pod: &Value, claim: &StoredObject) -> bool {
     let is_used = |volume: &Value| {
         let ephemeral = || {
             let name = format!("{}-{}", metadata::name(pod), volume["name"].as_str().unwrap_or_default());
-            name == claim.name() && String::from_utf8_lossy(claim.owner_references()).contains(metadata::uid(pod))
+            let owns = || {
+                let claim = claim.value();
+                metadata::owner_references(&claim).iter().any(|owner| owner["uid"] == metadata::uid(pod))
+            };
+            name == claim.name() && owns()
         };
         volume["persistentVolumeClaim"]["claimName"] == claim.name() || (!volume["ephemeral"].is_null() && ephemeral())
     };

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::{ca_bundle, text};
 use crate::json::{Map, Value, json};
 use crate::metadata;
+use crate::registry::conditions;
 use crate::registry::time::rfc3339;
 
 const INITIAL_NAMES: &str = "the initial names have been accepted";
@@ -60,9 +61,10 @@ pub(super) fn status(definition: &Value, others: &[Value], now: Timestamp) -> Va
     let mut conditions: Vec<Value> =
         definition.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     let was_established = is_established(definition);
+    let now = rfc3339(now);
     match &conflict {
-        Some((reason, message)) => set_condition(&mut conditions, "NamesAccepted", "False", reason, message, now),
-        None => set_condition(&mut conditions, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now),
+        Some((reason, message)) => conditions::set(&mut conditions, "NamesAccepted", "False", reason, message, &now),
+        None => conditions::set(&mut conditions, "NamesAccepted", "True", "NoConflicts", "no conflicts found", &now),
     }
     let (established, reason, message) = match &conflict {
         None if was_established => ("True", "InitialNamesAccepted", INITIAL_NAMES),
@@ -74,10 +76,10 @@ pub(super) fn status(definition: &Value, others: &[Value], now: Timestamp) -> Va
     };
     // Once established, a definition is served, also if its names are lost.
     if conflict.is_none() || !was_established {
-        set_condition(&mut conditions, "Established", established, reason, message, now);
+        conditions::set(&mut conditions, "Established", established, reason, message, &now);
     }
     if let Some((status, reason, message)) = approval_condition(definition) {
-        set_condition(&mut conditions, "KubernetesAPIApprovalPolicyConformant", status, reason, &message, now);
+        conditions::set(&mut conditions, "KubernetesAPIApprovalPolicyConformant", status, reason, &message, &now);
     }
     json!({
         "conditions": conditions,
@@ -96,28 +98,6 @@ fn approval_condition(definition: &Value) -> Option<(&'static str, &'static str,
         return Some(("False", "UnapprovedAnnotation", format!("not approved: {given:?}")));
     }
     Some(("True", "ApprovedAnnotation", format!("approved in {given}")))
-}
-
-/// Sets a condition; its transition time changes only with its status.
-pub(super) fn set_condition(
-    conditions: &mut Vec<Value>,
-    kind: &str,
-    status: &str,
-    reason: &str,
-    message: &str,
-    now: Timestamp,
-) {
-    let found = conditions.iter_mut().find(|condition| text(condition, "type") == kind);
-    let since = match &found {
-        Some(old) if text(old, "status") == status => old["lastTransitionTime"].clone(),
-        _ => json!(rfc3339(now)),
-    };
-    let condition =
-        json!({"type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message});
-    match found {
-        Some(old) => *old = condition,
-        None => conditions.push(condition),
-    }
 }
 
 type NameConflict = (&'static str, String);

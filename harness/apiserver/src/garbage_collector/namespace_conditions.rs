@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::json::{Value, json};
+use crate::json::Value;
 use crate::metadata;
-use crate::registry::Resource;
 use crate::registry::time::rfc3339;
+use crate::registry::{Resource, conditions};
 use crate::store::StoredObject;
 
 /// The content of a namespace after a round of deletions.
 #[derive(Debug, Default)]
 pub(super) struct RemainingContent {
-    /// The errors of the round.
+    /// The errors of the round. The objects whose deletion failed are not counted.
     pub(super) errors: Vec<String>,
     /// The time by which the pods end by themselves, if it is yet to come.
     pub(super) pods_until: Option<Timestamp>,
@@ -23,8 +23,6 @@ pub(super) struct RemainingContent {
     objects: BTreeMap<String, usize>,
     /// Number of objects by finalizer.
     finalizers: BTreeMap<String, usize>,
-    /// Objects of resources whose deletion failed are left, too. The conditions do not count them.
-    pub(super) has_failed: bool,
 }
 
 impl RemainingContent {
@@ -40,7 +38,7 @@ impl RemainingContent {
 
     /// Returns true if nothing is left.
     pub(super) fn is_empty(&self) -> bool {
-        self.objects.is_empty() && !self.has_failed
+        self.objects.is_empty() && self.errors.is_empty()
     }
 }
 
@@ -79,33 +77,18 @@ const CONDITIONS: [(&str, &str, &str); 5] = [
 /// only pods are deleted.
 pub(super) fn update(mut namespace: Value, content: &RemainingContent, counted: bool, now: Timestamp) -> Option<Value> {
     let now = rfc3339(now);
-    let mut conditions = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let mut changed = false;
+    let before = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let mut after = before.clone();
     for (kind, reason, message) in CONDITIONS {
-        let problem = problem(kind, content, counted);
-        let status = if problem.is_some() { "True" } else { "False" };
-        let (reason, message) = problem.unwrap_or_else(|| (reason, message.to_owned()));
-        let known = conditions.iter_mut().find(|condition| condition["type"] == kind);
-        let Some(known) = known else {
-            changed = true;
-            conditions.push(json!({"type": kind, "status": status, "lastTransitionTime": now,
-                "reason": reason, "message": message}));
-            continue;
-        };
-        let fields = [("status", status), ("reason", reason), ("message", message.as_str())];
-        if fields.iter().all(|(field, value)| known[*field] == **value) {
-            continue;
-        }
-        changed = true;
-        if known["status"] != status {
-            known["lastTransitionTime"] = now.as_str().into();
-        }
-        for (field, value) in fields {
-            known[field] = value.into();
+        match problem(kind, content, counted) {
+            Some((reason, message)) => conditions::set(&mut after, kind, "True", reason, &message, &now),
+            None => conditions::set(&mut after, kind, "False", reason, message, &now),
         }
     }
-    namespace["status"]["conditions"] = conditions.into();
-    changed.then_some(namespace)
+    (after != before).then(|| {
+        namespace["status"]["conditions"] = after.into();
+        namespace
+    })
 }
 
 /// Returns the reason and message of a condition that is true.

@@ -14,7 +14,7 @@ use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
 use crate::registry::Resource;
 use crate::server::{ApiServer, storage_id};
-use crate::store::{EventType, ResourceId, StoredObject};
+use crate::store::{ResourceId, StoredObject};
 
 const FINALIZER: &str = "kubernetes";
 
@@ -33,21 +33,12 @@ impl EndingNamespaces {
     /// Adds to `look_at` the namespaces that a change concerns.
     fn note(&mut self, resource: &ResourceId, change: WatchChange, look_at: &mut BTreeSet<String>) {
         let of_namespaces = resource.group.is_empty() && &*resource.resource == "namespaces";
-        let objects = match change {
-            WatchChange::Replace(objects) => objects,
-            WatchChange::Event(event) => {
-                let gone = event.event_type == EventType::Deleted;
-                if of_namespaces && gone {
-                    self.names.remove(event.current.name());
-                    self.due.remove(event.current.name());
-                } else if gone && self.names.contains(event.current.namespace()) {
-                    look_at.insert(event.current.namespace().to_owned());
-                }
-                if gone { Vec::new() } else { vec![event.current.clone()] }
-            }
-        };
-        for object in objects {
-            if of_namespaces && is_ending(&object) {
+        let is_deletion = change.is_deletion();
+        for object in change.objects() {
+            if of_namespaces && is_deletion {
+                self.names.remove(object.name());
+                self.due.remove(object.name());
+            } else if of_namespaces && is_ending(&object.value()) {
                 self.names.insert(object.name().to_owned());
                 look_at.insert(object.name().to_owned());
             } else if self.names.contains(object.namespace()) {
@@ -56,8 +47,8 @@ impl EndingNamespaces {
         }
     }
 
-    /// Takes the namespaces that are due.
-    fn take_due(&self, now: Timestamp, look_at: &mut BTreeSet<String>) {
+    /// Adds to `look_at` the namespaces that are due.
+    fn add_due(&self, now: Timestamp, look_at: &mut BTreeSet<String>) {
         look_at.extend(self.due.iter().filter(|(_, (at, _))| *at <= now).map(|(name, _)| name.clone()));
     }
 
@@ -84,15 +75,15 @@ pub async fn terminate_namespaces(server: ApiServer, pause: Duration) {
     loop {
         let mut look_at: BTreeSet<String> = BTreeSet::new();
         let due = ending.due.values().map(|(at, _)| *at).min();
-        tokio::select! {
-            changes = feed.next() => {
-                for (resource, change) in changes {
-                    ending.note(&resource, change, &mut look_at);
-                }
-            }
-            () = wait_until(&server, due) => {}
+        let changes = tokio::select! {
+            biased;
+            changes = feed.next() => changes,
+            () = wait_until(&server, due) => Vec::new(),
+        };
+        for (resource, change) in changes {
+            ending.note(&resource, change, &mut look_at);
         }
-        ending.take_due(clock.now(), &mut look_at);
+        ending.add_due(clock.now(), &mut look_at);
         if !look_at.is_empty() {
             clock.sleep(pause).await;
         }
@@ -103,10 +94,9 @@ pub async fn terminate_namespaces(server: ApiServer, pause: Duration) {
     }
 }
 
-fn is_ending(namespace: &StoredObject) -> bool {
-    let object = namespace.value();
-    let finalizers = object["spec"]["finalizers"].as_array();
-    is_deleted(&object) && finalizers.is_some_and(|all| all.iter().any(|finalizer| finalizer == FINALIZER))
+fn is_ending(namespace: &Value) -> bool {
+    let finalizers = namespace["spec"]["finalizers"].as_array();
+    is_deleted(namespace) && finalizers.is_some_and(|all| all.iter().any(|finalizer| finalizer == FINALIZER))
 }
 
 /// The result of one look at a namespace.
@@ -122,11 +112,9 @@ enum Outcome {
 /// Deletes the remaining objects of a namespace; finalizes the namespace if there are none.
 async fn terminate(agent: &ControllerClient, name: &str) -> Outcome {
     let server = agent.server();
-    let namespaces = ResourceId::new("", "namespaces");
-    let Some(namespace) = server.get(&namespaces, "", name).filter(|stored| is_ending(stored)) else {
-        return Outcome::Done;
-    };
-    let deleted_at = metadata::text(&namespace.value(), "deletionTimestamp").parse().unwrap_or_default();
+    let namespace = server.get(&ResourceId::new("", "namespaces"), "", name).map(|stored| stored.value());
+    let Some(namespace) = namespace.filter(is_ending) else { return Outcome::Done };
+    let deleted_at = metadata::text(&namespace, "deletionTimestamp").parse().unwrap_or_default();
     let registry = server.registry();
     let mut kinds: Vec<(&Resource, ResourceId)> = Vec::new();
     let mut seen: BTreeSet<ResourceId> = BTreeSet::new();
@@ -148,12 +136,11 @@ async fn terminate(agent: &ControllerClient, name: &str) -> Outcome {
             delete_all(agent, kind, resource, name, deleted_at, &mut content).await;
         }
     }
-    let failed = !content.errors.is_empty();
     let now = server.clock().now();
-    if let Some(changed) = namespace_conditions::update(namespace.value(), &content, !has_pods, now) {
+    if let Some(changed) = namespace_conditions::update(namespace, &content, !has_pods, now) {
         agent.replace(&format!("/api/v1/namespaces/{name}/status"), &changed).await;
     }
-    if failed {
+    if !content.errors.is_empty() {
         return Outcome::Failed;
     }
     if content.is_empty() {
@@ -174,13 +161,11 @@ async fn delete_all(
 ) {
     let server = agent.server();
     let left = server.list(resource, Some(namespace));
-    if left.iter().any(|stored| !stored.is_terminating()) {
-        let deleted = delete_collection(agent, kind, namespace, &left).await;
-        if let Err(error) = deleted {
-            content.errors.push(error);
-            content.has_failed |= !left.is_empty();
-            return;
-        }
+    if left.iter().any(|stored| !stored.is_terminating())
+        && let Err(error) = delete_collection(agent, kind, namespace, &left).await
+    {
+        content.errors.push(error);
+        return;
     }
     let left = server.list(resource, Some(namespace));
     if left.is_empty() {

@@ -14,7 +14,7 @@ use crate::json::{Value, json};
 use crate::negotiate::{self, MediaType, Negotiation, Representation, to_yaml};
 use crate::printers::{self, IncludeObject, TableOptions};
 use crate::protobuf::{self, ListPieces};
-use crate::request::{ApiRequest, Reply, ReplyBody};
+use crate::request::{ApiRequest, PIECE, ROOM, Reply, ReplyBody};
 use crate::status::Status;
 use crate::store::StoredObject;
 
@@ -173,10 +173,8 @@ fn concatenated_list(scope: &RequestScope<'_>, metadata: &Value, items: &[Arc<St
     if size < LARGE_LIST {
         return Reply::json(200, pieces.next_chunk(usize::MAX));
     }
-    let mut reply = Reply::json(200, Bytes::new());
-    let pieces = std::iter::from_fn(move || (!pieces.over).then(|| Ok(pieces.next_chunk(PIECE))));
-    reply.body = ReplyBody::Stream(Box::pin(futures::stream::iter(pieces)));
-    reply
+    let pieces = std::iter::from_fn(move || (!pieces.over).then(|| pieces.next_chunk(PIECE)));
+    streamed(Reply::json(200, Bytes::new()), pieces)
 }
 
 /// Builds a list from the messages of its items; a large list is assembled while it is sent.
@@ -187,9 +185,12 @@ fn protobuf_list(scope: &RequestScope<'_>, metadata: &Value, items: &[Arc<Stored
     if pieces.is_over() {
         return protobuf_reply(200, first);
     }
-    let mut reply = protobuf_reply(200, Bytes::new());
-    let pieces = std::iter::once(first).chain(pieces).map(Ok);
-    reply.body = ReplyBody::Stream(Box::pin(futures::stream::iter(pieces)));
+    streamed(protobuf_reply(200, Bytes::new()), std::iter::once(first).chain(pieces))
+}
+
+/// Gives a reply a body that is made while it is sent.
+fn streamed(mut reply: Reply, pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Reply {
+    reply.body = ReplyBody::Stream(Box::pin(futures::stream::iter(pieces.map(Ok))));
     reply
 }
 
@@ -218,10 +219,6 @@ fn list_value(scope: &RequestScope<'_>, metadata: &Value, mut items: Vec<Value>)
 
 /// Lists of at least this size are never held in one buffer.
 const LARGE_LIST: usize = 512 << 10;
-/// Size of the pieces of a large list.
-const PIECE: usize = 128 << 10;
-/// Spare capacity of a piece: pieces end with a whole item, and most exceed their size by no more than this.
-const ROOM: usize = 8 << 10;
 
 /// The body of a list, produced in pieces.
 struct ListChunks {

@@ -20,10 +20,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::controllers::{ControllerClient, MERGE_PATCH, STRATEGIC_PATCH, WatchChange, WatchMux, WatchSet, wait_until};
+use super::controllers::{ControllerClient, MERGE_PATCH, STRATEGIC_PATCH, WatchMux, WatchSet, wait_until};
 use super::registry::time::rfc3339;
 use super::server::ApiServer;
-use super::store::{EventType, ResourceId, StoredObject};
+use super::store::{ResourceId, StoredObject};
 use crate::json::{Map, Value, json};
 use crate::metadata;
 
@@ -96,15 +96,11 @@ pub async fn run(server: ApiServer, options: KubeletOptions) {
             () = wait_until(&server, due) => Vec::new(),
         };
         for (resource, change) in changes {
-            let objects = match change {
-                WatchChange::Replace(objects) => objects,
-                WatchChange::Event(event) if event.event_type == EventType::Deleted => {
-                    kubelet.scheduler.room_changed();
-                    continue;
-                }
-                WatchChange::Event(event) => vec![event.current.clone()],
-            };
-            for object in objects {
+            if change.is_deletion() {
+                kubelet.scheduler.room_changed();
+                continue;
+            }
+            for object in change.objects() {
                 if resource == pods { kubelet.see_pod(&object) } else { kubelet.see_node(&object) }
             }
         }

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use super::{MAGIC, MESSAGES, find_message};
 use crate::json::{Map, Value};
+use crate::request::{PIECE, ROOM};
 
 /// Deepest message that is encoded.
 const MAX_DEPTH: usize = 200;
@@ -106,11 +107,6 @@ pub(crate) fn event_frame(event_type: &str, object: &[u8]) -> Bytes {
     frame.extend_from_slice(&event);
     frame.into()
 }
-
-/// Size of the pieces of a list.
-const PIECE: usize = 128 << 10;
-/// Spare capacity of a piece: pieces end with a whole item, and most exceed their size by no more than this.
-const ROOM: usize = 8 << 10;
 
 /// Returns the body for an object or a list; `None` if no protobuf message is known for its kind.
 pub(crate) fn from_json(object: &Value) -> Option<Vec<u8>> {

@@ -74,6 +74,21 @@ pub(crate) fn is_true(status: &Value, kind: &str) -> bool {
     find(status, kind).is_some_and(|c| meta::str_field(c, "status") == "True")
 }
 
+/// Sets a condition with the common five fields in a list; the transition time changes only with the status.
+pub(crate) fn set(conditions: &mut Vec<Value>, kind: &str, status: &str, reason: &str, message: &str, now: &str) {
+    let found = conditions.iter_mut().find(|condition| meta::str_field(condition, "type") == kind);
+    let since = match &found {
+        Some(old) if meta::str_field(old, "status") == status => old["lastTransitionTime"].clone(),
+        _ => now.into(),
+    };
+    let condition =
+        json!({"type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message});
+    match found {
+        Some(old) => *old = condition,
+        None => conditions.push(condition),
+    }
+}
+
 /// Sets a pod condition (with `lastProbeTime`) in `status`; the transition time changes only with the status.
 pub(crate) fn upsert_pod_condition(
     status: &mut Value,

@@ -66,6 +66,11 @@ impl ApiRequest {
 /// The chunks of a streamed body, one watch event each. An error cuts the connection.
 pub type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes, std::io::Error>> + Send>>;
 
+/// Size of the pieces of a large list.
+pub(crate) const PIECE: usize = 128 << 10;
+/// Spare capacity of a piece: pieces end with a whole item, and most exceed their size by no more than this.
+pub(crate) const ROOM: usize = 8 << 10;
+
 /// The body of a [`Reply`].
 pub enum ReplyBody {
     /// A complete body.

@@ -158,6 +158,7 @@ impl StoredObject {
 
     /// Returns the object as a protobuf message, which the first client that asks for it makes for all.
     pub(crate) fn protobuf(&self, encode: impl FnOnce(&Value) -> Vec<u8>) -> Bytes {
+        // It stays as long as the object, so it takes no more memory than it needs.
         self.protobuf.get_or_init(|| encode(&self.value()).into_boxed_slice().into()).clone()
     }
 

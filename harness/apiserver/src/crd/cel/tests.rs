@@ -132,13 +132,13 @@ fn rules_of_items_need_a_list() {
 
 /// Fields without a schema count as changed, as in the validation by schemas.
 #[rstest::rstest]
-#[case::unchanged(json!({"s": {"n": 1}, "x": 1}), 0)]
-#[case::changed(json!({"s": {"n": 2}, "x": 1}), 1)]
-#[case::with_an_unknown_field(json!({"s": {"n": 1, "u": true}, "x": 1}), 1)]
-#[case::reordered(json!({"s": {"n": 5, "l": [{"k": "b"}, {"k": "a"}]}, "x": 1}), 0)]
-#[case::items_of_an_unchanged_list(json!({"s": {"n": 5, "p": [1, 2]}, "x": 1}), 0)]
-#[case::items_of_a_changed_list(json!({"s": {"n": 5, "p": [1, 3]}, "x": 1}), 2)]
-fn what_broke_a_rule_before_may_stay(#[case] new: Value, #[case] errors: usize) {
+#[case::unchanged(json!({"n": 1}), json!({"n": 1}), 0)]
+#[case::changed(json!({"n": 1}), json!({"n": 2}), 1)]
+#[case::with_an_unknown_field(json!({"n": 1, "u": true}), json!({"n": 1, "u": true}), 1)]
+#[case::reordered(json!({"n": 5, "l": [{"k": "a"}, {"k": "b"}]}), json!({"n": 5, "l": [{"k": "b"}, {"k": "a"}]}), 0)]
+#[case::items_of_an_unchanged_list(json!({"n": 5, "p": [1, 2]}), json!({"n": 5, "p": [1, 2]}), 0)]
+#[case::items_of_a_changed_list(json!({"n": 5, "p": [1, 2]}), json!({"n": 5, "p": [1, 3]}), 2)]
+fn what_broke_a_rule_before_may_stay(#[case] old: Value, #[case] new: Value, #[case] errors: usize) {
     let rule = |rule: &str| json!([{"rule": rule}]);
     let items = json!({"type": "object", "properties": {"k": {"type": "string"}}});
     let schema = json!({"type": "object", "properties": {"s": {"type": "object",
@@ -147,17 +147,8 @@ fn what_broke_a_rule_before_may_stay(#[case] new: Value, #[case] errors: usize) 
             "p": {"type": "array", "items": {"type": "integer", "x-kubernetes-validations": rule("self > 9")}},
             "l": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
                 "items": items, "x-kubernetes-validations": rule("self.size() > 2")}}}}});
-    let mut old = new.clone();
-    if errors > 0 && new["s"]["n"] == 2 {
-        old["s"]["n"] = 1.into();
-    }
-    if let Some(list) = old["s"].get_mut("l").and_then(Value::as_array_mut) {
-        list.reverse();
-    }
-    if new["s"]["p"] == json!([1, 3]) {
-        old["s"]["p"] = json!([1, 2]);
-    }
     let rules = CompiledRules::of(&schema, "x").expect("a rule");
+    let [old, new] = [old, new].map(|part| json!({"s": part, "x": 1}));
     let found = described(&rules.judge(&new, Some(&old)));
     assert_eq!(found.len(), errors, "{found:?}");
 }
