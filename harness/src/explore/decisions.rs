@@ -18,6 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::disturbance::Disturbance;
+use super::evictions::disruption;
 use super::model::{TTL_ANNOTATION, TTL_RANGES, selects};
 use super::observation::event_of;
 use super::oracle::{Breach, ExploredRun, THRESHOLD};
@@ -227,10 +228,7 @@ pub(super) fn is_terminated(pod: &Value) -> bool {
 
 /// Returns true if a condition says that `PodGC` deletes the pod.
 fn says_why(pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
-    conditions.iter().any(|found| {
-        found["type"] == "DisruptionTarget" && found["status"] == "True" && found["reason"] == "DeletionByPodGC"
-    })
+    disruption(pod, "True") == Some("DeletionByPodGC")
 }
 
 /// The state of a node, as far as its pods depend on it.

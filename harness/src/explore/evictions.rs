@@ -4,12 +4,16 @@
 use serde_json::Value;
 
 use super::disturbance::Disturbance;
-use super::oracle::is_uninformed_at;
+use super::oracle::{changes_object_of, is_uninformed_at, request_of};
 use super::plan::FaultPlan;
 use crate::expect::world::ObjectStates;
-use crate::expect::{BrokenPromise, Run};
+use crate::expect::{BrokenPromise, Run, requests};
+use crate::invariants::condition;
 use crate::object_meta;
 use crate::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry};
+
+/// The reason of taint eviction's condition.
+const MARK: &str = "DeletionByTaintManager";
 
 /// Returns true if another client replaced the taint eviction's condition by its own: an eviction of a pod that is
 /// terminating already, or `PodGC` between the mark and the deletion. Upstream does not mark the pod again either. The
@@ -18,19 +22,17 @@ pub(super) fn is_marked_over(promise: &BrokenPromise, begin: &ObjectStates, run:
     if promise.check != "invariant condition_before_delete" {
         return false;
     }
-    let Some(EntryKind::Request(exchange)) = run.entries.get(promise.seq).map(|entry| &entry.what) else {
-        return false;
-    };
+    let Some(deletion) = request_of(promise, run) else { return false };
     let is_busy = plan.faults.iter().any(|(disturbance, _)| *disturbance == Disturbance::Reply(429));
     let entries = &run.entries[..promise.seq];
     let before = begin.clone().after(entries);
     before.all("pods").any(|(key, pod)| {
-        let has = |reason: &str| marks(pod).any(|found| found["reason"] == reason);
-        exchange.request.name.as_ref() == Some(&key.name)
-            && exchange.request.namespace == key.namespace
+        let has = |reason: &str| disruption(pod, "True") == Some(reason);
+        deletion.request.name.as_ref() == Some(&key.name)
+            && deletion.request.namespace == key.namespace
             && ((!plan.faults.is_empty() && is_taken_back(pod))
                 || (object_meta::is_terminating(pod) && has("EvictionByEvictionAPI"))
-                || ((has("DeletionByPodGC") || is_busy || is_unread(pod, exchange, entries))
+                || ((has("DeletionByPodGC") || is_busy || is_unread(pod, deletion, entries))
                     && was_marked(pod, entries)))
     })
 }
@@ -45,38 +47,30 @@ fn is_unread(pod: &Value, deletion: &Exchange, entries: &[TranscriptEntry]) -> b
         }
         _ => false,
     };
-    let begun = entries.iter().rposition(|entry| match &entry.what {
-        EntryKind::Request(exchange) if entry.actor() == Actor::TaintEviction => {
-            let (request, deleted) = (&exchange.request, &deletion.request);
-            request.resource == "pods" && (&request.namespace, &request.name) == (&deleted.namespace, &deleted.name)
-        }
-        _ => false,
+    let deleted = &deletion.request;
+    let last = requests(entries).rfind(|(entry, exchange)| {
+        let request = &exchange.request;
+        entry.actor() == Actor::TaintEviction
+            && request.resource == "pods"
+            && (&request.namespace, &request.name) == (&deleted.namespace, &deleted.name)
     });
-    let Some(begun) = begun else { return false };
     // A deletion that is repeated was decided upon before; the pod has to be read again.
-    let reads = match &entries[begun].what {
-        EntryKind::Request(exchange) => matches!(exchange.request.verb.as_str(), "get" | "patch" | "update"),
-        _ => false,
-    };
-    reads && entries[begun..].iter().any(is_others)
+    last.is_some_and(|(entry, exchange)| {
+        matches!(exchange.request.verb.as_str(), "get" | "patch" | "update")
+            && entries[entry.seq..].iter().any(is_others)
+    })
 }
 
 /// Returns true if the pod of a deletion was bound while a fault delayed the subject's information: a countdown that
 /// begins by an outdated node goes on when the node has gone, as upstream.
 pub(super) fn is_bound_uninformed(promise: &BrokenPromise, run: &Run<'_>, plan: &FaultPlan) -> bool {
-    let Some(EntryKind::Request(exchange)) = run.entries.get(promise.seq).map(|entry| &entry.what) else {
-        return false;
-    };
-    let node =
-        |pod: Option<&Value>| pod.and_then(|pod| pod["spec"]["nodeName"].as_str()).unwrap_or_default().to_owned();
-    let bound = run.entries[..promise.seq].iter().rev().find(|entry| match &entry.what {
-        EntryKind::Change(change) => {
-            change.resource == "pods"
-                && change.namespace == exchange.request.namespace
-                && exchange.request.name.as_ref() == Some(&change.name)
-                && node(change.old.as_deref()) != node(change.new.as_deref())
-        }
-        _ => false,
+    fn node(pod: Option<&Value>) -> &str {
+        pod.and_then(|pod| pod["spec"]["nodeName"].as_str()).unwrap_or_default()
+    }
+    let Some(deletion) = request_of(promise, run) else { return false };
+    let bound = run.entries[..promise.seq].iter().rfind(|entry| {
+        changes_object_of(entry, &deletion.request)
+            .is_some_and(|change| node(change.old.as_deref()) != node(change.new.as_deref()))
     });
     bound.is_some_and(|entry| is_uninformed_at(entry.at, plan))
 }
@@ -84,27 +78,21 @@ pub(super) fn is_bound_uninformed(promise: &BrokenPromise, run: &Run<'_>, plan: 
 /// Returns true if another client set its own condition to false just before the taint eviction's patch, which leaves
 /// out what seems unchanged, as client-go's: the condition is false for the taint eviction's reason.
 fn is_taken_back(pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
-    conditions.iter().any(|found| {
-        found["type"] == "DisruptionTarget" && found["status"] == "False" && found["reason"] == "DeletionByTaintManager"
-    })
+    disruption(pod, "False") == Some(MARK)
 }
 
-/// Returns the conditions that announce the disruption of a pod.
-fn marks(pod: &Value) -> impl Iterator<Item = &Value> {
-    let conditions = pod["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
-    conditions.iter().filter(|found| found["type"] == "DisruptionTarget" && found["status"] == "True")
+/// Returns the reason of a pod's disruption condition that has this status.
+pub(super) fn disruption<'p>(pod: &'p Value, status: &str) -> Option<&'p str> {
+    condition(pod, "DisruptionTarget").filter(|found| found["status"] == status)?["reason"].as_str()
 }
 
 /// Returns true if taint eviction has marked this pod before.
 fn was_marked(pod: &Value, entries: &[TranscriptEntry]) -> bool {
     entries.iter().any(|entry| match &entry.what {
-        EntryKind::Change(change) if change.resource == "pods" && entry.actor() == Actor::TaintEviction => {
-            change.new.as_deref().is_some_and(|new| {
-                object_meta::uid(new) == object_meta::uid(pod)
-                    && marks(new).any(|found| found["reason"] == "DeletionByTaintManager")
-            })
-        }
+        EntryKind::Change(change) if change.resource == "pods" && entry.actor() == Actor::TaintEviction => change
+            .new
+            .as_deref()
+            .is_some_and(|new| object_meta::uid(new) == object_meta::uid(pod) && disruption(new, "True") == Some(MARK)),
         _ => false,
     })
 }

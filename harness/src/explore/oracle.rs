@@ -50,10 +50,10 @@ use crate::expect::world::ObjectStates;
 use crate::expect::{BrokenPromise, Run, is_subject_write, requests};
 use crate::fixture::pattern::Verb;
 use crate::fixture::{Effect, Fixture};
-use crate::invariants;
+use crate::invariants::{self, STORM};
 use crate::object_meta;
 use crate::runner::{RunError, RunRecord};
-use crate::transcript::{Actor, Attributed as _, EntryKind, TranscriptEntry};
+use crate::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, RecordedRequest, TranscriptEntry};
 
 /// The oracle of the way in which a run ends.
 pub const ALIVE: &str = "alive";
@@ -71,8 +71,6 @@ const OWN_FAULTS: usize = 2;
 const UNINFORMED: Duration = Duration::from_mins(1);
 /// Time before a fault from which its event may be held.
 const SOON: Duration = Duration::from_millis(1);
-/// Number of equal requests within a second that are a storm.
-const STORM: usize = 20;
 /// The status of budgets, as a write's resource.
 pub(super) const BUDGET_STATUS: &str = "poddisruptionbudgets/status";
 /// Additional writes of an object that each fault explains.
@@ -199,10 +197,12 @@ pub fn judge(reference: &ReferenceRun, explored: ExploredRun<'_>) -> OracleVerdi
         // Near a bound the TTL depends on the history of the number of nodes, which a restart loses.
         let is_ttl = write.key.actor == Actor::Ttl && (changed || had_right_ttl(&reference.fixture, explored, write));
         // A fault that first happens to the fresh controllers explains what they write.
-        let since = explored.observation.quiet_at.min(write.seq);
-        let faulted = requests(&explored.entries[since..write.seq.min(explored.entries.len())])
-            .any(|(_, exchange)| exchange.reply.as_ref().is_none_or(|reply| reply.fault.is_some()));
-        !same_actor && !is_ttl && !held(write) && !faulted
+        let faulted = || {
+            let since = explored.observation.quiet_at.min(write.seq);
+            requests(&explored.entries[since..write.seq.min(explored.entries.len())])
+                .any(|(_, exchange)| exchange.reply.as_ref().is_none_or(|reply| reply.fault.is_some()))
+        };
+        !same_actor && !is_ttl && !held(write) && !faulted()
     };
     if !about_failures && let Some(write) = found.fresh.iter().find(restarted_differently) {
         let text = format!("{}: controllers that start on the final state still change it", write.text);
@@ -472,16 +472,31 @@ fn resource_of(entry: &TranscriptEntry) -> String {
     }
 }
 
+/// Returns the request that broke a promise, if one did.
+pub(super) fn request_of<'r>(promise: &BrokenPromise, run: &Run<'r>) -> Option<&'r Exchange> {
+    match &run.entries.get(promise.seq)?.what {
+        EntryKind::Request(exchange) => Some(exchange),
+        EntryKind::Change(_) | EntryKind::Note(_) => None,
+    }
+}
+
+/// Returns the change of an entry if it is one of the object of a request.
+pub(super) fn changes_object_of<'e>(entry: &'e TranscriptEntry, request: &RecordedRequest) -> Option<&'e Change> {
+    let EntryKind::Change(change) = &entry.what else { return None };
+    let same = change.resource == request.resource
+        && change.namespace == request.namespace
+        && request.name.as_ref() == Some(&change.name);
+    same.then_some(change)
+}
+
 /// Returns true if the faults of the run explain the violation: the subject repeats a write of which it does not know
 /// that it took effect, the server refuses a write that comes from an old state, or a live read takes longer than a
 /// cycle.
 fn is_excused(promise: &BrokenPromise, run: &Run<'_>, plan: &FaultPlan, own_faults: bool) -> bool {
     let any = |excuse: fn(Disturbance) -> bool| plan.faults.iter().any(|(disturbance, _)| excuse(*disturbance));
-    let refused = || match run.entries.get(promise.seq).map(|entry| &entry.what) {
-        Some(EntryKind::Request(exchange)) => {
-            exchange.reply.as_ref().is_some_and(|reply| matches!(reply.status, 404 | 409 | 422))
-        }
-        _ => false,
+    let refused = || {
+        let reply = request_of(promise, run).and_then(|exchange| exchange.reply.as_ref());
+        reply.is_some_and(|reply| matches!(reply.status, 404 | 409 | 422))
     };
     match promise.check.as_str() {
         "invariant no_idle_writes" => {
@@ -605,19 +620,10 @@ fn is_uninformed(difference: &StateDifference, entries: &[TranscriptEntry], expl
 /// Returns true if the subject was cut off and then learned of as many changes of the object as it makes requests: each
 /// of them is an event, handled with a list that shows none of the answers yet.
 fn is_caught_up(promise: &BrokenPromise, run: &Run<'_>, plan: &FaultPlan) -> bool {
-    let Some(EntryKind::Request(exchange)) = run.entries.get(promise.seq).map(|entry| &entry.what) else {
-        return false;
-    };
-    let request = &exchange.request;
-    let changes = run.entries[..promise.seq].iter().filter(|entry| match &entry.what {
-        EntryKind::Change(change) => {
-            change.resource == request.resource
-                && change.namespace == request.namespace
-                && request.name.as_ref() == Some(&change.name)
-        }
-        _ => false,
-    });
-    plan.faults.iter().any(|(disturbance, _)| disturbance.cut_off().is_some()) && changes.count() >= STORM
+    let Some(exchange) = request_of(promise, run) else { return false };
+    let changes =
+        || run.entries[..promise.seq].iter().filter_map(|entry| changes_object_of(entry, &exchange.request)).count();
+    plan.faults.iter().any(|(disturbance, _)| disturbance.cut_off().is_some()) && changes() >= STORM
 }
 
 /// Returns true if a fault of the plan delays the subject's information at the time `at`.
@@ -656,16 +662,14 @@ fn writes(normal: &Observation, found: &Observation, plan: &FaultPlan) -> Vec<Br
 /// for the last time: a node gets its TTL with its own events only. A re-list after a gap shows new nodes before it
 /// shows which ones are gone, so the number can pass a bound in between, as in client-go.
 fn had_right_ttl(fixture: &Fixture, explored: ExploredRun<'_>, write: &SubjectWrite) -> bool {
-    let run = explored.record.run(explored.entries, explored.record.end);
-    let begin = ObjectStates::new(&run, &fixture.given.namespace);
-    let entries = &explored.entries[..write.seq.min(explored.entries.len())];
-    let before = begin.clone().after(entries);
+    let before = objects_before(fixture, explored, write.seq);
     let of_node = |entry: &TranscriptEntry| match &entry.what {
         EntryKind::Change(change) => change.resource == "nodes" && change.name == write.key.name,
         _ => false,
     };
+    let entries = &explored.entries[..write.seq.min(explored.entries.len())];
     let changed = entries.iter().rposition(of_node).map_or(0, |at| at + 1);
-    let numbers = [before.all("nodes").count(), begin.after(&entries[..changed]).all("nodes").count()];
+    let numbers = [&before, &objects_before(fixture, explored, changed)].map(|world| world.all("nodes").count());
     let mut written = before.all("nodes").filter(|(key, _)| key.name == write.key.name);
     written.any(|(_, node)| {
         object_meta::annotation(node, TTL_ANNOTATION)
@@ -675,14 +679,14 @@ fn had_right_ttl(fixture: &Fixture, explored: ExploredRun<'_>, write: &SubjectWr
 
 /// Returns true if something else than the subject held the object of this write when it was sent.
 fn is_held(fixture: &Fixture, explored: ExploredRun<'_>, write: &SubjectWrite) -> bool {
-    is_terminating(&objects_before(fixture, explored, write), write)
+    is_terminating(&objects_before(fixture, explored, write.seq), write)
 }
 
-/// Returns the objects as they were when the write was sent.
-fn objects_before(fixture: &Fixture, explored: ExploredRun<'_>, write: &SubjectWrite) -> ObjectStates {
+/// Returns the objects as they were before the entry at `seq`.
+fn objects_before(fixture: &Fixture, explored: ExploredRun<'_>, seq: usize) -> ObjectStates {
     let run = explored.record.run(explored.entries, explored.record.end);
     let begin = ObjectStates::new(&run, &fixture.given.namespace);
-    begin.after(&explored.entries[..write.seq.min(explored.entries.len())])
+    begin.after(&explored.entries[..seq.min(explored.entries.len())])
 }
 
 /// Returns true if the object of the write is being deleted: something else than the subject holds it.
@@ -697,7 +701,6 @@ fn is_terminating(world: &ObjectStates, write: &SubjectWrite) -> bool {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
     use crate::explore::decisions::tests::change_in;
     use crate::transcript::Transcript;

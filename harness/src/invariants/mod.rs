@@ -20,7 +20,7 @@ mod writes;
 
 #[cfg(feature = "suite")]
 pub(crate) use taint_eviction::{toleration_limit, toleration_limit_of};
-pub(crate) use writes::is_idle;
+pub(crate) use writes::{STORM, is_idle};
 
 /// An invariant.
 #[derive(Debug, Clone, Copy)]
@@ -225,7 +225,7 @@ fn pod_of<'w>(exchange: &Exchange, world: &'w ObjectStates) -> Option<&'w Record
 }
 
 /// Returns the condition of that type.
-fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
+pub(crate) fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }
 

@@ -70,9 +70,11 @@ pub(crate) fn is_idle(change: &Change) -> bool {
     change.old.as_deref().zip(change.new.as_deref()).is_some_and(|(old, new)| object_meta::is_same(old, new))
 }
 
+/// Most equal requests within a second.
+pub(crate) const STORM: usize = 20;
+
 /// See [`super::ALL`].
 pub(super) fn no_storms(context: &JudgeContext<'_>) -> Vec<Violation> {
-    const LIMIT: usize = 20;
     let mut recent: BTreeMap<String, VecDeque<Duration>> = BTreeMap::new();
     let mut violations = Vec::new();
     for (entry, exchange) in requests(context.run.entries).filter(|(entry, exchange)| is_subject_write(entry, exchange))
@@ -85,7 +87,7 @@ pub(super) fn no_storms(context: &JudgeContext<'_>) -> Vec<Violation> {
         while times.front().is_some_and(|first| *first + Duration::from_secs(1) < entry.at) {
             times.pop_front();
         }
-        if times.len() == LIMIT + 1 {
+        if times.len() == STORM + 1 {
             violations.push(Violation::new(entry, format!("the {}th within a second", times.len())));
         }
     }
