@@ -22,7 +22,7 @@
 //!
 //! Features, all on by default: `client` adds `ApiServer::client`, `controllers` adds the modules
 //! `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts`, `quota_usage`, `policy_status`,
-//! `volume_protection`, `events`, `event_ttl`, `compaction` and `api_services`. Without `client` the crate does not
+//! `volumes`, `events`, `event_ttl`, `compaction` and `api_services`. Without `client` the crate does not
 //! depend on kube. `listener` adds sockets, `descriptions` the texts of `kubectl explain`.
 //!
 //! | part | public names |
@@ -36,7 +36,7 @@
 //! | transports | [`service`] (in process, virtual time), `listener` (sockets, wall time) |
 //! | objects of a fresh cluster | [`bootstrap`] |
 //! | stand-ins for controllers | `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts` |
-//! | further ones | `quota_usage`, `policy_status`, `volume_protection`, `events` |
+//! | further ones | `quota_usage`, `policy_status`, `volumes`, `events` |
 //! | parts of the server that need time | `event_ttl`, `compaction`, `api_services` |
 //! | fault injection | [`faults`] |
 //! | recording proxies and load tests | [`proxy`], [`metrics`] |
@@ -119,7 +119,7 @@ mod subresources;
 mod user;
 mod version;
 #[cfg(feature = "controllers")]
-pub mod volume_protection;
+pub mod volumes;
 mod watch;
 #[cfg(feature = "controllers")]
 pub mod workloads;

@@ -45,7 +45,7 @@ pub struct ApiServerConfig {
     pub subject_user: Option<String>,
     /// Users of single clients of the subject, by the last segment of the user agent; the others are `subject_user`.
     pub subject_users: BTreeMap<String, String>,
-    /// Admission plugins that are disabled.
+    /// Admission plugins that are disabled; by default `ServiceAccount`.
     pub disabled: Vec<AdmissionPlugin>,
     /// The release of Kubernetes that the server behaves as.
     pub kubernetes_version: KubernetesVersion,
@@ -92,7 +92,7 @@ impl ApiServerConfig {
             record,
             subject_user: None,
             subject_users: BTreeMap::new(),
-            disabled: Vec::new(),
+            disabled: vec![AdmissionPlugin::ServiceAccount],
             kubernetes_version: KubernetesVersion::default(),
             reported_version: None,
             actor_name: |origin| origin.short_name().to_owned(),

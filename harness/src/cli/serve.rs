@@ -77,12 +77,12 @@ pub(super) struct ServeArgs {
     /// instantaneous either, and clients observe the state in between
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "300ms")]
     loop_delay: Duration,
-    /// Admission plugins to disable, by default those that expect kubelets; or none
+    /// Admission plugins to disable, by default those that expect kubelets or the loop `accounts`; or none
     #[arg(
         long,
         value_name = "PLUGINS",
         value_delimiter = ',',
-        default_value = "TaintNodesByCondition,DefaultTolerationSeconds"
+        default_value = "TaintNodesByCondition,DefaultTolerationSeconds,ServiceAccount"
     )]
     disable_admission_plugins: Vec<PluginName>,
     /// Kubernetes release to behave as: 1.36 or 1.37
@@ -144,6 +144,9 @@ enum PluginName {
     /// Adds tolerations to new pods: five minutes on nodes that are not ready or unreachable.
     #[value(name = "DefaultTolerationSeconds")]
     DefaultTolerationSeconds,
+    /// Gives new pods a service account and a volume with its token; refuses them if the account does not exist.
+    #[value(name = "ServiceAccount")]
+    ServiceAccount,
     /// None.
     None,
 }
@@ -153,6 +156,7 @@ impl PluginName {
         match self {
             Self::TaintNodesByCondition => Some(AdmissionPlugin::TaintNodesByCondition),
             Self::DefaultTolerationSeconds => Some(AdmissionPlugin::DefaultTolerationSeconds),
+            Self::ServiceAccount => Some(AdmissionPlugin::ServiceAccount),
             Self::None => None,
         }
     }
@@ -264,6 +268,9 @@ impl ServeArgs {
         let mut seeds = if self.seed_from.is_empty() { Vec::new() } else { self.seeds_from_files(spec)? };
         let count = if self.like.is_some() { self.nodes.max(1) } else { self.nodes };
         seeds.extend((1..=count).map(node));
+        if self.like.is_some() {
+            seeds.push(standard_class());
+        }
         Ok(seeds)
     }
 
@@ -305,14 +312,19 @@ impl ServeArgs {
 fn absent(spec: &WorldSpec) -> String {
     let has = |wanted| spec.loops.contains(&wanted);
     let mut lines = String::new();
+    let accounts = if spec.disabled.contains(&AdmissionPlugin::ServiceAccount) {
+        "namespaces have no service account and CA certificate: --loops …,accounts"
+    } else {
+        "pods are refused until you create the service account `default` of their namespace: --loops …,accounts"
+    };
     for (is_there, line) in [
         (spec.kubelet.is_some(), "pods stay Pending and nodes send no heartbeats: --kubelet --nodes 1"),
         (has(ControllerLoop::Workloads), "deployments and the like make no pods: --loops gc,namespaces,workloads"),
         (has(ControllerLoop::Jobs), "jobs and cron jobs make no pods: --loops …,jobs"),
         (has(ControllerLoop::Quotas), "resource quotas have no status and limit nothing: --loops …,quotas"),
         (has(ControllerLoop::Endpoints), "services have no endpoints: --loops …,endpoints"),
-        (has(ControllerLoop::Accounts), "namespaces have no service account and CA certificate: --loops …,accounts"),
-        (has(ControllerLoop::Volumes), "deleted volumes and claims keep their finalizers and stay: --loops …,volumes"),
+        (has(ControllerLoop::Accounts), accounts),
+        (has(ControllerLoop::Volumes), "claims stay Pending, and deleted ones stay: --loops …,volumes"),
         (has(ControllerLoop::Policies), "policies have no status with type errors: --loops …,policies"),
         (has(ControllerLoop::Events), "workloads and pods have no events: --loops …,events"),
         (!spec.controllers.is_empty(), "budgets are not counted, taints evict nothing: --controllers all"),
@@ -331,6 +343,13 @@ fn node(number: u16) -> Value {
     let name = format!("node-{number}");
     json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}})
+}
+
+/// Returns the default storage class of kind.
+fn standard_class() -> Value {
+    json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "rancher.io/local-path",
+        "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+        "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer"})
 }
 
 /// Prints one line with the server's address and the data that a client needs.

@@ -13,8 +13,7 @@ use crate::apiserver::faults::FaultRuleSpec;
 use crate::apiserver::kubelet::{self, KubeletOptions};
 use crate::apiserver::{
     AdmissionPlugin, ApiServer, ApiServerConfig, KubernetesVersion, RecordMode, api_services, bootstrap, compaction,
-    endpoints, event_ttl, events, garbage_collector, policy_status, quota_usage, service_accounts, volume_protection,
-    workloads,
+    endpoints, event_ttl, events, garbage_collector, policy_status, quota_usage, service_accounts, volumes, workloads,
 };
 use crate::cluster::Access;
 use crate::fixture::Controller;
@@ -52,7 +51,7 @@ pub enum ControllerLoop {
     Accounts,
     /// Write type errors of validating admission policies into their status.
     Policies,
-    /// Let deleted volumes and claims go once they are not used.
+    /// Bind claims to volumes, make volumes of kind's class `standard`, let deleted ones go once they are not used.
     Volumes,
     /// Write the events of pods, replica sets, deployments and jobs.
     Events,
@@ -184,7 +183,10 @@ impl WorldSpec {
                     running.spawn(service_accounts::publish_service_accounts(server.clone(), authority))
                 }
                 ControllerLoop::Policies => running.spawn(policy_status::publish_policy_status(server.clone())),
-                ControllerLoop::Volumes => running.spawn(volume_protection::release_volumes(server.clone())),
+                ControllerLoop::Volumes => {
+                    running.spawn(volumes::bind_volumes(server.clone()));
+                    running.spawn(volumes::release_volumes(server.clone()))
+                }
                 ControllerLoop::Events => running.spawn(events::publish_events(server.clone())),
                 ControllerLoop::None => continue,
             };

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::World;
 use crate::apiserver::kubelet::{self, KubeletOptions};
-use crate::apiserver::{compaction, event_ttl, garbage_collector, quota_usage, volume_protection, workloads};
+use crate::apiserver::{compaction, event_ttl, garbage_collector, quota_usage, volumes, workloads};
 
 /// The pause of garbage collection and namespace deletion before a round of writes, as in `plumbline serve`: a client
 /// sees the state in between, as in a cluster.
@@ -27,7 +27,8 @@ pub enum Simulation {
     Jobs,
     /// Writes the usage of resource quotas. Without it a new quota limits nothing.
     Quotas,
-    /// Lets deleted persistent volumes and claims go once they are not used. Without it they keep their finalizers.
+    /// Binds claims to persistent volumes, and lets deleted ones go once they are not used. Without it claims stay
+    /// `Pending`, and deleted ones keep their finalizers.
     Volumes,
     /// Adds nodes, `node-1`, `node-2` and so on, with a scheduler and kubelets: pods are bound, become ready after half
     /// a second, and end a second after their deletion. Nodes that are created later work too.
@@ -70,7 +71,10 @@ impl World {
                 Simulation::Workloads => drop(tokio::spawn(workloads::run_workload_controllers(server))),
                 Simulation::Jobs => drop(tokio::spawn(workloads::run_job_controllers(server))),
                 Simulation::Quotas => drop(tokio::spawn(quota_usage::publish_quota_usage(server))),
-                Simulation::Volumes => drop(tokio::spawn(volume_protection::release_volumes(server))),
+                Simulation::Volumes => {
+                    tokio::spawn(volumes::bind_volumes(server.clone()));
+                    tokio::spawn(volumes::release_volumes(server));
+                }
                 Simulation::Kubelets(nodes) => {
                     // Longer than any test.
                     let heartbeat = Duration::from_hours(24 * 36_500);

@@ -63,7 +63,7 @@ impl Session {
         let folder = std::env::temp_dir().join(format!("plumbline-kubectl-{}-{number}", std::process::id()));
         fs::create_dir_all(&folder).expect("a temporary folder");
         let mut server = Command::new(env!("CARGO_BIN_EXE_plumbline"))
-            .args(["serve", "--disable-admission-plugins", "none", "--loop-delay", "0s"])
+            .args(["serve", "--disable-admission-plugins", "ServiceAccount", "--loop-delay", "0s"])
             .arg("--kubeconfig")
             .arg(folder.join("kubeconfig"))
             .args(flags)

@@ -60,7 +60,7 @@ const API_SERVER_NAMES: &[&str] = &[
     "service",
     "service_accounts",
     "status",
-    "volume_protection",
+    "volumes",
     "workloads",
 ];
 

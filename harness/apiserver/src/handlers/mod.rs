@@ -10,6 +10,7 @@
 //! - `write`: create, update, and the guaranteed update that patches and subresources share
 //! - `patch`: patches and server-side apply; `field_manager`: managed fields
 //! - `admission`: webhooks and policies; `aggregate`: requests for aggregated APIs; `classify`: flow schemas
+//! - `service_account`: the admission plugin that finds the accounts of pods
 //! - `delete`: one object or a collection
 //! - `subresources`: subresources other than `status`; the larger ones in `scale`, `token`, `log` and `proxy`
 //! - `reviews`, `component_status`: kinds that are not stored
@@ -43,6 +44,7 @@ mod request_scope;
 mod reviews;
 mod route;
 mod scale;
+mod service_account;
 mod status_update_fast_path;
 mod subresources;
 #[cfg(test)]

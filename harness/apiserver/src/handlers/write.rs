@@ -12,7 +12,7 @@ use super::admission::Admission;
 use super::options::WriteOptions;
 use super::reply::{self, ReplyContent};
 use super::request_scope::RequestScope;
-use super::{body, field_manager, impersonation, quota, status_update_fast_path};
+use super::{body, field_manager, impersonation, quota, service_account, status_update_fast_path};
 use crate::admission::Operation;
 use crate::crd;
 use crate::go_json;
@@ -133,6 +133,7 @@ async fn create_object(
 ) -> Result<WriteOutcome, Status> {
     object = field_manager::update_managed_fields(scope, None, object, manager);
     admit_namespace(scope, &object)?;
+    service_account::admit(scope, &mut object).await?;
     scope.kind.strategy.admit_create(&mut object, &scope.context())?;
     admit_and_store(scope, object, dry_run).await
 }

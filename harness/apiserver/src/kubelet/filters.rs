@@ -22,8 +22,12 @@ pub(crate) fn takes(node: &Value, pod: &Value) -> bool {
 /// Returns true if the node has what the pod's node affinity requires.
 fn has_affinity(node: &Value, pod: &Value) -> bool {
     let required = pod.pointer("/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution");
-    let Some(required) = required.filter(|required| required.is_object()) else { return true };
-    array_field(required, "nodeSelectorTerms").iter().any(|term| {
+    required.filter(|required| required.is_object()).is_none_or(|required| has_labels(node, required))
+}
+
+/// Returns true if the node meets a node selector, which is a list of terms.
+pub(crate) fn has_labels(node: &Value, selector: &Value) -> bool {
+    array_field(selector, "nodeSelectorTerms").iter().any(|term| {
         let (labels, fields) = (array_field(term, "matchExpressions"), array_field(term, "matchFields"));
         let label = |key: &str| metadata::label(node, key);
         let field = |key: &str| (key == "metadata.name").then(|| metadata::name(node));

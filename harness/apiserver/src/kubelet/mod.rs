@@ -8,7 +8,7 @@
 //! The node status has the conditions of `pkg/kubelet/nodestatus/setters.go`.
 
 mod commands;
-mod filters;
+pub(crate) mod filters;
 mod images;
 mod pods;
 mod schedule;

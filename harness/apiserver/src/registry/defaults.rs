@@ -107,6 +107,7 @@ impl Strategy for Defaults {
         }
         if self.finalizer == CLAIM_FINALIZER {
             super::limit_ranger::admit_claim(object, ctx)?;
+            admit_default_class(object, ctx);
         }
         let Some(metadata) = meta::object_or_insert(object, "metadata") else { return Ok(()) };
         let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
@@ -472,6 +473,28 @@ pub(super) fn autoscaler(map: &mut Map) {
     }
 }
 
+/// The annotations of a storage class that makes it the default; the second one is from beta.
+const DEFAULT_CLASS: [&str; 2] =
+    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+
+/// The plugin `DefaultStorageClass`: a claim that names no class gets the default one, of several the newest. See
+/// `plugin/pkg/admission/storage/storageclass/setdefault/admission.go`.
+fn admit_default_class(claim: &mut Value, ctx: &StrategyContext<'_>) {
+    let given = claim.pointer("/spec/storageClassName").is_some_and(|class| !class.is_null());
+    if given || metadata::annotation(claim, "volume.beta.kubernetes.io/storage-class").is_some() {
+        return;
+    }
+    let classes = ctx.lookup.list_holding("storage.k8s.io", "storageclasses", "", "is-default-class");
+    let is_default = |class: &&Value| DEFAULT_CLASS.iter().any(|key| metadata::annotation(class, key) == Some("true"));
+    let newest = classes.iter().filter(is_default).min_by_key(|class| {
+        let created = metadata::text(class, "creationTimestamp");
+        (std::cmp::Reverse(created.to_owned()), metadata::name(class).to_owned())
+    });
+    if let (Some(class), Some(spec)) = (newest, meta::object_or_insert(claim, "spec")) {
+        spec.insert("storageClassName", metadata::name(class).into());
+    }
+}
+
 /// `scheduling.k8s.io/v1` `PriorityClass`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PriorityClass;
@@ -526,5 +549,46 @@ impl Strategy for PriorityClass {
         let path = Path::new("preemptionPolicy");
         meta::validate_immutable(new.get("preemptionPolicy"), old.get("preemptionPolicy"), &path, &mut errors);
         errors
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::registry::ObjectLister;
+
+    /// Three classes, two of which are defaults.
+    struct Classes;
+
+    impl ObjectLister for Classes {
+        fn get(&self, _: &str, _: &str, _: &str, _: &str) -> Option<Value> {
+            None
+        }
+
+        fn list(&self, _: &str, _: &str, _: &str) -> Vec<Value> {
+            let class = |name: &str, created: &str, key: &str, value: &str| {
+                let metadata = json!({"name": name, "creationTimestamp": created, "annotations": {key: value}});
+                json!({"metadata": metadata})
+            };
+            vec![
+                class("old", "2026-01-01T00:00:00Z", DEFAULT_CLASS[0], "true"),
+                class("new", "2026-01-02T00:00:00Z", DEFAULT_CLASS[1], "true"),
+                class("other", "2026-01-03T00:00:00Z", DEFAULT_CLASS[0], "false"),
+            ]
+        }
+    }
+
+    #[rstest]
+    #[case::none(json!({"spec": {}}), json!("new"))]
+    #[case::empty(json!({"spec": {"storageClassName": ""}}), json!(""))]
+    #[case::own(json!({"spec": {"storageClassName": "own"}}), json!("own"))]
+    #[case::beta(json!({"metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "x"}}, "spec": {}}), json!(null))]
+    fn a_claim_without_a_class_gets_the_newest_default(#[case] mut claim: Value, #[case] expected: Value) {
+        let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &crate::authn::NO_USER, lookup: &Classes };
+        admit_default_class(&mut claim, &ctx);
+        assert_eq!(claim["spec"]["storageClassName"], expected);
     }
 }

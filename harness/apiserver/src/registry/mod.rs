@@ -355,13 +355,17 @@ pub(crate) trait ObjectLister: Sync {
     }
 }
 
-/// An admission plugin that is enabled by default, and disabled in servers without nodes.
+/// An admission plugin that can be disabled. Servers without nodes, kubelets or controllers cannot do what some expect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdmissionPlugin {
     /// Taints new nodes until they are ready.
     TaintNodesByCondition,
     /// Makes new pods tolerate not-ready and unreachable nodes for five minutes.
     DefaultTolerationSeconds,
+    /// Gives new pods the service account `default` and a volume with its token, and refuses pods whose account does
+    /// not exist. Disabled by default, as in envtest: a controller has to create the accounts
+    /// ([`crate::service_accounts`]).
+    ServiceAccount,
 }
 
 /// An [`ObjectLister`] without objects.

@@ -1,7 +1,8 @@
 //! The encoded content of a stored object: its own bytes, and long parts that it shares with other objects.
 //!
-//! The pods of a replica set have the same containers and volumes, and objects written by one field manager the same
-//! `fieldsV1`. Such parts are stored once; an object is assembled when it is sent.
+//! The pods of a replica set have the same containers and volumes, objects written by one field manager the same
+//! `fieldsV1`, and many nodes and pods the same conditions. Such parts are stored once; an object is assembled when it
+//! is sent.
 
 use std::sync::Arc;
 
@@ -41,21 +42,27 @@ impl Content {
         out.extend_from_slice(&self.own[at..]);
     }
 
-    /// If `text` starts with this object's encoding (at `revision`, up to offset `to` in its own bytes, which is
-    /// after all shared parts), returns the rest of `text`.
+    /// If `text` starts with this object's encoding (at `revision`, up to offset `to` in its own bytes), returns the
+    /// rest of `text`.
     pub(super) fn strip_encoded_prefix<'t>(&self, text: &'t [u8], to: u32, revision: u64) -> Option<&'t [u8]> {
         let mut at = self.digits as usize;
         let mut rest = text.strip_prefix(&self.own[..at])?.strip_prefix(revision.to_string().as_bytes())?;
-        for (place, part) in &self.shared {
+        for (place, part) in self.shared.iter().take_while(|(place, _)| *place <= to) {
             rest = rest.strip_prefix(&self.own[at..*place as usize])?.strip_prefix(&**part)?;
             at = *place as usize;
         }
         rest.strip_prefix(self.own.get(at..to as usize)?)
     }
 
-    /// Translates an offset in the complete encoding, after all shared parts, to an offset in the object's own bytes.
+    /// Translates an offset in the complete encoding, outside shared parts, to an offset in the object's own bytes.
     pub(super) fn to_own_offset(&self, place: usize) -> u32 {
-        let shared: usize = self.shared.iter().map(|(_, part)| part.len()).sum();
+        let mut shared = 0;
+        for (at, part) in &self.shared {
+            if *at as usize + shared >= place {
+                break;
+            }
+            shared += part.len();
+        }
         (place - shared) as u32
     }
 
@@ -100,12 +107,14 @@ impl ContentBuilder {
         from
     }
 
-    /// Appends a member that is an object whose long members are shared.
-    pub(super) fn shared_member(&mut self, member: &EncodedMember<'_>, map: &Map) {
+    /// Appends a member that is an object whose long members are shared; returns the offset of its value in `rest`.
+    pub(super) fn shared_member(&mut self, member: &EncodedMember<'_>, map: &Map) -> usize {
         member.write_name(&mut self.rest);
+        let from = self.rest.len();
         self.rest.push(b'{');
         self.members(member.place, map, |_| true);
         self.close(b'}');
+        from
     }
 
     /// Appends `managedFields` as a member; long `fieldsV1` sets are shared.
@@ -163,7 +172,7 @@ mod tests {
         for member in go_json::fields(None, object.as_object().unwrap()) {
             match member.value {
                 Value::Array(entries) => encoding.managed_fields(&member, entries),
-                Value::Object(spec) => encoding.shared_member(&member, spec),
+                Value::Object(spec) => _ = encoding.shared_member(&member, spec),
                 _ => {}
             }
         }
@@ -193,5 +202,23 @@ mod tests {
         assert!(first.own.len() < 100, "{}", first.own.len());
         assert!(first.shared.iter().zip(&second.shared).all(|(a, b)| Arc::ptr_eq(&a.1, &b.1)));
         assert_eq!(encode(&one, &mut known), first);
+    }
+    #[test]
+    fn a_prefix_that_ends_before_shared_parts_is_found() {
+        let long = "x".repeat(SHARED_MIN);
+        let mut known = Interner::default();
+        let object = json!({"spec": {"a": long}, "status": {"b": long, "c": 1}});
+        let content = encode(&object, &mut known);
+        assert_eq!(content.shared.len(), 2);
+        let mut whole = Vec::new();
+        content.write(&mut whole, 0, 7);
+        let whole = String::from_utf8(whole).unwrap();
+        let status = whole.find(r#""status":"#).unwrap() + r#""status":"#.len();
+        // Without the one digit of the version.
+        let to = content.to_own_offset(status - 1);
+        let other = format!("{}{{}}}}", &whole[..status]);
+        assert_eq!(content.strip_encoded_prefix(other.as_bytes(), to, 7), Some(&b"{}}"[..]));
+        assert_eq!(content.strip_encoded_prefix(whole.as_bytes(), to, 7), Some(&whole.as_bytes()[status..]));
+        assert_eq!(content.strip_encoded_prefix(other.as_bytes(), to, 8), None);
     }
 }

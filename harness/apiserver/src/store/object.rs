@@ -388,11 +388,12 @@ impl DraftWriter {
                     self.tail_at = self.encoding.rest.len();
                     self.metadata(member.place, metadata);
                 }
-                ("spec", Value::Object(spec)) => self.encoding.shared_member(&member, spec),
-                _ => {
-                    let from = self.encoding.head.len() + self.encoding.member(&member);
-                    self.status_at = (member.name == "status" && !self.encoding.head.is_empty()).then_some(from);
+                // Parts are shared only after the digits of the resourceVersion.
+                (name @ ("spec" | "status"), Value::Object(part)) if !self.encoding.head.is_empty() => {
+                    let from = self.encoding.head.len() + self.encoding.shared_member(&member, part);
+                    self.status_at = (name == "status").then_some(from);
                 }
+                _ => _ = self.encoding.member(&member),
             }
         }
         self.encoding.rest.pop();

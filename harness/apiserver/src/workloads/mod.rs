@@ -1,8 +1,9 @@
 //! A simulation of the workload controllers, optional. It manages the pods and the status of deployments, replica
 //! sets, replication controllers, stateful sets and daemon sets, enough for `kubectl rollout status`, `scale` and
 //! `drain`. It covers the main path of `pkg/controller/{deployment,replicaset,replication,statefulset,daemon}`,
-//! without progress deadlines and volume claims. [`run_job_controllers`] has the jobs.
+//! without progress deadlines. [`run_job_controllers`] has the jobs.
 
+mod claims;
 mod daemon;
 mod deployment;
 mod jobs;

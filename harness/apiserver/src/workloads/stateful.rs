@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::revisions::{REVISION_LABEL, RevisionHistory};
-use super::{NamespaceController, count, desired_replicas, is_active, is_available, is_ready};
+use super::{NamespaceController, claims, count, desired_replicas, is_active, is_available, is_ready};
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
 
@@ -76,6 +76,7 @@ impl VersionedSet<'_> {
         metadata::set_label(&mut pod, "apps.kubernetes.io/pod-index", index.to_string());
         metadata::set_label(&mut pod, REVISION_LABEL, revision);
         metadata::set(&mut pod, "name", name);
+        claims::add_volumes(self.set, &mut pod);
         pod
     }
 }
@@ -87,9 +88,18 @@ async fn move_on(desk: &NamespaceController, versioned: &VersionedSet<'_>, pods:
     let parallel = set["spec"]["podManagementPolicy"] == "Parallel";
     let start = count(set, "/spec/ordinals/start");
     let ordinals = start..start.saturating_add(desired_replicas(set));
+    if claims::has_templates(set) {
+        for pod in pods {
+            claims::update_owners(desk, set, pod, ordinals.contains(&number(pod))).await;
+        }
+    }
     for index in ordinals.clone() {
         match pods.iter().find(|pod| number(pod) == index) {
-            None => _ = desk.agent.create(&desk.pods(""), &versioned.pod(desk, index)).await,
+            None => {
+                let pod = versioned.pod(desk, index);
+                claims::create_missing(desk, set, metadata::name(&pod)).await;
+                desk.agent.create(&desk.pods(""), &pod).await;
+            }
             Some(pod) if !is_active(pod) && !is_deleted(pod) => desk.delete_pod(pod).await,
             Some(pod) if is_available(pod, set, now) => continue,
             Some(_) => {}

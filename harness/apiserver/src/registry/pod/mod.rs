@@ -14,6 +14,7 @@ pub(super) mod qos;
 pub(super) mod resources;
 pub(super) mod runtime_class;
 pub(super) mod scheduling;
+pub(crate) mod service_account;
 mod subresources;
 pub(super) mod validation;
 mod volume_sources;

@@ -1,14 +1,12 @@
-//! The controllers that let go of deleted volumes, optional: a deleted claim keeps its finalizer while a pod uses it, a
-//! deleted volume while it is bound. Without them, deleted claims never go away, because admission gives each of them
-//! the finalizer. A new volume that no claim has reserved becomes available; claims are not bound.
-//! See `pkg/controller/volume/pvcprotection/pvc_protection_controller.go`,
-//! `pkg/controller/volume/pvprotection/pv_protection_controller.go` and
-//! `pkg/controller/volume/persistentvolume/pv_controller.go`.
+//! Lets go of deleted volumes: a deleted claim keeps its finalizer while a pod uses it, a deleted volume while it is
+//! bound. Without this, deleted claims never go away, because admission gives each of them the finalizer.
+//! See `pkg/controller/volume/pvcprotection/pvc_protection_controller.go` and
+//! `pkg/controller/volume/pvprotection/pv_protection_controller.go`.
 
 use std::collections::BTreeSet;
 
-use crate::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet};
-use crate::json::{Value, json};
+use crate::controllers::{ControllerClient, WatchMux, WatchSet};
+use crate::json::Value;
 use crate::metadata;
 use crate::registry::defaults::{CLAIM_FINALIZER, VOLUME_FINALIZER};
 use crate::server::ApiServer;
@@ -18,7 +16,6 @@ use crate::store::{ResourceId, StoredObject};
 pub async fn release_volumes(server: ApiServer) {
     let of_claims = ControllerClient::new(&server, "plumbline/pvc-protection-controller");
     let of_volumes = ControllerClient::new(&server, "plumbline/pv-protection-controller");
-    let binder = ControllerClient::new(&server, "plumbline/persistent-volume-binder");
     let [pods, claims, volumes] =
         ["pods", "persistentvolumeclaims", "persistentvolumes"].map(|resource| ResourceId::new("", resource));
     let watched = vec![pods.clone(), claims.clone(), volumes.clone()];
@@ -31,7 +28,6 @@ pub async fn release_volumes(server: ApiServer) {
             change.add_namespaces(&mut touched);
             for stored in change.objects() {
                 if resource == volumes {
-                    publish_volume(&binder, &volumes, stored.name()).await;
                     release_volume(&of_volumes, &volumes, stored.name()).await;
                 } else if resource == claims && stored.is_terminating() {
                     waiting.insert((stored.namespace().to_owned(), stored.name().to_owned()));
@@ -64,15 +60,6 @@ async fn release_claim(
     // A claim that was changed in between causes an event, and is looked at again.
     agent.replace(&path, &without(claim.value(), CLAIM_FINALIZER)).await;
     false
-}
-
-/// Makes a pending volume available, unless a claim has reserved it.
-async fn publish_volume(agent: &ControllerClient, volumes: &ResourceId, name: &str) {
-    let Some(volume) = agent.server().get(volumes, "", name).map(|stored| stored.value()) else { return };
-    if volume["status"]["phase"] == "Pending" && volume["spec"]["claimRef"].is_null() {
-        let patch = json!({"status": {"phase": "Available"}});
-        agent.patch(&format!("/api/v1/persistentvolumes/{name}/status"), MERGE_PATCH, &patch).await;
-    }
 }
 
 /// Removes the finalizer of a deleted volume that is not bound.
@@ -124,6 +111,8 @@ mod tests {
     use super::*;
     use crate::ApiServerConfig;
     use crate::clock::{Clock, epoch, run_virtual, settle};
+    use crate::controllers::MERGE_PATCH;
+    use crate::json::json;
 
     const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
@@ -182,16 +171,6 @@ mod tests {
             for name in ["bound", "free"] {
                 assert!(client.create("/api/v1/persistentvolumes", &volume(name)).await.is_ok());
             }
-            let mut reserved = volume("reserved");
-            reserved["spec"]["claimRef"] = json!({"namespace": "default", "name": "c"});
-            assert!(client.create("/api/v1/persistentvolumes", &reserved).await.is_ok());
-            settle().await;
-            let phase = |name: &str| {
-                let stored = server.get(&ResourceId::new("", "persistentvolumes"), "", name).expect("the volume");
-                stored.value()["status"]["phase"].as_str().unwrap_or_default().to_owned()
-            };
-            assert_eq!((phase("free"), phase("reserved")), ("Available".to_owned(), "Pending".to_owned()));
-            assert!(client.delete("/api/v1/persistentvolumes/reserved", None).await.is_ok());
             let path = "/api/v1/persistentvolumes/bound";
             let status = |phase: &str| json!({"status": {"phase": phase}});
             assert!(client.patch(&format!("{path}/status"), MERGE_PATCH, &status("Bound")).await.is_ok());

@@ -1,0 +1,429 @@
+//! Binds claims to volumes, and makes volumes for claims of the class of kind's provisioner.
+//!
+//! See `pkg/controller/volume/persistentvolume/pv_controller.go` and, for claims that wait for their pod,
+//! `pkg/scheduler/framework/plugins/volumebinding/binder.go` of Kubernetes 1.36. The simulated scheduler does not look
+//! at volumes, so such a claim is bound when its pod has a node, not before.
+
+use std::collections::BTreeSet;
+
+use super::matching::{self, is_reserved_for};
+use crate::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet};
+use crate::json::{Value, json};
+use crate::metadata;
+use crate::registry::label_selector::array_field;
+use crate::server::ApiServer;
+use crate::store::ResourceId;
+
+/// The annotation of a claim or volume whose other half the controller chose.
+const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+/// The annotation of a claim that is bound.
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+/// The annotation of a volume that a provisioner made.
+const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+/// The provisioner of kind's class `standard`.
+const LOCAL_PATH: &str = "rancher.io/local-path";
+
+/// Namespace and name of a claim.
+type ClaimKey = (String, String);
+
+/// Binds claims to volumes that suit them, makes new volumes available, releases volumes whose claim is gone and
+/// deletes those of the policy `Delete`. Claims of a class of the provisioner `rancher.io/local-path` get a volume of
+/// their own once a pod that uses them has a node. Never returns.
+pub async fn bind_volumes(server: ApiServer) {
+    let binder = Binder {
+        agent: ControllerClient::new(&server, "plumbline/persistent-volume-binder"),
+        provisioner: ControllerClient::new(&server, "plumbline/local-path-provisioner"),
+    };
+    let [pods, claims, volumes] =
+        ["pods", "persistentvolumeclaims", "persistentvolumes"].map(|resource| ResourceId::new("", resource));
+    let classes = ResourceId::new("storage.k8s.io", "storageclasses");
+    let watched = vec![pods.clone(), claims.clone(), volumes.clone(), classes.clone()];
+    let mut feed = WatchMux::new(&server, WatchSet::Resources(watched));
+    let mut unbound: BTreeSet<ClaimKey> = BTreeSet::new();
+    loop {
+        let mut due: BTreeSet<ClaimKey> = BTreeSet::new();
+        let mut touched: BTreeSet<String> = BTreeSet::new();
+        let mut of_pods: BTreeSet<String> = BTreeSet::new();
+        for (resource, change) in feed.next().await {
+            if resource == pods {
+                change.add_namespaces(&mut of_pods);
+                continue;
+            }
+            for stored in change.objects() {
+                if resource == claims {
+                    due.insert((stored.namespace().to_owned(), stored.name().to_owned()));
+                    touched.extend(stored.value()["spec"]["volumeName"].as_str().map(str::to_owned));
+                } else if resource == volumes {
+                    touched.insert(stored.name().to_owned());
+                    let reference = &stored.value()["spec"]["claimRef"];
+                    let part = |field: &str| reference[field].as_str().map(str::to_owned);
+                    due.extend(part("namespace").zip(part("name")));
+                }
+            }
+            if resource != claims {
+                due.extend(unbound.iter().cloned());
+            }
+        }
+        due.extend(unbound.iter().filter(|(namespace, _)| of_pods.contains(namespace)).cloned());
+        for volume in touched.iter().filter(|name| !name.is_empty()) {
+            binder.sync_volume(volume).await;
+        }
+        for key in due {
+            if binder.sync_claim(&key).await {
+                unbound.remove(&key);
+            } else {
+                unbound.insert(key);
+            }
+        }
+    }
+}
+
+/// The API access of the controller and of the provisioner.
+struct Binder {
+    agent: ControllerClient,
+    provisioner: ControllerClient,
+}
+
+impl Binder {
+    fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value> {
+        let server = self.agent.server();
+        server.get(&ResourceId::new(group, resource), namespace, name).map(|stored| server.decoded(&stored))
+    }
+
+    fn volume(&self, name: &str) -> Option<Value> {
+        self.get("", "persistentvolumes", "", name)
+    }
+
+    fn claim(&self, namespace: &str, name: &str) -> Option<Value> {
+        self.get("", "persistentvolumeclaims", namespace, name)
+    }
+
+    /// Syncs a claim. Returns false if it waits for a volume.
+    async fn sync_claim(&self, (namespace, name): &ClaimKey) -> bool {
+        let Some(claim) = self.claim(namespace, name) else { return true };
+        let wanted = claim["spec"]["volumeName"].as_str().unwrap_or_default();
+        if metadata::annotation(&claim, BIND_COMPLETED).is_some() {
+            let volume = self.volume(wanted);
+            let is_its_own = |volume: &Value| volume["spec"]["claimRef"].is_null() || is_reserved_for(volume, &claim);
+            match volume.filter(is_its_own) {
+                Some(volume) => self.bind(&volume, &claim).await,
+                None => self.set_phase(&claim, "Lost", &json!({"accessModes": null, "capacity": null})).await,
+            }
+            return true;
+        }
+        if !wanted.is_empty() {
+            let Some(volume) = self.volume(wanted) else { return false };
+            let is_free = volume["spec"]["claimRef"].is_null() && matching::mismatch(&claim, &volume).is_none();
+            if !is_free && !is_reserved_for(&volume, &claim) {
+                return false;
+            }
+            self.bind(&volume, &claim).await;
+            return true;
+        }
+        self.find_volume(&claim).await
+    }
+
+    /// Binds a claim that names no volume, if there is one for it or one can be made.
+    async fn find_volume(&self, claim: &Value) -> bool {
+        let class_name = claim["spec"]["storageClassName"].as_str().unwrap_or_default();
+        let class = self.get("storage.k8s.io", "storageclasses", "", class_name);
+        let waits = class.as_ref().is_some_and(|class| class["volumeBindingMode"] == "WaitForFirstConsumer");
+        let node = if waits { self.consumer(claim) } else { None };
+        let server = self.agent.server();
+        let all = server.list(&ResourceId::new("", "persistentvolumes"), None);
+        let all: Vec<Value> = all.iter().map(|stored| server.decoded(stored)).collect();
+        if let Some(volume) = matching::best(claim, &all, node.as_ref(), waits && node.is_none()) {
+            self.bind(volume, claim).await;
+            return true;
+        }
+        let Some(class) = class.filter(|class| class["provisioner"] == LOCAL_PATH) else { return false };
+        if !waits || node.is_some() {
+            self.provision(claim, &class, node.as_ref()).await;
+        }
+        // The event of the volume binds the claim.
+        false
+    }
+
+    /// Returns the node of a pod that uses the claim.
+    fn consumer(&self, claim: &Value) -> Option<Value> {
+        let server = self.agent.server();
+        let pods = server.list(&ResourceId::new("", "pods"), Some(metadata::namespace(claim)));
+        let users = pods.iter().map(|stored| server.decoded(stored)).filter(|pod| {
+            let mut volumes = array_field(&pod["spec"], "volumes").iter();
+            volumes.any(|volume| volume["persistentVolumeClaim"]["claimName"] == metadata::name(claim))
+        });
+        let mut nodes = users.filter_map(|pod| pod["spec"]["nodeName"].as_str().map(str::to_owned));
+        nodes.find_map(|node| self.get("", "nodes", "", &node))
+    }
+
+    /// Makes a volume for a claim, on the node of its pod.
+    async fn provision(&self, claim: &Value, class: &Value, node: Option<&Value>) {
+        let (namespace, name) = (metadata::namespace(claim), metadata::name(claim));
+        let volume_name = format!("pvc-{}", metadata::uid(claim));
+        let path = format!("/var/local-path-provisioner/{volume_name}_{namespace}_{name}");
+        let mut volume = json!({"apiVersion": "v1", "kind": "PersistentVolume",
+            "metadata": {"name": volume_name, "annotations": {PROVISIONED_BY: LOCAL_PATH}},
+            "spec": {"accessModes": claim["spec"]["accessModes"], "volumeMode": claim["spec"]["volumeMode"],
+                "capacity": {"storage": claim["spec"]["resources"]["requests"]["storage"]},
+                "storageClassName": metadata::name(class), "persistentVolumeReclaimPolicy": class["reclaimPolicy"],
+                "claimRef": reference(claim), "hostPath": {"path": path, "type": "DirectoryOrCreate"}}});
+        if let Some(host) = node.and_then(|node| metadata::label(node, "kubernetes.io/hostname")) {
+            let term = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": [host]});
+            volume["spec"]["nodeAffinity"] = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [term]}]}});
+        }
+        self.provisioner.create("/api/v1/persistentvolumes", &volume).await;
+    }
+
+    /// Completes the four steps of a binding that are not done yet.
+    async fn bind(&self, volume: &Value, claim: &Value) {
+        let name = metadata::name(volume);
+        let path = format!("/api/v1/persistentvolumes/{name}");
+        if volume["spec"]["claimRef"]["uid"] != metadata::uid(claim) {
+            let mut patch = json!({"metadata": {"resourceVersion": metadata::resource_version(volume)},
+                "spec": {"claimRef": reference(claim)}});
+            if volume["spec"]["claimRef"].is_null() {
+                metadata::set_annotation(&mut patch, BOUND_BY_CONTROLLER, "yes");
+            }
+            if !self.agent.patch(&path, MERGE_PATCH, &patch).await.is_ok() {
+                // Another change of the volume comes, and the claim is looked at again.
+                return;
+            }
+        }
+        self.set_volume_phase(volume, "Bound").await;
+        let (namespace, claim_name) = (metadata::namespace(claim), metadata::name(claim));
+        let is_named = claim["spec"]["volumeName"] == name;
+        if !is_named || metadata::annotation(claim, BIND_COMPLETED).is_none() {
+            let mut patch = json!({"metadata": {"uid": metadata::uid(claim)}, "spec": {"volumeName": name}});
+            metadata::set_annotation(&mut patch, BIND_COMPLETED, "yes");
+            if !is_named {
+                metadata::set_annotation(&mut patch, BOUND_BY_CONTROLLER, "yes");
+            }
+            let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim_name}");
+            if !self.agent.patch(&path, MERGE_PATCH, &patch).await.is_ok() {
+                return;
+            }
+        }
+        let mut status = json!({"accessModes": volume["spec"]["accessModes"], "capacity": volume["spec"]["capacity"]});
+        let attributes = &volume["spec"]["volumeAttributesClassName"];
+        if !attributes.is_null() {
+            status["currentVolumeAttributesClassName"] = attributes.clone();
+        }
+        self.set_phase(claim, "Bound", &status).await;
+    }
+
+    /// Sets the phase and further fields of a claim's status, if they differ.
+    async fn set_phase(&self, claim: &Value, phase: &str, more: &Value) {
+        let known = &claim["status"];
+        let mut fields = more.as_object().into_iter().flatten();
+        if known["phase"] == phase && fields.all(|(field, value)| known[field.as_str()] == *value) {
+            return;
+        }
+        let mut status = more.clone();
+        status["phase"] = phase.into();
+        let patch = json!({"metadata": {"uid": metadata::uid(claim)}, "status": status});
+        let (namespace, name) = (metadata::namespace(claim), metadata::name(claim));
+        let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}/status");
+        self.agent.patch(&path, MERGE_PATCH, &patch).await;
+    }
+
+    async fn set_volume_phase(&self, volume: &Value, phase: &str) {
+        if volume["status"]["phase"] != phase {
+            let patch = json!({"metadata": {"uid": metadata::uid(volume)}, "status": {"phase": phase}});
+            let path = format!("/api/v1/persistentvolumes/{}/status", metadata::name(volume));
+            self.agent.patch(&path, MERGE_PATCH, &patch).await;
+        }
+    }
+
+    /// Sets the phase of a volume that is free or whose claim is gone; deletes the latter if its policy is `Delete`.
+    async fn sync_volume(&self, name: &str) {
+        let Some(volume) = self.volume(name) else { return };
+        let reference = &volume["spec"]["claimRef"];
+        let uid = reference["uid"].as_str().unwrap_or_default();
+        if uid.is_empty() {
+            return self.set_volume_phase(&volume, "Available").await;
+        }
+        let text = |field: &str| reference[field].as_str().unwrap_or_default();
+        let claim = self.claim(text("namespace"), text("name")).filter(|claim| metadata::uid(claim) == uid);
+        let Some(claim) = claim else {
+            if volume["status"]["phase"] != "Failed" {
+                self.set_volume_phase(&volume, "Released").await;
+            }
+            if volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete" && !metadata::is_deleted(&volume) {
+                let options = json!({"preconditions": {"uid": metadata::uid(&volume)}});
+                self.provisioner.delete(&format!("/api/v1/persistentvolumes/{name}"), Some(&options)).await;
+            }
+            return;
+        };
+        let bound_to = claim["spec"]["volumeName"].as_str().unwrap_or_default();
+        if !bound_to.is_empty() && bound_to != name && metadata::annotation(&volume, BOUND_BY_CONTROLLER).is_some() {
+            // The claim has taken another volume.
+            let patch = json!({"metadata": {"resourceVersion": metadata::resource_version(&volume),
+                "annotations": {BOUND_BY_CONTROLLER: null}}, "spec": {"claimRef": null}});
+            self.agent.patch(&format!("/api/v1/persistentvolumes/{name}"), MERGE_PATCH, &patch).await;
+        }
+    }
+}
+
+/// Returns the reference of a volume to its claim.
+fn reference(claim: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": metadata::namespace(claim),
+        "name": metadata::name(claim), "uid": metadata::uid(claim),
+        "resourceVersion": metadata::resource_version(claim)})
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::ApiServerConfig;
+    use crate::clock::{Clock, epoch, run_virtual, settle};
+    use crate::volumes::release_volumes;
+
+    const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+    const VOLUMES: &str = "/api/v1/persistentvolumes";
+
+    /// Runs a test with both controllers; they write nothing once nothing changes.
+    async fn world(test: impl AsyncFnOnce(&ApiServer, &ControllerClient)) {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
+        tokio::spawn(bind_volumes(server.clone()));
+        tokio::spawn(release_volumes(server.clone()));
+        test(&server, &ControllerClient::new(&server, "user")).await;
+        let before = server.transcript().len();
+        server.clock().sleep(Duration::from_hours(1)).await;
+        assert_eq!(server.transcript().len(), before, "nothing is written without a change");
+    }
+
+    fn claim(name: &str, class: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": {
+            "storageClassName": class, "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
+    }
+
+    fn volume(name: &str, policy: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": {
+            "persistentVolumeReclaimPolicy": policy, "capacity": {"storage": "2Gi"}, "accessModes": ["ReadWriteOnce"],
+            "hostPath": {"path": "/v"}}})
+    }
+
+    async fn made(client: &ControllerClient, path: &str, object: &Value) {
+        let reply = client.create(path, object).await;
+        assert!(reply.is_ok(), "{}", reply.body());
+    }
+
+    fn get(server: &ApiServer, resource: &str, name: &str) -> Option<Value> {
+        let namespace = if resource == "persistentvolumes" { "" } else { "default" };
+        server.get(&ResourceId::new("", resource), namespace, name).map(|stored| stored.value())
+    }
+
+    #[test]
+    fn a_claim_gets_a_volume_which_is_released_with_it() {
+        run_virtual(world(async |server, client| {
+            made(client, CLAIMS, &claim("c", "")).await;
+            settle().await;
+            let shown = |name: &str| get(server, "persistentvolumeclaims", name).expect("the claim");
+            assert_eq!(shown("c")["status"], json!({"phase": "Pending"}));
+            made(client, VOLUMES, &volume("v", "Retain")).await;
+            settle().await;
+            let bound = shown("c");
+            assert_eq!(bound["spec"]["volumeName"], "v");
+            let status = json!({"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "2Gi"}});
+            assert_eq!(bound["status"], status);
+            assert_eq!(metadata::annotation(&bound, BIND_COMPLETED), Some("yes"));
+            assert_eq!(metadata::annotation(&bound, BOUND_BY_CONTROLLER), Some("yes"));
+            let held = get(server, "persistentvolumes", "v").expect("the volume");
+            assert_eq!(
+                (&held["status"]["phase"], &held["spec"]["claimRef"]["uid"]),
+                (&json!("Bound"), &bound["metadata"]["uid"])
+            );
+            // A second claim does not get the same volume.
+            made(client, CLAIMS, &claim("d", "")).await;
+            settle().await;
+            assert_eq!(shown("d")["status"]["phase"], "Pending");
+            assert!(client.delete(&format!("{CLAIMS}/c"), None).await.is_ok());
+            settle().await;
+            assert_eq!(get(server, "persistentvolumes", "v").expect("it is kept")["status"]["phase"], "Released");
+            // The claim of the same name is another one.
+            made(client, CLAIMS, &claim("c", "")).await;
+            settle().await;
+            assert_eq!(shown("c")["status"]["phase"], "Pending");
+            // An administrator frees the volume; it goes to the first claim by name.
+            client.patch(&format!("{VOLUMES}/v"), MERGE_PATCH, &json!({"spec": {"claimRef": null}})).await;
+            settle().await;
+            assert_eq!(
+                (shown("c")["status"]["phase"].clone(), shown("d")["status"]["phase"].clone()),
+                (json!("Bound"), json!("Pending"))
+            );
+        }))
+        .expect("a runtime");
+    }
+
+    #[test]
+    fn volumes_and_claims_that_name_each_other_are_bound() {
+        run_virtual(world(async |server, client| {
+            let mut named = claim("named", "");
+            named["spec"]["volumeName"] = json!("v");
+            made(client, CLAIMS, &named).await;
+            let mut reserved = volume("r", "Delete");
+            reserved["spec"]["claimRef"] = json!({"namespace": "default", "name": "later"});
+            made(client, VOLUMES, &reserved).await;
+            settle().await;
+            assert_eq!(get(server, "persistentvolumes", "r").expect("r")["status"]["phase"], "Available");
+            for (path, object) in [(VOLUMES, volume("v", "Retain")), (CLAIMS, claim("later", ""))] {
+                made(client, path, &object).await;
+            }
+            settle().await;
+            for (name, volume) in [("named", "v"), ("later", "r")] {
+                let claim = get(server, "persistentvolumeclaims", name).expect(name);
+                assert_eq!(
+                    (&claim["spec"]["volumeName"], &claim["status"]["phase"]),
+                    (&json!(volume), &json!("Bound"))
+                );
+            }
+            // The policy Delete.
+            assert!(client.delete(&format!("{CLAIMS}/later"), None).await.is_ok());
+            settle().await;
+            assert!(get(server, "persistentvolumes", "r").is_none());
+            // A bound claim whose volume is taken away is lost.
+            let open = json!({"metadata": {"finalizers": null}});
+            client.patch(&format!("{VOLUMES}/v"), MERGE_PATCH, &open).await;
+            assert!(client.delete(&format!("{VOLUMES}/v"), None).await.is_ok());
+            settle().await;
+            assert_eq!(
+                get(server, "persistentvolumeclaims", "named").expect("named")["status"],
+                json!({"phase": "Lost"})
+            );
+        }))
+        .expect("a runtime");
+    }
+
+    #[test]
+    fn kinds_class_makes_a_volume_on_the_node_of_the_pod() {
+        run_virtual(world(async |server, client| {
+            let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": LOCAL_PATH,
+                "metadata": {"name": "standard"}, "volumeBindingMode": "WaitForFirstConsumer", "reclaimPolicy": "Delete"});
+            made(client, "/apis/storage.k8s.io/v1/storageclasses", &class).await;
+            let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": {"kubernetes.io/hostname": "n"}}});
+            made(client, "/api/v1/nodes", &node).await;
+            made(client, CLAIMS, &claim("c", "standard")).await;
+            settle().await;
+            assert_eq!(get(server, "persistentvolumeclaims", "c").expect("c")["status"]["phase"], "Pending");
+            let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n",
+                "containers": [{"name": "c", "image": "i"}],
+                "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}});
+            made(client, "/api/v1/namespaces/default/pods", &pod).await;
+            settle().await;
+            let claim = get(server, "persistentvolumeclaims", "c").expect("c");
+            let name = format!("pvc-{}", metadata::uid(&claim));
+            assert_eq!((&claim["spec"]["volumeName"], &claim["status"]["phase"]), (&json!(name), &json!("Bound")));
+            let held = get(server, "persistentvolumes", &name).expect("the volume");
+            assert_eq!(held["status"]["phase"], "Bound");
+            assert_eq!(metadata::annotation(&held, PROVISIONED_BY), Some(LOCAL_PATH));
+            for path in ["/api/v1/namespaces/default/pods/p?gracePeriodSeconds=0", &format!("{CLAIMS}/c")] {
+                assert!(client.delete(path, None).await.is_ok(), "{path}");
+            }
+            settle().await;
+            assert!(get(server, "persistentvolumes", &name).is_none());
+        }))
+        .expect("a runtime");
+    }
+}

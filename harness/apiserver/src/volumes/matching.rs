@@ -1,0 +1,153 @@
+//! The volume that suits a claim. PURE. See `FindMatchingVolume` in
+//! `staging/src/k8s.io/component-helpers/storage/volume/pv_helpers.go`.
+
+use crate::json::Value;
+use crate::kubelet::filters::has_labels;
+use crate::metadata;
+use crate::quantity::Quantity;
+use crate::registry::label_selector::{self, array_field};
+
+/// Returns the volume for a claim: one that is reserved for it, or else the smallest one that suits it. With a `node`,
+/// volumes have to be usable there. `reserved_only` is set for claims that wait for their pod.
+pub(super) fn best<'v>(
+    claim: &Value,
+    volumes: &'v [Value],
+    node: Option<&Value>,
+    reserved_only: bool,
+) -> Option<&'v Value> {
+    let mut candidates: Vec<&Value> = volumes
+        .iter()
+        .filter(|volume| !metadata::is_deleted(volume) && fits(claim, volume))
+        .filter(|volume| node.is_none_or(|node| is_usable(volume, node)))
+        .collect();
+    if let Some(reserved) = candidates.iter().find(|volume| is_reserved_for(volume, claim)) {
+        return Some(reserved);
+    }
+    candidates.retain(|volume| {
+        !reserved_only
+            && volume["status"]["phase"] == "Available"
+            && volume["spec"]["claimRef"].is_null()
+            && has_modes(volume, claim)
+            && is_selected(claim, volume)
+    });
+    // Names decide between volumes of one size, so that the choice is the same in each run.
+    candidates.into_iter().min_by_key(|volume| (capacity(volume), metadata::name(volume)))
+}
+
+/// Returns the reason why a claim cannot have the volume that it names.
+pub(super) fn mismatch(claim: &Value, volume: &Value) -> Option<&'static str> {
+    if !fits(claim, volume) {
+        return Some("its size, class or mode does not suit the claim");
+    }
+    (!has_modes(volume, claim)).then_some("it lacks an access mode of the claim")
+}
+
+/// Returns true if size, class, mode and attributes of the volume suit the claim.
+fn fits(claim: &Value, volume: &Value) -> bool {
+    let text = |value: &Value, default: &'static str| value.as_str().unwrap_or(default).to_owned();
+    let same = |field: &str, default: &'static str| {
+        text(&claim["spec"][field], default) == text(&volume["spec"][field], default)
+    };
+    capacity(volume) >= Quantity::of(&claim["spec"]["resources"]["requests"]["storage"])
+        && same("storageClassName", "")
+        && same("volumeMode", "Filesystem")
+        && same("volumeAttributesClassName", "")
+}
+
+fn capacity(volume: &Value) -> Option<Quantity> {
+    Quantity::of(&volume["spec"]["capacity"]["storage"])
+}
+
+fn has_modes(volume: &Value, claim: &Value) -> bool {
+    let offered = array_field(&volume["spec"], "accessModes");
+    array_field(&claim["spec"], "accessModes").iter().all(|mode| offered.contains(mode))
+}
+
+/// Returns true if the claim's selector, if it has one, matches the volume.
+fn is_selected(claim: &Value, volume: &Value) -> bool {
+    let selector = &claim["spec"]["selector"];
+    selector.is_null() || label_selector::matches(Some(selector), Some(&volume["metadata"]["labels"])) == Some(true)
+}
+
+/// Returns true if pods on the node can use the volume.
+fn is_usable(volume: &Value, node: &Value) -> bool {
+    let required = &volume["spec"]["nodeAffinity"]["required"];
+    !required.is_object() || has_labels(node, required)
+}
+
+/// Returns true if the volume is reserved for the claim, by its uid or only by its name.
+pub(super) fn is_reserved_for(volume: &Value, claim: &Value) -> bool {
+    let reference = &volume["spec"]["claimRef"];
+    let uid = reference["uid"].as_str().unwrap_or_default();
+    reference["namespace"] == metadata::namespace(claim)
+        && reference["name"] == metadata::name(claim)
+        && (uid.is_empty() || uid == metadata::uid(claim))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::json::json;
+
+    fn claim(more: &Value) -> Value {
+        let mut claim = json!({"metadata": {"name": "c", "namespace": "n", "uid": "u"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}});
+        claim["spec"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        claim
+    }
+
+    fn volume(name: &str, size: &str, more: &Value) -> Value {
+        let mut volume = json!({"metadata": {"name": name, "labels": {"tier": "db"}}, "status": {"phase": "Available"},
+            "spec": {"accessModes": ["ReadWriteOnce", "ReadOnlyMany"], "capacity": {"storage": size}}});
+        volume["spec"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        volume
+    }
+
+    fn name(claim: &Value, volumes: &[Value], reserved_only: bool) -> Option<String> {
+        best(claim, volumes, None, reserved_only).map(|volume| metadata::name(volume).to_owned())
+    }
+
+    #[rstest]
+    #[case::smallest(json!({}), Some("three"))]
+    #[case::class(json!({"storageClassName": "fast"}), Some("fast"))]
+    #[case::empty_class(json!({"storageClassName": ""}), Some("three"))]
+    #[case::selector(json!({"selector": {"matchLabels": {"tier": "web"}}}), None)]
+    #[case::modes(json!({"accessModes": ["ReadWriteMany"]}), None)]
+    #[case::block(json!({"volumeMode": "Block"}), None)]
+    #[case::too_large(json!({"resources": {"requests": {"storage": "9Gi"}}}), None)]
+    fn the_smallest_volume_that_suits_is_chosen(#[case] more: Value, #[case] expected: Option<&str>) {
+        let volumes = [
+            volume("four", "4Gi", &json!({})),
+            volume("three", "3Gi", &json!({})),
+            volume("one", "1Gi", &json!({})),
+            volume("fast", "8Gi", &json!({"storageClassName": "fast"})),
+            volume("taken", "2Gi", &json!({"claimRef": {"namespace": "n", "name": "other"}})),
+        ];
+        assert_eq!(name(&claim(&more), &volumes, false).as_deref(), expected);
+        assert_eq!(name(&claim(&more), &volumes, true), None);
+    }
+
+    #[test]
+    fn a_reserved_volume_comes_first_if_it_is_large_enough() {
+        let reserved = |size: &str, uid: &str| {
+            let reference = json!({"namespace": "n", "name": "c", "uid": uid});
+            [volume("free", "2Gi", &json!({})), volume("mine", size, &json!({"claimRef": reference}))]
+        };
+        assert_eq!(name(&claim(&json!({})), &reserved("9Gi", ""), true).as_deref(), Some("mine"));
+        assert_eq!(name(&claim(&json!({})), &reserved("9Gi", "u"), false).as_deref(), Some("mine"));
+        assert_eq!(name(&claim(&json!({})), &reserved("9Gi", "of an earlier claim"), false).as_deref(), Some("free"));
+        assert_eq!(name(&claim(&json!({})), &reserved("1Gi", ""), false).as_deref(), Some("free"));
+    }
+
+    #[test]
+    fn a_local_volume_is_for_its_node_only() {
+        let affinity = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [
+            {"key": "kubernetes.io/hostname", "operator": "In", "values": ["a"]}]}]}});
+        let volumes = [volume("local", "2Gi", &json!({"nodeAffinity": affinity}))];
+        let node = |host: &str| json!({"metadata": {"name": host, "labels": {"kubernetes.io/hostname": host}}});
+        assert!(best(&claim(&json!({})), &volumes, Some(&node("a")), false).is_some());
+        assert!(best(&claim(&json!({})), &volumes, Some(&node("b")), false).is_none());
+    }
+}
