@@ -20,7 +20,9 @@ mod writes;
 
 #[cfg(feature = "suite")]
 pub(crate) use taint_eviction::{toleration_limit, toleration_limit_of};
-pub(crate) use writes::{STORM, is_idle};
+#[cfg(feature = "suite")]
+pub(crate) use writes::STORM;
+pub(crate) use writes::is_idle;
 
 /// An invariant.
 #[derive(Debug, Clone, Copy)]

@@ -107,6 +107,36 @@ fn a_cluster_like_kind_runs_deployments_and_counts_budgets() {
 }
 
 #[test]
+fn a_cluster_like_kind_gives_pods_accounts_and_volumes() {
+    let server = Server::start(&["--http", "--clock", "manual", "--like", "kind"]);
+    let world = World(&server, String::new());
+    let claim = json!({"metadata": {"name": "data"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    let set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"}, "spec": {
+        "serviceName": "db", "replicas": 2, "selector": {"matchLabels": {"app": "db"}}, "volumeClaimTemplates": [claim],
+        "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    // The account of a new namespace is there when the reply to its creation is.
+    world.send("POST", "/api/v1/namespaces", &json!({"metadata": {"name": "shop"}}));
+    world.send("POST", "/apis/apps/v1/namespaces/shop/statefulsets", &set);
+    world.advance("30s");
+    let pod = world.send("GET", "/api/v1/namespaces/shop/pods/db-1", &Value::Null);
+    assert_eq!((&pod["status"]["phase"], &pod["spec"]["serviceAccountName"]), (&"Running".into(), &"default".into()));
+    let mounts = &pod["spec"]["containers"][0]["volumeMounts"];
+    let path = "/var/run/secrets/kubernetes.io/serviceaccount";
+    assert_eq!((&mounts[0]["mountPath"], &mounts[0]["readOnly"]), (&path.into(), &true.into()), "{mounts}");
+    let claim = world.send("GET", "/api/v1/namespaces/shop/persistentvolumeclaims/data-db-1", &Value::Null);
+    assert_eq!((&claim["status"]["phase"], &claim["spec"]["storageClassName"]), (&"Bound".into(), &"standard".into()));
+    let volumes = world.send("GET", "/api/v1/persistentvolumes", &Value::Null);
+    assert_eq!(volumes["items"].as_array().map(Vec::len), Some(2), "{volumes}");
+    let mut pod = self::pod("p", "");
+    pod["spec"]["serviceAccountName"] = "robot".into();
+    let refused = world.ask("POST", "/api/v1/namespaces/shop/pods", &pod);
+    assert_eq!(refused.status, 403);
+    let why = r#"error looking up service account shop/robot: serviceaccount \"robot\" not found"#;
+    assert!(refused.body.contains(why), "{}", refused.body);
+}
+
+#[test]
 fn worlds_are_apart_and_states_come_back() {
     let server = Server::start(&["--http", "--clock", "manual"]);
     let first = World(&server, String::new());
