@@ -194,8 +194,8 @@ pub fn run_virtual_with_io<F: Future>(future: F) -> std::io::Result<F::Output> {
 }
 
 fn run_paused<F: Future>(builder: &mut tokio::runtime::Builder, future: F) -> std::io::Result<F::Output> {
-    // Otherwise the first branch of `tokio::select!` is drawn anew in each runtime of a process. tokio has this function
-    // only with `--cfg tokio_unstable`.
+    // Otherwise each runtime of a process draws other first branches of `tokio::select!`. tokio has this function only
+    // with `--cfg tokio_unstable`.
     #[cfg(tokio_unstable)]
     builder.rng_seed(tokio::runtime::RngSeed::from_bytes(b"plumbline"));
     let runtime = builder

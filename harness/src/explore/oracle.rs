@@ -177,7 +177,7 @@ pub fn judge(reference: &ReferenceRun, explored: ExploredRun<'_>) -> OracleVerdi
         if normal.state != found.state {
             breaches.extend(end_state(reference, explored));
         }
-        breaches.extend(writes(normal, found, explored.plan));
+        breaches.extend(writes(normal, explored));
         breaches.extend(late(reference, explored));
         breaches.extend(deadlines::follows_wall_clock(reference, explored));
         breaches.extend(deadlines::lost_event(reference, explored));
@@ -635,17 +635,26 @@ pub(super) fn is_uninformed_at(at: Duration, plan: &FaultPlan) -> bool {
 }
 
 /// Returns the writes beyond those of the run without faults and those that the faults explain.
-fn writes(normal: &Observation, found: &Observation, plan: &FaultPlan) -> Vec<Breach> {
+fn writes(normal: &Observation, explored: ExploredRun<'_>) -> Vec<Breach> {
+    let (found, plan) = (explored.observation, explored.plan);
     let faults = u32::try_from(plan.faults.len()).unwrap_or(u32::MAX);
-    // In another order, events that were handled together can be handled one by one.
-    let repeats = |disturbance: &Disturbance| disturbance.restarts() || matches!(disturbance, Disturbance::Order(_));
-    let starts = plan.faults.iter().filter(|(disturbance, _)| repeats(disturbance)).count();
+    let starts = plan.faults.iter().filter(|(disturbance, _)| disturbance.restarts()).count();
     let starts = 1 + u32::try_from(starts).unwrap_or(u32::MAX);
     let refusals: u32 = plan.faults.iter().map(|(disturbance, _)| disturbance.refusals()).sum();
+    // In another order, changes that were handled together can be handled one by one.
+    let is_ordered = plan.faults.iter().any(|(disturbance, _)| matches!(disturbance, Disturbance::Order(_)));
+    let changes_of_others = |key: &WriteKey| {
+        let is_other = |entry: &&TranscriptEntry| match &entry.what {
+            EntryKind::Change(change) => change.resource != "events" && !key.resource.starts_with(&change.resource),
+            _ => false,
+        };
+        u32::try_from(explored.entries.iter().filter(is_other).count()).unwrap_or(u32::MAX)
+    };
     let excess = found.writes.iter().filter(|(key, _)| key.resource != "events").find_map(|(key, count)| {
         let usual = normal.writes.get(key).copied().unwrap_or_default();
         let most = usual * starts + faults * WRITES_PER_FAULT + refusals + WRITES_BY_TIMING;
-        (*count > most).then_some((key, *count, usual))
+        let is_in_order = || !is_ordered || *count > usual.saturating_add(changes_of_others(key));
+        (*count > most && is_in_order()).then_some((key, *count, usual))
     });
     let to_breach = |(key, count, usual): (&WriteKey, u32, u32)| Breach {
         oracle: "writes".to_owned(),

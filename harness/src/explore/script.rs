@@ -71,10 +71,14 @@ pub fn script(fixture: &Fixture, plan: &FaultPlan) -> Script {
     // A partition delays the work after it by the back-off of the requests that failed. So does a flaky server that of
     // a budget whose sync fails anyway.
     let disruption = fixture.controllers.contains(&Controller::Disruption);
+    // Several partitions can follow each other; what another fault refuses after them waits as long once more.
+    let cut_offs = || plan.faults.iter().filter(|(disturbance, _)| disturbance.cut_off().is_some());
+    let refused_again = if cut_offs().count() < plan.faults.len() { LONGEST_BACKOFF } else { Duration::ZERO };
+    let cut_off = refused_again + cut_offs().map(|(disturbance, _)| disturbance.duration()).sum::<Duration>();
     let explained = |(disturbance, point): &(Disturbance, FaultPoint)| {
         let of_scale = disruption && point.target.subresource.as_deref() == Some("scale");
         match disturbance.cut_off() {
-            Some(_) => point.at + disturbance.duration(),
+            Some(_) => point.at + cut_off,
             None if disruption && disturbance.refusals() > 0 => point.at + FLAKY_TIME + LONGEST_BACKOFF,
             // The budget's next sync can be as far away, and shows the reason of the last one until then.
             None if of_scale => point.at + LONGEST_BACKOFF,

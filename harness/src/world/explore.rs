@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::future::{Either, select};
 
 use super::objects::NAMESPACE;
-use super::{Error, Result, World, WorldBuilder, lock, minutes, transcript};
+use super::{COMPARED, Error, Result, World, WorldBuilder, in_own_thread, lock, minutes, transcript};
 use crate::expect::world::{Key, ObjectStates};
 use crate::expect::{is_subject_write, line};
 use crate::explore::disturbance::Disturbance;
@@ -101,6 +101,8 @@ struct ExploredWorld {
     late: Vec<String>,
     /// Changes by restarted controllers.
     fresh: Vec<String>,
+    /// The world started a controller, so that it can start it again.
+    can_crash: bool,
     text: String,
 }
 
@@ -162,7 +164,7 @@ impl Explorer {
     /// Returns the findings, each with the line that repeats it; or the first difference if two runs without faults
     /// differ; or the failure of the run without faults.
     #[track_caller]
-    pub fn explore(self, test: impl AsyncFn(&World) -> Result) -> Result<ExploreSummary> {
+    pub fn explore(self, test: impl AsyncFn(&World) -> Result + Sync) -> Result<ExploreSummary> {
         here!(self.run_all(&test))
     }
 
@@ -172,14 +174,15 @@ impl Explorer {
     ///
     /// Returns the finding if it repeats, or the points of the run if it has no such point.
     #[track_caller]
-    pub fn replay(self, plan: &str, test: impl AsyncFn(&World) -> Result) -> Result {
+    pub fn replay(self, plan: &str, test: impl AsyncFn(&World) -> Result + Sync) -> Result {
         here!(self.run_again(plan, &test))
     }
 
-    fn run_all(&self, test: &impl AsyncFn(&World) -> Result) -> Result<ExploreSummary> {
+    fn run_all(&self, test: &(impl AsyncFn(&World) -> Result + Sync)) -> Result<ExploreSummary> {
+        let _alone = lock(&COMPARED);
         let watch = Stopwatch::start();
         let reference = self.reference(test)?;
-        let plans = plans(&reference.points);
+        let plans = plans(&reference.points, reference.can_crash);
         let mut summary = ExploreSummary { tried: 0, planned: plans.len(), points: reference.points.len() };
         let mut findings: Vec<Finding> = Vec::new();
         for (disturbance, point) in plans {
@@ -200,7 +203,8 @@ impl Explorer {
         if findings.is_empty() { Ok(summary) } else { Err(Error::new(described(&findings, &summary))) }
     }
 
-    fn run_again(&self, plan: &str, test: &impl AsyncFn(&World) -> Result) -> Result {
+    fn run_again(&self, plan: &str, test: &(impl AsyncFn(&World) -> Result + Sync)) -> Result {
+        let _alone = lock(&COMPARED);
         let reference = self.reference(test)?;
         let found = plan.split_once('@').and_then(|(name, point)| {
             let point = reference.points.iter().find(|known| known.to_string() == point)?;
@@ -218,8 +222,9 @@ impl Explorer {
         }
     }
 
-    /// Runs the test without faults, twice.
-    fn reference(&self, test: &impl AsyncFn(&World) -> Result) -> Result<ExploredWorld> {
+    /// Runs the test without faults, twice. Another run before them fills the caches of the process.
+    fn reference(&self, test: &(impl AsyncFn(&World) -> Result + Sync)) -> Result<ExploredWorld> {
+        self.run(None, test)?;
         let (reference, again) = (self.run(None, test)?, self.run(None, test)?);
         if let Some(difference) = transcript::first_difference(&reference.text, &again.text) {
             let text = "the test is not deterministic, so faults cannot be aimed: a second run differs from the first";
@@ -234,17 +239,19 @@ impl Explorer {
     fn run(
         &self,
         fault: Option<(Disturbance, &FaultPoint)>,
-        test: &impl AsyncFn(&World) -> Result,
+        test: &(impl AsyncFn(&World) -> Result + Sync),
     ) -> Result<ExploredWorld> {
-        let world = self.world.clone();
-        let run = AssertUnwindSafe(|| self.world.run_virtual(run_world(world, fault, test)));
-        match std::panic::catch_unwind(run) {
-            Ok(explored) => explored?,
-            Err(panic) => {
-                let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref().copied());
-                Ok(ExploredWorld::ended("test", format!("it panics: {}", text.unwrap_or("without a text"))))
+        in_own_thread(|| {
+            let run = || self.world.run_virtual(run_world(self.world.clone(), fault, test));
+            match std::panic::catch_unwind(AssertUnwindSafe(run)) {
+                Ok(explored) => explored?,
+                Err(panic) => {
+                    let text = panic.downcast_ref::<String>().map(String::as_str);
+                    let text = text.or_else(|| panic.downcast_ref().copied()).unwrap_or("without a text");
+                    Ok(ExploredWorld::ended("test", format!("it panics: {text}")))
+                }
             }
-        }
+        })?
     }
 }
 
@@ -257,6 +264,7 @@ impl ExploredWorld {
             objects: ChangedObjects::new(),
             late: Vec::new(),
             fresh: Vec::new(),
+            can_crash: false,
             text: String::new(),
         }
     }
@@ -317,6 +325,7 @@ async fn history(
         return ended("alive", error);
     }
     let (resources, text) = (world.resources(), world.transcript().to_string());
+    let can_crash = !lock(&world.shared.controllers).is_empty();
     world.with_run(|run| {
         let entries = run.entries;
         let before = ObjectStates::new(run, NAMESPACE);
@@ -329,6 +338,7 @@ async fn history(
             objects,
             late: changes_by_controllers(entries, converged, quiet),
             fresh: changes_by_controllers(entries, quiet, entries.len()),
+            can_crash,
             text,
         }
     })
@@ -407,12 +417,19 @@ fn is_possible(disturbance: Disturbance) -> bool {
     )
 }
 
+/// Returns true if controllers end with the fault and start again.
+fn is_crash(disturbance: Disturbance) -> bool {
+    matches!(disturbance, Disturbance::CrashBefore | Disturbance::CrashAfter | Disturbance::StaleRestart(_))
+}
+
 /// Returns the faults to try: the first of each kind of fault and request, then the second of each, and so on.
-fn plans(points: &[FaultPoint]) -> Vec<(Disturbance, FaultPoint)> {
+/// Controllers that the test spawned itself cannot crash.
+fn plans(points: &[FaultPoint], can_crash: bool) -> Vec<(Disturbance, FaultPoint)> {
     let mut ranks: BTreeMap<String, usize> = BTreeMap::new();
     let mut ranked = Vec::new();
     for point in points {
-        for disturbance in Disturbance::at(point).filter(|disturbance| is_possible(*disturbance)) {
+        let possible = |one: &Disturbance| is_possible(*one) && (can_crash || !is_crash(*one));
+        for disturbance in Disturbance::at(point).filter(possible) {
             let target = &point.target;
             let subresource = target.subresource.as_deref().unwrap_or_default();
             let class = format!("{:?} {} {subresource} {disturbance}", point.site, target.resource.plural);
@@ -474,7 +491,7 @@ impl World {
     ///
     /// As [`Explorer::explore`].
     #[track_caller]
-    pub fn explore(test: impl AsyncFn(&Self) -> Result) -> Result<ExploreSummary> {
+    pub fn explore(test: impl AsyncFn(&Self) -> Result + Sync) -> Result<ExploreSummary> {
         Explorer::new().explore(test)
     }
 

@@ -93,12 +93,20 @@ use watchdog::{TICK, Tick};
 /// The longest time that [`World::advance`] takes: a year.
 const LONGEST: Duration = Duration::from_hours(24 * 366);
 
-/// Stack of the threads of [`WorldBuilder::is_deterministic`]: so large that the C library keeps it for the next one,
-/// and gives it to no other thread.
+/// Stack of the threads of runs that are compared: so large that the C library keeps it for the next one, and gives it
+/// to no other thread.
 const STACK: usize = 16 << 20;
 
 /// Held by the test whose runs are compared.
-static RUNS: Mutex<()> = Mutex::new(());
+static COMPARED: Mutex<()> = Mutex::new(());
+
+/// Calls `run` in a thread of its own. The random numbers of one thread would go on from run to run.
+fn in_own_thread<T: Send>(run: impl FnOnce() -> T + Send) -> std::io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run)?;
+        Ok(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
 
 /// Returns `n` seconds.
 #[must_use]
@@ -198,6 +206,8 @@ impl WorldBuilder {
 
     /// Runs `future` in a runtime with virtual time.
     fn run_virtual<F: Future>(&self, future: F) -> std::io::Result<F::Output> {
+        // kube-runtime draws the jitter of its back-off from here.
+        fastrand::seed(self.seed);
         if self.io { time::run_virtual_with_io(future) } else { time::run_virtual(future) }
     }
 
@@ -281,8 +291,6 @@ impl WorldBuilder {
                         async one";
             return Err(Error::new(text).at(place));
         }
-        // kube-runtime draws the jitter of its back-off from here.
-        fastrand::seed(self.seed);
         self.run_virtual(future)?
     }
 
@@ -303,17 +311,12 @@ impl WorldBuilder {
     pub fn is_deterministic(self, runs: usize, test: impl AsyncFn(&World) -> Result + Sync) -> Result {
         let place = Location::caller();
         // Some hash maps have seeds from the addresses of the stack: equal ones need equal stacks, one after the other.
-        let _alone = lock(&RUNS);
-        // The random numbers of one thread would go on from run to run.
+        let _alone = lock(&COMPARED);
         let run = || {
-            let run = || {
+            in_own_thread(|| {
                 let mut text = String::new();
                 self.clone().run_once(place, &test, Some(&mut text)).map(|()| text)
-            };
-            std::thread::scope(|scope| {
-                let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run)?;
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
+            })?
         };
         // Makes what is made once in a process, and draws random numbers for it.
         run()?;

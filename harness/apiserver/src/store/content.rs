@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use super::interner::Interner;
 use crate::go_json::{self, EncodedMember, TypeCursor};
 use crate::json::{Map, Value};
 use crate::schema::TypeKind;
@@ -144,8 +143,8 @@ impl ContentBuilder {
         self.rest.extend_from_slice(&[bracket, b',']);
     }
 
-    /// Builds the content, using the parts that `known` has already.
-    pub(super) fn share(self, known: &mut Interner<[u8]>) -> Content {
+    /// Builds the content. Parts are shared with `old` or else come from `find`.
+    pub(super) fn share(self, old: Option<&Content>, find: &mut dyn FnMut(&[u8]) -> Arc<[u8]>) -> Content {
         let length = self.head.len() + self.rest.len();
         let digits = self.head.len();
         let mut own = Vec::with_capacity(length - self.parts.iter().map(|(from, to)| to - from).sum::<usize>());
@@ -153,7 +152,9 @@ impl ContentBuilder {
         let (mut shared, mut at) = (Vec::with_capacity(self.parts.len()), 0);
         for (from, to) in self.parts {
             own.extend_from_slice(&self.rest[at..from]);
-            shared.push((own.len() as u32, known.get(&self.rest[from..to])));
+            let part = &self.rest[from..to];
+            let before = old.and_then(|old| old.shared.iter().find(|(_, known)| **known == *part));
+            shared.push((own.len() as u32, before.map_or_else(|| find(part), |(_, known)| known.clone())));
             at = to;
         }
         own.extend_from_slice(&self.rest[at..]);
@@ -163,6 +164,7 @@ impl ContentBuilder {
 
 #[cfg(test)]
 mod tests {
+    use super::super::interner::Interner;
     use super::*;
     use crate::json::json;
 
@@ -178,7 +180,7 @@ mod tests {
         }
         encoding.close(b'}');
         encoding.rest.pop();
-        encoding.share(known)
+        encoding.share(None, &mut |part| known.get(part))
     }
 
     fn text(content: &Content) -> Value {

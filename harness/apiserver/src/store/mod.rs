@@ -210,8 +210,10 @@ impl Store {
     /// Assembles the object of `draft` without a resourceVersion, sharing the parts that `old` and other objects have
     /// too.
     fn assemble(&self, mut draft: Draft, old: Option<&StoredObject>) -> StoredObject {
-        let content = draft.share(&mut lock(&self.parts));
-        // Nearly all words of a changed object are in its old state, so the lock is seldom needed.
+        // Nearly all parts and words of a changed object are in its old state, so the locks are seldom needed.
+        let mut parts = None;
+        let content = draft.share(old, &mut |part| parts.get_or_insert_with(|| lock(&self.parts)).get(part));
+        drop(parts);
         let mut words = None;
         draft.assemble(content, old, &mut |word| words.get_or_insert_with(|| lock(&self.words)).get(word))
     }

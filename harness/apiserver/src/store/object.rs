@@ -8,7 +8,6 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use super::content::{Content, ContentBuilder};
-use super::interner::Interner;
 use crate::go_json::{self, TypeCursor};
 use crate::json::{Map, Value};
 
@@ -326,9 +325,9 @@ impl Draft {
         &self.key
     }
 
-    /// Takes the encoded content out, for [`Draft::assemble`].
-    pub(super) fn share(&mut self, known: &mut Interner<[u8]>) -> Content {
-        std::mem::take(&mut self.encoding).share(known)
+    /// Takes the encoded content out, for [`Draft::assemble`]. Parts are shared with `old` or else come from `find`.
+    pub(super) fn share(&mut self, old: Option<&StoredObject>, find: &mut dyn FnMut(&[u8]) -> Arc<[u8]>) -> Content {
+        std::mem::take(&mut self.encoding).share(old.map(|old| &old.content), find)
     }
 
     /// Assembles the object with `content`, without a resourceVersion. Strings are shared with `old` or else come

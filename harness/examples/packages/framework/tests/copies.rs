@@ -2,7 +2,7 @@
 
 use example_framework::run;
 use plumbline::world::Simulation::Namespaces;
-use plumbline::world::{World, hours, minutes, seconds};
+use plumbline::world::{Explorer, World, hours, minutes, seconds};
 use serde_json::{Value, json};
 
 const NAMESPACE: &str = "{apiVersion: v1, kind: Namespace, metadata: {name: backup}}";
@@ -60,4 +60,24 @@ fn ten_secrets_have_the_same_transcript_in_each_run_with_seeded_random_numbers()
         }
         t.advance(hours(6)).await
     })
+}
+
+/// `PLUMBLINE_RUNS=5000` tries more faults.
+#[test]
+fn each_fault_is_made_up_for() -> plumbline::Result {
+    plumbline_entropy::seed(7);
+    let runs = std::env::var("PLUMBLINE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(60);
+    let summary = Explorer::new().runs(runs).time(minutes(30)).explore(async |t| {
+        t.create(NAMESPACE).await?;
+        t.run("copier", run)?;
+        t.create(&secret("a")).await?;
+        t.create(&secret("b")).await?;
+        t.advance(minutes(30)).await?;
+        t.expect("exists: [backup:secrets/default.a, backup:secrets/default.b]")?;
+        t.delete("secrets/b").await?;
+        t.advance(minutes(30)).await?;
+        t.expect("absent: [secrets/b, backup:secrets/default.b]")
+    })?;
+    println!("{summary}");
+    Ok(())
 }

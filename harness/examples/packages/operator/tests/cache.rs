@@ -2,7 +2,7 @@
 
 use example_operator::{Cache, CacheSpec, run};
 use plumbline::world::Simulation::{Gc, Kubelets, Workloads};
-use plumbline::world::{World, hours, minutes};
+use plumbline::world::{Explorer, World, hours, minutes};
 
 /// A cache becomes ready although the server fails three times, stays so without further writes, and leaves nothing
 /// behind.
@@ -93,4 +93,24 @@ fn ten_caches_have_the_same_transcript_in_each_run() -> plumbline::Result {
         t.advance(minutes(1)).await?;
         t.expect("absent: [caches/*, deployments/*, pods/*]")
     })
+}
+
+/// A cache becomes ready and goes in spite of each fault that the test does not name. `PLUMBLINE_RUNS=5000` tries more.
+#[test]
+fn each_fault_is_made_up_for() -> plumbline::Result {
+    let runs = std::env::var("PLUMBLINE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(60);
+    let summary = Explorer::new().runs(runs).time(minutes(30)).explore(async |t| {
+        t.simulate([Gc, Workloads, Kubelets(1)]);
+        t.define::<Cache>().await?;
+        t.run("cachefleet", run)?;
+        t.create(&Cache::new("c0", CacheSpec { replicas: 2 })).await?;
+        t.create(&Cache::new("c1", CacheSpec { replicas: 1 })).await?;
+        t.advance(minutes(30)).await?;
+        t.expect("match: { caches/c0: { status: { phase: Ready } } }")?;
+        t.delete("caches/c1").await?;
+        t.advance(minutes(30)).await?;
+        t.expect("absent: [caches/c1, deployments/c1, configmaps/c1]")
+    })?;
+    println!("{summary}");
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use example_other_kube::run;
 use kube_old::Client;
 use plumbline::world::Simulation::{Gc, Workloads};
-use plumbline::world::{World, minutes, seconds};
+use plumbline::world::{Explorer, World, minutes, seconds};
 
 const WEB: &str = "
 apiVersion: v1
@@ -64,4 +64,19 @@ fn ten_services_have_the_same_transcript_in_each_run() -> plumbline::Result {
         }
         t.advance(minutes(10)).await
     })
+}
+
+/// `PLUMBLINE_RUNS=5000` tries more faults. The controller does not crash: the test spawns it.
+#[test]
+fn each_fault_is_made_up_for() -> plumbline::Result {
+    let runs = std::env::var("PLUMBLINE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(60);
+    let summary = Explorer::new().runs(runs).time(minutes(30)).explore(async |t| {
+        t.simulate([Gc, Workloads]);
+        tokio::spawn(run(Client::new(t.service("counter")?, "default")));
+        t.create(WEB).await?;
+        t.advance(minutes(30)).await?;
+        t.expect("match: { configmaps/web: { data: { pods: '3' } } }")
+    })?;
+    println!("{summary}");
+    Ok(())
 }
