@@ -34,6 +34,17 @@ const VOLATILE: [&str; 7] = [
     "deletionGracePeriodSeconds",
 ];
 
+/// Returns true if a field of the status differs between two runs of the same history: a pod's addresses depend on the
+/// order in which pods start, the observed generation on the writes of other clients.
+fn is_volatile_status(kind: &Value, field: &str) -> bool {
+    match field {
+        "podIP" | "podIPs" => kind == "Pod",
+        // The disruption controller's own.
+        "observedGeneration" => kind != "PodDisruptionBudget",
+        _ => false,
+    }
+}
+
 /// Length of a uid.
 const UID: usize = 36;
 
@@ -48,6 +59,10 @@ fn essence(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         trim_metadata(meta);
+    }
+    let kind = object["kind"].clone();
+    if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
+        status.retain(|field, _| !is_volatile_status(&kind, field));
     }
     blur(&mut object);
     object
@@ -107,6 +122,12 @@ fn hash_essence(object: &Value, scope: Scope, hasher: &mut DefaultHasher) {
     for (name, value) in fields {
         match (name.as_str(), value) {
             ("status", _) if without_status => {}
+            ("status", Value::Object(status)) => {
+                "status".hash(hasher);
+                for (name, value) in status.iter().filter(|(name, _)| !is_volatile_status(&object["kind"], name)) {
+                    hash_member(name, value, hasher);
+                }
+            }
             ("metadata", Value::Object(meta)) => {
                 for (name, value) in meta.iter().filter(|(name, _)| !VOLATILE.contains(&name.as_str())) {
                     hash_metadata(name, value, hasher);
@@ -313,6 +334,8 @@ mod tests {
     #[case::another_uid(json!({"metadata": {"uid": "1f8fad5b-d9cb-469f-a165-70867728950e"}}), true)]
     #[case::another_time(json!({"status": {"startTime": "2030-01-01T00:00:09.5Z"}}), true)]
     #[case::touched(json!({"metadata": {"annotations": {TOUCH: "1"}}}), true)]
+    #[case::another_address(json!({"status": {"podIP": "10.1.0.2", "podIPs": [{"ip": "10.1.0.2"}]}}), true)]
+    #[case::another_generation(json!({"status": {"observedGeneration": 2}}), true)]
     #[case::another_phase(json!({"status": {"phase": "Failed"}}), false)]
     #[case::terminating(json!({"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}}), false)]
     #[case::no_time(json!({"status": {"startTime": null}}), false)]
@@ -332,6 +355,8 @@ mod tests {
         };
         assert!(same("PodDisruptionBudget", Scope::History) && !same("PodDisruptionBudget", Scope::Full));
         assert!(!same("Pod", Scope::History));
+        let generation = |number: u64| json!({"kind": "PodDisruptionBudget", "status": {"observedGeneration": number}});
+        assert_ne!(essence(&generation(1)), essence(&generation(2)));
     }
 
     fn key(name: &str) -> Key {
