@@ -58,10 +58,13 @@ impl<V: CacheObject> Store<V> {
     /// Removes the object `last`. Reports its cached state: the final state may have other labels, of which no handler
     /// was notified.
     ///
-    /// If the cache has another UID under the key, the event is late and the newer object stays.
+    /// If the cache has another UID under the key, the versions decide. An older event is late, and the newer object
+    /// stays. A newer one is about a successor of which the cache was not told, because events can be merged: then the
+    /// cached object is gone, too, as client-go takes it.
     pub fn remove(&self, last: &V) -> Vec<Change<V>> {
         let mut inner = self.write();
-        match inner.get(last.key_ref()).filter(|held| held.uid() == last.uid()).cloned() {
+        let is_gone = |held: &&Arc<V>| held.uid() == last.uid() || is_newer::<V>(last, held);
+        match inner.get(last.key_ref()).filter(is_gone).cloned() {
             Some(held) => {
                 inner.remove(held.key_ref());
                 vec![Change::Deleted(held)]
@@ -144,6 +147,12 @@ impl<V: CacheObject> Store<V> {
 
 fn same_version<V: CacheObject>(a: &V, b: &V) -> bool {
     a.uid() == b.uid() && a.resource_version() == b.resource_version() && !a.resource_version().is_empty()
+}
+
+/// Returns true if the version of `a` is newer than that of `b`. Versions are numbers since Kubernetes 1.35 (KEP-5504).
+fn is_newer<V: CacheObject>(a: &V, b: &V) -> bool {
+    let version = |object: &V| object.resource_version().parse::<u64>().ok();
+    version(a).zip(version(b)).is_some_and(|(a, b)| a > b)
 }
 
 fn changes<V: CacheObject>(old: Option<Arc<V>>, new: Arc<V>) -> Vec<Change<V>> {

@@ -110,7 +110,9 @@ proptest! {
                     store.apply(pod)
                 }
                 Step::Remove(pod) => {
-                    if model.get(&key_of(&pod)).is_some_and(|held| held.uid() == pod.uid()) {
+                    let version = |pod: &PodView| pod.resource_version().parse::<u32>().unwrap();
+                    let is_gone = |held: &Arc<PodView>| held.uid() == pod.uid() || version(held) < version(&pod);
+                    if model.get(&key_of(&pod)).is_some_and(is_gone) {
                         model.remove(&key_of(&pod));
                     }
                     store.remove(&pod)
@@ -129,6 +131,22 @@ proptest! {
         prop_assert!(inner.by_labels.is_empty() && inner.indexes.iter().all(BTreeMap::is_empty), "nothing is left");
         prop_assert_eq!(inner.checksum(), 0);
     }
+}
+
+#[test]
+fn a_deletion_is_late_only_if_its_version_is_older() {
+    let pod = |uid: &str, version: &str| -> Arc<PodView> {
+        let metadata = json!({"namespace": "n", "name": "p", "uid": uid, "resourceVersion": version});
+        Arc::new(serde_json::from_value(json!({"metadata": metadata})).unwrap())
+    };
+    let store = Store::<PodView>::default();
+    store.apply(pod("second", "12"));
+    assert!(store.remove(&pod("first", "9")).is_empty(), "the first one went before the second one came");
+    assert!(store.remove(&pod("third", "?")).is_empty(), "versions that are no numbers do not decide");
+    // The events of the third one, which came and went, were merged.
+    let changes = store.remove(&pod("third", "14"));
+    assert!(matches!(&*changes, [Change::Deleted(gone)] if gone.uid() == "second"), "{changes:?}");
+    assert_eq!(store.len(), 0);
 }
 
 #[test]
