@@ -59,7 +59,7 @@ impl<V: CacheObject> Store<V> {
     /// was notified.
     ///
     /// If the cache has another UID under the key, the versions decide. An older event is late, and the newer object
-    /// stays. A newer one is about a successor of which the cache was not told, because events can be merged: then the
+    /// stays. A newer one is about a successor that the cache never had, because events can be merged: then the
     /// cached object is gone, too, as client-go takes it.
     pub fn remove(&self, last: &V) -> Vec<Change<V>> {
         let mut inner = self.write();
