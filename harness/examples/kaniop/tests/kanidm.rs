@@ -5,7 +5,7 @@ use kaniop_backup_core::crd::{KanidmBackupRepository, KanidmBackupSchedule};
 use kaniop_operator::kanidm::crd::Kanidm;
 use kube::{Client, CustomResourceExt as _};
 use plumbline::world::Simulation::{Gc, Kubelets, Workloads};
-use plumbline::world::{Explorer, World, WorldBuilder, minutes, seconds};
+use plumbline::world::{World, WorldBuilder, minutes, seconds};
 use serde_json::json;
 
 const IDM: &str = "
@@ -91,18 +91,4 @@ fn ten_kanidms_have_the_same_transcript_in_each_run() -> plumbline::Result {
         }
         t.advance(seconds(30)).await
     })
-}
-
-/// `PLUMBLINE_RUNS=5000` tries more faults.
-#[test]
-fn each_fault_is_made_up_for() -> plumbline::Result {
-    let runs = std::env::var("PLUMBLINE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(20);
-    let summary = Explorer::new().world(world()).runs(runs).time(minutes(30)).explore(async |t| {
-        start(t).await?;
-        t.create(IDM).await?;
-        t.advance(minutes(30)).await?;
-        t.expect("condition: { kanidms/idm: Available=True:ReplicaReady }")
-    })?;
-    println!("{summary}");
-    Ok(())
 }
