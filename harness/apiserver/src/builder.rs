@@ -20,8 +20,7 @@ pub struct ApiServerBuilder {
     record: Option<RecordMode>,
     subject_user: Option<String>,
     subject_users: BTreeMap<String, String>,
-    enabled: Vec<AdmissionPlugin>,
-    disabled: Vec<AdmissionPlugin>,
+    disabled: Option<Vec<AdmissionPlugin>>,
     kubernetes_version: KubernetesVersion,
     reported_version: Option<String>,
     actor_name: Option<fn(&Origin) -> String>,
@@ -100,15 +99,13 @@ impl ApiServerBuilder {
 
     /// Enables an admission plugin. By default all are enabled, except `ServiceAccount`.
     pub fn enable_plugin(mut self, plugin: AdmissionPlugin) -> Self {
-        self.disabled.retain(|disabled| *disabled != plugin);
-        self.enabled.push(plugin);
+        self.disabled.get_or_insert_with(AdmissionPlugin::disabled_by_default).retain(|disabled| *disabled != plugin);
         self
     }
 
     /// Disables an admission plugin.
     pub fn disable_plugin(mut self, plugin: AdmissionPlugin) -> Self {
-        self.enabled.retain(|enabled| *enabled != plugin);
-        self.disabled.push(plugin);
+        self.disabled.get_or_insert_with(AdmissionPlugin::disabled_by_default).push(plugin);
         self
     }
 
@@ -137,8 +134,6 @@ impl ApiServerBuilder {
     /// Call it inside the tokio runtime whose time the server is to follow, unless a clock was set there.
     pub fn build(self) -> ApiServer {
         let defaults = ApiServerConfig::new(self.clock.unwrap_or_else(|| Clock::virtual_from(epoch())));
-        let mut disabled = [defaults.disabled, self.disabled].concat();
-        disabled.retain(|plugin| !self.enabled.contains(plugin));
         ApiServer::new(ApiServerConfig {
             seed: self.seed,
             ids_by_object: self.ids_by_object,
@@ -146,7 +141,7 @@ impl ApiServerBuilder {
             record: self.record.unwrap_or(defaults.record),
             subject_user: self.subject_user,
             subject_users: self.subject_users,
-            disabled,
+            disabled: self.disabled.unwrap_or(defaults.disabled),
             kubernetes_version: self.kubernetes_version,
             reported_version: self.reported_version,
             actor_name: self.actor_name.unwrap_or(defaults.actor_name),

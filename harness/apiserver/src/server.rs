@@ -92,7 +92,7 @@ impl ApiServerConfig {
             record,
             subject_user: None,
             subject_users: BTreeMap::new(),
-            disabled: vec![AdmissionPlugin::ServiceAccount],
+            disabled: AdmissionPlugin::disabled_by_default(),
             kubernetes_version: KubernetesVersion::default(),
             reported_version: None,
             actor_name: |origin| origin.short_name().to_owned(),

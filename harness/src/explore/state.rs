@@ -123,8 +123,9 @@ fn hash_essence(object: &Value, scope: Scope, hasher: &mut DefaultHasher) {
         match (name.as_str(), value) {
             ("status", _) if without_status => {}
             ("status", Value::Object(status)) => {
+                let kind = &object["kind"];
                 "status".hash(hasher);
-                for (name, value) in status.iter().filter(|(name, _)| !is_volatile_status(&object["kind"], name)) {
+                for (name, value) in status.iter().filter(|(name, _)| !is_volatile_status(kind, name)) {
                     hash_member(name, value, hasher);
                 }
             }

@@ -40,13 +40,11 @@ pub(super) async fn admit(scope: &RequestScope<'_>, object: &mut Value) -> Resul
 async fn find(scope: &RequestScope<'_>, name: &str) -> Option<Value> {
     let find = || ObjectLister::get(scope.server, "", "serviceaccounts", &scope.path.namespace, name);
     let attempts = if name == pod_account::DEFAULT_ACCOUNT { ATTEMPTS } else { 1 };
-    for attempt in 0..attempts {
+    for _ in 1..attempts {
         if let Some(account) = find() {
             return Some(account);
         }
-        if attempt + 1 < attempts {
-            wait(scope).await;
-        }
+        wait(scope).await;
     }
     find()
 }

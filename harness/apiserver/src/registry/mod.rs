@@ -368,6 +368,13 @@ pub enum AdmissionPlugin {
     ServiceAccount,
 }
 
+impl AdmissionPlugin {
+    /// Returns the plugins that a server does not have unless they are enabled.
+    pub(crate) fn disabled_by_default() -> Vec<Self> {
+        vec![Self::ServiceAccount]
+    }
+}
+
 /// An [`ObjectLister`] without objects.
 #[derive(Debug, Clone, Copy, Default)]
 #[cfg(test)]

@@ -7,10 +7,10 @@
 use std::collections::BTreeSet;
 
 use super::matching::{self, is_reserved_for};
+use super::uses;
 use crate::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet};
 use crate::json::{Value, json};
 use crate::metadata;
-use crate::registry::label_selector::array_field;
 use crate::server::ApiServer;
 use crate::store::ResourceId;
 
@@ -148,10 +148,7 @@ impl Binder {
     fn consumer(&self, claim: &Value) -> Option<Value> {
         let server = self.agent.server();
         let pods = server.list(&ResourceId::new("", "pods"), Some(metadata::namespace(claim)));
-        let users = pods.iter().map(|stored| server.decoded(stored)).filter(|pod| {
-            let mut volumes = array_field(&pod["spec"], "volumes").iter();
-            volumes.any(|volume| volume["persistentVolumeClaim"]["claimName"] == metadata::name(claim))
-        });
+        let users = pods.iter().map(|stored| server.decoded(stored)).filter(|pod| uses(pod, claim));
         let mut nodes = users.filter_map(|pod| pod["spec"]["nodeName"].as_str().map(str::to_owned));
         nodes.find_map(|node| self.get("", "nodes", "", &node))
     }
@@ -177,7 +174,7 @@ impl Binder {
     /// Completes the four steps of a binding that are not done yet.
     async fn bind(&self, volume: &Value, claim: &Value) {
         let name = metadata::name(volume);
-        let path = format!("/api/v1/persistentvolumes/{name}");
+        let path = volume_path(name);
         if volume["spec"]["claimRef"]["uid"] != metadata::uid(claim) {
             let mut patch = json!({"metadata": {"resourceVersion": metadata::resource_version(volume)},
                 "spec": {"claimRef": reference(claim)}});
@@ -190,7 +187,6 @@ impl Binder {
             }
         }
         self.set_volume_phase(volume, "Bound").await;
-        let (namespace, claim_name) = (metadata::namespace(claim), metadata::name(claim));
         let is_named = claim["spec"]["volumeName"] == name;
         if !is_named || metadata::annotation(claim, BIND_COMPLETED).is_none() {
             let mut patch = json!({"metadata": {"uid": metadata::uid(claim)}, "spec": {"volumeName": name}});
@@ -198,8 +194,7 @@ impl Binder {
             if !is_named {
                 metadata::set_annotation(&mut patch, BOUND_BY_CONTROLLER, "yes");
             }
-            let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim_name}");
-            if !self.agent.patch(&path, MERGE_PATCH, &patch).await.is_ok() {
+            if !self.agent.patch(&claim_path(claim), MERGE_PATCH, &patch).await.is_ok() {
                 return;
             }
         }
@@ -221,15 +216,13 @@ impl Binder {
         let mut status = more.clone();
         status["phase"] = phase.into();
         let patch = json!({"metadata": {"uid": metadata::uid(claim)}, "status": status});
-        let (namespace, name) = (metadata::namespace(claim), metadata::name(claim));
-        let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}/status");
-        self.agent.patch(&path, MERGE_PATCH, &patch).await;
+        self.agent.patch(&format!("{}/status", claim_path(claim)), MERGE_PATCH, &patch).await;
     }
 
     async fn set_volume_phase(&self, volume: &Value, phase: &str) {
         if volume["status"]["phase"] != phase {
             let patch = json!({"metadata": {"uid": metadata::uid(volume)}, "status": {"phase": phase}});
-            let path = format!("/api/v1/persistentvolumes/{}/status", metadata::name(volume));
+            let path = format!("{}/status", volume_path(metadata::name(volume)));
             self.agent.patch(&path, MERGE_PATCH, &patch).await;
         }
     }
@@ -250,7 +243,7 @@ impl Binder {
             }
             if volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete" && !metadata::is_deleted(&volume) {
                 let options = json!({"preconditions": {"uid": metadata::uid(&volume)}});
-                self.provisioner.delete(&format!("/api/v1/persistentvolumes/{name}"), Some(&options)).await;
+                self.provisioner.delete(&volume_path(name), Some(&options)).await;
             }
             return;
         };
@@ -259,9 +252,18 @@ impl Binder {
             // The claim has taken another volume.
             let patch = json!({"metadata": {"resourceVersion": metadata::resource_version(&volume),
                 "annotations": {BOUND_BY_CONTROLLER: null}}, "spec": {"claimRef": null}});
-            self.agent.patch(&format!("/api/v1/persistentvolumes/{name}"), MERGE_PATCH, &patch).await;
+            self.agent.patch(&volume_path(name), MERGE_PATCH, &patch).await;
         }
     }
+}
+
+fn volume_path(name: &str) -> String {
+    format!("/api/v1/persistentvolumes/{name}")
+}
+
+fn claim_path(claim: &Value) -> String {
+    let (namespace, name) = (metadata::namespace(claim), metadata::name(claim));
+    format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")
 }
 
 /// Returns the reference of a volume to its claim.

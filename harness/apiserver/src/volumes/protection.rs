@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use super::uses;
 use crate::controllers::{ControllerClient, WatchMux, WatchSet};
 use crate::json::Value;
 use crate::metadata;
@@ -53,12 +54,13 @@ async fn release_claim(
     let Some(claim) = server.get(claims, namespace, name).filter(|stored| is_held(stored, CLAIM_FINALIZER)) else {
         return true;
     };
+    let claim = claim.value();
     if server.list(pods, Some(namespace)).iter().any(|pod| uses(&pod.value(), &claim)) {
         return false;
     }
     let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}");
     // A claim that was changed in between causes an event, and is looked at again.
-    agent.replace(&path, &without(claim.value(), CLAIM_FINALIZER)).await;
+    agent.replace(&path, &without(claim, CLAIM_FINALIZER)).await;
     false
 }
 
@@ -85,23 +87,6 @@ fn without(mut object: Value, finalizer: &str) -> Value {
         finalizers.retain(|one| one != finalizer);
     }
     object
-}
-
-/// Returns true if a pod that has a node uses the claim by its name, or as the claim of an ephemeral volume.
-fn uses(pod: &Value, claim: &StoredObject) -> bool {
-    let scheduled = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
-    let is_used = |volume: &Value| {
-        let ephemeral = || {
-            let name = format!("{}-{}", metadata::name(pod), volume["name"].as_str().unwrap_or_default());
-            let owns = || {
-                let claim = claim.value();
-                metadata::owner_references(&claim).iter().any(|owner| owner["uid"] == metadata::uid(pod))
-            };
-            name == claim.name() && owns()
-        };
-        volume["persistentVolumeClaim"]["claimName"] == claim.name() || (!volume["ephemeral"].is_null() && ephemeral())
-    };
-    scheduled && pod["spec"]["volumes"].as_array().is_some_and(|volumes| volumes.iter().any(is_used))
 }
 
 #[cfg(test)]

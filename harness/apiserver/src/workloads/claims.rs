@@ -4,10 +4,15 @@
 
 use super::NamespaceController;
 use crate::controllers::MERGE_PATCH;
-use crate::json::{Map, Value, json};
+use crate::json::{Value, json};
 use crate::metadata;
 use crate::registry::label_selector::array_field;
 use crate::store::ResourceId;
+
+/// The resource of claims.
+const CLAIMS: &str = "persistentvolumeclaims";
+/// The field of a set with the templates of its claims.
+const TEMPLATES: &str = "volumeClaimTemplates";
 
 /// The retention policy of the claims of a set: `persistentVolumeClaimRetentionPolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,12 +52,12 @@ fn claims(set: &Value, pod: &str) -> Vec<Value> {
         }
         claim
     };
-    array_field(&set["spec"], "volumeClaimTemplates").iter().map(claim).collect()
+    array_field(&set["spec"], TEMPLATES).iter().map(claim).collect()
 }
 
 /// Gives the pod the volumes of its claims. A volume of the template with the name of a claim is replaced.
 pub(super) fn add_volumes(set: &Value, pod: &mut Value) {
-    let templates = array_field(&set["spec"], "volumeClaimTemplates");
+    let templates = array_field(&set["spec"], TEMPLATES);
     if templates.is_empty() {
         return;
     }
@@ -71,7 +76,7 @@ pub(super) fn add_volumes(set: &Value, pod: &mut Value) {
 
 /// Creates the claims of a pod that do not exist.
 pub(super) async fn create_missing(desk: &NamespaceController, set: &Value, pod: &str) {
-    let resource = ResourceId::new("", "persistentvolumeclaims");
+    let resource = ResourceId::new("", CLAIMS);
     let policy = Retention::of(set);
     for mut claim in claims(set, pod) {
         let name = metadata::name(&claim).to_owned();
@@ -79,17 +84,18 @@ pub(super) async fn create_missing(desk: &NamespaceController, set: &Value, pod:
             if policy.with_set {
                 metadata::set(&mut claim, "ownerReferences", desk.owner_references(set));
             }
-            desk.agent.create(&path(desk, ""), &claim).await;
+            desk.agent.create(&desk.core_path(CLAIMS, ""), &claim).await;
         }
     }
 }
 
 /// Makes the claims of a pod belong to what they are deleted with: the set, or the pod once the set does not want it.
 pub(super) async fn update_owners(desk: &NamespaceController, set: &Value, pod: &Value, is_wanted: bool) {
-    let resource = ResourceId::new("", "persistentvolumeclaims");
+    let resource = ResourceId::new("", CLAIMS);
     let policy = Retention::of(set);
-    for name in claims(set, metadata::name(pod)).iter().map(metadata::name) {
-        let Some(claim) = desk.agent.server().get(&resource, &desk.namespace, name).map(|it| desk.decoded(&it)) else {
+    for template in array_field(&set["spec"], TEMPLATES) {
+        let name = claim_name(template, metadata::name(pod));
+        let Some(claim) = desk.agent.server().get(&resource, &desk.namespace, &name).map(|it| desk.decoded(&it)) else {
             continue;
         };
         let known = metadata::owner_references(&claim);
@@ -107,21 +113,9 @@ pub(super) async fn update_owners(desk: &NamespaceController, set: &Value, pod: 
             let owners = if owners.is_empty() { Value::Null } else { Value::Array(owners) };
             let patch = json!({"metadata": {"uid": metadata::uid(&claim), "ownerReferences": owners,
                 "resourceVersion": metadata::resource_version(&claim)}});
-            desk.agent.patch(&path(desk, name), MERGE_PATCH, &patch).await;
+            desk.agent.patch(&desk.core_path(CLAIMS, &name), MERGE_PATCH, &patch).await;
         }
     }
-}
-
-fn path(desk: &NamespaceController, name: &str) -> String {
-    let slash = if name.is_empty() { "" } else { "/" };
-    format!("/api/v1/namespaces/{}/persistentvolumeclaims{slash}{name}", desk.namespace)
-}
-
-/// Returns true if the set has templates of claims.
-pub(super) fn has_templates(set: &Value) -> bool {
-    set["spec"].as_object().is_some_and(|spec: &Map| {
-        spec.get("volumeClaimTemplates").and_then(Value::as_array).is_some_and(|templates| !templates.is_empty())
-    })
 }
 
 #[cfg(test)]

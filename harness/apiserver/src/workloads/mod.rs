@@ -214,8 +214,13 @@ impl NamespaceController {
     }
 
     fn pods(&self, name: &str) -> String {
+        self.core_path("pods", name)
+    }
+
+    /// Returns the path of an object of a core resource or, with an empty `name`, of the resource in the namespace.
+    fn core_path(&self, resource: &str, name: &str) -> String {
         let slash = if name.is_empty() { "" } else { "/" };
-        format!("/api/v1/namespaces/{}/pods{slash}{name}", self.namespace)
+        format!("/api/v1/namespaces/{}/{resource}{slash}{name}", self.namespace)
     }
 
     fn owner_references(&self, owner: &Value) -> Value {

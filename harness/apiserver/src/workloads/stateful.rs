@@ -88,10 +88,8 @@ async fn move_on(desk: &NamespaceController, versioned: &VersionedSet<'_>, pods:
     let parallel = set["spec"]["podManagementPolicy"] == "Parallel";
     let start = count(set, "/spec/ordinals/start");
     let ordinals = start..start.saturating_add(desired_replicas(set));
-    if claims::has_templates(set) {
-        for pod in pods {
-            claims::update_owners(desk, set, pod, ordinals.contains(&number(pod))).await;
-        }
+    for pod in pods {
+        claims::update_owners(desk, set, pod, ordinals.contains(&number(pod))).await;
     }
     for index in ordinals.clone() {
         match pods.iter().find(|pod| number(pod) == index) {

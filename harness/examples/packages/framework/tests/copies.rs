@@ -12,6 +12,11 @@ fn secret(name: &str) -> Value {
         "stringData": {"key": "value"}})
 }
 
+/// Returns the number in `PLUMBLINE_RUNS`, or the usual one.
+fn runs_or(usual: usize) -> usize {
+    std::env::var("PLUMBLINE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(usual)
+}
+
 #[test]
 fn a_secret_is_copied_and_its_copy_removed_with_it() -> plumbline::Result {
     World::test(async |t| {
@@ -51,7 +56,7 @@ fn a_missing_namespace_is_reported_and_made_up_for() -> plumbline::Result {
 #[test]
 fn ten_secrets_have_the_same_transcript_in_each_run_with_seeded_random_numbers() -> plumbline::Result {
     plumbline_entropy::seed(7);
-    let runs = std::env::var("PLUMBLINE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(5);
+    let runs = runs_or(5);
     World::builder().is_deterministic(runs, async |t| {
         t.create(NAMESPACE).await?;
         t.run("copier", run)?;
@@ -66,7 +71,7 @@ fn ten_secrets_have_the_same_transcript_in_each_run_with_seeded_random_numbers()
 #[test]
 fn each_fault_is_made_up_for() -> plumbline::Result {
     plumbline_entropy::seed(7);
-    let runs = std::env::var("PLUMBLINE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(60);
+    let runs = runs_or(60);
     let summary = Explorer::new().runs(runs).time(minutes(30)).explore(async |t| {
         t.create(NAMESPACE).await?;
         t.run("copier", run)?;

@@ -4,6 +4,11 @@ use example_operator::{Cache, CacheSpec, run};
 use plumbline::world::Simulation::{Gc, Kubelets, Workloads};
 use plumbline::world::{Explorer, World, hours, minutes};
 
+/// Returns the number in `PLUMBLINE_RUNS`, or the usual one.
+fn runs_or(usual: usize) -> usize {
+    std::env::var("PLUMBLINE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(usual)
+}
+
 /// A cache becomes ready although the server fails three times, stays so without further writes, and leaves nothing
 /// behind.
 async fn life_of_a_cache(t: &World) -> plumbline::Result {
@@ -76,7 +81,7 @@ fn the_role_is_sufficient() -> plumbline::Result {
 /// makes more runs.
 #[test]
 fn ten_caches_have_the_same_transcript_in_each_run() -> plumbline::Result {
-    let runs = std::env::var("PLUMBLINE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(5);
+    let runs = runs_or(5);
     World::builder().is_deterministic(runs, async |t| {
         t.simulate([Gc, Workloads, Kubelets(2)]);
         t.define::<Cache>().await?;
@@ -98,7 +103,7 @@ fn ten_caches_have_the_same_transcript_in_each_run() -> plumbline::Result {
 /// A cache becomes ready and goes in spite of each fault that the test does not name. `PLUMBLINE_RUNS=5000` tries more.
 #[test]
 fn each_fault_is_made_up_for() -> plumbline::Result {
-    let runs = std::env::var("PLUMBLINE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(60);
+    let runs = runs_or(60);
     let summary = Explorer::new().runs(runs).time(minutes(30)).explore(async |t| {
         t.simulate([Gc, Workloads, Kubelets(1)]);
         t.define::<Cache>().await?;

@@ -20,6 +20,11 @@ spec:
   template: { metadata: { labels: { app: web } }, spec: { containers: [{ name: web, image: nginx }] } }
 ";
 
+/// Returns the number in `PLUMBLINE_RUNS`, or the usual one.
+fn runs_or(usual: usize) -> usize {
+    std::env::var("PLUMBLINE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(usual)
+}
+
 #[test]
 fn pods_are_counted_every_minute() -> plumbline::Result {
     World::test(async |t| {
@@ -55,7 +60,7 @@ fn a_broken_watch_is_resumed() -> plumbline::Result {
 /// `PLUMBLINE_RUNS=1000` makes more runs.
 #[test]
 fn ten_services_have_the_same_transcript_in_each_run() -> plumbline::Result {
-    let runs = std::env::var("PLUMBLINE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(5);
+    let runs = runs_or(5);
     World::builder().is_deterministic(runs, async |t| {
         t.simulate([Gc, Workloads]);
         tokio::spawn(run(Client::new(t.service("counter")?, "default")));
@@ -69,7 +74,7 @@ fn ten_services_have_the_same_transcript_in_each_run() -> plumbline::Result {
 /// `PLUMBLINE_RUNS=5000` tries more faults. The controller does not crash: the test spawns it.
 #[test]
 fn each_fault_is_made_up_for() -> plumbline::Result {
-    let runs = std::env::var("PLUMBLINE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(60);
+    let runs = runs_or(60);
     let summary = Explorer::new().runs(runs).time(minutes(30)).explore(async |t| {
         t.simulate([Gc, Workloads]);
         tokio::spawn(run(Client::new(t.service("counter")?, "default")));
