@@ -263,9 +263,11 @@ pub(super) fn stays_away(fixture: &Fixture, explored: ExploredRun<'_>) -> Option
 /// key waits for up to the longest back-off after a faulty request made it fail once more, as in client-go.
 pub(super) fn is_backed_off(explored: ExploredRun<'_>, key: &WriteKey, at: Duration) -> bool {
     let refused = explored.plan.faults.iter().any(|(disturbance, point)| {
+        let of_budget = point.target.resource.plural == BUDGETS && point.target.name == key.name;
+        // The sync asks for the scale of an owner, and its failure gives the budget another reason.
+        let of_scale = point.target.subresource.as_deref() == Some("scale");
         matches!(point.site, Site::Request(_))
-            && point.target.resource.plural == BUDGETS
-            && point.target.name == key.name
+            && (of_budget || of_scale)
             && at <= point.at + disturbance.duration() + RECONNECT + LONGEST_BACKOFF
     });
     let fails = || {

@@ -49,7 +49,7 @@ use super::state::{ChangedObjects, StateDifference, changed_objects, differences
 use crate::expect::world::ObjectStates;
 use crate::expect::{BrokenPromise, Run, is_subject_write, requests};
 use crate::fixture::pattern::Verb;
-use crate::fixture::{Effect, Fixture};
+use crate::fixture::{Effect, Fault, Fixture};
 use crate::invariants::{self, STORM};
 use crate::object_meta;
 use crate::runner::{RunError, RunRecord};
@@ -545,12 +545,22 @@ fn is_forgotten(difference: &StateDifference, end: &ObjectStates, reference: &Re
                 && point.target.resource.plural == "pods"
                 && point.target.name == difference.key.name
         });
+    // Controllers that restart, or learn of the reason late, do not send a mark that the fixture's own delay lets take
+    // effect after its reason went.
+    let unmarked = || {
+        let delays = |fault: &Fault| matches!(fault.effect, Effect::Delay { applied: false, .. });
+        let of_pods = |fault: &&Fault| fault.on.target.resource.plural == "pods";
+        difference.kind == "status.conditions"
+            && restarts
+            && reference.fixture.given.faults.iter().filter(of_pods).any(delays)
+    };
     let Some(pod) = end.get(&difference.key).filter(|_| difference.key.resource == "pods") else { return false };
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
     let is_lost = || !node.is_empty() && !end.all("nodes").any(|(key, _)| key.name == node);
     let terminating = |pod: &Value| object_meta::is_terminating(pod);
     let usual = reference.objects.get(&difference.key).and_then(Option::as_ref);
     marked
+        || unmarked()
         || (restarts && is_lost())
         || (difference.kind.starts_with("status") && terminating(pod) && usual.is_some_and(|usual| terminating(usual)))
 }

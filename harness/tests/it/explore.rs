@@ -14,7 +14,7 @@ use plumbline::explore::disturbance::Disturbance;
 use plumbline::explore::engine::{self, Exploration, ExploreOptions, PlanResult, Strategy};
 use plumbline::explore::equal;
 use plumbline::explore::observation::{Observation, SubjectWrite};
-use plumbline::explore::plan::FaultPlan;
+use plumbline::explore::plan::{FaultPlan, Token};
 use plumbline::explore::script::find;
 use plumbline::explore::shrink::shrink;
 use plumbline::fixture::{Controller, Fixture, parse};
@@ -47,6 +47,27 @@ fn explored(subject: impl Subject + 'static, fixtures: &[Fixture], options: Expl
 
 fn fingerprints(exploration: &Exploration) -> Vec<String> {
     exploration.findings.list().into_iter().map(|finding| finding.fingerprint).collect()
+}
+
+/// Plans whose consequences upstream's controllers have, too, are no finding.
+#[rstest]
+#[case::a_crash_loses_a_slow_mark_whose_taint_went(
+    "taint-eviction/slow-write-leaves-no-timer-behind~2:relist-1s@EVENT:nodes/n1#2,crash-before@LIST:nodes#2"
+)]
+#[case::a_failing_budget_tells_another_reason_after_its_back_off(
+    "disruption/owner-not-resolvable[configmap-as-owner]:429@GET:configmaps/web/scale#17,\
+     500@GET:configmaps/web/scale#18"
+)]
+fn consequences_that_upstream_shares_are_no_finding(#[case] token: &str) {
+    let token: Token = token.parse().expect("a token");
+    let fixture = find(all_fixtures(), &token.fixture).expect("a fixture");
+    let test_bed = TestBed::embedded();
+    let (reference, _) = engine::reference(&test_bed, &Arc::new(fixture)).expect("deterministic");
+    let plan = engine::resolve(&test_bed, &reference, &token).expect("its points");
+    let result = engine::run_plan(&test_bed, &reference, plan, |_, _| {});
+    assert_eq!(result.verdict.breaches, []);
+    let writes = |observation: &Observation| (observation.state.clone(), observation.last_writes.clone());
+    assert_ne!(writes(&reference.observation), writes(&result.observation), "the faults have a consequence");
 }
 
 /// Our controllers survive an eighth of all single faults in these histories.
