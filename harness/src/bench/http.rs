@@ -1,12 +1,17 @@
 //! A minimal HTTP/1.1 client with little overhead: it shares two cores with the server it measures.
 //!
 //! Requests are written from prepared bytes. Of a reply it parses the status and the framing, and passes the body's
-//! bytes on as they arrive.
+//! bytes on as they arrive. [`Endpoint::sharing`] replaces it by hyper's HTTP/2 with many requests at a time on each
+//! connection, as client-go sends them.
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytes::{Buf as _, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube::client::ConfigExt as _;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use rustls::pki_types::ServerName;
@@ -22,6 +27,8 @@ use crate::apiserver::request::Target;
 const READ: usize = 256 * 1024;
 /// Read size of the socket below TLS, in bytes.
 const RECEIVE: usize = 64 * 1024;
+/// Bytes of replies that an HTTP/2 connection may have under way, and each of its streams.
+const WINDOW: u32 = 4 << 20;
 /// Maximum length of a reply's head.
 const HEAD_MAX: usize = 64 * 1024;
 
@@ -35,6 +42,10 @@ pub(crate) struct Endpoint {
     tls: Option<(TlsConnector, ServerName<'static>)>,
     head: Arc<str>,
     counters: Option<Arc<RequestCounters>>,
+    /// HTTP/2 connections that all others share; empty for HTTP/1.1.
+    shared: Arc<[SendRequest<Full<Bytes>>]>,
+    /// The shared connection that the next one uses.
+    next: Arc<AtomicUsize>,
 }
 
 impl Endpoint {
@@ -76,29 +87,55 @@ impl Endpoint {
         };
         let head =
             format!("Host: {address}\r\nUser-Agent: {user_agent}\r\nAccept: application/json\r\n{authorization}");
-        Ok(Self { address: address.into(), tls, head: head.into(), counters: None })
+        let (shared, next) = (Arc::new([]), Arc::default());
+        Ok(Self { address: address.into(), tls, head: head.into(), counters: None, shared, next })
+    }
+
+    /// Opens this many HTTP/2 connections, over which all further connections send their requests.
+    pub(crate) async fn sharing(self, connections: usize) -> Result<Self, BenchError> {
+        let mut tls = self.tls.clone();
+        if let Some((connector, _)) = &mut tls {
+            let mut config = rustls::ClientConfig::clone(connector.config());
+            config.alpn_protocols = vec![b"h2".to_vec()];
+            *connector = TlsConnector::from(Arc::new(config));
+        }
+        let endpoint = Self { tls, ..self };
+        let mut shared = Vec::new();
+        for _ in 0..connections {
+            let failed = |error: hyper::Error| BenchError::Io {
+                doing: format!("connecting to {}", endpoint.address),
+                source: io::Error::other(error),
+            };
+            let io = TokioIo::new(endpoint.open().await?);
+            let mut builder = http2::Builder::new(TokioExecutor::new());
+            builder.initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW);
+            let (sender, connection) = builder.handshake(io).await.map_err(failed)?;
+            tokio::spawn(connection);
+            shared.push(sender);
+        }
+        Ok(Self { shared: shared.into(), ..endpoint })
     }
 
     /// Opens a connection.
     pub(crate) async fn connect(&self) -> Result<Connection, BenchError> {
+        let transport = match self.shared.len() {
+            0 => Transport::Http1(self.open().await?),
+            count => Transport::Http2(self.shared[self.next.fetch_add(1, Ordering::Relaxed) % count].clone()),
+        };
+        Ok(Connection::new(transport, self.head.clone(), self.counters.clone()))
+    }
+
+    async fn open(&self) -> Result<Box<dyn Io>, BenchError> {
         let failed = |source| BenchError::Io { doing: format!("connecting to {}", self.address), source };
         let tcp = TcpStream::connect(&*self.address).await.map_err(failed)?;
         tcp.set_nodelay(true).map_err(failed)?;
-        let io: Box<dyn Io> = match &self.tls {
+        Ok(match &self.tls {
             Some((connector, name)) => {
                 // rustls reads 4 KiB at a time; without a buffer each read is a system call.
                 let tcp = BufReader::with_capacity(RECEIVE, tcp);
                 Box::new(connector.connect(name.clone(), tcp).await.map_err(failed)?)
             }
             None => Box::new(tcp),
-        };
-        Ok(Connection {
-            io,
-            head: self.head.clone(),
-            counters: self.counters.clone(),
-            out: Vec::new(),
-            buffer: BytesMut::with_capacity(READ),
-            body: Vec::new(),
         })
     }
 }
@@ -110,9 +147,52 @@ enum Framing {
     Chunked,
 }
 
+/// The beginning of a reply.
+enum Reply {
+    Http1(u16, Framing),
+    Http2(http::Response<hyper::body::Incoming>),
+}
+
+impl Reply {
+    fn status(&self) -> u16 {
+        match self {
+            Self::Http1(status, _) => *status,
+            Self::Http2(reply) => reply.status().as_u16(),
+        }
+    }
+}
+
+fn content_type(method: &str) -> &'static str {
+    if method == "PATCH" { "application/merge-patch+json" } else { "application/json" }
+}
+
+/// Builds a request for HTTP/2 from the head lines of one for HTTP/1.1.
+fn http2_request(head: &str, method: &str, path: &str, body: &[&[u8]]) -> http::Result<http::Request<Full<Bytes>>> {
+    let (mut request, mut authority) = (http::Request::builder().method(method), "");
+    for (name, value) in head.lines().filter_map(|line| line.split_once(": ")) {
+        match name {
+            "Host" => authority = value,
+            _ => request = request.header(name, value),
+        }
+    }
+    let body = body.concat();
+    if !body.is_empty() {
+        request = request.header(http::header::CONTENT_TYPE, content_type(method));
+    }
+    request.uri(format!("https://{authority}{path}")).body(Full::new(body.into()))
+}
+
+/// The way of a connection's requests.
+enum Transport {
+    /// A connection of its own.
+    Http1(Box<dyn Io>),
+    /// A stream for each request, of a connection that others use as well.
+    Http2(SendRequest<Full<Bytes>>),
+}
+
 /// A connection with one request at a time.
 pub(crate) struct Connection {
-    io: Box<dyn Io>,
+    transport: Transport,
     head: Arc<str>,
     counters: Option<Arc<RequestCounters>>,
     out: Vec<u8>,
@@ -121,6 +201,10 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    fn new(transport: Transport, head: Arc<str>, counters: Option<Arc<RequestCounters>>) -> Self {
+        Self { transport, head, counters, out: Vec::new(), buffer: BytesMut::new(), body: Vec::new() }
+    }
+
     /// Sends a request and returns the reply's body; any status other than `expected` is an error.
     pub(crate) async fn exchange(
         &mut self,
@@ -159,10 +243,10 @@ impl Connection {
         each: impl FnMut(&[u8]) -> bool + Send,
     ) -> Result<u16, BenchError> {
         let failed = |source| BenchError::Io { doing: format!("{method} {path}"), source };
-        self.send(method, path, body).await.map_err(failed)?;
-        let (status, framing) = self.read_head().await.map_err(failed)?;
+        let reply = self.begin(method, path, body).await.map_err(failed)?;
+        let status = reply.status();
         self.count(method, path, status);
-        self.read_body(framing, each).await.map_err(failed)?;
+        self.read_body(reply, each).await.map_err(failed)?;
         Ok(status)
     }
 
@@ -174,14 +258,13 @@ impl Connection {
         each: impl FnMut(&[u8]) -> bool + Send,
     ) -> Result<(), BenchError> {
         let failed = |source| BenchError::Io { doing: format!("GET {path}"), source };
-        self.send("GET", path, &[]).await.map_err(failed)?;
-        let (status, framing) = self.read_head().await.map_err(failed)?;
-        self.count("GET", path, status);
-        if status != 200 {
-            return Err(refused("GET", path, status, &[]));
+        let reply = self.begin("GET", path, &[]).await.map_err(failed)?;
+        self.count("GET", path, reply.status());
+        if reply.status() != 200 {
+            return Err(refused("GET", path, reply.status(), &[]));
         }
         opened();
-        self.read_body(framing, each).await.map_err(failed)
+        self.read_body(reply, each).await.map_err(failed)
     }
 
     fn count(&self, method: &str, path: &str, status: u16) {
@@ -192,26 +275,54 @@ impl Connection {
         }
     }
 
+    /// Sends a request and returns the beginning of the reply.
+    async fn begin(&mut self, method: &str, path: &str, body: &[&[u8]]) -> io::Result<Reply> {
+        if let Transport::Http2(sender) = &mut self.transport {
+            let request = http2_request(&self.head, method, path, body).map_err(io::Error::other)?;
+            sender.ready().await.map_err(io::Error::other)?;
+            return sender.send_request(request).await.map(Reply::Http2).map_err(io::Error::other);
+        }
+        self.send(method, path, body).await?;
+        self.read_head().await.map(|(status, framing)| Reply::Http1(status, framing))
+    }
+
+    async fn read_body(&mut self, reply: Reply, mut each: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
+        match reply {
+            Reply::Http1(_, framing) => self.read_framed(framing, each).await,
+            Reply::Http2(reply) => {
+                let mut body = reply.into_body();
+                while let Some(frame) = body.frame().await {
+                    let frame = frame.map_err(io::Error::other)?;
+                    if frame.data_ref().is_some_and(|piece| !each(piece)) {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
     async fn send(&mut self, method: &str, path: &str, body: &[&[u8]]) -> io::Result<()> {
         use std::io::Write as _;
         let length: usize = body.iter().map(|part| part.len()).sum();
         self.out.clear();
         write!(self.out, "{method} {path} HTTP/1.1\r\n{}", self.head)?;
         if length > 0 {
-            let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-            write!(self.out, "Content-Type: {kind}\r\nContent-Length: {length}\r\n")?;
+            write!(self.out, "Content-Type: {}\r\nContent-Length: {length}\r\n", content_type(method))?;
         }
         self.out.extend_from_slice(b"\r\n");
         for part in body {
             self.out.extend_from_slice(part);
         }
-        self.io.write_all(&self.out).await?;
-        self.io.flush().await
+        let Transport::Http1(io) = &mut self.transport else { return Err(io::ErrorKind::Unsupported.into()) };
+        io.write_all(&self.out).await?;
+        io.flush().await
     }
 
     async fn fill(&mut self) -> io::Result<()> {
+        let Transport::Http1(io) = &mut self.transport else { return Err(io::ErrorKind::Unsupported.into()) };
         self.buffer.reserve(READ);
-        match self.io.read_buf(&mut self.buffer).await? {
+        match io.read_buf(&mut self.buffer).await? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             _ => Ok(()),
         }
@@ -231,7 +342,7 @@ impl Connection {
         }
     }
 
-    async fn read_body(&mut self, framing: Framing, mut each: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
+    async fn read_framed(&mut self, framing: Framing, mut each: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
         match framing {
             Framing::Length(length) => self.read_part(length, &mut each).await.map(|_| ()),
             Framing::Chunked => loop {
@@ -324,7 +435,7 @@ mod tests {
         let (mut server, client) = tokio::io::duplex(3);
         tokio::spawn(async move { server.write_all(reply).await });
         let io = Box::new(tokio::io::join(client, tokio::io::sink()));
-        Connection { io, head: "".into(), counters: None, out: Vec::new(), buffer: BytesMut::new(), body: Vec::new() }
+        Connection::new(Transport::Http1(io), "".into(), None)
     }
 
     #[tokio::test]

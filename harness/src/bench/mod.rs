@@ -47,6 +47,10 @@ pub struct LoadShape {
     pub budgets: usize,
     /// Connections that write.
     pub connections: usize,
+    /// HTTP/2 connections over which the writers of [`connections`](Self::connections) send their requests; 0: each has
+    /// an HTTP/1.1 connection of its own.
+    #[serde(default)]
+    pub shared: usize,
     /// Watchers of the watch stage; 0 skips it.
     pub watchers: usize,
     /// Writes per second of the watch stage.
@@ -57,11 +61,28 @@ pub struct LoadShape {
 
 impl Default for LoadShape {
     fn default() -> Self {
-        Self { pods: 150_000, nodes: 5_000, budgets: 3_000, connections: 64, watchers: 100, rate: 1_000, seconds: 10 }
+        Self {
+            pods: 150_000,
+            nodes: 5_000,
+            budgets: 3_000,
+            connections: 64,
+            shared: 0,
+            watchers: 100,
+            rate: 1_000,
+            seconds: 10,
+        }
     }
 }
 
 impl LoadShape {
+    /// Returns the text about the connections that write.
+    fn writers(&self) -> String {
+        match self.shared {
+            0 => format!("{} connections", self.connections),
+            shared => format!("{} requests at a time over {shared} HTTP/2 connections", self.connections),
+        }
+    }
+
     /// Returns the load with this percentage of the nodes, pods and budgets.
     #[must_use]
     pub fn percent(self, percent: usize) -> Self {
@@ -297,10 +318,10 @@ impl ServerBench<'_> {
     }
 
     async fn write(&self, rows: &mut Vec<Measurement>) -> Result<(), BenchError> {
-        let LoadShape { pods, nodes, budgets, connections, .. } = self.shape;
+        let LoadShape { pods, nodes, budgets, connections, shared, .. } = self.shape;
         let (clock, world) = (&self.clock, self.shape.world());
         let apps = world.apps;
-        let endpoint = self.endpoint("controllers").await?;
+        let endpoint = self.endpoint("controllers").await?.sharing(shared).await?;
         self.say(format!("write: {nodes} nodes, {apps} replica sets, {budgets} budgets"));
         let mut names: Vec<String> = (0..world.namespaces).map(bodies::namespace).collect();
         names.push(bodies::WATCHED.to_owned());
@@ -310,7 +331,7 @@ impl ServerBench<'_> {
         let sets = Arc::new(load::CreateReplicaSets { world, uids });
         load::run(clock, &endpoint, connections, apps, sets.clone()).await?;
         load::run(clock, &endpoint, connections, budgets, Arc::new(load::CreateBudgets(world))).await?;
-        self.say(format!("write: {pods} pods over {connections} connections"));
+        self.say(format!("write: {pods} pods, {}", self.shape.writers()));
         let owners = sets.uids.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let before = self.usage();
         let took = load::run(clock, &endpoint, connections, pods, Arc::new(load::CreatePods { world, owners })).await?;

@@ -21,8 +21,8 @@ fn content(report: &BenchReport, all: &[&BenchReport], names: &[String]) -> Mark
     let missed: Vec<&Measurement> = report.missed().collect();
     html! {
         p.soft {
-            (shape.nodes) " nodes and " (shape.budgets) " budgets at " (shape.pods) " pods · " (shape.connections)
-            " connections · " (shape.watchers) " watchers at " (shape.rate) " writes/s · " (report.processors)
+            (shape.nodes) " nodes and " (shape.budgets) " budgets at " (shape.pods) " pods · " (shape.writers())
+            " · " (shape.watchers) " watchers at " (shape.rate) " writes/s · " (report.processors)
             " processors, shared with the clients"
         }
         (legend(names))

@@ -115,11 +115,13 @@ impl BenchReport {
     ///
     /// Returns an error if `out` cannot be written.
     pub fn table(&self, out: &mut impl Write) -> io::Result<()> {
-        let LoadShape { pods, nodes, budgets, connections, watchers, rate, .. } = self.shape;
+        let LoadShape { pods, nodes, budgets, watchers, rate, .. } = self.shape;
         writeln!(
             out,
-            "{} · {pods} pods, {nodes} nodes, {budgets} budgets · {connections} connections · {watchers} watchers at {rate} writes/s · {} processors, shared with the clients",
-            self.server, self.processors
+            "{} · {pods} pods, {nodes} nodes, {budgets} budgets · {} · {watchers} watchers at {rate} writes/s · {} processors, shared with the clients",
+            self.server,
+            self.shape.writers(),
+            self.processors
         )?;
         let width = self.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or_default();
         writeln!(

@@ -35,6 +35,9 @@ struct ServerArgs {
     /// Connections that write
     #[arg(long, value_name = "COUNT", default_value_t = LoadShape::default().connections)]
     connections: usize,
+    /// Let all writers share this many HTTP/2 connections, as clients with client-go do; 0: HTTP/1.1
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    http2: usize,
     /// Number of watchers in the watch stage; 0 skips the stage
     #[arg(long, value_name = "COUNT", default_value_t = LoadShape::default().watchers)]
     watchers: usize,
@@ -97,6 +100,7 @@ pub(super) fn main(args: &BenchArgs) -> Result<Exit, CliError> {
         nodes: args.nodes,
         budgets: args.budgets,
         connections: args.connections.max(1),
+        shared: args.http2,
         watchers: args.watchers,
         rate: args.rate.max(1),
         seconds: args.seconds.max(1),
