@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::audit::AuditLog;
 use crate::clock::{Clock, epoch};
 use crate::record::Origin;
 use crate::registry::AdmissionPlugin;
@@ -23,6 +24,7 @@ pub struct ApiServerBuilder {
     disabled: Option<Vec<AdmissionPlugin>>,
     kubernetes_version: KubernetesVersion,
     reported_version: Option<String>,
+    audit: Option<AuditLog>,
     actor_name: Option<fn(&Origin) -> String>,
 }
 
@@ -122,6 +124,12 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Sets the destination of audit events. By default none are written.
+    pub fn audit_log(mut self, log: AuditLog) -> Self {
+        self.audit = Some(log);
+        self
+    }
+
     /// Sets the function that names the originators of entries in `/plumbline/transcript`. The default is
     /// [`Origin::short_name`].
     pub fn actor_name(mut self, name: fn(&Origin) -> String) -> Self {
@@ -144,6 +152,7 @@ impl ApiServerBuilder {
             disabled: self.disabled.unwrap_or(defaults.disabled),
             kubernetes_version: self.kubernetes_version,
             reported_version: self.reported_version,
+            audit: self.audit,
             actor_name: self.actor_name.unwrap_or(defaults.actor_name),
             clock: defaults.clock,
         })

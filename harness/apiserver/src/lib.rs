@@ -29,7 +29,7 @@
 //! |---|---|
 //! | the server | [`ApiServer`], [`ApiServerBuilder`], [`ApiServerConfig`] |
 //! | its options | [`AdmissionPlugin`], [`HistoryLimits`], [`RecordMode`], [`KubernetesVersion`], [`UnknownVersion`] |
-//! | its reported version | [`ReportedVersion`] |
+//! | its reported version, its audit log | [`ReportedVersion`], [`AuditLog`] |
 //! | objects | [`ResourceId`], [`StoredObject`], [`json`]; errors of seeding: [`SeedError`], [`FieldsError`] |
 //! | requests, replies | [`ApiRequest`], [`Reply`], [`ReplyBody`], [`Status`]; their parts: [`request`], [`status`] |
 //! | time, the record of requests and changes | [`clock`], [`record`] |
@@ -46,6 +46,7 @@
 mod admission;
 #[cfg(feature = "controllers")]
 pub mod api_services;
+mod audit;
 mod authn;
 pub mod bootstrap;
 mod builder;
@@ -125,6 +126,7 @@ mod watch;
 pub mod workloads;
 mod yaml;
 
+pub use audit::AuditLog;
 pub use builder::ApiServerBuilder;
 pub use registry::AdmissionPlugin;
 pub use request::{ApiRequest, Reply, ReplyBody};

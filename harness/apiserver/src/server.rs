@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
 use super::admission::AdmissionConfig;
+use super::audit::AuditLog;
 use super::authn::{Claims, TokenIssuer, UserInfo};
 use super::decode_cache::DecodeCache;
 use super::faults::Faults;
@@ -52,6 +53,8 @@ pub struct ApiServerConfig {
     /// The version to report at `/version` and for nodes, such as `v1.36.2`, or with its commit `v1.36.2/HASH`; that of
     /// the release by default.
     pub reported_version: Option<String>,
+    /// The audit log, if one is to be written.
+    pub audit: Option<AuditLog>,
     /// Names the originators of entries in `/plumbline/transcript`; [`Origin::short_name`] by default.
     pub actor_name: fn(&Origin) -> String,
 }
@@ -95,6 +98,7 @@ impl ApiServerConfig {
             disabled: AdmissionPlugin::disabled_by_default(),
             kubernetes_version: KubernetesVersion::default(),
             reported_version: None,
+            audit: None,
             actor_name: |origin| origin.short_name().to_owned(),
         }
     }

@@ -103,6 +103,7 @@ where
                 body: body.collect().await.map_err(Into::into)?.to_bytes(),
                 attribution: None,
                 anonymous: false,
+                peer: None,
             };
             request.attribution = attributor.map(|attributor| attributor(&request));
             let reply = server.handle(request).await;

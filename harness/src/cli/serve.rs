@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::colour;
 use crate::apiserver::listener::{Limits, ListenOptions, listen};
 use crate::apiserver::{
-    AdmissionPlugin, ApiServer, ApiServerConfig, KubernetesVersion, RecordMode, ReportedVersion, faults, kubelet,
+    AdmissionPlugin, ApiServer, ApiServerConfig, AuditLog, KubernetesVersion, RecordMode, ReportedVersion, faults,
+    kubelet,
 };
 use crate::exit::Exit;
 use crate::fixture::Controller;
@@ -107,6 +108,9 @@ pub(super) struct ServeArgs {
     /// --disable-admission-plugins none
     #[arg(long, value_enum, value_name = "CLUSTER", conflicts_with_all = ["loops", "disable_admission_plugins"])]
     like: Option<Preset>,
+    /// Append an event of audit.k8s.io/v1 for each request to this file, at the level Metadata; - is standard output
+    #[arg(long, value_name = "FILE")]
+    audit_log_path: Option<PathBuf>,
     /// Do not record requests, for load tests: /plumbline/transcript stays empty
     #[arg(long)]
     no_transcript: bool,
@@ -250,6 +254,7 @@ impl ServeArgs {
             kubernetes_version: self.version.as_ref().map_or(self.kubernetes_version, |version| version.release),
             reported_version: self.version.as_ref().map(|version| version.text.clone()),
             disabled: disabled.iter().filter_map(|disabled| disabled.plugin()).collect(),
+            audit: self.audit_log_path.as_deref().map(audit_log).transpose()?,
             seeds: Vec::new(),
             address: None,
             authority: None,
@@ -337,6 +342,16 @@ fn absent(spec: &WorldSpec) -> String {
         return "a cluster with nodes, loops and controllers".to_owned();
     }
     format!("an API server; for all of this use --like kind:{lines}")
+}
+
+/// Opens the file of the audit log.
+fn audit_log(path: &Path) -> Result<AuditLog, String> {
+    if path == Path::new("-") {
+        return Ok(AuditLog::new(std::io::stdout()));
+    }
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    let file = file.map_err(|error| format!("unable to open the audit log {}: {error}", path.display()))?;
+    Ok(AuditLog::new(file))
 }
 
 fn node(number: u16) -> Value {

@@ -12,8 +12,9 @@ use super::state::WorldState;
 use crate::apiserver::faults::FaultRuleSpec;
 use crate::apiserver::kubelet::{self, KubeletOptions};
 use crate::apiserver::{
-    AdmissionPlugin, ApiServer, ApiServerConfig, KubernetesVersion, RecordMode, api_services, bootstrap, compaction,
-    endpoints, event_ttl, events, garbage_collector, policy_status, quota_usage, service_accounts, volumes, workloads,
+    AdmissionPlugin, ApiServer, ApiServerConfig, AuditLog, KubernetesVersion, RecordMode, api_services, bootstrap,
+    compaction, endpoints, event_ttl, events, garbage_collector, policy_status, quota_usage, service_accounts, volumes,
+    workloads,
 };
 use crate::cluster::Access;
 use crate::fixture::Controller;
@@ -105,6 +106,8 @@ pub struct WorldSpec {
     pub reported_version: Option<String>,
     /// Admission plugins that are disabled.
     pub disabled: Vec<AdmissionPlugin>,
+    /// The audit log, if one is written. All worlds of a listener share it.
+    pub audit: Option<AuditLog>,
     /// Objects that exist at the start.
     pub seeds: Vec<Value>,
     /// Address in the default objects, such as the service `kubernetes`; `None` for a world without default objects.
@@ -141,6 +144,7 @@ impl WorldSpec {
         config.kubernetes_version = self.kubernetes_version;
         config.reported_version.clone_from(&self.reported_version);
         config.disabled.clone_from(&self.disabled);
+        config.audit.clone_from(&self.audit);
         let server = ApiServer::new(config);
         for rule in &self.faults {
             server.faults().arm(rule.clone().into());

@@ -66,7 +66,7 @@ fn consequences_that_upstream_shares_are_no_finding(#[case] token: &str) {
     let plan = engine::resolve(&test_bed, &reference, &token).expect("its points");
     let result = engine::run_plan(&test_bed, &reference, plan, |_, _| {});
     assert_eq!(result.verdict.breaches, []);
-    let writes = |observation: &Observation| (observation.state.clone(), observation.last_writes.clone());
+    let writes = |observation: &Observation| (observation.state, observation.last_writes.clone());
     assert_ne!(writes(&reference.observation), writes(&result.observation), "the faults have a consequence");
 }
 

@@ -39,6 +39,31 @@ fn file(name: &str, text: &str) -> PathBuf {
     path
 }
 
+/// Each request has its event in the file before its reply has arrived, with the ID of the reply.
+#[test]
+fn requests_are_audited() {
+    let log = file("audit.log", "");
+    let server = Server::start(&["--http", "--audit-log-path", log.to_str().expect("UTF-8")]);
+    let asked = b"GET /api/v1/nodes/n1 HTTP/1.1\r\nhost: x\r\nauthorization: bearer t0ken\r\nuser-agent: me/1\r\n\
+        audit-id: 7\r\nconnection: close\r\n\r\n";
+    assert_eq!(server.exchange(asked).status, 404);
+    let text = std::fs::read_to_string(&log).expect("a log");
+    let events = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let own: Vec<Value> = events.filter(|event| event["auditID"] == "7").collect();
+    assert_eq!(own.len(), 1, "{text}");
+    let fields = ["stage", "verb", "userAgent"].map(|field| own[0][field].as_str().unwrap_or_default());
+    assert_eq!(fields, ["ResponseComplete", "get", "me/1"]);
+    assert_eq!(own[0]["sourceIPs"], serde_json::json!(["127.0.0.1"]));
+    assert_eq!(own[0]["responseStatus"]["reason"], "NotFound");
+}
+
+#[test]
+fn an_audit_log_that_cannot_be_opened_is_named() {
+    let (code, text) = refused(&["--audit-log-path", "/nowhere/audit.log"]);
+    assert_eq!(code, Some(96), "{text}");
+    assert!(text.contains("unable to open the audit log /nowhere/audit.log: No such file or directory"), "{text}");
+}
+
 #[test]
 fn tokens_are_asked_for() {
     let server = Server::start(&["--http"]);

@@ -27,6 +27,7 @@ const API_SERVER_NAMES: &[&str] = &[
     "ApiServer",
     "ApiServerBuilder",
     "ApiServerConfig",
+    "AuditLog",
     "FieldsError",
     "HistoryLimits",
     "KubernetesVersion",

@@ -57,6 +57,8 @@ pub(crate) trait AdmissionHost: Sync {
     fn uid(&self) -> String;
     /// Adds a warning to the reply.
     fn warn(&self, text: String);
+    /// Adds an annotation to the request's audit event.
+    fn annotate(&self, key: String, value: String);
     /// Returns the schema of the objects that are admitted.
     fn schema(&self) -> Arc<Schema>;
     /// Fills in the defaults of the object that is admitted.

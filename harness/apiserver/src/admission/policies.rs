@@ -1,6 +1,8 @@
 //! `ValidatingAdmissionPolicy`. Follows `plugin/policy/validating/{dispatcher,validator}.go` and
 //! `plugin/policy/generic/policy_dispatcher.go` in `staging/src/k8s.io/apiserver/pkg/admission`.
 
+use std::collections::BTreeMap;
+
 use super::AdmissionHost;
 use super::attributes::Attributes;
 use super::conditions::{self, RequestValues};
@@ -9,7 +11,7 @@ use super::matching::{self, Criteria, Invocation};
 use crate::expressions::SharedValue;
 use crate::expressions::admission::Activation;
 use crate::expressions::cost::OBJECT_BUDGET;
-use crate::json::Value;
+use crate::json::{Value, json};
 use crate::metadata;
 use crate::registry::label_selector;
 use crate::status::Status;
@@ -19,6 +21,12 @@ const MESSAGE_MAX: usize = 5 * 1024;
 
 /// Longest value of an audit annotation, in bytes.
 const ANNOTATION_MAX: usize = 10 * 1024;
+
+/// The values of a policy's audit annotations, by key. Bindings with other parameters can give a key other values.
+type PolicyAnnotations = BTreeMap<String, Vec<String>>;
+
+/// The key of the annotation about a validation that failed.
+const FAILURE: &str = "validation.policy.admission.k8s.io/validation_failure";
 
 /// A refusal by a policy.
 #[derive(Debug)]
@@ -44,9 +52,10 @@ pub(super) fn validate(
 ) -> Result<(), Status> {
     let mut denied = None;
     for policy in &config.validating_policies {
+        let mut annotations = PolicyAnnotations::default();
         for_each_binding(host, policy, attributes, &mut |binding, outcome| {
             let denials = match outcome {
-                Ok((invocation, params)) => evaluate(host, policy, binding, attributes, (invocation, params)),
+                Ok(invocation) => evaluate(host, (policy, binding), attributes, invocation, &mut annotations),
                 Err(why) => Err(Denial::new(why)),
             };
             if let Err(denial) = denials
@@ -55,6 +64,9 @@ pub(super) fn validate(
                 denied = Some(refusal(policy, binding, attributes, denial));
             }
         });
+        for (key, values) in annotations {
+            host.annotate(format!("{}/{key}", policy.name), values.join(", "));
+        }
     }
     denied.map_or(Ok(()), Err)
 }
@@ -153,10 +165,10 @@ fn parameters(
 /// Evaluates a policy with one set of parameters.
 fn evaluate(
     host: &dyn AdmissionHost,
-    policy: &Policy,
-    binding: Option<&Binding>,
+    (policy, binding): (&Policy, Option<&Binding>),
     attributes: &Attributes,
     (invocation, params): (&Invocation, Option<&Value>),
+    annotations: &mut PolicyAnnotations,
 ) -> Result<(), Denial> {
     let tolerant = |why: String| if policy.ignores_failures { Ok(()) } else { Err(Denial::new(why)) };
     let values = RequestValues::of(host, attributes, invocation, true);
@@ -166,7 +178,7 @@ fn evaluate(
         match conditions::hold(&policy.conditions, &mut activation, policy.ignores_failures) {
             Ok(true) => {}
             Ok(false) => return Ok(()),
-            Err(why) => return act(host, policy, binding, Denial::new(why)),
+            Err(why) => return act(host, policy, binding, (0, Denial::new(why))),
         }
     }
     let mut activation = Activation::new(values.with(params, true), &policy.variables);
@@ -176,13 +188,14 @@ fn evaluate(
         match activation.evaluate(&validation.expression, &mut budget) {
             Ok(result) => results.push((validation, result)),
             Err(exceeded) => {
-                return tolerant(exceeded.to_string()).or_else(|denial| act(host, policy, binding, denial));
+                let index = results.len();
+                return tolerant(exceeded.to_string()).or_else(|denial| act(host, policy, binding, (index, denial)));
             }
         }
     }
     let mut messages = Activation::new(values.with(params, false), &policy.variables);
     let mut first = Ok(());
-    for (validation, result) in results {
+    for (index, (validation, result)) in results.into_iter().enumerate() {
         let decided = match result {
             Ok(value) if value.as_bool() == Some(true) => Ok(()),
             Ok(_) => match said(validation, &mut messages, &mut budget) {
@@ -192,21 +205,30 @@ fn evaluate(
             Err(why) => tolerant(why),
         };
         if let Err(denial) = decided {
-            first = first.and(act(host, policy, binding, denial));
+            first = first.and(act(host, policy, binding, (index, denial)));
         }
     }
-    first.and(annotate(policy, &values, params))
+    first.and(annotate(policy, &values, params, annotations))
 }
 
-/// Does what a binding asks for: denies, warns, or writes to the log in place of an audit log.
-fn act(host: &dyn AdmissionHost, policy: &Policy, binding: Option<&Binding>, denial: Denial) -> Result<(), Denial> {
+/// Does what a binding asks for about the validation with this index: denies, warns, or annotates the audit event.
+fn act(
+    host: &dyn AdmissionHost,
+    policy: &Policy,
+    binding: Option<&Binding>,
+    (index, denial): (usize, Denial),
+) -> Result<(), Denial> {
     let Some(binding) = binding else { return Err(denial) };
     let (name, own, message) = (&policy.name, &binding.name, &denial.message);
     if binding.has_action("Warn") {
         host.warn(format!("Validation failed for ValidatingAdmissionPolicy '{name}' with binding '{own}': {message}"));
     }
     if binding.has_action("Audit") {
-        tracing::info!(policy = name, binding = own, message, "audit annotation: validation failure");
+        let failure = json!([{
+            "message": message, "policy": name, "binding": own, "expressionIndex": index,
+            "validationActions": binding.spec["validationActions"],
+        }]);
+        host.annotate(FAILURE.to_owned(), failure.to_string());
     }
     if binding.has_action("Deny") { Err(denial) } else { Ok(()) }
 }
@@ -231,8 +253,13 @@ fn said(validation: &Validation, messages: &mut Activation<'_>, budget: &mut u64
     Ok(format!("failed expression: {}", validation.expression.source.trim()))
 }
 
-/// Evaluates the audit annotations, which go to the log.
-fn annotate(policy: &Policy, values: &RequestValues, params: Option<&Value>) -> Result<(), Denial> {
+/// Evaluates the audit annotations and adds their values.
+fn annotate(
+    policy: &Policy,
+    values: &RequestValues,
+    params: Option<&Value>,
+    annotations: &mut PolicyAnnotations,
+) -> Result<(), Denial> {
     let mut activation = Activation::new(values.with(params, true), &policy.variables);
     let mut budget = OBJECT_BUDGET;
     for (key, expression) in &policy.audit_annotations {
@@ -241,7 +268,7 @@ fn annotate(policy: &Policy, values: &RequestValues, params: Option<&Value>) -> 
             Err(exceeded) => Err(exceeded.to_string()),
         };
         match value {
-            Ok(value) => publish(policy, key, &value),
+            Ok(value) => publish(key, &value, annotations),
             Err(why) if policy.ignores_failures => {
                 tracing::info!(policy = policy.name, key, why, "no audit annotation");
             }
@@ -251,11 +278,16 @@ fn annotate(policy: &Policy, values: &RequestValues, params: Option<&Value>) -> 
     Ok(())
 }
 
-fn publish(policy: &Policy, key: &str, value: &SharedValue) {
+/// Adds a value that is neither empty nor known.
+fn publish(key: &str, value: &SharedValue, annotations: &mut PolicyAnnotations) {
     let value = value.as_text().unwrap_or_default().trim();
     let end = value.floor_char_boundary(ANNOTATION_MAX);
-    if !value.is_empty() {
-        tracing::info!(policy = policy.name, key, value = &value[..end], "audit annotation");
+    if value.is_empty() {
+        return;
+    }
+    let known = annotations.entry(key.to_owned()).or_default();
+    if !known.iter().any(|known| known == &value[..end]) {
+        known.push(value[..end].to_owned());
     }
 }
 

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderValue, Method, header};
 
+use crate::audit::AuditAnnotations;
 use crate::clock::run_virtual;
 use crate::json::{Value, json};
 use crate::request::{ApiRequest, Reply, ReplyBody};
@@ -191,7 +192,7 @@ fn an_audit_annotation_that_fails_denies_unless_failures_are_ignored() {
         let actions = json!({"validationActions": ["Audit"]});
         bind(&server, "validatingadmissionpolicybindings", "audit", actions).await;
         let number = json!({"metadata": {"name": "n"}, "data": {"k": "7"}});
-        assert_eq!(send(&server, Method::POST, MAPS, number).await.0, 201);
+        assert_eq!(annotations_of(&server, number).await, [("audit/size".to_owned(), json!("7"))]);
         let (code, refused) = send(&server, Method::POST, MAPS, map("a")).await;
         let text = refused["message"].as_str().unwrap_or_default();
         assert_eq!(code, 422, "{text}");
@@ -200,6 +201,61 @@ fn an_audit_annotation_that_fails_denies_unless_failures_are_ignored() {
         let lenient = json!({"spec": {"failurePolicy": "Ignore"}});
         assert_eq!(send(&server, Method::PATCH, &path, lenient).await.0, 200);
         assert_eq!(send(&server, Method::POST, MAPS, map("a")).await.0, 201);
+    });
+}
+
+/// Creates a config map and returns the audit annotations of the request. Values that are JSON are decoded.
+async fn annotations_of(server: &ApiServer, body: Value) -> Vec<(String, Value)> {
+    let reply = reply(server, Method::POST, MAPS, body).await;
+    let annotations = AuditAnnotations::of(&reply).iter();
+    let decoded = |text: &str| serde_json::from_str(text).ok().filter(|value: &Value| !value.is_number());
+    annotations.map(|(key, value)| (key.clone(), decoded(value).unwrap_or_else(|| json!(value)))).collect()
+}
+
+/// `validation_failure` of `pkg/admission/plugin/policy/validating/dispatcher.go`.
+#[test]
+fn a_failed_validation_and_the_values_of_all_bindings_are_annotations() {
+    virtually(|server| async move {
+        let annotations = json!([{"key": "of", "valueExpression": "'param ' + params.metadata.name"}]);
+        let validations = json!([{"expression": "true"}, {"expression": "false", "message": "no"}]);
+        let params = json!({"apiVersion": "v1", "kind": "ConfigMap"});
+        for name in ["one", "two"] {
+            create(&server, MAPS, map(name)).await;
+        }
+        let fields = json!({"auditAnnotations": annotations, "validations": validations, "paramKind": params});
+        validating(&server, "vap", fields).await;
+        for name in ["one", "two"] {
+            let reference = json!({"name": name, "namespace": "default", "parameterNotFoundAction": "Deny"});
+            let fields = json!({"policyName": "vap", "validationActions": ["Audit"], "paramRef": reference});
+            bind(&server, "validatingadmissionpolicybindings", name, fields).await;
+        }
+        let failure = json!([{"message": "no", "policy": "vap", "binding": "one", "expressionIndex": 1,
+            "validationActions": ["Audit"]}]);
+        let expected = [
+            ("validation.policy.admission.k8s.io/validation_failure".to_owned(), failure),
+            ("vap/of".to_owned(), json!("param one, param two")),
+        ];
+        assert_eq!(annotations_of(&server, map("a")).await, expected);
+    });
+}
+
+#[test]
+fn calls_of_webhooks_are_annotations() {
+    let key = "mutation.webhook.admission.k8s.io/round_0_index_0";
+    let call = &json!({"configuration": "hooks", "webhook": "h.example.com", "mutated": false});
+    virtually(|server| async move {
+        server.handle_webhook(HOOK, |review| async move {
+            answer(&review, true, serde_json::json!({"auditAnnotations": {"seen": "yes"}}))
+        });
+        webhook(&server, true, json!({})).await;
+        let expected = [("h.example.com/seen".to_owned(), json!("yes")), (key.to_owned(), call.clone())];
+        assert_eq!(annotations_of(&server, map("a")).await, expected);
+    });
+    virtually(|server| async move {
+        server.handle_webhook(HOOK, |_| async move { serde_json::json!({}) });
+        webhook(&server, true, json!({"failurePolicy": "Ignore"})).await;
+        let expected = [(format!("failed-open.{key}"), json!("h.example.com")), (key.to_owned(), call.clone())];
+        assert_eq!(annotations_of(&server, map("a")).await, expected);
     });
 }
 

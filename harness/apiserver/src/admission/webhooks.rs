@@ -9,7 +9,7 @@ use super::matching::{self, Criteria, Invocation};
 use super::reinvocation::Reinvocation;
 use super::{AdmissionHost, conditions, mutated, review};
 use crate::expressions::admission::Activation;
-use crate::json::Value;
+use crate::json::{Value, json};
 use crate::outbound::ClientConfig;
 use crate::patch;
 use crate::registry::label_selector::array_field;
@@ -60,8 +60,8 @@ pub(super) async fn mutate(
     attributes: &mut Attributes,
     again: &mut Reinvocation<WebhookId>,
 ) -> Result<(), Status> {
-    for hook in &config.mutating_webhooks {
-        call_mutating(host, hook, attributes, again).await?;
+    for (index, hook) in config.mutating_webhooks.iter().enumerate() {
+        call_mutating(host, hook, &mutation_key(0, index), attributes, again).await?;
     }
     again.end_round(attributes.object.as_ref());
     Ok(())
@@ -75,17 +75,23 @@ pub(super) async fn mutate_again(
     again: &mut Reinvocation<WebhookId>,
 ) -> Result<(), Status> {
     again.begin_again(attributes.object.as_ref());
-    for hook in &config.mutating_webhooks {
+    for (index, hook) in config.mutating_webhooks.iter().enumerate() {
         if again.is_due(&hook.id) {
-            call_mutating(host, hook, attributes, again).await?;
+            call_mutating(host, hook, &mutation_key(1, index), attributes, again).await?;
         }
     }
     Ok(())
 }
 
+/// Returns the key of the annotation about a call of a mutating webhook.
+fn mutation_key(round: u8, index: usize) -> String {
+    format!("mutation.webhook.admission.k8s.io/round_{round}_index_{index}")
+}
+
 async fn call_mutating(
     host: &dyn AdmissionHost,
     hook: &Webhook,
+    key: &str,
     attributes: &mut Attributes,
     again: &mut Reinvocation<WebhookId>,
 ) -> Result<(), Status> {
@@ -94,10 +100,12 @@ async fn call_mutating(
         Ok(answer) => patched(host, hook, &invocation, &answer),
         Err(error) => Err(error),
     };
-    if let Some(Some(object)) = settle(hook, patched)? {
-        let changed = attributes.object.as_ref() != Some(&object);
+    let mutated = matches!(&patched, Ok(Some(object)) if attributes.object.as_ref() != Some(object));
+    let call = json!({"configuration": hook.id.0, "webhook": hook.name, "mutated": mutated});
+    host.annotate(key.to_owned(), call.to_string());
+    if let Some(Some(object)) = settle(host, hook, key, patched)? {
         attributes.object = Some(object);
-        if changed {
+        if mutated {
             again.mark_changed();
         }
     }
@@ -107,8 +115,13 @@ async fn call_mutating(
     Ok(())
 }
 
-/// Applies the failure policy; `None` for a failure that is ignored.
-fn settle<T>(hook: &Webhook, result: Result<T, CallError>) -> Result<Option<T>, Status> {
+/// Applies the failure policy; `None` for a failure that is ignored, about which the audit event has an annotation.
+fn settle<T>(
+    host: &dyn AdmissionHost,
+    hook: &Webhook,
+    key: &str,
+    result: Result<T, CallError>,
+) -> Result<Option<T>, Status> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(CallError::Refused(status)) => Err(status),
@@ -116,6 +129,7 @@ fn settle<T>(hook: &Webhook, result: Result<T, CallError>) -> Result<Option<T>, 
             let why = format!("failed calling webhook {:?}: {why}", hook.name);
             if hook.ignores_failures {
                 tracing::warn!(why, "admission goes on without a webhook");
+                host.annotate(format!("failed-open.{key}"), hook.name.clone());
                 return Ok(None);
             }
             Err(Status::internal(why))
@@ -175,8 +189,8 @@ pub(super) async fn validate(
     }
     let calls = called.iter().map(|(hook, invocation)| call(host, hook, attributes, invocation, false));
     let answers = join_all(calls).await;
-    for ((hook, _), answer) in called.iter().zip(answers) {
-        settle(hook, answer)?;
+    for (index, ((hook, _), answer)) in called.iter().zip(answers).enumerate() {
+        settle(host, hook, &format!("validating.webhook.admission.k8s.io/round_0_index_{index}"), answer)?;
     }
     Ok(())
 }
@@ -205,7 +219,7 @@ async fn call(
     let answer = review::response(&answer, version, &uid, mutating)
         .map_err(|why| CallError::Failed(format!("received invalid webhook response: {why}")))?;
     for (key, value) in &answer.audit {
-        tracing::info!(webhook = hook.name, key, value, "audit annotation");
+        host.annotate(format!("{}/{key}", hook.name), value.clone());
     }
     for warning in &answer.warnings {
         host.warn(warning.clone());

@@ -243,6 +243,10 @@ impl AdmissionHost for Admission<'_> {
         self.scope.warn(text);
     }
 
+    fn annotate(&self, key: String, value: String) {
+        self.scope.annotate(key, value);
+    }
+
     fn schema(&self) -> Arc<Schema> {
         let foreign = match &*self.scope.path.subresource {
             "scale" => "io.k8s.api.autoscaling.v1.Scale",

@@ -11,6 +11,7 @@ use http::header::CONTENT_TYPE;
 use serde::de::IgnoredAny;
 
 use super::body::BODY_MAX;
+use crate::audit::AuditAnnotations;
 use crate::protobuf;
 use crate::record::{self, Encoding, RecordedJson};
 use crate::request::{ApiRequest, Query, Reply, ReplyBody, ResourcePath, Target};
@@ -119,6 +120,7 @@ pub fn record_reply(at: Duration, reply: &Reply, fault: Option<String>, lost: bo
     let mut described = record::RecordedReply::new(at, reply.status);
     described.fault = fault;
     described.lost = lost;
+    described.annotations.clone_from(AuditAnnotations::of(reply));
     if let ReplyBody::Full(bytes) = &reply.body
         && bytes.len() <= LONGEST
         && let Some((body, is_status)) = recorded_reply(reply, bytes)

@@ -12,6 +12,7 @@ use super::body::BODY_MAX;
 use super::describe::{record_reply, record_request, verb_of};
 use super::request_scope::{RequestContext, RequestScope};
 use super::{aggregate, impersonation, reply, route};
+use crate::audit::PendingEvent;
 use crate::crd;
 use crate::discovery;
 use crate::faults::{FaultAction, execute};
@@ -32,6 +33,13 @@ pub(crate) async fn handle(server: &ApiServer, mut request: ApiRequest, target: 
     let is_broken = body_to_json(&mut request) == Err(ProtobufError::Raw);
     let user = server.user_of(&request);
     let origin = Origin::client(request.user_agent(), &user.name).attributed(request.attribution.clone());
+    let event = server.config().audit.as_ref().map(|log| {
+        let verb = audited_verb(&request, &target);
+        let impersonated = impersonation::impersonated(&request);
+        let mut event = PendingEvent::new((log, server.clock()), &request, &target, &verb, (&user, impersonated));
+        event.decided(impersonation::decision(server, &request, &target, &user, &verb));
+        event
+    });
     let recorded = server.config().record != RecordMode::Off;
     let arrived = record::RecordedRequest { user: user.name.clone(), ..record_request(&request, &target, recorded) };
     let faults = server.faults();
@@ -62,8 +70,19 @@ pub(crate) async fn handle(server: &ApiServer, mut request: ApiRequest, target: 
     if let Some(number) = number {
         server.transcript().reply(number, record_reply(server.clock().elapsed(), &reply, fault, lost));
     }
+    if let Some(event) = event {
+        event.replied(&mut reply);
+    }
     reply::error_to_protobuf(&request, &mut reply);
     reply
+}
+
+/// Returns the verb of a request in audit events.
+fn audited_verb(request: &ApiRequest, target: &Target) -> String {
+    match target {
+        Target::Resource(path) => verb_of(request, path, &Query::parse(&request.query)),
+        Target::NonResource(_) => request.method.as_str().to_ascii_lowercase(),
+    }
 }
 
 /// Converts a protobuf body to JSON for all later steps. A body that cannot be decoded is refused later.
@@ -142,6 +161,9 @@ async fn serve(
     let mut reply = dispatched.unwrap_or_else(|status| reply::error(&scope, &status));
     for warning in scope.take_warnings() {
         reply.warn(&warning);
+    }
+    if let Some(annotations) = scope.take_annotations() {
+        reply.extensions.insert(annotations);
     }
     if let Some(warning) = deprecation(&scope.kind, &request.method) {
         reply.warn(&warning);
@@ -268,6 +290,7 @@ fn transcript_reply(server: &ApiServer) -> Reply {
                     "status": exchange.reply.as_ref().map(|reply| reply.status),
                     "reason": exchange.reply.as_ref().and_then(|reply| reply.reason.clone()),
                     "fault": exchange.reply.as_ref().and_then(|reply| reply.fault.clone()),
+                    "annotations": exchange.reply.as_ref().map(|reply| &reply.annotations),
                 }),
                 record::EntryKind::Change(change) => json!({
                     "change": format!("{:?}", change.kind),

@@ -13,6 +13,7 @@ use http::header::HeaderName;
 
 use super::rbac::{self, MASTERS};
 use super::request_scope::RequestScope;
+use crate::audit::Decision;
 use crate::authn;
 use crate::crd;
 use crate::json::{Key, Map, Value, json};
@@ -191,6 +192,25 @@ pub(super) fn authorize_verb(scope: &RequestScope<'_>, verb: &str) -> Result<(),
     refused.map_or(Ok(()), Err)
 }
 
+/// Returns the user that a request impersonates, as audit events show it.
+pub(super) fn impersonated(request: &ApiRequest) -> Option<Value> {
+    EffectiveUser::of(request).ok().flatten().map(|user| user.info())
+}
+
+/// Returns the decision about a request, for the audit log.
+pub(super) fn decision(
+    server: &ApiServer,
+    request: &ApiRequest,
+    target: &Target,
+    caller: &authn::UserInfo,
+    verb: &str,
+) -> Decision {
+    match decide(server, request, target, caller, || verb.to_owned()) {
+        Ok(reason) => Decision { allowed: true, reason },
+        Err(_) => Decision { allowed: false, reason: String::new() },
+    }
+}
+
 fn refusal(
     server: &ApiServer,
     request: &ApiRequest,
@@ -198,19 +218,33 @@ fn refusal(
     caller: &authn::UserInfo,
     verb: impl Fn() -> String,
 ) -> Option<Status> {
-    let user = match EffectiveUser::of(request) {
-        Ok(None) => {
-            EffectiveUser::test_subject(server, request, caller).or_else(|| EffectiveUser::unless_privileged(caller))?
+    decide(server, request, target, caller, verb).err()
+}
+
+/// Returns the reason why a request is allowed, or its refusal. What the administrator does needs no reason.
+fn decide(
+    server: &ApiServer,
+    request: &ApiRequest,
+    target: &Target,
+    caller: &authn::UserInfo,
+    verb: impl Fn() -> String,
+) -> Result<String, Status> {
+    let user = match EffectiveUser::of(request)? {
+        None => {
+            let limited = EffectiveUser::test_subject(server, request, caller);
+            match limited.or_else(|| EffectiveUser::unless_privileged(caller)) {
+                Some(user) => user,
+                None => return Ok(String::new()),
+            }
         }
-        Ok(Some(user)) => {
-            if let Some(refused) = EffectiveUser::unless_privileged(caller)
-                .and_then(|limited| check_impersonation(server, &limited, &user))
-            {
-                return Some(refused);
+        Some(user) => {
+            let refused = EffectiveUser::unless_privileged(caller)
+                .and_then(|limited| check_impersonation(server, &limited, &user));
+            if let Some(refused) = refused {
+                return Err(refused);
             }
             user
         }
-        Err(status) => return Some(status),
     };
     let (mut spec, verb) = (user.spec(), verb());
     let verb = verb.as_str();
@@ -227,11 +261,10 @@ fn refusal(
             (GroupResource::new("", ""), Cow::Borrowed(""), format!("{verb} path {:?}", request.path))
         }
     };
-    if is_allowed(server, &user, &spec) {
-        return None;
-    }
-    let why = format!("User {:?} cannot {why}", user.name);
-    Some(Status::forbidden(resource, &name, &why))
+    allowance(server, &user, &spec).ok_or_else(|| {
+        let why = format!("User {:?} cannot {why}", user.name);
+        Status::forbidden(resource, &name, &why)
+    })
 }
 
 /// Returns the object name to authorize. A list or watch of one object by field selector is authorized like a request
@@ -287,14 +320,25 @@ pub(super) fn review(server: &ApiServer, spec: &Value) -> Value {
 
 /// Returns true if the user may do what the access review's spec describes.
 pub(super) fn is_allowed(server: &ApiServer, user: &EffectiveUser, spec: &Value) -> bool {
+    allowance(server, user, spec).is_some()
+}
+
+/// Returns the reason why the user may do what the access review's spec describes; `None` if it may not.
+fn allowance(server: &ApiServer, user: &EffectiveUser, spec: &Value) -> Option<String> {
+    // The roles that kube-apiserver creates, which need not exist here.
+    let by_default = |role: &str, group: &str| {
+        Some(format!("RBAC: allowed by ClusterRoleBinding \"{role}\" of ClusterRole \"{role}\" to Group \"{group}\""))
+    };
     let member = |group: &str| user.groups.iter().any(|one| one == group);
     let known = member(AUTHENTICATED);
     if let Some(asked) = spec.get("nonResourceAttributes").filter(|part| !part.is_null()) {
         let path = asked["path"].as_str().unwrap_or_default();
         let fits = |url: &&str| *url == path || url.strip_suffix('*').is_some_and(|start| path.starts_with(start));
-        let open = PUBLIC.iter().any(&fits) || (known && DISCOVERY.iter().any(&fits));
-        if open && asked["verb"] == "get" {
-            return true;
+        let group = if known { AUTHENTICATED } else { UNAUTHENTICATED };
+        match asked["verb"] == "get" {
+            true if PUBLIC.iter().any(&fits) => return by_default("system:public-info-viewer", group),
+            true if known && DISCOVERY.iter().any(&fits) => return by_default("system:discovery", group),
+            _ => {}
         }
     } else if known {
         let asked = &spec["resourceAttributes"];
@@ -304,10 +348,12 @@ pub(super) fn is_allowed(server: &ApiServer, user: &EffectiveUser, spec: &Value)
                 | (Some("authentication.k8s.io"), Some("selfsubjectreviews"))
         );
         if own && asked["verb"] == "create" {
-            return true;
+            return by_default("system:basic-user", AUTHENTICATED);
         }
     }
-    rbac::authorize(server, spec)["allowed"] == json!(true)
+    let decided = rbac::authorize(server, spec);
+    let reason = || decided["reason"].as_str().unwrap_or_default().to_owned();
+    (decided["allowed"] == json!(true)).then(reason)
 }
 
 fn attributes(path: &ResourcePath, verb: &str) -> Value {

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::options::manager_or_user_agent;
+use crate::audit::AuditAnnotations;
 use crate::authn::UserInfo;
 use crate::crd::{WebhookConversion, conversion};
 use crate::json::Value;
@@ -40,6 +41,7 @@ pub(crate) struct RequestScope<'a> {
     pub(crate) request: &'a ApiRequest,
     pub(crate) caller: RequestContext,
     warnings: Mutex<Vec<String>>,
+    annotations: Mutex<AuditAnnotations>,
     schema: OnceLock<Arc<Schema>>,
 }
 
@@ -60,6 +62,7 @@ impl<'a> RequestScope<'a> {
             request,
             caller,
             warnings: Mutex::new(Vec::new()),
+            annotations: Mutex::default(),
             schema: OnceLock::new(),
         }
     }
@@ -94,6 +97,17 @@ impl<'a> RequestScope<'a> {
     /// Takes the warnings added so far.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adds an annotation to the request's audit event.
+    pub(crate) fn annotate(&self, key: String, value: String) {
+        self.annotations.lock().unwrap_or_else(PoisonError::into_inner).add(key, value);
+    }
+
+    /// Takes the annotations added so far; `None` if there are none.
+    pub(crate) fn take_annotations(&self) -> Option<AuditAnnotations> {
+        let annotations = std::mem::take(&mut *self.annotations.lock().unwrap_or_else(PoisonError::into_inner));
+        Some(annotations).filter(|annotations| !annotations.0.is_empty())
     }
 
     /// Returns the context for strategies.

@@ -13,7 +13,7 @@ mod tls;
 mod upgrade;
 mod write_timeout;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -34,6 +34,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use super::audit;
 use super::request::{ApiRequest, Reply, ReplyBody, Target};
 use super::server::ApiServer;
 use super::service::{ConnectionReset, HttpBody, into_response};
@@ -232,27 +233,6 @@ fn set_flow_headers(reply: &mut Reply, uids: [header::HeaderValue; 2]) {
     }
 }
 
-/// Sets the `Audit-ID` header of a reply: the client's ID, or a new one.
-fn set_audit_id(wanted: Option<header::HeaderValue>, number: u64, reply: &mut Response<HttpBody>) {
-    const NAME: header::HeaderName = header::HeaderName::from_static("audit-id");
-    // Spread over all digits, because some clients use the first digits as a key.
-    let spread = u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-    let (high, low) = ((spread >> 64) as u64, spread as u64);
-    let new = format!(
-        "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
-        high >> 32,
-        high >> 16 & 0xffff,
-        high & 0xfff,
-        low >> 48 & 0xfff,
-        low & 0xffff_ffff_ffff
-    );
-    if let Some(id) = wanted.or_else(|| header::HeaderValue::from_str(&new).ok())
-        && !reply.headers().contains_key(NAME)
-    {
-        reply.headers_mut().insert(NAME, id);
-    }
-}
-
 /// A server with an open socket; [`ApiListener::serve`] answers requests.
 #[derive(Debug)]
 pub struct ApiListener<H = ApiServer> {
@@ -331,8 +311,8 @@ impl<H: RequestHandler> ApiListener<H> {
         let scheme = if self.identity.is_some() { "https" } else { "http" };
         let mut address = self.address;
         match address.ip() {
-            std::net::IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip([127, 0, 0, 1].into()),
-            std::net::IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(std::net::Ipv6Addr::LOCALHOST.into()),
+            IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip([127, 0, 0, 1].into()),
+            IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(std::net::Ipv6Addr::LOCALHOST.into()),
             _ => {}
         }
         format!("{scheme}://{address}")
@@ -456,7 +436,8 @@ impl<H: RequestHandler> ListenerState<H> {
     async fn connection(self: Arc<Self>, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
         let clock = self.server.clock().clone();
         let watchful = |stream| WriteTimeoutStream::new(stream, self.limits.write_time, clock.clone());
-        let Some(acceptor) = acceptor else { return self.clone().http(watchful(stream)).await };
+        let peer = stream.peer_addr().ok().map(|address| address.ip());
+        let Some(acceptor) = acceptor else { return self.clone().http(watchful(stream), peer).await };
         let handshake = async {
             if go_http::is_plain(&stream).await {
                 go_http::refuse_plain(stream).await?;
@@ -465,20 +446,20 @@ impl<H: RequestHandler> ListenerState<H> {
             acceptor.accept(watchful(stream)).await.map(Some)
         };
         match clock.timeout(self.limits.head_time, handshake).await {
-            Some(Ok(Some(stream))) => self.http(stream).await,
+            Some(Ok(Some(stream))) => self.http(stream, peer).await,
             Some(Ok(None)) => tracing::debug!("plain HTTP on the port for HTTPS"),
             Some(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
             None => tracing::debug!("TLS handshake took too long"),
         }
     }
 
-    async fn http(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    async fn http(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Option<IpAddr>) {
         let first_request = Arc::new(AtomicBool::new(false));
         let shared = self.clone();
         let seen = first_request.clone();
         let service = service_fn(move |request| {
             seen.store(true, Ordering::Relaxed);
-            shared.clone().answer(request)
+            shared.clone().answer(request, peer)
         });
         let builder = self.builder();
         let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
@@ -529,15 +510,28 @@ impl<H: RequestHandler> ListenerState<H> {
         builder
     }
 
-    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<HttpBody>, ConnectionReset> {
-        let wanted = request.headers().get("audit-id").cloned();
+    /// Replies with the header `Audit-ID`: the client's, or a new one.
+    async fn answer(
+        self: Arc<Self>,
+        mut request: Request<Incoming>,
+        peer: Option<IpAddr>,
+    ) -> Result<Response<HttpBody>, ConnectionReset> {
         let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut reply = self.reply(request).await?;
-        set_audit_id(wanted, number, &mut reply);
+        let new = || header::HeaderValue::from_str(&audit::new_id(number)).ok();
+        let Some(id) = request.headers().get(audit::ID_HEADER).cloned().or_else(new) else {
+            return self.reply(request, peer).await;
+        };
+        request.headers_mut().insert(audit::ID_HEADER, id.clone());
+        let mut reply = self.reply(request, peer).await?;
+        reply.headers_mut().entry(audit::ID_HEADER).or_insert(id);
         Ok(reply)
     }
 
-    async fn reply(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<HttpBody>, ConnectionReset> {
+    async fn reply(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        peer: Option<IpAddr>,
+    ) -> Result<Response<HttpBody>, ConnectionReset> {
         if self.door.is_shut() {
             return Err(ConnectionReset);
         }
@@ -573,6 +567,7 @@ impl<H: RequestHandler> ListenerState<H> {
             body: body.bytes.clone(),
             attribution: None,
             anonymous,
+            peer,
         };
         let mut reply = self.server.handle(request).await;
         drop(body);

@@ -10,6 +10,7 @@ mod json;
 mod log;
 mod origin;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -125,13 +126,16 @@ pub struct RecordedReply {
     pub fault: Option<String>,
     /// `true` if the reply was withheld from the client (the request may have been executed).
     pub lost: bool,
+    /// Annotations of the audit event: those of webhooks and policies.
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl RecordedReply {
     /// A plain reply: no fault, not lost.
     #[must_use]
     pub fn new(at: Duration, status: u16) -> Self {
-        Self { at, status, reason: None, message: None, body: None, fault: None, lost: false }
+        let annotations = BTreeMap::new();
+        Self { at, status, reason: None, message: None, body: None, fault: None, lost: false, annotations }
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub(crate) mod delete_options;
 
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub struct ApiRequest {
     /// True if the transport authenticates requests and this one has no credentials: its user is `system:anonymous`.
     /// No header can set it.
     pub anonymous: bool,
+    /// The client's address, if the request came over a socket.
+    pub peer: Option<IpAddr>,
 }
 
 /// Names the party behind a request, by the transport it arrived on.
@@ -49,6 +52,7 @@ impl ApiRequest {
             body: Bytes::new(),
             attribution: None,
             anonymous: false,
+            peer: None,
         }
     }
 
