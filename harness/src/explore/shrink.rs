@@ -77,8 +77,8 @@ pub fn shrink(
         }
     }
     let tries = shrinker.tries;
-    let Some((plan, breach)) = shrinker.best else { return Err("no candidate failed".to_owned()) };
-    let text = written(&case.document, fixture, &plan, &breach);
+    let Some((smallest, breach)) = shrinker.best else { return Err("no candidate failed".to_owned()) };
+    let text = written(&case.document, fixture, plan, &smallest, &breach);
     let token = Token { fixture: fixture.id.clone(), faults: case.faults };
     Ok(ShrunkFinding { token, breach, text, tries })
 }
@@ -346,8 +346,9 @@ pub(super) fn as_fixture(fixture: &Fixture, plan: &FaultPlan, checks: &Value) ->
     Ok(to_yaml(&document))
 }
 
-/// Writes the shrunk case as a fixture that fails while the bug exists.
-fn written(document: &Value, original: &Fixture, plan: &FaultPlan, breach: &Breach) -> String {
+/// Writes the shrunk case of the finding `found` as a fixture that fails while the bug exists; `plan` has the faults that
+/// are left. Its source repeats the finding on the original fixture.
+fn written(document: &Value, original: &Fixture, found: &FaultPlan, plan: &FaultPlan, breach: &Breach) -> String {
     let mut document = document.clone();
     let (mut list, end) = injected(&mut document, original, plan);
     let settled = end + Duration::from_mins(5);
@@ -366,10 +367,11 @@ fn written(document: &Value, original: &Fixture, plan: &FaultPlan, breach: &Brea
     document["promise"] = json!(format!("Explored: {}.", breach.text.trim_end_matches('.')));
     document["rule"] = json!(original.rules);
     document["controllers"] = original.controllers.iter().map(|controller| controller.as_str()).collect();
-    document["source"] = json!(format!("plumbline explore --replay '{}:…'", original.id));
-    let wordless = plan.faults.iter().any(|(disturbance, _)| !disturbance.has_words());
-    let note = if wordless { " Fixtures have no words for this fault: repeat it with --replay." } else { "" };
-    document["about"] = json!(format!("Shrunk from {} with {}.{note}", original.id, faults_of(plan)));
+    document["source"] = json!(format!("plumbline explore --replay '{found}'"));
+    if plan.faults.iter().any(|(disturbance, _)| !disturbance.has_words()) {
+        let faults = faults_of(plan);
+        document["about"] = json!(format!("Fixtures have no words for {faults}: repeat the finding by its source."));
+    }
     to_yaml(&document)
 }
 

@@ -18,6 +18,10 @@ const TAINTS: [&str; 3] = ["k=v:NoExecute", "j=w:NoExecute", "node.kubernetes.io
 const TOLERATED: [u64; 5] = [0, 1, 30, 90, 600];
 /// Largest number of steps.
 const MOST_STEPS: u64 = 10;
+/// Number of kinds of step.
+const KINDS: u64 = 23;
+/// Percentage of the kinds of step that can happen in a world.
+const POSSIBLE: u64 = 35;
 /// Percentage of steps that follow within a few seconds, while requests about the one before may be under way.
 const HURRIED: u64 = 40;
 /// Percentage of worlds in which one object changes over and over.
@@ -155,6 +159,8 @@ struct World {
     owner_forms: Vec<String>,
     /// Number of budgets.
     budgets: u64,
+    /// The kinds of step that can happen. Each world has few, so that they meet more often.
+    kinds: Vec<u64>,
     /// True if the number of nodes is near one that changes their TTL.
     large: bool,
     /// Number of the next pod.
@@ -166,8 +172,14 @@ type Timed = (u64, String);
 
 impl World {
     fn new(seed: u64) -> Self {
+        let mut draw = Draw::new(&[seed]);
+        let mut kinds: Vec<u64> = (0..KINDS).filter(|_| draw.chance(POSSIBLE)).collect();
+        if kinds.is_empty() {
+            kinds.extend(0..KINDS);
+        }
         Self {
-            draw: Draw::new(&[seed]),
+            draw,
+            kinds,
             nodes: Vec::new(),
             pods: Vec::new(),
             forms: Vec::new(),
@@ -290,7 +302,7 @@ impl World {
         if self.large && self.draw.chance(RESIZED) {
             return now(self.resize());
         }
-        match self.draw.below(23) {
+        match self.draw.pick(&self.kinds).copied().unwrap_or_default() {
             22 => self.tolerate_the_rest(&node),
             21 => self.exchange_taints(&node),
             20 => self.announce_again(),

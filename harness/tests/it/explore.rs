@@ -258,7 +258,8 @@ fn a_finding_shrinks_to_its_minimum() {
     let (smallest, problems) = parse::read(Path::new("found.yaml"), "ttl", &shrunk.text);
     assert!(problems.is_empty(), "{}\n{problems:?}", shrunk.text);
     assert_eq!(smallest[0].given.objects.len() + smallest[0].steps.len(), 2, "one node, one check: {}", shrunk.text);
-    assert!(shrunk.text.lines().count() <= 15, "{}", shrunk.text);
+    assert!(shrunk.text.lines().count() <= 13, "{}", shrunk.text);
+    assert!(shrunk.text.contains(&format!("plumbline explore --replay '{plan}'")), "{}", shrunk.text);
     // The fixture fails while the bug exists, and a controller without it passes.
     assert!(shrunk.text.contains("reply: 500"), "the weakest fault: {}", shrunk.text);
 }
