@@ -349,7 +349,13 @@ pub(super) mod tests {
         transcript.change(Duration::from_secs(at), origin, change);
     }
 
-    fn judged(controller: &str, transcript: &Transcript, initial: Vec<Value>) -> Vec<String> {
+    /// Judges a run without faults that has this transcript and began with these objects.
+    pub(in crate::explore) fn judged_by<T>(
+        controller: &str,
+        transcript: &Transcript,
+        initial: Vec<Value>,
+        judge: impl FnOnce(&Fixture, &ObjectStates, ExploredRun<'_>) -> T,
+    ) -> T {
         let text = format!(
             "promise: x\nrule: T-001\nlevel: provisional\nfeature: ttl.annotation\ncontrollers: [{controller}]\nsteps:\n- \
              {{ at: 1s, expect: {{ quiet: true }} }}\n"
@@ -365,7 +371,13 @@ pub(super) mod tests {
         let plan = FaultPlan::calm("faults/a");
         let explored = ExploredRun { plan: &plan, record: &record, entries: &entries, observation: &observation };
         let begin = ObjectStates::new(&record.run(&entries, Duration::ZERO), "default");
-        unjustified(&fixtures[0], &begin, explored).into_iter().map(|breach| breach.fingerprint()).collect()
+        judge(&fixtures[0], &begin, explored)
+    }
+
+    fn judged(controller: &str, transcript: &Transcript, initial: Vec<Value>) -> Vec<String> {
+        judged_by(controller, transcript, initial, |fixture, begin, explored| {
+            unjustified(fixture, begin, explored).into_iter().map(|breach| breach.fingerprint()).collect()
+        })
     }
 
     fn node(ready: &str, taint: &str) -> Value {

@@ -18,7 +18,7 @@
 //! - `evictions`: deletions of pods that a race explains
 //! - [`decisions`]: writes that the objects of that moment do not justify
 //! - [`server`], [`latency`]: what the API server may not do, and times that cannot have been measured
-//! - [`model`]: the values that follow from the objects alone
+//! - [`model`]: the values that follow from the objects alone; `rest`: between the steps, too
 //! - [`worlds`], [`random`]: random histories, and the exploration of them
 //! - [`marks`]: the situations that an exploration is to see at least once
 //! - [`equal`]: leaves out plans whose runs cannot differ
@@ -79,6 +79,8 @@ pub mod random;
 pub mod replicas;
 #[cfg(feature = "suite")]
 pub mod report;
+#[cfg(feature = "suite")]
+mod rest;
 #[cfg(feature = "suite")]
 pub mod script;
 #[cfg(feature = "suite")]

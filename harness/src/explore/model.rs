@@ -70,6 +70,19 @@ pub fn breaches(world: &ObjectStates, fixture: &Fixture, sizes: (usize, usize), 
     breaches
 }
 
+/// Returns the objects that are not as the running controllers leave them at once: budgets and the TTLs of nodes.
+#[must_use]
+pub fn at_rest(world: &ObjectStates, fixture: &Fixture, sizes: (usize, usize), now: Timestamp) -> Vec<ModelBreach> {
+    let mut breaches = Vec::new();
+    if fixture.controllers.contains(&Controller::Disruption) {
+        breaches.extend(budgets(world, fixture, now));
+    }
+    if fixture.controllers.contains(&Controller::Ttl) {
+        breaches.extend(annotations(world, sizes));
+    }
+    breaches
+}
+
 fn breach(key: &Key, kind: &str, text: String, expected: Value) -> ModelBreach {
     ModelBreach { key: key.clone(), kind: kind.to_owned(), text, expected }
 }

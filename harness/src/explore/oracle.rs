@@ -43,6 +43,7 @@ use super::plan::FaultPlan;
 use super::point::{FaultPoint, Site};
 use super::quarantine;
 use super::replicas;
+use super::rest;
 use super::script::{countdown, has_faults, stays_uninformed};
 use super::server;
 use super::state::{ChangedObjects, StateDifference, changed_objects, differences};
@@ -275,22 +276,23 @@ pub fn judge_calm(fixture: &Fixture, explored: ExploredRun<'_>) -> Vec<Breach> {
     late.into_iter().chain(fresh).collect()
 }
 
-/// Compares the converged objects with each other.
+/// Compares the converged objects with each other, and those between the steps of a run without faults.
 fn broken_models(fixture: &Fixture, begin: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {
     let entries = &explored.entries[..explored.observation.quiet_at.min(explored.entries.len())];
     let sizes = numbers_of_nodes(begin, entries);
     let world = begin.clone().after(entries);
     let end = SignedDuration::try_from(explored.record.end).unwrap_or_default();
     let now = explored.record.start.checked_add(end).unwrap_or_default();
-    let to_breach = |found: model::ModelBreach| Breach {
+    let to_breach = |(at, found): (Duration, model::ModelBreach)| Breach {
         oracle: MODEL.to_owned(),
         resource: found.key.resource,
         kind: found.kind,
-        at: explored.record.end,
+        at,
         text: found.text,
         expected: found.expected,
     };
-    model::breaches(&world, fixture, sizes, now).into_iter().map(to_breach).collect()
+    let at_end = model::breaches(&world, fixture, sizes, now).into_iter().map(|found| (explored.record.end, found));
+    rest::disagreement(fixture, begin, explored).into_iter().chain(at_end).map(to_breach).collect()
 }
 
 /// Returns the smallest and the largest number of nodes of a history.

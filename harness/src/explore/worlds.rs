@@ -326,7 +326,11 @@ impl World {
                 now(format!("skew: {sign}{minutes}m"))
             }
             9 => match self.owners.first().copied() {
-                Some(owner) => now(format!("scale: {{ {owner}: {} }}", self.draw.below(6))),
+                Some(owner) => {
+                    let is_of_deployment = self.owner_forms.first().is_some_and(|form| form.contains("of deploy/"));
+                    let scaled = if is_of_deployment { "deploy/web" } else { owner };
+                    now(format!("scale: {{ {scaled}: {} }}", self.draw.below(6)))
+                }
                 None => now(format!("create: {{ pods: [{}] }}", self.new_pod(""))),
             },
             10 => {
