@@ -7,11 +7,12 @@
 //! | `claim` | a claim of a pod that is still there stays in its budget for two minutes |
 //! | `ttl` | the TTL follows the number of nodes with hysteresis |
 //! | `repeats` | an Event is counted once for each change |
+//! | `event` | a pod that taint eviction deletes has an Event that says so |
 //!
 //! Sources: `pkg/controller/podgc/gc_controller.go`, `pkg/controller/disruption/disruption.go`,
-//! `pkg/controller/ttl/ttl_controller.go`.
+//! `pkg/controller/ttl/ttl_controller.go`, `pkg/controller/tainteviction/taint_eviction.go`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -39,6 +40,8 @@ const CLAIMED: SignedDuration = SignedDuration::from_secs(120);
 /// Number of Events about an object that a recorder sends at once: client-go's `defaultSpamBurst`. It counts further
 /// ones and sends one of them in five minutes.
 const BURST: i64 = 25;
+/// The reason of the Event of an eviction because of a taint.
+const EVICTED: &str = "TaintManagerEviction";
 /// The taint of a node that is out of service.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
@@ -67,6 +70,7 @@ pub(super) fn unjustified(fixture: &Fixture, begin: &ObjectStates, explored: Exp
     }
     if informed && plan.faults.is_empty() {
         breaches.extend(moment.repeats());
+        breaches.extend(moment.without_event());
     }
     breaches
 }
@@ -101,6 +105,24 @@ impl<'a> Moments<'a> {
             }
             _ => None,
         })
+    }
+
+    /// Returns the first pod whose deletion by taint eviction has no Event.
+    fn without_event(&self) -> Option<Breach> {
+        let events = self.entries.iter().filter_map(|entry| match &entry.what {
+            EntryKind::Change(change) if change.resource == "events" => change.new.as_deref().map(event_of),
+            _ => None,
+        });
+        let events: BTreeSet<(String, String)> = events.collect();
+        let deletes = |change: &Change| {
+            let terminating = |pod: &Value| object_meta::is_terminating(pod);
+            change.new.as_deref().is_none_or(|new| terminating(new) && !change.old.as_deref().is_some_and(terminating))
+        };
+        let has_event = |change: &Change| events.contains(&(format!("Pod/{}", change.name), EVICTED.to_owned()));
+        let mut deletions = self.changes(Actor::TaintEviction, "pods").filter(|(_, change)| deletes(change));
+        let (entry, change) = deletions.find(|(_, change)| !has_event(change))?;
+        let text = format!("pods/{} is evicted, and there is no Event {EVICTED} about it", change.name);
+        Some(breach("event", change, "eviction".to_owned(), entry.at, text))
     }
 
     /// Returns the first pod that `PodGC` fails or deletes without a reason, and the first without its condition.
@@ -378,6 +400,18 @@ pub(super) mod tests {
         judged_by(controller, transcript, initial, |fixture, begin, explored| {
             unjustified(fixture, begin, explored).into_iter().map(|breach| breach.fingerprint()).collect()
         })
+    }
+
+    #[rstest]
+    #[case::with_its_event("a", &[])]
+    #[case::of_another_pod("b", &["event · pods · eviction"])]
+    fn an_eviction_has_an_event(#[case] about: &str, #[case] found: &[&str]) {
+        let transcript = Transcript::new();
+        let event = json!({"regarding": {"kind": "Pod", "name": about}, "reason": EVICTED});
+        change_in(Some("default"), &transcript, 5, Some("taint-eviction-controller"), "events", [None, Some(event)]);
+        let pod = Some(json!({"metadata": {"name": "a"}}));
+        change_in(Some("default"), &transcript, 5, Some("taint-eviction-controller"), "pods", [pod, None]);
+        assert_eq!(judged("taint-eviction", &transcript, Vec::new()), found);
     }
 
     fn node(ready: &str, taint: &str) -> Value {

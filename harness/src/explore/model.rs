@@ -140,10 +140,12 @@ fn is_stale(value: &Value, now: Timestamp) -> bool {
 /// nor has the condition of a pod that has finished.
 fn announcements(world: &ObjectStates, now: Timestamp) -> Vec<ModelBreach> {
     let is_old = |found: &Value| {
-        found["type"] == "DisruptionTarget"
-            && found["status"] == "True"
+        let is_announced = found["status"] == "True"
             && found["reason"] != "TerminationByKubelet"
-            && is_stale(&found["lastTransitionTime"], now)
+            && is_stale(&found["lastTransitionTime"], now);
+        // A reset leaves a status behind that the API knows.
+        let is_undefined = !matches!(found["status"].as_str(), Some("True" | "False" | "Unknown"));
+        found["type"] == "DisruptionTarget" && (is_announced || is_undefined)
     };
     let finished = |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     let announced = |pod: &Value| {
@@ -152,7 +154,7 @@ fn announcements(world: &ObjectStates, now: Timestamp) -> Vec<ModelBreach> {
     };
     let pods = world.all("pods").filter(|(_, pod)| announced(pod));
     pods.map(|(key, _)| {
-        let text = format!("pods/{}: its disruption was announced long ago and did not happen", key.name);
+        let text = format!("pods/{}: its disruption was announced, did not happen, and was not called off", key.name);
         let object = format!("pods/{}", key.name);
         breach(key, "status.conditions", text, json!({ "condition": { object: "DisruptionTarget=False" } }))
     })

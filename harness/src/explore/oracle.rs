@@ -11,7 +11,7 @@
 //! | `uid` | the subject writes to no object that did not exist when it sent the request |
 //! | `late` | what the run without faults writes is not written much later than the faults explain, evictions neither |
 //! | `early` | no pod is evicted or collected of which the controllers know that it may stay |
-//! | `condition`, `claim`, `ttl`, `repeats` | single writes are justified, see [`super::decisions`] |
+//! | `condition`, `claim`, `ttl`, `repeats`, `event` | single writes are justified, see [`super::decisions`] |
 //! | `quarantine` | no orphan is collected less than 40 s after the first cycle without its node |
 //! | `server` | dry runs change nothing, and preconditions that hold refuse nothing |
 //! | `metrics` | no measured time is longer than the run |

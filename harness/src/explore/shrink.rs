@@ -346,8 +346,8 @@ pub(super) fn as_fixture(fixture: &Fixture, plan: &FaultPlan, checks: &Value) ->
     Ok(to_yaml(&document))
 }
 
-/// Writes the shrunk case of the finding `found` as a fixture that fails while the bug exists; `plan` has the faults that
-/// are left. Its source repeats the finding on the original fixture.
+/// Writes the shrunk case of the finding `found` as a fixture that fails while the bug exists; `plan` has the faults
+/// that are left. Its source repeats the finding on the original fixture.
 fn written(document: &Value, original: &Fixture, found: &FaultPlan, plan: &FaultPlan, breach: &Breach) -> String {
     let mut document = document.clone();
     let (mut list, end) = injected(&mut document, original, plan);
