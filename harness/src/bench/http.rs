@@ -91,8 +91,12 @@ impl Endpoint {
         Ok(Self { address: address.into(), tls, head: head.into(), counters: None, shared, next })
     }
 
-    /// Opens this many HTTP/2 connections, over which all further connections send their requests.
+    /// Opens this many HTTP/2 connections, over which all further connections send their requests. With 0 they stay
+    /// HTTP/1.1 connections of their own.
     pub(crate) async fn sharing(self, connections: usize) -> Result<Self, BenchError> {
+        if connections == 0 {
+            return Ok(self);
+        }
         let mut tls = self.tls.clone();
         if let Some((connector, _)) = &mut tls {
             let mut config = rustls::ClientConfig::clone(connector.config());
