@@ -99,20 +99,11 @@ fn of_cycles(entries: &[TranscriptEntry]) -> impl Iterator<Item = (Duration, Dur
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use rstest::rstest;
 
     use super::*;
-    use crate::explore::decisions::tests::change;
-    use crate::explore::observation::Observation;
-    use crate::explore::plan::FaultPlan;
-    use crate::fixture::parse;
-    use crate::runner::RunRecord;
-    use crate::transcript::{Origin, RecordedJson, RecordedReply, RecordedRequest, Transcript};
-
-    const FIXTURE: &str = "promise: x\nrule: T-001\nlevel: provisional\nfeature: podgc.orphaned\ncontrollers: [podgc]\nsteps:\n- \
-                           { at: 1s, expect: { quiet: true } }\n";
+    use crate::explore::decisions::tests::{change, judged_by};
+    use crate::transcript::{Origin, RecordedReply, RecordedRequest, Transcript};
 
     /// Judges a run in which a node is deleted after 45 s and its pod at `collected`, with requests of pod GC at
     /// `asked` and replies a second later. The node may be back just before.
@@ -134,13 +125,7 @@ mod tests {
         }
         let pods = [Some(json!({"spec": {"nodeName": "a"}})), None];
         change(&transcript, collected, Some("pod-garbage-collector"), "pods", pods);
-        let (fixtures, problems) = parse::read(Path::new("a.yaml"), "faults", FIXTURE);
-        assert!(problems.is_empty(), "{problems:?}");
-        let record = RunRecord { initial: [RecordedJson::from(node)].into(), ..RunRecord::default() };
-        let (entries, plan) = (transcript.entries(), FaultPlan::calm("faults/a"));
-        let observation = Observation { quiet_at: entries.len(), ..Observation::default() };
-        let explored = ExploredRun { plan: &plan, record: &record, entries: &entries, observation: &observation };
-        too_short(&fixtures[0], explored).is_some()
+        judged_by("podgc", &transcript, vec![node], |fixture, _, explored| too_short(fixture, explored).is_some())
     }
 
     #[rstest]

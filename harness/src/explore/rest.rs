@@ -27,7 +27,7 @@ pub(super) fn disagreement(
         return None;
     }
     let mut world = begin.clone();
-    let mut nodes = world.all("nodes").count();
+    let nodes = world.all("nodes").count();
     let (mut least, mut most) = (nodes, nodes);
     let mut last = Duration::ZERO;
     for entry in &explored.entries[..explored.observation.quiet_at.min(explored.entries.len())] {
@@ -42,7 +42,7 @@ pub(super) fn disagreement(
             }
         }
         world.step(entry);
-        nodes = world.all("nodes").count();
+        let nodes = world.all("nodes").count();
         (least, most) = (least.min(nodes), most.max(nodes));
         last = entry.at;
     }

@@ -78,9 +78,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::explore::observation::Observation;
-    use crate::explore::plan::FaultPlan;
-    use crate::runner::RunRecord;
+    use crate::explore::decisions::tests::judged_by;
     use crate::transcript::{Change, ChangeKind, Origin, RecordedJson, RecordedReply, Transcript};
 
     fn judged(options: &Value, status: u16, changes: bool) -> Option<String> {
@@ -112,11 +110,8 @@ mod tests {
         transcript.reply(seq, RecordedReply::new(Duration::ZERO, status));
         let pod = json!({"apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7"}});
-        let record = RunRecord { initial: [RecordedJson::from(pod)].into(), ..RunRecord::default() };
-        let (entries, plan, observation) = (transcript.entries(), FaultPlan::calm("api/a"), Observation::default());
-        let explored = ExploredRun { plan: &plan, record: &record, entries: &entries, observation: &observation };
-        let begin = ObjectStates::new(&record.run(&entries, Duration::ZERO), "default");
-        misbehaves(&begin, explored).map(|breach| breach.kind)
+        let breach = judged_by("disruption", &transcript, vec![pod], |_, begin, explored| misbehaves(begin, explored));
+        breach.map(|breach| breach.kind)
     }
 
     #[rstest]

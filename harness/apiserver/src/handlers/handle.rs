@@ -33,15 +33,14 @@ pub(crate) async fn handle(server: &ApiServer, mut request: ApiRequest, target: 
     let is_broken = body_to_json(&mut request) == Err(ProtobufError::Raw);
     let user = server.user_of(&request);
     let origin = Origin::client(request.user_agent(), &user.name).attributed(request.attribution.clone());
-    let event = server.config().audit.as_ref().map(|log| {
-        let verb = audited_verb(&request, &target);
-        let impersonated = impersonation::impersonated(&request);
-        let mut event = PendingEvent::new((log, server.clock()), &request, &target, &verb, (&user, impersonated));
-        event.decided(impersonation::decision(server, &request, &target, &user, &verb));
-        event
-    });
     let recorded = server.config().record != RecordMode::Off;
     let arrived = record::RecordedRequest { user: user.name.clone(), ..record_request(&request, &target, recorded) };
+    let event = server.config().audit.as_ref().map(|log| {
+        let (verb, impersonated) = (&arrived.verb, impersonation::impersonated(&request));
+        let mut event = PendingEvent::new((log, server.clock()), &request, &target, verb, (&user, impersonated));
+        event.decided(impersonation::decision(server, &request, &target, &user, verb));
+        event
+    });
     let faults = server.faults();
     let waiting = faults.is_blocked(&arrived).then(|| arrived.clone());
     let verdict = if waiting.is_none() { faults.judge(&arrived, &origin) } else { FaultAction::Pass };
@@ -75,14 +74,6 @@ pub(crate) async fn handle(server: &ApiServer, mut request: ApiRequest, target: 
     }
     reply::error_to_protobuf(&request, &mut reply);
     reply
-}
-
-/// Returns the verb of a request in audit events.
-fn audited_verb(request: &ApiRequest, target: &Target) -> String {
-    match target {
-        Target::Resource(path) => verb_of(request, path, &Query::parse(&request.query)),
-        Target::NonResource(_) => request.method.as_str().to_ascii_lowercase(),
-    }
 }
 
 /// Converts a protobuf body to JSON for all later steps. A body that cannot be decoded is refused later.

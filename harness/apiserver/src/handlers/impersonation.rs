@@ -182,14 +182,13 @@ pub(super) fn authorize_request(
     caller: &authn::UserInfo,
     verb: impl Fn() -> String,
 ) -> Option<Reply> {
-    refusal(server, request, target, caller, verb).map(with_nosniff)
+    decide(server, request, target, caller, verb).err().map(with_nosniff)
 }
 
 /// Checks a right beyond the one for the request's own verb.
 pub(super) fn authorize_verb(scope: &RequestScope<'_>, verb: &str) -> Result<(), Status> {
     let target = Target::Resource(scope.path.clone());
-    let refused = refusal(scope.server, scope.request, &target, &scope.caller.user, || verb.to_owned());
-    refused.map_or(Ok(()), Err)
+    decide(scope.server, scope.request, &target, &scope.caller.user, || verb.to_owned()).map(drop)
 }
 
 /// Returns the user that a request impersonates, as audit events show it.
@@ -209,16 +208,6 @@ pub(super) fn decision(
         Ok(reason) => Decision { allowed: true, reason },
         Err(_) => Decision { allowed: false, reason: String::new() },
     }
-}
-
-fn refusal(
-    server: &ApiServer,
-    request: &ApiRequest,
-    target: &Target,
-    caller: &authn::UserInfo,
-    verb: impl Fn() -> String,
-) -> Option<Status> {
-    decide(server, request, target, caller, verb).err()
 }
 
 /// Returns the reason why a request is allowed, or its refusal. What the administrator does needs no reason.
