@@ -7,18 +7,18 @@
 //! | `claim` | a claim of a pod that is still there stays in its budget for two minutes |
 //! | `ttl` | the TTL follows the number of nodes with hysteresis |
 //! | `repeats` | an Event is counted once for each change |
-//! | `event` | a pod that taint eviction deletes has an Event that says so |
 //!
 //! Sources: `pkg/controller/podgc/gc_controller.go`, `pkg/controller/disruption/disruption.go`,
-//! `pkg/controller/ttl/ttl_controller.go`, `pkg/controller/tainteviction/taint_eviction.go`.
+//! `pkg/controller/ttl/ttl_controller.go`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::disturbance::Disturbance;
+use super::events::BURST;
 use super::evictions::disruption;
 use super::model::{TTL_ANNOTATION, TTL_RANGES, selects};
 use super::observation::event_of;
@@ -35,13 +35,8 @@ use crate::transcript::{Actor, Attributed as _, Change, EntryKind, TranscriptEnt
 const AT_ONCE: Duration = Duration::from_millis(500);
 /// Time by which each fault delays a write that is already decided, in addition to its own duration.
 const DELAY_PER_FAULT: Duration = Duration::from_secs(5);
-/// Time for which a claim in `disruptedPods` counts.
+/// Time for which a claim in `disruptedPods` is kept, its last instant included.
 const CLAIMED: SignedDuration = SignedDuration::from_secs(120);
-/// Number of Events about an object that a recorder sends at once: client-go's `defaultSpamBurst`. It counts further
-/// ones and sends one of them in five minutes.
-const BURST: i64 = 25;
-/// The reason of the Event of an eviction because of a taint.
-const EVICTED: &str = "TaintManagerEviction";
 /// The taint of a node that is out of service.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
@@ -70,7 +65,6 @@ pub(super) fn unjustified(fixture: &Fixture, begin: &ObjectStates, explored: Exp
     }
     if informed && plan.faults.is_empty() {
         breaches.extend(moment.repeats());
-        breaches.extend(moment.without_event());
     }
     breaches
 }
@@ -105,24 +99,6 @@ impl<'a> Moments<'a> {
             }
             _ => None,
         })
-    }
-
-    /// Returns the first pod whose deletion by taint eviction has no Event.
-    fn without_event(&self) -> Option<Breach> {
-        let events = self.entries.iter().filter_map(|entry| match &entry.what {
-            EntryKind::Change(change) if change.resource == "events" => change.new.as_deref().map(event_of),
-            _ => None,
-        });
-        let events: BTreeSet<(String, String)> = events.collect();
-        let deletes = |change: &Change| {
-            let terminating = |pod: &Value| object_meta::is_terminating(pod);
-            change.new.as_deref().is_none_or(|new| terminating(new) && !change.old.as_deref().is_some_and(terminating))
-        };
-        let has_event = |change: &Change| events.contains(&(format!("Pod/{}", change.name), EVICTED.to_owned()));
-        let mut deletions = self.changes(Actor::TaintEviction, "pods").filter(|(_, change)| deletes(change));
-        let (entry, change) = deletions.find(|(_, change)| !has_event(change))?;
-        let text = format!("pods/{} is evicted, and there is no Event {EVICTED} about it", change.name);
-        Some(breach("event", change, "eviction".to_owned(), entry.at, text))
     }
 
     /// Returns the first pod that `PodGC` fails or deletes without a reason, and the first without its condition.
@@ -165,7 +141,7 @@ impl<'a> Moments<'a> {
             let dropped = claimed.filter(|(pod, _)| new["status"]["disruptedPods"].get(pod).is_none());
             let soon = |since: &Value| {
                 let since: Option<Timestamp> = since.as_str().and_then(|text| text.parse().ok());
-                since.is_some_and(|since| now.duration_since(since) < CLAIMED)
+                since.is_some_and(|since| now.duration_since(since) <= CLAIMED)
             };
             let mut early = dropped.filter(|(_, since)| soon(since)).map(|(pod, _)| pod);
             let pod = early.find(|pod| self.is_selected(old, change, pod, entry.seq))?;
@@ -402,18 +378,6 @@ pub(super) mod tests {
         })
     }
 
-    #[rstest]
-    #[case::with_its_event("a", &[])]
-    #[case::of_another_pod("b", &["event · pods · eviction"])]
-    fn an_eviction_has_an_event(#[case] about: &str, #[case] found: &[&str]) {
-        let transcript = Transcript::new();
-        let event = json!({"regarding": {"kind": "Pod", "name": about}, "reason": EVICTED});
-        change_in(Some("default"), &transcript, 5, Some("taint-eviction-controller"), "events", [None, Some(event)]);
-        let pod = Some(json!({"metadata": {"name": "a"}}));
-        change_in(Some("default"), &transcript, 5, Some("taint-eviction-controller"), "pods", [pod, None]);
-        assert_eq!(judged("taint-eviction", &transcript, Vec::new()), found);
-    }
-
     fn node(ready: &str, taint: &str) -> Value {
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"},
             "spec": {"taints": [{"key": taint, "effect": "NoExecute"}]},
@@ -450,8 +414,8 @@ pub(super) mod tests {
     }
 
     #[rstest]
-    #[case::after_two_minutes(120, true)]
-    #[case::a_second_before(119, false)]
+    #[case::after_two_minutes(121, true)]
+    #[case::in_the_last_instant(120, false)]
     fn claims_last_two_minutes(#[case] at: u64, #[case] fine: bool) {
         let transcript = Transcript::new();
         let budget = |claims: Value| json!({"metadata": {"name": "a"}, "spec": {"selector": {}}, "status": {"disruptedPods": claims}});

@@ -17,8 +17,9 @@
 //! - [`deadlines`]: evictions, countdowns and reconnections that come too late
 //! - `evictions`: deletions of pods that a race explains
 //! - [`decisions`]: writes that the objects of that moment do not justify
-//! - [`server`], [`latency`]: what the API server may not do, and times that cannot have been measured
-//! - [`model`]: the values that follow from the objects alone; `rest`: between the steps, too
+//! - [`events`], [`retries`], `uids`: Events, the times of retries, and writes to objects that are gone
+//! - [`server`], [`metrics`]: what the API server may not do, and what cannot have been measured or counted
+//! - [`model`], `owners`: the values that follow from the objects alone; `rest`: between the steps, too
 //! - [`worlds`], [`random`]: random histories, and the exploration of them
 //! - [`marks`]: the situations that an exploration is to see at least once
 //! - [`equal`]: leaves out plans whose runs cannot differ
@@ -47,6 +48,8 @@ pub mod engine;
 #[cfg(feature = "suite")]
 pub mod equal;
 #[cfg(feature = "suite")]
+pub mod events;
+#[cfg(feature = "suite")]
 mod evictions;
 #[cfg(feature = "suite")]
 pub mod exceptions;
@@ -55,17 +58,19 @@ pub mod findings;
 #[cfg(feature = "suite")]
 pub mod fixture_text;
 #[cfg(feature = "suite")]
-pub mod latency;
-#[cfg(feature = "suite")]
 pub mod ledger;
 #[cfg(feature = "suite")]
 pub mod marks;
+#[cfg(feature = "suite")]
+pub mod metrics;
 #[cfg(feature = "suite")]
 pub mod model;
 #[cfg(feature = "suite")]
 pub mod observation;
 #[cfg(feature = "suite")]
 pub mod oracle;
+#[cfg(feature = "suite")]
+mod owners;
 #[cfg(feature = "suite")]
 pub mod page;
 #[cfg(feature = "suite")]
@@ -82,11 +87,15 @@ pub mod report;
 #[cfg(feature = "suite")]
 mod rest;
 #[cfg(feature = "suite")]
+pub mod retries;
+#[cfg(feature = "suite")]
 pub mod script;
 #[cfg(feature = "suite")]
 pub mod server;
 #[cfg(feature = "suite")]
 pub mod shrink;
 pub mod state;
+#[cfg(feature = "suite")]
+mod uids;
 #[cfg(feature = "suite")]
 pub mod worlds;

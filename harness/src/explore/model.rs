@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::owners::{self, OwnerScale};
 use crate::expect::world::{Key, ObjectStates};
 use crate::fixture::{Controller, Fixture};
 use crate::invariants::toleration_limit;
@@ -50,21 +51,30 @@ const LONGEST_COUNTDOWN: std::time::Duration = std::time::Duration::from_mins(50
 /// retry.
 const STALE: SignedDuration = SignedDuration::from_mins(5);
 
-/// Returns the objects of a world that has converged by `now` that are not as the running controllers must leave them.
-/// `sizes` are the smallest and the largest number of nodes of its history: the TTL of a node follows only when the
-/// node changes.
+/// A moment of a history, and what the models have to know of the history.
+#[derive(Debug, Clone, Copy)]
+pub struct ModelMoment {
+    /// The time.
+    pub now: Timestamp,
+    /// The smallest and the largest number of nodes so far: the TTL of a node follows only when the node changes.
+    pub sizes: (usize, usize),
+    /// True if nothing disturbs the controllers. Otherwise the reason of a failure may be that of an earlier try.
+    pub calm: bool,
+}
+
+/// Returns the objects of a world that has converged that are not as the running controllers must leave them.
 #[must_use]
-pub fn breaches(world: &ObjectStates, fixture: &Fixture, sizes: (usize, usize), now: Timestamp) -> Vec<ModelBreach> {
+pub fn breaches(world: &ObjectStates, fixture: &Fixture, moment: ModelMoment) -> Vec<ModelBreach> {
     let mut breaches = Vec::new();
     for controller in &fixture.controllers {
         match controller {
             Controller::Disruption => {
-                breaches.extend(budgets(world, fixture, now));
-                breaches.extend(announcements(world, now));
+                breaches.extend(budgets(world, fixture, moment));
+                breaches.extend(announcements(world, moment.now));
             }
             Controller::PodGc => breaches.extend(lost_pods(world)),
             Controller::TaintEviction => breaches.extend(tainted_pods(world)),
-            Controller::Ttl => breaches.extend(annotations(world, sizes)),
+            Controller::Ttl => breaches.extend(annotations(world, moment.sizes)),
         }
     }
     breaches
@@ -72,13 +82,13 @@ pub fn breaches(world: &ObjectStates, fixture: &Fixture, sizes: (usize, usize), 
 
 /// Returns the objects that are not as the running controllers leave them at once: budgets and the TTLs of nodes.
 #[must_use]
-pub fn at_rest(world: &ObjectStates, fixture: &Fixture, sizes: (usize, usize), now: Timestamp) -> Vec<ModelBreach> {
+pub fn at_rest(world: &ObjectStates, fixture: &Fixture, moment: ModelMoment) -> Vec<ModelBreach> {
     let mut breaches = Vec::new();
     if fixture.controllers.contains(&Controller::Disruption) {
-        breaches.extend(budgets(world, fixture, now));
+        breaches.extend(budgets(world, fixture, moment));
     }
     if fixture.controllers.contains(&Controller::Ttl) {
-        breaches.extend(annotations(world, sizes));
+        breaches.extend(annotations(world, moment.sizes));
     }
     breaches
 }
@@ -161,20 +171,21 @@ fn announcements(world: &ObjectStates, now: Timestamp) -> Vec<ModelBreach> {
     .collect()
 }
 
-fn budgets(world: &ObjectStates, fixture: &Fixture, now: Timestamp) -> Vec<ModelBreach> {
+fn budgets(world: &ObjectStates, fixture: &Fixture, moment: ModelMoment) -> Vec<ModelBreach> {
     // The flag rounds percentages otherwise.
     if fixture.flags.contains_key("max-unavailable-rounding") {
         return Vec::new();
     }
     let all = world.all("poddisruptionbudgets").filter(|(_, budget)| !is_terminating(budget));
     all.filter_map(|(key, budget)| {
-        if let Some(pod) = lost_owner(world, key, budget) {
-            return unsafe_budget(key, budget, &pod);
+        let lost = lost_pods_of(world, key, budget, moment.calm);
+        if !lost.is_empty() {
+            return unsafe_budget(key, budget, &lost, moment.calm);
         }
-        let numbers = numbers(world, key, budget)?;
+        let numbers = numbers(world, key, budget, moment.calm)?;
         let status = &budget["status"];
         let claims = status["disruptedPods"].as_object();
-        if let Some((pod, _)) = claims.and_then(|pods| pods.iter().find(|(_, since)| is_stale(since, now))) {
+        if let Some((pod, _)) = claims.and_then(|pods| pods.iter().find(|(_, since)| is_stale(since, moment.now))) {
             let text = format!("pdb/{}: the claim of pods/{pod} is left", key.name);
             return Some(breach(
                 key,
@@ -193,50 +204,64 @@ fn budgets(world: &ObjectStates, fixture: &Fixture, now: Timestamp) -> Vec<Model
     .collect()
 }
 
-/// Returns a pod whose owner does not exist, if the budget's numbers depend on the scales of owners: they cannot be
-/// computed then. Owners of kinds that are not built in are not judged.
-fn lost_owner(world: &ObjectStates, key: &Key, budget: &Value) -> Option<String> {
-    let spec = &budget["spec"];
-    if spec["minAvailable"].is_number() {
-        return None;
-    }
-    let here = world.all("pods").filter(|(pod, _)| pod.namespace == key.namespace);
-    let mut selected = here.filter(|(_, pod)| selects(&spec["selector"], object_meta::labels(pod)));
-    let is_lost = |pod: &Value| {
-        let Some(owner) = controller(pod) else { return false };
-        let plural = match owner["kind"].as_str() {
-            Some("ReplicaSet") => "replicasets",
-            Some("StatefulSet") => "statefulsets",
-            Some("ReplicationController") => "replicationcontrollers",
-            _ => return false,
-        };
-        !world.all(plural).any(|(found, object)| {
-            found.namespace == key.namespace
-                && found.name == owner["name"]
-                && object_meta::uid(object) == owner["uid"].as_str()
-        })
-    };
-    selected.find(|(_, pod)| is_lost(pod)).map(|(pod, _)| pod.name.clone())
+/// A pod whose owner has no scale, so that the numbers of its budgets cannot be computed.
+struct LostPod {
+    name: String,
+    /// The begin of the reason.
+    reason: String,
 }
 
-/// Returns the breach of a budget that cannot be computed and does not say so, or allows disruptions.
-fn unsafe_budget(key: &Key, budget: &Value, pod: &str) -> Option<ModelBreach> {
-    let (name, status) = (&key.name, &budget["status"]);
+/// Returns the pods whose owners have no scale, if the budget's numbers depend on scales; none if there is an owner
+/// about which the objects say nothing.
+fn lost_pods_of(world: &ObjectStates, key: &Key, budget: &Value, calm: bool) -> Vec<LostPod> {
+    let spec = &budget["spec"];
+    if spec["minAvailable"].is_number() {
+        return Vec::new();
+    }
+    let here = world.all("pods").filter(|(pod, _)| pod.namespace == key.namespace);
+    let selected = here.filter(|(_, pod)| selects(&spec["selector"], object_meta::labels(pod)));
+    let mut lost = Vec::new();
+    for (pod, object) in selected {
+        let Some(owner) = controller(object) else { continue };
+        match owners::scale(world, key.namespace.as_deref(), owner, calm) {
+            OwnerScale::Found(..) => {}
+            OwnerScale::Failed(reason) => lost.push(LostPod { name: pod.name.clone(), reason }),
+            OwnerScale::Unknown => return Vec::new(),
+        }
+    }
+    lost
+}
+
+/// Returns the breach of a budget that cannot be computed and does not say so, gives another reason, or allows
+/// disruptions.
+fn unsafe_budget(key: &Key, budget: &Value, lost: &[LostPod], calm: bool) -> Option<ModelBreach> {
+    let (name, status, pod) = (&key.name, &budget["status"], &lost.first()?.name);
     let allowed = &status["disruptionsAllowed"];
     if *allowed != json!(0) {
         let text = format!("pdb/{name}: disruptionsAllowed is {allowed}, although the owner of pods/{pod} is missing");
         let expected = json!({ "match": { format!("pdb/{name}"): { "status": { "disruptionsAllowed": 0 } } } });
         return Some(breach(key, "status.disruptionsAllowed", text, expected));
     }
-    let text = format!("pdb/{name}: no condition says that it cannot be computed: the owner of pods/{pod} is missing");
     let expected = json!({ "condition": "DisruptionAllowed=False:SyncFailed" });
-    (!says_sync_failed(budget)).then(|| breach(key, "status.conditions", text, expected))
+    let Some(message) = failure(budget) else {
+        let text =
+            format!("pdb/{name}: no condition says that it cannot be computed: the owner of pods/{pod} is missing");
+        return Some(breach(key, "status.conditions", text, expected));
+    };
+    let is_right = lost.iter().any(|pod| message.starts_with(&pod.reason));
+    let text = format!("pdb/{name}: the reason {message:?} should begin with {:?}", lost.first()?.reason);
+    (calm && !is_right).then(|| breach(key, "status.conditions.message", text, expected))
+}
+
+/// Returns the message of the condition that says that the budget could not be synced.
+fn failure(budget: &Value) -> Option<&str> {
+    let conditions = budget["status"]["conditions"].as_array()?;
+    conditions.iter().find(|found| found["reason"] == "SyncFailed").map(|found| found["message"].as_str().unwrap_or(""))
 }
 
 /// Returns true if a condition of the budget says that it could not be synced.
 pub(super) fn says_sync_failed(budget: &Value) -> bool {
-    let conditions = budget["status"]["conditions"].as_array();
-    conditions.is_some_and(|all| all.iter().any(|found| found["reason"] == "SyncFailed"))
+    failure(budget).is_some()
 }
 
 /// The numbers of a budget's status.
@@ -262,7 +287,7 @@ impl BudgetNumbers {
 }
 
 /// Returns the numbers of a budget; `None` if they cannot be computed, so that the status is that of a failed sync.
-fn numbers(world: &ObjectStates, key: &Key, budget: &Value) -> Option<BudgetNumbers> {
+fn numbers(world: &ObjectStates, key: &Key, budget: &Value, calm: bool) -> Option<BudgetNumbers> {
     let spec = &budget["spec"];
     let here = world.all("pods").filter(|(pod, _)| pod.namespace == key.namespace).map(|(_, pod)| &**pod);
     let pods: Vec<&Value> = here.filter(|pod| selects(&spec["selector"], object_meta::labels(pod))).collect();
@@ -270,15 +295,15 @@ fn numbers(world: &ObjectStates, key: &Key, budget: &Value) -> Option<BudgetNumb
     let (expected, desired) = match (&spec["minAvailable"], &spec["maxUnavailable"]) {
         (Value::Number(least), Value::Null) => (count, least.as_i64()?),
         (Value::String(least), Value::Null) => {
-            let expected = scales(world, key, &pods)?;
+            let expected = scales(world, key, &pods, calm)?;
             (expected, part(least, expected)?)
         }
         (Value::Null, Value::Number(most)) => {
-            let expected = scales(world, key, &pods)?;
+            let expected = scales(world, key, &pods, calm)?;
             (expected, (expected - most.as_i64()?).max(0))
         }
         (Value::Null, Value::String(most)) => {
-            let expected = scales(world, key, &pods)?;
+            let expected = scales(world, key, &pods, calm)?;
             (expected, (expected - part(most, expected)?).max(0))
         }
         _ => return None,
@@ -298,36 +323,18 @@ fn part(percent: &str, of: i64) -> Option<i64> {
     Some((of * percent + 99).div_euclid(100))
 }
 
-/// Returns the sum of the scales of the pods' owners; `None` if one of them is unknown here.
-fn scales(world: &ObjectStates, key: &Key, pods: &[&Value]) -> Option<i64> {
+/// Returns the sum of the scales of the pods' owners; `None` if one of them is unknown.
+fn scales(world: &ObjectStates, key: &Key, pods: &[&Value], calm: bool) -> Option<i64> {
     let mut scales = BTreeMap::new();
     for pod in pods {
         // Pods without a controller do not count.
         let Some(owner) = controller(pod) else { continue };
-        let (uid, replicas) = scale(world, key, owner)?;
+        let OwnerScale::Found(uid, replicas) = owners::scale(world, key.namespace.as_deref(), owner, calm) else {
+            return None;
+        };
         scales.insert(uid, replicas);
     }
     Some(scales.values().sum())
-}
-
-/// Returns uid and replicas of an owner, or of the Deployment that owns it.
-fn scale(world: &ObjectStates, key: &Key, owner: &Value) -> Option<(String, i64)> {
-    let plural = match owner["kind"].as_str()? {
-        "ReplicaSet" => "replicasets",
-        "Deployment" => "deployments",
-        "StatefulSet" => "statefulsets",
-        "ReplicationController" => "replicationcontrollers",
-        _ => return None,
-    };
-    let (_, found) = world.all(plural).find(|(found, object)| {
-        found.namespace == key.namespace
-            && object_meta::uid(object) == owner["uid"].as_str()
-            && found.name == owner["name"]
-    })?;
-    match controller(found).filter(|_| plural == "replicasets") {
-        Some(above) if above["kind"] == "Deployment" => scale(world, key, above),
-        _ => Some((owner["uid"].as_str()?.to_owned(), found["spec"]["replicas"].as_i64()?)),
-    }
 }
 
 /// Returns true if a label selector selects these labels. No selector selects nothing, an empty one everything.

@@ -8,13 +8,15 @@
 //! | `quiet` | converged controllers do not write |
 //! | `fresh` | controllers that start on the final state change nothing: no key was lost, no cache is stale |
 //! | `model` | the objects agree with each other: numbers of budgets, TTL values, no pods on lost or tainted nodes |
-//! | `uid` | the subject writes to no object that did not exist when it sent the request |
+//! | `uid` | the subject writes to no object that is newer than the request, or that it has just seen gone |
 //! | `late` | what the run without faults writes is not written much later than the faults explain, evictions neither |
 //! | `early` | no pod is evicted or collected of which the controllers know that it may stay |
-//! | `condition`, `claim`, `ttl`, `repeats`, `event` | single writes are justified, see [`super::decisions`] |
+//! | `condition`, `claim`, `ttl`, `repeats` | single writes are justified, see [`super::decisions`] |
+//! | `event` | Events say what the controllers do, see [`super::events`] |
+//! | `retry` | failed requests are repeated when the work queue's back-off ends, see [`super::retries`] |
 //! | `quarantine` | no orphan is collected less than 40 s after the first cycle without its node |
 //! | `server` | dry runs change nothing, and preconditions that hold refuse nothing |
-//! | `metrics` | no measured time is longer than the run |
+//! | `metrics` | no measured time is longer than the run, and deletions are counted by their reasons |
 //! | `clock` | durations are not measured on the wall clock |
 //! | `leader` | a replica that has lost the lease sends no write |
 //! | `writes` | an object is not written more often than the run without faults and the faults explain |
@@ -34,19 +36,22 @@ use super::deadlines;
 use super::decisions;
 use super::disturbance::{Disturbance, LONGEST_BACKOFF};
 use super::equal::Moment;
+use super::events;
 use super::evictions::{is_bound_uninformed, is_marked_over};
 use super::exceptions;
-use super::latency;
-use super::model::{self, TTL_ANNOTATION, allows_ttl, says_sync_failed};
-use super::observation::{Observation, SubjectWrite, WriteKey, subject_write};
+use super::metrics;
+use super::model::{self, ModelMoment, TTL_ANNOTATION, allows_ttl, says_sync_failed};
+use super::observation::{Observation, SubjectWrite, WriteKey};
 use super::plan::FaultPlan;
 use super::point::{FaultPoint, Site};
 use super::quarantine;
 use super::replicas;
 use super::rest;
+use super::retries;
 use super::script::{countdown, has_faults, stays_uninformed};
 use super::server;
 use super::state::{ChangedObjects, StateDifference, changed_objects, differences};
+use super::uids;
 use crate::expect::world::ObjectStates;
 use crate::expect::{BrokenPromise, Run, is_subject_write, requests};
 use crate::fixture::pattern::Verb;
@@ -244,16 +249,20 @@ pub fn judge_alone(fixture: &Fixture, explored: ExploredRun<'_>) -> OracleVerdic
         let begin = ObjectStates::new(&run, &fixture.given.namespace);
         breaches.extend(broken_invariants(fixture, &begin, explored));
         breaches.extend(decisions::unjustified(fixture, &begin, explored));
+        breaches.extend(events::breaches(fixture, &begin, explored));
+        breaches.extend(retries::untimely(fixture, explored));
         breaches.extend(quarantine::too_short(fixture, explored));
         let informed = !stays_uninformed(fixture);
         if informed && breaches.iter().all(|breach| breach.oracle != ALIVE) {
             breaches.extend(broken_models(fixture, &begin, explored));
-            breaches.extend(unknown_objects(explored.entries));
+            breaches.extend(uids::unknown_objects(explored.entries));
+            breaches.extend(uids::seen_gone(explored.entries));
             breaches.extend(replicas::writes_after_loss(explored.entries));
             breaches.extend(deadlines::overdue(fixture, &begin, explored));
             breaches.extend(deadlines::needless(fixture, &begin, explored));
             breaches.extend(server::misbehaves(&begin, explored));
-            breaches.extend(latency::impossible(&explored.record.scrapes));
+            breaches.extend(metrics::impossible(&explored.record.scrapes));
+            breaches.extend(metrics::miscounted(fixture, explored));
         }
     }
     OracleVerdict { breaches, diverged: false, unfit }
@@ -291,7 +300,8 @@ fn broken_models(fixture: &Fixture, begin: &ObjectStates, explored: ExploredRun<
         text: found.text,
         expected: found.expected,
     };
-    let at_end = model::breaches(&world, fixture, sizes, now).into_iter().map(|found| (explored.record.end, found));
+    let moment = ModelMoment { now, sizes, calm: rest::is_calm(fixture, explored) };
+    let at_end = model::breaches(&world, fixture, moment).into_iter().map(|found| (explored.record.end, found));
     rest::disagreement(fixture, begin, explored).into_iter().chain(at_end).map(to_breach).collect()
 }
 
@@ -309,37 +319,6 @@ fn numbers_of_nodes(begin: &ObjectStates, entries: &[TranscriptEntry]) -> (usize
         (least, most) = (least.min(count), most.max(count));
     }
     (least, most)
-}
-
-/// Returns writes of the subject to pods and budgets that were created after the request had been sent: it cannot have
-/// decided about them.
-fn unknown_objects(entries: &[TranscriptEntry]) -> Vec<Breach> {
-    let mut created: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut breaches = Vec::new();
-    for entry in entries {
-        let EntryKind::Change(change) = &entry.what else { continue };
-        let object = change.old.as_ref().or(change.new.as_ref());
-        let Some(uid) = object.and_then(|object| object_meta::uid(object)) else { continue };
-        if change.old.is_none() {
-            created.insert(uid, entry.seq);
-            continue;
-        }
-        let Some((sent, key)) = change.request.and_then(|seq| Some((seq, subject_write(entries.get(seq)?)?))) else {
-            continue;
-        };
-        let concerned = matches!(change.resource.as_str(), "pods" | "poddisruptionbudgets");
-        if concerned && created.get(uid).is_some_and(|born| *born > sent) {
-            breaches.push(Breach {
-                oracle: "uid".to_owned(),
-                resource: key.resource.clone(),
-                kind: format!("{} {}", key.actor, key.verb),
-                at: entry.at,
-                text: format!("{key} takes effect on another object that got the name after the request was sent"),
-                expected: json!({ "exists": format!("{}/{}", change.resource, change.name) }),
-            });
-        }
-    }
-    breaches
 }
 
 /// Returns true if a fault of the plan lets a request take effect that a fault of the fixture itself refuses. Then the

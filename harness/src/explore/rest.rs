@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::model::{self, ModelBreach};
+use super::model::{self, ModelBreach, ModelMoment};
 use super::oracle::ExploredRun;
 use super::script::{controls_subject, disturbs_watches, has_faults};
 use crate::expect::world::ObjectStates;
@@ -21,9 +21,8 @@ pub(super) fn disagreement(
     begin: &ObjectStates,
     explored: ExploredRun<'_>,
 ) -> Option<(Duration, ModelBreach)> {
-    let disturbed = controls_subject(fixture) || disturbs_watches(fixture) || has_faults(fixture);
     // Limits of the client's rate delay everything.
-    if disturbed || !explored.plan.faults.is_empty() || fixture.flags.contains_key("kube-api-qps") {
+    if !is_calm(fixture, explored) || fixture.flags.contains_key("kube-api-qps") {
         return None;
     }
     let mut world = begin.clone();
@@ -37,7 +36,8 @@ pub(super) fn disagreement(
         if entry.at >= last + REST {
             let since = SignedDuration::try_from(entry.at).unwrap_or_default();
             let now = explored.record.start.checked_add(since).unwrap_or_default();
-            if let Some(found) = model::at_rest(&world, fixture, (least, most), now).into_iter().next() {
+            let moment = ModelMoment { now, sizes: (least, most), calm: true };
+            if let Some(found) = model::at_rest(&world, fixture, moment).into_iter().next() {
                 return Some((entry.at, found));
             }
         }
@@ -47,6 +47,12 @@ pub(super) fn disagreement(
         last = entry.at;
     }
     None
+}
+
+/// Returns true if no fault disturbs the run, neither one of the plan nor one of the fixture itself.
+pub(super) fn is_calm(fixture: &Fixture, explored: ExploredRun<'_>) -> bool {
+    let disturbed = controls_subject(fixture) || disturbs_watches(fixture) || has_faults(fixture);
+    explored.plan.faults.is_empty() && !disturbed
 }
 
 fn is_change(entry: &TranscriptEntry) -> bool {

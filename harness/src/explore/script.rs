@@ -13,7 +13,8 @@ use super::worlds;
 use crate::fixture::check::Count;
 use crate::fixture::parse::step_actions;
 use crate::fixture::{
-    Action, Check, CheckKind, Control, Controller, Fixture, Operation, Step, StepKind, Traffic, UserRequest, WatchFault,
+    Action, Check, CheckKind, Control, Controller, Fault, Fixture, Operation, Step, StepKind, Traffic, UserRequest,
+    WatchFault,
 };
 
 /// Time for the controllers to converge after the last step and the last fault.
@@ -195,6 +196,15 @@ pub fn step_times(fixture: &Fixture) -> Vec<Duration> {
 pub fn first_outage(fixture: &Fixture) -> Option<Duration> {
     let is_outage = |step: &&Step| step_actions(step).iter().any(|action| matches!(action, Action::Outage(_)));
     fixture.steps.iter().find(is_outage).map(|step| step.at)
+}
+
+/// Returns the faults of requests that the fixture itself injects.
+pub(super) fn own_faults(fixture: &Fixture) -> impl Iterator<Item = &Fault> {
+    let steps = actions(fixture).filter_map(|action| match action {
+        Action::Fault(fault) => Some(fault),
+        _ => None,
+    });
+    fixture.given.faults.iter().chain(steps)
 }
 
 /// Returns true if the fixture itself injects faults of requests, or removes them.

@@ -1,0 +1,394 @@
+//! Oracle `event`: Events say what the controllers do, once, and no more often than the recorder's limit allows. Pure.
+//!
+//! | kind | holds if |
+//! |---|---|
+//! | `eviction` | a pod that taint eviction deletes has an Event that says so |
+//! | `a countdown ends` | a countdown that ends without an eviction has an Event that says so |
+//! | `no countdown ends` | there are no more such Events than countdowns that ended |
+//! | `failure` | a budget that cannot be computed has an Event with the reason |
+//! | `limit` | a controller sends 25 Events about an object, then one in five minutes |
+//!
+//! Sources: `pkg/controller/tainteviction/taint_eviction.go` (`emitPodDeletionEvent`, `emitCancelPodDeletionEvent`),
+//! `pkg/controller/disruption/disruption.go` (`trySync`), client-go `tools/record/events_cache.go` (`defaultSpamBurst`,
+//! `defaultSpamQPS`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::disturbance::Disturbance;
+use super::model::says_sync_failed;
+use super::observation::event_of;
+use super::oracle::{Breach, ExploredRun};
+use super::point::FaultPoint;
+use super::script::{controls_subject, disturbs_watches, has_faults, own_faults};
+use crate::expect::requests;
+use crate::expect::world::ObjectStates;
+use crate::fixture::pattern::Verb;
+use crate::fixture::{Controller, Fault, Fixture};
+use crate::invariants::toleration_limit_of;
+use crate::object_meta;
+use crate::transcript::{Actor, Attributed as _, Change, EntryKind, TranscriptEntry};
+
+/// Number of Events about an object that a recorder sends at once: client-go's `defaultSpamBurst`. It counts further
+/// ones and sends one of them in each [`REFILL`].
+pub(super) const BURST: i64 = 25;
+/// Time after which one more Event about an object may be sent: client-go's `defaultSpamQPS`.
+const REFILL: Duration = Duration::from_mins(5);
+/// The reason of the Events about evictions because of a taint.
+const EVICTED: &str = "TaintManagerEviction";
+/// The beginning of the message of an Event about a countdown that ends without an eviction.
+const CANCELLED: &str = "Cancelling deletion";
+/// The reasons of the Events about budgets that cannot be computed.
+const FAILED: [&str; 2] = ["CalculateExpectedPodCountFailed", "NoPods"];
+/// The kind of events, as the resource of changes.
+const EVENTS: &str = "events";
+/// Time by which a countdown is known, and by which it must end before the eviction, to be judged.
+const CLEARLY: Duration = Duration::from_secs(1);
+
+/// Returns the breaches of a run in which the controllers know of each change at once.
+pub(super) fn breaches(fixture: &Fixture, begin: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {
+    let excused = |(disturbance, point): &(Disturbance, FaultPoint)| {
+        disturbance.restarts() || disturbance.changes_history() || disturbance.delays_information(point)
+    };
+    if controls_subject(fixture) || disturbs_watches(fixture) || explored.plan.faults.iter().any(excused) {
+        return Vec::new();
+    }
+    let entries = &explored.entries[..explored.observation.quiet_at.min(explored.entries.len())];
+    let mut breaches: Vec<Breach> = too_many(entries).into_iter().collect();
+    let limited = fixture.flags.contains_key("kube-api-qps");
+    if fixture.controllers.contains(&Controller::TaintEviction) && !limited && !concerns_events(fixture, explored) {
+        breaches.extend(cancellations(begin, entries));
+    }
+    if explored.plan.faults.is_empty() && !has_faults(fixture) {
+        breaches.extend(silent_eviction(entries));
+        breaches.extend(silent_failure(entries));
+    }
+    breaches
+}
+
+/// Returns true if a fault of the plan or of the fixture itself concerns Events, or what the controllers know.
+fn concerns_events(fixture: &Fixture, explored: ExploredRun<'_>) -> bool {
+    let mut own = own_faults(fixture);
+    let is_concerned = |fault: &Fault| {
+        matches!(fault.on.verb, Verb::List | Verb::Watch | Verb::Any) || fault.on.target.resource.plural == EVENTS
+    };
+    own.any(is_concerned) || explored.plan.faults.iter().any(|(_, point)| point.target.resource.plural == EVENTS)
+}
+
+fn breach(change: &Change, kind: &str, at: Duration, text: String) -> Breach {
+    let (oracle, resource) = ("event".to_owned(), change.resource.clone());
+    Breach { oracle, resource, kind: kind.to_owned(), at, text, expected: json!({ "quiet": true }) }
+}
+
+/// Returns the changes of a resource's objects by `actor`.
+fn changes<'e>(
+    entries: &'e [TranscriptEntry],
+    actor: Actor,
+    resource: &'static str,
+) -> impl Iterator<Item = (&'e TranscriptEntry, &'e Change)> {
+    entries.iter().filter_map(move |entry| match &entry.what {
+        EntryKind::Change(change) if change.resource == resource && entry.actor() == actor => {
+            Some((entry, change.as_ref()))
+        }
+        _ => None,
+    })
+}
+
+/// Returns the objects and reasons of all Events.
+fn reported(entries: &[TranscriptEntry]) -> BTreeSet<(String, String)> {
+    let events = entries.iter().filter_map(|entry| match &entry.what {
+        EntryKind::Change(change) if change.resource == EVENTS => change.new.as_deref().map(event_of),
+        _ => None,
+    });
+    events.collect()
+}
+
+/// Returns the first pod whose deletion by taint eviction has no Event.
+fn silent_eviction(entries: &[TranscriptEntry]) -> Option<Breach> {
+    let events = reported(entries);
+    let terminating = |pod: &Value| object_meta::is_terminating(pod);
+    let deletes = |change: &Change| {
+        change.new.as_deref().is_none_or(|new| terminating(new) && !change.old.as_deref().is_some_and(terminating))
+    };
+    let has_event = |change: &Change| events.contains(&(format!("Pod/{}", change.name), EVICTED.to_owned()));
+    let mut deletions = changes(entries, Actor::TaintEviction, "pods").filter(|(_, change)| deletes(change));
+    let (entry, change) = deletions.find(|(_, change)| !has_event(change))?;
+    let text = format!("pods/{} is evicted, and there is no Event {EVICTED} about it", change.name);
+    Some(breach(change, "eviction", entry.at, text))
+}
+
+/// Returns the first budget that begins to fail and has no Event with the reason. One whose status was refused needs
+/// none.
+fn silent_failure(entries: &[TranscriptEntry]) -> Option<Breach> {
+    let events = reported(entries);
+    let begins = |change: &Change| {
+        change.new.as_deref().is_some_and(says_sync_failed) && !change.old.as_deref().is_some_and(says_sync_failed)
+    };
+    let has_event = |change: &Change| {
+        let about = format!("PodDisruptionBudget/{}", change.name);
+        FAILED.iter().any(|reason| events.contains(&(about.clone(), (*reason).to_owned())))
+    };
+    let is_refused = |change: &Change| {
+        requests(entries).any(|(entry, exchange)| {
+            entry.actor() == Actor::Disruption
+                && exchange.request.name.as_ref() == Some(&change.name)
+                && exchange.reply.as_ref().is_some_and(|reply| reply.status >= 400)
+        })
+    };
+    let mut failures = changes(entries, Actor::Disruption, "poddisruptionbudgets").filter(|(_, change)| begins(change));
+    let (entry, change) = failures.find(|(_, change)| !has_event(change) && !is_refused(change))?;
+    let text = format!("pdb/{} cannot be computed, and there is no Event {} about it", change.name, FAILED[0]);
+    Some(breach(change, "failure", entry.at, text))
+}
+
+/// Returns the first Event that a recorder sends although it has sent too many about its object. Each replica, and each
+/// program, has a recorder of its own, so that only runs with one are judged.
+fn too_many(entries: &[TranscriptEntry]) -> Option<Breach> {
+    let mut sent: BTreeMap<(Actor, String), (u32, Duration)> = BTreeMap::new();
+    for entry in entries.iter().filter(|entry| entry.actor().is_subject()) {
+        let EntryKind::Change(change) = &entry.what else { continue };
+        let Some(event) = change.new.as_deref().filter(|_| change.resource == EVENTS) else { continue };
+        let about = if event["regarding"].is_null() { &event["involvedObject"] } else { &event["regarding"] };
+        let (count, first) = sent.entry((entry.actor(), about.to_string())).or_insert((0, entry.at));
+        *count += 1;
+        let refilled = entry.at.saturating_sub(*first).as_secs() / REFILL.as_secs();
+        if u64::from(*count) > BURST.unsigned_abs() + refilled {
+            let about = event_of(event).0;
+            let text = format!("the {count}th Event about {about} is sent at {:?}, above the limit", entry.at);
+            return Some(breach(change, "limit", entry.at, text));
+        }
+    }
+    None
+}
+
+/// The countdown of a pod, or its eviction.
+#[derive(Debug, Clone, Copy)]
+struct Countdown {
+    since: Duration,
+    /// The time of the eviction.
+    deadline: Duration,
+    /// False if the pod is being deleted already, so that its eviction may be over.
+    is_certain: bool,
+}
+
+/// The numbers of Events about countdowns of the pods of one name that ended without an eviction.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cancellations {
+    /// Number that there must be.
+    least: i64,
+    /// Number that there may be.
+    most: i64,
+    /// The end of the last countdown.
+    last: Duration,
+}
+
+/// Pods by namespace and name.
+type PodKey = (String, String);
+
+/// The countdowns of a history.
+#[derive(Debug, Default)]
+struct Countdowns {
+    /// By the pod's UID.
+    running: BTreeMap<String, Countdown>,
+    ended: BTreeMap<PodKey, Cancellations>,
+    /// UIDs of pods whose eviction was called off when it was due.
+    due: Vec<(String, PodKey)>,
+}
+
+impl Countdowns {
+    /// Updates the countdowns of these pods of `world`.
+    fn update<'w>(&mut self, world: &ObjectStates, pods: impl Iterator<Item = &'w Value>, now: Duration) {
+        for pod in pods {
+            let uid = object_meta::uid(pod).unwrap_or_default();
+            match (self.running.get_mut(uid), toleration_limit_of(world, pod)) {
+                (None, Some(limit)) => {
+                    let countdown = Countdown { since: now, deadline: now.saturating_add(limit), is_certain: true };
+                    self.running.insert(uid.to_owned(), countdown);
+                }
+                // After an eviction another countdown begins with the next change.
+                (Some(countdown), Some(limit)) if countdown.deadline <= now && object_meta::is_terminating(pod) => {
+                    *countdown = Countdown { since: now, deadline: now.saturating_add(limit), is_certain: false };
+                }
+                // The eviction at once takes the place of the countdown.
+                (Some(countdown), Some(Duration::ZERO)) if countdown.deadline > now => {
+                    countdown.deadline = now;
+                    self.ended.entry(key_of(pod)).or_default().most += 1;
+                }
+                // The deletion of a node ends no countdown.
+                (Some(_), None) if world.all("nodes").any(|(key, _)| pod["spec"]["nodeName"] == *key.name) => {
+                    self.end(pod, now);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Ends the countdown of a pod that may stay, or has been deleted.
+    fn end(&mut self, pod: &Value, now: Duration) {
+        let uid = object_meta::uid(pod).unwrap_or_default();
+        let Some(Countdown { since, deadline, is_certain }) = self.running.remove(uid) else { return };
+        let ended = self.ended.entry(key_of(pod)).or_default();
+        (ended.most, ended.last) = (ended.most + 1, now);
+        let is_known = is_certain && now >= since + CLEARLY;
+        if is_known && now + CLEARLY <= deadline {
+            ended.least += 1;
+        } else if is_known && !object_meta::is_terminating(pod) {
+            self.due.push((uid.to_owned(), key_of(pod)));
+        }
+    }
+}
+
+fn key_of(pod: &Value) -> PodKey {
+    (object_meta::namespace(pod).unwrap_or_default().to_owned(), object_meta::name(pod).to_owned())
+}
+
+/// Returns the first pod with fewer or more Events about cancelled evictions than countdowns that ended.
+fn cancellations(begin: &ObjectStates, entries: &[TranscriptEntry]) -> Option<Breach> {
+    let mut world = begin.clone();
+    let mut countdowns = Countdowns::default();
+    let mut reported: BTreeMap<PodKey, (i64, i64)> = BTreeMap::new();
+    countdowns.update(&world, begin.all("pods").map(|(_, pod)| &**pod), Duration::ZERO);
+    for entry in entries {
+        let EntryKind::Change(change) = &entry.what else { continue };
+        world.step(entry);
+        match change.resource.as_str() {
+            "pods" => match (&change.old, &change.new) {
+                (Some(old), None) => countdowns.end(old, entry.at),
+                (_, Some(new)) => countdowns.update(&world, [&**new].into_iter(), entry.at),
+                (None, None) => {}
+            },
+            "nodes" => {
+                let on_node = world.all("pods").filter(|(_, pod)| pod["spec"]["nodeName"] == *change.name);
+                countdowns.update(&world, on_node.map(|(_, pod)| &**pod), entry.at);
+            }
+            EVENTS => {
+                if let Some(event) = change.new.as_deref().filter(|event| event["reason"] == EVICTED) {
+                    let namespace = change.namespace.clone().unwrap_or_default();
+                    let about = event_of(event).0.trim_start_matches("Pod/").to_owned();
+                    let count = |event: &Value| event["count"].as_i64().unwrap_or(1);
+                    let more = count(event) - change.old.as_deref().map_or(0, count);
+                    let is_cancelled =
+                        |field: &str| event[field].as_str().is_some_and(|text| text.starts_with(CANCELLED));
+                    let (all, cancelled) = reported.entry((namespace, about)).or_default();
+                    *all += more;
+                    *cancelled += if is_cancelled("message") || is_cancelled("note") { more } else { 0 };
+                }
+            }
+            _ => {}
+        }
+    }
+    // What was called off while it was tried is reported if the pod stays.
+    let Countdowns { mut ended, due, .. } = countdowns;
+    for (uid, key) in due {
+        let stays = |pod: &Value| object_meta::uid(pod) == Some(&*uid) && !object_meta::is_terminating(pod);
+        if world.all("pods").any(|(_, pod)| stays(pod)) {
+            ended.entry(key).or_default().least += 1;
+        }
+    }
+    // Beyond the recorder's limit Events wait.
+    let reported = reported.into_iter().filter(|(_, (all, _))| *all < BURST).map(|(key, (_, count))| (key, count));
+    let reported: BTreeMap<PodKey, i64> = reported.collect();
+    let names: BTreeSet<&PodKey> = ended.keys().chain(reported.keys()).collect();
+    names.into_iter().find_map(|key| {
+        let count = reported.get(key).copied().unwrap_or_default();
+        let Cancellations { least, most, last } = ended.get(key).copied().unwrap_or_default();
+        let kind = match count {
+            _ if count < least => "a countdown ends",
+            _ if count > most => "no countdown ends",
+            _ => return None,
+        };
+        let text = format!("{count} Events say that the eviction of pods/{} is cancelled, of {least} to {most}", key.1);
+        let (oracle, resource) = ("event".to_owned(), "pods".to_owned());
+        Some(Breach { oracle, resource, kind: kind.to_owned(), at: last, text, expected: json!({ "quiet": true }) })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::explore::decisions::tests::{change, change_in, judged_by};
+    use crate::transcript::Transcript;
+
+    const NAME: &str = "taint-eviction-controller";
+
+    fn judged(controller: &str, transcript: &Transcript, initial: Vec<Value>) -> Vec<String> {
+        judged_by(controller, transcript, initial, |fixture, begin, explored| {
+            breaches(fixture, begin, explored).into_iter().map(|breach| breach.fingerprint()).collect()
+        })
+    }
+
+    #[rstest]
+    #[case::with_its_event("a", &[])]
+    #[case::of_another_pod("b", &["event · pods · eviction"])]
+    fn an_eviction_has_an_event(#[case] about: &str, #[case] found: &[&str]) {
+        let transcript = Transcript::new();
+        let event = json!({"regarding": {"kind": "Pod", "name": about}, "reason": EVICTED});
+        change_in(Some("default"), &transcript, 5, Some("taint-eviction-controller"), "events", [None, Some(event)]);
+        let pod = Some(json!({"metadata": {"name": "a"}}));
+        change_in(Some("default"), &transcript, 5, Some("taint-eviction-controller"), "pods", [pod, None]);
+        assert_eq!(judged("taint-eviction", &transcript, Vec::new()), found);
+    }
+
+    fn node(taints: Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "spec": {"taints": taints}})
+    }
+
+    fn pod() -> Value {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default", "uid": "u"},
+            "spec": {"nodeName": "a", "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 60}]}})
+    }
+
+    /// The pod tolerates the taint of its node for 60 s. The taint goes at `gone`, and Events count `reported`
+    /// cancelled evictions.
+    #[rstest]
+    #[case::reported(30, 1, &[])]
+    #[case::not_reported(30, 0, &["event · pods · a countdown ends"])]
+    #[case::reported_twice(30, 2, &["event · pods · no countdown ends"])]
+    #[case::perhaps_too_late(60, 0, &[])]
+    #[case::perhaps_not_known(0, 0, &[])]
+    fn the_end_of_a_countdown_has_an_event(#[case] gone: u64, #[case] reported: i64, #[case] found: &[&str]) {
+        let transcript = Transcript::new();
+        let tainted = node(json!([{"key": "k", "effect": "NoExecute"}]));
+        change(&transcript, gone, None, "nodes", [Some(tainted.clone()), Some(node(json!([])))]);
+        let message = format!("{CANCELLED} of Pod default/a");
+        let event = json!({"involvedObject": {"kind": "Pod", "name": "a"}, "reason": EVICTED, "message": message,
+            "count": reported});
+        if reported > 0 {
+            change_in(Some("default"), &transcript, gone, Some(NAME), "events", [None, Some(event)]);
+        }
+        // A pod that goes later has no countdown any more.
+        change_in(Some("default"), &transcript, 90, None, "pods", [Some(pod()), None]);
+        assert_eq!(judged("taint-eviction", &transcript, vec![tainted, pod()]), found);
+    }
+
+    #[rstest]
+    #[case::reported("CalculateExpectedPodCountFailed", &[])]
+    #[case::about_something_else("UnmanagedPods", &["event · poddisruptionbudgets · failure"])]
+    fn the_failure_of_a_budget_has_an_event(#[case] reason: &str, #[case] found: &[&str]) {
+        let transcript = Transcript::new();
+        let failed = json!({"status": {"conditions": [{"reason": "SyncFailed"}]}});
+        let objects = [Some(json!({})), Some(failed)];
+        change(&transcript, 5, Some("disruption-controller"), "poddisruptionbudgets", objects);
+        let event = json!({"involvedObject": {"kind": "PodDisruptionBudget", "name": "a"}, "reason": reason});
+        change(&transcript, 5, Some("disruption-controller"), "events", [None, Some(event)]);
+        assert_eq!(judged("disruption", &transcript, Vec::new()), found);
+    }
+
+    #[rstest]
+    #[case::the_first_ones(25, 5, true)]
+    #[case::one_too_many(26, 5, false)]
+    #[case::five_minutes_later(26, 300, true)]
+    fn a_recorder_has_a_limit(#[case] number: usize, #[case] last: u64, #[case] fine: bool) {
+        let transcript = Transcript::new();
+        let event = json!({"involvedObject": {"kind": "Pod", "name": "a"}});
+        for index in 0..number {
+            let at = if index + 1 == number { last } else { 0 };
+            change(&transcript, at, Some("disruption-controller"), "events", [None, Some(event.clone())]);
+        }
+        assert_eq!(judged("disruption", &transcript, Vec::new()).is_empty(), fine);
+    }
+}
