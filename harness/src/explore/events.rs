@@ -5,6 +5,7 @@
 //! | `eviction` | a pod that taint eviction deletes has an Event that says so |
 //! | `a countdown ends` | a countdown that ends without an eviction has an Event that says so |
 //! | `no countdown ends` | there are no more such Events than countdowns that ended |
+//! | `a countdown ended before` | such an Event comes at once, in runs without faults |
 //! | `failure` | a budget that cannot be computed has an Event with the reason |
 //! | `limit` | a controller sends 25 Events about an object, then one in five minutes |
 //!
@@ -22,7 +23,7 @@ use super::model::says_sync_failed;
 use super::observation::event_of;
 use super::oracle::{Breach, ExploredRun};
 use super::point::FaultPoint;
-use super::script::{controls_subject, disturbs_watches, has_faults, own_faults};
+use super::script::{controls_subject, disturbs_watches, own_faults};
 use crate::expect::requests;
 use crate::expect::world::ObjectStates;
 use crate::fixture::pattern::Verb;
@@ -57,11 +58,12 @@ pub(super) fn breaches(fixture: &Fixture, begin: &ObjectStates, explored: Explor
     }
     let entries = &explored.entries[..explored.observation.quiet_at.min(explored.entries.len())];
     let mut breaches: Vec<Breach> = too_many(entries).into_iter().collect();
+    let calm = explored.plan.faults.is_empty() && own_faults(fixture).next().is_none();
     let limited = fixture.flags.contains_key("kube-api-qps");
     if fixture.controllers.contains(&Controller::TaintEviction) && !limited && !concerns_events(fixture, explored) {
-        breaches.extend(cancellations(begin, entries));
+        breaches.extend(cancellations(begin, entries, calm));
     }
-    if explored.plan.faults.is_empty() && !has_faults(fixture) {
+    if calm {
         breaches.extend(silent_eviction(entries));
         breaches.extend(silent_failure(entries));
     }
@@ -173,13 +175,15 @@ struct Countdown {
     is_certain: bool,
 }
 
-/// The numbers of Events about countdowns of the pods of one name that ended without an eviction.
-#[derive(Debug, Clone, Copy, Default)]
+/// The Events about countdowns of the pods of one name that ended without an eviction.
+#[derive(Debug, Clone, Default)]
 struct Cancellations {
-    /// Number that there must be.
-    least: i64,
+    /// The ends of countdowns that were certainly running.
+    certain: Vec<Duration>,
+    /// Number of evictions that were called off while they were tried.
+    tried: usize,
     /// Number that there may be.
-    most: i64,
+    most: usize,
     /// The end of the last countdown.
     last: Duration,
 }
@@ -193,8 +197,8 @@ struct Countdowns {
     /// By the pod's UID.
     running: BTreeMap<String, Countdown>,
     ended: BTreeMap<PodKey, Cancellations>,
-    /// UIDs of pods whose eviction was called off when it was due.
-    due: Vec<(String, PodKey)>,
+    /// UIDs of pods whose eviction was called off when it was due, and the times of that.
+    due: Vec<(String, PodKey, Duration)>,
 }
 
 impl Countdowns {
@@ -233,9 +237,9 @@ impl Countdowns {
         (ended.most, ended.last) = (ended.most + 1, now);
         let is_known = is_certain && now >= since + CLEARLY;
         if is_known && now + CLEARLY <= deadline {
-            ended.least += 1;
+            ended.certain.push(now);
         } else if is_known && !object_meta::is_terminating(pod) {
-            self.due.push((uid.to_owned(), key_of(pod)));
+            self.due.push((uid.to_owned(), key_of(pod), now));
         }
     }
 }
@@ -244,11 +248,12 @@ fn key_of(pod: &Value) -> PodKey {
     (object_meta::namespace(pod).unwrap_or_default().to_owned(), object_meta::name(pod).to_owned())
 }
 
-/// Returns the first pod with fewer or more Events about cancelled evictions than countdowns that ended.
-fn cancellations(begin: &ObjectStates, entries: &[TranscriptEntry]) -> Option<Breach> {
+/// Returns the first pod with fewer or more Events about cancelled evictions than countdowns that ended, or, if nothing
+/// delays them, with one that comes late.
+fn cancellations(begin: &ObjectStates, entries: &[TranscriptEntry], calm: bool) -> Option<Breach> {
     let mut world = begin.clone();
     let mut countdowns = Countdowns::default();
-    let mut reported: BTreeMap<PodKey, (i64, i64)> = BTreeMap::new();
+    let mut reported: BTreeMap<PodKey, Reports> = BTreeMap::new();
     countdowns.update(&world, begin.all("pods").map(|(_, pod)| &**pod), Duration::ZERO);
     for entry in entries {
         let EntryKind::Change(change) = &entry.what else { continue };
@@ -265,44 +270,73 @@ fn cancellations(begin: &ObjectStates, entries: &[TranscriptEntry]) -> Option<Br
             }
             EVENTS => {
                 if let Some(event) = change.new.as_deref().filter(|event| event["reason"] == EVICTED) {
-                    let namespace = change.namespace.clone().unwrap_or_default();
                     let about = event_of(event).0.trim_start_matches("Pod/").to_owned();
-                    let count = |event: &Value| event["count"].as_i64().unwrap_or(1);
-                    let more = count(event) - change.old.as_deref().map_or(0, count);
-                    let is_cancelled =
-                        |field: &str| event[field].as_str().is_some_and(|text| text.starts_with(CANCELLED));
-                    let (all, cancelled) = reported.entry((namespace, about)).or_default();
-                    *all += more;
-                    *cancelled += if is_cancelled("message") || is_cancelled("note") { more } else { 0 };
+                    let key = (change.namespace.clone().unwrap_or_default(), about);
+                    reported.entry(key).or_default().note(change.old.as_deref(), event, entry.at);
                 }
             }
             _ => {}
         }
     }
-    // What was called off while it was tried is reported if the pod stays.
+    // An eviction that was called off while it was tried is reported if the pod stays.
     let Countdowns { mut ended, due, .. } = countdowns;
-    for (uid, key) in due {
+    for (uid, key, at) in due {
         let stays = |pod: &Value| object_meta::uid(pod) == Some(&*uid) && !object_meta::is_terminating(pod);
         if world.all("pods").any(|(_, pod)| stays(pod)) {
-            ended.entry(key).or_default().least += 1;
+            let ended = ended.entry(key).or_default();
+            (ended.tried, ended.last) = (ended.tried + 1, ended.last.max(at));
         }
     }
-    // Beyond the recorder's limit Events wait.
-    let reported = reported.into_iter().filter(|(_, (all, _))| *all < BURST).map(|(key, (_, count))| (key, count));
-    let reported: BTreeMap<PodKey, i64> = reported.collect();
     let names: BTreeSet<&PodKey> = ended.keys().chain(reported.keys()).collect();
     names.into_iter().find_map(|key| {
-        let count = reported.get(key).copied().unwrap_or_default();
-        let Cancellations { least, most, last } = ended.get(key).copied().unwrap_or_default();
+        let reports = reported.get(key).cloned().unwrap_or_default();
+        let Cancellations { certain, tried, most, last } = ended.get(key).cloned().unwrap_or_default();
+        let count = reports.cancelled.len();
         let kind = match count {
-            _ if count < least => "a countdown ends",
+            // Beyond the recorder's limit Events wait.
+            _ if reports.all >= BURST => return None,
+            _ if count < certain.len() + tried => "a countdown ends",
             _ if count > most => "no countdown ends",
+            _ if calm && !reports.are_prompt(&certain) => "a countdown ended before",
             _ => return None,
         };
-        let text = format!("{count} Events say that the eviction of pods/{} is cancelled, of {least} to {most}", key.1);
+        let text = format!(
+            "{count} Events say that the eviction of pods/{} is cancelled, at {:?}; its countdowns ended at {certain:?}",
+            key.1, reports.cancelled
+        );
         let (oracle, resource) = ("event".to_owned(), "pods".to_owned());
         Some(Breach { oracle, resource, kind: kind.to_owned(), at: last, text, expected: json!({ "quiet": true }) })
     })
+}
+
+/// The Events about evictions of the pods of one name.
+#[derive(Debug, Clone, Default)]
+struct Reports {
+    all: i64,
+    /// The times of those about cancelled evictions.
+    cancelled: Vec<Duration>,
+}
+
+impl Reports {
+    /// Notes a new Event, or one that is counted once more.
+    fn note(&mut self, old: Option<&Value>, event: &Value, now: Duration) {
+        let count = |event: &Value| event["count"].as_i64().unwrap_or(1);
+        let more = count(event) - old.map_or(0, count);
+        let is_cancelled = |field: &str| event[field].as_str().is_some_and(|text| text.starts_with(CANCELLED));
+        self.all += more;
+        if is_cancelled("message") || is_cancelled("note") {
+            self.cancelled.extend((0..more).map(|_| now));
+        }
+    }
+
+    /// Returns true if each of these ends of countdowns has an Event of its own just after it.
+    fn are_prompt(&self, ends: &[Duration]) -> bool {
+        let mut left = self.cancelled.clone();
+        ends.iter().all(|end| {
+            let found = left.iter().position(|at| (*end..*end + CLEARLY).contains(at));
+            found.map(|found| left.remove(found)).is_some()
+        })
+    }
 }
 
 #[cfg(test)]
@@ -342,15 +376,21 @@ mod tests {
             "spec": {"nodeName": "a", "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 60}]}})
     }
 
-    /// The pod tolerates the taint of its node for 60 s. The taint goes at `gone`, and Events count `reported`
-    /// cancelled evictions.
+    /// The pod tolerates the taint of its node for 60 s. The taint goes at `gone`, and an Event of the time `at`
+    /// counts `reported` cancelled evictions.
     #[rstest]
-    #[case::reported(30, 1, &[])]
-    #[case::not_reported(30, 0, &["event · pods · a countdown ends"])]
-    #[case::reported_twice(30, 2, &["event · pods · no countdown ends"])]
-    #[case::perhaps_too_late(60, 0, &[])]
-    #[case::perhaps_not_known(0, 0, &[])]
-    fn the_end_of_a_countdown_has_an_event(#[case] gone: u64, #[case] reported: i64, #[case] found: &[&str]) {
+    #[case::reported(30, 1, 30, &[])]
+    #[case::not_reported(30, 0, 30, &["event · pods · a countdown ends"])]
+    #[case::reported_late(30, 1, 60, &["event · pods · a countdown ended before"])]
+    #[case::reported_twice(30, 2, 30, &["event · pods · no countdown ends"])]
+    #[case::perhaps_too_late(60, 0, 60, &[])]
+    #[case::perhaps_not_known(0, 0, 0, &[])]
+    fn the_end_of_a_countdown_has_an_event(
+        #[case] gone: u64,
+        #[case] reported: i64,
+        #[case] at: u64,
+        #[case] found: &[&str],
+    ) {
         let transcript = Transcript::new();
         let tainted = node(json!([{"key": "k", "effect": "NoExecute"}]));
         change(&transcript, gone, None, "nodes", [Some(tainted.clone()), Some(node(json!([])))]);
@@ -358,7 +398,7 @@ mod tests {
         let event = json!({"involvedObject": {"kind": "Pod", "name": "a"}, "reason": EVICTED, "message": message,
             "count": reported});
         if reported > 0 {
-            change_in(Some("default"), &transcript, gone, Some(NAME), "events", [None, Some(event)]);
+            change_in(Some("default"), &transcript, at, Some(NAME), "events", [None, Some(event)]);
         }
         // A pod that goes later has no countdown any more.
         change_in(Some("default"), &transcript, 90, None, "pods", [Some(pod()), None]);

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::decisions::is_terminated;
+use super::oracle::THRESHOLD;
 use super::owners::{self, OwnerScale};
 use crate::expect::world::{Key, ObjectStates};
 use crate::fixture::{Controller, Fixture};
@@ -72,7 +74,10 @@ pub fn breaches(world: &ObjectStates, fixture: &Fixture, moment: ModelMoment) ->
                 breaches.extend(budgets(world, fixture, moment));
                 breaches.extend(announcements(world, moment.now));
             }
-            Controller::PodGc => breaches.extend(lost_pods(world)),
+            Controller::PodGc => {
+                breaches.extend(lost_pods(world));
+                breaches.extend(finished_pods(world, fixture));
+            }
             Controller::TaintEviction => breaches.extend(tainted_pods(world)),
             Controller::Ttl => breaches.extend(annotations(world, moment.sizes)),
         }
@@ -128,6 +133,15 @@ fn lost_pods(world: &ObjectStates) -> Vec<ModelBreach> {
         node => (!exists(node)).then(|| left(key, &format!("and nodes/{node} does not"))),
     })
     .collect()
+}
+
+/// Returns a finished pod if there are more of them than the threshold of the fixture's flags; 0 is no limit.
+fn finished_pods(world: &ObjectStates, fixture: &Fixture) -> Option<ModelBreach> {
+    let threshold = fixture.flags.get(THRESHOLD)?.parse().ok().filter(|threshold: &usize| *threshold > 0)?;
+    let finished: Vec<&Key> =
+        world.all("pods").filter(|(_, pod)| is_terminated(pod) && !is_kept(pod)).map(|(key, _)| key).collect();
+    let why = format!("one of {} finished pods, and {threshold} are kept", finished.len());
+    finished.first().filter(|_| finished.len() > threshold).map(|key| left(key, &why))
 }
 
 /// Returns pods that are not terminating on nodes with a taint that they do not tolerate for this long.

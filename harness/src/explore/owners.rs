@@ -23,6 +23,10 @@ pub(super) enum OwnerScale {
 /// The begin of the reason if there is no object of the owner's name and UID.
 const MISSING: &str = "found no controllers for pod ";
 
+/// Built-in kinds without the scale subresource, their versions, and their resources.
+const WITHOUT_SCALE: [(&str, &str, &str); 3] =
+    [("ConfigMap", "v1", "configmaps"), ("DaemonSet", "apps/v1", "daemonsets.apps"), ("Job", "batch/v1", "jobs.batch")];
+
 /// Returns the scale of an owner, which an owner reference of a pod names. Custom kinds, which the controllers read
 /// when they need them and do not watch, are known only if nothing disturbs the run, which is `calm` then.
 pub(super) fn scale(world: &ObjectStates, namespace: Option<&str>, owner: &Value, calm: bool) -> OwnerScale {
@@ -71,8 +75,12 @@ fn custom_scale(
     owner: &Value,
     (kind, version, group): (&str, &str, &str),
 ) -> OwnerScale {
-    let is_path = owner["name"].as_str().is_some_and(|name| name.contains(['/', '%']) || name.starts_with('.'));
-    if !group.contains('.') || group.ends_with(".k8s.io") || is_path {
+    if let Some((.., resource)) =
+        WITHOUT_SCALE.iter().find(|(known, in_version, _)| (*known, *in_version) == (kind, version))
+    {
+        return OwnerScale::Failed(format!("{resource} does not implement the scale subresource"));
+    }
+    if !group.contains('.') || group.ends_with(".k8s.io") {
         return OwnerScale::Unknown;
     }
     let declares = |crd: &Value| crd["spec"]["group"] == group && crd["spec"]["names"]["kind"] == kind;
@@ -86,6 +94,11 @@ fn custom_scale(
     let Some((plural, path)) = served else {
         return OwnerScale::Failed(format!("no matches for kind \"{kind}\" in version \"{version}\""));
     };
+    // A name that cannot be part of a path is not sent.
+    let name = owner["name"].as_str().unwrap_or_default();
+    if name.contains(['/', '%']) || name == "." || name == ".." {
+        return OwnerScale::Failed(format!("invalid resource name \"{name}\""));
+    }
     let Some(path) = path.as_str() else {
         return OwnerScale::Failed(format!("{plural}.{group} does not implement the scale subresource"));
     };
@@ -150,7 +163,8 @@ mod tests {
     #[case::without_scale("x.io/v1", "Plain", "u", "plains.x.io does not implement the scale subresource")]
     #[case::not_served("x.io/v2", "Scaled", "Scaled", "no matches for kind \"Scaled\" in version \"x.io/v2\"")]
     #[case::no_version("x.io/v1/v1", "Scaled", "Scaled", "unexpected GroupVersion string: x.io/v1/v1")]
-    #[case::built_in_without_a_model("batch/v1", "Job", "u", "unknown")]
+    #[case::built_in("batch/v1", "Job", "u", "jobs.batch does not implement the scale subresource")]
+    #[case::built_in_without_a_model("batch/v1", "CronJob", "u", "unknown")]
     fn owners_have_scales(#[case] version: &str, #[case] kind: &str, #[case] uid: &str, #[case] wanted: &str) {
         let owner = json!({"apiVersion": version, "kind": kind, "name": "web", "uid": uid});
         let found = match scale(&world(), Some("default"), &owner, true) {
