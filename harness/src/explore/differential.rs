@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::disturbance::TOUCH;
 use super::engine::{self, ExploreOptions};
 use super::model::TTL_ANNOTATION;
 use super::oracle::OracleVerdict;
@@ -12,9 +13,11 @@ use super::plan::FaultPlan;
 use super::script::is_beginning;
 use super::shrink;
 use super::state::{ChangedObjects, changed_objects};
+use crate::expect::requests;
 use crate::fixture::{Fixture, Level, parse};
 use crate::object_meta;
 use crate::runner::suite::TestBed;
+use crate::transcript::{Actor, Attributed as _, TranscriptEntry};
 
 /// Longest history of a sampled fixture: it is repeated on the wall clock.
 const LONGEST: std::time::Duration = std::time::Duration::from_mins(1);
@@ -46,12 +49,14 @@ pub fn sample(fixtures: &[Fixture], test_bed: &TestBed, options: &ExploreOptions
         if is_beginning(&plan.fixture) || !is_said {
             return true;
         }
-        let mut objects = ChangedObjects::new();
+        let (mut objects, mut refused) = (ChangedObjects::new(), false);
         let result = engine::run_plan(test_bed, reference, plan.clone(), |_, entries| {
-            objects = changed_objects(entries);
+            (objects, refused) = (changed_objects(entries), is_touch_refused(entries));
         });
         let namespace = &reference.fixture.given.namespace;
-        let Some(checks) = checks(&objects, namespace).filter(|_| fits(&result.verdict)) else { return true };
+        let Some(checks) = checks(&objects, namespace).filter(|_| !refused && fits(&result.verdict)) else {
+            return true;
+        };
         if let Ok(text) = shrink::as_fixture(&reference.fixture, &plan, &checks)
             && let Some(fixture) = parsed(&text, &reference.fixture, sampled.len())
         {
@@ -65,6 +70,15 @@ pub fn sample(fixtures: &[Fixture], test_bed: &TestBed, options: &ExploreOptions
 /// Returns true if the steps of the run had the replies that the fixture expects of them.
 const fn fits(verdict: &OracleVerdict) -> bool {
     verdict.unfit.is_none() && !verdict.diverged
+}
+
+/// Returns true if the server refuses the write of another client that a fault makes: the object was seeded with values
+/// that the API does not allow. Such a step fails in a fixture.
+fn is_touch_refused(entries: &[TranscriptEntry]) -> bool {
+    requests(entries).any(|(entry, exchange)| {
+        let touches = exchange.request.body.as_ref().is_some_and(|body| object_meta::annotation(body, TOUCH).is_some());
+        entry.actor() == Actor::User && touches && exchange.reply.as_ref().is_some_and(|reply| reply.status >= 400)
+    })
 }
 
 /// Parses the text of a sampled plan; `None` if it is no fixture.
@@ -114,8 +128,11 @@ fn checks(objects: &ChangedObjects, namespace: &str) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
     use crate::expect::world::Key;
+    use crate::transcript::{Origin, RecordedReply, RecordedRequest, Transcript};
 
     #[test]
     fn the_end_state_becomes_checks() {
@@ -134,5 +151,20 @@ mod tests {
         let wanted = json!({ "absent": ["pods/a"], "exists": ["pods/b"], "match": { "nodes/n1": node } });
         assert_eq!(checks(&objects, "default"), Some(wanted));
         assert_eq!(checks(&ChangedObjects::from([(key("events", "e"), None)]), "default"), None);
+    }
+
+    #[rstest]
+    #[case::refused("user", 422, true)]
+    #[case::accepted("user", 200, false)]
+    #[case::of_the_subject("ttl-controller", 422, false)]
+    fn a_refused_touch_is_noticed(#[case] name: &str, #[case] status: u16, #[case] refused: bool) {
+        let transcript = Transcript::new();
+        let agent = format!("x/1 {name}");
+        let body = json!({ "metadata": { "annotations": { TOUCH: "1" } } });
+        let request =
+            RecordedRequest { user_agent: agent.clone(), body: Some(body.into()), ..RecordedRequest::default() };
+        let seq = transcript.request(std::time::Duration::ZERO, Origin::client(&agent, ""), request);
+        transcript.reply(seq, RecordedReply::new(std::time::Duration::ZERO, status));
+        assert_eq!(is_touch_refused(&transcript.entries()), refused);
     }
 }
