@@ -153,9 +153,10 @@ impl Evictor {
         let Some(source) = self.schedule().start_attempt(&due) else { return Outcome::Forget };
         let first = self.due.num_requeues(&due) == 0;
         // The first attempt may use the cache: both its writes have the UID as precondition. After a failure, and if it
-        // has its mark already, the pod is read from the server.
+        // has its mark already or an earlier eviction has written it, the pod is read from the server.
+        let is_written = self.schedule().is_written(&due.pod.uid);
         let mut cached = match self.verdict(&due.pod) {
-            CacheVerdict::Evict(cached) => first.then_some(cached),
+            CacheVerdict::Evict(cached) => (first && !is_written).then_some(cached),
             verdict => {
                 self.schedule().finish(&due);
                 // A pod that disappeared between two attempts was evicted as announced: nothing was cancelled.
@@ -246,13 +247,13 @@ impl Evictor {
         if let Some((old, new)) = self.marked(&seen)
             && let Some(status) = status_patch(&json!(old), &json!(new))
         {
-            if !self.schedule().is_running(due) {
+            if !self.schedule().begin_write(due) {
                 return Ok(EvictionOutcome::Cancelled);
             }
             let action = Action::PatchPodStatus { pod: pod.key.clone(), uid: Arc::clone(&pod.uid), status };
             self.writer(due).apply(&action, "NoExecute taint").await?;
         }
-        if !self.schedule().is_running(due) {
+        if !self.schedule().begin_write(due) {
             return Ok(EvictionOutcome::Cancelled);
         }
         let action = Action::DeletePod { pod: pod.key.clone(), uid: Arc::clone(&pod.uid), grace_seconds: None };

@@ -58,6 +58,8 @@ pub struct Schedule {
     waiting: BTreeMap<Arc<str>, PendingEviction>,
     deadlines: BTreeSet<(Duration, Arc<str>)>,
     running: BTreeMap<Arc<str>, InFlight>,
+    /// UIDs of pods that an attempt has written, until they are gone: the cache may not show it yet.
+    written: BTreeSet<Arc<str>>,
 }
 
 /// The origin of the taints from which a plan was made.
@@ -134,6 +136,7 @@ impl Schedule {
     /// Handles a deleted pod. An eviction without an attempt is cancelled; after an attempt the pod was evicted as
     /// announced.
     pub fn pod_deleted(&mut self, uid: &str) -> Transition {
+        self.written.remove(uid);
         let untried = self.running.remove(uid).is_some_and(|running| running.phase == EvictionPhase::Fired);
         Transition { cancelled: self.cancel(uid) || untried, fire: false }
     }
@@ -175,6 +178,21 @@ impl Schedule {
     /// meantime.
     pub fn fail_attempt(&mut self, due: &DueEviction) -> bool {
         self.set_phase(due, EvictionPhase::Failing).is_some()
+    }
+
+    /// Records that the attempt writes to its pod next. Returns false if the eviction was cancelled in the meantime:
+    /// then nothing may be written.
+    pub fn begin_write(&mut self, due: &DueEviction) -> bool {
+        let runs = self.is_running(due);
+        if runs {
+            self.written.insert(Arc::clone(&due.pod.uid));
+        }
+        runs
+    }
+
+    /// Returns true if an attempt has written to the pod of this UID.
+    pub fn is_written(&self, uid: &str) -> bool {
+        self.written.contains(uid)
     }
 
     /// Returns true if the eviction was not cancelled after its deadline.

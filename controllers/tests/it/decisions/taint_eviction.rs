@@ -268,3 +268,18 @@ fn what_was_known_first_holds_for_an_eviction() {
     assert_eq!(schedule.start_attempt(&late), Some(TaintSource::AlreadyKnown));
     assert_eq!(schedule.start_attempt(&fired("early", 0.0)), Some(TaintSource::NodeUpdate));
 }
+
+#[test]
+fn what_an_attempt_wrote_counts_until_the_pod_is_gone() {
+    let mut schedule = Schedule::default();
+    let due = fired("1", 0.0);
+    assert!(!schedule.begin_write(&due), "no eviction runs");
+    schedule.apply_plan(&pod("1"), (EvictionPlan::Now, TaintSource::NodeUpdate), s(0.0));
+    assert!(!schedule.is_written("1"));
+    assert!(schedule.begin_write(&due));
+    schedule.finish(&due);
+    assert!(schedule.is_written("1"), "its next eviction reads it from the server");
+    schedule.pod_deleted("1");
+    assert!(!schedule.is_written("1"));
+    assert_eq!(schedule, Schedule::default());
+}
