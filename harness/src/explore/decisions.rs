@@ -28,6 +28,7 @@ use super::script::{controls_subject, disturbs_watches, has_faults, skew};
 use crate::expect::Run;
 use crate::expect::world::{Key, ObjectStates};
 use crate::fixture::{Controller, Fixture};
+use crate::invariants::condition;
 use crate::object_meta;
 use crate::transcript::{Actor, Attributed as _, Change, EntryKind, TranscriptEntry};
 
@@ -224,21 +225,26 @@ pub(super) fn is_terminated(pod: &Value) -> bool {
     !matches!(pod["status"]["phase"].as_str(), Some("Pending" | "Running" | "Unknown"))
 }
 
-/// Returns true if a condition says that `PodGC` deletes the pod.
+/// Returns true if a condition says that `PodGC` deletes the pod, with a message, and about a generation that it had.
 fn says_why(pod: &Value) -> bool {
-    disruption(pod, "True") == Some("DeletionByPodGC")
+    let is_whole = condition(pod, "DisruptionTarget").is_some_and(|found| {
+        let (about, current) = (found["observedGeneration"].as_i64(), object_meta::generation(pod));
+        let is_about_pod = current.is_none() || about.is_some() && about <= current;
+        found["message"] != "" && !found["message"].is_null() && is_about_pod
+    });
+    disruption(pod, "True") == Some("DeletionByPodGC") && is_whole
 }
 
 /// The state of a node, as far as its pods depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum NodeState {
+pub(super) enum NodeState {
     Missing,
     There,
     OutOfService,
 }
 
 impl NodeState {
-    fn of(node: &Value) -> Self {
+    pub(super) fn of(node: &Value) -> Self {
         let conditions = node["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
         let ready = conditions.iter().any(|found| found["type"] == "Ready" && found["status"] == "True");
         let taints = node["spec"]["taints"].as_array().map_or(&[][..], Vec::as_slice);
@@ -385,8 +391,9 @@ pub(super) mod tests {
     }
 
     fn pod(phase: &str, reason: &str) -> Value {
-        json!({"spec": {"nodeName": "a"}, "status": {"phase": phase,
-            "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason}]}})
+        json!({"metadata": {"generation": 1}, "spec": {"nodeName": "a"}, "status": {"phase": phase,
+            "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "gone",
+                "observedGeneration": 1}]}})
     }
 
     #[rstest]
@@ -400,6 +407,17 @@ pub(super) mod tests {
         let pods = [Some(pod("Running", "")), Some(pod("Failed", reason))];
         change(&transcript, 60, Some("pod-garbage-collector"), "pods", pods);
         assert_eq!(judged("podgc", &transcript, node.into_iter().collect()), found);
+    }
+
+    #[rstest]
+    #[case::whole("message", json!("gone"), true)]
+    #[case::without_a_message("message", json!(""), false)]
+    #[case::of_no_generation("observedGeneration", json!(null), false)]
+    #[case::of_a_later_generation("observedGeneration", json!(2), false)]
+    fn a_condition_says_why(#[case] field: &str, #[case] value: Value, #[case] says: bool) {
+        let mut pod = pod("Failed", "DeletionByPodGC");
+        pod["status"]["conditions"][0][field] = value;
+        assert_eq!(says_why(&pod), says);
     }
 
     #[rstest]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::decisions::is_terminated;
+use super::decisions::{NodeState, is_terminated};
 use super::oracle::THRESHOLD;
 use super::owners::{self, OwnerScale};
 use crate::expect::world::{Key, ObjectStates};
@@ -123,14 +123,22 @@ fn is_kept(object: &Value) -> bool {
     !object_meta::finalizers(object).is_empty()
 }
 
-/// Returns pods of nodes that do not exist, and terminating pods that were never bound.
+/// Returns pods of nodes that do not exist, and terminating pods that were never bound or whose node is out of service.
 fn lost_pods(world: &ObjectStates) -> Vec<ModelBreach> {
-    let node_of = |pod: &Value| pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
-    let exists = |name: &str| world.all("nodes").any(|(key, _)| key.name == name);
+    let state = |name: &str| {
+        let node = world.all("nodes").find(|(key, _)| key.name == name);
+        node.map_or(NodeState::Missing, |(_, node)| NodeState::of(node))
+    };
     let pods = world.all("pods").filter(|(_, pod)| !is_kept(pod));
-    pods.filter_map(|(key, pod)| match node_of(pod).as_str() {
+    pods.filter_map(|(key, pod)| match pod["spec"]["nodeName"].as_str().unwrap_or_default() {
         "" => is_terminating(pod).then(|| left(key, "terminating and never bound")),
-        node => (!exists(node)).then(|| left(key, &format!("and nodes/{node} does not"))),
+        node => match state(node) {
+            NodeState::Missing => Some(left(key, &format!("and nodes/{node} does not"))),
+            NodeState::OutOfService if is_terminating(pod) => {
+                Some(left(key, &format!("terminating, and nodes/{node} is out of service")))
+            }
+            NodeState::OutOfService | NodeState::There => None,
+        },
     })
     .collect()
 }
