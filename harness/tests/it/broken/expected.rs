@@ -128,6 +128,7 @@ pub(crate) const CONDITION: &[&str] = &[
     "taint-eviction/eviction-is-not-lost[server-down-for-a-second]",
     "taint-eviction/failed-eviction-spares-the-successor",
     "taint-eviction/failing-eviction-starts-anew-with-a-new-taint",
+    "taint-eviction/late-news-of-a-mark-repeats-none",
     "taint-eviction/many-nodes-at-once",
     "taint-eviction/mark-stays-when-the-delete-fails",
     "taint-eviction/missed-taint-is-seen-after-the-gap",
