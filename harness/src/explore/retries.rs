@@ -41,12 +41,13 @@ pub(super) fn untimely(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<B
     let excused = |(disturbance, point): &(Disturbance, FaultPoint)| {
         disturbance.restarts() || disturbance.delays_information(point) || disturbance.cut_off().is_some()
     };
-    // The client itself waits as long as the server asks it to.
-    let by_server = |fault: &Fault| matches!(fault.effect, Effect::Reply { retry_after: Some(_), .. });
+    // The client itself waits as long as the server asks it to, and controllers that start again know of no failure.
+    let excuses =
+        |fault: &Fault| matches!(fault.effect, Effect::Reply { retry_after: Some(_), .. } | Effect::Crash { .. });
     let disturbed = controls_subject(fixture)
         || disturbs_watches(fixture)
         || fixture.flags.contains_key("kube-api-qps")
-        || own_faults(fixture).any(by_server)
+        || own_faults(fixture).any(excuses)
         || explored.plan.faults.iter().any(excused);
     if disturbed || explored.observation.faulted == 0 {
         return None;
