@@ -76,9 +76,24 @@ fn delay(plan: &FaultPlan) -> Duration {
     AT_ONCE + delays.sum::<Duration>()
 }
 
-fn breach(oracle: &str, change: &Change, kind: String, at: Duration, text: String) -> Breach {
+/// Returns the breach of an oracle by a change.
+pub(super) fn breach(oracle: &str, change: &Change, kind: String, at: Duration, text: String) -> Breach {
     let (oracle, resource) = (oracle.to_owned(), change.resource.clone());
     Breach { oracle, resource, kind, at, text, expected: json!({ "quiet": true }) }
+}
+
+/// Returns the changes of a resource's objects by `actor`.
+pub(super) fn changes<'e>(
+    entries: &'e [TranscriptEntry],
+    actor: Actor,
+    resource: &'static str,
+) -> impl Iterator<Item = (&'e TranscriptEntry, &'e Change)> {
+    entries.iter().filter_map(move |entry| match &entry.what {
+        EntryKind::Change(change) if change.resource == resource && entry.actor() == actor => {
+            Some((entry, change.as_ref()))
+        }
+        _ => None,
+    })
 }
 
 /// A run to judge.
@@ -91,22 +106,12 @@ struct Moments<'a> {
     delay: Duration,
 }
 
-impl<'a> Moments<'a> {
-    /// Returns the changes of a resource's objects by `actor`.
-    fn changes(&self, actor: Actor, resource: &'static str) -> impl Iterator<Item = (&'a TranscriptEntry, &'a Change)> {
-        self.entries.iter().filter_map(move |entry| match &entry.what {
-            EntryKind::Change(change) if change.resource == resource && entry.actor() == actor => {
-                Some((entry, change.as_ref()))
-            }
-            _ => None,
-        })
-    }
-
+impl Moments<'_> {
     /// Returns the first pod that `PodGC` fails or deletes without a reason, and the first without its condition.
     fn collected(&self) -> Option<Breach> {
         let threshold = self.fixture.flags.contains_key(THRESHOLD);
         let mut nodes = None;
-        self.changes(Actor::PodGc, "pods").find_map(|(entry, change)| {
+        changes(self.entries, Actor::PodGc, "pods").find_map(|(entry, change)| {
             let old = change.old.as_deref()?;
             let node = old["spec"]["nodeName"].as_str().filter(|name| !name.is_empty())?;
             let nodes = nodes.get_or_insert_with(|| NodeTimes::new(self.begin, self.entries));
@@ -135,7 +140,7 @@ impl<'a> Moments<'a> {
         if by_clock || delayed || !skew(self.fixture).is_zero() {
             return None;
         }
-        self.changes(Actor::Disruption, "poddisruptionbudgets").find_map(|(entry, change)| {
+        changes(self.entries, Actor::Disruption, "poddisruptionbudgets").find_map(|(entry, change)| {
             let (old, new) = (change.old.as_deref()?, change.new.as_deref()?);
             let now = self.run.start.checked_add(entry.at).ok()?;
             let claimed = old["status"]["disruptedPods"].as_object()?.iter();
@@ -168,7 +173,7 @@ impl<'a> Moments<'a> {
     /// Returns the first TTL that does not follow from the number of nodes.
     fn values(&self) -> Option<Breach> {
         let mut steps = None;
-        self.changes(Actor::Ttl, "nodes").find_map(|(entry, change)| {
+        changes(self.entries, Actor::Ttl, "nodes").find_map(|(entry, change)| {
             let value = object_meta::annotation(change.new.as_deref()?, TTL_ANNOTATION)?;
             let steps = steps.get_or_insert_with(|| ttl_steps(self.begin.all("nodes").count(), self.entries));
             let from = entry.at.saturating_sub(self.delay);
@@ -310,7 +315,7 @@ pub(super) mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::transcript::{ChangeKind, Origin, RecordedJson, Transcript};
+    use crate::transcript::{ChangeKind, Origin, RecordedJson, RecordedReply, RecordedRequest, Transcript};
 
     /// Records a change of an object without a namespace.
     pub(in crate::explore) fn change(
@@ -351,6 +356,20 @@ pub(super) mod tests {
             new,
         };
         transcript.change(Duration::from_secs(at), origin, change);
+    }
+
+    /// Records a request of the client `name` and its reply.
+    pub(in crate::explore) fn exchange(
+        transcript: &Transcript,
+        at: Duration,
+        name: &str,
+        request: RecordedRequest,
+        reply: RecordedReply,
+    ) {
+        let agent = format!("x/1 {name}");
+        let request = RecordedRequest { user_agent: agent.clone(), ..request };
+        let seq = transcript.request(at, Origin::client(&agent, ""), request);
+        transcript.reply(seq, reply);
     }
 
     /// Judges a run without faults that has this transcript and began with these objects.

@@ -132,7 +132,8 @@ mod tests {
 
     use super::*;
     use crate::expect::world::Key;
-    use crate::transcript::{Origin, RecordedReply, RecordedRequest, Transcript};
+    use crate::explore::decisions::tests::exchange;
+    use crate::transcript::{RecordedReply, RecordedRequest, Transcript};
 
     #[test]
     fn the_end_state_becomes_checks() {
@@ -159,12 +160,10 @@ mod tests {
     #[case::of_the_subject("ttl-controller", 422, false)]
     fn a_refused_touch_is_noticed(#[case] name: &str, #[case] status: u16, #[case] refused: bool) {
         let transcript = Transcript::new();
-        let agent = format!("x/1 {name}");
         let body = json!({ "metadata": { "annotations": { TOUCH: "1" } } });
-        let request =
-            RecordedRequest { user_agent: agent.clone(), body: Some(body.into()), ..RecordedRequest::default() };
-        let seq = transcript.request(std::time::Duration::ZERO, Origin::client(&agent, ""), request);
-        transcript.reply(seq, RecordedReply::new(std::time::Duration::ZERO, status));
+        let request = RecordedRequest { body: Some(body.into()), ..RecordedRequest::default() };
+        let at = std::time::Duration::ZERO;
+        exchange(&transcript, at, name, request, RecordedReply::new(at, status));
         assert_eq!(is_touch_refused(&transcript.entries()), refused);
     }
 }

@@ -18,11 +18,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::disturbance::Disturbance;
+use super::decisions::{breach, changes};
 use super::model::says_sync_failed;
 use super::observation::event_of;
 use super::oracle::{Breach, ExploredRun};
-use super::point::FaultPoint;
 use super::script::{controls_subject, disturbs_watches, own_faults};
 use crate::expect::requests;
 use crate::expect::world::ObjectStates;
@@ -43,6 +42,8 @@ const EVICTED: &str = "TaintManagerEviction";
 const CANCELLED: &str = "Cancelling deletion";
 /// The reasons of the Events about budgets that cannot be computed.
 const FAILED: [&str; 2] = ["CalculateExpectedPodCountFailed", "NoPods"];
+/// The name of the oracle.
+const ORACLE: &str = "event";
 /// The kind of events, as the resource of changes.
 const EVENTS: &str = "events";
 /// Time by which a countdown is known, and by which it must end before the eviction, to be judged.
@@ -50,10 +51,7 @@ const CLEARLY: Duration = Duration::from_secs(1);
 
 /// Returns the breaches of a run in which the controllers know of each change at once.
 pub(super) fn breaches(fixture: &Fixture, begin: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {
-    let excused = |(disturbance, point): &(Disturbance, FaultPoint)| {
-        disturbance.restarts() || disturbance.changes_history() || disturbance.delays_information(point)
-    };
-    if controls_subject(fixture) || disturbs_watches(fixture) || explored.plan.faults.iter().any(excused) {
+    if controls_subject(fixture) || disturbs_watches(fixture) || !explored.plan.keeps_informed() {
         return Vec::new();
     }
     let entries = &explored.entries[..explored.observation.quiet_at.min(explored.entries.len())];
@@ -79,25 +77,6 @@ fn concerns_events(fixture: &Fixture, explored: ExploredRun<'_>) -> bool {
     own.any(is_concerned) || explored.plan.faults.iter().any(|(_, point)| point.target.resource.plural == EVENTS)
 }
 
-fn breach(change: &Change, kind: &str, at: Duration, text: String) -> Breach {
-    let (oracle, resource) = ("event".to_owned(), change.resource.clone());
-    Breach { oracle, resource, kind: kind.to_owned(), at, text, expected: json!({ "quiet": true }) }
-}
-
-/// Returns the changes of a resource's objects by `actor`.
-fn changes<'e>(
-    entries: &'e [TranscriptEntry],
-    actor: Actor,
-    resource: &'static str,
-) -> impl Iterator<Item = (&'e TranscriptEntry, &'e Change)> {
-    entries.iter().filter_map(move |entry| match &entry.what {
-        EntryKind::Change(change) if change.resource == resource && entry.actor() == actor => {
-            Some((entry, change.as_ref()))
-        }
-        _ => None,
-    })
-}
-
 /// Returns the objects and reasons of all Events.
 fn reported(entries: &[TranscriptEntry]) -> BTreeSet<(String, String)> {
     let events = entries.iter().filter_map(|entry| match &entry.what {
@@ -118,7 +97,7 @@ fn silent_eviction(entries: &[TranscriptEntry]) -> Option<Breach> {
     let mut deletions = changes(entries, Actor::TaintEviction, "pods").filter(|(_, change)| deletes(change));
     let (entry, change) = deletions.find(|(_, change)| !has_event(change))?;
     let text = format!("pods/{} is evicted, and there is no Event {EVICTED} about it", change.name);
-    Some(breach(change, "eviction", entry.at, text))
+    Some(breach(ORACLE, change, "eviction".to_owned(), entry.at, text))
 }
 
 /// Returns the first budget that begins to fail and has no Event with the reason. One whose status was refused needs
@@ -142,7 +121,7 @@ fn silent_failure(entries: &[TranscriptEntry]) -> Option<Breach> {
     let mut failures = changes(entries, Actor::Disruption, "poddisruptionbudgets").filter(|(_, change)| begins(change));
     let (entry, change) = failures.find(|(_, change)| !has_event(change) && !is_refused(change))?;
     let text = format!("pdb/{} cannot be computed, and there is no Event {} about it", change.name, FAILED[0]);
-    Some(breach(change, "failure", entry.at, text))
+    Some(breach(ORACLE, change, "failure".to_owned(), entry.at, text))
 }
 
 /// Returns the first Event that a recorder sends although it has sent too many about its object. Each replica, and each
@@ -159,7 +138,7 @@ fn too_many(entries: &[TranscriptEntry]) -> Option<Breach> {
         if u64::from(*count) > BURST.unsigned_abs() + refilled {
             let about = event_of(event).0;
             let text = format!("the {count}th Event about {about} is sent at {:?}, above the limit", entry.at);
-            return Some(breach(change, "limit", entry.at, text));
+            return Some(breach(ORACLE, change, "limit".to_owned(), entry.at, text));
         }
     }
     None
@@ -304,7 +283,7 @@ fn cancellations(begin: &ObjectStates, entries: &[TranscriptEntry], calm: bool) 
             "{count} Events say that the eviction of pods/{} is cancelled, at {:?}; its countdowns ended at {certain:?}",
             key.1, reports.cancelled
         );
-        let (oracle, resource) = ("event".to_owned(), "pods".to_owned());
+        let (oracle, resource) = (ORACLE.to_owned(), "pods".to_owned());
         Some(Breach { oracle, resource, kind: kind.to_owned(), at: last, text, expected: json!({ "quiet": true }) })
     })
 }

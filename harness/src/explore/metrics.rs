@@ -87,9 +87,9 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::explore::decisions::tests::judged_by;
+    use crate::explore::decisions::tests::{exchange, judged_by};
     use crate::runner::RunRecord;
-    use crate::transcript::{Origin, RecordedReply, RecordedRequest, Transcript};
+    use crate::transcript::{RecordedReply, RecordedRequest, Transcript};
 
     #[rstest]
     #[case::possible("a_seconds_sum 119.5\na_seconds_count 2\n", None)]
@@ -108,11 +108,9 @@ mod tests {
     #[case::without_a_reason("reason=\"\"", 2, true)]
     fn deletions_are_counted_by_reason(#[case] label: &str, #[case] count: u32, #[case] found: bool) {
         let transcript = Transcript::new();
-        let agent = "x/1 pod-garbage-collector";
-        let (verb, user_agent) = ("delete".to_owned(), agent.to_owned());
-        let request = RecordedRequest { verb, user_agent, ..RecordedRequest::default() };
-        let seq = transcript.request(Duration::ZERO, Origin::client(agent, ""), request);
-        transcript.reply(seq, RecordedReply::new(Duration::ZERO, 200));
+        let request = RecordedRequest { verb: "delete".to_owned(), ..RecordedRequest::default() };
+        let reply = RecordedReply::new(Duration::ZERO, 200);
+        exchange(&transcript, Duration::ZERO, "pod-garbage-collector", request, reply);
         let text = format!("{DELETED}namespace=\"default\",{label}}} {count}\n");
         let is_found = judged_by("podgc", &transcript, Vec::new(), |fixture, _, explored| {
             let scrapes = vec![(Duration::from_mins(1), text)];

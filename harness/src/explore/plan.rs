@@ -22,6 +22,15 @@ impl FaultPlan {
         Self { fixture: fixture.to_owned(), faults: Vec::new() }
     }
 
+    /// Returns true if no fault restarts the controllers, delays what they know, or changes the objects that they work
+    /// on.
+    #[must_use]
+    pub fn keeps_informed(&self) -> bool {
+        self.faults.iter().all(|(disturbance, point)| {
+            !(disturbance.restarts() || disturbance.changes_history() || disturbance.delays_information(point))
+        })
+    }
+
     /// Returns the plan's token.
     #[must_use]
     pub fn token(&self) -> Token {

@@ -13,7 +13,6 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::decisions::is_terminated;
-use super::disturbance::Disturbance;
 use super::oracle::{Breach, ExploredRun, THRESHOLD};
 use super::script::{controls_subject, disturbs_watches};
 use crate::expect::requests;
@@ -31,12 +30,9 @@ const SILENCE: Duration = Duration::from_mins(1);
 /// Returns the first pod that is collected before the quarantine of its node can have ended. A controller that is cut
 /// off, that starts again or whose requests are limited may begin cycles at other times, and is not judged.
 pub(super) fn too_short(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<Breach> {
-    let excused = |(disturbance, point): &(Disturbance, _)| {
-        disturbance.restarts() || disturbance.changes_history() || disturbance.delays_information(point)
-    };
     let judged = fixture.controllers.contains(&Controller::PodGc)
         && !fixture.flags.contains_key("kube-api-qps")
-        && !(controls_subject(fixture) || disturbs_watches(fixture) || explored.plan.faults.iter().any(excused));
+        && !(controls_subject(fixture) || disturbs_watches(fixture) || !explored.plan.keeps_informed());
     if !judged {
         return None;
     }
@@ -102,20 +98,20 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::explore::decisions::tests::{change, judged_by};
-    use crate::transcript::{Origin, RecordedReply, RecordedRequest, Transcript};
+    use crate::explore::decisions::tests::{change, exchange, judged_by};
+    use crate::transcript::{RecordedReply, RecordedRequest, Transcript};
 
     /// Judges a run in which a node is deleted after 45 s and its pod at `collected`, with requests of pod GC at
     /// `asked` and replies a second later. The node may be back just before.
     fn is_found(asked: &[u64], collected: u64, is_back: bool) -> bool {
         let transcript = Transcript::new();
-        let agent = "x/1 pod-garbage-collector";
+        let name = "pod-garbage-collector";
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}});
         let ask = |at: u64| {
-            let (verb, resource, user_agent) = ("delete".to_owned(), "pods".to_owned(), agent.to_owned());
-            let request = RecordedRequest { verb, resource, user_agent, ..RecordedRequest::default() };
-            let seq = transcript.request(Duration::from_secs(at), Origin::client(agent, ""), request);
-            transcript.reply(seq, RecordedReply::new(Duration::from_secs(at + 1), 200));
+            let (verb, resource) = ("delete".to_owned(), "pods".to_owned());
+            let request = RecordedRequest { verb, resource, ..RecordedRequest::default() };
+            let reply = RecordedReply::new(Duration::from_secs(at + 1), 200);
+            exchange(&transcript, Duration::from_secs(at), name, request, reply);
         };
         asked.iter().filter(|at| **at < 45).for_each(|at| ask(*at));
         change(&transcript, 45, None, "nodes", [Some(node.clone()), None]);

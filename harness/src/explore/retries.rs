@@ -39,7 +39,7 @@ const SAME: Duration = Duration::from_millis(1);
 /// Returns the first request that repeats a failed one at the wrong time.
 pub(super) fn untimely(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<Breach> {
     let excused = |(disturbance, point): &(Disturbance, FaultPoint)| {
-        disturbance.restarts() || disturbance.delays_information(point) || disturbance.cut_off().is_some()
+        disturbance.restarts() || disturbance.delays_information(point)
     };
     // The client itself waits as long as the server asks it to, and controllers that start again know of no failure.
     let excuses =
@@ -265,24 +265,21 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::explore::decisions::tests::{change, judged_by};
-    use crate::transcript::{Origin, RecordedReply, RecordedRequest, Transcript};
+    use crate::explore::decisions::tests::{change, exchange, judged_by};
+    use crate::transcript::{RecordedReply, RecordedRequest, Transcript};
 
     /// Requests by their time in milliseconds, the name of their object, and the status of their reply.
     type Requests<'a> = &'a [(u64, &'a str, u16)];
 
     fn ask(transcript: &Transcript, agent: &str, verb: &str, resource: &str, (at, name, status): (u64, &str, u16)) {
-        let agent = format!("x/1 {agent}");
         let request = RecordedRequest {
             verb: verb.to_owned(),
             resource: resource.to_owned(),
             name: Some(name.to_owned()),
-            user_agent: agent.clone(),
             ..RecordedRequest::default()
         };
         let at = Duration::from_millis(at);
-        let seq = transcript.request(at, Origin::client(&agent, ""), request);
-        transcript.reply(seq, RecordedReply::new(at, status));
+        exchange(transcript, at, agent, request, RecordedReply::new(at, status));
     }
 
     fn is_found(controller: &str, transcript: &Transcript) -> bool {

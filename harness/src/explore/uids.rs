@@ -83,7 +83,8 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::transcript::{Origin, RecordedReply, Transcript};
+    use crate::explore::decisions::tests::exchange;
+    use crate::transcript::{RecordedReply, Transcript};
 
     #[rstest]
     #[case::the_pod_that_was_read("u", 5, false)]
@@ -92,18 +93,16 @@ mod tests {
     fn a_write_is_about_what_was_read(#[case] wanted: &str, #[case] second: u64, #[case] found: bool) {
         let transcript = Transcript::new();
         let ask = |at: u64, verb: &str, sent: Option<Value>, got: Option<Value>| {
-            let agent = "x/1 taint-eviction-controller";
             let request = RecordedRequest {
                 verb: verb.to_owned(),
                 resource: "pods".to_owned(),
                 name: Some("a".to_owned()),
-                user_agent: agent.to_owned(),
                 body: sent.map(Into::into),
                 ..RecordedRequest::default()
             };
-            let seq = transcript.request(Duration::from_secs(at), Origin::client(agent, ""), request);
-            let reply = RecordedReply { body: got.map(Into::into), ..RecordedReply::new(Duration::from_secs(at), 200) };
-            transcript.reply(seq, reply);
+            let at = Duration::from_secs(at);
+            let reply = RecordedReply { body: got.map(Into::into), ..RecordedReply::new(at, 200) };
+            exchange(&transcript, at, "taint-eviction-controller", request, reply);
         };
         ask(5, "get", None, Some(json!({"metadata": {"name": "a", "uid": "u"}})));
         ask(second, "delete", Some(json!({"preconditions": {"uid": wanted}})), None);
