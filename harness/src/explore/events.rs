@@ -22,6 +22,7 @@ use super::decisions::{breach, changes};
 use super::model::says_sync_failed;
 use super::observation::event_of;
 use super::oracle::{Breach, ExploredRun};
+use super::rest::is_calm;
 use super::script::{controls_subject, disturbs_watches, own_faults};
 use crate::expect::requests;
 use crate::expect::world::ObjectStates;
@@ -56,7 +57,7 @@ pub(super) fn breaches(fixture: &Fixture, begin: &ObjectStates, explored: Explor
     }
     let entries = &explored.entries[..explored.observation.quiet_at.min(explored.entries.len())];
     let mut breaches: Vec<Breach> = too_many(entries).into_iter().collect();
-    let calm = explored.plan.faults.is_empty() && own_faults(fixture).next().is_none();
+    let calm = is_calm(fixture, explored);
     let limited = fixture.flags.contains_key("kube-api-qps");
     if fixture.controllers.contains(&Controller::TaintEviction) && !limited && !concerns_events(fixture, explored) {
         breaches.extend(cancellations(begin, entries, calm));

@@ -200,11 +200,10 @@ fn budgets(world: &ObjectStates, fixture: &Fixture, moment: ModelMoment) -> Vec<
     }
     let all = world.all("poddisruptionbudgets").filter(|(_, budget)| !is_terminating(budget));
     all.filter_map(|(key, budget)| {
-        let lost = lost_pods_of(world, key, budget, moment.calm);
-        if !lost.is_empty() {
-            return unsafe_budget(key, budget, &lost, moment.calm);
-        }
-        let numbers = numbers(world, key, budget, moment.calm)?;
+        let numbers = match numbers(world, key, budget, moment.calm) {
+            Ok(numbers) => numbers,
+            Err(lost) => return unsafe_budget(key, budget, &lost, moment.calm),
+        };
         let status = &budget["status"];
         let claims = status["disruptedPods"].as_object();
         if let Some((pod, _)) = claims.and_then(|pods| pods.iter().find(|(_, since)| is_stale(since, moment.now))) {
@@ -231,27 +230,6 @@ struct LostPod {
     name: String,
     /// The begin of the reason.
     reason: String,
-}
-
-/// Returns the pods whose owners have no scale, if the budget's numbers depend on scales; none if there is an owner
-/// about which the objects say nothing.
-fn lost_pods_of(world: &ObjectStates, key: &Key, budget: &Value, calm: bool) -> Vec<LostPod> {
-    let spec = &budget["spec"];
-    if spec["minAvailable"].is_number() {
-        return Vec::new();
-    }
-    let here = world.all("pods").filter(|(pod, _)| pod.namespace == key.namespace);
-    let selected = here.filter(|(_, pod)| selects(&spec["selector"], object_meta::labels(pod)));
-    let mut lost = Vec::new();
-    for (pod, object) in selected {
-        let Some(owner) = controller(object) else { continue };
-        match owners::scale(world, key.namespace.as_deref(), owner, calm) {
-            OwnerScale::Found(..) => {}
-            OwnerScale::Failed(reason) => lost.push(LostPod { name: pod.name.clone(), reason }),
-            OwnerScale::Unknown => return Vec::new(),
-        }
-    }
-    lost
 }
 
 /// Returns the breach of a budget that cannot be computed and does not say so, gives another reason, or allows
@@ -308,33 +286,38 @@ impl BudgetNumbers {
     }
 }
 
-/// Returns the numbers of a budget; `None` if they cannot be computed, so that the status is that of a failed sync.
-fn numbers(world: &ObjectStates, key: &Key, budget: &Value, calm: bool) -> Option<BudgetNumbers> {
+/// Returns the numbers of a budget. If they cannot be computed, returns the pods whose owners have no scale; no pods if
+/// the objects do not say which numbers are right.
+fn numbers(world: &ObjectStates, key: &Key, budget: &Value, calm: bool) -> Result<BudgetNumbers, Vec<LostPod>> {
     let spec = &budget["spec"];
-    let here = world.all("pods").filter(|(pod, _)| pod.namespace == key.namespace).map(|(_, pod)| &**pod);
-    let pods: Vec<&Value> = here.filter(|pod| selects(&spec["selector"], object_meta::labels(pod))).collect();
-    let count = i64::try_from(pods.len()).ok()?;
-    let (expected, desired) = match (&spec["minAvailable"], &spec["maxUnavailable"]) {
-        (Value::Number(least), Value::Null) => (count, least.as_i64()?),
-        (Value::String(least), Value::Null) => {
-            let expected = scales(world, key, &pods, calm)?;
-            (expected, part(least, expected)?)
-        }
-        (Value::Null, Value::Number(most)) => {
-            let expected = scales(world, key, &pods, calm)?;
-            (expected, (expected - most.as_i64()?).max(0))
-        }
-        (Value::Null, Value::String(most)) => {
-            let expected = scales(world, key, &pods, calm)?;
-            (expected, (expected - part(most, expected)?).max(0))
-        }
+    let here = world.all("pods").filter(|(pod, _)| pod.namespace == key.namespace);
+    let pods: Vec<(&Key, &Value)> = here
+        .filter(|(_, pod)| selects(&spec["selector"], object_meta::labels(pod)))
+        .map(|(pod, object)| (pod, &**object))
+        .collect();
+    let expected = if spec["minAvailable"].is_number() {
+        i64::try_from(pods.len()).unwrap_or(i64::MAX)
+    } else {
+        scales(world, &pods, calm)?
+    };
+    numbers_of(budget, &pods, expected).ok_or_else(Vec::new)
+}
+
+/// Returns the numbers of a budget that selects `pods` and expects so many; `None` if its amounts are none.
+fn numbers_of(budget: &Value, pods: &[(&Key, &Value)], expected: i64) -> Option<BudgetNumbers> {
+    let spec = &budget["spec"];
+    let desired = match (&spec["minAvailable"], &spec["maxUnavailable"]) {
+        (Value::Number(least), Value::Null) => least.as_i64()?,
+        (Value::String(least), Value::Null) => part(least, expected)?,
+        (Value::Null, Value::Number(most)) => (expected - most.as_i64()?).max(0),
+        (Value::Null, Value::String(most)) => (expected - part(most, expected)?).max(0),
         _ => return None,
     };
-    let ready = |pod: &&&Value| {
+    let ready = |pod: &Value| {
         let conditions = pod["status"]["conditions"].as_array();
         conditions.is_some_and(|all| all.iter().any(|found| found["type"] == "Ready" && found["status"] == "True"))
     };
-    let current = pods.iter().filter(|pod| !is_terminating(pod)).filter(ready).count();
+    let current = pods.iter().filter(|(_, pod)| !is_terminating(pod) && ready(pod)).count();
     let generation = object_meta::generation(budget)?;
     Some(BudgetNumbers { generation, expected, desired, current: i64::try_from(current).ok()? })
 }
@@ -345,18 +328,22 @@ fn part(percent: &str, of: i64) -> Option<i64> {
     Some((of * percent + 99).div_euclid(100))
 }
 
-/// Returns the sum of the scales of the pods' owners; `None` if one of them is unknown.
-fn scales(world: &ObjectStates, key: &Key, pods: &[&Value], calm: bool) -> Option<i64> {
-    let mut scales = BTreeMap::new();
-    for pod in pods {
+/// Returns the sum of the scales of the pods' owners. If there is one without a scale, returns its pods, and those of
+/// others like it; no pods if there is an owner about which the objects say nothing.
+fn scales(world: &ObjectStates, pods: &[(&Key, &Value)], calm: bool) -> Result<i64, Vec<LostPod>> {
+    let (mut scales, mut lost) = (BTreeMap::new(), Vec::new());
+    for (key, pod) in pods {
         // Pods without a controller do not count.
         let Some(owner) = controller(pod) else { continue };
-        let OwnerScale::Found(uid, replicas) = owners::scale(world, key.namespace.as_deref(), owner, calm) else {
-            return None;
-        };
-        scales.insert(uid, replicas);
+        match owners::scale(world, key.namespace.as_deref(), owner, calm) {
+            OwnerScale::Found(uid, replicas) => {
+                scales.insert(uid, replicas);
+            }
+            OwnerScale::Failed(reason) => lost.push(LostPod { name: key.name.clone(), reason }),
+            OwnerScale::Unknown => return Err(Vec::new()),
+        }
     }
-    Some(scales.values().sum())
+    if lost.is_empty() { Ok(scales.values().sum()) } else { Err(lost) }
 }
 
 /// Returns true if a label selector selects these labels. No selector selects nothing, an empty one everything.
