@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::disturbance::Disturbance;
 use super::events::BURST;
-use super::evictions::disruption;
+use super::evictions::{disruption, is_taken_back};
 use super::model::{TTL_ANNOTATION, TTL_RANGES, selects};
 use super::observation::event_of;
 use super::oracle::{Breach, ExploredRun, THRESHOLD};
@@ -38,6 +38,8 @@ const AT_ONCE: Duration = Duration::from_millis(500);
 const DELAY_PER_FAULT: Duration = Duration::from_secs(5);
 /// Time for which a claim in `disruptedPods` is kept, its last instant included.
 const CLAIMED: SignedDuration = SignedDuration::from_secs(120);
+/// The reason of pod GC's condition.
+const COLLECTED: &str = "DeletionByPodGC";
 /// The taint of a node that is out of service.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
@@ -58,7 +60,7 @@ pub(super) fn unjustified(fixture: &Fixture, begin: &ObjectStates, explored: Exp
     let mut breaches = Vec::new();
     for controller in &fixture.controllers {
         match controller {
-            Controller::PodGc if !has_faults(fixture) => breaches.extend(moment.collected()),
+            Controller::PodGc if !has_faults(fixture) => breaches.extend(moment.collected(plan)),
             Controller::Disruption if informed => breaches.extend(moment.claims(plan)),
             Controller::Ttl if informed => breaches.extend(moment.values()),
             _ => {}
@@ -108,7 +110,7 @@ struct Moments<'a> {
 
 impl Moments<'_> {
     /// Returns the first pod that `PodGC` fails or deletes without a reason, and the first without its condition.
-    fn collected(&self) -> Option<Breach> {
+    fn collected(&self, plan: &FaultPlan) -> Option<Breach> {
         let threshold = self.fixture.flags.contains_key(THRESHOLD);
         let mut nodes = None;
         changes(self.entries, Actor::PodGc, "pods").find_map(|(entry, change)| {
@@ -126,7 +128,8 @@ impl Moments<'_> {
             let new = change.new.as_deref()?;
             let fails = !is_finished(old) && is_finished(new);
             let gone = !was(NodeState::There) && !was(NodeState::OutOfService);
-            (fails && gone && !says_why(new)).then(|| {
+            let taken_back = !plan.faults.is_empty() && is_taken_back(new, COLLECTED);
+            (fails && gone && !says_why(new) && !taken_back).then(|| {
                 let text = format!("pods/{name} fails at {at:?} because nodes/{node} is gone; no condition says so");
                 breach("condition", change, "podgc".to_owned(), at, text)
             })
@@ -237,7 +240,7 @@ fn says_why(pod: &Value) -> bool {
         let is_about_pod = current.is_none() || about.is_some() && about <= current;
         found["message"] != "" && !found["message"].is_null() && is_about_pod
     });
-    disruption(pod, "True") == Some("DeletionByPodGC") && is_whole
+    disruption(pod, "True") == Some(COLLECTED) && is_whole
 }
 
 /// The state of a node, as far as its pods depend on it.

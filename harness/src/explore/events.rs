@@ -7,7 +7,7 @@
 //! | `no countdown ends` | there are no more such Events than countdowns that ended |
 //! | `a countdown ended before` | such an Event comes at once, in runs without faults |
 //! | `failure` | a budget that cannot be computed has an Event with the reason |
-//! | `limit` | a controller sends 25 Events about an object, then one in five minutes |
+//! | `limit` | a controller sends 25 Events of a type about an object, then one in five minutes |
 //!
 //! Sources: `pkg/controller/tainteviction/taint_eviction.go` (`emitPodDeletionEvent`, `emitCancelPodDeletionEvent`),
 //! `pkg/controller/disruption/disruption.go` (`trySync`), client-go `tools/record/events_cache.go` (`defaultSpamBurst`,
@@ -32,10 +32,10 @@ use crate::invariants::toleration_limit_of;
 use crate::object_meta;
 use crate::transcript::{Actor, Attributed as _, Change, EntryKind, TranscriptEntry};
 
-/// Number of Events about an object that a recorder sends at once: client-go's `defaultSpamBurst`. It counts further
-/// ones and sends one of them in each [`REFILL`].
+/// Number of Events of a type about an object that a recorder sends at once: client-go's `defaultSpamBurst`. It counts
+/// further ones and sends one of them in each [`REFILL`].
 pub(super) const BURST: i64 = 25;
-/// Time after which one more Event about an object may be sent: client-go's `defaultSpamQPS`.
+/// Time after which one more of these may be sent: client-go's `defaultSpamQPS`.
 const REFILL: Duration = Duration::from_mins(5);
 /// The reason of the Events about evictions because of a taint.
 const EVICTED: &str = "TaintManagerEviction";
@@ -102,7 +102,7 @@ fn silent_eviction(entries: &[TranscriptEntry]) -> Option<Breach> {
 }
 
 /// Returns the first budget that begins to fail and has no Event with the reason. One whose status was refused needs
-/// none.
+/// none, nor does one about which the recorder has sent as many warnings as it may.
 fn silent_failure(entries: &[TranscriptEntry]) -> Option<Breach> {
     let events = reported(entries);
     let begins = |change: &Change| {
@@ -120,20 +120,32 @@ fn silent_failure(entries: &[TranscriptEntry]) -> Option<Breach> {
         })
     };
     let mut failures = changes(entries, Actor::Disruption, "poddisruptionbudgets").filter(|(_, change)| begins(change));
-    let (entry, change) = failures.find(|(_, change)| !has_event(change) && !is_refused(change))?;
+    let is_silent = |entry: &TranscriptEntry, change: &Change| {
+        !has_event(change) && !is_refused(change) && warnings(entries, &change.name, entry.at) < BURST.unsigned_abs()
+    };
+    let (entry, change) = failures.find(|(entry, change)| is_silent(entry, change))?;
     let text = format!("pdb/{} cannot be computed, and there is no Event {} about it", change.name, FAILED[0]);
     Some(breach(ORACLE, change, "failure".to_owned(), entry.at, text))
 }
 
-/// Returns the first Event that a recorder sends although it has sent too many about its object. Each replica, and each
-/// program, has a recorder of its own, so that only runs with one are judged.
+/// Returns the number of warnings about budgets of this name that the disruption controller has sent until `at`.
+fn warnings(entries: &[TranscriptEntry], budget: &str, at: Duration) -> u64 {
+    let about = format!("PodDisruptionBudget/{budget}");
+    let is_warning = |event: &Value| event["type"] == "Warning" && event_of(event).0 == about;
+    let sent = changes(entries, Actor::Disruption, EVENTS).filter(|(entry, _)| entry.at <= at);
+    sent.filter(|(_, change)| change.new.as_deref().is_some_and(is_warning)).count() as u64
+}
+
+/// Returns the first Event that a recorder sends although it has sent too many of its type about its object. Each
+/// replica, and each program, has a recorder of its own, so that only runs with one are judged.
 fn too_many(entries: &[TranscriptEntry]) -> Option<Breach> {
-    let mut sent: BTreeMap<(Actor, String), (u32, Duration)> = BTreeMap::new();
+    let mut sent: BTreeMap<(Actor, String, String), (u32, Duration)> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| entry.actor().is_subject()) {
         let EntryKind::Change(change) = &entry.what else { continue };
         let Some(event) = change.new.as_deref().filter(|_| change.resource == EVENTS) else { continue };
         let about = if event["regarding"].is_null() { &event["involvedObject"] } else { &event["regarding"] };
-        let (count, first) = sent.entry((entry.actor(), about.to_string())).or_insert((0, entry.at));
+        let key = (entry.actor(), about.to_string(), event["type"].to_string());
+        let (count, first) = sent.entry(key).or_insert((0, entry.at));
         *count += 1;
         let refilled = entry.at.saturating_sub(*first).as_secs() / REFILL.as_secs();
         if u64::from(*count) > BURST.unsigned_abs() + refilled {
@@ -386,28 +398,33 @@ mod tests {
     }
 
     #[rstest]
-    #[case::reported("CalculateExpectedPodCountFailed", &[])]
-    #[case::about_something_else("UnmanagedPods", &["event · poddisruptionbudgets · failure"])]
-    fn the_failure_of_a_budget_has_an_event(#[case] reason: &str, #[case] found: &[&str]) {
+    #[case::reported("CalculateExpectedPodCountFailed", 1, &[])]
+    #[case::about_something_else("UnmanagedPods", 24, &["event · poddisruptionbudgets · failure"])]
+    #[case::held_back("UnmanagedPods", 25, &[])]
+    fn the_failure_of_a_budget_has_an_event(#[case] reason: &str, #[case] number: usize, #[case] found: &[&str]) {
         let transcript = Transcript::new();
         let failed = json!({"status": {"conditions": [{"reason": "SyncFailed"}]}});
         let objects = [Some(json!({})), Some(failed)];
         change(&transcript, 5, Some("disruption-controller"), "poddisruptionbudgets", objects);
-        let event = json!({"involvedObject": {"kind": "PodDisruptionBudget", "name": "a"}, "reason": reason});
-        change(&transcript, 5, Some("disruption-controller"), "events", [None, Some(event)]);
+        let event = json!({"involvedObject": {"kind": "PodDisruptionBudget", "name": "a"}, "reason": reason,
+            "type": "Warning"});
+        for _ in 0..number {
+            change(&transcript, 5, Some("disruption-controller"), "events", [None, Some(event.clone())]);
+        }
         assert_eq!(judged("disruption", &transcript, Vec::new()), found);
     }
 
     #[rstest]
-    #[case::the_first_ones(25, 5, true)]
-    #[case::one_too_many(26, 5, false)]
-    #[case::five_minutes_later(26, 300, true)]
-    fn a_recorder_has_a_limit(#[case] number: usize, #[case] last: u64, #[case] fine: bool) {
+    #[case::the_first_ones(25, "Normal", 5, true)]
+    #[case::one_too_many(26, "Normal", 5, false)]
+    #[case::five_minutes_later(26, "Normal", 300, true)]
+    #[case::of_another_type(26, "Warning", 5, true)]
+    fn a_recorder_has_a_limit(#[case] number: usize, #[case] kind: &str, #[case] last: u64, #[case] fine: bool) {
         let transcript = Transcript::new();
-        let event = json!({"involvedObject": {"kind": "Pod", "name": "a"}});
         for index in 0..number {
-            let at = if index + 1 == number { last } else { 0 };
-            change(&transcript, at, Some("disruption-controller"), "events", [None, Some(event.clone())]);
+            let (at, kind) = if index + 1 == number { (last, kind) } else { (0, "Normal") };
+            let event = json!({"involvedObject": {"kind": "Pod", "name": "a"}, "type": kind});
+            change(&transcript, at, Some("disruption-controller"), "events", [None, Some(event)]);
         }
         assert_eq!(judged("disruption", &transcript, Vec::new()).is_empty(), fine);
     }

@@ -30,7 +30,7 @@ pub(super) fn is_marked_over(promise: &BrokenPromise, begin: &ObjectStates, run:
         let has = |reason: &str| disruption(pod, "True") == Some(reason);
         deletion.request.name.as_ref() == Some(&key.name)
             && deletion.request.namespace == key.namespace
-            && ((!plan.faults.is_empty() && is_taken_back(pod))
+            && ((!plan.faults.is_empty() && is_taken_back(pod, MARK))
                 || (object_meta::is_terminating(pod) && has("EvictionByEvictionAPI"))
                 || ((has("DeletionByPodGC") || is_busy || is_unread(pod, deletion, entries))
                     && was_marked(pod, entries)))
@@ -75,10 +75,10 @@ pub(super) fn is_bound_uninformed(promise: &BrokenPromise, run: &Run<'_>, plan: 
     bound.is_some_and(|entry| is_uninformed_at(entry.at, plan))
 }
 
-/// Returns true if another client set its own condition to false just before the taint eviction's patch, which leaves
-/// out what seems unchanged, as client-go's: the condition is false for the taint eviction's reason.
-fn is_taken_back(pod: &Value) -> bool {
-    disruption(pod, "False") == Some(MARK)
+/// Returns true if another client set its own condition to false just before the patch of a controller, which leaves
+/// out what seems unchanged, as client-go's: the condition is false for `reason`, that of the controller.
+pub(super) fn is_taken_back(pod: &Value, reason: &str) -> bool {
+    disruption(pod, "False") == Some(reason)
 }
 
 /// Returns the reason of a pod's disruption condition that has this status.
@@ -129,6 +129,6 @@ mod tests {
     fn a_condition_that_another_client_took_back(#[case] status: &str, #[case] reason: &str, #[case] taken: bool) {
         let mut pod = pod("u", reason);
         pod["status"]["conditions"][0]["status"] = status.into();
-        assert_eq!(is_taken_back(&pod), taken);
+        assert_eq!(is_taken_back(&pod, MARK), taken);
     }
 }

@@ -476,8 +476,11 @@ pub(super) fn changes_object_of<'e>(entry: &'e TranscriptEntry, request: &Record
 fn is_excused(promise: &BrokenPromise, run: &Run<'_>, plan: &FaultPlan, own_faults: bool) -> bool {
     let any = |excuse: fn(Disturbance) -> bool| plan.faults.iter().any(|(disturbance, _)| excuse(*disturbance));
     let refused = || {
-        let reply = request_of(promise, run).and_then(|exchange| exchange.reply.as_ref());
-        reply.is_some_and(|reply| matches!(reply.status, 404 | 409 | 422))
+        request_of(promise, run).is_some_and(|exchange| match &exchange.reply {
+            Some(reply) => matches!(reply.status, 404 | 409 | 422),
+            // The controllers crash before they can see the refusal.
+            None => any(Disturbance::restarts) && !has_effect(promise.seq, run),
+        })
     };
     match promise.check.as_str() {
         "invariant no_idle_writes" => {
@@ -511,6 +514,13 @@ fn is_excused(promise: &BrokenPromise, run: &Run<'_>, plan: &FaultPlan, own_faul
         }
         _ => false,
     }
+}
+
+/// Returns true if the request at `seq` changed an object.
+fn has_effect(seq: usize, run: &Run<'_>) -> bool {
+    run.entries[seq..]
+        .iter()
+        .any(|entry| matches!(&entry.what, EntryKind::Change(change) if change.request == Some(seq)))
 }
 
 /// Returns true for a difference of pods that depends on more than the objects. After a restart countdowns begin again,
@@ -555,6 +565,11 @@ fn end_state(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec<Breach>
     let end = begin.clone().after(entries);
     let nodes = end.all("nodes").count();
     let touched = explored.plan.faults.iter().any(|(disturbance, _)| *disturbance == Disturbance::Touch);
+    let is_excused_pod = |difference: &StateDifference| {
+        is_forgotten(difference, &end, reference, explored.plan) || is_uninformed(difference, entries, explored)
+    };
+    // The numbers of budgets follow from the pods; the models judge them.
+    let excused_pods = all.iter().any(is_excused_pod);
     let counts = |difference: &StateDifference| {
         let is_ttl = difference.key.resource == "nodes" && difference.kind.contains("annotations");
         let value = end.get(&difference.key).and_then(|node| object_meta::annotation(node, TTL_ANNOTATION));
@@ -571,12 +586,9 @@ fn end_state(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec<Breach>
             && [wanted.as_ref(), end.get(&difference.key)]
                 .iter()
                 .all(|budget| budget.is_some_and(|it| has_failed_sync(it)));
-        !is_ttl
-            && !is_default
-            && !by_number
-            && !is_failure
-            && !is_forgotten(difference, &end, reference, explored.plan)
-            && !is_uninformed(difference, entries, explored)
+        let is_consequence =
+            excused_pods && difference.key.resource == "poddisruptionbudgets" && difference.kind.starts_with("status");
+        !is_ttl && !is_default && !is_consequence && !by_number && !is_failure && !is_excused_pod(difference)
     };
     let to_breach = |difference: StateDifference| Breach {
         oracle: "end state".to_owned(),
