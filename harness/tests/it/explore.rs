@@ -14,6 +14,7 @@ use plumbline::explore::disturbance::Disturbance;
 use plumbline::explore::engine::{self, Exploration, ExploreOptions, PlanResult, Strategy};
 use plumbline::explore::equal;
 use plumbline::explore::observation::{Observation, SubjectWrite};
+use plumbline::explore::oracle::ReferenceRun;
 use plumbline::explore::plan::{FaultPlan, Token};
 use plumbline::explore::script::find;
 use plumbline::explore::shrink::shrink;
@@ -61,13 +62,49 @@ fn fingerprints(exploration: &Exploration) -> Vec<String> {
 fn consequences_that_upstream_shares_are_no_finding(#[case] token: &str) {
     let token: Token = token.parse().expect("a token");
     let fixture = find(all_fixtures(), &token.fixture).expect("a fixture");
+    let (reference, result, text) = harmless(fixture, &token);
+    let writes = |observation: &Observation| (observation.state, observation.last_writes.clone());
+    assert_ne!(writes(&reference.observation), writes(&result.observation), "the faults have a consequence: {text}");
+}
+
+/// The budget counts a pod that is evicted because the controllers learn too late that its taint has gone.
+const EVICTED: &str = "controllers: [disruption, taint-eviction]\n\
+    given: { nodes: ['n1 k=v:NoExecute'], budgets: [b minAvailable 1 app=web], \
+    pods: [a ready on n1 tolerating k for 40s app=web] }\nsteps:\n- { at: 30s, untaint: n1 }\n";
+/// Pod GC does not know that the disruption controller has just reset the pod's condition.
+const RESET: &str = "controllers: [disruption, podgc]\ngiven: { nodes: [n1], pods: [a on n1] }\nsteps:\n\
+    - { at: 114s, condition: { pods/a: DisruptionTarget=True:PreemptionByScheduler } }\n\
+    - { at: 189s, delete: nodes/n1 }\n";
+
+#[rstest]
+#[case::a_budget_follows_its_pods(EVICTED, "disruption/a:hold-30s@EVENT:nodes/n1#1", "DELETE pods/a")]
+#[case::a_patch_leaves_out_what_seems_unchanged(
+    RESET,
+    "disruption/a:coalesce-30s@EVENT:pods/a#2",
+    "DisruptionTarget=False→False/DeletionByPodGC"
+)]
+fn consequences_of_late_news_are_no_finding(#[case] history: &str, #[case] token: &str, #[case] consequence: &str) {
+    let text = format!(
+        "promise: It is sound.\nrule: T-001\nlevel: provisional\nfeature: ttl.annotation\n{history}\
+         - {{ at: 300s, expect: {{ quiet: true }} }}\n"
+    );
+    let (mut fixtures, problems) = parse::read(Path::new("a.yaml"), "disruption", &text);
+    assert!(problems.is_empty(), "{problems:?}");
+    let (.., text) = harmless(fixtures.pop().expect("a fixture"), &token.parse().expect("a token"));
+    assert!(text.contains(consequence), "{text}");
+}
+
+/// Runs a plan about which no oracle may complain. Returns the run without faults, and the result and the transcript.
+fn harmless(fixture: Fixture, token: &Token) -> (ReferenceRun, PlanResult, String) {
     let test_bed = TestBed::embedded();
     let (reference, _) = engine::reference(&test_bed, &Arc::new(fixture)).expect("deterministic");
-    let plan = engine::resolve(&test_bed, &reference, &token).expect("its points");
-    let result = engine::run_plan(&test_bed, &reference, plan, |_, _| {});
-    assert_eq!(result.verdict.breaches, []);
-    let writes = |observation: &Observation| (observation.state, observation.last_writes.clone());
-    assert_ne!(writes(&reference.observation), writes(&result.observation), "the faults have a consequence");
+    let plan = engine::resolve(&test_bed, &reference, token).expect("its points");
+    let mut text = String::new();
+    let result = engine::run_plan(&test_bed, &reference, plan, |record, entries| {
+        text = to_text(&render(record.start, &record.initial, entries));
+    });
+    assert_eq!(result.verdict.breaches, [], "{text}");
+    (reference, result, text)
 }
 
 /// Our controllers survive an eighth of all single faults in these histories.
