@@ -262,13 +262,21 @@ pub(super) fn stays_away(fixture: &Fixture, explored: ExploredRun<'_>) -> Option
 /// Returns true if a write to a budget at this time may have waited for the work queue: its sync fails anyway, so the
 /// key waits for up to the longest back-off after a faulty request made it fail once more, as in client-go.
 pub(super) fn is_backed_off(explored: ExploredRun<'_>, key: &WriteKey, at: Duration) -> bool {
+    // With several faults a request of this number may come at another time.
+    let faulty = requests(explored.entries).filter(|(_, exchange)| {
+        let request = &exchange.request;
+        let of_budget = request.resource == BUDGETS && request.name.as_ref() == Some(&key.name);
+        (of_budget || request.subresource.as_deref() == Some("scale"))
+            && exchange.reply.as_ref().is_some_and(|reply| reply.fault.is_some())
+    });
+    let last = faulty.map(|(entry, _)| entry.at).take_while(|time| *time <= at).last().unwrap_or_default();
     let refused = explored.plan.faults.iter().any(|(disturbance, point)| {
         let of_budget = point.target.resource.plural == BUDGETS && point.target.name == key.name;
         // The sync asks for the scale of an owner, and its failure gives the budget another reason.
         let of_scale = point.target.subresource.as_deref() == Some("scale");
         matches!(point.site, Site::Request(_))
             && (of_budget || of_scale)
-            && at <= point.at + disturbance.duration() + RECONNECT + LONGEST_BACKOFF
+            && at <= last.max(point.at) + disturbance.duration() + RECONNECT + LONGEST_BACKOFF
     });
     let fails = || {
         explored.entries.iter().any(|entry| match &entry.what {

@@ -203,9 +203,10 @@ impl Countdowns {
                     let countdown = Countdown { since: now, deadline: now.saturating_add(limit), is_certain: true };
                     self.running.insert(uid.to_owned(), countdown);
                 }
-                // After an eviction another countdown begins with the next change.
+                // After an eviction another countdown begins with the next change, which may have been any since then.
                 (Some(countdown), Some(limit)) if countdown.deadline <= now && object_meta::is_terminating(pod) => {
                     *countdown = Countdown { since: now, deadline: now.saturating_add(limit), is_certain: false };
+                    self.ended.entry(key_of(pod)).or_default().most += usize::from(limit.is_zero());
                 }
                 // The eviction at once takes the place of the countdown.
                 (Some(countdown), Some(Duration::ZERO)) if countdown.deadline > now => {
