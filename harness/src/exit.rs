@@ -1,4 +1,4 @@
-//! Exit codes of `plumbline`: documented API, shown by `plumbline help`, tested in `tests/cli.rs`.
+//! Exit codes of `plumbline`: documented API, shown by `plumbline help`, tested in `tests/it/cli.rs`.
 
 /// Outcomes of a run of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -103,7 +103,7 @@ async fn metrics_have_upstreams_names() {
         "running_managed_controllers{manager=\"plumbline-controllers\",name=\"ttl-controller\"} 1",
         "plumbline_informer_synced{resource=\"nodes\"} 1",
         "plumbline_informer_objects{resource=\"nodes\"} 1",
-        "plumbline_build_info{version=\"0.1.0\"} 1",
+        "plumbline_build_info{version=\"0.2.0\"} 1",
         "# TYPE process_cpu_seconds_total counter",
     ] {
         assert!(text.lines().any(|found| found == line), "no line {line}\n{text}");

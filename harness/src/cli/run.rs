@@ -14,7 +14,6 @@ use super::{CliError, memory, replay, watch, wrap};
 use crate::capsule::{CapsuleOrigin, CapsuleWriter};
 use crate::exit::Exit;
 use crate::fixture::Fixture;
-use crate::html::perfetto::Perfetto;
 use crate::html::{Html, history};
 use crate::report::json::Json;
 use crate::report::junit::Junit;
@@ -78,8 +77,6 @@ enum RunFormat {
     Markdown,
     /// One HTML page with a timeline of each fixture
     Html,
-    /// A trace (Chrome's JSON) for ui.perfetto.dev
-    Perfetto,
 }
 
 impl RunArgs {
@@ -214,7 +211,6 @@ fn reporters(
         RunFormat::Json => vec![Box::new(Json(out)), message()],
         RunFormat::Junit => vec![Box::new(Junit(out)), message()],
         RunFormat::Markdown => vec![Box::new(Markdown { out, explain_flags: explain_flags.to_owned() }), message()],
-        RunFormat::Perfetto => vec![Box::new(Perfetto::new(out, fixtures)), message()],
         RunFormat::Html => {
             let page = Html::new(out, title, fixtures).since(before);
             vec![Box::new(page), Box::new(to_stderr().with_page(args.output.as_deref()))]

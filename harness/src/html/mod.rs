@@ -13,7 +13,7 @@
 //! - `blocks`: compression and the limit on the page's size · [`history`]: New, Fixed, Still failing
 //! - `comparison`, `accepted`, `snapshot_timeline`: two subjects side by side; a failed run and its accepted snapshot;
 //!   two versions of a snapshot
-//! - [`perfetto`]: the timelines as a trace · [`chart`]: curves of measurements
+//! - [`chart`]: curves of measurements
 //! - `overview`, `page`: the markup; the script and the style are plain files next to this one
 
 mod accepted;
@@ -27,7 +27,6 @@ mod notes;
 mod overview;
 mod page;
 mod patch;
-pub mod perfetto;
 mod snapshot_timeline;
 mod steps;
 mod timeline;

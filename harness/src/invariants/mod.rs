@@ -29,7 +29,7 @@ pub(crate) use writes::is_idle;
 pub struct Invariant {
     /// Its name in `waive:`.
     pub name: &'static str,
-    /// Ids in the catalogue (Part 4).
+    /// Ids of the rules in `fixtures/catalogue.yaml`.
     pub ids: &'static [&'static str],
     /// The rule, in a sentence.
     pub doc: &'static str,

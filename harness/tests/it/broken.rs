@@ -3,7 +3,7 @@
 //!
 //! They run the whole profile of their controller in virtual time: our own controllers behind a connection that
 //! falsifies data (`broken/lies.rs`), or small controllers with an error in them (`broken/small.rs`). One also runs
-//! through `conform --command`: see `subjects.rs`.
+//! through `conform --command`: see `bad_subjects.rs`.
 
 mod expected;
 pub(crate) mod lies;

@@ -1,10 +1,9 @@
-//! Capsules of failures, and traces.
+//! Capsules of failures.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
 use zip::write::SimpleFileOptions;
 use zip::{ZipArchive, ZipWriter};
 
@@ -76,26 +75,4 @@ fn a_capsule_runs_no_command_unless_it_is_trusted() {
         assert_eq!(output.status.code(), Some(5), "{file}");
         assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
     }
-}
-
-#[test]
-fn a_trace_has_a_process_per_fixture() {
-    let root = folder("traces");
-    let output = plumbline(&root, &["run", "--format", "perfetto", "-o", "trace.json"]);
-    assert_eq!(output.status.code(), Some(100), "{}", text(&output.stderr));
-    let trace = std::fs::read(root.join("trace.json")).expect("a trace");
-    let trace: Value = serde_json::from_slice(&trace).expect("JSON");
-    assert_eq!(trace["otherData"]["format"], "plumbline-trace/v1");
-    let events = trace["traceEvents"].as_array().expect("events");
-    let names = |kind: &str| -> Vec<&str> {
-        let of_kind = events.iter().filter(|event| event["name"] == kind);
-        of_kind.filter_map(|event| event["args"]["name"].as_str()).collect()
-    };
-    assert_eq!(names("process_name"), ["podgc/bad (failed)"]);
-    let threads = names("thread_name");
-    assert!(["checks", "user", "informers", "podgc"].iter().all(|name| threads.contains(name)), "{threads:?}");
-    let patch = events.iter().find(|event| event["name"] == "PATCH pods/a/status").expect("the write");
-    assert_eq!((patch["cat"].as_str(), patch["args"]["at"].as_str()), (Some("write"), Some("60000 ms")));
-    let flows = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
-    assert!(flows("s") > 0 && flows("s") == flows("f"));
 }

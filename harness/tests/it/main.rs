@@ -14,6 +14,7 @@ mod cli;
 mod clients;
 mod conformance;
 mod determinism;
+mod documents;
 mod expensive;
 mod explore;
 mod fixtures;

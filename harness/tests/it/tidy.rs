@@ -65,21 +65,6 @@ const API_SERVER_NAMES: &[&str] = &[
     "workloads",
 ];
 
-/// Documents whose paths and links must lead to files of the repository.
-const DOCUMENTS: &[&str] = &[
-    "README.md",
-    "ARCHITECTURE.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    "SECURITY.md",
-    "fixtures/README.md",
-    "harness/KIT.md",
-    "harness/README.md",
-    "harness/SERVE.md",
-    "harness/apiserver/README.md",
-    "snapshots/README.md",
-];
-
 /// Banned expressions, and their replacements.
 const BANNED: [(&str, &str); 7] = [
     ("#[ignore", "skip the test with a reason"),
@@ -312,37 +297,4 @@ fn written_bugs_have_their_places() {
         }
     }
     none("the edits of harness/mutants/bugs.toml fit the files", &offences);
-}
-
-#[test]
-fn documents_name_files_that_exist() {
-    let root = repository();
-    let mut offences = Vec::new();
-    for document in DOCUMENTS {
-        let text = fs::read_to_string(root.join(document)).expect("a readable document");
-        for path in text.split('`').skip(1).step_by(2).filter(|word| is_path(word)) {
-            if !root.join(path.trim_end_matches('/')).exists() {
-                offences.push(format!("{document}: `{path}`"));
-            }
-        }
-        let folder = root.join(document).with_file_name("");
-        for link in links(&text).filter(|link| !link.contains("://") && !link.starts_with('#')) {
-            let path = link.split('#').next().unwrap_or_default();
-            if !folder.join(path.trim_end_matches('/')).exists() {
-                offences.push(format!("{document}: link to {link}"));
-            }
-        }
-    }
-    none("documents name files that exist", &offences);
-}
-
-/// The targets of the Markdown links `[text](target)`.
-fn links(text: &str) -> impl Iterator<Item = &str> {
-    text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
-}
-
-/// Returns true if a quoted word is a path of this repository.
-fn is_path(word: &str) -> bool {
-    let tops = ["controllers/", "harness/", "fixtures/", "snapshots/", ".ci/", ".config/", ".github/"];
-    tops.iter().any(|top| word.starts_with(top)) && !word.contains([' ', '<', '*', '{', '\n', '…', '['])
 }

@@ -43,7 +43,7 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Make the table of what the API server serves, in its README.
+    /// Make the table of what the API server serves, in its SERVED.md.
     Served,
 }
 

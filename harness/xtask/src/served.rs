@@ -1,11 +1,12 @@
-//! The table of what the API server serves, in its README: from the discovery document of a server in this process.
+//! The table of what the API server serves, in `harness/apiserver/SERVED.md`: from the discovery document of a server
+//! in this process.
 
 use http::{HeaderValue, Method, header};
 use plumbline_apiserver::{ApiRequest, ApiServer, ReplyBody, clock};
 use serde_json::Value;
 
 /// The file with the table, below the root of the repository.
-pub(crate) const PATH: &str = "harness/apiserver/README.md";
+pub(crate) const PATH: &str = "harness/apiserver/SERVED.md";
 
 const BEGIN: &str = "<!-- begin: cargo run -p xtask -- served -->\n";
 const END: &str = "<!-- end -->";

@@ -302,7 +302,7 @@ fn node_status(name: &str, node: &Value, moment: &str, kubelet_version: &str) ->
         ],
         "nodeInfo": {
             "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "6.1.0", "osImage": "Plumbline",
-            "containerRuntimeVersion": "plumbline://0.1.0", "kubeletVersion": kubelet_version,
+            "containerRuntimeVersion": concat!("plumbline://", env!("CARGO_PKG_VERSION")), "kubeletVersion": kubelet_version,
             "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64",
         },
     });

@@ -12,7 +12,7 @@
 //! structural.rs    a custom resource's OpenAPI schema → Schema
 //! pull_parser.rs   a pull parser with the messages of Go's encoding/json
 //! decode.rs        bytes → Value, with unknown and duplicate fields reported and wrong types rejected
-//! leaf.rs, quantity.rs  times, bytes, quantities
+//! scalar.rs        times, bytes, quantities
 //! unstructured.rs  Value → Value, with the messages of strategic merge patch
 //! normalize.rs     a Value as the server encodes it
 //! ```
