@@ -496,8 +496,8 @@ mod tests {
 
     #[test]
     fn seeds_are_read_in_order_and_lists_taken_apart() {
-        let folder = std::env::temp_dir().join(format!("plumbline-seed-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
         std::fs::write(
             folder.join("b.json"),
             json!({"kind": "PodList", "items": [{"kind": "Pod", "x": 2}, {"x": 3}]}).to_string(),
@@ -505,13 +505,12 @@ mod tests {
         .unwrap();
         std::fs::write(folder.join("a.yaml"), "kind: Pod\nx: 0\n---\nkind: Node\nx: 1\n").unwrap();
         std::fs::write(folder.join("c.txt"), "no").unwrap();
-        let found = objects(&folder).unwrap();
+        let found = objects(folder).unwrap();
         assert_eq!(
             found.iter().map(|seed| seed.object["x"].as_i64()).collect::<Vec<_>>(),
             [Some(0), Some(1), Some(2), Some(3)]
         );
         assert!(found[2].from.ends_with("b.json: document 1: items[0]"), "{}", found[2].from);
         assert!(objects(&folder.join("none")).is_err());
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

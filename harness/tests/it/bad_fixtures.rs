@@ -304,15 +304,14 @@ fn a_problem_of_one_row_names_the_row_and_a_problem_of_all_is_reported_once() {
 
 #[test]
 fn ids_are_unique_over_folders() {
-    let folder = std::env::temp_dir().join(format!("plumbline-bad-fixtures-{}", std::process::id()));
+    let folder = tempfile::tempdir().expect("a temporary folder");
     let text = format!("{HEAD}expect: {{ exists: pods/a }}\n");
     for name in ["podgc/x/case.yaml", "podgc/y/case.yaml", "podgc/other.yml", "stray.yaml", "nosuite/case.yaml"] {
-        let path = folder.join(name);
+        let path = folder.path().join(name);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("create a folder");
         std::fs::write(path, &text).expect("write a fixture");
     }
-    let problems = parse::load(&folder).expect_err("five bad files").to_string();
-    std::fs::remove_dir_all(&folder).expect("remove the folder");
+    let problems = parse::load(folder.path()).expect_err("five bad files").to_string();
     for says in [
         "the id podgc/case is already used by",
         "rename it to other.yaml",

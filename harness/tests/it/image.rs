@@ -56,6 +56,16 @@ struct DockerResources {
     container: String,
 }
 
+impl DockerResources {
+    /// Names that no other test run of this engine uses: a process id repeats in containers and after a restart.
+    fn named(prefix: &str) -> Self {
+        let folder = tempfile::Builder::new().prefix("").rand_bytes(12).tempdir().unwrap();
+        let unique = folder.path().file_name().unwrap().to_string_lossy().to_lowercase();
+        let name = format!("{prefix}-{unique}");
+        Self { image: format!("{name}:latest"), container: name }
+    }
+}
+
 impl Drop for DockerResources {
     fn drop(&mut self) {
         for words in [["rm", "--force", &self.container], ["rmi", "--force", &self.image]] {
@@ -82,7 +92,9 @@ fn build(image: &str, program: &str, folder: &str, binary: &Path, libraries: &[P
     let file = context.path().join("Dockerfile");
     std::fs::write(&file, dockerfile).unwrap();
     let (file, folder) = (file.display().to_string(), context.path().display().to_string());
-    docker(&["build", "--quiet", "--tag", image, "--file", &file, &folder]);
+    // Without the cache: the layers of the libraries are equal in each image, and another test that removes its image
+    // removes a cached layer between two steps of this build ("unknown parent image ID").
+    docker(&["build", "--no-cache", "--quiet", "--tag", image, "--file", &file, &folder]);
 }
 
 /// The service account folder that kubelets mount into pods.
@@ -157,8 +169,7 @@ fn the_image_works_as_in_a_pod_and_stops_in_order() {
         let libraries = libraries(&program);
         (program, libraries)
     };
-    let name = format!("plumbline-controllers-test-{}", std::process::id());
-    let made = DockerResources { image: format!("{name}:latest"), container: name };
+    let made = DockerResources::named("plumbline-controllers-test");
     build(&made.image, "plumbline-controllers", "controllers", &binary, &libraries);
     let what = docker(&["image", "inspect", "--format", "{{.Config.User}} {{len .RootFS.Layers}}", &made.image]);
     let layers = if libraries.is_empty() { 1 } else { 2 };
@@ -197,8 +208,7 @@ fn the_image_of_the_server_serves_a_cluster() {
         let libraries = libraries(&program);
         (program, libraries)
     };
-    let name = format!("plumbline-test-{}", std::process::id());
-    let made = DockerResources { image: format!("{name}:latest"), container: name };
+    let made = DockerResources::named("plumbline-test");
     build(&made.image, "plumbline", "harness", &program, &libraries);
     if libraries.is_empty() {
         let size: u64 = docker(&["image", "inspect", "--format", "{{.Size}}", &made.image]).parse().unwrap();

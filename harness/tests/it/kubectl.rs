@@ -10,7 +10,6 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use plumbline_controllers::app::App;
@@ -57,11 +56,8 @@ pub(crate) fn kubectl() -> Option<PathBuf> {
 impl Session {
     /// Starts a fresh server with `flags`; `None` without kubectl.
     fn start(flags: &[&str]) -> Option<Self> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
         let kubectl = kubectl()?;
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("plumbline-kubectl-{}-{number}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a temporary folder");
+        let folder = tempfile::Builder::new().prefix("plumbline-kubectl-").tempdir().expect("a temporary folder").keep();
         let mut server = Command::new(env!("CARGO_BIN_EXE_plumbline"))
             .args(["serve", "--disable-admission-plugins", "ServiceAccount", "--loop-delay", "0s"])
             .arg("--kubeconfig")

@@ -35,8 +35,7 @@ impl Drop for Cluster {
 
 /// Starts etcd and kube-apiserver from `assets` and waits until requests are answered.
 pub(crate) async fn start(assets: &Path) -> io::Result<Cluster> {
-    let folder = std::env::temp_dir().join(format!("plumbline-two-arm-{}", std::process::id()));
-    fs::create_dir_all(&folder)?;
+    let folder = tempfile::Builder::new().prefix("plumbline-two-arm-").tempdir()?.keep();
     let key = rcgen::KeyPair::generate().map_err(io::Error::other)?;
     fs::write(folder.join("key.pem"), key.serialize_pem())?;
     fs::write(folder.join("public.pem"), key.public_key_pem())?;
