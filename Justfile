@@ -34,7 +34,7 @@ review-branch *ARGS:
 
 # accept all changed transcripts; read the diff of snapshots/ afterwards
 accept:
-    INSTA_UPDATE=always cargo test -p plumbline --test snapshots
+    INSTA_UPDATE=always cargo test -p plumbline-suite --test snapshots
 
 # check the fixtures without running them
 lint:

@@ -13,24 +13,24 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use plumbline::cluster::EmbeddedCluster;
 use plumbline::fixture::parse;
-use plumbline::report::Outcome;
-use plumbline::runner::suite::{self, RunOptions, TestBed};
-use plumbline::snapshot::{self, Group};
+use plumbline_suite::cluster::EmbeddedCluster;
+use plumbline_suite::report::Outcome;
+use plumbline_suite::runner::suite::{self, RunOptions, TestBed};
+use plumbline_suite::snapshot::{self, Group};
 
 /// The rights that were needed, each with the first fixture that needed it.
 type Needed = Arc<Mutex<BTreeMap<(&'static str, rights::Right), String>>>;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("");
+    let root = rights::repository();
     let (fixtures, snapshots) = (root.join("fixtures"), root.join("snapshots"));
     let groups = match parse::load(&fixtures) {
         Ok(fixtures) => snapshot::groups(fixtures),
         Err(problems) => {
             let _ = writeln!(std::io::stderr(), "{problems}");
-            return ExitCode::from(plumbline::exit::Exit::BadFixtures.code());
+            return ExitCode::from(plumbline_suite::exit::Exit::BadFixtures.code());
         }
     };
     let orphans = snapshot::orphans(&snapshots, &groups);

@@ -6,19 +6,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plumbline::apiserver::KubernetesVersion;
-use plumbline::cluster::{EmbeddedCluster, Role};
 use plumbline::fixture::parse;
-use plumbline::report::Outcome;
-use plumbline::runner::suite::{self, RunOptions, TestBed};
 use plumbline::transcript::{Actor, Attributed as _, EntryKind, TranscriptEntry};
+use plumbline_suite::cluster::{EmbeddedCluster, Role};
+use plumbline_suite::report::Outcome;
+use plumbline_suite::runner::suite::{self, RunOptions, TestBed};
 use serde_json::Value;
 
 /// A resource of a group with its subresource, and a verb.
 pub(crate) type Right = (String, String, String);
 
+/// Returns the root of the repository.
+pub(crate) fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
 /// The manifest with the roles of the controllers.
 pub(crate) fn role_file() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("controllers").join("deploy/rbac.yaml")
+    repository().join("controllers/deploy/rbac.yaml")
 }
 
 /// The rules of the role called `name` in `deploy/rbac.yaml`.
@@ -119,8 +124,7 @@ fn run_with(text: &str, id: &str, resource: &str) -> (Outcome, BTreeSet<u16>) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("rbac.yaml");
     std::fs::write(&file, text).expect("written");
-    let mut fixtures =
-        parse::load(&Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fixtures")).expect("good fixtures");
+    let mut fixtures = parse::load(&repository().join("fixtures")).expect("good fixtures");
     fixtures.retain(|fixture| fixture.id == id);
     let mut ran = None;
     suite::run_all(&fixtures, &confined(&file, KubernetesVersion::default()), RunOptions::one_by_one(), |_, judged| {

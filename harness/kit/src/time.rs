@@ -1,0 +1,49 @@
+//! Time in the harness: the API server's [`Clock`] with [`settle`], and a stopwatch for reports.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+pub use plumbline_apiserver::clock::{Clock, epoch, is_paused, run_virtual, run_virtual_with_io, run_wall, settle};
+
+thread_local! {
+    /// The time of day at the start of this thread's world, and that moment in tokio's time.
+    static WORLD: Cell<Option<(Duration, tokio::time::Instant)>> = const { Cell::new(None) };
+}
+
+/// Returns the time of day in the world of this thread, as time since 1970; `None` on a thread without a world.
+///
+/// `plumbline_entropy::follow(plumbline::time::time_of_day)` makes it the time that controllers read from the system's
+/// clock.
+#[must_use]
+pub fn time_of_day() -> Option<Duration> {
+    let (start, since) = WORLD.try_with(Cell::get).ok()??;
+    Some(start + since.elapsed())
+}
+
+/// Starts the time of day of this thread's world, or ends it.
+#[expect(clippy::disallowed_methods, reason = "a clock")]
+pub(crate) fn set_time_of_day(start: Option<Timestamp>) {
+    let since_1970 = |start: Timestamp| Duration::try_from(start.duration_since(Timestamp::UNIX_EPOCH)).ok();
+    WORLD.set(start.and_then(since_1970).map(|start| (start, tokio::time::Instant::now())));
+}
+
+/// A wall-clock stopwatch, for reports only: nothing is decided by it.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(std::time::Instant);
+
+impl Stopwatch {
+    /// Starts measuring.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "wall time for reports and watchdogs")]
+    pub fn start() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    /// Wall time since the start.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}

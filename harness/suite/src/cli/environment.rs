@@ -1,0 +1,630 @@
+//! Flags for the cluster and the subject, shared by `run`, `conform` and `compare`.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Parser as _, ValueEnum};
+use plumbline::fixture::{Controller, Fixture, Release};
+use plumbline_apiserver::KubernetesVersion;
+use regex::Regex;
+
+use super::help::COMMON_HEADING;
+use super::{CliError, notify};
+use crate::cluster::provision::{RealCluster, envtest, k3s, kind, kubeconfig};
+use crate::cluster::{Cluster, EmbeddedCluster, RemoteCluster, Role, ServedCluster};
+use crate::duration::parse_duration;
+use crate::load::capacity::{self, Machine};
+use crate::load::{self, StartCost};
+use crate::process::signals;
+use crate::process::tempdir::RunDir;
+use crate::runner::suite::{self, RunOptions, StartUp, TestBed};
+use crate::subject::command::Command;
+use crate::subject::external::External;
+use crate::subject::in_process::InProcess;
+use crate::subject::none::NoSubject;
+use crate::subject::{BystanderWrites, Subject};
+
+/// Flags for the cluster and the subject.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = COMMON_HEADING)]
+pub(super) struct EnvironmentArgs {
+    /// Cluster that fixtures run on
+    #[arg(long, value_enum, default_value_t = ClusterKind::Fake)]
+    cluster: ClusterKind,
+
+    /// Kubernetes release to judge by, and that the fake API server behaves as: 1.36 or 1.37 [default: 1.36; a real
+    /// cluster's own]
+    #[arg(long, value_name = "RELEASE")]
+    kubernetes_version: Option<KubernetesVersion>,
+
+    /// Implementation under test [default: command with --command, else in-process]
+    #[arg(long, value_enum)]
+    subject: Option<SubjectKind>,
+
+    /// Command line of the subject, quoted as for a shell. `{kubeconfig}`, `{server}`, `{token}`, `{token-file}`,
+    /// `{ca-file}`, `{port}`, `{controllers}` and `{flags}` are replaced; without any of them the command is treated as
+    /// a drop-in for kube-controller-manager and its flags are appended
+    #[arg(long, value_name = "COMMAND")]
+    command: Option<String>,
+
+    /// YAML file with the roles and bindings of the subject's service accounts (such as controllers/deploy/rbac.yaml).
+    /// The fake server rejects requests that they do not permit
+    #[arg(long, value_name = "FILE")]
+    subject_role: Option<PathBuf>,
+
+    #[command(flatten)]
+    about: CommandArgs,
+
+    /// Folder for logs [default: a temporary folder, removed at the end unless something fails]
+    #[arg(long, value_name = "DIR")]
+    logs: Option<PathBuf>,
+
+    /// Run in-process controllers over HTTPS and in wall time too
+    #[arg(long)]
+    wall_clock: bool,
+
+    /// In wall time: minimum tolerance for late events, even if a fixture sets less. Not with `conform`
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "0s")]
+    tolerance: Duration,
+
+    /// Plain HTTP instead of HTTPS between a command and the fake API server
+    #[arg(long)]
+    http: bool,
+
+    /// In wall time: retries of a failed fixture; one that passes on a retry is reported as flaky
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    retries: u8,
+
+    /// Number of fixtures that run in parallel [default: one per core; in wall time, where fixtures mostly wait, up to
+    /// 96, and up to 16 on a real API server: fewer if starting the command takes much processor time or memory]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+
+    #[command(flatten)]
+    real: RealClusterArgs,
+}
+
+/// Flags for a command, or for controllers that already run in the cluster.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = COMMON_HEADING)]
+pub(super) struct CommandArgs {
+    /// Environment variable for the command; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    command_env: Vec<(String, String)>,
+
+    /// Name of the subject in reports [default: the program's name, or `external`]
+    #[arg(long, value_name = "NAME")]
+    subject_name: Option<String>,
+
+    /// Controllers that the subject implements [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = controller)]
+    subject_controllers: Vec<Controller>,
+
+    /// Regular expression over the user agents of CONTROLLER, if they do not end in its name. With one controller under
+    /// test none is needed. May be repeated
+    #[arg(long, value_name = "CONTROLLER=REGEX", value_parser = agent)]
+    agent: Vec<(Controller, Regex)>,
+
+    /// Treatment of writes by clients of the subject that are none of the controllers under test, to resources that no
+    /// fixture judges. Such writes to pods, nodes, budgets and Events always fail a fixture
+    #[arg(long, value_name = "WORD", value_enum, default_value_t = BystanderWrites::Report)]
+    bystander_writes: BystanderWrites,
+
+    /// Also add NAME to `{controllers}` if CONTROLLER is tested, because it depends on NAME. May be repeated
+    #[arg(long, value_name = "CONTROLLER=NAME", value_parser = companion)]
+    companion: Vec<(Controller, String)>,
+
+    /// Features of level `extended` that the subject declares; globs such as `podgc.*`
+    #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
+    features: Vec<String>,
+
+    /// The command is ready when this URL returns 200, such as `http://127.0.0.1:{port}/readyz`
+    #[arg(long, value_name = "URL")]
+    ready_url: Option<String>,
+
+    /// The command is ready when a line of its output matches this regular expression
+    #[arg(long, value_name = "REGEX")]
+    ready_log: Option<Regex>,
+
+    /// Time limit for the command to become ready
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s")]
+    ready_timeout: Duration,
+
+    /// URL of the command's metrics, such as `http://127.0.0.1:{port}/metrics`
+    #[arg(long, value_name = "URL")]
+    metrics_url: Option<String>,
+}
+
+impl CommandArgs {
+    /// Parses flags from a text, quoted as for a shell.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the text contains anything else.
+    pub(super) fn read(text: &str) -> Result<Self, CliError> {
+        #[derive(clap::Parser)]
+        #[command(no_binary_name = true, disable_help_flag = true)]
+        struct FlagLine {
+            #[command(flatten)]
+            about: CommandArgs,
+        }
+        let wrong = |error: &dyn std::fmt::Display| CliError::Usage(format!("flags of one subject, `{text}`: {error}"));
+        let words = shell_words::split(text).map_err(|error| wrong(&error))?;
+        FlagLine::try_parse_from(words).map(|line| line.about).map_err(|error| wrong(&error))
+    }
+
+    /// Returns the defaults.
+    fn nothing() -> Result<Self, CliError> {
+        Self::read("")
+    }
+}
+
+/// Flags for real API servers, each kind under its own heading.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct RealClusterArgs {
+    #[command(flatten, next_help_heading = "Cluster envtest")]
+    envtest: envtest::EnvtestOptions,
+
+    #[command(flatten, next_help_heading = "Cluster k3s")]
+    k3s: k3s::K3sOptions,
+
+    #[command(flatten, next_help_heading = "Cluster kind")]
+    kind: kind::KindOptions,
+
+    #[command(flatten, next_help_heading = "Cluster kubeconfig")]
+    found: kubeconfig::ExistingClusterOptions,
+}
+
+impl RealClusterArgs {
+    /// Returns the real API server of this kind; `None` for the fake one.
+    pub(super) fn of(&self, kind: ClusterKind) -> Option<RealCluster> {
+        match kind {
+            ClusterKind::Fake => None,
+            ClusterKind::Envtest => Some(RealCluster::Envtest(self.envtest.clone())),
+            ClusterKind::K3s => Some(RealCluster::K3s(self.k3s.clone())),
+            ClusterKind::Kind => Some(RealCluster::Kind(self.kind.clone())),
+            ClusterKind::Kubeconfig => Some(RealCluster::Kubeconfig(self.found.clone())),
+        }
+    }
+}
+
+/// Kinds of clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ClusterKind {
+    /// The embedded API server: in virtual time for in-process subjects, over HTTPS otherwise
+    Fake,
+    /// etcd and kube-apiserver as processes
+    Envtest,
+    /// k3s in a container
+    K3s,
+    /// A cluster created with the kind CLI
+    Kind,
+    /// An existing cluster
+    Kubeconfig,
+}
+
+/// Kinds of subjects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SubjectKind {
+    /// Our own controllers, in this process
+    InProcess,
+    /// The program of --command
+    Command,
+    /// Controllers that already run in a real cluster
+    External,
+    /// None: fixtures about the API server alone
+    None,
+}
+
+/// Default number of parallel fixtures in wall time.
+const WALL_JOBS: usize = 96;
+/// The same on a real API server, which the fixtures share.
+const REMOTE_JOBS: usize = 16;
+
+/// A started cluster and subject, with the resources that must live as long as they do.
+pub(super) struct Environment {
+    pub(super) arena: TestBed,
+    pub(super) options: RunOptions,
+    scratch: RunDir,
+}
+
+impl Environment {
+    /// Stops everything that was started.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`CliError::Environment`] if the cluster broke or cannot be stopped cleanly.
+    pub(super) fn close(mut self) -> Result<(), CliError> {
+        let broken = self.arena.cluster.broken();
+        let stopped = self.arena.cluster.stop();
+        if let Some(signal) = signals::requested() {
+            let why = format!("interrupted by {signal}; everything that was started has been stopped");
+            return Err(CliError::Environment(why));
+        }
+        if let Some(why) = broken {
+            let why = format!("the cluster failed during the run; later results are invalid: {why}");
+            return Err(with_logs(CliError::Environment(why), &mut self.scratch));
+        }
+        stopped.map_err(|error| with_logs(CliError::Environment(error.to_string()), &mut self.scratch))
+    }
+
+    /// Returns the server logs if the cluster broke, without those of subjects.
+    pub(super) fn logs_of_broken_cluster(&self) -> Vec<PathBuf> {
+        let logs = std::fs::read_dir(self.scratch.logs()).into_iter().flatten().flatten().map(|entry| entry.path());
+        let is_subject =
+            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("subject-"));
+        let mut logs: Vec<PathBuf> = logs.filter(|path| path.is_file() && !is_subject(path)).collect();
+        logs.sort();
+        self.arena.cluster.broken().map_or_else(Vec::new, |_| logs)
+    }
+}
+
+/// Keeps the logs after an environment failure and adds their folder to the error.
+fn with_logs(error: CliError, scratch: &mut RunDir) -> CliError {
+    let CliError::Environment(why) = error else { return error };
+    CliError::Environment(match scratch.keep_logs() {
+        Some(folder) => format!("{why}\n  logs: {}", folder.display()),
+        None => why,
+    })
+}
+
+impl EnvironmentArgs {
+    /// Parses the flags that a capsule has. Flags that select fixtures are ignored.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the text contains anything else.
+    pub(super) fn read(text: &str) -> Result<Self, CliError> {
+        #[derive(clap::Parser)]
+        #[command(no_binary_name = true, disable_help_flag = true)]
+        struct FlagLine {
+            #[command(flatten)]
+            environment: EnvironmentArgs,
+            #[command(flatten)]
+            _folder: super::select::FixturesFolder,
+        }
+        let wrong = |error: &dyn std::fmt::Display| CliError::Usage(format!("flags of the capsule, `{text}`: {error}"));
+        let words = shell_words::split(text).map_err(|error| wrong(&error))?;
+        FlagLine::try_parse_from(words).map(|line| line.environment).map_err(|error| wrong(&error))
+    }
+
+    /// Returns the command line of the subject.
+    pub(super) fn command(&self) -> Option<&str> {
+        self.command.as_deref()
+    }
+
+    /// Returns true if cluster and subject are parts of this process.
+    pub(super) fn starts_no_program(&self) -> bool {
+        self.cluster == ClusterKind::Fake && self.command.is_none()
+    }
+
+    /// Returns the files of the subject: those that its command line names, or this program.
+    pub(super) fn programs(&self) -> Vec<PathBuf> {
+        let Some(command) = &self.command else { return std::env::current_exe().into_iter().collect() };
+        let words = shell_words::split(command).unwrap_or_default();
+        let found = |(index, word): (usize, &String)| {
+            // A program without a folder is looked up; every other word may be a script or a file of its own.
+            if index == 0 && !word.contains('/') {
+                let paths = std::env::var_os("PATH")?;
+                return std::env::split_paths(&paths).map(|folder| folder.join(word)).find(|path| path.is_file());
+            }
+            std::env::current_dir().ok().map(|here| here.join(word)).filter(|path| path.is_file())
+        };
+        words.iter().enumerate().filter_map(found).collect()
+    }
+
+    /// Returns the same environment with a subject that implements `controller` alone, unless flags name its
+    /// controllers.
+    pub(super) fn for_profile(&self, controller: Option<Controller>) -> Self {
+        let mut environment = self.clone();
+        if self.takes_controllers_from_profile() {
+            environment.about.subject_controllers.extend(controller);
+        }
+        environment
+    }
+
+    /// Returns true if the controllers of the subject follow from the profile.
+    pub(super) const fn takes_controllers_from_profile(&self) -> bool {
+        self.about.subject_controllers.is_empty() && self.command.is_some()
+    }
+
+    /// Returns the same environment in the first release in which all of these fixtures hold, unless flags name the
+    /// release or a real cluster.
+    pub(super) fn in_release_of(&self, fixtures: &[Fixture]) -> Self {
+        let mut environment = self.clone();
+        if self.cluster == ClusterKind::Fake && self.kubernetes_version.is_none() {
+            environment.kubernetes_version = EmbeddedCluster::release_for(fixtures);
+        }
+        environment
+    }
+
+    /// Returns the same environment for another subject: a command line, or our own controllers, with flags `about` it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the flags already name a subject.
+    pub(super) fn with_subject(&self, command: Option<&str>, about: Option<CommandArgs>) -> Result<Self, CliError> {
+        if self.command.is_some() || self.subject.is_some() {
+            return Err(CliError::Usage(
+                "the subjects are given as arguments: remove --command and --subject".to_owned(),
+            ));
+        }
+        let about = match (about, command) {
+            (Some(about), _) => about,
+            (None, Some(_)) => self.about.clone(),
+            // The given flags are about the command, which is the other subject.
+            (None, None) => CommandArgs::nothing()?,
+        };
+        Ok(Self { command: command.map(str::to_owned), about, ..self.clone() })
+    }
+
+    /// Returns the given flags that require a command.
+    fn about_a_command(&self) -> Vec<&'static str> {
+        let given = [
+            ("--command-env", !self.about.command_env.is_empty()),
+            ("--agent", !self.about.agent.is_empty()),
+            ("--companion", !self.about.companion.is_empty()),
+            ("--ready-url", self.about.ready_url.is_some()),
+            ("--ready-log", self.about.ready_log.is_some()),
+            ("--metrics-url", self.about.metrics_url.is_some()),
+        ];
+        given.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect()
+    }
+
+    /// Returns true if features are declared on the command line.
+    pub(super) const fn names_features(&self) -> bool {
+        !self.about.features.is_empty()
+    }
+
+    /// Minimum tolerance for late events.
+    pub(super) const fn tolerance(&self) -> Duration {
+        self.tolerance
+    }
+
+    /// Starts the cluster and the subject that the flags select.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`CliError::Environment`] if something is missing or does not start.
+    pub(super) fn start(&self, fail_fast: bool) -> Result<Environment, CliError> {
+        signals::install();
+        let mut scratch = RunDir::create(self.logs.as_deref()).map_err(CliError::Environment)?;
+        let (arena, start_up) = self.arena(scratch.logs()).map_err(|error| with_logs(error, &mut scratch))?;
+        let cores = load::cores();
+        let usual = match self.cluster {
+            ClusterKind::Fake if arena.cluster.is_virtual() => cores,
+            ClusterKind::Fake => WALL_JOBS,
+            _ => REMOTE_JOBS,
+        };
+        let options = RunOptions {
+            jobs: self.jobs.map_or_else(|| default_jobs(usual, start_up.cost.as_ref()), usize::from),
+            fail_fast,
+            tolerance: self.tolerance,
+            retries: self.retries,
+            start_cost: start_up.cost,
+            ..RunOptions::one_by_one()
+        };
+        Ok(Environment { arena, options, scratch })
+    }
+
+    /// Starts both and rehearses. On a real server the rehearsal has its own namespaces too.
+    fn arena(&self, logs: &std::path::Path) -> Result<(TestBed, StartUp), CliError> {
+        let subject = self.subject(logs)?;
+        let external = self.subject == Some(SubjectKind::External);
+        if external && self.cluster == ClusterKind::Fake {
+            let next = "--subject external requires a real cluster: choose another --cluster than fake";
+            return Err(CliError::Usage(next.to_owned()));
+        }
+        if self.http && (self.cluster != ClusterKind::Fake || self.command.is_none()) {
+            return Err(CliError::Usage("--http requires --cluster fake and --command".to_owned()));
+        }
+        let role = self.role()?;
+        let kubernetes = self.kubernetes_version.unwrap_or_default();
+        let cluster: Arc<dyn Cluster> = match self.real.of(self.cluster) {
+            None if subject.is_virtual() && !self.wall_clock => Arc::new(EmbeddedCluster { role, kubernetes }),
+            None => Arc::new(ServedCluster { role, kubernetes, plain: self.http }),
+            Some(real) => self.remote(&real, logs, external)?,
+        };
+        let arena = TestBed { cluster, subject };
+        let rehearsed = if self.command.is_some() { suite::check_start_up(&arena) } else { Ok(StartUp::default()) };
+        let why = match rehearsed {
+            Ok(start_up) => {
+                start_up.unnamed_agents.iter().for_each(|agent| notify(&unnamed_agent(agent)));
+                return Ok((arena, start_up));
+            }
+            Err(why) => why,
+        };
+        let name = arena.subject.name();
+        let mut message = match signals::requested() {
+            Some(signal) => format!("interrupted by {signal} before the first fixture"),
+            None => format!(
+                "{name} does not start, so no fixture was run: {why}\n  \
+                 next: try its command line manually, or increase --ready-timeout"
+            ),
+        };
+        if let Err(why) = arena.cluster.stop() {
+            message = format!("{message}\n  the cluster could not be stopped: {why}");
+        }
+        Err(CliError::Environment(message))
+    }
+
+    /// Role that restricts the subject on a fake server.
+    fn role(&self) -> Result<Option<Role>, CliError> {
+        match &self.subject_role {
+            Some(_) if self.cluster != ClusterKind::Fake => {
+                let next =
+                    "--subject-role works with the fake server only: grant roles on a real cluster with RBAC objects";
+                Err(CliError::Usage(next.to_owned()))
+            }
+            Some(file) => Role::read(file).map(Some).map_err(|error| CliError::Usage(error.to_string())),
+            None => Ok(None),
+        }
+    }
+
+    /// Starts or finds a real API server.
+    fn remote(&self, real: &RealCluster, logs: &std::path::Path, external: bool) -> Result<Arc<dyn Cluster>, CliError> {
+        let remote =
+            RemoteCluster::start(|| real.start(logs)).map_err(|error| CliError::Environment(error.to_string()))?;
+        self.same_release(&remote)?;
+        if external {
+            return Ok(Arc::new(remote.unseen()));
+        }
+        let tests = !matches!(self.subject, Some(SubjectKind::None));
+        if tests && !remote.built_in().is_empty() {
+            let why = "the cluster's built-in controllers are on and would interfere with the subject: test them with \
+                       --subject external, or switch them off";
+            return Err(CliError::Usage(why.to_owned()));
+        }
+        Ok(Arc::new(remote))
+    }
+
+    /// Checks that a real API server has the release to judge by.
+    fn same_release(&self, cluster: &impl Cluster) -> Result<(), CliError> {
+        let Some(wanted) = self.kubernetes_version else { return Ok(()) };
+        let version = cluster.kubernetes().map_err(|error| CliError::Environment(error.to_string()))?;
+        release_conflict(wanted, cluster.name(), &version).map_or(Ok(()), |why| Err(CliError::Usage(why)))
+    }
+
+    fn subject(&self, logs: &std::path::Path) -> Result<Arc<dyn Subject>, CliError> {
+        let kind = self.subject.unwrap_or(match self.command {
+            Some(_) => SubjectKind::Command,
+            None => SubjectKind::InProcess,
+        });
+        let lonely = self.about_a_command();
+        if self.command.is_none() && !lonely.is_empty() {
+            return Err(CliError::Usage(format!("{} requires --command", lonely.join(", "))));
+        }
+        let command = match (kind, &self.command) {
+            (SubjectKind::InProcess, None) => return Ok(Arc::new(InProcess)),
+            (SubjectKind::None, None) => return Ok(Arc::new(NoSubject)),
+            (SubjectKind::External, None) => {
+                return Ok(Arc::new(External {
+                    name: self.about.subject_name.clone().unwrap_or_else(|| "external".to_owned()),
+                    controllers: self.about.subject_controllers.iter().copied().collect(),
+                    features: self.about.features.iter().cloned().collect(),
+                }));
+            }
+            (SubjectKind::Command, Some(command)) => command,
+            (SubjectKind::Command, None) => {
+                return Err(CliError::Usage("--subject command needs --command".to_owned()));
+            }
+            (_, Some(_)) => return Err(CliError::Usage("--command requires --subject command".to_owned())),
+        };
+        let argv = shell_words::split(command).map_err(|error| CliError::Usage(format!("--command: {error}")))?;
+        let Some(program) = argv.first() else { return Err(CliError::Usage("--command is empty".to_owned())) };
+        let name = std::path::Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
+        Ok(Arc::new(Command {
+            name: self.about.subject_name.clone().or(name).unwrap_or_else(|| program.clone()),
+            argv,
+            env: self.about.command_env.clone(),
+            controllers: self.about.subject_controllers.iter().copied().collect(),
+            agents: self.about.agent.clone(),
+            bystander_writes: self.about.bystander_writes,
+            companions: self.about.companion.clone(),
+            features: self.about.features.iter().cloned().collect::<BTreeSet<_>>(),
+            ready_url: self.about.ready_url.clone(),
+            ready_log: self.about.ready_log.clone(),
+            metrics_url: self.about.metrics_url.clone(),
+            ready_limit: self.about.ready_timeout,
+            log_folder: logs.to_owned(),
+        }))
+    }
+}
+
+/// Returns the number of fixtures that run in parallel, at most `usual`, and explains it if a start was measured.
+fn default_jobs(usual: usize, cost: Option<&StartCost>) -> usize {
+    let Some(cost) = cost else { return usual };
+    let machine = Machine { cores: load::cores(), memory: load::available_memory() };
+    let jobs = capacity::jobs(cost, machine, usual);
+    notify(&format!("plumbline: {}", choice(jobs, cost, machine.cores)));
+    jobs
+}
+
+/// Explains the number of jobs.
+fn choice(jobs: usize, cost: &StartCost, cores: usize) -> String {
+    let seconds = |duration: Duration| format!("{:.2} s", duration.as_secs_f64());
+    let waited = if cost.waited > cost.used / 4 {
+        format!(" and waits {} for other programs", seconds(cost.waited))
+    } else {
+        String::new()
+    };
+    format!(
+        "{jobs} fixtures run in parallel: a start of the subject takes {} of processor time{waited}, {} until it is \
+         ready and {} MB of memory on {cores} cores (-j sets another number)",
+        seconds(cost.used),
+        seconds(cost.ready),
+        cost.resident / 1_000_000
+    )
+}
+
+/// Returns the reason if an API server of this version cannot be judged as `wanted`.
+fn release_conflict(wanted: KubernetesVersion, cluster: &str, version: &str) -> Option<String> {
+    let differs = Release::of_git_version(version) != Release::of_git_version(wanted.git_version());
+    differs.then(|| {
+        format!(
+            "--kubernetes-version {wanted}, but the API server of {cluster} is {version}: remove the flag to judge by \
+             the server's release, or choose another cluster"
+        )
+    })
+}
+
+/// Explains an agent of the subject that names none of several controllers under test.
+fn unnamed_agent(agent: &str) -> String {
+    let names = "disruption-controller, pod-garbage-collector, taint-eviction-controller, ttl-controller";
+    format!(
+        "plumbline: note: the subject's client with the user agent `{agent}` names none of its controllers, so nothing \
+         that it writes can be attributed to one of them\n  next: let each controller end its user agent in its name \
+         ({names}), map agents with --agent ttl=REGEX, or test one controller at a time"
+    )
+}
+
+pub(super) fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    if name.is_empty() { Err("the name is empty".to_owned()) } else { Ok((name.to_owned(), value.to_owned())) }
+}
+
+fn agent(text: &str) -> Result<(Controller, Regex), String> {
+    let (of, pattern) = variable(text).map_err(|_| "expected CONTROLLER=REGEX")?;
+    Ok((controller(&of)?, Regex::new(&pattern).map_err(|error| error.to_string())?))
+}
+
+fn companion(text: &str) -> Result<(Controller, String), String> {
+    let (of, name) = variable(text).map_err(|_| "expected CONTROLLER=NAME")?;
+    Ok((controller(&of)?, name))
+}
+
+pub(super) fn controller(text: &str) -> Result<Controller, String> {
+    let known = || Controller::ALL.map(Controller::as_str).join(", ");
+    Controller::parse(text).ok_or_else(|| format!("unknown controller; known: {}", known()))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::equal(KubernetesVersion::V1_36, "v1.36.4-k3s1", None)]
+    #[case::later(
+        KubernetesVersion::V1_36,
+        "v1.37.0",
+        Some("--kubernetes-version 1.36, but the API server of k3s is v1.37.0")
+    )]
+    #[case::unreadable(
+        KubernetesVersion::V1_37,
+        "v1",
+        Some("--kubernetes-version 1.37, but the API server of k3s is v1")
+    )]
+    fn a_real_server_keeps_its_release(
+        #[case] wanted: KubernetesVersion,
+        #[case] version: &str,
+        #[case] why: Option<&str>,
+    ) {
+        let conflict = release_conflict(wanted, "k3s", version);
+        assert_eq!(conflict.is_some(), why.is_some());
+        assert!(conflict.is_none_or(|text| why.is_some_and(|why| text.starts_with(why))));
+    }
+}

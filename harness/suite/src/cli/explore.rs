@@ -1,0 +1,428 @@
+//! `plumbline explore`: injects faults into the histories of fixtures and judges the runs without their expectations.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use plumbline::fixture::Fixture;
+use plumbline::transcript::render::{render, to_text};
+
+use super::also::{self, AlsoCommand};
+use super::select::{FixturesFolder, Selection};
+use super::{CliError, notify};
+use crate::duration::parse_duration;
+use crate::exit::Exit;
+use crate::explore::canary;
+use crate::explore::engine::{self, Exploration, ExploreOptions, Progress, Strategy};
+use crate::explore::ledger::{Ledger, RunStamp};
+use crate::explore::oracle::OracleVerdict;
+use crate::explore::page::page;
+use crate::explore::plan::Token;
+use crate::explore::report::ExploreReport;
+use crate::explore::script::find;
+use crate::explore::shrink::shrink;
+use crate::process::signals;
+use crate::runner::suite::TestBed;
+use crate::subject::in_process::Replicas;
+
+/// Wall time between two lines of progress.
+const PROGRESS: Duration = Duration::from_secs(10);
+
+/// Flags of `explore`.
+#[derive(Debug, clap::Args)]
+pub(super) struct ExploreArgs {
+    #[command(flatten)]
+    select: Selection,
+
+    /// Start no run after this wall time; the report says how many plans were not tried
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    budget: Option<Duration>,
+
+    /// Seed of the order of plans: the same seed gives the same order
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// The plans to try
+    #[arg(long, value_enum, default_value_t = Strategy::Single)]
+    strategy: Strategy,
+
+    /// Number of random histories [default: as many as the budget allows, or 256 without a budget]
+    #[arg(long, value_name = "N")]
+    worlds: Option<u64>,
+
+    /// Try only this part of the plans, of so many: `2/4`; the parts of all machines together are everything. `index/4`
+    /// is the part of a pod of an indexed Job
+    #[arg(long, value_name = "K/N", value_parser = shard, default_value = "1/1")]
+    shard: (u64, u64),
+
+    /// Number of runs in parallel [default: number of cores]
+    #[arg(long, short, value_name = "N")]
+    jobs: Option<NonZero<usize>>,
+
+    /// Leave out fixtures with more objects: each of their runs takes as long as many others
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    most_objects: usize,
+
+    /// Run this many replicas of the controllers with leader election
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=9))]
+    replicas: u8,
+
+    /// Start no run after the first finding
+    #[arg(long)]
+    fail_fast: bool,
+
+    /// Run this one plan and show its transcript and its verdict
+    #[arg(long, value_name = "PLAN", conflicts_with_all = ["budget", "strategy", "shard", "format"])]
+    replay: Option<Token>,
+
+    /// Merge the JSON reports of all parts of an exploration instead of exploring; a folder means its files `*.json`
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["budget", "shard", "replay", "keep", "ledger"])]
+    merge: Vec<PathBuf>,
+
+    /// Do not shrink findings
+    #[arg(long)]
+    no_shrink: bool,
+
+    /// Write each shrunk finding as a fixture into this folder
+    #[arg(long, value_name = "DIR", conflicts_with = "no_shrink")]
+    keep: Option<PathBuf>,
+
+    /// File with the findings of earlier runs; this run is added to it
+    #[arg(long, value_name = "FILE")]
+    ledger: Option<PathBuf>,
+
+    /// Commit of the subject, for the ledger
+    #[arg(long, value_name = "TEXT", env = "PLUMBLINE_COMMIT", default_value = "")]
+    commit: String,
+
+    /// Also run a sample of single faults with this command on the wall clock, as with `run --command`, and compare the
+    /// end states
+    #[arg(long, value_name = "COMMAND", conflicts_with = "replay")]
+    also_command: Option<String>,
+
+    /// Flags about that command (--companion, --ready-url, --agent, …), quoted as for a shell
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", requires = "also_command")]
+    also_flags: String,
+
+    /// Number of plans in that sample
+    #[arg(long, value_name = "N", default_value_t = 16, requires = "also_command")]
+    also: usize,
+
+    /// Format of the report
+    #[arg(long, value_enum, default_value_t = ExploreFormat::Human)]
+    format: ExploreFormat,
+
+    /// Write the report to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Report formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ExploreFormat {
+    /// Text
+    Human,
+    /// One JSON document (apiVersion plumbline/v1)
+    Json,
+    /// One HTML page that loads nothing
+    Html,
+}
+
+/// The word for the part that the index of a pod of an indexed Job selects.
+const INDEX: &str = "index";
+/// The variable in which an indexed Job gives each pod its index, from 0.
+const JOB_INDEX: &str = "JOB_COMPLETION_INDEX";
+
+fn shard(text: &str) -> Result<(u64, u64), String> {
+    shard_of(text, std::env::var(JOB_INDEX).ok().as_deref())
+}
+
+fn shard_of(text: &str, index: Option<&str>) -> Result<(u64, u64), String> {
+    let Some((part, of)) = text.split_once('/') else { return Err("expected K/N with 1 ≤ K ≤ N".to_owned()) };
+    let part = if part == INDEX {
+        let index = index.and_then(|index| index.parse::<u64>().ok());
+        let next = format!("`index/N` is for the pods of an indexed Job: set {JOB_INDEX}, or write K/N");
+        index.and_then(|index| index.checked_add(1)).ok_or(next)?
+    } else {
+        part.parse().unwrap_or_default()
+    };
+    let of: u64 = of.parse().unwrap_or_default();
+    if (1..=of).contains(&part) { Ok((part, of)) } else { Err("expected K/N with 1 ≤ K ≤ N".to_owned()) }
+}
+
+/// Runs the verb.
+pub(super) fn main(args: &ExploreArgs) -> Result<Exit, CliError> {
+    signals::install();
+    if !args.merge.is_empty() {
+        let report = merged(&args.merge)?;
+        write(args, &report)?;
+        return Ok(exit(&report));
+    }
+    let mut test_bed = TestBed::embedded();
+    if args.replicas > 1 {
+        test_bed.subject = Arc::new(Replicas(args.replicas));
+    }
+    if let Some(token) = &args.replay {
+        return replay(token, args.select.folder(), &test_bed);
+    }
+    let fixtures = args.select.load()?;
+    let plan = args.select.plan(&fixtures, &test_bed.capabilities())?;
+    let chosen: Vec<Fixture> = plan.runs().cloned().collect();
+    let canary = canary::is_found().map_err(CliError::Environment)?;
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let options = ExploreOptions {
+        jobs: args.jobs.map_or(cores, NonZero::get),
+        seed: args.seed,
+        strategy: args.strategy,
+        budget: args.budget,
+        shard: args.shard,
+        most_objects: args.most_objects,
+        fail_fast: args.fail_fast,
+        worlds: args.worlds,
+    };
+    let mut next = PROGRESS;
+    let watched = io::stderr().is_terminal();
+    let exploration = engine::explore(&chosen, &test_bed, &options, |progress| {
+        if progress.wall >= next && (watched || progress.wall >= next + PROGRESS * 5) {
+            notify(&line(&progress, args.budget));
+            next = progress.wall + PROGRESS;
+        }
+    });
+    let explored = if args.strategy == Strategy::Random { &[][..] } else { &chosen[..] };
+    let rules: BTreeSet<String> = explored.iter().flat_map(|fixture| fixture.rules.iter().cloned()).collect();
+    let mut report = ExploreReport::new(test_bed.subject.name(), &options, &exploration, canary, &rules);
+    if !args.no_shrink {
+        shrink_all(&mut report, &chosen, &test_bed, &exploration);
+    }
+    if let Some(command) = &args.also_command {
+        let also = AlsoCommand { command, flags: &args.also_flags, count: args.also };
+        report.also = Some(also::run(&also, &chosen, &test_bed, &options)?);
+    }
+    if let Some(folder) = &args.keep {
+        keep(folder, &report)?;
+    }
+    if let Some(path) = &args.ledger {
+        enter(path, args, &mut report, &chosen, &test_bed)?;
+    }
+    write(args, &report)?;
+    Ok(exit(&report))
+}
+
+/// Reads the reports of all parts and merges them.
+fn merged(files: &[PathBuf]) -> Result<ExploreReport, CliError> {
+    let mut whole: Option<ExploreReport> = None;
+    for path in &reports_of(files)? {
+        let text = fs::read_to_string(path)
+            .map_err(|error| CliError::Environment(format!("unable to read {}: {error}", path.display())))?;
+        let part: ExploreReport = serde_json::from_str(&text).map_err(|error| {
+            CliError::Refuted(format!("{} is not a report of explore --format json: {error}", path.display()))
+        })?;
+        match &mut whole {
+            None => whole = Some(part),
+            Some(whole)
+                if (&whole.subject, whole.seed, &whole.strategy) == (&part.subject, part.seed, &part.strategy) =>
+            {
+                whole.merge(part);
+            }
+            Some(_) => {
+                let next = "merge parts with the same subject, --seed and --strategy";
+                return Err(CliError::Refuted(format!("{} is a part of another exploration: {next}", path.display())));
+            }
+        }
+    }
+    whole.ok_or_else(|| CliError::Usage("--merge needs a report".to_owned()))
+}
+
+/// Returns `files` with each folder replaced by the reports in it.
+fn reports_of(files: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
+    let mut reports = Vec::new();
+    for path in files {
+        if !path.is_dir() {
+            reports.push(path.clone());
+            continue;
+        }
+        let failed = |error: io::Error| CliError::Environment(format!("unable to read {}: {error}", path.display()));
+        let mut found = Vec::new();
+        for entry in fs::read_dir(path).map_err(failed)? {
+            let file = entry.map_err(failed)?.path();
+            found.extend(file.extension().is_some_and(|name| name == "json").then_some(file));
+        }
+        if found.is_empty() {
+            return Err(CliError::Nothing(format!("{} has no report *.json", path.display())));
+        }
+        found.sort();
+        reports.extend(found);
+    }
+    Ok(reports)
+}
+
+/// Returns the exit code of a report.
+fn exit(report: &ExploreReport) -> Exit {
+    let differs = report.also.as_ref().is_some_and(|also| !also.differ.is_empty());
+    if !report.findings.is_empty() || !report.divergent.is_empty() || differs {
+        Exit::FixturesFailed
+    } else if !report.canary {
+        notify("plumbline: the planted bug was not found, so an exploration without findings means nothing");
+        Exit::Bug
+    } else if let Some(signal) = signals::requested() {
+        notify(&format!("plumbline: interrupted by {signal}; the report covers the runs before it"));
+        Exit::Environment
+    } else if report.fixtures == 0 && report.worlds == 0 {
+        Exit::NothingSelected
+    } else {
+        Exit::Ok
+    }
+}
+
+/// Adds the shrunk fixture to each finding.
+fn shrink_all(report: &mut ExploreReport, fixtures: &[Fixture], test_bed: &TestBed, exploration: &Exploration) {
+    for (finding, (plan, _)) in report.findings.iter_mut().zip(exploration.findings.simplest()) {
+        let Some(fixture) = find(fixtures, &plan.fixture) else { continue };
+        match shrink(test_bed, &fixture, plan, &finding.fingerprint) {
+            Ok(shrunk) => finding.fixture = Some(shrunk.text),
+            Err(why) => notify(&format!("plumbline: unable to shrink {}: {why}", finding.fingerprint)),
+        }
+    }
+}
+
+/// Writes the shrunk findings as fixtures.
+fn keep(folder: &Path, report: &ExploreReport) -> Result<(), CliError> {
+    let failed =
+        |path: &Path, error: io::Error| CliError::Environment(format!("unable to write {}: {error}", path.display()));
+    fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+    for finding in &report.findings {
+        if let Some(text) = &finding.fixture {
+            let path = folder.join(format!("{}.yaml", finding.file_name()));
+            fs::write(&path, text).map_err(|error| failed(&path, error))?;
+        }
+    }
+    Ok(())
+}
+
+/// Enters the findings into the ledger.
+fn enter(
+    path: &Path,
+    args: &ExploreArgs,
+    report: &mut ExploreReport,
+    fixtures: &[Fixture],
+    test_bed: &TestBed,
+) -> Result<(), CliError> {
+    let mut ledger = Ledger::read(path).map_err(CliError::Refuted)?;
+    let command = std::env::args().collect::<Vec<_>>();
+    let run = RunStamp { commit: args.commit.clone(), seed: args.seed, command: shell_words::join(command) };
+    ledger.update(&report.findings, &run, |entry| {
+        // A plan that can no longer be run is kept as it is.
+        let Ok(token) = entry.plan.parse::<Token>() else { return true };
+        let Some(fixture) = find(fixtures, &token.fixture) else { return true };
+        let (reference, alone) = engine::reference_once(test_bed, &Arc::new(fixture));
+        let verdict = match engine::resolve(test_bed, &reference, &token) {
+            Ok(_) if token.faults.is_empty() => alone,
+            Ok(plan) => engine::run_plan(test_bed, &reference, plan, |_, _| {}).verdict,
+            // The subject no longer comes to this point.
+            Err(_) => return false,
+        };
+        verdict.breaches.iter().any(|breach| breach.fingerprint() == entry.fingerprint)
+    });
+    for finding in &mut report.findings {
+        finding.state = ledger.state(&finding.fingerprint);
+    }
+    ledger.write(path).map_err(CliError::Environment)
+}
+
+fn line(progress: &Progress, budget: Option<Duration>) -> String {
+    let Progress { runs, done, planned, findings, wall } = progress;
+    let seconds = wall.as_secs_f64();
+    let rate = *runs as f64 / seconds;
+    let rest = Duration::from_secs_f64(seconds / (*done).max(1) as f64 * (planned.saturating_sub(*done)) as f64);
+    let rest = budget.map_or(rest, |budget| rest.min(budget.saturating_sub(*wall)));
+    let left = rest.as_secs();
+    if *planned == 0 {
+        return format!("{runs} runs ({rate:.0}/s), {findings} findings");
+    }
+    format!("{done} of {planned} plans, {runs} runs ({rate:.0}/s), {findings} findings, {left} s left")
+}
+
+fn write(args: &ExploreArgs, report: &ExploreReport) -> Result<(), CliError> {
+    let mut out: Box<dyn Write> = match &args.output {
+        Some(path) => {
+            let file = File::create(path)
+                .map_err(|error| CliError::Environment(format!("unable to write {}: {error}", path.display())))?;
+            Box::new(BufWriter::new(file))
+        }
+        None => Box::new(BufWriter::new(super::stdout())),
+    };
+    match args.format {
+        ExploreFormat::Human => report.write_text(out)?,
+        ExploreFormat::Json => report.write_json(out)?,
+        ExploreFormat::Html => {
+            out.write_all(page(report).as_bytes())?;
+            out.flush()?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs one plan and shows it.
+fn replay(token: &Token, folder: &FixturesFolder, test_bed: &TestBed) -> Result<Exit, CliError> {
+    let fixtures = folder.load()?;
+    let Some(fixture) = find(&fixtures, &token.fixture) else {
+        return Err(CliError::Nothing(format!("there is no fixture {}; see `plumbline list`", token.fixture)));
+    };
+    let fixture = Arc::new(fixture);
+    let (reference, alone) = engine::reference(test_bed, &fixture).map_err(|divergence| {
+        CliError::Refuted(format!("the subject is not deterministic on {}: {divergence}", fixture.id))
+    })?;
+    let known = &reference.points;
+    let plan = engine::resolve(test_bed, &reference, token).map_err(|missing| {
+        let some: Vec<String> = known.iter().take(40).map(ToString::to_string).collect();
+        CliError::Usage(format!("{} has no point {missing}; it has {}", fixture.id, some.join(", ")))
+    })?;
+    let mut texts = String::new();
+    let result = engine::run_plan(test_bed, &reference, plan, |record, entries| {
+        texts = to_text(&render(record.start, &record.initial, entries));
+    });
+    let verdict = if token.faults.is_empty() { alone } else { result.verdict };
+    let mut out = BufWriter::new(super::stdout());
+    show(&mut out, token, &texts, &verdict)?;
+    Ok(if verdict.breaches.is_empty() { Exit::Ok } else { Exit::FixturesFailed })
+}
+
+fn show(out: &mut impl Write, token: &Token, transcript: &str, verdict: &OracleVerdict) -> io::Result<()> {
+    writeln!(out, "{token}\n\n{transcript}")?;
+    if let Some(why) = &verdict.unfit {
+        writeln!(out, "the plan does not fit this fixture: {why}")?;
+    }
+    if verdict.diverged {
+        writeln!(out, "the fault changed the history, so the end states were not compared")?;
+    }
+    for breach in &verdict.breaches {
+        writeln!(out, "✗ {}\n    {}", breach.fingerprint(), breach.text)?;
+    }
+    if verdict.breaches.is_empty() {
+        writeln!(out, "no breach")?;
+    }
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::given("2/4", None, Some((2, 4)))]
+    #[case::by_index("index/4", Some("3"), Some((4, 4)))]
+    #[case::index_beyond_the_parts("index/4", Some("4"), None)]
+    #[case::no_index("index/4", None, None)]
+    #[case::zero("0/4", None, None)]
+    #[case::no_number("a/4", Some("1"), None)]
+    fn parts_of_an_exploration(#[case] text: &str, #[case] index: Option<&str>, #[case] wanted: Option<(u64, u64)>) {
+        assert_eq!(shard_of(text, index).ok(), wanted);
+    }
+}

@@ -1,0 +1,212 @@
+//! The command line: one file per verb. Results go to standard output, progress and diagnostics to standard error.
+
+mod also;
+mod bench;
+mod catalogue;
+mod colour;
+mod compare;
+mod conform;
+mod environment;
+mod explain;
+mod explore;
+mod help;
+mod hint;
+mod lint;
+mod list;
+mod memory;
+mod repeat;
+mod replay;
+mod review;
+mod run;
+mod scale;
+mod schema;
+mod select;
+mod serve;
+mod site;
+mod upstream;
+mod verify;
+mod watch;
+mod wrap;
+
+use std::io::{self, StdoutLock, Write};
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use include_dir::Dir;
+
+use crate::exit::Exit;
+
+/// Runs Kubernetes' disruption-class controllers against an embedded API server in virtual time and checks their
+/// behaviour
+///
+/// Without a verb: `run`.
+#[derive(Debug, Parser)]
+#[command(name = "plumbline", version, about, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    verb: Option<CliVerb>,
+    #[command(flatten)]
+    run: run::RunArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum CliVerb {
+    /// Run fixtures (the default)
+    Run(run::RunArgs),
+    /// Run fixtures repeatedly, shuffled and with varying numbers of jobs, until one differs from its first run
+    Repeat(repeat::RepeatArgs),
+    /// Run the fixture of a capsule (`run --capsule`) again and compare
+    Replay(replay::ReplayArgs),
+    /// Show the changes of snapshots between two commits, equal ones once
+    Review(review::ReviewArgs),
+    /// List fixtures, or the ones selected by filters
+    List(list::ListArgs),
+    /// Check fixtures without running them
+    Lint(lint::LintArgs),
+    /// Print the JSON Schema of fixtures, for editors
+    Schema,
+    /// Show a fixture's promise, steps and the transcript of a run
+    Explain(explain::ExplainArgs),
+    /// Test an implementation and write its conformance report
+    Conform(conform::ConformArgs),
+    /// Verify that conformance reports are consistent
+    Verify(verify::VerifyArgs),
+    /// Copy a conformance report to the published ones
+    Publish(verify::PublishArgs),
+    /// Make a website of conformance reports
+    Site(site::SiteArgs),
+    /// Show the fixtures of each rule, and fail if a rule has none
+    Catalogue(catalogue::CatalogueArgs),
+    /// Inject faults that no fixture names and judge the runs without the fixtures' expectations
+    Explore(Box<explore::ExploreArgs>),
+    /// Compare two subjects
+    Compare(compare::CompareArgs),
+    /// Serve the fake API server to kubectl and other clients
+    Serve(serve::ServeArgs),
+    /// Run Kubernetes' own end-to-end tests against the fake API server
+    Upstream(upstream::UpstreamArgs),
+    /// Benchmark the fake API server
+    Bench(bench::BenchArgs),
+    /// Benchmark controllers in a large cluster
+    Scale(Box<scale::ScaleArgs>),
+}
+
+/// Reasons why a verb failed.
+#[derive(Debug)]
+enum CliError {
+    /// Invalid fixtures.
+    BadFixtures(plumbline::fixture::Problems),
+    /// Invalid or conflicting flags.
+    Usage(String),
+    /// The filters select no fixture.
+    Nothing(String),
+    /// A filter selects no fixture; `first` is it, if it is a word.
+    IdleFilter { first: Option<String>, message: String },
+    /// A document is inconsistent.
+    Refuted(String),
+    /// The environment failed.
+    Environment(String),
+    /// The reader of standard output, such as `head`, has closed the pipe.
+    StdoutClosed,
+}
+
+impl From<io::Error> for CliError {
+    fn from(error: io::Error) -> Self {
+        match error.get_ref() {
+            Some(inner) if inner.is::<StdoutClosed>() => Self::StdoutClosed,
+            _ => Self::Environment(format!("unable to write: {error}")),
+        }
+    }
+}
+
+/// Runs the program with the process's arguments. `fixtures` are those that the program carries; they are used if there
+/// is no other folder.
+#[must_use]
+pub fn main(fixtures: &'static Dir<'static>) -> Exit {
+    select::carry(fixtures);
+    if help::asks_for_clusters(std::env::args_os().skip(1)) {
+        return ended(help::clusters().map(|()| Exit::Ok).map_err(CliError::from), true);
+    }
+    let given = help::program(Cli::command()).get_matches();
+    let cli = Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
+    let of_verb = given.subcommand().map_or(&given, |(_, of_verb)| of_verb);
+    let explain_flags = hint::explain_flags(of_verb);
+    let only_shows = matches!(
+        cli.verb,
+        Some(CliVerb::List(_) | CliVerb::Lint(_) | CliVerb::Schema | CliVerb::Explain(_) | CliVerb::Catalogue(_))
+    );
+    let result = match cli.verb {
+        None => run::main(&cli.run, &explain_flags).map_err(|error| hint::verb_instead(error, cli.run.first_filter())),
+        Some(CliVerb::Run(args)) => run::main(&args, &explain_flags),
+        Some(CliVerb::Repeat(args)) => repeat::main(&args, &explain_flags),
+        Some(CliVerb::Review(args)) => review::main(&args),
+        Some(CliVerb::Replay(args)) => replay::main(&args),
+        Some(CliVerb::List(args)) => list::main(&args),
+        Some(CliVerb::Lint(args)) => lint::main(&args),
+        Some(CliVerb::Schema) => schema::main(),
+        Some(CliVerb::Explain(args)) => explain::main(&args),
+        Some(CliVerb::Explore(args)) => explore::main(&args),
+        Some(CliVerb::Conform(args)) => conform::main(&args, &explain_flags),
+        Some(CliVerb::Verify(args)) => verify::main(&args),
+        Some(CliVerb::Publish(args)) => verify::publish(&args),
+        Some(CliVerb::Site(args)) => site::main(&args),
+        Some(CliVerb::Catalogue(args)) => catalogue::main(&args),
+        Some(CliVerb::Compare(args)) => compare::main(&args, of_verb),
+        Some(CliVerb::Bench(args)) => bench::main(&args),
+        Some(CliVerb::Scale(args)) => scale::main(&args),
+        Some(CliVerb::Upstream(args)) => upstream::main(&args),
+        Some(CliVerb::Serve(args)) => serve::main(&args).map_err(CliError::Environment),
+    };
+    ended(result, only_shows)
+}
+
+/// Returns the exit code, and says why if something went wrong. `only_shows`: nothing is judged, so that a reader may
+/// close standard output early.
+fn ended(result: Result<Exit, CliError>, only_shows: bool) -> Exit {
+    let (exit, message) = match result {
+        Ok(exit) => return exit,
+        Err(CliError::BadFixtures(problems)) => (Exit::BadFixtures, problems.to_string()),
+        Err(CliError::Usage(message)) => (Exit::Usage, message),
+        Err(CliError::Nothing(message) | CliError::IdleFilter { message, .. }) => (Exit::NothingSelected, message),
+        Err(CliError::Refuted(message)) => (Exit::Refuted, message),
+        Err(CliError::Environment(message)) => (Exit::Environment, message),
+        Err(CliError::StdoutClosed) if only_shows => return Exit::Ok,
+        // A verdict that could not be written must not pass for a success.
+        Err(CliError::StdoutClosed) => return Exit::Environment,
+    };
+    notify(&format!("plumbline: {message}"));
+    exit
+}
+
+/// Standard output. Writing to a pipe that its reader has closed fails with [`StdoutClosed`], which ends the program
+/// quietly.
+struct Stdout(StdoutLock<'static>);
+
+/// The reader of standard output has closed the pipe.
+#[derive(Debug, thiserror::Error)]
+#[error("standard output is closed")]
+struct StdoutClosed;
+
+/// Locks standard output.
+fn stdout() -> Stdout {
+    Stdout(io::stdout().lock())
+}
+
+fn mark_closed(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::BrokenPipe { io::Error::new(error.kind(), StdoutClosed) } else { error }
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(mark_closed)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(mark_closed)
+    }
+}
+
+/// Writes a message to standard error.
+fn notify(text: &str) {
+    // If standard error is closed, the message is lost.
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}

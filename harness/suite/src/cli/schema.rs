@@ -1,0 +1,13 @@
+//! `plumbline schema`: the JSON Schema of fixtures.
+
+use std::io::{self, Write as _};
+
+use super::CliError;
+use crate::exit::Exit;
+use crate::fixtures::json_schema;
+
+/// Prints the schema.
+pub(super) fn main() -> Result<Exit, CliError> {
+    writeln!(io::stdout().lock(), "{:#}", json_schema::document())?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,167 @@
+//! Selection of fixtures by flags.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use clap::Args;
+use include_dir::Dir;
+use plumbline::fixture::{Fixture, Level, parse};
+
+use super::CliError;
+use crate::fixtures::embedded;
+use crate::plan::{Capabilities, Filter, FilterPart, Plan};
+
+/// Flags that select fixtures.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct Selection {
+    /// Part of a fixture id, a glob over the whole id (`podgc/*-40s`), or a rule id (`BR-24-03`); with several, any may
+    /// match. One that matches nothing is an error
+    #[arg(value_name = "FILTER")]
+    filters: Vec<String>,
+
+    /// Only fixtures of this suite; may be repeated
+    #[arg(long, value_name = "SUITE", value_delimiter = ',')]
+    suite: Vec<String>,
+
+    /// Only fixtures of this level: core, extended, hardened, provisional
+    #[arg(long, value_name = "LEVEL", value_delimiter = ',', value_parser = level)]
+    level: Vec<Level>,
+
+    #[command(flatten)]
+    folder: FixturesFolder,
+}
+
+/// The fixtures that the program carries.
+static CARRIED: OnceLock<&'static Dir<'static>> = OnceLock::new();
+
+/// Sets the fixtures that the program carries.
+pub(super) fn carry(fixtures: &'static Dir<'static>) {
+    // The first call counts.
+    let _ = CARRIED.set(fixtures);
+}
+
+/// Location of fixtures.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct FixturesFolder {
+    /// Folder of the fixtures [default: `fixtures` in this folder or a parent, then those of this program]
+    #[arg(long, value_name = "DIR", env = "PLUMBLINE_FIXTURES")]
+    fixtures: Option<PathBuf>,
+}
+
+fn level(text: &str) -> Result<Level, String> {
+    Level::parse(text).ok_or_else(|| format!("expected one of {}", Level::ALL.map(Level::as_str).join(", ")))
+}
+
+impl FixturesFolder {
+    /// Returns the folder.
+    pub(super) fn find(&self) -> Result<PathBuf, CliError> {
+        if let Some(folder) = &self.fixtures {
+            let missing =
+                || CliError::Environment(format!("the folder {} (--fixtures) does not exist", folder.display()));
+            return folder.is_dir().then(|| folder.clone()).ok_or_else(missing);
+        }
+        let here = std::env::current_dir().unwrap_or_default();
+        let above = here.ancestors().map(|folder| folder.join("fixtures"));
+        let own = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("/")).join("fixtures");
+        let found = match (above.chain([own]).find(|folder| folder.is_dir()), CARRIED.get()) {
+            (Some(folder), _) => folder,
+            (None, Some(carried)) => embedded::unpack(carried).map_err(|error| {
+                CliError::Environment(format!("unable to unpack the fixtures: {error}; set a folder with --fixtures"))
+            })?,
+            (None, None) => {
+                let here = here.display();
+                let message = format!("no folder `fixtures` in {here} or its parents; set it with --fixtures");
+                return Err(CliError::Environment(message));
+            }
+        };
+        // Relative paths are shorter in reports.
+        Ok(found.strip_prefix(&here).map(Path::to_owned).unwrap_or(found))
+    }
+
+    /// Reads all fixtures; fails if one of them is invalid.
+    pub(super) fn load(&self) -> Result<Vec<Fixture>, CliError> {
+        parse::load(&self.find()?).map_err(CliError::BadFixtures)
+    }
+}
+
+impl Selection {
+    /// Selects the fixtures that match `filter`.
+    pub(super) fn one(filter: &str, folder: &FixturesFolder) -> Self {
+        Self { filters: vec![filter.to_owned()], folder: folder.clone(), ..Self::default() }
+    }
+
+    /// Returns the location of the fixtures.
+    pub(super) const fn folder(&self) -> &FixturesFolder {
+        &self.folder
+    }
+
+    /// Reads all fixtures.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a fixture is invalid or a filter selects none.
+    pub(super) fn load(&self) -> Result<Vec<Fixture>, CliError> {
+        let fixtures = self.folder.load()?;
+        self.check(&fixtures)?;
+        Ok(fixtures)
+    }
+
+    /// Plans the selected fixtures; an empty selection is an error.
+    pub(super) fn plan<'a>(&self, fixtures: &'a [Fixture], place: &Capabilities) -> Result<Plan<'a>, CliError> {
+        let plan = Plan::new(fixtures, place, &self.filter());
+        if plan.entries.is_empty() {
+            let asked = self.asked();
+            return Err(CliError::Nothing(format!("{asked} selects none of {} fixtures", fixtures.len())));
+        }
+        Ok(plan)
+    }
+
+    /// Returns the first filter.
+    pub(super) fn first(&self) -> Option<&str> {
+        self.filters.first().map(String::as_str)
+    }
+
+    fn filter(&self) -> Filter {
+        Filter { patterns: self.filters.clone(), suites: self.suite.clone(), levels: self.level.clone() }
+    }
+
+    /// Fails if one of the filters selects nothing: it is probably misspelt.
+    fn check(&self, fixtures: &[Fixture]) -> Result<(), CliError> {
+        let filter = self.filter();
+        let idle = filter.idle_parts(fixtures);
+        let Some(first) = idle.first() else { return Ok(()) };
+        let first = match first {
+            FilterPart::Pattern(pattern) => Some((*pattern).to_owned()),
+            FilterPart::Suite(_) | FilterPart::Level(_) => None,
+        };
+        let lines: Vec<String> = idle.iter().map(|part| idle_line(part, &filter, fixtures)).collect();
+        let message = format!("{}; see `plumbline list`", lines.join("\n"));
+        Err(CliError::IdleFilter { first, message })
+    }
+
+    fn asked(&self) -> String {
+        let levels = self.level.iter().map(|level| format!("--level {level}"));
+        let suites = self.suite.iter().map(|suite| format!("--suite {suite}"));
+        let words: Vec<String> = self.filters.iter().cloned().chain(suites).chain(levels).collect();
+        if words.is_empty() { "the fixtures folder".to_owned() } else { words.join(" ") }
+    }
+}
+
+/// Describes a filter that selects nothing, with the nearest word.
+fn idle_line(part: &FilterPart<'_>, filter: &Filter, fixtures: &[Fixture]) -> String {
+    let (what, scope) = match part {
+        FilterPart::Pattern(pattern) => {
+            let suites = filter.suites.iter().map(|suite| format!(" --suite {suite}"));
+            let levels = filter.levels.iter().map(|level| format!(" --level {level}"));
+            (format!("`{pattern}`"), suites.chain(levels).collect::<String>())
+        }
+        FilterPart::Suite(suite) => (format!("--suite {suite}"), String::new()),
+        FilterPart::Level(level) => (format!("--level {level}"), String::new()),
+    };
+    let scope = if scope.is_empty() { scope } else { format!(" with{scope}") };
+    let suites: BTreeSet<&str> = fixtures.iter().map(|fixture| fixture.suite.as_str()).collect();
+    let known = || format!("suites: {}", suites.into_iter().collect::<Vec<_>>().join(", "));
+    let hint = part.suggestion(fixtures).unwrap_or_else(known);
+    format!("{what}{scope} selects none of {} fixtures ({hint})", fixtures.len())
+}

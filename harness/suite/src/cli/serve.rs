@@ -1,0 +1,519 @@
+//! `plumbline serve`: the fake API server as a process, for kubectl and other clients.
+//!
+//! Standard output gets one line when the server is ready; all other output goes to standard error.
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal as _, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use plumbline::fixture::Controller;
+use plumbline::time::Clock;
+use plumbline_apiserver::listener::{Limits, ListenOptions, listen};
+use plumbline_apiserver::{
+    AdmissionPlugin, ApiServer, ApiServerConfig, AuditLog, KubernetesVersion, RecordMode, ReportedVersion, faults,
+    kubelet,
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::colour;
+use crate::duration::parse_duration;
+use crate::exit::Exit;
+use crate::serve::{ClockMode, ControllerLoop, ServeHandler, WorldSpec, check_rules};
+use crate::subject::in_process::QUIET_LOG;
+
+/// Approximate limit of the stored transcript, in bytes.
+const TRANSCRIPT: usize = 128 * 1024 * 1024;
+
+/// Serve the fake API server to kubectl and other clients.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("kubelets").multiple(true).args(["kubelet", "like"]))]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
+pub(super) struct ServeArgs {
+    /// Address to listen on; port 0 chooses a free one
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    listen: SocketAddr,
+    /// Allow an address other than loopback: anyone with the token has full access to this server
+    #[arg(long)]
+    allow_remote: bool,
+    /// Serve plain HTTP; on loopback only
+    #[arg(long)]
+    http: bool,
+    /// Bearer token that clients must send [default: a random one]
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<String>,
+    /// Write a kubeconfig for this server
+    #[arg(long, value_name = "PATH")]
+    kubeconfig: Option<PathBuf>,
+    /// Seed the objects in these YAML or JSON files, or in the files of these folders
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    seed_from: Vec<PathBuf>,
+    /// Do not create the default objects: the service kubernetes with its endpoints, the system priority classes
+    #[arg(long)]
+    bare: bool,
+    /// Delay every response by this time, such as 5ms
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    latency: Option<Duration>,
+    /// Inject faults by the rules in this YAML file
+    #[arg(long, value_name = "FILE")]
+    faults: Option<PathBuf>,
+    /// Simulate kubelets and the scheduler: pods are bound, become ready and end gracefully, nodes send heartbeats
+    #[arg(long)]
+    kubelet: bool,
+    /// With --kubelet, create this many nodes: node-1, node-2, …
+    #[arg(long, value_name = "COUNT", default_value_t = 0, requires = "kubelets")]
+    nodes: u16,
+    /// With --kubelet, time from a pod's binding until it is ready
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "500ms", requires = "kubelets")]
+    ready_after: Duration,
+    /// With --kubelet, images that cannot be pulled, such as web:broken; `*` is any text. Their pods wait
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',', requires = "kubelets")]
+    missing_images: Vec<String>,
+    /// Controller manager loops to run: gc, namespaces, workloads, jobs, quotas, endpoints, accounts,
+    /// policies, volumes, events; or none
+    #[arg(long, value_name = "LOOPS", value_delimiter = ',', default_value = "gc,namespaces")]
+    loops: Vec<ControllerLoop>,
+    /// Delay of garbage collection and namespace deletion after a deletion. A real cluster's controllers are not
+    /// instantaneous either, and clients observe the state in between
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "300ms")]
+    loop_delay: Duration,
+    /// Admission plugins to disable, by default those that expect kubelets or the loop `accounts`; or none
+    #[arg(
+        long,
+        value_name = "PLUGINS",
+        value_delimiter = ',',
+        default_value = "TaintNodesByCondition,DefaultTolerationSeconds,ServiceAccount"
+    )]
+    disable_admission_plugins: Vec<PluginName>,
+    /// Kubernetes release to behave as: 1.36 or 1.37
+    #[arg(long, value_name = "RELEASE", default_value_t)]
+    kubernetes_version: KubernetesVersion,
+    /// Version to report at /version and for nodes, such as v1.36.2; it implies its release. With a commit
+    /// (v1.36.2/HASH), kubectl --match-server-version accepts it
+    #[arg(long, value_name = "VERSION", conflicts_with = "kubernetes_version")]
+    version: Option<ReportedVersion>,
+    /// Serve requests without a token as the user system:anonymous, as kube-apiserver does; with false they get 401
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    anonymous_auth: bool,
+    /// Run these of our controllers inside: disruption, podgc, taint-eviction, ttl; or all
+    #[arg(long, value_name = "CONTROLLERS", value_delimiter = ',', value_parser = controller)]
+    controllers: Vec<ControllerName>,
+    /// Clock of the server, its loops and the controllers inside: with `manual`, time moves only by
+    /// `POST /plumbline/clock`
+    #[arg(long, value_enum, default_value_t, value_name = "CLOCK")]
+    clock: ClockMode,
+    /// Options of a complete cluster: the same as --kubelet --nodes 1 --controllers all
+    /// --loops gc,namespaces,workloads,jobs,quotas,endpoints,accounts,policies,volumes,events
+    /// --disable-admission-plugins none
+    #[arg(long, value_enum, value_name = "CLUSTER", conflicts_with_all = ["loops", "disable_admission_plugins"])]
+    like: Option<Preset>,
+    /// Append an event of audit.k8s.io/v1 for each request to this file, at the level Metadata; - is standard output
+    #[arg(long, value_name = "FILE")]
+    audit_log_path: Option<PathBuf>,
+    /// Do not record requests, for load tests: /plumbline/transcript stays empty
+    #[arg(long)]
+    no_transcript: bool,
+}
+
+/// A controller of `plumbline-controllers` that runs inside, or all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ControllerName {
+    One(Controller),
+    All,
+}
+
+fn controller(text: &str) -> Result<ControllerName, String> {
+    if text == "all" {
+        return Ok(ControllerName::All);
+    }
+    let names = Controller::ALL.map(Controller::as_str).join(", ");
+    Controller::parse(text).map(ControllerName::One).ok_or_else(|| format!("use all, or some of {names}"))
+}
+
+/// A set of options that has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Preset {
+    /// A cluster of kind: one node whose kubelet takes pods, the scheduler, all loops and controllers, all admission
+    /// plugins.
+    Kind,
+}
+
+/// An admission plugin of kube-apiserver that can be disabled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum PluginName {
+    /// Taints new nodes until they are ready.
+    #[value(name = "TaintNodesByCondition")]
+    TaintNodesByCondition,
+    /// Adds tolerations to new pods: five minutes on nodes that are not ready or unreachable.
+    #[value(name = "DefaultTolerationSeconds")]
+    DefaultTolerationSeconds,
+    /// Gives new pods a service account and a volume with its token; refuses them if the account does not exist.
+    #[value(name = "ServiceAccount")]
+    ServiceAccount,
+    /// None.
+    None,
+}
+
+impl PluginName {
+    fn plugin(self) -> Option<AdmissionPlugin> {
+        match self {
+            Self::TaintNodesByCondition => Some(AdmissionPlugin::TaintNodesByCondition),
+            Self::DefaultTolerationSeconds => Some(AdmissionPlugin::DefaultTolerationSeconds),
+            Self::ServiceAccount => Some(AdmissionPlugin::ServiceAccount),
+            Self::None => None,
+        }
+    }
+}
+
+/// Serves until SIGTERM or SIGINT.
+///
+/// # Errors
+///
+/// Returns an error if the server cannot start.
+pub(super) fn main(args: &ServeArgs) -> Result<Exit, String> {
+    logging();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        // Polls for new I/O more often than the default, because events for many watchers are many tasks.
+        .event_interval(16)
+        .build()
+        .map_err(|error| format!("unable to start the runtime: {error}"))?;
+    let outcome = runtime.block_on(serve(args));
+    // A request that did not end in time does not keep the process.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Logs to standard error, filtered by `RUST_LOG`. Controllers inside, of which each world has its own, say little
+/// without it: the transcript has their requests.
+fn logging() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| QUIET_LOG.into());
+    let is_colored = colour::is_on_by_default(std::io::stderr().is_terminal());
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_colored);
+    let subscriber = log.with_writer(std::io::stderr).finish();
+    // In tests another subscriber may be set already.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+}
+
+async fn serve(args: &ServeArgs) -> Result<Exit, String> {
+    let handler = ServeHandler::default();
+    let options = ListenOptions {
+        address: args.listen,
+        allow_remote: args.allow_remote,
+        plain: args.http,
+        token: args.token.clone(),
+        anonymous: args.anonymous_auth,
+        limits: Limits::default(),
+    };
+    let mut spec = args.spec()?;
+    let listening = listen(handler.clone(), options).await.map_err(|error| chain(&error))?;
+    spec.address = (!args.bare).then(|| listening.address());
+    spec.authority = listening.authority_pem().map(str::to_owned);
+    super::notify(&absent(&spec));
+    handler.start(spec, listening.kubeconfig(), listening.url()).await?;
+    if let Some(path) = &args.kubeconfig {
+        listening.write_kubeconfig(path).map_err(|error| chain(&error))?;
+    }
+    ready(args, &listening.url(), listening.token()).map_err(|error| format!("unable to write: {error}"))?;
+
+    let stop = CancellationToken::new();
+    let mut signals = Signals::new().map_err(|error| format!("unable to wait for signals: {error}"))?;
+    let serving = listening.serve(stop.clone());
+    let mut serving = std::pin::pin!(serving);
+    tokio::select! {
+        biased;
+        () = signals.any() => {}
+        () = serving.as_mut() => {}
+    }
+    stop.cancel();
+    serving.await;
+    Ok(Exit::Ok)
+}
+
+impl ServeArgs {
+    /// Returns the parts of the worlds, without the address of the listener.
+    fn spec(&self) -> Result<WorldSpec, String> {
+        let preset = self.like.is_some();
+        let loops = match self.like {
+            Some(Preset::Kind) => ControllerLoop::ALL.to_vec(),
+            None => self.loops.clone(),
+        };
+        let disabled = if preset { &[][..] } else { &self.disable_admission_plugins };
+        let all = preset && self.controllers.is_empty() || self.controllers.contains(&ControllerName::All);
+        let is_wanted = |controller: &Controller| all || self.controllers.contains(&ControllerName::One(*controller));
+        let options = kubelet::KubeletOptions {
+            ready_after: self.ready_after,
+            missing_images: self.missing_images.clone(),
+            ..kubelet::KubeletOptions::default()
+        };
+        let record = if self.no_transcript { RecordMode::Off } else { RecordMode::Recent { bytes: TRANSCRIPT } };
+        let mut spec = WorldSpec {
+            clock: self.clock,
+            record,
+            kubernetes_version: self.version.as_ref().map_or(self.kubernetes_version, |version| version.release),
+            reported_version: self.version.as_ref().map(|version| version.text.clone()),
+            disabled: disabled.iter().filter_map(|disabled| disabled.plugin()).collect(),
+            audit: self.audit_log_path.as_deref().map(audit_log).transpose()?,
+            seeds: Vec::new(),
+            address: None,
+            authority: None,
+            faults: self.fault_rules()?,
+            loops,
+            loop_delay: self.loop_delay,
+            kubelet: (self.kubelet || preset).then_some(options),
+            controllers: Controller::ALL.into_iter().filter(is_wanted).collect(),
+        };
+        spec.seeds = self.seeds(&spec)?;
+        Ok(spec)
+    }
+
+    /// Returns the objects of the files, and the nodes.
+    fn seeds(&self, spec: &WorldSpec) -> Result<Vec<Value>, String> {
+        let mut seeds = if self.seed_from.is_empty() { Vec::new() } else { self.seeds_from_files(spec)? };
+        let count = if self.like.is_some() { self.nodes.max(1) } else { self.nodes };
+        seeds.extend((1..=count).map(node));
+        if self.like.is_some() {
+            seeds.push(standard_class());
+        }
+        Ok(seeds)
+    }
+
+    /// Returns the objects of the files. They are checked on a server that is not served.
+    fn seeds_from_files(&self, spec: &WorldSpec) -> Result<Vec<Value>, String> {
+        let mut config = ApiServerConfig::new(Clock::wall());
+        config.kubernetes_version = spec.kubernetes_version;
+        let server = ApiServer::new(config);
+        let mut seeds = Vec::new();
+        for path in &self.seed_from {
+            for SeedObject { from, object } in objects(path)? {
+                check(&server, &object)
+                    .and_then(|()| server.seed([object.clone()]).map_err(|error| error.to_string()))
+                    .map_err(|why| format!("{from}: {why}"))?;
+                seeds.push(object);
+            }
+        }
+        Ok(seeds)
+    }
+
+    fn fault_rules(&self) -> Result<Vec<faults::FaultRuleSpec>, String> {
+        let mut rules: Vec<faults::FaultRuleSpec> = Vec::new();
+        if let Some(path) = &self.faults {
+            let text = read(path)?;
+            let file = path.display();
+            rules = serde_saphyr::from_str(&text).map_err(|error| format!("{file}: {error}"))?;
+            check_rules(&rules).map_err(|why| format!("{file}: {why}"))?;
+        }
+        // As the last rule, it delays only requests that no other rule matches.
+        if let Some(by) = self.latency {
+            let late = json!({"name": "latency", "verdict": {"delay": {"milliseconds": by.as_millis()}}});
+            rules.push(serde_json::from_value(late).map_err(|error| format!("latency: {error}"))?);
+        }
+        Ok(rules)
+    }
+}
+
+/// Describes what a cluster does and this server does not, with the flag that adds it.
+fn absent(spec: &WorldSpec) -> String {
+    let has = |wanted| spec.loops.contains(&wanted);
+    let mut lines = String::new();
+    let accounts = if spec.disabled.contains(&AdmissionPlugin::ServiceAccount) {
+        "namespaces have no service account and CA certificate: --loops …,accounts"
+    } else {
+        "pods are refused until you create the service account `default` of their namespace: --loops …,accounts"
+    };
+    for (is_there, line) in [
+        (spec.kubelet.is_some(), "pods stay Pending and nodes send no heartbeats: --kubelet --nodes 1"),
+        (has(ControllerLoop::Workloads), "deployments and the like make no pods: --loops gc,namespaces,workloads"),
+        (has(ControllerLoop::Jobs), "jobs and cron jobs make no pods: --loops …,jobs"),
+        (has(ControllerLoop::Quotas), "resource quotas have no status and limit nothing: --loops …,quotas"),
+        (has(ControllerLoop::Endpoints), "services have no endpoints: --loops …,endpoints"),
+        (has(ControllerLoop::Accounts), accounts),
+        (has(ControllerLoop::Volumes), "claims stay Pending, and deleted ones stay: --loops …,volumes"),
+        (has(ControllerLoop::Policies), "policies have no status with type errors: --loops …,policies"),
+        (has(ControllerLoop::Events), "workloads and pods have no events: --loops …,events"),
+        (!spec.controllers.is_empty(), "budgets are not counted, taints evict nothing: --controllers all"),
+    ] {
+        if !is_there {
+            let _ = write!(lines, "\n  {line}");
+        }
+    }
+    if lines.is_empty() {
+        return "a cluster with nodes, loops and controllers".to_owned();
+    }
+    format!("an API server; for all of this use --like kind:{lines}")
+}
+
+/// Opens the file of the audit log.
+fn audit_log(path: &Path) -> Result<AuditLog, String> {
+    if path == Path::new("-") {
+        return Ok(AuditLog::new(std::io::stdout()));
+    }
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    let file = file.map_err(|error| format!("unable to open the audit log {}: {error}", path.display()))?;
+    Ok(AuditLog::new(file))
+}
+
+fn node(number: u16) -> Value {
+    let name = format!("node-{number}");
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}})
+}
+
+/// Returns the default storage class of kind.
+fn standard_class() -> Value {
+    json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "rancher.io/local-path",
+        "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+        "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer"})
+}
+
+/// Prints one line with the server's address and the data that a client needs.
+fn ready(args: &ServeArgs, url: &str, token: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match &args.kubeconfig {
+        Some(path) => writeln!(out, "ready {url} kubeconfig={}", path.display())?,
+        None => writeln!(out, "ready {url} token={token}")?,
+    }
+    out.flush()
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("unable to read {}: {error}", path.display()))
+}
+
+/// An object to seed, and its source.
+struct SeedObject {
+    from: String,
+    object: Value,
+}
+
+/// Returns the objects in a file, or in the YAML and JSON files of a folder sorted by name; lists are split into their
+/// items.
+fn objects(path: &Path) -> Result<Vec<SeedObject>, String> {
+    if path.is_dir() {
+        let entries = std::fs::read_dir(path).map_err(|error| format!("unable to read {}: {error}", path.display()))?;
+        let mut files: Vec<PathBuf> = entries
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|file| matches!(file.extension().and_then(|e| e.to_str()), Some("yaml" | "yml" | "json")))
+            .collect();
+        files.sort();
+        let mut all = Vec::new();
+        for file in files {
+            all.extend(objects(&file)?);
+        }
+        return Ok(all);
+    }
+    let file = path.display();
+    // The file is the user's own, so its size is not limited.
+    let budget = serde_saphyr::budget! { max_nodes: usize::MAX, max_events: usize::MAX, max_documents: usize::MAX };
+    let options = serde_saphyr::options! { budget: budget };
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple_with_options(&read(path)?, options).map_err(|error| format!("{file}: {error}"))?;
+    let documents = documents.into_iter().enumerate().filter(|(_, document)| !document.is_null());
+    Ok(documents.flat_map(|(index, document)| unlisted(format!("{file}: document {}", index + 1), document)).collect())
+}
+
+fn unlisted(from: String, mut document: Value) -> Vec<SeedObject> {
+    let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    match document.get_mut("items").filter(|_| is_list).map(Value::take) {
+        Some(Value::Array(items)) => {
+            let items = items.into_iter().enumerate();
+            items.map(|(index, object)| SeedObject { from: format!("{from}: items[{index}]"), object }).collect()
+        }
+        _ => vec![SeedObject { from, object: document }],
+    }
+}
+
+/// Returns an error if an object has unknown or invalid fields. Objects of unknown kinds are left to the server.
+fn check(server: &ApiServer, object: &Value) -> Result<(), String> {
+    if !object.is_object() {
+        return Err("not an object".to_owned());
+    }
+    server.check_fields(object).map_err(|error| error.to_string())
+}
+
+/// The signals that end the server.
+struct Signals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            #[cfg(unix)]
+            terminate: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?,
+        })
+    }
+
+    async fn any(&mut self) {
+        #[cfg(unix)]
+        let terminated = self.terminate.recv();
+        #[cfg(not(unix))]
+        let terminated = std::future::pending::<Option<()>>();
+        tokio::select! {
+            biased;
+            _ = terminated => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+    use serde_json::json;
+
+    #[rstest]
+    #[case("250ms", Ok(Duration::from_millis(250)))]
+    #[case("1m30s", Ok(Duration::from_secs(90)))]
+    fn durations(#[case] text: &str, #[case] expected: Result<Duration, String>) {
+        assert_eq!(parse_duration(text), expected);
+    }
+
+    #[rstest]
+    #[case("5")]
+    #[case("-5s")]
+    #[case("soon")]
+    fn bad_durations(#[case] text: &str) {
+        assert!(parse_duration(text).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn default_objects_and_nodes_can_be_seeded() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(plumbline::time::epoch())));
+        server
+            .seed(plumbline_apiserver::bootstrap::objects(([127, 0, 0, 1], 6443).into(), server.clock().now()))
+            .unwrap();
+        server.seed([node(1)]).unwrap();
+    }
+
+    #[test]
+    fn seeds_are_read_in_order_and_lists_taken_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        std::fs::write(
+            folder.join("b.json"),
+            json!({"kind": "PodList", "items": [{"kind": "Pod", "x": 2}, {"x": 3}]}).to_string(),
+        )
+        .unwrap();
+        std::fs::write(folder.join("a.yaml"), "kind: Pod\nx: 0\n---\nkind: Node\nx: 1\n").unwrap();
+        std::fs::write(folder.join("c.txt"), "no").unwrap();
+        let found = objects(folder).unwrap();
+        assert_eq!(
+            found.iter().map(|seed| seed.object["x"].as_i64()).collect::<Vec<_>>(),
+            [Some(0), Some(1), Some(2), Some(3)]
+        );
+        assert!(found[2].from.ends_with("b.json: document 1: items[0]"), "{}", found[2].from);
+        assert!(objects(&folder.join("none")).is_err());
+    }
+}

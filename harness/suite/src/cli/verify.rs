@@ -1,0 +1,168 @@
+//! `plumbline verify`: verifies that conformance reports are consistent. `plumbline publish`: copies one to the
+//! published reports.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use plumbline::fixture::{Fixture, parse};
+
+use super::CliError;
+use super::select::FixturesFolder;
+use crate::conformance::profile::Profiles;
+use crate::conformance::publish::{self, PublishError};
+use crate::conformance::report::ConformanceReport;
+use crate::conformance::report_writer::{NOT_RUN, YAML};
+use crate::conformance::verify::{ReferenceSuite, verify};
+use crate::conformance::{history, manifest, provenance};
+use crate::digest;
+use crate::exit::Exit;
+
+/// Flags of `verify`.
+#[derive(Debug, clap::Args)]
+pub(super) struct VerifyArgs {
+    /// Reports to verify, YAML or JSON. One of an earlier suite is compared with the fixtures of its commit, if the
+    /// fixtures folder is in a git repository with that commit
+    #[arg(value_name = "REPORT", required = true)]
+    reports: Vec<PathBuf>,
+
+    #[command(flatten)]
+    folder: FixturesFolder,
+}
+
+/// Flags of `publish`.
+#[derive(Debug, clap::Args)]
+pub(super) struct PublishArgs {
+    /// `report.yaml` of a run, next to its evidence
+    #[arg(value_name = "REPORT")]
+    report: PathBuf,
+
+    /// Folder of the published reports: `<Kubernetes version>/<project>/report.yaml`
+    #[arg(long, value_name = "DIR", default_value = publish::FOLDER)]
+    to: PathBuf,
+
+    #[command(flatten)]
+    folder: FixturesFolder,
+}
+
+/// The fixtures that reports are compared with.
+struct ReferenceFixtures {
+    root: PathBuf,
+    fixtures: Vec<Fixture>,
+    profiles: Profiles,
+    digest: String,
+}
+
+impl ReferenceFixtures {
+    fn load(root: PathBuf) -> Result<Self, CliError> {
+        let fixtures = parse::load(&root).map_err(CliError::BadFixtures)?;
+        let profiles = Profiles::load(&root, &fixtures).map_err(CliError::BadFixtures)?;
+        let digest = digest::suite(&root).map_err(|error| CliError::Environment(error.to_string()))?;
+        Ok(Self { root, fixtures, profiles, digest })
+    }
+
+    fn suite(&self) -> ReferenceSuite<'_> {
+        ReferenceSuite { fixtures: &self.fixtures, profiles: &self.profiles, digest: &self.digest }
+    }
+
+    /// Returns the fixtures of the commit that the report names, if it is of another suite.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if that commit or its fixtures cannot be read.
+    fn former(&self, report: &ConformanceReport, scratch: &Path) -> Result<Option<Self>, String> {
+        let suite = &report.suite;
+        let Some(commit) = suite.commit.as_deref().filter(|_| suite.digest != self.digest && !suite.modified) else {
+            return Ok(None);
+        };
+        let root = history::fixtures_at(&self.root, commit, &suite.digest, scratch)?;
+        Self::load(root).map(Some).map_err(|_| {
+            format!("the fixtures of commit {commit} are not readable by this version: use that commit's plumbline")
+        })
+    }
+}
+
+/// Runs `verify`.
+pub(super) fn main(args: &VerifyArgs) -> Result<Exit, CliError> {
+    let reference = ReferenceFixtures::load(args.folder.find()?)?;
+    let mut refused = Vec::new();
+    for path in &args.reports {
+        match checked(path, &reference) {
+            Ok((report, suite)) => describe(path, &report, &suite)?,
+            Err(CliError::Refuted(why)) => refused.push(why),
+            Err(error) => return Err(error),
+        }
+    }
+    if refused.is_empty() { Ok(Exit::Ok) } else { Err(CliError::Refuted(refused.join("\n"))) }
+}
+
+/// Runs `publish`.
+pub(super) fn publish(args: &PublishArgs) -> Result<Exit, CliError> {
+    if args.report.file_name().is_none_or(|name| name != YAML) {
+        let message =
+            format!("{}: name the file {YAML} of a run; its neighbours are copied too", args.report.display());
+        return Err(CliError::Usage(message));
+    }
+    let (report, _) = checked(&args.report, &ReferenceFixtures::load(args.folder.find()?)?)?;
+    let from = args.report.parent().unwrap_or(Path::new("."));
+    let home = publish::publish(&report, from, &args.to).map_err(|error| match error {
+        PublishError::Refused(_) => CliError::Refuted(error.to_string()),
+        PublishError::Io { .. } => CliError::Environment(error.to_string()),
+    })?;
+    writeln!(super::stdout(), "{}", home.join(YAML).display())?;
+    Ok(Exit::Ok)
+}
+
+/// Returns the report at `path` and a word about its suite.
+fn checked(path: &Path, reference: &ReferenceFixtures) -> Result<(ConformanceReport, String), CliError> {
+    let name = path.display();
+    let environment = |error: digest::ReadError| CliError::Environment(error.to_string());
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| CliError::Environment(format!("unable to read {name}: {error}")))?;
+    let report = ConformanceReport::read(&text).map_err(|error| {
+        let why = if is_run_report(&text) {
+            "it is a RunReport of `plumbline run`, which may be of a focused run; write one with `plumbline conform`"
+        } else {
+            &error.to_string()
+        };
+        CliError::Refuted(format!("{name} is not a conformance report: {why}"))
+    })?;
+    let scratch = tempfile::tempdir()
+        .map_err(|error| CliError::Environment(format!("unable to create a temporary folder: {error}")))?;
+    let (former, reason) = match reference.former(&report, scratch.path()) {
+        Ok(former) => (former, String::new()),
+        Err(reason) => (None, format!("\n  {reason}")),
+    };
+    let mut findings = verify(&report, former.as_ref().unwrap_or(reference).suite());
+    let beside = path.parent().unwrap_or(Path::new("."));
+    // The evidence of a killed run may be incomplete.
+    if report.fixtures.iter().all(|fixture| fixture.reason != NOT_RUN) {
+        findings.extend(manifest::check(beside, &report.digest).map_err(environment)?);
+        findings.extend(provenance::check(beside, &report).map_err(environment)?);
+    }
+    if !findings.is_empty() {
+        let lines = findings.iter().map(|finding| format!("\n  {finding}")).collect::<Vec<_>>().concat();
+        let things = if findings.len() == 1 { "problem" } else { "problems" };
+        let message = format!("{name} is inconsistent, {} {things}:{lines}{reason}", findings.len());
+        return Err(CliError::Refuted(message));
+    }
+    let commit = report.suite.commit.as_deref().filter(|_| former.is_some());
+    let suite = commit.map_or_else(|| report.suite.version.clone(), |at| format!("{} at {at}", report.suite.version));
+    Ok((report, suite))
+}
+
+fn describe(path: &Path, report: &ConformanceReport, suite: &str) -> Result<(), CliError> {
+    let mut out = super::stdout();
+    let (name, fixtures) = (path.display(), report.fixtures.len());
+    writeln!(out, "{name} is consistent: {fixtures} fixtures, suite {suite}, {}", report.digest)?;
+    for profile in &report.profiles {
+        let verdict = if profile.conformant { "conformant" } else { "not conformant" };
+        let why = if profile.conformant { String::new() } else { format!(": {}", profile.reasons.join(", ")) };
+        writeln!(out, "  {:<16} {verdict}{why}", profile.name)?;
+    }
+    Ok(())
+}
+
+/// Returns true for the JSON document of `plumbline run`.
+fn is_run_report(text: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(text).is_ok_and(|value| value["kind"] == "RunReport")
+}

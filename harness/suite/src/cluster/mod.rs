@@ -1,0 +1,260 @@
+//! Clusters that fixtures run in. A [`Cluster`] serves a whole run, a [`Sandbox`] is one fixture's slice of it.
+//!
+//! - [`embedded`]: the server of [`plumbline_apiserver`] in this process, in virtual time; one server per fixture
+//! - [`served`]: the same server over HTTPS, in wall time, for subjects that are processes; also one server per fixture
+//! - [`remote`]: a real API server that fixtures share, each in namespaces and on nodes of its own
+//!
+//! [`provision`] starts and finds real API servers.
+//!
+//! A fixture never names a cluster; it requires capabilities. Every sandbox has the same interface: send a step's
+//! request, give the subject access, record what happened ([`Sandbox::transcript`]).
+
+pub mod client;
+pub mod embedded;
+pub mod provision;
+pub mod remote;
+mod role;
+pub mod served;
+mod subject_endpoint;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use futures::future::LocalBoxFuture;
+use futures::{FutureExt as _, TryFutureExt as _};
+use http::Method;
+use plumbline::fixture::{Capability, Fixture};
+use plumbline::time::Clock;
+use plumbline::transcript::{Agents, InProcessEndpoint, RecordedJson, Transcript};
+use plumbline_apiserver::ResourceId;
+use plumbline_apiserver::faults::Faults;
+use plumbline_apiserver::listener::ConnectionGate;
+use serde_json::Value;
+
+pub use embedded::EmbeddedCluster;
+pub use remote::RemoteCluster;
+pub use role::{Role, RoleError};
+pub use served::ServedCluster;
+
+/// A cluster that fixtures run in. Lives as long as the run; everything it started ends when it is dropped.
+pub trait Cluster: Send + Sync {
+    /// The name in reports.
+    fn name(&self) -> &str;
+
+    /// The image it runs from, if an image was chosen by name.
+    fn image(&self) -> Option<&str> {
+        None
+    }
+
+    /// The Kubernetes version that its API server has or emulates, such as `v1.36.0`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the API server does not report its version.
+    fn kubernetes(&self) -> Result<String, ClusterError>;
+
+    /// Capabilities of the cluster.
+    fn capabilities(&self) -> BTreeSet<Capability>;
+
+    /// Returns the reason if a fixture cannot run here although the cluster has the capabilities; it is then skipped.
+    fn refuses(&self, _fixture: &Fixture) -> Option<String> {
+        None
+    }
+
+    /// Returns true if the fixture must run alone because it changes something that other fixtures see.
+    fn must_be_alone(&self, _fixture: &Fixture) -> bool {
+        false
+    }
+
+    /// Returns the reason if the cluster no longer works: results of running fixtures are then invalid and no fixture
+    /// can start. Do not call this inside a runtime.
+    fn broken(&self) -> Option<String> {
+        None
+    }
+
+    /// Stops everything that was started for the cluster. Do not call this inside a runtime.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error that names what could not be stopped cleanly.
+    fn stop(&self) -> Result<(), ClusterError> {
+        Ok(())
+    }
+
+    /// Creates the sandbox of a fixture. Called in the fixture's runtime; `clock` is the fixture's clock. What arrives
+    /// through [`Sandbox::access`] is attributed by `agents`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error with what does not work and what to do about it.
+    fn sandbox<'a>(
+        &'a self,
+        fixture: &'a Fixture,
+        clock: &'a Clock,
+        agents: Agents,
+    ) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, ClusterError>>;
+
+    /// Returns true if time is virtual here.
+    fn is_virtual(&self) -> bool {
+        self.capabilities().contains(&Capability::VirtualTime)
+    }
+}
+
+/// One fixture's slice of a cluster while the fixture runs.
+pub trait Sandbox {
+    /// The record of requests and changes, written on the server's side.
+    fn transcript(&self) -> &Transcript;
+
+    /// Fault injection, if the cluster supports it.
+    fn faults(&self) -> Option<&Faults>;
+
+    /// The resourceVersion of the last change; 0 if unknown.
+    fn revision(&self) -> u64;
+
+    /// Holds the watch events of a resource back, so that a step's two requests (an object and its status) appear as
+    /// one change. Does nothing in virtual time, where watchers do not run between the two requests.
+    ///
+    /// Returns true if [`Sandbox::release_events`] must follow; false if a fault already holds the events back.
+    fn hold_events(&self, _resource: &ResourceId) -> bool {
+        false
+    }
+
+    /// Ends [`Sandbox::hold_events`]: watchers then see the last state of each object once.
+    fn release_events(&self, _resource: &ResourceId) {}
+
+    /// Returns the reason if this fixture noticed that the cluster no longer works.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
+    /// Makes new lists and watches wait until [`Sandbox::release_readers`], so that the time a subject needs to start
+    /// does not count: the fixture's objects are created when it first reads. Returns true if readers wait. Does
+    /// nothing in virtual time.
+    fn hold_readers(&self) -> bool {
+        false
+    }
+
+    /// Ends [`Sandbox::hold_readers`].
+    fn release_readers(&self) {}
+
+    /// Creates custom resource definitions before all other objects: a client runs discovery before it lists.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`Sandbox::seed`].
+    fn define(&self, definitions: Vec<Value>) -> LocalBoxFuture<'_, Result<(), SeedError>> {
+        self.seed(definitions).map_ok(drop).boxed_local()
+    }
+
+    /// Compacts the history, so that older resourceVersions are no longer available to watches and lists. Only with
+    /// [`Capability::Compaction`].
+    fn compact(&self);
+
+    /// Seeds `objects` and returns all objects that the server then has, as stored.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an object has an unknown kind or cannot be stored; the message names it.
+    fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<RecordedJson>, SeedError>>;
+
+    /// Sends `call` and waits for the complete answer.
+    fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer>;
+
+    /// The subject's way to reach this sandbox.
+    fn access(&self) -> Access<'_>;
+
+    /// The gate for the subject's connections. It is closed at the moment of a crash, because a process takes longer to
+    /// die.
+    fn door(&self) -> ConnectionGate;
+
+    /// Deletes everything that the fixture created.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error that names the leftovers.
+    fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), ClusterError>>;
+}
+
+/// Failures of a cluster, or of a sandbox in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClusterError {
+    /// The environment failed: something is missing, does not start or cannot be stopped.
+    #[error(transparent)]
+    Environment(#[from] provision::EnvironmentError),
+    /// A signal arrived before the server was ready.
+    #[error("received {0} before the server was ready")]
+    Interrupted(&'static str),
+    /// No runtime or client can be created for the server.
+    #[error("{0}")]
+    Client(String),
+    /// The sandbox of a fixture cannot be created.
+    #[error("{0}")]
+    Sandbox(String),
+    /// Objects of a fixture could not be deleted.
+    #[error("{0}")]
+    Leftovers(String),
+}
+
+/// Reasons why a fixture's objects could not be seeded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SeedError {
+    /// The server rejects the object as invalid (422), so no client can create it: the fixture is skipped.
+    #[error("{0}")]
+    Refused(String),
+    /// Any other failure.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<String> for SeedError {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
+}
+
+/// Ways for a subject to reach a sandbox.
+#[derive(Clone, Copy, Debug)]
+pub enum Access<'a> {
+    /// Direct calls in this process.
+    InProcess(&'a InProcessEndpoint),
+    /// A connection described by a kubeconfig.
+    Kubeconfig(&'a Path),
+}
+
+/// The answer to a request of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// HTTP status code; 0 if the connection broke.
+    pub code: u16,
+    /// `Retry-After`, in seconds.
+    pub retry_after: Option<u32>,
+    /// Decoded body; a string if it is not JSON.
+    pub body: Value,
+}
+
+/// A request of a step, ready to send.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// HTTP method.
+    pub method: Method,
+    /// Path and query.
+    pub path: String,
+    /// Body and its content type.
+    pub body: Option<(&'static str, Value)>,
+    /// User agent of the request.
+    pub user_agent: String,
+}
+
+/// Formats an error with its causes, without repeating texts; the outermost error alone often lacks the cause.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,165 @@
+//! The facts of a run that oracles compare. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use plumbline::expect::{is_subject_write, line};
+use plumbline::explore::state::StateDigest;
+use plumbline::invariants;
+use plumbline::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry};
+use serde_json::Value;
+
+use super::script::Script;
+use crate::runner::RunRecord;
+
+/// The facts of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Observation {
+    /// The replies to the fixture's own steps, in order.
+    pub replies: Vec<u16>,
+    /// The state before each of the fixture's own steps.
+    pub boundaries: Vec<u64>,
+    /// The state at the end of the quiet window.
+    pub state: u64,
+    /// Length of the transcript at the end of the quiet window.
+    pub quiet_at: usize,
+    /// Number of effective writes of the subject before the end of the quiet window.
+    pub writes: BTreeMap<WriteKey, u32>,
+    /// Time of the last of them.
+    pub last_writes: BTreeMap<WriteKey, Duration>,
+    /// Writes of the subject in the quiet window, except for Events.
+    pub late: Vec<SubjectWrite>,
+    /// Effective writes of the fresh controllers at the end, except for Events.
+    pub fresh: Vec<SubjectWrite>,
+    /// The subject's Events before the end of the quiet window: the object and the reason.
+    pub events: BTreeSet<(String, String)>,
+    /// Number of the subject's requests that faults of the fixture or of the plan answered.
+    pub faulted: usize,
+}
+
+/// The target of a write.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WriteKey {
+    /// The writer.
+    pub actor: Actor,
+    /// API verb.
+    pub verb: String,
+    /// `pods`, `pods/status`
+    pub resource: String,
+    /// Namespace, empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl WriteKey {
+    fn new(entry: &TranscriptEntry, exchange: &Exchange) -> Self {
+        let request = &exchange.request;
+        Self {
+            actor: entry.actor(),
+            verb: request.verb.clone(),
+            resource: request.resource_path(),
+            namespace: request.namespace.clone().unwrap_or_default(),
+            name: request.name.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl fmt::Display for WriteKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { actor, verb, resource, name, .. } = self;
+        match resource.split_once('/') {
+            Some((resource, subresource)) => write!(f, "{actor} {verb} {resource}/{name}/{subresource}"),
+            None => write!(f, "{actor} {verb} {resource}/{name}"),
+        }
+    }
+}
+
+/// A write of the subject.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubjectWrite {
+    /// Its target.
+    pub key: WriteKey,
+    /// Its time.
+    pub at: Duration,
+    /// Its entry in the transcript.
+    pub seq: usize,
+    /// The request as in a transcript.
+    pub text: String,
+}
+
+/// Collects the facts of a run of `script`.
+#[must_use]
+pub fn observe(script: &Script, record: &RunRecord, entries: &[TranscriptEntry]) -> Observation {
+    let mark = |step: usize| record.marks.get(step).copied().unwrap_or(entries.len());
+    let original = |step: usize| script.boundaries.iter().any(|boundary| boundary.action == step);
+    let replies = record.replies.iter().filter(|reply| original(reply.step)).map(|reply| reply.code).collect();
+    let (converged, quiet) = (mark(script.converged), mark(script.quiet));
+    let mut observation = Observation { replies, quiet_at: quiet, ..Observation::default() };
+    let mut digest = StateDigest::default();
+    let mut boundaries = script.boundaries.iter().map(|boundary| mark(boundary.marker)).peekable();
+    for entry in entries {
+        while boundaries.next_if(|at| *at <= entry.seq).is_some() {
+            observation.boundaries.push(digest.history);
+        }
+        if entry.seq == quiet {
+            observation.state = digest.full;
+        }
+        digest.step(entry);
+        match &entry.what {
+            EntryKind::Change(change) => {
+                if change.resource == "events" && entry.seq < quiet {
+                    observation.events.extend(change.new.as_deref().map(event_of));
+                }
+                let writer = change.request.and_then(|seq| entries.get(seq)).and_then(subject_write);
+                let Some(key) = writer.filter(|_| !invariants::is_idle(change)) else { continue };
+                if entry.seq < quiet {
+                    observation.last_writes.insert(key.clone(), entry.at);
+                    *observation.writes.entry(key).or_default() += 1;
+                } else if !is_event(&key) && change.request.is_some_and(|seq| seq >= quiet) {
+                    observation.fresh.extend(change.request.and_then(|seq| write_at(entries, seq)));
+                }
+            }
+            EntryKind::Request(exchange) => {
+                if entry.actor().is_subject() && exchange.reply.as_ref().is_some_and(|reply| reply.fault.is_some()) {
+                    observation.faulted += usize::from(entry.seq < converged);
+                }
+                if (converged..quiet).contains(&entry.seq) && subject_write(entry).is_some_and(|key| !is_event(&key)) {
+                    observation.late.extend(write_at(entries, entry.seq));
+                }
+            }
+            EntryKind::Note(_) => {}
+        }
+    }
+    observation.boundaries.extend(boundaries.map(|_| digest.history));
+    if quiet >= entries.len() {
+        observation.state = digest.full;
+    }
+    observation
+}
+
+/// Returns the object and the reason of an Event.
+pub(super) fn event_of(event: &Value) -> (String, String) {
+    let about = if event["regarding"].is_null() { &event["involvedObject"] } else { &event["regarding"] };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    (format!("{}/{}", text(&about["kind"]), text(&about["name"])), text(&event["reason"]))
+}
+
+fn is_event(key: &WriteKey) -> bool {
+    key.resource == "events"
+}
+
+/// Returns the target of an entry that is a write of the subject.
+pub(super) fn subject_write(entry: &TranscriptEntry) -> Option<WriteKey> {
+    match &entry.what {
+        EntryKind::Request(exchange) if is_subject_write(entry, exchange) => Some(WriteKey::new(entry, exchange)),
+        _ => None,
+    }
+}
+
+fn write_at(entries: &[TranscriptEntry], seq: usize) -> Option<SubjectWrite> {
+    let entry = entries.get(seq)?;
+    let EntryKind::Request(exchange) = &entry.what else { return None };
+    Some(SubjectWrite { key: subject_write(entry)?, at: entry.at, seq, text: line(entry, exchange) })
+}

@@ -1,0 +1,203 @@
+//! Runs the same fixtures repeatedly, each time in another order and with another number of jobs. Any difference from
+//! the first run is a flake.
+//!
+//! Compares outcome, transcript, and the server's raw record with every uid, version and body.
+
+use std::fmt::{self, Write as _};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use plumbline::fixture::Fixture;
+use plumbline::time::Stopwatch;
+use ring::digest::{Context, SHA256};
+
+use super::suite::{self, RunOptions, TestBed};
+use crate::process::signals;
+use crate::report::{JudgedRun, Outcome};
+
+/// Rounds run for hours on a busy machine: a fixture that waits for a core does not hang.
+const HANG: Duration = Duration::from_mins(30);
+
+/// The number of rounds and their parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rounds {
+    /// Number of runs per fixture, including the first, which is in order and runs one fixture at a time.
+    pub runs: u32,
+    /// Seed of the orders.
+    pub seed: u64,
+    /// Numbers of parallel fixtures, used in turn.
+    pub jobs: RangeInclusive<usize>,
+    /// No new round begins after this wall time.
+    pub at_most: Option<Duration>,
+}
+
+/// The result of rounds without a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundsResult {
+    /// Number of completed runs per fixture.
+    pub runs: u32,
+    /// Wall time of the runs.
+    pub wall: Duration,
+}
+
+/// A fixture whose runs differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flake {
+    /// The fixture's id.
+    pub id: String,
+    /// The run that differed, from 2.
+    pub run: u32,
+    /// Number of parallel fixtures in that run.
+    pub jobs: usize,
+    /// The difference.
+    pub what: String,
+}
+
+impl fmt::Display for Flake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, run, jobs, what } = self;
+        write!(f, "{id} differs from its first run in run {run}, with {jobs} jobs: {what}")
+    }
+}
+
+/// The result of a fixture's first run.
+#[derive(Clone, Debug)]
+struct FirstResult {
+    outcome: Outcome,
+    transcript: String,
+    record: [u8; 32],
+}
+
+impl FirstResult {
+    fn of(judged: JudgedRun) -> Self {
+        Self { outcome: judged.report.outcome, record: digest(&judged), transcript: judged.transcript }
+    }
+
+    /// Returns the difference from a later run, if there is one.
+    fn differs(&self, now: &JudgedRun) -> Option<String> {
+        if self.outcome != now.report.outcome {
+            let reason = now.report.failures.first().map_or(now.report.reason.as_str(), |failure| &failure.message);
+            return Some(format!(
+                "the first run {}, this run {}: {reason}",
+                self.outcome.participle(),
+                now.report.outcome.participle()
+            ));
+        }
+        if self.transcript != now.transcript {
+            let (mut was, mut is) = (self.transcript.lines(), now.transcript.lines());
+            let mut pairs = std::iter::from_fn(|| Some((was.next(), is.next())));
+            let pair = pairs.find(|(was, is)| was != is || was.is_none()).unwrap_or_default();
+            let line = |line: Option<&str>| line.unwrap_or("(end)").to_owned();
+            return Some(format!("the transcript had `{}`, now it has `{}`", line(pair.0), line(pair.1)));
+        }
+        (self.record != digest(now))
+            .then(|| "the transcripts are equal, but uids, versions or bodies differ".to_owned())
+    }
+}
+
+/// Writes into a digest, so that megabytes of record need not be held as text.
+struct Digest(Context);
+
+impl fmt::Write for Digest {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.update(text.as_bytes());
+        Ok(())
+    }
+}
+
+fn digest(judged: &JudgedRun) -> [u8; 32] {
+    let mut digest = Digest(Context::new(&SHA256));
+    for entry in &judged.entries {
+        // Writing into a digest cannot fail.
+        let _ = writeln!(digest, "{entry:?}");
+    }
+    digest.0.finish().as_ref().try_into().unwrap_or_default()
+}
+
+/// Runs `fixtures` as `rounds` specifies, until a signal requests the end. Calls `on_round` after each round.
+///
+/// # Errors
+///
+/// The first difference; nothing new is started after it.
+pub fn run(
+    fixtures: &[Fixture],
+    test_bed: &TestBed,
+    rounds: &Rounds,
+    mut on_round: impl FnMut(RoundsResult),
+) -> Result<RoundsResult, Box<Flake>> {
+    let stopwatch = Stopwatch::start();
+    let mut first: Vec<Option<FirstResult>> = vec![None; fixtures.len()];
+    suite::run_all(fixtures, test_bed, RunOptions::one_by_one(), |index, judged| {
+        first[index] = Some(FirstResult::of(judged));
+        signals::requested().is_none()
+    });
+    if signals::requested().is_some() {
+        return Ok(RoundsResult { runs: 0, wall: stopwatch.elapsed() });
+    }
+    let mut same = RoundsResult { runs: 1, wall: stopwatch.elapsed() };
+    on_round(same);
+    let mut random = fastrand::Rng::with_seed(rounds.seed);
+    let mut order: Vec<usize> = (0..fixtures.len()).collect();
+    for (run, jobs) in (2..=rounds.runs).zip(rounds.jobs.clone().cycle()) {
+        if rounds.at_most.is_some_and(|limit| same.wall >= limit) {
+            break;
+        }
+        random.shuffle(&mut order);
+        let shuffled: Vec<Fixture> = order.iter().map(|index| fixtures[*index].clone()).collect();
+        let mut flake = None;
+        suite::run_all(
+            &shuffled,
+            test_bed,
+            RunOptions { jobs, hang: HANG, ..RunOptions::one_by_one() },
+            |place, judged| {
+                let what = first[order[place]].as_ref().and_then(|first| first.differs(&judged));
+                if let Some(what) = what {
+                    flake.get_or_insert_with(|| Flake { id: judged.report.id.clone(), run, jobs, what });
+                }
+                flake.is_none() && signals::requested().is_none()
+            },
+        );
+        if let Some(flake) = flake {
+            return Err(Box::new(flake));
+        }
+        if signals::requested().is_some() {
+            // Only complete rounds count.
+            break;
+        }
+        same = RoundsResult { runs: run, wall: stopwatch.elapsed() };
+        on_round(same);
+    }
+    Ok(same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::verdict;
+    use std::path::Path;
+
+    #[test]
+    fn each_difference_is_reported() {
+        let text = "promise: It is there.\nrule: D-001\nlevel: core\nfeature: api.objects\n\
+                    steps: [{ at: 1s, expect: { absent: pods/a } }]\n";
+        let (fixtures, problems) = plumbline::fixture::parse::read(Path::new("a.yaml"), "api", text);
+        assert!(problems.is_empty(), "{problems:?}");
+        let judged = |outcome, transcript: &str| JudgedRun {
+            report: verdict::blank(&fixtures[0], outcome, "why"),
+            transcript: transcript.to_owned(),
+            entries: Vec::new(),
+            deliveries: Vec::new(),
+            initial: std::sync::Arc::default(),
+            start: jiff::Timestamp::default(),
+            leeway: Duration::ZERO,
+            load: crate::load::RunLoad::default(),
+            objects: Vec::new(),
+        };
+        let first = FirstResult::of(judged(Outcome::Pass, "one\ntwo\n"));
+        assert_eq!(first.differs(&judged(Outcome::Pass, "one\ntwo\n")), None);
+        let described = |outcome, transcript| first.differs(&judged(outcome, transcript)).expect("a difference");
+        assert_eq!(described(Outcome::Fail, "one\ntwo\n"), "the first run passed, this run failed: why");
+        assert_eq!(described(Outcome::Pass, "one\nthree\n"), "the transcript had `two`, now it has `three`");
+        assert_eq!(described(Outcome::Pass, "one\n"), "the transcript had `two`, now it has `(end)`");
+    }
+}

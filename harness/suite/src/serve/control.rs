@@ -1,0 +1,199 @@
+//! The control API of a world, below `/plumbline`: clock, faults, state and transcript. `openapi.json` describes it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Method;
+use jiff::Timestamp;
+use plumbline::transcript::render::{render, to_text};
+use plumbline::transcript::{EntryKind, TranscriptEntry};
+use plumbline_apiserver::faults::FaultRuleSpec;
+use plumbline_apiserver::request::{ApiRequest, Query, Reply};
+use plumbline_apiserver::status::Status;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::spec::ClockMode;
+use super::state::WorldState;
+use super::world::ServedWorld;
+
+/// The description of the control API.
+const OPENAPI: &str = include_str!("openapi.json");
+
+/// A request that cannot be fulfilled. It is sent as a `Status` of the Kubernetes API.
+#[derive(Debug)]
+pub(super) struct ControlError(Status);
+
+impl ControlError {
+    pub(super) fn bad(why: impl Into<String>) -> Self {
+        Self(Status::failure(400, "BadRequest", why))
+    }
+
+    pub(super) fn not_found(why: impl Into<String>) -> Self {
+        Self(Status::failure(404, "NotFound", why))
+    }
+
+    pub(super) fn conflict(why: impl Into<String>) -> Self {
+        Self(Status::failure(409, "Conflict", why))
+    }
+
+    pub(super) fn internal(why: impl Into<String>) -> Self {
+        Self(Status::failure(500, "InternalError", why))
+    }
+
+    pub(super) fn method(method: &Method, allowed: &str) -> Self {
+        Self(Status::failure(405, "MethodNotAllowed", format!("{method} is not allowed here; allowed are {allowed}")))
+    }
+}
+
+impl From<ControlError> for Reply {
+    fn from(error: ControlError) -> Self {
+        Reply::status(&error.0)
+    }
+}
+
+/// Reads the body of a request: JSON, or YAML.
+pub(super) fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ControlError> {
+    let text = std::str::from_utf8(bytes).map_err(|error| ControlError::bad(format!("the body: {error}")))?;
+    if text.trim_start().starts_with(['{', '[']) {
+        return serde_json::from_str(text).map_err(|error| ControlError::bad(format!("the body: {error}")));
+    }
+    serde_saphyr::from_str(text).map_err(|error| ControlError::bad(format!("the body: {error}")))
+}
+
+/// Handles a request to a world: its control API here, everything else in its API server.
+pub(super) async fn handle(world: &Arc<ServedWorld>, request: ApiRequest) -> Reply {
+    let outcome = match request.path.as_str() {
+        "/plumbline/clock" => clock(world, &request).await,
+        "/plumbline/faults" => faults(world, &request),
+        "/plumbline/state" => state(world, &request).await,
+        "/plumbline/transcript" if Query::parse(&request.query).get("format") == Some("text") => text(world, &request),
+        "/plumbline/openapi.json" => read_only(&request).map(|()| Reply::json(200, OPENAPI)),
+        _ => return world.handle(request).await,
+    };
+    outcome.unwrap_or_else(Into::into)
+}
+
+fn read_only(request: &ApiRequest) -> Result<(), ControlError> {
+    if request.method == Method::GET { Ok(()) } else { Err(ControlError::method(&request.method, "GET")) }
+}
+
+async fn clock(world: &ServedWorld, request: &ApiRequest) -> Result<Reply, ControlError> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Move {
+        advance: String,
+    }
+    let now = match request.method {
+        Method::GET => world.now().await.map_err(ControlError::internal)?,
+        Method::POST => {
+            let wanted: Move = body(&request.body)?;
+            let duration = crate::duration::parse_duration(&wanted.advance)
+                .map_err(|why| ControlError::bad(format!("advance {:?}: {why}", wanted.advance)))?;
+            world.advance(duration).await.map_err(ControlError::bad)?
+        }
+        _ => return Err(ControlError::method(&request.method, "GET, POST")),
+    };
+    Ok(reading(world.clock_mode(), now))
+}
+
+fn reading(mode: ClockMode, now: Timestamp) -> Reply {
+    let mode = match mode {
+        ClockMode::Wall => "wall",
+        ClockMode::Manual => "manual",
+    };
+    Reply::json(200, json!({"mode": mode, "now": now.to_string()}).to_string())
+}
+
+fn faults(world: &ServedWorld, request: &ApiRequest) -> Result<Reply, ControlError> {
+    let query = Query::parse(&request.query);
+    let faults = world.server();
+    let faults = faults.faults();
+    match request.method {
+        Method::GET => {
+            let Some(name) = query.get("name") else {
+                return Err(ControlError::bad("name is missing: GET /plumbline/faults?name=NAME counts a rule's hits"));
+            };
+            Ok(Reply::json(200, json!({"name": name, "hits": faults.hits(name)}).to_string()))
+        }
+        Method::POST => {
+            let rules = match body::<Value>(&request.body)? {
+                Value::Array(rules) => rules,
+                rule => vec![rule],
+            };
+            let rules: Result<Vec<FaultRuleSpec>, _> = rules.into_iter().map(serde_json::from_value).collect();
+            let rules = rules.map_err(|error| ControlError::bad(format!("a fault rule: {error}")))?;
+            let armed = rules.len();
+            world.arm(rules).map_err(ControlError::bad)?;
+            Ok(Reply::json(201, json!({"armed": armed}).to_string()))
+        }
+        Method::DELETE => Ok(Reply::json(200, json!({"cleared": faults.clear(query.get("name"))}).to_string())),
+        _ => Err(ControlError::method(&request.method, "GET, POST, DELETE")),
+    }
+}
+
+async fn state(world: &ServedWorld, request: &ApiRequest) -> Result<Reply, ControlError> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields, rename_all = "camelCase")]
+    enum Order {
+        Save(String),
+        Restore(String),
+    }
+    let done = |what: Value| Ok(Reply::json(200, what.to_string()));
+    match request.method {
+        Method::GET => {
+            let state = world.save().await.map_err(ControlError::internal)?;
+            let text = serde_json::to_string(&state).map_err(|error| ControlError::internal(error.to_string()))?;
+            Ok(Reply::json(200, text))
+        }
+        Method::PUT => {
+            let state: WorldState = body(&request.body)?;
+            state.check().map_err(ControlError::bad)?;
+            world.restore(Some(state)).await.map_err(ControlError::bad)?;
+            done(json!({"restored": true}))
+        }
+        Method::POST => match body(&request.body)? {
+            Order::Save(name) => {
+                let state = Arc::new(world.save().await.map_err(ControlError::internal)?);
+                let objects = state.objects.len();
+                world.saved().insert(name.clone(), state);
+                done(json!({"saved": name, "objects": objects}))
+            }
+            Order::Restore(name) => {
+                let state = world.saved().get(&name).cloned();
+                let Some(state) = state else {
+                    let names: Vec<String> = world.saved().keys().cloned().collect();
+                    let why = format!("no state {name:?} was saved; there are: {}", names.join(", "));
+                    return Err(ControlError::not_found(why));
+                };
+                world.restore(Some(WorldState::clone(&state))).await.map_err(ControlError::internal)?;
+                done(json!({"restored": name, "objects": state.objects.len()}))
+            }
+        },
+        Method::DELETE => {
+            world.restore(None).await.map_err(ControlError::internal)?;
+            done(json!({"reset": true}))
+        }
+        _ => Err(ControlError::method(&request.method, "GET, PUT, POST, DELETE")),
+    }
+}
+
+/// Returns the transcript as people read it.
+fn text(world: &ServedWorld, request: &ApiRequest) -> Result<Reply, ControlError> {
+    read_only(request)?;
+    let server = world.server();
+    let text = to_text(&render(server.clock().epoch(), &[], &renumbered(server.transcript().entries())));
+    Ok(Reply::text(200, text))
+}
+
+/// Numbers entries from zero: a server that records for long forgets the older ones.
+fn renumbered(mut entries: Vec<TranscriptEntry>) -> Vec<TranscriptEntry> {
+    let first = entries.first().map_or(0, |entry| entry.seq);
+    for entry in &mut entries {
+        entry.seq -= first;
+        if let EntryKind::Change(change) = &mut entry.what {
+            change.request = change.request.and_then(|request| request.checked_sub(first));
+        }
+    }
+    entries
+}

@@ -1,0 +1,221 @@
+//! The parts of a world, and how they start.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use plumbline::fixture::Controller;
+use plumbline::time::Clock;
+use plumbline::transcript::{AgentRules, Agents, InProcessEndpoint};
+use plumbline_apiserver::faults::FaultRuleSpec;
+use plumbline_apiserver::kubelet::{self, KubeletOptions};
+use plumbline_apiserver::{
+    AdmissionPlugin, ApiServer, ApiServerConfig, AuditLog, KubernetesVersion, RecordMode, api_services, bootstrap,
+    compaction, endpoints, event_ttl, events, garbage_collector, policy_status, quota_usage, service_accounts, volumes,
+    workloads,
+};
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use super::state::WorldState;
+use crate::cluster::Access;
+use crate::subject::in_process::InProcess;
+use crate::subject::{Launch, Running, Subject as _};
+
+/// The clock of a world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ClockMode {
+    /// The time of the machine.
+    #[default]
+    Wall,
+    /// Time moves only by `POST /plumbline/clock`.
+    Manual,
+}
+
+/// A loop of the controller manager that runs beside the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub enum ControllerLoop {
+    /// Delete objects whose owners are gone.
+    Gc,
+    /// Empty and remove namespaces that are being deleted.
+    Namespaces,
+    /// Create the pods of deployments, replica sets, stateful sets and daemon sets, and update their status.
+    Workloads,
+    /// Create the pods of jobs and the jobs of cron jobs, update their status, and remove finished ones.
+    Jobs,
+    /// Write the usage of resource quotas.
+    Quotas,
+    /// Write endpoints and endpoint slices of services with selectors.
+    Endpoints,
+    /// Give each namespace its service account `default` and the config map `kube-root-ca.crt`.
+    Accounts,
+    /// Write type errors of validating admission policies into their status.
+    Policies,
+    /// Bind claims to volumes, make volumes of kind's class `standard`, let deleted ones go once they are not used.
+    Volumes,
+    /// Write the events of pods, replica sets, deployments and jobs.
+    Events,
+    /// No loop.
+    None,
+}
+
+impl ControllerLoop {
+    /// All loops.
+    pub const ALL: [Self; 10] = [
+        Self::Gc,
+        Self::Namespaces,
+        Self::Workloads,
+        Self::Jobs,
+        Self::Quotas,
+        Self::Endpoints,
+        Self::Accounts,
+        Self::Policies,
+        Self::Volumes,
+        Self::Events,
+    ];
+}
+
+/// Returns the begin of the second.
+fn whole_second(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
+}
+
+/// Checks fault rules in the form of files.
+///
+/// # Errors
+///
+/// Returns the first rule with a field that makes no sense, and the reason.
+pub fn check_rules(rules: &[FaultRuleSpec]) -> Result<(), String> {
+    rules.iter().enumerate().try_for_each(|(index, rule)| {
+        let name = rule.name.as_deref().unwrap_or("without a name");
+        rule.check().map_err(|why| format!("rule {} ({name}): {why}", index + 1))
+    })
+}
+
+/// The parts of a world. Each world of a listener is made from it.
+#[derive(Clone, Debug)]
+pub struct WorldSpec {
+    /// The clock.
+    pub clock: ClockMode,
+    /// The amount of history in the transcript.
+    pub record: RecordMode,
+    /// The release to behave as.
+    pub kubernetes_version: KubernetesVersion,
+    /// The version to report; that of the release by default.
+    pub reported_version: Option<String>,
+    /// Admission plugins that are disabled.
+    pub disabled: Vec<AdmissionPlugin>,
+    /// The audit log, if one is written. All worlds of a listener share it.
+    pub audit: Option<AuditLog>,
+    /// Objects that exist at the start.
+    pub seeds: Vec<Value>,
+    /// Address in the default objects, such as the service `kubernetes`; `None` for a world without default objects.
+    pub address: Option<SocketAddr>,
+    /// The certificate authority of the listener, in PEM; `None` for plain HTTP.
+    pub authority: Option<String>,
+    /// Fault rules that are armed at the start.
+    pub faults: Vec<FaultRuleSpec>,
+    /// Loops of the controller manager.
+    pub loops: Vec<ControllerLoop>,
+    /// Delay of garbage collection and namespace deletion after a deletion.
+    pub loop_delay: Duration,
+    /// Kubelets and scheduler, if they are simulated.
+    pub kubelet: Option<KubeletOptions>,
+    /// Controllers of `plumbline-controllers` that run inside.
+    pub controllers: Vec<Controller>,
+}
+
+impl WorldSpec {
+    /// Creates the API server with the initial objects, or with those of `state`. Call this in the runtime whose time
+    /// the world follows.
+    ///
+    /// # Errors
+    ///
+    /// Returns the object that the server refuses, with the reason.
+    pub(super) fn server(&self, now: Timestamp, state: Option<&WorldState>) -> Result<ApiServer, String> {
+        let clock = match self.clock {
+            ClockMode::Wall => Clock::wall(),
+            // Begins at a whole second, because objects' times have no fractions.
+            ClockMode::Manual => Clock::virtual_from(state.map_or_else(|| whole_second(now), |state| state.time)),
+        };
+        let mut config = ApiServerConfig::new(clock);
+        config.record = self.record;
+        config.kubernetes_version = self.kubernetes_version;
+        config.reported_version.clone_from(&self.reported_version);
+        config.disabled.clone_from(&self.disabled);
+        config.audit.clone_from(&self.audit);
+        let server = ApiServer::new(config);
+        for rule in &self.faults {
+            server.faults().arm(rule.clone().into());
+        }
+        match state {
+            Some(state) => state.restore(&server)?,
+            None => self.seed(&server)?,
+        }
+        Ok(server)
+    }
+
+    fn seed(&self, server: &ApiServer) -> Result<(), String> {
+        server.seed(self.seeds.iter().cloned()).map_err(|why| format!("seed objects: {why}"))?;
+        let Some(address) = self.address else { return Ok(()) };
+        let objects = bootstrap::objects(address, server.clock().now());
+        server.seed(objects).map_err(|why| format!("default objects: {why}"))
+    }
+
+    /// Starts the loops and kubelets in the present runtime; dropping the set ends them.
+    pub(super) fn start_loops(&self, server: &ApiServer) -> JoinSet<()> {
+        let mut running = JoinSet::new();
+        // Part of the server, not of the controller manager.
+        running.spawn(event_ttl::expire_events(server.clone()));
+        running.spawn(compaction::compact_periodically(server.clone()));
+        running.spawn(api_services::publish_api_services(server.clone()));
+        for wanted in &self.loops {
+            match wanted {
+                ControllerLoop::Gc => {
+                    running.spawn(garbage_collector::collect_garbage(server.clone(), self.loop_delay))
+                }
+                ControllerLoop::Namespaces => {
+                    running.spawn(garbage_collector::terminate_namespaces(server.clone(), self.loop_delay))
+                }
+                ControllerLoop::Workloads => running.spawn(workloads::run_workload_controllers(server.clone())),
+                ControllerLoop::Jobs => running.spawn(workloads::run_job_controllers(server.clone())),
+                ControllerLoop::Quotas => running.spawn(quota_usage::publish_quota_usage(server.clone())),
+                ControllerLoop::Endpoints => running.spawn(endpoints::publish_endpoints(server.clone())),
+                ControllerLoop::Accounts => {
+                    let authority = self.authority.clone();
+                    running.spawn(service_accounts::publish_service_accounts(server.clone(), authority))
+                }
+                ControllerLoop::Policies => running.spawn(policy_status::publish_policy_status(server.clone())),
+                ControllerLoop::Volumes => {
+                    running.spawn(volumes::bind_volumes(server.clone()));
+                    running.spawn(volumes::release_volumes(server.clone()))
+                }
+                ControllerLoop::Events => running.spawn(events::publish_events(server.clone())),
+                ControllerLoop::None => continue,
+            };
+        }
+        if let Some(options) = &self.kubelet {
+            running.spawn(kubelet::run(server.clone(), options.clone()));
+        }
+        running
+    }
+
+    /// Starts the controllers in the present runtime; `None` if the world has none.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason why they do not start.
+    pub(super) fn launch_controllers(&self, server: &ApiServer) -> Result<Option<Box<dyn Running>>, String> {
+        if self.controllers.is_empty() {
+            return Ok(None);
+        }
+        // One process has them all, so there is nothing to elect.
+        let flags = BTreeMap::from([("leader-elect".to_owned(), "false".to_owned())]);
+        let agents = Agents::new(AgentRules::default(), &self.controllers);
+        let endpoint = InProcessEndpoint::new(server.clone(), agents);
+        let access = Access::InProcess(&endpoint);
+        let launch = Launch { controllers: &self.controllers, flags: &flags, access, clock: server.clock() };
+        InProcess.launch(&launch).map(Some).map_err(|error| error.to_string())
+    }
+}

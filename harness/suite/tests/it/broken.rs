@@ -1,0 +1,188 @@
+//! Subjects with deliberate flaws: each must fail exactly the fixtures that test the flawed behaviour, and the report
+//! must name them. The same subjects without the flaw pass these fixtures, so the flaw alone is the cause.
+//!
+//! They run the whole profile of their controller in virtual time: our own controllers behind a connection that
+//! falsifies data (`broken/lies.rs`), or small controllers with an error in them (`broken/small.rs`). One also runs
+//! through `conform --command`: see `bad_subjects.rs`.
+
+mod expected;
+pub(crate) mod lies;
+pub(crate) mod small;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use plumbline::fixture::{Controller, Fixture};
+use plumbline_suite::cluster::EmbeddedCluster;
+use plumbline_suite::conformance::implementation::Implementation;
+use plumbline_suite::conformance::profile::Profiles;
+use plumbline_suite::conformance::report::{ConformanceOutcome, ConformanceReport, Suite};
+use plumbline_suite::conformance::report_writer::ReportWriter;
+use plumbline_suite::conformance::template::{ReportInput, not_run_report};
+use plumbline_suite::conformance::verify::{ReferenceSuite, verify};
+use plumbline_suite::digest;
+use plumbline_suite::plan::{Filter, Plan};
+use plumbline_suite::runner::suite::{self, RunOptions, TestBed};
+use plumbline_suite::subject::task::{TaskController, TaskSubject};
+use rstest::rstest;
+
+use crate::source_files::repository;
+use crate::support::all_fixtures;
+use expected::{CONDITION, FLOOR, HYSTERESIS, QUARANTINE, TOLERATION};
+use lies::Lie;
+use small::BrokenPart;
+
+/// The whole profiles of the controllers.
+const DISRUPTION: &str = "disruption/*";
+const PODGC: &str = "podgc/*";
+const TAINT_EVICTION: &str = "taint-eviction/*";
+const TTL: &str = "ttl/*";
+
+fn fixtures() -> PathBuf {
+    repository().join("fixtures")
+}
+
+/// Returns the report about `subject` on the fixtures that `glob` selects.
+fn conform(name: &str, subject: TaskSubject<impl TaskController + 'static>, glob: &str) -> ConformanceReport {
+    let all = all_fixtures();
+    let text = format!("profiles: [{{ name: part, about: A part of the suite., fixtures: [\"{glob}\"] }}]");
+    let profiles = Profiles::parse(Path::new("profiles.yaml"), &text, all).expect("a profile");
+    let arena = TestBed { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(subject) };
+    let mut place = arena.capabilities();
+    place.features = ["*".to_owned()].into();
+    let release = place.release;
+    let holds = |fixture: &Fixture| release.is_none_or(|release| fixture.releases.contains(release));
+    let chosen: Vec<_> =
+        all.iter().filter(|fixture| profiles.selects("part", &fixture.id) && holds(fixture)).cloned().collect();
+    let implementation = Implementation {
+        organization: "Example".to_owned(),
+        project: name.to_owned(),
+        url: "https://example.com".to_owned(),
+        version: "v0".to_owned(),
+        contacts: vec!["maintainers@example.com".to_owned()],
+        features: vec!["*".to_owned()],
+    };
+    let suite = Suite {
+        version: "test".to_owned(),
+        digest: digest::suite(&fixtures()).expect("a digest"),
+        commit: None,
+        modified: false,
+    };
+    let scope = ReportInput {
+        implementation: &implementation,
+        profile: "part",
+        profiles: &profiles,
+        fixtures: &chosen,
+        deviations: &[],
+        suite: &suite,
+    };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("broken").join(name);
+    let mut writer = ReportWriter::create(not_run_report(scope, &arena).expect("a not_run_report report"), &folder)
+        .expect("a writable folder");
+    let plan = Plan::new(&chosen, &place, &Filter::default());
+    let options = RunOptions { jobs: 2, ..RunOptions::one_by_one() };
+    suite::run(&plan, &arena, options, &mut writer).expect("a report");
+    let report = writer.report().clone();
+    let findings = verify(&report, ReferenceSuite { fixtures: &chosen, profiles: &profiles, digest: &suite.digest });
+    assert!(findings.is_empty(), "the report holds: {findings:?}");
+    assert!(report.fixtures.iter().all(|fixture| fixture.outcome != ConformanceOutcome::NotRun), "it is complete");
+    report
+}
+
+fn failed(report: &ConformanceReport) -> Vec<&str> {
+    report.with(ConformanceOutcome::Fail).map(|fixture| fixture.id.as_str()).collect()
+}
+
+#[rstest]
+#[case::disruption("sound-disruption", DISRUPTION)]
+#[case::taint_eviction("sound-taint-eviction", TAINT_EVICTION)]
+fn the_truth_passes(#[case] name: &str, #[case] profile: &str) {
+    let report = conform(name, TaskSubject::new(Lie::None), profile);
+    assert_eq!(failed(&report), <[&str; 0]>::default());
+    assert!(report.with(ConformanceOutcome::Pass).count() > 50);
+}
+
+fn must_fail(report: &ConformanceReport, expected: &[&str]) {
+    assert_eq!(failed(report), expected);
+    // The report names each fixture, and the verdict on the profile follows from them.
+    let yaml = report.to_yaml().expect("YAML");
+    for id in expected {
+        assert!(yaml.contains(id), "{id}: {yaml}");
+    }
+    assert!(!report.is_success());
+    let core = report.with(ConformanceOutcome::Fail).any(|fixture| fixture.level == "core");
+    assert_eq!(report.profiles[0].conformant, !core);
+}
+
+/// A small controller implements only part of the profile, so failures of the correct twin are subtracted.
+fn must_fail_beyond(sound: &ConformanceReport, report: &ConformanceReport, expected: &[&str]) {
+    let (small, both) = (failed(sound), failed(report));
+    let flaw: Vec<&str> = both.iter().filter(|id| !small.contains(id)).copied().collect();
+    assert_eq!(flaw, expected);
+    let mended: Vec<&&str> = small.iter().filter(|id| !both.contains(id)).collect();
+    assert!(mended.is_empty(), "a flaw mends nothing: {mended:?}");
+    assert!(sound.with(ConformanceOutcome::Pass).count() > 5 && !report.is_success());
+    let yaml = report.to_yaml().expect("YAML");
+    assert!(expected.iter().all(|id| yaml.contains(id)), "named in the document");
+}
+
+/// Rounds a percentage in maxUnavailable down.
+#[test]
+fn floor_instead_of_ceil() {
+    let report = conform("floor", TaskSubject::new(Lie::RoundsDown), DISRUPTION);
+    must_fail(&report, FLOOR);
+}
+
+/// Does not see the first toleration of any pod.
+#[test]
+fn first_toleration_ignored() {
+    let report = conform("toleration", TaskSubject::new(Lie::FirstTolerationHidden), TAINT_EVICTION);
+    must_fail(&report, TOLERATION);
+}
+
+/// Deletes without setting the condition: its patches of pod statuses never arrive.
+#[test]
+fn no_condition_before_the_delete() {
+    let report = conform("condition", TaskSubject::new(Lie::MarksLost), TAINT_EVICTION);
+    must_fail(&report, CONDITION);
+}
+
+/// Acts 39 s after it first missed a node.
+#[test]
+fn quarantine_of_39_seconds() {
+    let sound = conform("sound-orphans", TaskSubject::new(BrokenPart::Orphans { quarantine: 40 }), PODGC);
+    let report = conform("quarantine", TaskSubject::new(BrokenPart::Orphans { quarantine: 39 }), PODGC);
+    must_fail_beyond(&sound, &report, QUARANTINE);
+}
+
+/// Looks only at the number of nodes, not at its direction of change.
+#[test]
+fn no_hysteresis() {
+    let sound = conform("sound-nodes", TaskSubject::new(BrokenPart::Ttl { remembers: true }), TTL);
+    let report = conform("hysteresis", TaskSubject::new(BrokenPart::Ttl { remembers: false }), TTL);
+    must_fail_beyond(&sound, &report, HYSTERESIS);
+}
+
+#[test]
+fn they_have_the_controllers_they_say() {
+    assert_eq!(BrokenPart::Ttl { remembers: true }.controllers(), [Controller::Ttl].into());
+    assert_eq!(BrokenPart::Orphans { quarantine: 40 }.controllers(), [Controller::PodGc].into());
+}
+
+/// Maintains the annotation correctly, and changes nodes through a second client that hides behind another user agent.
+#[rstest]
+#[case::unknown("unknown-agent", "OpenAPI-Generator/37.0.2/python")]
+#[case::none("no-agent", "")]
+#[case::another_controller("another-controller", "small/1 pod-garbage-collector")]
+#[case::informers("informers-agent", "small/1 shared-informers")]
+#[case::kubelet("kubelets-agent", "kubelet/v1.36.0 kubelet")]
+#[case::steps("agent-of-steps", plumbline::transcript::USER_AGENT_OF_STEPS)]
+fn writes_behind_another_user_agent(#[case] name: &str, #[case] agent: &'static str) {
+    let report = conform(name, TaskSubject::new(BrokenPart::Labels { agent }), "ttl/grow-*");
+    let passed: Vec<_> = report.with(ConformanceOutcome::Pass).map(|fixture| fixture.id.as_str()).collect();
+    assert!(
+        !failed(&report).is_empty() && passed.is_empty(),
+        "{agent}: passed {passed:?}, failed {:?}",
+        failed(&report)
+    );
+}

@@ -1,0 +1,126 @@
+//! The catalogue: every known behaviour has a fixture, or a reason why it has none.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use rstest::rstest;
+use serde_json::Value;
+
+use crate::source_files::repository;
+
+fn catalogue(fixtures: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_plumbline"))
+        .args(["catalogue", "--fixtures"])
+        .arg(fixtures)
+        .args(args)
+        .output()
+        .expect("plumbline starts")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+#[test]
+fn the_catalogue_has_no_gap() {
+    let output = catalogue(&repository().join("fixtures"), &["--format", "json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let map: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let rows = map["rows"].as_array().expect("rows");
+    let of =
+        |prefix: &str| rows.iter().filter(|row| row["id"].as_str().is_some_and(|id| id.starts_with(prefix))).count();
+    let behaviours: usize = ["D-", "E-", "G-", "T-", "N-"].map(of).iter().sum();
+    assert_eq!((behaviours, of("BR-"), of("H-")), (224, 25, 50), "somebody shortened the list");
+    assert_eq!(rows.iter().filter(|row| row["id"].as_str().is_some_and(|id| id.contains('#'))).count(), 95);
+}
+
+#[rstest]
+#[case("markdown", "| BR-24-03 |", "[podgc/orphaned-quarantine-40s](fixtures/podgc/orphaned-quarantine-40s.yaml)")]
+#[case("html", "<td>BR-24-03</td>", "<a href=\"snapshots/podgc/orphaned-quarantine-40s.snap\">snap</a>")]
+#[case("table", "BR-24-03", "podgc/orphaned-quarantine-40s")]
+#[case("markdown", "| BR-24-03 |", "at the boundary: podgc/")]
+#[case("html", "<td>BR-24-03</td>", "beyond: podgc/")]
+#[case("table", "BR-24-03", "beyond: podgc/")]
+fn a_rule_is_listed_with_its_fixtures(#[case] format: &str, #[case] id: &str, #[case] fixture: &str) {
+    let output = catalogue(&repository().join("fixtures"), &["--format", format]);
+    let line = text(&output.stdout).lines().find(|line| line.contains(id)).expect("a line for the rule");
+    assert!(line.contains(fixture), "{line}");
+}
+
+/// A small suite of one fixture, `api/a`, that cites `rules`.
+fn suite(rules: &str, catalogue: &str, exclusions: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let fixtures = folder.path().join("fixtures");
+    fs::create_dir_all(fixtures.join("api")).expect("a folder");
+    fs::create_dir_all(folder.path().join("snapshots/api")).expect("a folder");
+    let fixture = format!(
+        "promise: A pod is there.\nrule: [{rules}]\nlevel: core\nfeature: api.objects\n\
+         given: {{ nodes: [n1], pods: [a on n1] }}\nsteps: [{{ at: 1s, expect: {{ exists: pods/a }} }}]\n"
+    );
+    let list = format!("sections:\n- title: One\n  source: somewhere\n  rules: {{ {catalogue} }}\n");
+    for (name, text) in [("api/a.yaml", fixture.as_str()), ("catalogue.yaml", &list), ("NOT-COVERED.md", exclusions)] {
+        fs::write(fixtures.join(name), text).expect("a file");
+    }
+    fs::write(folder.path().join("snapshots/api/a.snap"), "").expect("a file");
+    folder
+}
+
+#[rstest]
+#[case::whole("D-001", "D-001: a, I-D1: b", "", None)]
+#[case::excluded("D-001", "D-001: a, D-002: b", "| D-002 | it is not observable |\n", None)]
+#[case::missing("D-001", "D-001: a, D-002: b", "", Some("D-002 (b) has no fixture"))]
+#[case::unknown("D-001, D-009", "D-001: a", "", Some("api/a cites D-009, which is not in the catalogue"))]
+#[case::excused_and_covered(
+    "D-001",
+    "D-001: a",
+    "| D-001 | it is not observable |\n",
+    Some("D-001 is covered by api/a, but NOT-COVERED.md lists it")
+)]
+#[case::excused_and_unknown(
+    "D-001",
+    "D-001: a",
+    "| D-007 | it is not observable |\n",
+    Some("NOT-COVERED.md cites D-007, which is not in the catalogue")
+)]
+#[case::a_rule_of_a_later_release(
+    "D-001",
+    "D-001: { what: a, since: '1.37' }",
+    "",
+    Some("api/a cites D-001, which is about Kubernetes 1.37 and later, but is itself about every Kubernetes")
+)]
+#[case::a_rule_without_bounds("BR-24-01", "BR-24-01: a", "", Some("BR-24-01 (a) needs a case at its boundary"))]
+#[case::bounds_that_are_not_there(
+    "BR-24-01",
+    "BR-24-01: a }\n  bounds: [{ rule: BR-24-01, at: api/a, beyond: api/b }]\n  bugs: [{ id: '#1', what: x, rules: [BR-24-01] }]\n#",
+    "",
+    Some("BR-24-01 names api/b, which is not a case of any fixture")
+)]
+#[case::bounds_that_do_not_cite(
+    "D-001",
+    "D-001: a, BR-24-01: b }\n  bounds: [{ rule: BR-24-01, at: api/a, beyond: api/a }]\n#",
+    "",
+    Some("BR-24-01 names api/a, which does not cite it")
+)]
+#[case::one_case_on_both_sides(
+    "BR-24-01",
+    "BR-24-01: a }\n  bounds: [{ rule: BR-24-01, at: api/a, beyond: api/a }]\n#",
+    "",
+    Some("BR-24-01 names api/a both at its boundary and beyond it")
+)]
+fn a_gap_is_reported(#[case] rules: &str, #[case] list: &str, #[case] exclusions: &str, #[case] gap: Option<&str>) {
+    let folder = suite(rules, list, exclusions);
+    let output = catalogue(&folder.path().join("fixtures"), &[]);
+    assert_eq!(output.status.code(), Some(if gap.is_some() { 5 } else { 0 }), "{}", text(&output.stderr));
+    let described = text(&output.stderr);
+    assert!(gap.is_none_or(|gap| described.contains(gap)), "{described}");
+}
+
+#[test]
+fn a_fixture_without_a_snapshot_is_a_gap() {
+    let folder = suite("D-001", "D-001: a", "");
+    fs::remove_file(folder.path().join("snapshots/api/a.snap")).expect("the snapshot");
+    let output = catalogue(&folder.path().join("fixtures"), &[]);
+    assert_eq!(output.status.code(), Some(5));
+    assert!(text(&output.stderr).contains("api/a has no snapshot"));
+}

@@ -1,0 +1,227 @@
+//! The top-level modules of each crate do not import each other in circles.
+//!
+//! The graph is read from the sources: `use` declarations and inline paths that begin with `crate::` or `super::`.
+//! Tests do not count. Inherent methods that another module implements are not imports, and not seen.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::source_files::{SourceFile, files_below, repository};
+
+/// The source folders of the crates.
+const CRATES: [&str; 4] = ["controllers/src", "harness/apiserver/src", "harness/kit/src", "harness/suite/src"];
+
+/// Circles that exist: crate, modules in order, and why. The list only gets shorter.
+const KNOWN: &[(&str, &[&str], &str)] = &[];
+
+/// A source file of a crate; its path is below the source folder.
+struct Source(SourceFile);
+
+impl Source {
+    /// Returns the path of the module; empty for the root of the crate.
+    fn module(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.0.path.trim_end_matches(".rs").split('/').collect();
+        names.pop_if(|last| ["mod", "lib", "main"].contains(last));
+        names
+    }
+
+    /// Returns the code without comments and without the items under `#[cfg(test)]`.
+    fn code(&self) -> String {
+        let mut code = String::new();
+        self.lines(|line| {
+            code.push_str(line.split_once("//").map_or(line, |(code, _)| code));
+            code.push('\n');
+        });
+        code
+    }
+
+    /// Returns the paths of the modules that are declared for tests only.
+    fn test_modules(&self) -> Vec<Vec<&str>> {
+        let names = self.lines(|_| {}).into_iter().filter_map(|item| item.strip_prefix("mod ")?.strip_suffix(';'));
+        names.map(|name| self.module().into_iter().chain([name]).collect()).collect()
+    }
+
+    /// Passes the lines that are compiled without tests to `each`; returns the first lines of the other items. The code
+    /// is formatted: an item ends with a semicolon, or with a brace below its first letter.
+    fn lines<'a>(&'a self, mut each: impl FnMut(&'a str)) -> Vec<&'a str> {
+        let mut items = Vec::new();
+        let mut lines = self.0.text.lines();
+        while let Some(line) = lines.next() {
+            if line.trim() != "#[cfg(test)]" {
+                each(line);
+                continue;
+            }
+            let end = format!("{}}}", &line[..line.len() - line.trim_start().len()]);
+            let Some(item) = lines.by_ref().find(|line| !line.trim_start().starts_with("#[")) else { break };
+            items.push(item.trim());
+            if !item.ends_with([';', '}']) {
+                _ = lines.by_ref().find(|line| *line == end);
+            }
+        }
+        items
+    }
+}
+
+/// The modules that each module imports, with the file of the first import.
+type Graph = BTreeMap<String, BTreeMap<String, String>>;
+
+/// Builds the graph of the top-level modules of a crate.
+fn graph(sources: &[Source]) -> Graph {
+    let modules: BTreeSet<&str> = sources.iter().filter_map(|source| source.module().first().copied()).collect();
+    let exports: BTreeMap<String, String> =
+        sources.iter().filter(|source| source.module().is_empty()).flat_map(|source| exports(&source.code())).collect();
+    let tests: BTreeSet<Vec<&str>> = sources.iter().flat_map(Source::test_modules).collect();
+    let mut graph: Graph = modules.iter().map(|module| ((*module).to_owned(), BTreeMap::new())).collect();
+    for source in sources.iter().filter(|source| !tests.contains(&source.module())) {
+        let module = source.module();
+        let Some(imports) = module.first().and_then(|top| graph.get_mut(*top)) else { continue };
+        for name in root_names(&source.code(), module.len()) {
+            let target = exports.get(&name).cloned().unwrap_or(name);
+            if modules.contains(target.as_str()) && target != module[0] {
+                imports.entry(target).or_insert_with(|| source.0.path.clone());
+            }
+        }
+    }
+    graph
+}
+
+/// Returns the names that the root re-exports from its modules, with the module of each.
+fn exports(code: &str) -> Vec<(String, String)> {
+    let declarations = code.split("pub use ").skip(1).filter_map(|rest| rest.split_once(';'));
+    let paths = declarations.filter_map(|(path, _)| path.split_once("::"));
+    paths.flat_map(|(module, rest)| names(rest).into_iter().map(|name| (name, module.to_owned()))).collect()
+}
+
+/// Returns the names directly below the root in the paths of a file whose module is `depth` levels deep.
+fn root_names(code: &str, depth: usize) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("crate::").chain(code.match_indices("super::")) {
+        let before = code[..at].chars().next_back();
+        if before.is_some_and(|letter| letter.is_alphanumeric() || letter == '_' || letter == ':') {
+            continue;
+        }
+        let mut rest = &code[at..];
+        let mut levels = 0;
+        while let Some(parent) = rest.strip_prefix("super::") {
+            (rest, levels) = (parent, levels + 1);
+        }
+        if let Some(below_root) = rest.strip_prefix("crate::").or((levels == depth).then_some(rest)) {
+            found.extend(names(below_root));
+        }
+    }
+    found
+}
+
+/// Returns the first name of a path, or of each path in a group.
+fn names(path: &str) -> Vec<String> {
+    let ident = |text: &str| text.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect();
+    let Some(group) = path.strip_prefix('{') else { return vec![ident(path)] };
+    let (mut names, mut nested, mut start) = (Vec::new(), 0_usize, 0);
+    for (at, letter) in group.char_indices() {
+        match letter {
+            '{' => nested += 1,
+            '}' if nested > 0 => nested -= 1,
+            ',' | '}' if nested == 0 => {
+                names.push(ident(group[start..at].trim_start()));
+                start = at + 1;
+                if letter == '}' {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+/// Returns the modules that `from` imports directly or indirectly.
+fn reachable<'a>(graph: &'a Graph, from: &'a str) -> BTreeSet<&'a str> {
+    let (mut found, mut open) = (BTreeSet::new(), vec![from]);
+    while let Some(module) = open.pop() {
+        for next in graph.get(module).into_iter().flat_map(BTreeMap::keys) {
+            if found.insert(next.as_str()) {
+                open.push(next);
+            }
+        }
+    }
+    found
+}
+
+/// Returns the strongly connected components of more than one module.
+fn circles(graph: &Graph) -> BTreeSet<Vec<&str>> {
+    let reach: BTreeMap<&str, BTreeSet<&str>> =
+        graph.keys().map(|module| (module.as_str(), reachable(graph, module))).collect();
+    let circle = |module: &&str| -> Vec<&str> {
+        let mutual = reach[module].iter().filter(|other| reach[*other].contains(module));
+        mutual.copied().collect()
+    };
+    reach.keys().map(circle).filter(|circle| circle.len() > 1).collect()
+}
+
+/// Returns the imports within a circle, one line each.
+fn imports(graph: &Graph, circle: &[&str]) -> String {
+    let within = |module: &&str| -> Vec<String> {
+        let inner = graph[*module].iter().filter(|(target, _)| circle.contains(&target.as_str()));
+        inner.map(|(target, file)| format!("\n    {module} → {target} ({file})")).collect()
+    };
+    circle.iter().flat_map(within).collect::<Vec<_>>().concat()
+}
+
+#[test]
+fn modules_do_not_import_each_other_in_circles() {
+    let mut offences = Vec::new();
+    for name in CRATES {
+        let files = files_below(&repository().join(name), "rs").into_iter();
+        let of_code = |file: &SourceFile| !file.path.split(['/', '.']).any(|part| part == "tests");
+        let sources: Vec<Source> = files.filter(of_code).map(Source).collect();
+        let graph = graph(&sources);
+        assert!(graph.values().map(BTreeMap::len).sum::<usize>() > 20, "{name}: the search is broken");
+        let found = circles(&graph);
+        let known: BTreeSet<Vec<&str>> =
+            KNOWN.iter().filter(|(place, ..)| *place == name).map(|(_, modules, _)| modules.to_vec()).collect();
+        for circle in found.difference(&known) {
+            offences.push(format!("{name}: {}{}", circle.join(", "), imports(&graph, circle)));
+        }
+        for circle in known.difference(&found) {
+            offences.push(format!("{name}: {} is no circle (any more): strike it from KNOWN", circle.join(", ")));
+        }
+    }
+    assert!(offences.is_empty(), "modules import each other in circles:\n  {}", offences.join("\n  "));
+}
+
+/// The files of a crate, by path.
+fn sample(files: &[(&str, &str)]) -> Vec<Source> {
+    let file = |(path, text): &(&str, &str)| SourceFile { path: (*path).to_owned(), text: (*text).to_owned() };
+    files.iter().map(|item| Source(file(item))).collect()
+}
+
+#[test]
+fn circles_are_found_through_groups_inline_paths_and_exports() {
+    let files = sample(&[
+        ("lib.rs", "pub mod a;\npub use d::{Thing, other as d2};\n"),
+        ("a.rs", "use crate::{\n    b::{X, Y},\n    e,\n};\n"),
+        ("b/mod.rs", "mod c;\nuse super::e::Z;\n"),
+        ("b/c.rs", "use super::super::Thing;\nuse super::own;\n"),
+        ("d.rs", "fn f() -> u8 { crate::a::y() }\n"),
+        ("e.rs", "use std::fmt;\n"),
+    ]);
+    let graph = graph(&files);
+    assert_eq!(circles(&graph), BTreeSet::from([vec!["a", "b", "d"]]));
+    assert_eq!(imports(&graph, &["a", "b"]), "\n    a → b (a.rs)");
+    assert_eq!(graph["b"].keys().collect::<Vec<_>>(), ["d", "e"]);
+}
+
+#[test]
+fn comments_tests_and_own_parts_are_no_imports() {
+    let tests = "#[cfg(test)]\nmod facts;\n#[cfg(test)]\nmod tests {\n    use crate::b;\n}\n";
+    let files = sample(&[
+        ("a/mod.rs", &format!("//! See [`crate::b`].\n{tests}use crate::a::part; // crate::b\nuse super::c;\n")),
+        ("a/part.rs", "use super::b;\nuse mycrate::b;\n"),
+        ("a/facts.rs", "use crate::b;\n"),
+        ("b.rs", "use super::a;\n"),
+        ("c.rs", ""),
+    ]);
+    let graph = graph(&files);
+    assert_eq!(circles(&graph), BTreeSet::new());
+    assert_eq!(graph["a"].keys().collect::<Vec<_>>(), ["c"]);
+    assert_eq!(graph["b"].len(), 1);
+}

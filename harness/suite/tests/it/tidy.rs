@@ -1,0 +1,301 @@
+//! The repository's own rules. Rules that clippy can check are left to clippy.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use plumbline_suite::snapshot;
+
+use super::source_files::{repository, rust_sources};
+use super::support::all_fixtures;
+
+const FILE_LINES: usize = 800;
+const FUNCTION_LINES: usize = 70;
+
+/// Functions that exceed the limit, each with its maximum length. The list only gets shorter.
+const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[("harness/apiserver/src/registry/builtin.rs", "core_group", 81)];
+
+/// Files that exceed the limit, each with its maximum length. The list only gets shorter.
+const LONG_FILES: &[(&str, usize)] = &[];
+
+/// The crate root of the API server.
+const API_SERVER_ROOT: &str = "harness/apiserver/src/lib.rs";
+
+/// Public names in the crate root of the API server.
+const API_SERVER_NAMES: &[&str] = &[
+    "AdmissionPlugin",
+    "ApiRequest",
+    "ApiServer",
+    "ApiServerBuilder",
+    "ApiServerConfig",
+    "AuditLog",
+    "FieldsError",
+    "HistoryLimits",
+    "KubernetesVersion",
+    "RecordMode",
+    "Reply",
+    "ReplyBody",
+    "ReportedVersion",
+    "ResourceId",
+    "SeedError",
+    "Status",
+    "StoredObject",
+    "UnknownVersion",
+    "api_services",
+    "bootstrap",
+    "clock",
+    "compaction",
+    "endpoints",
+    "event_ttl",
+    "events",
+    "faults",
+    "garbage_collector",
+    "json",
+    "kubelet",
+    "listener",
+    "metrics",
+    "policy_status",
+    "proxy",
+    "quota_usage",
+    "record",
+    "request",
+    "service",
+    "service_accounts",
+    "status",
+    "volumes",
+    "workloads",
+];
+
+/// Banned expressions, and their replacements.
+const BANNED: [(&str, &str); 7] = [
+    ("#[ignore", "skip the test with a reason"),
+    ("#[should_panic", "catch the panic and check its message"),
+    ("#[allow(", "#[expect(…, reason = \"…\")]"),
+    ("#![allow(", "#![expect(…, reason = \"…\")]"),
+    ("todo!(", "finish it"),
+    ("unimplemented!(", "finish it"),
+    ("dbg!(", "tracing"),
+];
+
+/// Fails if there are `offences`.
+fn none(rule: &str, offences: &[String]) {
+    assert!(offences.is_empty(), "{rule}:\n  {}", offences.join("\n  "));
+}
+
+#[test]
+fn files_say_what_they_are() {
+    // A module's tests are in a file next to it and need no introduction.
+    let is_part = |path: &str| path.ends_with("/tests.rs") || path.matches('/').count() > 2 && path.contains("/tests/");
+    let sources = rust_sources().into_iter().filter(|source| !is_part(&source.path));
+    let bare = sources.filter(|source| !source.text.starts_with("//!") && !source.text.starts_with("#!"));
+    none("a file begins with `//!` and says what it is for", &bare.map(|source| source.path).collect::<Vec<_>>());
+}
+
+/// A module with submodules is `name/mod.rs`, never `name.rs` beside `name/`.
+#[test]
+fn modules_with_submodules_have_one_form() {
+    let sources = rust_sources();
+    let folders: Vec<&str> = sources.iter().filter_map(|source| Some(source.path.rsplit_once('/')?.0)).collect();
+    let is_beside = |path: &str| path.contains("/src/") && folders.contains(&path.trim_end_matches(".rs"));
+    let offences = sources.iter().map(|source| source.path.clone()).filter(|path| is_beside(path)).collect::<Vec<_>>();
+    none("a module with submodules is `name/mod.rs`", &offences);
+}
+
+/// `{{ARGS}}` in a recipe is pasted into the shell's command line, which splits quoted arguments.
+#[test]
+fn recipes_hand_their_arguments_on_word_by_word() {
+    let recipes = fs::read_to_string(repository().join("Justfile")).expect("a Justfile");
+    assert!(recipes.lines().any(|line| line == "set positional-arguments"));
+    let pasted = recipes.lines().filter(|line| line.contains("{{")).map(str::to_owned).collect::<Vec<_>>();
+    none("a recipe says \"$@\"", &pasted);
+}
+
+#[test]
+fn banned_words_are_not_used() {
+    let mut offences = Vec::new();
+    // mutants/src/build.rs holds the text of a generated module, which has to allow all lints.
+    let exempt = ["harness/suite/tests/it/tidy.rs", "harness/mutants/src/build.rs"];
+    for source in rust_sources().iter().filter(|source| !exempt.contains(&source.path.as_str())) {
+        for (index, line) in source.text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            for (word, instead) in BANNED.iter().filter(|(word, _)| code.contains(word)) {
+                offences.push(format!("{}:{}: {word} → {instead}", source.path, index + 1));
+            }
+        }
+    }
+    none("banned", &offences);
+}
+
+#[test]
+fn pure_files_stay_pure() {
+    let banned = ["kube::", "tokio::", "tracing::", "std::fs", "std::net", "std::time::SystemTime", "runtime::clock"];
+    let (mut offences, mut pure) = (Vec::new(), 0);
+    for source in rust_sources() {
+        // The first paragraph of the module's documentation decides.
+        let docs: Vec<&str> = source.text.lines().take_while(|line| line.starts_with("//! ")).collect();
+        if !docs.iter().any(|line| line.contains("PURE") || line.contains("Pure:") || line.contains("Pure.")) {
+            continue;
+        }
+        pure += 1;
+        for (index, line) in source.text.lines().enumerate() {
+            let imports = line.trim_start().strip_prefix("use ").or_else(|| line.trim_start().strip_prefix("pub use "));
+            let code = imports.unwrap_or_default();
+            if let Some(word) =
+                banned.iter().find(|word| code.starts_with(**word) || code.contains(&format!("::{word}")))
+            {
+                offences.push(format!("{}:{}: {word}", source.path, index + 1));
+            }
+        }
+    }
+    assert!(pure >= 8, "only {pure} files call themselves PURE: the search is broken");
+    none("files that call themselves PURE import no I/O, no runtime, no clock", &offences);
+}
+
+#[test]
+fn the_judge_shares_no_code_with_the_judged() {
+    let crates = ["harness/apiserver/src/", "harness/kit/src/", "harness/suite/src/"];
+    let sources = rust_sources();
+    let offences = sources.iter().filter(|source| {
+        crates.iter().any(|name| source.path.starts_with(name))
+            && source.path != "harness/suite/src/subject/in_process.rs"
+            && source
+                .text
+                .lines()
+                .any(|line| !line.trim_start().starts_with("//") && line.contains("plumbline_controllers"))
+    });
+    let offences: Vec<String> = offences.map(|source| source.path.clone()).collect();
+    none("only subject/in_process.rs imports the controllers", &offences);
+}
+
+/// Its public API is what the README, the examples and the harness need.
+#[test]
+fn the_api_server_has_no_other_public_names() {
+    let root = fs::read_to_string(repository().join(API_SERVER_ROOT)).expect("a readable file");
+    let (docs, code): (Vec<&str>, Vec<&str>) = root.lines().partition(|line| line.starts_with("//!"));
+    let mut names = BTreeSet::new();
+    for item in code.join("\n").split_inclusive([';', '}']).filter_map(|item| item.split_once("pub ")) {
+        let words = item.1.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+        let declared = words.filter(|word| !word.is_empty() && !["mod", "use"].contains(word));
+        // `pub use module::{Name, Other};`: the first word is the module.
+        names.extend(declared.skip(usize::from(item.1.starts_with("use "))).map(str::to_owned));
+    }
+    let listed: BTreeSet<String> = API_SERVER_NAMES.iter().map(|name| (*name).to_owned()).collect();
+    let added = names.difference(&listed).map(|name| format!("{name} is new: keep it private or list it"));
+    let gone = listed.difference(&names).map(|name| format!("{name} is not public: strike it"));
+    let bare = names.iter().filter(|name| !docs.iter().any(|line| line.contains(&format!("`{name}`"))));
+    let bare = bare.map(|name| format!("{name} is not in the table of the crate's documentation"));
+    none("the API server's public names are listed and documented", &added.chain(gone).chain(bare).collect::<Vec<_>>());
+}
+
+#[test]
+fn files_are_not_too_long() {
+    let mut offences = Vec::new();
+    let mut listed: BTreeSet<String> = LONG_FILES.iter().map(|(path, _)| (*path).to_owned()).collect();
+    for source in rust_sources() {
+        let lines = source.text.lines().count();
+        let limit = LONG_FILES.iter().find(|(path, _)| *path == source.path).map(|(_, limit)| *limit);
+        if lines > limit.unwrap_or(FILE_LINES) {
+            offences.push(format!("{}: {lines} lines", source.path));
+        }
+        if lines > FILE_LINES {
+            listed.remove(&source.path);
+        }
+    }
+    offences.extend(listed.into_iter().map(|path| format!("{path} is short enough now: strike it from LONG_FILES")));
+    none(&format!("files have at most {FILE_LINES} lines"), &offences);
+}
+
+#[test]
+fn functions_are_not_too_long() {
+    let mut offences = Vec::new();
+    let mut listed: BTreeSet<String> = LONG_FUNCTIONS.iter().map(|(path, name, _)| format!("{path}: {name}")).collect();
+    for source in rust_sources() {
+        for (name, line, length) in
+            functions(&source.text).into_iter().filter(|(_, _, length)| *length > FUNCTION_LINES)
+        {
+            let same = LONG_FUNCTIONS.iter().find(|(path, listed, _)| *path == source.path && *listed == name);
+            if same.is_none_or(|(_, _, limit)| length > *limit) {
+                offences.push(format!("{}:{line}: {name} has {length} lines", source.path));
+            }
+            listed.remove(&format!("{}: {name}", source.path));
+        }
+    }
+    offences.extend(listed.into_iter().map(|item| format!("{item} is short enough now: strike it")));
+    none(&format!("functions have at most {FUNCTION_LINES} lines"), &offences);
+}
+
+/// Name, first line and number of lines of each function. The code is formatted, so a function ends with a closing
+/// brace in the column of its first letter.
+fn functions(text: &str) -> Vec<(String, usize, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut functions = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        let indent = line.len() - line.trim_start().len();
+        let Some(name) = function_name(line.trim_start()) else { continue };
+        if line.ends_with('}') || line.ends_with(';') {
+            continue;
+        }
+        let end = format!("{}}}", " ".repeat(indent));
+        if let Some(length) = lines[index..].iter().position(|line| *line == end) {
+            functions.push((name, index + 1, length + 1));
+        }
+    }
+    functions
+}
+
+fn function_name(line: &str) -> Option<String> {
+    let mut words = line.split_whitespace();
+    for word in words.by_ref() {
+        match word {
+            "fn" => break,
+            "const" | "async" => {}
+            word if word.starts_with("pub") => {}
+            _ => return None,
+        }
+    }
+    let name: String = words.next()?.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    (!name.is_empty()).then_some(name)
+}
+
+#[test]
+fn the_search_for_functions_works() {
+    let text = "impl A {\n    pub(crate) async fn b(\n    ) {\n        x();\n    }\n}\nfn c() {}\nlet fn_d = 1;\n";
+    assert_eq!(functions(text), [("b".to_owned(), 2, 4)]);
+}
+
+#[test]
+fn fixtures_and_snapshots_come_in_pairs() {
+    let root = repository();
+    let (groups, folder) = (snapshot::groups(all_fixtures().to_vec()), root.join("snapshots"));
+    let orphans = snapshot::orphans(&folder, &groups).expect("a readable folder");
+    let orphans = orphans.iter().map(|path| format!("{} has no fixture: delete it", path.display()));
+    let missing = groups.iter().filter(|group| !snapshot::file(&folder, &group.stem).is_file());
+    let missing =
+        missing.map(|group| format!("{} has no snapshot: INSTA_UPDATE=always cargo test --test snapshots", group.stem));
+    none("every fixture has a snapshot, every snapshot a fixture", &orphans.chain(missing).collect::<Vec<_>>());
+}
+
+/// Nightly runs build upstream's bugs; here it is only checked that each edit still has its place.
+#[test]
+fn written_bugs_have_their_places() {
+    let text = fs::read_to_string(repository().join("harness/mutants/bugs.toml")).expect("the bugs");
+    let edits: Vec<&str> = text.split("[[bug.edits]]\n").skip(1).collect();
+    assert!(edits.len() >= 39, "{} edits", edits.len());
+    let mut offences = Vec::new();
+    for edit in edits {
+        let edit = edit.split("\n[[").next().unwrap_or(edit);
+        let value = |name: &str| {
+            let line = edit.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = ")).expect(name);
+            // Strings of TOML on one line are strings of JSON.
+            serde_json::from_str::<String>(line).unwrap_or_else(|error| panic!("{line}: {error}"))
+        };
+        let (file, find) = (value("file"), value("find"));
+        let places = fs::read_to_string(repository().join(&file)).unwrap_or_default().matches(&find).count();
+        if places != 1 {
+            offences.push(format!("{file} has {places} times: {find}"));
+        }
+        if !edit.split_once("\nreplace = ").is_some_and(|(_, replace)| replace.contains("$OLD")) {
+            offences.push(format!("{file}: no $OLD in the replacement of: {find}"));
+        }
+    }
+    none("the edits of harness/mutants/bugs.toml fit the files", &offences);
+}
