@@ -12,7 +12,7 @@ use crate::controllers::{ControllerClient, WatchMux, WatchSet};
 use crate::handlers::check_discovery;
 use crate::json::{Value, json};
 use crate::metadata;
-use crate::object_meta::rfc3339;
+use crate::object_lifecycle::rfc3339;
 use crate::registry::label_selector::array_field;
 use crate::server::ApiServer;
 use crate::store::ResourceId;

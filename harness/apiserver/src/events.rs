@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use crate::controllers::{ControllerClient, WatchChange, WatchMux, WatchSet};
 use crate::json::{Value, json};
 use crate::metadata;
-use crate::object_meta::rfc3339;
+use crate::object_lifecycle::rfc3339;
 use crate::registry::label_selector::array_field;
 use crate::server::ApiServer;
 use crate::store::{EventType, LogEntry, ResourceId};

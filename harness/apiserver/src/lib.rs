@@ -58,6 +58,7 @@ pub mod compaction;
 mod controllers;
 mod crd;
 mod decode_cache;
+mod descriptions;
 mod discovery;
 #[cfg(feature = "controllers")]
 pub mod endpoints;
@@ -88,7 +89,7 @@ mod metadata;
 pub mod metrics;
 mod name_formats;
 mod negotiate;
-mod object_meta;
+mod object_lifecycle;
 mod openapi;
 mod order;
 mod outbound;

@@ -36,7 +36,9 @@ use super::registry::{
 };
 use super::schema::Schema;
 use crate::json::{Value, json};
+use crate::managedfields::ResetFields;
 use crate::metadata;
+use crate::printers::TableHandler;
 use crate::request::ResourcePath;
 use strategy::CustomResourceStrategy;
 
@@ -146,8 +148,12 @@ fn kind(definition: &Value, version: &Value, versions: &[OtherVersion], several:
             verbs: ["get", "patch", "update"].map(StaticStr::Borrowed).to_vec(),
         });
     };
+    let mut reset_fields = ResetFields::default();
     if own.status {
         add("status", "", "", text(names, "kind"));
+        reset_fields.set("", &[&["status"]]);
+        reset_fields.set("scale", &[&["status"]]);
+        reset_fields.set("status", &[&["metadata"], &["spec"]]);
     }
     if own.scale.is_some() {
         add("scale", "autoscaling", "v1", "Scale");
@@ -166,6 +172,9 @@ fn kind(definition: &Value, version: &Value, versions: &[OtherVersion], several:
         storage: StorageId { group: group.clone().into(), resource: text(names, "plural").to_owned().into() },
         conversion: elsewhere.then_some(&SHARED),
         storage_version_hash: storage_version_hash(spec).into(),
+        reset_fields,
+        status_keeps_metadata: false,
+        table: TableHandler::DEFAULT,
         selectable: selectable(version),
         strategy: strategy(definition, &own, &version_name),
         custom: Some(own),

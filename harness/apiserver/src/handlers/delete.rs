@@ -11,7 +11,7 @@ use super::request_scope::RequestScope;
 use crate::crd;
 use crate::json::{Value, json};
 use crate::metadata;
-use crate::object_meta::{self, DeletionStep};
+use crate::object_lifecycle::{self, DeletionStep};
 use crate::registry;
 use crate::request::Reply;
 use crate::server::{draft, draft_and_stored};
@@ -170,16 +170,16 @@ fn try_delete(
     if let Some(outcome) = terminate_definition(scope, current, options, now)? {
         return Ok(outcome);
     }
-    let deletion = object_meta::before_delete(&scope.kind, &mut object, options, now)?;
+    let deletion = object_lifecycle::before_delete(&scope.kind, &mut object, options, now)?;
     if deletion == DeletionStep::Pending {
         return Ok(Some(DeleteOutcome { object, gone: false }));
     }
     let finalizers_changed =
-        collects_garbage(scope) && object_meta::set_gc_finalizers(&scope.kind, &mut object, options);
+        collects_garbage(scope) && object_lifecycle::set_gc_finalizers(&scope.kind, &mut object, options);
     let waits = metadata::has_finalizers(&object);
     let mut current_revision = current.revision();
     if waits && deletion == DeletionStep::Immediate {
-        object_meta::mark_as_deleting(&mut object, now);
+        object_lifecycle::mark_as_deleting(&mut object, now);
     }
     let marks = waits || finalizers_changed || deletion != DeletionStep::Immediate;
     if marks {
@@ -243,7 +243,7 @@ fn terminate_namespace(
         let waits = object.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
         return Ok(waits.then_some(Some(DeleteOutcome { object, gone: false })));
     }
-    metadata::fields_mut(&mut object).insert("deletionTimestamp", object_meta::rfc3339(now).into());
+    metadata::fields_mut(&mut object).insert("deletionTimestamp", object_lifecycle::rfc3339(now).into());
     if let Some(status) = registry::meta::object_or_insert(&mut object, "status") {
         status.insert("phase", "Terminating".into());
     }
@@ -266,7 +266,7 @@ fn terminate_definition(
         return Ok(None);
     }
     check_preconditions(scope, current, options)?;
-    let moment = object_meta::rfc3339(now);
+    let moment = object_lifecycle::rfc3339(now);
     metadata::fields_mut(&mut object).insert("deletionTimestamp", moment.as_str().into());
     if let Some(conditions) = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
         conditions.retain(|condition| condition["type"] != "Terminating");
@@ -288,7 +288,7 @@ fn store_terminating(
     mut object: Value,
     options: &DeleteOptions,
 ) -> Option<DeleteOutcome> {
-    object_meta::set_gc_finalizers(&scope.kind, &mut object, options);
+    object_lifecycle::set_gc_finalizers(&scope.kind, &mut object, options);
     if options.dry_run {
         return Some(DeleteOutcome { object, gone: false });
     }

@@ -29,12 +29,7 @@ pub(crate) fn update_managed_fields(
 
 fn managed_fields_write<'w>(scope: &'w RequestScope<'_>, manager: &'w str, api_version: &'w str) -> WriteInfo<'w> {
     let subresource = scope.path.subresource.as_str();
-    let reset = match (scope.kind.is_unstructured(), subresource) {
-        (false, _) => managedfields::reset_fields(&scope.kind.schema, subresource),
-        (true, "status") => managedfields::CUSTOM_STATUS,
-        (true, _) if scope.kind.subresource("status").is_some() => managedfields::CUSTOM_MAIN,
-        (true, _) => &[],
-    };
+    let reset = scope.kind.reset_fields.of(subresource);
     WriteInfo { manager, api_version, subresource, reset, now: scope.server.clock().now() }
 }
 

@@ -11,7 +11,7 @@ use super::write::{self, UpdateOptions, WriteOutcome, WriteTarget};
 use crate::idle_apply::ApplyInput;
 use crate::json::{Map, Value};
 use crate::metadata;
-use crate::object_meta;
+use crate::object_lifecycle;
 use crate::patch::{self, PatchType};
 use crate::registry::{ErrorList, Path, meta};
 use crate::schema;
@@ -55,7 +55,7 @@ fn apply_patch(
         for field in value.as_object().into_iter().flat_map(Map::keys) {
             scope.warn(format!("unknown field \"{field}\""));
         }
-        object_meta::check_name(&Value::Null, &scope.path.name)?;
+        object_lifecycle::check_name(&Value::Null, &scope.path.name)?;
     }
     if !scope.kind.is_unstructured()
         && meta::str_field(&value, "kind").is_empty()
@@ -65,8 +65,8 @@ fn apply_patch(
     }
     patched.warnings.into_iter().for_each(|warning| scope.warn(warning));
     scope.kind.strategy.default(&mut value);
-    object_meta::ensure_namespace(&mut value, &scope.path.namespace)?;
-    object_meta::check_name(&value, &scope.path.name)?;
+    object_lifecycle::ensure_namespace(&mut value, &scope.path.namespace)?;
+    object_lifecycle::check_name(&value, &scope.path.name)?;
     Ok(value)
 }
 
@@ -129,8 +129,8 @@ async fn apply(scope: &RequestScope<'_>, part: WriteTarget) -> Result<WriteOutco
                 format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
             return Err(Status::conflict(scope.group_resource(), &scope.path.name, &why));
         }
-        object_meta::ensure_namespace(&mut new, &scope.path.namespace)?;
-        object_meta::check_name(&new, &scope.path.name)?;
+        object_lifecycle::ensure_namespace(&mut new, &scope.path.namespace)?;
+        object_lifecycle::check_name(&new, &scope.path.name)?;
         Ok(new)
     })
     .await?;

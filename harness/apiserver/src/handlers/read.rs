@@ -19,7 +19,7 @@ use super::request_scope::RequestScope;
 use crate::field_errors::{self, Path};
 use crate::json::{Map, Value, json};
 use crate::negotiate::{self, MediaType, Negotiation, Representation};
-use crate::object_meta::parse_version;
+use crate::object_lifecycle::parse_version;
 use crate::printers::{IncludeObject, TableOptions};
 use crate::protobuf;
 use crate::request::{Reply, ReplyBody};

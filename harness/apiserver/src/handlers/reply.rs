@@ -91,7 +91,7 @@ pub(crate) fn object(
         None => value,
         Some(_) if value["kind"] == "Status" => value,
         Some((Representation::Table, version)) => {
-            let printer = printers::printer_of(&scope.kind);
+            let printer = scope.kind.printer();
             printers::table_of_object(&printer, &value, &rendering(scope, version)?, true)
         }
         Some((Representation::PartialObjectMetadata, version)) => printers::partial_metadata(&value, version),
@@ -133,7 +133,7 @@ pub(crate) fn values(
             list_value(scope, &metadata, values)
         }
         Some((Representation::Table, version)) => {
-            let printer = printers::printer_of(&scope.kind);
+            let printer = scope.kind.printer();
             printers::table_of_list(&printer, metadata, &values, &rendering(scope, version)?)
         }
         Some((Representation::PartialObjectMetadataList, version)) => {

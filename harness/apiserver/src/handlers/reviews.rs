@@ -16,7 +16,7 @@ use crate::field_errors::BadValue;
 use crate::go_json;
 use crate::json::{Value, json};
 use crate::metadata;
-use crate::object_meta;
+use crate::object_lifecycle;
 use crate::registry::label_selector::array_field;
 use crate::registry::{ErrorList, Path, meta};
 use crate::request::Reply;
@@ -31,9 +31,9 @@ pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let negotiated = reply::negotiate_transient(scope)?;
     let options = WriteOptions::parse(&scope.query, "CreateOptions", None)?;
     let mut review = body::decode_object(scope, &options)?;
-    object_meta::wipe_system_fields(&mut review);
+    object_lifecycle::wipe_system_fields(&mut review);
     if scope.kind.kind == "LocalSubjectAccessReview" {
-        object_meta::ensure_namespace(&mut review, &scope.path.namespace)?;
+        object_lifecycle::ensure_namespace(&mut review, &scope.path.namespace)?;
     }
     if !matches!(&*scope.kind.kind, "SelfSubjectReview" | "SelfSubjectRulesReview") {
         review = field_manager::update_managed_fields(scope, None, review, &scope.manager(&options.field_manager));
@@ -59,7 +59,7 @@ pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<Reply, Status> {
             rules
         }
         "SelfSubjectReview" => {
-            let now = object_meta::rfc3339(scope.server.clock().now());
+            let now = object_lifecycle::rfc3339(scope.server.clock().now());
             review["metadata"] = json!({"creationTimestamp": now});
             json!({"userInfo": other.map_or_else(|| scope.caller.user.info(), |user| user.info())})
         }

@@ -12,7 +12,7 @@ use crate::json::{Value, json};
 use crate::managedfields::{self, BEFORE_FIRST_APPLY};
 use crate::metadata;
 use crate::negotiate::{Negotiation, Representation};
-use crate::object_meta;
+use crate::object_lifecycle;
 use crate::patch::PatchType;
 use crate::printers;
 use crate::registry::meta;
@@ -101,7 +101,7 @@ async fn apply_scale(scope: &RequestScope<'_>) -> Result<Value, Status> {
         return Err(Status::bad_request(why));
     }
     if !metadata::name(&scale).is_empty() {
-        object_meta::check_name(&scale, &scope.path.name)?;
+        object_lifecycle::check_name(&scale, &scope.path.name)?;
     }
     field_manager::report_duplicate_keys(scope, again)?;
     let paths = scope.scale_paths().unwrap_or_default();
@@ -155,8 +155,8 @@ fn scale_transform<'s>(
         let options = WriteOptions::parse(&scope.query, "UpdateOptions", None)?;
         let schema = schema::builtin(SCALE_SCHEMA);
         let mut body = body::decode_kind(scope, &options, "Scale", "autoscaling", "v1", schema)?;
-        object_meta::ensure_namespace(&mut body, &scope.path.namespace)?;
-        object_meta::check_name(&body, &scope.path.name)?;
+        object_lifecycle::ensure_namespace(&mut body, &scope.path.namespace)?;
+        object_lifecycle::check_name(&body, &scope.path.name)?;
         return Ok((options, Box::new(move |_| Ok(body.clone()))));
     }
     patch::check_content_type(scope)?;
@@ -173,7 +173,7 @@ fn scale_transform<'s>(
         let body = &scope.request.body;
         let patched = crate::patch::apply_patch(patch_type, &schema, present.clone(), body, validation)?;
         patched.warnings.into_iter().for_each(|warning| scope.warn(warning));
-        object_meta::check_name(&patched.value, &scope.path.name)?;
+        object_lifecycle::check_name(&patched.value, &scope.path.name)?;
         Ok(patched.value)
     };
     Ok((options, Box::new(patch)))

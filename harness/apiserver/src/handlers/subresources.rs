@@ -10,7 +10,7 @@ use super::write::{UpdateOptions, WriteOutcome, WriteTarget};
 use super::{admission, body, delete, field_manager, log, patch, proxy, read, reply, scale, token, write};
 use crate::json::Value;
 use crate::metadata;
-use crate::object_meta;
+use crate::object_lifecycle;
 use crate::request::Reply;
 use crate::status::Status;
 use crate::subresources::{binding, eviction};
@@ -52,7 +52,7 @@ async fn evict(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let negotiated = reply::negotiate_transient(scope)?;
     WriteOptions::parse(&scope.query, "CreateOptions", None)?;
     let mut body = body::decode_builtin(scope, "policy/v1", "Eviction", "io.k8s.api.policy.v1.Eviction")?;
-    object_meta::ensure_namespace(&mut body, &scope.path.namespace)?;
+    object_lifecycle::ensure_namespace(&mut body, &scope.path.namespace)?;
     let dry_run: Vec<String> = scope.query.all("dryRun").map(str::to_owned).collect();
     let body = admission::admit_body(scope, body, !dry_run.is_empty()).await?;
     let outcome = eviction::evict(scope, &scope.path.namespace, &scope.path.name, &body, &dry_run).await?;
@@ -65,7 +65,7 @@ pub(crate) async fn bind(scope: &RequestScope<'_>, name: Option<&str>) -> Result
     let negotiated = reply::negotiate_transient(scope)?;
     let options = WriteOptions::parse(&scope.query, "CreateOptions", None)?;
     let mut body = body::decode_builtin(scope, "v1", "Binding", "io.k8s.api.core.v1.Binding")?;
-    object_meta::ensure_namespace(&mut body, &scope.path.namespace)?;
+    object_lifecycle::ensure_namespace(&mut body, &scope.path.namespace)?;
     binding::check(&body, name)?;
     binding::admit(&mut body, scope.server);
     let pod_name = metadata::name(&body).to_owned();
@@ -74,7 +74,7 @@ pub(crate) async fn bind(scope: &RequestScope<'_>, name: Option<&str>) -> Result
     }
     let body = admission::admit_body(scope, body, options.dry_run).await?;
     let pods = scope.scope_for("", "v1", "pods", &scope.path.namespace, &pod_name)?;
-    let now = object_meta::rfc3339(scope.server.clock().now());
+    let now = object_lifecycle::rfc3339(scope.server.clock().now());
     let rules = UpdateOptions { dry_run: options.dry_run, ..UpdateOptions::default() };
     write::raw_update(&pods, &rules, &mut |pod| binding::apply(pod, &body, &now))?;
     let mut status = Status::success(crate::status::Details::default());
@@ -87,7 +87,7 @@ pub(crate) async fn bind(scope: &RequestScope<'_>, name: Option<&str>) -> Result
 async fn finalize(scope: &RequestScope<'_>) -> Result<WriteOutcome, Status> {
     let options = WriteOptions::parse(&scope.query, "UpdateOptions", None)?;
     let object = body::decode_object(scope, &options)?;
-    object_meta::check_name(&object, &scope.path.name)?;
+    object_lifecycle::check_name(&object, &scope.path.name)?;
     let rules = UpdateOptions { dry_run: options.dry_run, ..UpdateOptions::default() };
     let manager = scope.manager(&options.field_manager);
     write::guaranteed_update(scope, WriteTarget::Finalize, &rules, &mut |old| {
@@ -149,7 +149,7 @@ impl eviction::EvictionBackend for RequestScope<'_> {
     }
 
     fn now(&self) -> String {
-        object_meta::rfc3339(self.server.clock().now())
+        object_lifecycle::rfc3339(self.server.clock().now())
     }
 
     fn pause(&self, time: Duration) -> impl Future<Output = ()> + Send {

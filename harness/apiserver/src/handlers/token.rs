@@ -9,7 +9,7 @@ use crate::authn::{Claims, ISSUER};
 use crate::json::{Value, json};
 use crate::managedfields::{self, WriteInfo};
 use crate::metadata;
-use crate::object_meta;
+use crate::object_lifecycle;
 use crate::registry::label_selector::array_field;
 use crate::registry::{ErrorList, Path, meta};
 use crate::request::Reply;
@@ -47,7 +47,7 @@ pub(super) async fn issue(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let negotiated = reply::negotiate_transient(scope)?;
     let account = scope.stored()?;
     let mut body = body::decode_builtin(scope, "authentication.k8s.io/v1", "TokenRequest", SCHEMA)?;
-    object_meta::ensure_namespace(&mut body, &scope.path.namespace)?;
+    object_lifecycle::ensure_namespace(&mut body, &scope.path.namespace)?;
     let seconds = body.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(LIFETIME_SECONDS);
     let now = scope.server.clock().now();
     let end = now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(now);
@@ -78,7 +78,7 @@ pub(super) async fn issue(scope: &RequestScope<'_>) -> Result<Reply, Status> {
         let options = WriteOptions::parse(&scope.query, "CreateOptions", None)?;
         let manager = scope.manager(&options.field_manager);
         let api_version = "authentication.k8s.io/v1";
-        let write = WriteInfo { manager: &manager, api_version, subresource: "token", reset: &[], now };
+        let write = WriteInfo { manager: &manager, api_version, subresource: "token", reset: None, now };
         managedfields::update(&schema, None, &mut body, &write);
     }
     if meta::is_empty_value(body["spec"].get("audiences")) {
@@ -98,11 +98,11 @@ pub(super) async fn issue(scope: &RequestScope<'_>) -> Result<Reply, Status> {
         issued: now.as_second(),
         expires: end.as_second(),
     });
-    body["status"] = json!({"token": token, "expirationTimestamp": object_meta::rfc3339(end)});
+    body["status"] = json!({"token": token, "expirationTimestamp": object_lifecycle::rfc3339(end)});
     let metadata = metadata::fields_mut(&mut body);
     metadata.insert("name", scope.path.name.as_str().into());
     metadata.insert("namespace", scope.path.namespace.as_str().into());
     metadata.insert("uid", scope.server.ids().uid().into());
-    metadata.insert("creationTimestamp", object_meta::rfc3339(now).into());
+    metadata.insert("creationTimestamp", object_lifecycle::rfc3339(now).into());
     reply::object(scope, 201, ReplyContent::Value(&body), negotiated)
 }

@@ -19,7 +19,7 @@ use crate::go_json;
 use crate::json::Value;
 use crate::managedfields;
 use crate::metadata;
-use crate::object_meta;
+use crate::object_lifecycle;
 use crate::registry::{self, ErrorList, meta};
 use crate::request::Reply;
 use crate::server::draft_and_stored;
@@ -106,8 +106,8 @@ pub(crate) enum WriteTarget {
 pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<WriteOutcome, Status> {
     let options = WriteOptions::parse(&scope.query, "CreateOptions", None)?;
     let mut object = body::decode_object(scope, &options)?;
-    object_meta::wipe_system_fields(&mut object);
-    object_meta::ensure_namespace(&mut object, &scope.path.namespace)?;
+    object_lifecycle::wipe_system_fields(&mut object);
+    object_lifecycle::ensure_namespace(&mut object, &scope.path.namespace)?;
     dedup_owners(scope, &mut object, false);
     let generated = metadata::name(&object).is_empty() && !metadata::generate_name(&object).is_empty();
     let manager = scope.manager(&options.field_manager);
@@ -115,7 +115,7 @@ pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<WriteOutcome, Sta
         return create_object(scope, object, &manager, options.dry_run).await;
     }
     let mut last = None;
-    for _ in 0..object_meta::GENERATE_NAME_ATTEMPTS {
+    for _ in 0..object_lifecycle::GENERATE_NAME_ATTEMPTS {
         match create_object(scope, object.clone(), &manager, options.dry_run).await {
             Err(status) if status.reason == "AlreadyExists" => last = Some(status),
             result => return result,
@@ -159,7 +159,7 @@ fn prepare_create(scope: &RequestScope<'_>, object: &mut Value) -> Result<(), St
     let name = if metadata::name(object).is_empty() { prefix.clone() } else { metadata::name(object).to_owned() };
     let key = [&*scope.kind.storage.group, &*scope.kind.storage.resource, &*scope.path.namespace, &*name];
     let uid = scope.server.ids().uid_of(&key);
-    object_meta::fill_system_fields(object, context.now, uid);
+    object_lifecycle::fill_system_fields(object, context.now, uid);
     if metadata::name(object).is_empty() && !prefix.is_empty() {
         let name = scope.server.ids().name_of(&key, &prefix);
         metadata::fields_mut(object).insert("name", name.into());
@@ -175,7 +175,7 @@ fn prepare_create(scope: &RequestScope<'_>, object: &mut Value) -> Result<(), St
 
 async fn store_new(scope: &RequestScope<'_>, mut object: Value, dry_run: bool) -> Result<WriteOutcome, Status> {
     // A text that is no number is ignored; so is any text in a dry run, which does not get to the storage upstream.
-    if !dry_run && object_meta::resource_version(&object).is_ok_and(|version| version != 0) {
+    if !dry_run && object_lifecycle::resource_version(&object).is_ok_and(|version| version != 0) {
         return Err(Status::untyped_error("resourceVersion should not be set on objects to be created"));
     }
     quota::charge(scope, &object, None, dry_run)?;
@@ -263,8 +263,8 @@ pub(crate) async fn update(scope: &RequestScope<'_>, part: WriteTarget) -> Resul
 /// Decodes the object in the body of an update.
 fn decode_update(scope: &RequestScope<'_>, options: &WriteOptions) -> Result<Value, Status> {
     let mut object = status_update_fast_path::decode(scope).map_or_else(|| body::decode_object(scope, options), Ok)?;
-    object_meta::ensure_namespace(&mut object, &scope.path.namespace)?;
-    object_meta::check_name(&object, &scope.path.name)?;
+    object_lifecycle::ensure_namespace(&mut object, &scope.path.namespace)?;
+    object_lifecycle::check_name(&object, &scope.path.name)?;
     dedup_owners(scope, &mut object, false);
     Ok(object)
 }
@@ -308,7 +308,7 @@ pub(crate) async fn guaranteed_update(
         if part != WriteTarget::Status {
             quota::charge(scope, &new, Some(&old), rules.dry_run)?;
         }
-        if object_meta::should_delete_during_update(&new, &old) {
+        if object_lifecycle::should_delete_during_update(&new, &old) {
             if !rules.dry_run {
                 let removed = scope.server.store().delete(&scope.resource, current.key(), current.revision());
                 match removed {
@@ -348,7 +348,7 @@ async fn create_on_update(
     let mut object = transform(None)?;
     // The right to update or to patch is not enough.
     impersonation::authorize_verb(scope, "create")?;
-    object_meta::wipe_system_fields(&mut object);
+    object_lifecycle::wipe_system_fields(&mut object);
     // Only creates by POST are refused because of a resourceVersion.
     metadata::fields_mut(&mut object).remove("resourceVersion");
     admit_namespace(scope, &object)?;
@@ -380,7 +380,7 @@ async fn prepare_update(
         new = admission.mutate(new).await?;
     }
     dedup_owners(scope, &mut new, true);
-    object_meta::preserve_generation(&mut new, old);
+    object_lifecycle::preserve_generation(&mut new, old);
     match part {
         WriteTarget::Whole => strategy.prepare_for_update(&mut new, old, &context),
         WriteTarget::Subresource => {
@@ -388,13 +388,13 @@ async fn prepare_update(
         }
         WriteTarget::Status => {
             strategy.prepare_for_status_update(&mut new, old, &context);
-            if managedfields::status_keeps_metadata(&scope.kind.schema) {
+            if scope.kind.status_keeps_metadata {
                 meta::copy_metadata_fields(&mut new, old, &STATUS_METADATA);
             }
         }
         WriteTarget::Finalize => meta::copy_field(&mut new, old, "status"),
     }
-    object_meta::preserve_immutable_metadata(&mut new, old);
+    object_lifecycle::preserve_immutable_metadata(&mut new, old);
     let errors = match part {
         WriteTarget::Whole => registry::validate_update(&scope.kind, &new, old),
         WriteTarget::Finalize => registry::validate_finalize(&new, old),
@@ -421,7 +421,7 @@ async fn prepare_update(
 }
 
 fn check_version(scope: &RequestScope<'_>, new: &mut Value, revision: u64, unconditional: bool) -> Result<(), Status> {
-    match object_meta::resource_version(new)? {
+    match object_lifecycle::resource_version(new)? {
         0 if unconditional => {
             metadata::fields_mut(new).insert("resourceVersion", revision.to_string().into());
             Ok(())
@@ -469,7 +469,7 @@ fn check_valid(scope: &RequestScope<'_>, object: &Value, errors: &ErrorList) -> 
 }
 
 fn dedup_owners(scope: &RequestScope<'_>, object: &mut Value, after_admission: bool) {
-    let again = object_meta::dedup_owners(object);
+    let again = object_lifecycle::dedup_owners(object);
     if !again.is_empty() {
         let when = if after_admission { " after mutating admission happens" } else { "" };
         scope.warn(format!(

@@ -2,7 +2,6 @@
 
 use super::super::schema::{ElementRelationship, FieldCursor, ListType, Schema, StructType, TypeKind, TypeRef};
 use super::path_element::index_key;
-use super::reset::{ResetFields, reset_set};
 use super::set::{FieldSet, build_node};
 use crate::json::{Key, Map, Value};
 
@@ -16,14 +15,11 @@ pub(crate) struct Comparison {
 
 impl Comparison {
     /// Ignores the fields that an endpoint does not change.
-    pub(crate) fn exclude(&mut self, reset: ResetFields) {
-        if reset.is_empty() {
-            return;
-        }
-        let reset = reset_set(reset);
-        self.removed.recursive_difference(&reset);
-        self.modified.recursive_difference(&reset);
-        self.added.recursive_difference(&reset);
+    pub(crate) fn exclude(&mut self, reset: Option<&FieldSet>) {
+        let Some(reset) = reset else { return };
+        self.removed.recursive_difference(reset);
+        self.modified.recursive_difference(reset);
+        self.added.recursive_difference(reset);
     }
 }
 

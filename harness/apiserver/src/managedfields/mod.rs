@@ -30,7 +30,7 @@ pub(crate) use compare::{Comparison, compare};
 pub(crate) use entry::Operation;
 pub(crate) use entry::{ManagedEntries, ManagedFieldsEntry, stamp};
 pub(crate) use path_element::{index_key, list_item_path_element};
-pub(crate) use reset::{CUSTOM_MAIN, CUSTOM_STATUS, ResetFields, reset_fields, status_keeps_metadata};
+pub(crate) use reset::ResetFields;
 pub(crate) use set::{FieldSet, build_node, format_path_element, is_member};
 
 use super::schema::Schema;
@@ -47,8 +47,8 @@ pub(crate) struct WriteInfo<'a> {
     pub api_version: &'a str,
     /// Subresource such as `status`; empty for the object itself.
     pub subresource: &'a str,
-    /// Fields that the endpoint does not change ([`reset_fields`]).
-    pub reset: ResetFields,
+    /// Fields that the endpoint does not change ([`ResetFields`]).
+    pub reset: Option<&'a FieldSet>,
     /// The server's time.
     pub now: Timestamp,
 }

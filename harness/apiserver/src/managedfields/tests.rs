@@ -13,7 +13,7 @@ const CONFIG_MAP: &str = "io.k8s.api.core.v1.ConfigMap";
 const DEPLOYMENT: &str = "io.k8s.api.apps.v1.Deployment";
 
 fn write<'a>(manager: &'a str, api_version: &'a str) -> WriteInfo<'a> {
-    WriteInfo { manager, api_version, subresource: "", reset: &[], now: "2026-01-02T03:04:05.6Z".parse().unwrap() }
+    WriteInfo { manager, api_version, subresource: "", reset: None, now: "2026-01-02T03:04:05.6Z".parse().unwrap() }
 }
 
 fn managed(schema: &str, live: Option<&Value>, mut new: Value, manager: &str) -> Value {
@@ -111,8 +111,9 @@ fn the_oldest_updaters_are_put_together() {
 fn reset_fields_have_no_owner() {
     let schema = builtin("io.k8s.api.core.v1.Pod").unwrap();
     let mut new = json!({"metadata": {"name": "p", "labels": {"a": "1"}}, "status": {"phase": "Running"}});
-    let reset = reset_fields("io.k8s.api.core.v1.Pod", "");
-    update(&schema, None, &mut new, &WriteInfo { reset, ..write("m", "v1") });
+    let mut reset = ResetFields::default();
+    reset.set("", &[&["status"]]);
+    update(&schema, None, &mut new, &WriteInfo { reset: reset.of(""), ..write("m", "v1") });
     assert_eq!(sets(&new)[0].1.get("f:status"), None);
 }
 

@@ -1,7 +1,7 @@
 //! The types of custom resources, from their definitions. Does the work of
 //! `staging/src/k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder/builder.go` of Kubernetes 1.36. PURE.
 
-use super::types;
+use crate::descriptions;
 use crate::json::{Map, Value, json};
 use crate::registry::Resource;
 use crate::registry::custom::CustomResource;
@@ -30,7 +30,7 @@ pub(super) fn add(kind: &Resource, own: &CustomResource, v2: bool, schemas: &mut
     // With any properties, kubectl would take all others for unknown.
     let mut schema = if unknown || (v2 && open) { json!({"type": "object"}) } else { with_meta(&own.schema, v2) };
     schema["x-kubernetes-group-version-kind"] = gvk(&kind.kind);
-    let about = |field: &str| types::description(LIKE, field);
+    let about = |field: &str| descriptions::of_field(LIKE, field);
     let text = |field: &str| json!({"type": "string", "description": about(field)});
     let more = "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
     let mut list = json!({
@@ -69,7 +69,7 @@ fn with_meta(declared: &Value, v2: bool) -> Value {
     schema["type"] = json!("object");
     for field in ["apiVersion", "kind"] {
         if schema["properties"][field].is_null() {
-            schema["properties"][field] = json!({"type": "string", "description": types::description(LIKE, field)});
+            schema["properties"][field] = json!({"type": "string", "description": descriptions::of_field(LIKE, field)});
         }
     }
     schema["properties"]["metadata"] = metadata();
@@ -77,7 +77,7 @@ fn with_meta(declared: &Value, v2: bool) -> Value {
 }
 
 fn metadata() -> Value {
-    json!({"description": types::description(LIKE, "metadata"), "allOf": [{"$ref": format!("{META}.ObjectMeta")}]})
+    json!({"description": descriptions::of_field(LIKE, "metadata"), "allOf": [{"$ref": format!("{META}.ObjectMeta")}]})
 }
 
 /// Applies a function to the schemas directly below a schema.
@@ -132,7 +132,7 @@ fn add_embedded(schema: &mut Value, v2: bool) {
         return;
     }
     for field in ["apiVersion", "kind"] {
-        schema["properties"][field] = json!({"type": "string", "description": types::description(LIKE, field)});
+        schema["properties"][field] = json!({"type": "string", "description": descriptions::of_field(LIKE, field)});
     }
     schema["properties"]["metadata"] = metadata();
     let mut required = schema["required"].as_array().cloned().unwrap_or_default();

@@ -5,8 +5,6 @@
 //! kubectl reads: descriptions for `explain`, support of `fieldValidation` and `dryRun`, and merge strategies of lists.
 
 mod custom;
-#[cfg(feature = "descriptions")]
-mod descriptions;
 mod paths;
 mod protobuf;
 mod root_documents;
@@ -25,7 +23,6 @@ use super::request::{ApiRequest, Reply};
 use crate::json::{Key, Map, Value, json};
 use crate::version::KubernetesVersion;
 
-pub(crate) use types::description;
 #[cfg(test)]
 pub(crate) use types::read as definitions;
 

@@ -7,27 +7,15 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-#[cfg(feature = "descriptions")]
-use super::descriptions::Descriptions;
+use crate::descriptions;
 use crate::json::{Map, Value, json};
 use crate::registry::Registry;
 
 /// Start of references.
 pub(super) const PREFIX: &str = "#/components/schemas/";
 
-/// The heading of an enumeration's values in a description.
-const VALUES: &str = "\n\nPossible enum values:";
-
 /// All types by name.
 static TYPES: LazyLock<BTreeMap<String, Value>> = LazyLock::new(build_types);
-
-/// Returns the description of a field without its enumerated values; `kind` is the type without `io.k8s.`.
-pub(crate) fn description(kind: &str, field: &str) -> String {
-    let schema = TYPES.get(&format!("io.k8s.{kind}"));
-    let text =
-        schema.and_then(|schema| schema.pointer(&format!("/properties/{field}/description"))).and_then(Value::as_str);
-    text.and_then(|text| text.split(VALUES).next()).unwrap_or_default().to_owned()
-}
 
 /// Returns the types of these names and all types that they refer to.
 pub(super) fn closure(roots: Vec<String>) -> BTreeMap<&'static str, &'static Value> {
@@ -90,22 +78,6 @@ fn references(schema: &Value, into: &mut Vec<String>) {
     }
 }
 
-/// Without the feature `descriptions` there are none.
-#[cfg(not(feature = "descriptions"))]
-struct Descriptions;
-
-#[cfg(not(feature = "descriptions"))]
-impl Descriptions {
-    fn new() -> Self {
-        Self
-    }
-
-    #[expect(clippy::unused_self, reason = "as with the feature")]
-    fn get(&self, _name: &str, _field: Option<&str>) -> Option<&str> {
-        None
-    }
-}
-
 /// Adds a description to a schema that it is known for.
 fn describe(schema: &mut Value, description: Option<&str>) {
     if let (Some(text), Some(fields)) = (description, schema.as_object_mut()) {
@@ -115,7 +87,6 @@ fn describe(schema: &mut Value, description: Option<&str>) {
 
 /// Reads the table and adds the descriptions.
 pub(crate) fn read() -> BTreeMap<String, Value> {
-    let descriptions = Descriptions::new();
     let mut types = BTreeMap::new();
     let mut last = String::new();
     for row in include_str!("definitions.tsv").lines().filter(|row| !row.starts_with('#')) {
@@ -123,7 +94,7 @@ pub(crate) fn read() -> BTreeMap<String, Value> {
         let (Some(schema), Some(name)) = (cells.next(), cells.next()) else { continue };
         let mut schema: Value = serde_json::from_str(schema).unwrap_or_default();
         if let Some(property) = name.strip_prefix('\t') {
-            describe(&mut schema, descriptions.get(&last, Some(property)));
+            describe(&mut schema, descriptions::of(&last, Some(property)));
             expand(&mut schema);
             list_values(&mut schema);
             if let Some(owner) = types.get_mut(&last).and_then(Value::as_object_mut) {
@@ -132,7 +103,7 @@ pub(crate) fn read() -> BTreeMap<String, Value> {
             }
         } else {
             last = format!("io.k8s.{name}");
-            describe(&mut schema, descriptions.get(&last, None));
+            describe(&mut schema, descriptions::of(&last, None));
             expand(&mut schema);
             types.insert(last.clone(), schema);
         }
@@ -166,7 +137,7 @@ fn list_values(schema: &mut Value) {
     let Some(values) = schema.get("enum").and_then(Value::as_array) else { return };
     let listed: Vec<String> = values.iter().map(|value| format!("\n - `{value}`")).collect();
     let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-    schema["description"] = json!(format!("{about}{VALUES}{}", listed.concat()));
+    schema["description"] = json!(format!("{about}\n\nPossible enum values:{}", listed.concat()));
 }
 
 fn build_types() -> BTreeMap<String, Value> {
@@ -258,6 +229,5 @@ mod tests {
         assert_eq!(taint["timeAdded"]["allOf"], json!([{"$ref": time}]));
         let types = &TYPES["io.k8s.api.networking.v1.NetworkPolicySpec"]["properties"]["policyTypes"];
         assert_eq!(types["items"]["enum"], json!(["Egress", "Ingress"]));
-        assert_eq!(description("api.core.v1.Taint", "effect").split(VALUES).count(), 1);
     }
 }

@@ -4,11 +4,12 @@
 use jiff::Timestamp;
 
 use super::{duration, format};
+use crate::descriptions;
 use crate::json::{Value, json};
 
 /// The source of a column's description.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Description {
+pub(crate) enum Description {
     /// The description of a field of a type in the OpenAPI schema (type name without `io.k8s.`, field).
     Field(&'static str, &'static str),
     /// A literal text.
@@ -17,7 +18,7 @@ pub(super) enum Description {
 
 /// The way in which a cell is read from an object.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum CellSource {
+pub(crate) enum CellSource {
     /// The string at a pointer; the second value if it is absent or empty.
     Text(&'static str, &'static str),
     /// The integer at a pointer, 0 if absent.
@@ -44,7 +45,7 @@ pub(super) enum CellSource {
 
 impl CellSource {
     /// Returns the cell of `object` at `now`.
-    pub(super) fn of(self, object: &Value, now: Timestamp) -> Value {
+    pub(crate) fn of(self, object: &Value, now: Timestamp) -> Value {
         match self {
             Self::Text(pointer, otherwise) => json!(format::text_or(object, pointer, otherwise)),
             Self::Number(pointer) => json!(format::number(object, pointer)),
@@ -65,7 +66,7 @@ impl CellSource {
 
 /// A column of a built-in kind's table.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Column {
+pub(crate) struct Column {
     name: &'static str,
     kind: &'static str,
     format: &'static str,
@@ -80,45 +81,45 @@ impl Column {
     }
 
     /// Creates a column of type `string`.
-    pub(super) const fn string(name: &'static str, about: Description, cell: CellSource) -> Self {
+    pub(crate) const fn string(name: &'static str, about: Description, cell: CellSource) -> Self {
         Self::new(name, "string", about, cell)
     }
 
     /// Creates a column of type `integer`.
-    pub(super) const fn integer(name: &'static str, about: Description, cell: CellSource) -> Self {
+    pub(crate) const fn integer(name: &'static str, about: Description, cell: CellSource) -> Self {
         Self::new(name, "integer", about, cell)
     }
 
     /// Creates a column of type `boolean`.
-    pub(super) const fn boolean(name: &'static str, about: Description, cell: CellSource) -> Self {
+    pub(crate) const fn boolean(name: &'static str, about: Description, cell: CellSource) -> Self {
         Self::new(name, "boolean", about, cell)
     }
 
     /// Replaces the way in which the cell is read.
-    pub(super) const fn with_source(mut self, cell: CellSource) -> Self {
+    pub(crate) const fn with_source(mut self, cell: CellSource) -> Self {
         self.cell = cell;
         self
     }
 
     /// Returns the cell of `object` at `now`.
-    pub(super) fn read(&self, object: &Value, now: Timestamp) -> Value {
+    pub(crate) fn read(&self, object: &Value, now: Timestamp) -> Value {
         self.cell.of(object, now)
     }
 
     /// Shows the column only with `-o wide`.
-    pub(super) const fn wide(mut self) -> Self {
+    pub(crate) const fn wide(mut self) -> Self {
         self.priority = 1;
         self
     }
 
     /// Sets the format `name`, which marks the column that identifies the row.
-    pub(super) const fn named(mut self) -> Self {
+    pub(crate) const fn named(mut self) -> Self {
         self.format = "name";
         self
     }
 
     /// Returns the `metav1.TableColumnDefinition`.
-    pub(super) fn definition(&self) -> Value {
+    pub(crate) fn definition(&self) -> Value {
         let description = match self.about {
             Description::Text(text) => text.to_owned(),
             Description::Field(kind, field) => describe(kind, field),
@@ -128,14 +129,13 @@ impl Column {
 }
 
 /// Builds a `metav1.TableColumnDefinition`.
-pub(super) fn definition(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {
+pub(crate) fn definition(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {
     json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
 }
 
-/// Returns the description of a field, without the enumerated values that OpenAPI documents append.
-pub(super) fn describe(kind: &str, field: &str) -> String {
-    let full = super::field_description(kind, field);
-    let text = full.split("\n\nPossible enum values:").next().unwrap_or_default();
+/// Returns the description of a field, without enumerated values; `kind` is the name of the type without `io.k8s.`.
+pub(crate) fn describe(kind: &str, field: &str) -> String {
+    let text = descriptions::of_field(kind, field);
     // The printers of bindings use the description of an older API version, which lacks this sentence.
     let text = if field == "roleRef" { text.trim_end_matches(" This field is immutable.") } else { text };
     text.to_owned()
@@ -144,21 +144,21 @@ pub(super) fn describe(kind: &str, field: &str) -> String {
 const META: &str = "apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 /// Description of the column `Name`.
-pub(super) const NAME_DESCRIPTION: Description = Description::Field(META, "name");
+pub(crate) const NAME_DESCRIPTION: Description = Description::Field(META, "name");
 
 /// `Name`, the first column of nearly every table.
-pub(super) const NAME: Column =
+pub(crate) const NAME: Column =
     Column::string("Name", NAME_DESCRIPTION, CellSource::Text("/metadata/name", "")).named();
 
 /// `Age`: the time since creation.
-pub(super) const AGE: Column = Column::string(
+pub(crate) const AGE: Column = Column::string(
     "Age",
     Description::Field(META, "creationTimestamp"),
     CellSource::Since("/metadata/creationTimestamp"),
 );
 
 /// `Created At`: the creation timestamp, in the table of kinds without their own printer.
-pub(super) const CREATED_AT: Column = Column::new(
+pub(crate) const CREATED_AT: Column = Column::new(
     "Created At",
     "date",
     Description::Field(META, "creationTimestamp"),
@@ -166,7 +166,7 @@ pub(super) const CREATED_AT: Column = Column::new(
 );
 
 /// `Containers`, with `-o wide`.
-pub(super) const fn containers(pointer: &'static str) -> Column {
+pub(crate) const fn containers(pointer: &'static str) -> Column {
     Column::string(
         "Containers",
         Description::Text("Names of each container in the template."),
@@ -176,7 +176,7 @@ pub(super) const fn containers(pointer: &'static str) -> Column {
 }
 
 /// `Images`, with `-o wide`.
-pub(super) const fn images(pointer: &'static str) -> Column {
+pub(crate) const fn images(pointer: &'static str) -> Column {
     Column::string(
         "Images",
         Description::Text("Images referenced by each container in the template."),

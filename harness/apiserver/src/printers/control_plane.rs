@@ -1,6 +1,8 @@
 //! Columns of flow control, service addresses and admission policies. Follows
 //! `pkg/printers/internalversion/printers.go` of Kubernetes 1.36. PURE.
 
+use std::cmp::Ordering;
+
 use super::column::{AGE, CellSource, Column, Description, NAME};
 use super::format::{NONE, UNSET, items, number, text, text_or};
 use crate::json::{Value, json};
@@ -37,9 +39,10 @@ pub(super) const FLOW_SCHEMAS: &[Column] = &[
     ),
 ];
 
-/// Sort key of flow schemas.
-pub(super) fn flow_schema_order(schema: &Value) -> (i64, &str) {
-    (number(schema, "/spec/matchingPrecedence"), text(schema, "/metadata/name"))
+/// Compares flow schemas by matching precedence, then by name.
+pub(super) fn flow_schema_order(one: &Value, other: &Value) -> Ordering {
+    let precedence = |schema: &Value| number(schema, "/spec/matchingPrecedence");
+    precedence(one).cmp(&precedence(other)).then_with(|| text(one, "/metadata/name").cmp(text(other, "/metadata/name")))
 }
 
 /// Returns a number, or `<none>` if it is absent.

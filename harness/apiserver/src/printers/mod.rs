@@ -5,6 +5,7 @@
 //! convert objects, lists and watch events. Ages are relative to the server's clock, passed as `now`.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use jiff::Timestamp;
 
@@ -24,7 +25,6 @@ mod quota;
 mod storage_and_devices;
 mod workloads;
 
-use super::registry::Resource;
 use column::Column;
 
 /// The part of each object that the rows of a table include (`includeObject`).
@@ -57,37 +57,69 @@ impl IncludeObject {
     }
 }
 
+/// The table of a built-in kind, as `TableHandler` of `pkg/printers/tablegenerator.go` registers it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TableHandler {
+    columns: &'static [Column],
+    row_conditions: fn(&Value) -> Option<Value>,
+    order: Option<fn(&Value, &Value) -> Ordering>,
+    null_if_empty: bool,
+}
+
+impl TableHandler {
+    /// The table of kinds without a handler: name and creation time. Upstream's default converter writes null instead
+    /// of an empty list of rows.
+    pub(crate) const DEFAULT: Self = Self { null_if_empty: true, ..Self::new(&[column::NAME, column::CREATED_AT]) };
+
+    /// Creates a table with these columns.
+    pub(crate) const fn new(columns: &'static [Column]) -> Self {
+        Self { columns, row_conditions: |_| None, order: None, null_if_empty: false }
+    }
+
+    /// Adds the conditions of rows.
+    #[must_use]
+    pub(crate) const fn row_conditions(self, row_conditions: fn(&Value) -> Option<Value>) -> Self {
+        Self { row_conditions, ..self }
+    }
+
+    /// Sorts the rows.
+    #[must_use]
+    pub(crate) const fn sorted_by(self, order: fn(&Value, &Value) -> Ordering) -> Self {
+        Self { order: Some(order), ..self }
+    }
+}
+
 /// The columns of one kind.
 #[derive(Debug, Clone)]
 pub(crate) enum Printer {
     /// A built-in kind.
-    #[expect(private_interfaces, reason = "columns are made by `printer` only")]
-    BuiltIn(&'static [Column]),
+    BuiltIn(TableHandler),
     /// A custom resource with its `additionalPrinterColumns`.
     Custom(custom::CustomColumns),
 }
 
-/// Returns the printer of a built-in resource; by default it prints name and creation time.
-pub(crate) fn printer(group: &str, plural: &str) -> Printer {
-    Printer::BuiltIn(built_in(group, plural))
-}
-
-/// Returns the printer of a served kind; for a custom resource, the columns of its definition.
-pub(crate) fn printer_of(kind: &Resource) -> Printer {
-    match &kind.custom {
-        Some(custom) => Printer::Custom(custom::CustomColumns::parse(custom.columns.as_ref())),
-        None => printer(&kind.group, &kind.plural),
+/// Returns the printer of `Scale` objects; `custom` for those of custom resources.
+pub(crate) fn scale_printer(custom: bool) -> Printer {
+    if custom {
+        Printer::Custom(custom::CustomColumns::for_scale())
+    } else {
+        Printer::BuiltIn(TableHandler::new(core::SCALE))
     }
 }
 
-/// Returns the printer of `Scale` objects; `custom` for those of custom resources.
-pub(crate) fn scale_printer(custom: bool) -> Printer {
-    if custom { Printer::Custom(custom::CustomColumns::for_scale()) } else { Printer::BuiltIn(core::SCALE) }
+/// Returns the table of a built-in resource.
+pub(crate) fn table_handler(group: &str, plural: &str) -> TableHandler {
+    match (group, plural) {
+        ("", "pods") => TableHandler::new(pod::COLUMNS).row_conditions(pod::row_conditions),
+        ("flowcontrol.apiserver.k8s.io", "flowschemas") => {
+            TableHandler::new(control_plane::FLOW_SCHEMAS).sorted_by(control_plane::flow_schema_order)
+        }
+        _ => built_in(group, plural).map_or(TableHandler::DEFAULT, TableHandler::new),
+    }
 }
 
-fn built_in(group: &str, plural: &str) -> &'static [Column] {
-    match (group, plural) {
-        ("", "pods") => pod::COLUMNS,
+fn built_in(group: &str, plural: &str) -> Option<&'static [Column]> {
+    Some(match (group, plural) {
         ("", "nodes") => core::NODES,
         ("", "namespaces") => core::NAMESPACES,
         ("", "componentstatuses") => core::COMPONENT_STATUSES,
@@ -134,23 +166,20 @@ fn built_in(group: &str, plural: &str) -> &'static [Column] {
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations" | "validatingwebhookconfigurations") => {
             infrastructure::WEBHOOK_CONFIGURATIONS
         }
-        ("flowcontrol.apiserver.k8s.io", "flowschemas") => control_plane::FLOW_SCHEMAS,
         ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => control_plane::PRIORITY_LEVELS,
         ("networking.k8s.io", "servicecidrs") => control_plane::SERVICE_CIDRS,
         ("networking.k8s.io", "ipaddresses") => control_plane::IP_ADDRESSES,
         ("admissionregistration.k8s.io", "validatingadmissionpolicies") => control_plane::VALIDATING_POLICIES,
         ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => control_plane::MUTATING_POLICIES,
         ("", "serviceaccounts") | ("resource.k8s.io", "deviceclasses" | "resourceclaimtemplates") => core::NAME_AND_AGE,
-        _ => NAME_AND_CREATION,
-    }
+        _ => return None,
+    })
 }
-
-static NAME_AND_CREATION: &[Column] = &[column::NAME, column::CREATED_AT];
 
 impl Printer {
     fn definitions(&self) -> Vec<Value> {
         match self {
-            Self::BuiltIn(columns) => columns.iter().map(Column::definition).collect(),
+            Self::BuiltIn(table) => table.columns.iter().map(Column::definition).collect(),
             Self::Custom(columns) => columns.definitions(),
         }
     }
@@ -158,13 +187,12 @@ impl Printer {
     fn row(&self, object: &Value, render: &TableOptions) -> Value {
         let mut row = Map::new();
         let cells: Vec<Value> = match self {
-            Self::BuiltIn(columns) => columns.iter().map(|column| column.read(object, render.now)).collect(),
+            Self::BuiltIn(table) => table.columns.iter().map(|column| column.read(object, render.now)).collect(),
             Self::Custom(columns) => columns.cells(object, render.now),
         };
         row.insert("cells", Value::Array(cells));
-        if let Self::BuiltIn(columns) = self
-            && std::ptr::eq(columns.as_ptr(), pod::COLUMNS.as_ptr())
-            && let Some(conditions) = pod::row_conditions(object)
+        if let Self::BuiltIn(table) = self
+            && let Some(conditions) = (table.row_conditions)(object)
         {
             row.insert("conditions", conditions);
         }
@@ -216,14 +244,12 @@ fn table<'a>(
     headers: bool,
 ) -> Value {
     let mut items: Vec<&Value> = items.into_iter().collect();
-    if matches!(printer, Printer::BuiltIn(columns) if std::ptr::eq(*columns, control_plane::FLOW_SCHEMAS)) {
-        // Flow schemas are sorted by matching precedence.
-        items.sort_by(|one, other| control_plane::flow_schema_order(one).cmp(&control_plane::flow_schema_order(other)));
+    if let Printer::BuiltIn(TableHandler { order: Some(order), .. }) = printer {
+        items.sort_by(|one, other| order(one, other));
     }
     let rows: Vec<Value> = items.into_iter().map(|object| printer.row(object, render)).collect();
-    // Upstream's default converter writes null instead of an empty list of rows.
-    let plain = matches!(printer, Printer::BuiltIn(columns) if std::ptr::eq(*columns, NAME_AND_CREATION));
-    let rows = if rows.is_empty() && plain { Value::Null } else { Value::Array(rows) };
+    let null = rows.is_empty() && matches!(printer, Printer::BuiltIn(TableHandler { null_if_empty: true, .. }));
+    let rows = if null { Value::Null } else { Value::Array(rows) };
     json!({
         "kind": "Table",
         "apiVersion": api_version(render.version),
@@ -279,15 +305,14 @@ fn api_version(version: &str) -> String {
     format!("meta.k8s.io/{version}")
 }
 
-/// Returns the description of a field from the OpenAPI schema of the built-in types.
-fn field_description(kind: &str, field: &str) -> String {
-    super::openapi::description(kind, field)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use rstest::rstest;
+
+    fn printer(group: &str, plural: &str) -> Printer {
+        Printer::BuiltIn(table_handler(group, plural))
+    }
 
     fn render(include: IncludeObject) -> TableOptions {
         TableOptions { include, version: "v1", now: "2026-01-01T00:05:00Z".parse().unwrap() }

@@ -36,7 +36,7 @@ pub(super) fn resources() -> Vec<ResourceBuilder> {
             ["validatingadmissionpolicies", "ValidatingAdmissionPolicy", "6OxvlMmQ6is="],
             Defaults::new(POLICY_WITH_STATUS, admission_policy).check_with(admission_rules::validating_policy),
         )
-        .status(),
+        .status_without_metadata(),
         configuration(
             ["validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", "v9715VZqakg="],
             Defaults::new(POLICY, admission_policy_binding).check_with(admission_rules::validating_binding),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use super::{
     Conversion, DefaultStrategy, Resource, STANDARD_VERBS, SelectableField, StaticStr, StorageId, Strategy, Subresource,
 };
+use crate::managedfields::ResetFields;
+use crate::printers::table_handler;
 
 /// The verbs of most `/status` endpoints and of `/scale`.
 const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
@@ -40,6 +42,9 @@ pub(super) fn resource(
         storage: StorageId { group: group.into(), resource: plural.into() },
         conversion: None,
         storage_version_hash: "".into(),
+        reset_fields: ResetFields::default(),
+        status_keeps_metadata: false,
+        table: table_handler(group, plural),
         selectable: Vec::new(),
         strategy: Arc::new(DefaultStrategy),
         custom: None,
@@ -85,13 +90,27 @@ impl ResourceBuilder {
         self
     }
 
+    /// Adds `/status`. The object's endpoint does not change the status, and `/status` not the spec.
     pub(super) fn status(self) -> Self {
         let kind = self.0.kind.clone();
         let mut this = self.sub("status", "", "", "", STATUS_VERBS);
         if let Some(last) = this.0.subresources.last_mut() {
             last.kind = kind;
         }
+        this.resets("", &[&["status"]]).resets("status", &[&["spec"]])
+    }
+
+    /// Adds `/status`, which changes neither the spec nor labels, annotations, finalizers and owners.
+    pub(super) fn status_without_metadata(self) -> Self {
+        let mut this = self.status().resets("status", &[&["metadata"], &["spec"]]);
+        this.0.status_keeps_metadata = true;
         this
+    }
+
+    /// Sets the fields that an endpoint does not change; `subresource` is empty for the object itself.
+    pub(super) fn resets(mut self, subresource: &'static str, paths: &[&[&str]]) -> Self {
+        self.0.reset_fields.set(subresource, paths);
+        self
     }
 
     pub(super) fn scale(self) -> Self {

@@ -103,6 +103,7 @@ fn core_group() -> Vec<ResourceBuilder> {
             .verbs(&["create", "delete", "get", "list", "patch", "update", "watch"])
             .sub("finalize", "", "", "Namespace", &["update"])
             .status()
+            .resets("finalize", &[&["status"]])
             .hash("Q3oi5N2YM8M=")
             .fields(&[("status.phase", "")])
             .rules(Namespace),
@@ -166,6 +167,7 @@ fn core_v1_workloads() -> Vec<ResourceBuilder> {
             .sub("proxy", "", "", "PodProxyOptions", &["create", "delete", "get", "patch", "update"])
             .sub("resize", "", "", "Pod", &["get", "patch", "update"])
             .status()
+            .resets("status", &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]])
             .hash("xPOwRZ+Yhw8=")
             .fields(&[
                 ("spec.nodeName", ""),
@@ -224,7 +226,7 @@ fn apiregistration_group() -> Vec<ResourceBuilder> {
         )
         .cluster()
         .categories(&["api-extensions"])
-        .status()
+        .status_without_metadata()
         .hash("InPBPD7+PqM=")
         .rules(Defaults::new(
             Generic { status: true, unconditional: false, namespaced: false, ..Generic::NEW },
@@ -249,6 +251,7 @@ fn apps_group() -> Vec<ResourceBuilder> {
             .categories(&["all"])
             .scale()
             .status()
+            .resets("status", &[&["spec"], &["metadata", "labels"]])
             .hash("8aSe+NMegvE=")
             .rules(Deployment),
         resource("apps", "v1", "replicasets", "ReplicaSet", "io.k8s.api.apps.v1.ReplicaSet")
@@ -427,6 +430,9 @@ fn certificates_group() -> Vec<ResourceBuilder> {
         .short(&["csr"])
         .sub("approval", "", "", "CertificateSigningRequest", &["get", "patch", "update"])
         .status()
+        .resets("", &[&["spec"], &["status"]])
+        .resets("approval", &[&["spec"], &["status", "certificate"]])
+        .resets("status", &[&["spec"], &["status", "conditions"]])
         .hash("95fRKMXA+00=")
         .fields(&[("spec.signerName", "")])
         .rules(CertificateSigningRequest),
@@ -476,7 +482,7 @@ fn networking_group() -> Vec<ResourceBuilder> {
         ),
         resource("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", "io.k8s.api.networking.v1.ServiceCIDR")
             .cluster()
-            .status()
+            .status_without_metadata()
             .hash("gNLvruQhW2g=")
             .rules(ServiceCidr),
     ]
@@ -581,7 +587,7 @@ fn storage_group() -> Vec<ResourceBuilder> {
             "io.k8s.api.storage.v1.VolumeAttachment",
         )
         .cluster()
-        .status()
+        .status_without_metadata()
         .hash("tJx/ezt6UDU=")
         .rules(
             Defaults::new(
@@ -620,7 +626,7 @@ fn apiextensions_group(definitions: impl Strategy + 'static) -> Vec<ResourceBuil
         .cluster()
         .short(&["crd", "crds"])
         .categories(&["api-extensions"])
-        .status()
+        .status_without_metadata()
         .hash("jfWCUB31mvA=")
         .rules(definitions),
     ]
@@ -689,7 +695,7 @@ fn resource_group() -> Vec<ResourceBuilder> {
                     .check_with(device_rules::device_class),
             ),
         resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", "io.k8s.api.resource.v1.ResourceClaim")
-            .status()
+            .status_without_metadata()
             .hash("wgAZaHcZxUg=")
             .rules(
                 Defaults::new(Generic { status: true, ..Generic::NEW }, admission_defaults::resource_claim)
@@ -734,7 +740,7 @@ fn flowcontrol_group() -> Vec<ResourceBuilder> {
             "io.k8s.api.flowcontrol.v1.FlowSchema",
         )
         .cluster()
-        .status()
+        .status_without_metadata()
         .hash("GJVAJZSZBIw=")
         .rules(FlowSchema),
         resource(
@@ -745,7 +751,7 @@ fn flowcontrol_group() -> Vec<ResourceBuilder> {
             "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration",
         )
         .cluster()
-        .status()
+        .status_without_metadata()
         .hash("Kir5PVfvNeI=")
         .rules(
             Defaults::new(

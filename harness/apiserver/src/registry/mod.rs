@@ -70,6 +70,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::json::{Map, Value};
+use crate::managedfields::ResetFields;
+use crate::printers::custom::CustomColumns;
+use crate::printers::{Printer, TableHandler};
 
 pub(crate) use crate::field_errors::{ErrorList, NO_FIELD, Path};
 pub(crate) use scheme::{GroupVersion, Registry};
@@ -120,6 +123,12 @@ pub(crate) struct Resource {
     pub conversion: Option<&'static Conversion>,
     /// `storageVersionHash` in discovery; empty if nothing is stored.
     pub storage_version_hash: StaticStr,
+    /// Fields that an endpoint does not change.
+    pub reset_fields: ResetFields,
+    /// The status endpoint leaves labels, annotations, finalizers and owners as they are.
+    pub status_keeps_metadata: bool,
+    /// The table that kubectl shows; custom resources declare their own columns.
+    pub table: TableHandler,
     /// Fields for field selectors in addition to `metadata.name` and `metadata.namespace`.
     pub selectable: Vec<SelectableField>,
     /// The resource's strategy.
@@ -169,6 +178,14 @@ impl Resource {
             "application/strategic-merge-patch+json",
         ];
         if self.is_unstructured() { &TYPES[..3] } else { &TYPES }
+    }
+
+    /// Returns the printer of the kind; for a custom resource, with the columns of its definition.
+    pub(crate) fn printer(&self) -> Printer {
+        match &self.custom {
+            Some(custom) => Printer::Custom(CustomColumns::parse(custom.columns.as_ref())),
+            None => Printer::BuiltIn(self.table),
+        }
     }
 
     /// Returns group and resource in the form of messages.

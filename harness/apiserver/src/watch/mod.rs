@@ -506,7 +506,7 @@ pub(crate) fn transformed(
     object: &Value,
 ) -> Value {
     match how {
-        Representation::Table => printers::table_of_object(&printers::printer_of(kind), object, render, headers),
+        Representation::Table => printers::table_of_object(&kind.printer(), object, render, headers),
         Representation::PartialObjectMetadata | Representation::PartialObjectMetadataList => {
             printers::partial_metadata(object, render.version)
         }

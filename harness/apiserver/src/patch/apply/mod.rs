@@ -152,8 +152,8 @@ fn merge_config(
     let write = &request.write;
     let merged = merge(schema, live, config).map_err(|e| internal_error(format!("failed to merge config: {e}")))?;
     let mut set = fieldset::to_field_set(schema, config);
-    if !write.reset.is_empty() {
-        set.recursive_difference(&FieldSet::of_fields(write.reset));
+    if let Some(reset) = write.reset {
+        set.recursive_difference(reset);
     }
     let last = entries.find_mut(write, Operation::Apply).map(|e| std::mem::take(&mut e.set));
     match entries.find_mut(write, Operation::Apply) {
