@@ -46,11 +46,11 @@ serve *ARGS:
 
 # speed and size of the API server, with their targets
 bench *ARGS:
-    cargo run --profile dist -- bench server "$@"
+    cargo run --profile dist -p plumbline-loadtest -- bench server "$@"
 
 # speed and size of our controllers, or of --command's, in a large cluster; --vs compares two
 scale *ARGS:
-    cargo build --profile dist -p plumbline-controllers && cargo run --profile dist -- scale "$@"
+    cargo build --profile dist -p plumbline-controllers && cargo run --profile dist -p plumbline-loadtest -- scale "$@"
 
 # every fixture a thousand times, shuffled, with 1 to 8 jobs, until one differs from its first run (more than an hour)
 repeat *ARGS:

@@ -28,21 +28,19 @@
 //! | [`conformance`] | conformance reports: writing, verifying, comparing, publishing |
 //! | [`site`] | a website of published reports |
 //! | [`upstream`] | Kubernetes' own end-to-end tests as judge of the API server |
-//! | [`bench`], [`scale`] | load tests of the API server and of controllers |
 //! | [`cli`], [`exit`] | the program |
 //!
 //! Invariants: the judge (`expect`, `invariants`, `apiserver`) shares no code with the controllers, which only
 //! `subject/in_process.rs` imports; only `time` reads a clock or sleeps; no order depends on a hash, a thread or a
 //! random number.
 
-pub mod bench;
 pub mod capsule;
 pub mod catalogue;
 pub mod cli;
 pub mod cluster;
 pub mod conformance;
 pub mod digest;
-pub(crate) mod duration;
+pub mod duration;
 pub mod exit;
 pub mod explore;
 pub mod fixtures;
@@ -53,7 +51,6 @@ pub mod process;
 pub mod report;
 pub mod review;
 pub mod runner;
-pub mod scale;
 pub mod serve;
 pub mod site;
 pub mod snapshot;

@@ -163,7 +163,7 @@ impl CommandArgs {
 
 /// Flags for real API servers, each kind under its own heading.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct RealClusterArgs {
+pub struct RealClusterArgs {
     #[command(flatten, next_help_heading = "Cluster envtest")]
     envtest: envtest::EnvtestOptions,
 
@@ -179,7 +179,7 @@ pub(super) struct RealClusterArgs {
 
 impl RealClusterArgs {
     /// Returns the real API server of this kind; `None` for the fake one.
-    pub(super) fn of(&self, kind: ClusterKind) -> Option<RealCluster> {
+    pub fn of(&self, kind: ClusterKind) -> Option<RealCluster> {
         match kind {
             ClusterKind::Fake => None,
             ClusterKind::Envtest => Some(RealCluster::Envtest(self.envtest.clone())),
@@ -192,7 +192,7 @@ impl RealClusterArgs {
 
 /// Kinds of clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum ClusterKind {
+pub enum ClusterKind {
     /// The embedded API server: in virtual time for in-process subjects, over HTTPS otherwise
     Fake,
     /// etcd and kube-apiserver as processes
@@ -580,7 +580,12 @@ fn unnamed_agent(agent: &str) -> String {
     )
 }
 
-pub(super) fn variable(text: &str) -> Result<(String, String), String> {
+/// Reads `NAME=VALUE`.
+///
+/// # Errors
+///
+/// Returns the reason.
+pub fn variable(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     if name.is_empty() { Err("the name is empty".to_owned()) } else { Ok((name.to_owned(), value.to_owned())) }
 }
@@ -595,7 +600,12 @@ fn companion(text: &str) -> Result<(Controller, String), String> {
     Ok((controller(&of)?, name))
 }
 
-pub(super) fn controller(text: &str) -> Result<Controller, String> {
+/// Reads the name of a controller.
+///
+/// # Errors
+///
+/// Returns the names that are known.
+pub fn controller(text: &str) -> Result<Controller, String> {
     let known = || Controller::ALL.map(Controller::as_str).join(", ");
     Controller::parse(text).ok_or_else(|| format!("unknown controller; known: {}", known()))
 }

@@ -1,7 +1,8 @@
 //! The command line: one file per verb. Results go to standard output, progress and diagnostics to standard error.
+//!
+//! The programs `plumbline-loadtest` and `xtask` share its errors, its output and some of its flags.
 
 mod also;
-mod bench;
 mod catalogue;
 mod colour;
 mod compare;
@@ -18,7 +19,6 @@ mod repeat;
 mod replay;
 mod review;
 mod run;
-mod scale;
 mod schema;
 mod select;
 mod serve;
@@ -29,18 +29,29 @@ mod watch;
 mod wrap;
 
 use std::io::{self, StdoutLock, Write};
+use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use include_dir::Dir;
 
+use crate::cluster::provision;
 use crate::exit::Exit;
+use crate::process::{self, crash_cleanup};
+
+pub use environment::{ClusterKind, RealClusterArgs, controller, variable};
+pub use run::read_report;
+pub use select::FixturesFolder;
+pub use serve::ServeArgs;
+
+/// The name of the program in its messages.
+const PROGRAM: &str = "plumbline";
 
 /// Runs Kubernetes' disruption-class controllers against an embedded API server in virtual time and checks their
 /// behaviour
 ///
 /// Without a verb: `run`.
 #[derive(Debug, Parser)]
-#[command(name = "plumbline", version, about, args_conflicts_with_subcommands = true)]
+#[command(name = PROGRAM, version, about, args_conflicts_with_subcommands = true)]
 pub struct Cli {
     #[command(subcommand)]
     verb: Option<CliVerb>,
@@ -81,26 +92,27 @@ enum CliVerb {
     /// Compare two subjects
     Compare(compare::CompareArgs),
     /// Serve the fake API server to kubectl and other clients
-    Serve(serve::ServeArgs),
+    Serve(ServeArgs),
     /// Run Kubernetes' own end-to-end tests against the fake API server
     Upstream(upstream::UpstreamArgs),
-    /// Benchmark the fake API server
-    Bench(bench::BenchArgs),
-    /// Benchmark controllers in a large cluster
-    Scale(Box<scale::ScaleArgs>),
 }
 
 /// Reasons why a verb failed.
 #[derive(Debug)]
-enum CliError {
+pub enum CliError {
     /// Invalid fixtures.
     BadFixtures(plumbline::fixture::Problems),
     /// Invalid or conflicting flags.
     Usage(String),
     /// The filters select no fixture.
     Nothing(String),
-    /// A filter selects no fixture; `first` is it, if it is a word.
-    IdleFilter { first: Option<String>, message: String },
+    /// A filter selects no fixture.
+    IdleFilter {
+        /// The filter, if it is a word.
+        first: Option<String>,
+        /// The error.
+        message: String,
+    },
     /// A document is inconsistent.
     Refuted(String),
     /// The environment failed.
@@ -124,7 +136,7 @@ impl From<io::Error> for CliError {
 pub fn main(fixtures: &'static Dir<'static>) -> Exit {
     select::carry(fixtures);
     if help::asks_for_clusters(std::env::args_os().skip(1)) {
-        return ended(help::clusters().map(|()| Exit::Ok).map_err(CliError::from), true);
+        return ended(PROGRAM, help::clusters().map(|()| Exit::Ok).map_err(CliError::from), true);
     }
     let given = help::program(Cli::command()).get_matches();
     let cli = Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
@@ -151,17 +163,41 @@ pub fn main(fixtures: &'static Dir<'static>) -> Exit {
         Some(CliVerb::Site(args)) => site::main(&args),
         Some(CliVerb::Catalogue(args)) => catalogue::main(&args),
         Some(CliVerb::Compare(args)) => compare::main(&args, of_verb),
-        Some(CliVerb::Bench(args)) => bench::main(&args),
-        Some(CliVerb::Scale(args)) => scale::main(&args),
         Some(CliVerb::Upstream(args)) => upstream::main(&args),
-        Some(CliVerb::Serve(args)) => serve::main(&args).map_err(CliError::Environment),
+        Some(CliVerb::Serve(args)) => serve(&args),
     };
-    ended(result, only_shows)
+    ended(PROGRAM, result, only_shows)
 }
 
-/// Returns the exit code, and says why if something went wrong. `only_shows`: nothing is judged, so that a reader may
-/// close standard output early.
-fn ended(result: Result<Exit, CliError>, only_shows: bool) -> Exit {
+/// Runs the process if this program was started by itself as a helper: the guard of a child process, or the cleanup
+/// after a crash. Hidden verbs bypass clap: their arguments belong to another program.
+#[must_use]
+pub fn helper() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    let verb = arguments.next()?;
+    if verb == process::VERB {
+        let code = process::guard(&arguments.collect::<Vec<_>>());
+        return Some(u8::try_from(code).unwrap_or(u8::MAX).into());
+    }
+    if verb == crash_cleanup::VERB {
+        return Some(crash_cleanup::main(&arguments.collect::<Vec<_>>(), provision::remove_containers).into());
+    }
+    None
+}
+
+/// Runs `plumbline serve`.
+///
+/// # Errors
+///
+/// Returns an error if the server cannot be started, or has failed.
+pub fn serve(args: &ServeArgs) -> Result<Exit, CliError> {
+    serve::main(args).map_err(CliError::Environment)
+}
+
+/// Returns the exit code of a program, and says why if something went wrong. `only_shows`: nothing is judged, so that a
+/// reader may close standard output early.
+#[must_use]
+pub fn ended(program: &str, result: Result<Exit, CliError>, only_shows: bool) -> Exit {
     let (exit, message) = match result {
         Ok(exit) => return exit,
         Err(CliError::BadFixtures(problems)) => (Exit::BadFixtures, problems.to_string()),
@@ -173,13 +209,13 @@ fn ended(result: Result<Exit, CliError>, only_shows: bool) -> Exit {
         // A verdict that could not be written must not pass for a success.
         Err(CliError::StdoutClosed) => return Exit::Environment,
     };
-    notify(&format!("plumbline: {message}"));
+    notify(&format!("{program}: {message}"));
     exit
 }
 
 /// Standard output. Writing to a pipe that its reader has closed fails with [`StdoutClosed`], which ends the program
 /// quietly.
-struct Stdout(StdoutLock<'static>);
+pub struct Stdout(StdoutLock<'static>);
 
 /// The reader of standard output has closed the pipe.
 #[derive(Debug, thiserror::Error)]
@@ -187,7 +223,8 @@ struct Stdout(StdoutLock<'static>);
 struct StdoutClosed;
 
 /// Locks standard output.
-fn stdout() -> Stdout {
+#[must_use]
+pub fn stdout() -> Stdout {
     Stdout(io::stdout().lock())
 }
 
@@ -206,7 +243,7 @@ impl Write for Stdout {
 }
 
 /// Writes a message to standard error.
-fn notify(text: &str) {
+pub fn notify(text: &str) {
     // If standard error is closed, the message is lost.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

@@ -176,7 +176,7 @@ fn capsules(folder: &Path, origin: CapsuleOrigin) -> Result<CapsuleWriter, CliEr
 }
 
 /// Reads the report that `flag` names, of this kind.
-pub(super) fn read_report<T: DeserializeOwned>(flag: &str, path: &Path, kind: &'static str) -> Result<T, CliError> {
+pub fn read_report<T: DeserializeOwned>(flag: &str, path: &Path, kind: &'static str) -> Result<T, CliError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| CliError::Environment(format!("unable to read {}: {error}", path.display())))?;
     history::read_as(&text, kind).map_err(|error| CliError::Usage(format!("{flag} {}: {error}", path.display())))

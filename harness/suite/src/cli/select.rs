@@ -43,7 +43,7 @@ pub(super) fn carry(fixtures: &'static Dir<'static>) {
 
 /// Location of fixtures.
 #[derive(Debug, Clone, Default, Args)]
-pub(super) struct FixturesFolder {
+pub struct FixturesFolder {
     /// Folder of the fixtures [default: `fixtures` in this folder or a parent, then those of this program]
     #[arg(long, value_name = "DIR", env = "PLUMBLINE_FIXTURES")]
     fixtures: Option<PathBuf>,
@@ -55,7 +55,11 @@ fn level(text: &str) -> Result<Level, String> {
 
 impl FixturesFolder {
     /// Returns the folder.
-    pub(super) fn find(&self) -> Result<PathBuf, CliError> {
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is none.
+    pub fn find(&self) -> Result<PathBuf, CliError> {
         if let Some(folder) = &self.fixtures {
             let missing =
                 || CliError::Environment(format!("the folder {} (--fixtures) does not exist", folder.display()));
@@ -80,7 +84,7 @@ impl FixturesFolder {
     }
 
     /// Reads all fixtures; fails if one of them is invalid.
-    pub(super) fn load(&self) -> Result<Vec<Fixture>, CliError> {
+    pub fn load(&self) -> Result<Vec<Fixture>, CliError> {
         parse::load(&self.find()?).map_err(CliError::BadFixtures)
     }
 }

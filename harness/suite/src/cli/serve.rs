@@ -31,7 +31,7 @@ const TRANSCRIPT: usize = 128 * 1024 * 1024;
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("kubelets").multiple(true).args(["kubelet", "like"]))]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
-pub(super) struct ServeArgs {
+pub struct ServeArgs {
     /// Address to listen on; port 0 chooses a free one
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     listen: SocketAddr,

@@ -7,8 +7,8 @@
 //! The guard copies the output to a log file that stops growing at a limit.
 
 pub mod crash_cleanup;
-pub(crate) mod signals;
-pub(crate) mod tempdir;
+pub mod signals;
+pub mod tempdir;
 pub mod tree;
 
 use std::ffi::OsString;
@@ -49,7 +49,7 @@ pub fn use_guard(program: impl Into<PathBuf>) {
 }
 
 /// Returns the program that implements [`VERB`]: this one unless [`use_guard`] set another.
-pub(crate) fn program() -> io::Result<PathBuf> {
+pub fn program() -> io::Result<PathBuf> {
     PROGRAM.get().map_or_else(std::env::current_exe, |program| Ok(program.clone()))
 }
 

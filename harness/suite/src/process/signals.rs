@@ -20,7 +20,7 @@ static REQUESTED: LazyLock<CancellationToken> = LazyLock::new(CancellationToken:
 static SIGNAL: OnceLock<&str> = OnceLock::new();
 
 /// Installs the signal handlers. Only for verbs that check [`requested`].
-pub(crate) fn install() {
+pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -50,12 +50,12 @@ async fn listen() {
 }
 
 /// The signal that requested the end of the run, if any.
-pub(crate) fn requested() -> Option<&'static str> {
+pub fn requested() -> Option<&'static str> {
     SIGNAL.get().copied()
 }
 
 /// Waits until a signal requests the end of the run, and returns its name.
-pub(crate) async fn signalled() -> &'static str {
+pub async fn signalled() -> &'static str {
     REQUESTED.cancelled().await;
     requested().unwrap_or("a signal")
 }

@@ -22,7 +22,7 @@ const LOGS: &str = "logs";
 
 /// The root folder of a run.
 #[derive(Debug)]
-pub(crate) struct RunDir {
+pub struct RunDir {
     /// `None` after the folder was kept.
     root: Option<(TempDir, Option<CleanupGuard>)>,
     logs: PathBuf,
@@ -34,7 +34,7 @@ impl RunDir {
     /// # Errors
     ///
     /// Returns an error if no folder can be created, with the next step.
-    pub(crate) fn create(logs: Option<&Path>) -> Result<Self, String> {
+    pub fn create(logs: Option<&Path>) -> Result<Self, String> {
         let root =
             tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(|error| TempDirError(error).to_string())?;
         let cleanup = CrashCleanup { folder: Some(root.path().to_owned()), ..CrashCleanup::default() };
@@ -53,12 +53,12 @@ impl RunDir {
     }
 
     /// The folder for logs.
-    pub(crate) fn logs(&self) -> &Path {
+    pub fn logs(&self) -> &Path {
         &self.logs
     }
 
     /// Keeps the logs, if there are any, and returns their folder.
-    pub(crate) fn keep_logs(&mut self) -> Option<PathBuf> {
+    pub fn keep_logs(&mut self) -> Option<PathBuf> {
         let is_empty = fs::read_dir(&self.logs).map_or(true, |mut inside| inside.next().is_none());
         if is_empty {
             return None;
@@ -102,7 +102,7 @@ fn clear_root(root: &Path) {
 /// # Errors
 ///
 /// Returns an error if it cannot be created.
-pub(crate) fn create() -> Result<TempDir, TempDirError> {
+pub fn create() -> Result<TempDir, TempDirError> {
     let root = ROOT.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let mut builder = tempfile::Builder::new();
     let made = match root {
@@ -115,14 +115,14 @@ pub(crate) fn create() -> Result<TempDir, TempDirError> {
 /// No temporary folder can be created. The message includes the next step.
 #[derive(Debug, thiserror::Error)]
 #[error("{}\n  next: {}", self.what(), Self::NEXT)]
-pub(crate) struct TempDirError(std::io::Error);
+pub struct TempDirError(std::io::Error);
 
 impl TempDirError {
     /// The next step.
-    pub(crate) const NEXT: &str = "free some space there, or set TMPDIR to another folder";
+    pub const NEXT: &str = "free some space there, or set TMPDIR to another folder";
 
     /// The failure.
-    pub(crate) fn what(&self) -> String {
+    pub fn what(&self) -> String {
         format!("unable to create a folder in {}: {}", std::env::temp_dir().display(), self.0)
     }
 }

@@ -147,7 +147,7 @@ fn letter(stat: &str) -> Option<char> {
 }
 
 /// Returns the processor time in user and kernel mode from `/proc/PID/stat`.
-pub(crate) fn cpu(stat: &str) -> Option<Duration> {
+pub fn cpu(stat: &str) -> Option<Duration> {
     // utime and stime are the 12th and 13th field after the name.
     let mut fields = fields(stat)?.skip(11);
     let ticks = fields.next()?.parse::<u32>().ok()? + fields.next()?.parse::<u32>().ok()?;
@@ -160,7 +160,7 @@ fn fields(stat: &str) -> Option<impl Iterator<Item = &str>> {
 }
 
 /// Returns the value of a line such as `VmRSS: 1024 kB`, in bytes.
-pub(crate) fn kilobytes(status: &str, name: &str) -> Option<u64> {
+pub fn kilobytes(status: &str, name: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|number| number * 1024)
 }

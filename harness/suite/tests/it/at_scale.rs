@@ -2,5 +2,4 @@
 //! none of them runs alone at the end.
 
 mod failover;
-mod scale;
 mod soak;

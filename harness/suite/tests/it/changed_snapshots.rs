@@ -9,7 +9,7 @@ use crate::git_repository::GitRepository;
 use crate::source_files;
 
 const TRANSCRIPT: &str = "snapshots/ttl/a.snap";
-const REPORT: &str = "harness/suite/src/scale/report/snapshots/table.snap";
+const REPORT: &str = "harness/loadtest/src/scale/report/snapshots/table.snap";
 
 /// Returns a repository with a commit of two snapshots, and one more commit that changes both.
 fn repository() -> GitRepository {
@@ -48,7 +48,7 @@ fn every_snapshot_that_a_branch_changes_is_shown() {
 fn what_a_run_saw_differently_is_shown_wherever_the_snapshot_is() {
     let repository = repository();
     repository.write("snapshots/ttl/a.snap.new", "first line\nthird transcript\n");
-    repository.write("harness/suite/src/scale/report/snapshots/table.snap.new", "third report\n");
+    repository.write("harness/loadtest/src/scale/report/snapshots/table.snap.new", "third report\n");
     repository.write("snapshots/ttl/unknown.snap.new", "a new fixture\n");
     repository.write("target/debug/other.snap.new", "not the repository's\n");
     let summary = summary(&repository, "before", "failure");
@@ -56,7 +56,7 @@ fn what_a_run_saw_differently_is_shown_wherever_the_snapshot_is() {
     for part in [
         "<summary>changed: ttl/a</summary>",
         "-new transcript\n+third transcript\n",
-        "<summary>changed: harness/suite/src/scale/report/snapshots/table.snap</summary>",
+        "<summary>changed: harness/loadtest/src/scale/report/snapshots/table.snap</summary>",
         "-new report\n+third report\n",
         "<summary>new: ttl/unknown</summary>",
         "+a new fixture\n",
@@ -99,9 +99,11 @@ fn the_workflow_compares_every_folder_of_snapshots() {
         let command = if folder.starts_with("snapshots") {
             "--test snapshots".to_owned()
         } else {
-            let module = folder.strip_prefix("harness/suite/src").expect("a module of the suite");
-            let module = module.parent().expect("a module").display().to_string().replace('/', "::");
-            format!("-p plumbline-suite --lib {module}")
+            let path = folder.display().to_string();
+            let parts =
+                path.strip_prefix("harness/").and_then(|path| path.strip_suffix("/snapshots")?.split_once("/src/"));
+            let (package, module) = parts.expect("a module of a package");
+            format!("-p plumbline-{package} --lib {}", module.replace('/', "::"))
         };
         let kept = format!("{}/**/*.snap.new", folder.iter().next().expect("a folder").display());
         for part in [command, kept] {

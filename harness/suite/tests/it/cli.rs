@@ -378,22 +378,6 @@ fn help_documents_the_exit_codes() {
     }
 }
 
-#[test]
-fn the_server_is_measured_with_what_was_asked_for() {
-    let arguments = "bench server --pods 40 --nodes 7 --budgets 3 --connections 4 --watchers 3 --rate 50 --seconds 1";
-    let arguments: Vec<&str> = arguments.split(' ').chain(["--output", "json"]).collect();
-    let output = plumbline(&folder("bench", &[("podgc/good.yaml", GOOD)]), &arguments);
-    assert_eq!(code(&output), 0, "missed targets are no failure without --enforce: {}", err(&output));
-    let report: plumbline_suite::bench::report::BenchReport =
-        serde_json::from_slice(&output.stdout).expect("one document");
-    assert_eq!((report.api_version.as_str(), report.kind.as_str()), ("plumbline/v1", "ServerBenchmark"));
-    assert_eq!((report.shape.pods, report.shape.watchers), (40, 3));
-    for wanted in ["pods created", "one piece", "p99", "process ready", "in process"] {
-        let row = report.rows.iter().find(|row| row.name.contains(wanted));
-        assert!(row.is_some_and(|row| row.measured > 0.0), "{wanted}: {row:?}");
-    }
-}
-
 /// [`GOOD`] as a promise of Kubernetes 1.37 and later.
 fn since_1_37() -> String {
     GOOD.replace("level: core", "level: core\nsince: \"1.37\"")
@@ -460,14 +444,14 @@ fn help_fits_two_screens() {
     let verbs = top.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     let verbs: Vec<&str> =
         verbs.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next()).collect();
-    assert!(verbs.len() > 15 && verbs.contains(&"scale"), "{verbs:?}");
+    assert!(verbs.len() > 12 && verbs.contains(&"serve"), "{verbs:?}");
     for verb in verbs.iter().filter(|verb| **verb != "help") {
         let (short, same) = (help(&[verb, "--help"]), help(&[verb, "-h"]));
         assert!(short.lines().count() <= 100, "{verb} --help has {} lines", short.lines().count());
         assert!(short.lines().all(|line| line.chars().count() <= 100), "{verb} --help is too wide:\n{short}");
         assert_eq!(short, same);
     }
-    assert!(top.lines().count() <= 100 && help(&["bench", "server", "--help"]).lines().count() <= 100);
+    assert!(top.lines().count() <= 100);
     let (run, all, clusters) = (help(&["run", "--help"]), help(&["help", "run"]), help(&["help", "clusters"]));
     assert!(run.contains("plumbline help clusters") && !run.contains("--k3s-image"), "{run}");
     assert!(run.contains("Cluster and subject:\n      --cluster "), "{run}");

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::source_files::{SourceFile, files_below, repository};
 
 /// The source folders of the crates.
-const CRATES: [&str; 4] = ["controllers/src", "harness/apiserver/src", "harness/kit/src", "harness/suite/src"];
+const CRATES: [&str; 5] =
+    ["controllers/src", "harness/apiserver/src", "harness/kit/src", "harness/loadtest/src", "harness/suite/src"];
 
 /// Circles that exist: crate, modules in order, and why. The list only gets shorter.
 const KNOWN: &[(&str, &[&str], &str)] = &[];

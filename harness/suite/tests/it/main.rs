@@ -13,6 +13,7 @@ mod changed_snapshots;
 mod cli;
 mod clients;
 mod conformance;
+mod controllers_program;
 mod determinism;
 mod documents;
 mod expensive;

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use plumbline_suite::scale::report::{CallCount, CurvePoint, KIND, ScenarioResult, SubjectReport, compare};
-use plumbline_suite::scale::{ClusterShape, ScaleReport, Scenario, page};
+use maud::html;
+use plumbline_suite::html::chart::{Chart, Series, charts, legend};
+use plumbline_suite::html::plain_page;
 
 use crate::cli::{GOOD, folder, plumbline};
 use crate::reviews;
@@ -67,59 +68,37 @@ fn run(root: &Path, arguments: &[&str], code: i32) {
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A page of measurements with two subjects and three sizes.
+/// A page of measurements with two subjects and three sizes, as the load tests make it.
 fn curves() -> String {
-    let mut report = measured(100);
-    report.sizes = vec![measured(10), measured(30)];
-    page::page(&report, &[])
-}
-
-fn measured(percent: usize) -> ScaleReport {
-    let shape = ClusterShape::default().percent(percent);
-    let pods = shape.pods as f64;
-    let subject = |name: &str, tenths: u64| {
-        let factor = tenths as f64 / 10.0;
-        let scenario = |scenario, seconds: f64| ScenarioResult {
-            scenario,
-            left: None,
-            seconds: seconds * factor,
-            cpu_seconds: Some(seconds * factor * 0.7),
-            peak_bytes: Some(shape.pods as u64 * 200 * tenths),
-            resident_bytes: None,
-            server_cpu_seconds: None,
-            calls: vec![CallCount {
-                verb: "PUT".to_owned(),
-                resource: "pods".to_owned(),
-                count: shape.pods as u64 / 50,
-            }],
-            calls_unknown: None,
-            details: Vec::new(),
-        };
-        SubjectReport {
-            name: name.to_owned(),
-            command: name.to_owned(),
-            scenarios: vec![scenario(Scenario::Start, pods / 12_000.0), scenario(Scenario::TaintStorm, pods / 9_000.0)],
-            curve: [(1_000, 0.000_3), (10_000, 0.000_32), (50_000, 0.000_4)]
-                .map(|(pods, seconds)| CurvePoint {
-                    pods,
-                    pods_of_budget: 50,
-                    syncs: 1_000,
-                    cpu_seconds: seconds * factor,
-                    seconds: seconds * factor * 3.0,
-                })
-                .to_vec(),
+    let names = ["plumbline-controllers", "kube-controller-manager"].map(str::to_owned);
+    let title = format!("plumbline: {}", names.join(" and "));
+    let content = html! {
+        p.soft { "fake v1.36.0 · 2 processors, shared by subject, server and load" }
+        (legend(&names))
+        @for (scenario, pods_per_second) in [("start", 12_000.0), ("taint-storm", 9_000.0)] {
+            section { h2 { (scenario) } (charts(&measured(&names, scenario, pods_per_second))) }
         }
     };
-    let subjects = vec![subject("plumbline-controllers", 10), subject("kube-controller-manager", 26)];
-    ScaleReport {
-        api_version: "plumbline/v1".to_owned(),
-        kind: KIND.to_owned(),
-        cluster: "fake".to_owned(),
-        kubernetes_version: "v1.36.0".to_owned(),
-        processors: 2,
-        shape,
-        comparisons: compare(shape, &subjects),
-        subjects,
-        sizes: Vec::new(),
-    }
+    plain_page(&title, content)
+}
+
+/// Charts of a scenario: the second subject takes 2.6 times as long as the first.
+fn measured(names: &[String], scenario: &str, pods_per_second: f64) -> Vec<Chart> {
+    let series = |value: &dyn Fn(f64, f64) -> f64| -> Vec<Series> {
+        let of = |(name, factor): (&String, f64)| {
+            Series::new(name, [15_000.0, 45_000.0, 150_000.0].map(|pods| (pods, value(pods, factor))).to_vec())
+        };
+        names.iter().zip([1.0, 2.6]).map(of).collect()
+    };
+    let seconds = |value: f64| format!("{value:.2} s");
+    let chart = |title: &str, tell: fn(f64) -> String, series| {
+        let title = format!("{scenario}: {title}");
+        Chart { title, size: "pods", series, limit: None, tell }
+    };
+    vec![
+        chart("time", seconds, series(&|pods, factor| pods / pods_per_second * factor)),
+        chart("CPU time", seconds, series(&|pods, factor| pods / pods_per_second * factor * 0.7)),
+        chart("peak memory", |bytes| format!("{:.0} MB", bytes / 1e6), series(&|pods, factor| pods * 2_000.0 * factor)),
+        chart("calls", |count| format!("{count:.0}"), series(&|pods, _| pods / 50.0)),
+    ]
 }

@@ -1,12 +1,14 @@
-//! `plumbline bench`: benchmarks of the API server.
+//! `plumbline-loadtest bench`: benchmarks of the API server.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-use super::run::read_report;
-use super::{CliError, notify};
+use plumbline_suite::cli::read_report;
+use plumbline_suite::cli::{CliError, notify};
+
+use super::PROGRAM;
 use crate::bench::{self, LoadShape, ServerUnderTest, report::BenchReport};
-use crate::exit::Exit;
+use plumbline_suite::exit::Exit;
 
 /// Flags of `bench`.
 #[derive(Debug, clap::Args)]
@@ -113,7 +115,7 @@ pub(super) fn main(args: &BenchArgs) -> Result<Exit, CliError> {
     if missed.is_empty() {
         return Ok(Exit::Ok);
     }
-    notify(&format!("plumbline: targets missed: {}", missed.join(" · ")));
+    notify(&format!("{PROGRAM}: targets missed: {}", missed.join(" · ")));
     Ok(if args.enforce { Exit::FixturesFailed } else { Exit::Ok })
 }
 
@@ -141,7 +143,7 @@ fn beside(args: &ServerArgs) -> Result<Vec<BenchReport>, CliError> {
 }
 
 fn print(report: &BenchReport, beside: &[BenchReport], output: BenchFormat) -> io::Result<()> {
-    let mut out = super::stdout();
+    let mut out = plumbline_suite::cli::stdout();
     match output {
         BenchFormat::Text => report.table(&mut out)?,
         BenchFormat::Json => {

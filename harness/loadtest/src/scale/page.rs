@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use super::report::{CurvePoint, MeasureComparison, ScaleReport, Scenario, ScenarioResult, SubjectReport};
 use crate::bench::report::{Unit, tell};
-use crate::html::chart::{Chart, Series, charts, distinct, legend};
-use crate::html::plain_page;
+use plumbline_suite::html::chart::{Chart, Series, charts, distinct, legend};
+use plumbline_suite::html::plain_page;
 
 /// A measure of a scenario: heading, format, value.
 type ScenarioMeasure = (&'static str, fn(f64) -> String, fn(&ScenarioResult) -> Option<f64>);

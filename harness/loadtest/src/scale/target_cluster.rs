@@ -7,8 +7,8 @@ use plumbline::time::Clock;
 use plumbline_apiserver::KubernetesVersion;
 
 use super::ScaleError;
-use crate::cluster::provision::{RealCluster, Server};
-use crate::process::{self, GuardedProcess, ProcessSpec};
+use plumbline_suite::cluster::provision::{RealCluster, Server};
+use plumbline_suite::process::{self, GuardedProcess, ProcessSpec};
 
 /// Time limit for the fake server to listen.
 const READY_LIMIT: Duration = Duration::from_secs(30);

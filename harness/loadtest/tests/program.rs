@@ -1,17 +1,30 @@
-//! `plumbline scale` on the command line, with the real controllers on a small cluster: table, JSON, exit codes.
+//! `plumbline-loadtest` on the command line: `scale` with the real controllers on a small cluster (table, JSON, exit
+//! codes), and `bench`.
 
-use std::path::PathBuf;
+#[path = "../../suite/tests/it/controllers_program.rs"]
+mod controllers_program;
+
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
-use plumbline_suite::scale::report::{CallCount, KIND, Measure, ScenarioResult};
-use plumbline_suite::scale::{ScaleReport, Scenario};
-
-use crate::support::controllers;
+use plumbline_loadtest::bench::report::BenchReport;
+use plumbline_loadtest::scale::report::{CallCount, KIND, Measure, ScenarioResult};
+use plumbline_loadtest::scale::{ScaleReport, Scenario};
 
 const SMALL: [&str; 8] = ["--nodes", "20", "--pods", "200", "--budgets", "20", "--namespaces", "3"];
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_plumbline-loadtest");
+
+/// The program `plumbline-controllers` of this profile.
+fn controllers() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let repository = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    BUILT.get_or_init(|| controllers_program::beside(Path::new(PROGRAM), &repository())).clone()
+}
+
 fn scale(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    let mut command = Command::new(PROGRAM);
     command.arg("scale").args(SMALL).args(arguments);
     command.output().expect("the program starts")
 }
@@ -109,7 +122,7 @@ fn two_subjects_are_compared_with_the_targets() {
 #[test]
 fn a_page_has_curves_over_the_size() {
     controllers();
-    let before = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("scale-before.json");
+    let before = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scale-before.json");
     let output = scale(&["--format", "json", "--subject-name", "before"]);
     assert_eq!(report(&output).sizes, []);
     std::fs::write(&before, &output.stdout).expect("a writable folder");
@@ -168,5 +181,25 @@ fn nonsense_is_a_wrong_command_line() {
     for flags in [["--pods", "10"], ["--share", "99"], ["--command", "'"]] {
         let output = scale(&flags);
         assert_eq!(output.status.code(), Some(2), "{flags:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn the_server_is_measured_with_what_was_asked_for() {
+    let arguments = "bench server --pods 40 --nodes 7 --budgets 3 --connections 4 --watchers 3 --rate 50 --seconds 1";
+    let arguments: Vec<&str> = arguments.split(' ').chain(["--output", "json"]).collect();
+    let output = Command::new(PROGRAM).args(arguments).output().expect("the program starts");
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "missed targets are no failure without --enforce: {}",
+        text(&output.stderr)
+    );
+    let report: BenchReport = serde_json::from_slice(&output.stdout).expect("one document");
+    assert_eq!((report.api_version.as_str(), report.kind.as_str()), ("plumbline/v1", "ServerBenchmark"));
+    assert_eq!((report.shape.pods, report.shape.watchers), (40, 3));
+    for wanted in ["pods created", "one piece", "p99", "process ready", "in process"] {
+        let row = report.rows.iter().find(|row| row.name.contains(wanted));
+        assert!(row.is_some_and(|row| row.measured > 0.0), "{wanted}: {row:?}");
     }
 }

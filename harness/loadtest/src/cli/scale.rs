@@ -1,4 +1,4 @@
-//! `plumbline scale`: benchmarks of controllers in a large cluster.
+//! `plumbline-loadtest scale`: benchmarks of controllers in a large cluster.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -7,17 +7,19 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use plumbline::fixture::Controller;
 
-use super::environment::{ClusterKind, RealClusterArgs, controller, variable};
-use super::run::read_report;
-use super::{CliError, notify};
-use crate::duration::parse_duration;
-use crate::exit::Exit;
-use crate::process::tempdir::RunDir;
+use plumbline_suite::cli::read_report;
+use plumbline_suite::cli::{CliError, notify};
+use plumbline_suite::cli::{ClusterKind, RealClusterArgs, controller, variable};
+
+use super::PROGRAM;
 use crate::scale::{
     self, ClusterChoice, ClusterShape, ProgressEvent, ProgressSink, ScaleError, ScaleOptions, ScaleReport, Scenario,
     subject::MeasuredCommand,
 };
-use crate::subject::command;
+use plumbline_suite::duration::parse_duration;
+use plumbline_suite::exit::Exit;
+use plumbline_suite::process::tempdir::RunDir;
+use plumbline_suite::subject::command;
 
 /// Our own controllers, the default subject.
 const OURS: &str = "plumbline-controllers";
@@ -160,7 +162,7 @@ pub(super) fn main(args: &ScaleArgs) -> Result<Exit, CliError> {
         .flat_map(ScaleReport::unfinished)
         .map(|(subject, measured)| {
             let left = measured.left.as_deref().unwrap_or_default();
-            format!("plumbline: {}, {}: did not finish: {left}", subject.name, measured.scenario.as_str())
+            format!("{PROGRAM}: {}, {}: did not finish: {left}", subject.name, measured.scenario.as_str())
         })
         .collect();
     let mut failed = !unfinished.is_empty();
@@ -169,7 +171,7 @@ pub(super) fn main(args: &ScaleArgs) -> Result<Exit, CliError> {
     }
     for missed in report.missed() {
         let (scenario, measure) = (missed.scenario.as_str(), missed.measure);
-        notify(&format!("plumbline: target missed: {scenario}, {measure:?}: {:.3}", missed.ratio));
+        notify(&format!("{PROGRAM}: target missed: {scenario}, {measure:?}: {:.3}", missed.ratio));
         failed |= args.enforce;
     }
     Ok(if failed { Exit::FixturesFailed } else { Exit::Ok })
@@ -256,7 +258,7 @@ fn ours() -> Result<Vec<String>, CliError> {
 }
 
 fn print(report: &ScaleReport, beside: &[ScaleReport], format: ScaleFormat) -> io::Result<()> {
-    let mut out = super::stdout();
+    let mut out = plumbline_suite::cli::stdout();
     match format {
         ScaleFormat::Text => report.table(&mut out)?,
         ScaleFormat::Json => {

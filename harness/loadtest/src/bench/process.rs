@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 
 use super::BenchError;
 use super::http::Endpoint;
-use crate::process::tree::{cpu, kilobytes};
+use plumbline_suite::process::tree::{cpu, kilobytes};
 
 /// A server started here; dropping it ends it.
 pub(crate) struct ServeProcess {

@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::report::{BenchReport, Measurement, Unit, tell};
-use crate::html::chart::{Chart, Series, charts, distinct, legend};
-use crate::html::plain_page;
+use plumbline_suite::html::chart::{Chart, Series, charts, distinct, legend};
+use plumbline_suite::html::plain_page;
 
 /// Returns the page of a report, with the other sizes that it has and with reports `beside` it.
 #[must_use]

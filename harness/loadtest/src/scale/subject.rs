@@ -8,8 +8,8 @@ use plumbline::time::Clock;
 
 use super::ScaleError;
 use crate::bench::process::Usage;
-use crate::cluster::Access;
-use crate::subject::{Launch, Running, Subject as _, command};
+use plumbline_suite::cluster::Access;
+use plumbline_suite::subject::{Launch, Running, Subject as _, command};
 
 /// Time limit for its process to appear.
 const PROCESS_LIMIT: Duration = Duration::from_secs(5);
