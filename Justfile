@@ -66,7 +66,11 @@ docs:
 
 # which fixture shows which rule: just catalogue --format html > catalogue.html
 catalogue *ARGS:
-    cargo run --release -- catalogue "$@"
+    cargo run -p xtask -- catalogue "$@"
+
+# Kubernetes' own end-to-end tests against the API server: just upstream --e2e-test PATH
+upstream *ARGS:
+    cargo run --release -p xtask -- upstream "$@"
 
 # mutate the controllers and check that the fixtures notice (report in target/mutants/mutants.md; resumes after an interruption)
 mutants *ARGS:

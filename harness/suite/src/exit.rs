@@ -13,7 +13,7 @@ pub enum Exit {
     BadFixtures,
     /// A filter selects no fixture, or every selected fixture was skipped.
     NothingSelected,
-    /// Verification failed: a report, deviations file or the catalogue is inconsistent.
+    /// Verification failed: a report, a deviations file or the catalogue is inconsistent.
     Refuted,
     /// The environment failed (no fixtures folder, unwritable output, no free port, no runtime), or a signal
     /// interrupted the run.
@@ -59,8 +59,8 @@ Exit codes:
   2    wrong command line, or a misspelt verb
   3    invalid fixtures; nothing ran
   4    a filter selects no fixture, or every selected fixture was skipped
-  5    verification failed: a report, deviations file or the catalogue is inconsistent
+  5    verification failed: a report or deviations file is inconsistent
   96   environment failure (no fixtures folder, unwritable output, …) or interrupted by a signal
   100  fixtures failed, a profile is not conformant, or explore has findings
-  101  the two subjects of compare differ, a replay came out differently, or upstream found a new difference
+  101  the two subjects of compare differ, or a replay came out differently
   102  nothing failed, but some fixtures are inconclusive: the machine was too busy";

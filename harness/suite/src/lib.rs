@@ -27,7 +27,6 @@
 //! | [`catalogue`] | maps fixtures to the rules of Kubernetes that they cover |
 //! | [`conformance`] | conformance reports: writing, verifying, comparing, publishing |
 //! | [`site`] | a website of published reports |
-//! | [`upstream`] | Kubernetes' own end-to-end tests as judge of the API server |
 //! | [`cli`], [`exit`] | the program |
 //!
 //! Invariants: the judge (`expect`, `invariants`, `apiserver`) shares no code with the controllers, which only
@@ -56,5 +55,4 @@ pub mod site;
 pub mod snapshot;
 pub(crate) mod strict;
 pub mod subject;
-pub mod upstream;
 pub(crate) mod url;

@@ -1,6 +1,7 @@
-//! Maintainers' tasks: `cargo run -p xtask -- codegen --kubernetes PATH` makes the checked-in tables of Kubernetes'
-//! types from a Kubernetes checkout. `README.md` says how to go to the next Kubernetes version.
+//! Maintainers' tasks: the checked-in tables of Kubernetes' types, Kubernetes' own end-to-end tests against the API
+//! server, and the fixtures of each rule. `README.md` says how to go to the next Kubernetes version.
 
+mod catalogue;
 mod check;
 mod definitions;
 mod go;
@@ -12,6 +13,7 @@ mod roles;
 mod served;
 mod source;
 mod structs;
+mod upstream;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -19,11 +21,18 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use plumbline_suite::cli::{self, ServeArgs};
+
+use catalogue::CatalogueArgs;
 use check::Outcome;
 use source::{Checkout, Error};
+use upstream::UpstreamArgs;
+
+/// The name of the program in its messages.
+const PROGRAM: &str = "xtask";
 
 #[derive(Parser)]
-#[command(name = "xtask", about = "Tasks for Plumbline's maintainers")]
+#[command(name = PROGRAM, about = "Tasks for Plumbline's maintainers")]
 struct Args {
     #[command(subcommand)]
     task: Task,
@@ -45,13 +54,27 @@ enum Task {
     },
     /// Make the table of what the API server serves, in its SERVED.md.
     Served,
+    /// Show the fixtures of each rule, and fail if a rule has none.
+    Catalogue(CatalogueArgs),
+    /// Run Kubernetes' own end-to-end tests against the API server.
+    Upstream(Box<UpstreamArgs>),
+    /// `plumbline serve`: the API server that `upstream` starts as a process of its own.
+    #[command(hide = true)]
+    Serve(Box<ServeArgs>),
 }
 
 fn main() -> ExitCode {
-    let outcome = match Args::parse().task {
-        Task::Codegen { kubernetes, version, check } => codegen(&Checkout::new(kubernetes, version), check),
-        Task::Served => served(),
-    };
+    cli::helper().unwrap_or_else(|| match Args::parse().task {
+        Task::Codegen { kubernetes, version, check } => ended(codegen(&Checkout::new(kubernetes, version), check)),
+        Task::Served => ended(served()),
+        Task::Catalogue(args) => cli::ended(PROGRAM, catalogue::main(&args), true).into(),
+        Task::Upstream(args) => cli::ended(PROGRAM, upstream::main(&args), false).into(),
+        Task::Serve(args) => cli::ended(PROGRAM, cli::serve(&args), false).into(),
+    })
+}
+
+/// Returns the exit code of a task that makes tables.
+fn ended(outcome: Result<bool, Error>) -> ExitCode {
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

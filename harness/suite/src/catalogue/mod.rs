@@ -2,7 +2,7 @@
 //!
 //! `fixtures/catalogue.yaml` lists every known behaviour, rule and bug; `fixtures/NOT-COVERED.md` lists those that
 //! black-box tests cannot observe, with the reason. Every other id needs a fixture that cites it, or an always-on
-//! invariant. [`CoverageMap::gaps`] lists the inconsistencies; `plumbline catalogue` and a test fail if there are any.
+//! invariant. [`CoverageMap::gaps`] lists the inconsistencies; a test and `cargo run -p xtask -- catalogue` fail if there are any.
 //!
 //! ```text
 //! catalogue.yaml ─┐
@@ -19,7 +19,6 @@ use plumbline::invariants;
 use crate::snapshot;
 
 pub mod read;
-pub mod render;
 
 pub use read::{Catalogue, Exclusion};
 

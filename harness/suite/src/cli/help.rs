@@ -53,7 +53,7 @@ pub(super) fn asks_for_clusters(arguments: impl Iterator<Item = OsString>) -> bo
 
 /// Prints the topic about clusters.
 pub(super) fn clusters() -> io::Result<()> {
-    let usage = "plumbline run|explain|conform|compare|scale --cluster CLUSTER [OPTIONS]";
+    let usage = "plumbline run|explain|conform|compare --cluster CLUSTER [OPTIONS]";
     let topic = RealClusterArgs::augment_args(Command::new("clusters").disable_help_flag(true));
     let about = "Flags of each kind of cluster; harness/README.md describes the kinds";
     let mut out = super::stdout();

@@ -3,7 +3,6 @@
 //! The programs `plumbline-loadtest` and `xtask` share its errors, its output and some of its flags.
 
 mod also;
-mod catalogue;
 mod colour;
 mod compare;
 mod conform;
@@ -23,7 +22,6 @@ mod schema;
 mod select;
 mod serve;
 mod site;
-mod upstream;
 mod verify;
 mod watch;
 mod wrap;
@@ -85,16 +83,12 @@ enum CliVerb {
     Publish(verify::PublishArgs),
     /// Make a website of conformance reports
     Site(site::SiteArgs),
-    /// Show the fixtures of each rule, and fail if a rule has none
-    Catalogue(catalogue::CatalogueArgs),
     /// Inject faults that no fixture names and judge the runs without the fixtures' expectations
     Explore(Box<explore::ExploreArgs>),
     /// Compare two subjects
     Compare(compare::CompareArgs),
     /// Serve the fake API server to kubectl and other clients
     Serve(ServeArgs),
-    /// Run Kubernetes' own end-to-end tests against the fake API server
-    Upstream(upstream::UpstreamArgs),
 }
 
 /// Reasons why a verb failed.
@@ -142,10 +136,8 @@ pub fn main(fixtures: &'static Dir<'static>) -> Exit {
     let cli = Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
     let of_verb = given.subcommand().map_or(&given, |(_, of_verb)| of_verb);
     let explain_flags = hint::explain_flags(of_verb);
-    let only_shows = matches!(
-        cli.verb,
-        Some(CliVerb::List(_) | CliVerb::Lint(_) | CliVerb::Schema | CliVerb::Explain(_) | CliVerb::Catalogue(_))
-    );
+    let only_shows =
+        matches!(cli.verb, Some(CliVerb::List(_) | CliVerb::Lint(_) | CliVerb::Schema | CliVerb::Explain(_)));
     let result = match cli.verb {
         None => run::main(&cli.run, &explain_flags).map_err(|error| hint::verb_instead(error, cli.run.first_filter())),
         Some(CliVerb::Run(args)) => run::main(&args, &explain_flags),
@@ -161,9 +153,7 @@ pub fn main(fixtures: &'static Dir<'static>) -> Exit {
         Some(CliVerb::Verify(args)) => verify::main(&args),
         Some(CliVerb::Publish(args)) => verify::publish(&args),
         Some(CliVerb::Site(args)) => site::main(&args),
-        Some(CliVerb::Catalogue(args)) => catalogue::main(&args),
         Some(CliVerb::Compare(args)) => compare::main(&args, of_verb),
-        Some(CliVerb::Upstream(args)) => upstream::main(&args),
         Some(CliVerb::Serve(args)) => serve(&args),
     };
     ended(PROGRAM, result, only_shows)

@@ -2,50 +2,29 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
+use plumbline::fixture::parse;
+use plumbline_suite::catalogue::{Catalogue, CoverageMap};
 use rstest::rstest;
-use serde_json::Value;
 
 use crate::source_files::repository;
 
-fn catalogue(fixtures: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_plumbline"))
-        .args(["catalogue", "--fixtures"])
-        .arg(fixtures)
-        .args(args)
-        .output()
-        .expect("plumbline starts")
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).expect("UTF-8")
+/// Returns the map of the fixtures in a folder, with snapshots beside it.
+fn with_map<T>(folder: &Path, judge: impl FnOnce(&CoverageMap<'_>) -> T) -> T {
+    let fixtures = parse::load(folder).unwrap_or_else(|problems| panic!("{problems}"));
+    let catalogue = Catalogue::load(folder).unwrap_or_else(|problems| panic!("{problems}"));
+    judge(&CoverageMap::new(&catalogue, &fixtures, &folder.with_file_name("snapshots")))
 }
 
 #[test]
 fn the_catalogue_has_no_gap() {
-    let output = catalogue(&repository().join("fixtures"), &["--format", "json"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let map: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let rows = map["rows"].as_array().expect("rows");
-    let of =
-        |prefix: &str| rows.iter().filter(|row| row["id"].as_str().is_some_and(|id| id.starts_with(prefix))).count();
-    let behaviours: usize = ["D-", "E-", "G-", "T-", "N-"].map(of).iter().sum();
-    assert_eq!((behaviours, of("BR-"), of("H-")), (224, 25, 50), "somebody shortened the list");
-    assert_eq!(rows.iter().filter(|row| row["id"].as_str().is_some_and(|id| id.contains('#'))).count(), 95);
-}
-
-#[rstest]
-#[case("markdown", "| BR-24-03 |", "[podgc/orphaned-quarantine-40s](fixtures/podgc/orphaned-quarantine-40s.yaml)")]
-#[case("html", "<td>BR-24-03</td>", "<a href=\"snapshots/podgc/orphaned-quarantine-40s.snap\">snap</a>")]
-#[case("table", "BR-24-03", "podgc/orphaned-quarantine-40s")]
-#[case("markdown", "| BR-24-03 |", "at the boundary: podgc/")]
-#[case("html", "<td>BR-24-03</td>", "beyond: podgc/")]
-#[case("table", "BR-24-03", "beyond: podgc/")]
-fn a_rule_is_listed_with_its_fixtures(#[case] format: &str, #[case] id: &str, #[case] fixture: &str) {
-    let output = catalogue(&repository().join("fixtures"), &["--format", format]);
-    let line = text(&output.stdout).lines().find(|line| line.contains(id)).expect("a line for the rule");
-    assert!(line.contains(fixture), "{line}");
+    with_map(&repository().join("fixtures"), |map| {
+        assert_eq!(map.gaps, Vec::<String>::new());
+        let of = |prefix: &str| map.rows().filter(|row| row.entry.id.starts_with(prefix)).count();
+        let behaviours: usize = ["D-", "E-", "G-", "T-", "N-"].map(of).iter().sum();
+        assert_eq!((behaviours, of("BR-"), of("H-")), (224, 25, 50), "somebody shortened the list");
+        assert_eq!(map.rows().filter(|row| row.entry.id.contains('#')).count(), 95);
+    });
 }
 
 /// A small suite of one fixture, `api/a`, that cites `rules`.
@@ -110,17 +89,14 @@ fn suite(rules: &str, catalogue: &str, exclusions: &str) -> tempfile::TempDir {
 )]
 fn a_gap_is_reported(#[case] rules: &str, #[case] list: &str, #[case] exclusions: &str, #[case] gap: Option<&str>) {
     let folder = suite(rules, list, exclusions);
-    let output = catalogue(&folder.path().join("fixtures"), &[]);
-    assert_eq!(output.status.code(), Some(if gap.is_some() { 5 } else { 0 }), "{}", text(&output.stderr));
-    let described = text(&output.stderr);
-    assert!(gap.is_none_or(|gap| described.contains(gap)), "{described}");
+    let gaps = with_map(&folder.path().join("fixtures"), |map| map.gaps.join("\n"));
+    assert!(gap.map_or(gaps.is_empty(), |gap| gaps.contains(gap)), "{gaps}");
 }
 
 #[test]
 fn a_fixture_without_a_snapshot_is_a_gap() {
     let folder = suite("D-001", "D-001: a", "");
     fs::remove_file(folder.path().join("snapshots/api/a.snap")).expect("the snapshot");
-    let output = catalogue(&folder.path().join("fixtures"), &[]);
-    assert_eq!(output.status.code(), Some(5));
-    assert!(text(&output.stderr).contains("api/a has no snapshot"));
+    let gaps = with_map(&folder.path().join("fixtures"), |map| map.gaps.join("\n"));
+    assert!(gaps.contains("api/a has no snapshot"), "{gaps}");
 }

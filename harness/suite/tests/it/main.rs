@@ -38,7 +38,6 @@ mod skips;
 mod source_files;
 mod support;
 mod tidy;
-mod upstream;
 mod watching;
 mod words;
 mod worlds;

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{CatalogueEntry, CoverageMap, CoverageRow};
+use plumbline_suite::catalogue::{CatalogueEntry, CoverageMap, CoverageRow};
 
 /// Renders a table for terminals: one line per id.
 #[must_use]
-pub fn table(map: &CoverageMap<'_>) -> String {
+pub(crate) fn table(map: &CoverageMap<'_>) -> String {
     let mut text = String::new();
     let width = map.rows().map(|row| row.entry.id.chars().count()).max().unwrap_or_default();
     for (title, rows) in &map.sections {
@@ -23,7 +23,7 @@ pub fn table(map: &CoverageMap<'_>) -> String {
 
 /// Renders Markdown, with links relative to the root of the repository.
 #[must_use]
-pub fn markdown(map: &CoverageMap<'_>) -> String {
+pub(crate) fn markdown(map: &CoverageMap<'_>) -> String {
     let mut text = format!("# Catalogue\n\n{}\n", summary(map));
     for (title, rows) in &map.sections {
         let source = rows.first().map_or("", |row| row.source);
@@ -47,7 +47,7 @@ pub fn markdown(map: &CoverageMap<'_>) -> String {
 
 /// Renders a single HTML page without scripts.
 #[must_use]
-pub fn html(map: &CoverageMap<'_>) -> String {
+pub(crate) fn html(map: &CoverageMap<'_>) -> String {
     let mut text = String::from(HEAD);
     let _ = writeln!(text, "<h1>Catalogue</h1>\n<p>{}</p>", escape(&summary(map)));
     for (title, rows) in &map.sections {
@@ -103,7 +103,7 @@ fn html_row(row: &CoverageRow<'_>) -> String {
 
 /// Renders JSON.
 #[must_use]
-pub fn json(map: &CoverageMap<'_>) -> String {
+pub(crate) fn json(map: &CoverageMap<'_>) -> String {
     let row = |title: &str, row: &CoverageRow<'_>| {
         json!({
             "id": row.entry.id,

@@ -6,9 +6,10 @@
 //! explain fails.
 
 mod cluster;
-pub mod program;
-pub mod report;
-pub mod selection;
+pub(crate) mod program;
+pub(crate) mod report;
+pub(crate) mod selection;
+mod verb;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,41 +20,43 @@ use self::cluster::ServedCluster;
 use self::program::{E2eProgram, SpecOutcome, SpecResult};
 use self::report::{SpecComparison, UpstreamReport};
 use self::selection::{Difference, Rules, SelectedSpec};
-use crate::process::{signals, tempdir};
+use plumbline_suite::process::{signals, tempdir};
+
+pub(crate) use self::verb::{UpstreamArgs, main};
 
 /// Divides the number of parallel specs for those that run again.
 const RETRY_SHARE: usize = 3;
 
 /// Parameters of a run.
 #[derive(Clone, Debug)]
-pub struct RunOptions {
+pub(crate) struct RunOptions {
     /// The program `e2e.test`.
     pub e2e_test: PathBuf,
     /// The program `kubectl` that specs call; from the search path if absent.
-    pub kubectl: Option<PathBuf>,
+    pub(crate) kubectl: Option<PathBuf>,
     /// The kubeconfig of a real cluster, to compare with.
-    pub beside: Option<PathBuf>,
+    pub(crate) beside: Option<PathBuf>,
     /// The program `kube-controller-manager` that runs beside our server.
-    pub controller_manager: Option<PathBuf>,
+    pub(crate) controller_manager: Option<PathBuf>,
     /// Flags of `plumbline serve`.
-    pub serve: Vec<String>,
+    pub(crate) serve: Vec<String>,
     /// Further flags of `e2e.test`.
-    pub flags: Vec<String>,
+    pub(crate) flags: Vec<String>,
     /// Specs to run in parallel.
-    pub jobs: usize,
+    pub(crate) jobs: usize,
     /// Time limit of a spec that has none of its own.
-    pub limit: Duration,
+    pub(crate) limit: Duration,
     /// Folder for the logs of all processes; a temporary one if absent.
-    pub logs: Option<PathBuf>,
+    pub(crate) logs: Option<PathBuf>,
     /// The choice of specs.
-    pub rules: Rules,
+    pub(crate) rules: Rules,
     /// Differences that are known.
-    pub known: Vec<Difference>,
+    pub(crate) known: Vec<Difference>,
 }
 
 /// Reasons why a run has no result.
 #[derive(Debug, thiserror::Error)]
-pub enum UpstreamError {
+pub(crate) enum UpstreamError {
     /// A file of rules is invalid.
     #[error("{file}: {why}")]
     Rules {
@@ -103,7 +106,7 @@ impl UpstreamError {
 /// # Errors
 ///
 /// Returns an error if the program cannot be run or no spec is selected.
-pub async fn list(options: &RunOptions) -> Result<(String, Vec<SelectedSpec>), UpstreamError> {
+pub(crate) async fn list(options: &RunOptions) -> Result<(String, Vec<SelectedSpec>), UpstreamError> {
     let folder = tempdir::create().map_err(|error| UpstreamError::Process(error.to_string()))?;
     let program = E2eProgram::new(options, folder.path().to_owned());
     selected(options, &program).await
@@ -126,7 +129,10 @@ async fn selected(
 /// # Errors
 ///
 /// Returns an error if a program cannot be run, a server ends before the specs do, or a signal arrives.
-pub async fn run(options: &RunOptions, progress: &(dyn Fn(&str) + Sync)) -> Result<UpstreamReport, UpstreamError> {
+pub(crate) async fn run(
+    options: &RunOptions,
+    progress: &(dyn Fn(&str) + Sync),
+) -> Result<UpstreamReport, UpstreamError> {
     tokio::select! {
         biased;
         signal = signals::signalled() => Err(UpstreamError::Interrupted(signal)),

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::selection::SelectedSpec;
 use super::{RunOptions, UpstreamError};
-use crate::process::{GuardedProcess, ProcessSpec};
+use plumbline_suite::process::{GuardedProcess, ProcessSpec};
 
 /// Time limit for listing the specs.
 const LIST_LIMIT: Duration = Duration::from_mins(5);
@@ -26,21 +26,21 @@ const POLL: Duration = Duration::from_millis(20);
 /// A test of the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Spec {
+pub(crate) struct Spec {
     /// Full text: the texts of its containers and its own, joined by spaces.
-    pub text: String,
+    pub(crate) text: String,
     /// The special interest group that owns it, such as `api-machinery`.
-    pub suite: String,
+    pub(crate) suite: String,
     /// True if every conformant cluster must pass it.
-    pub conformance: bool,
+    pub(crate) conformance: bool,
     /// True if no other spec may run beside it.
-    pub serial: bool,
+    pub(crate) serial: bool,
 }
 
 /// The outcome of a spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum SpecOutcome {
+pub(crate) enum SpecOutcome {
     /// It passed.
     Passed,
     /// It found that it does not apply to this cluster.
@@ -56,7 +56,7 @@ pub enum SpecOutcome {
 impl SpecOutcome {
     /// Returns true for specs that passed or skipped themselves.
     #[must_use]
-    pub const fn is_good(self) -> bool {
+    pub(crate) const fn is_good(self) -> bool {
         matches!(self, Self::Passed | Self::Skipped)
     }
 }
@@ -64,17 +64,17 @@ impl SpecOutcome {
 /// The result of a spec.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SpecResult {
+pub(crate) struct SpecResult {
     /// The outcome.
-    pub outcome: SpecOutcome,
+    pub(crate) outcome: SpecOutcome,
     /// The failure, or the reason for skipping; empty if it passed.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub message: String,
+    pub(crate) message: String,
     /// File and line of the failure; empty if it passed.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub place: String,
+    pub(crate) place: String,
     /// Its duration, in seconds.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
 }
 
 impl fmt::Display for SpecResult {

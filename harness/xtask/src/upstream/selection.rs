@@ -8,14 +8,14 @@ use serde::Deserialize;
 
 use super::UpstreamError;
 use super::program::Spec;
-use crate::duration::parse_duration;
+use plumbline_suite::duration::parse_duration;
 
 const SPECS: &str = include_str!("specs.yaml");
 const DIFFERENCES: &str = include_str!("differences.yaml");
 
 /// A choice of specs.
 #[derive(Clone, Debug, Default)]
-pub struct Rules {
+pub(crate) struct Rules {
     run: Vec<RunRule>,
     leave: Vec<Regex>,
     focus: Option<Regex>,
@@ -29,11 +29,11 @@ struct RunRule {
 
 /// A selected spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SelectedSpec {
+pub(crate) struct SelectedSpec {
     /// The spec.
-    pub spec: Spec,
+    pub(crate) spec: Spec,
     /// Its time limit.
-    pub limit: Duration,
+    pub(crate) limit: Duration,
 }
 
 /// The file `specs.yaml`.
@@ -64,7 +64,7 @@ impl Rules {
     /// # Errors
     ///
     /// Returns an error if a pattern or limit of the file is invalid.
-    pub fn carried() -> Result<Self, UpstreamError> {
+    pub(crate) fn carried() -> Result<Self, UpstreamError> {
         Self::parse(SPECS)
     }
 
@@ -87,7 +87,7 @@ impl Rules {
 
     /// Narrows the choice to specs with texts that match.
     #[must_use]
-    pub fn focused(self, focus: Option<Regex>) -> Self {
+    pub(crate) fn focused(self, focus: Option<Regex>) -> Self {
         Self { focus, ..self }
     }
 
@@ -110,10 +110,10 @@ impl Rules {
 
 /// A known difference between `plumbline serve` and a real cluster.
 #[derive(Clone, Debug)]
-pub struct Difference {
+pub(crate) struct Difference {
     pattern: Regex,
     /// The reason.
-    pub reason: String,
+    pub(crate) reason: String,
 }
 
 impl Difference {
@@ -123,7 +123,7 @@ impl Difference {
     /// # Errors
     ///
     /// Returns an error if the file is invalid.
-    pub fn carried(real_controllers: bool) -> Result<Vec<Self>, UpstreamError> {
+    pub(crate) fn carried(real_controllers: bool) -> Result<Vec<Self>, UpstreamError> {
         Self::parse(DIFFERENCES, real_controllers)
     }
 
@@ -144,13 +144,13 @@ impl Difference {
 
     /// Returns true if it is about the spec.
     #[must_use]
-    pub fn covers(&self, spec: &Spec) -> bool {
+    pub(crate) fn covers(&self, spec: &Spec) -> bool {
         self.pattern.is_match(&spec.text)
     }
 
     /// The specs that it is about.
     #[must_use]
-    pub fn specs(&self) -> &str {
+    pub(crate) fn specs(&self) -> &str {
         self.pattern.as_str()
     }
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Speaks the flags and writes the reports of Kubernetes' e2e.test, for tests of `plumbline upstream`. A kubeconfig with
+# Speaks the flags and writes the reports of Kubernetes' e2e.test, for tests of `xtask upstream`. A kubeconfig with
 # the word `real` in its name is a cluster on which all specs pass.
 for flag in "$@"; do
     case "$flag" in

@@ -15,26 +15,26 @@ const MESSAGE_MAX: usize = 300;
 /// A spec with its results.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SpecComparison {
+pub(crate) struct SpecComparison {
     /// The spec.
     #[serde(flatten)]
-    pub spec: Spec,
+    pub(crate) spec: Spec,
     /// The result against `plumbline serve`.
-    pub ours: SpecResult,
+    pub(crate) ours: SpecResult,
     /// The result against the real cluster, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub real: Option<SpecResult>,
+    pub(crate) real: Option<SpecResult>,
     /// The comparison.
-    pub verdict: Verdict,
+    pub(crate) verdict: Verdict,
     /// The reason of a known difference.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub(crate) reason: Option<String>,
 }
 
 /// The comparison of two results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// Both passed, or both skipped themselves; without a real cluster: ours did.
     Same,
     /// It passed on the real cluster, or there is none, and not here.
@@ -68,17 +68,17 @@ impl SpecComparison {
 /// Counts of one suite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SuiteCounts {
+pub(crate) struct SuiteCounts {
     /// Specs that ran.
-    pub specs: usize,
+    pub(crate) specs: usize,
     /// Passed on the real cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub real: Option<usize>,
+    pub(crate) real: Option<usize>,
     /// Passed on `plumbline serve`.
-    pub ours: usize,
+    pub(crate) ours: usize,
     /// Passed on `plumbline serve`, of those that pass on the real cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub both: Option<usize>,
+    pub(crate) both: Option<usize>,
 }
 
 impl SuiteCounts {
@@ -97,21 +97,21 @@ impl SuiteCounts {
 /// The result of a run.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct UpstreamReport {
+pub(crate) struct UpstreamReport {
     /// Version of the test program.
-    pub kubernetes: String,
+    pub(crate) kubernetes: String,
     /// Flags of `plumbline serve`.
-    pub serve: Vec<String>,
+    pub(crate) serve: Vec<String>,
     /// The controllers beside it.
-    pub controllers: &'static str,
+    pub(crate) controllers: &'static str,
     /// Counts by suite: all specs.
-    pub suites: BTreeMap<String, SuiteCounts>,
+    pub(crate) suites: BTreeMap<String, SuiteCounts>,
     /// Counts by suite: the specs for conformance.
-    pub conformance: BTreeMap<String, SuiteCounts>,
+    pub(crate) conformance: BTreeMap<String, SuiteCounts>,
     /// All specs.
-    pub specs: Vec<SpecComparison>,
+    pub(crate) specs: Vec<SpecComparison>,
     /// Known differences that did not occur although their specs ran.
-    pub unused: Vec<String>,
+    pub(crate) unused: Vec<String>,
 }
 
 impl UpstreamReport {
@@ -135,7 +135,7 @@ impl UpstreamReport {
 
     /// Returns true if there is a difference that is not known.
     #[must_use]
-    pub fn has_new_differences(&self) -> bool {
+    pub(crate) fn has_new_differences(&self) -> bool {
         self.with(Verdict::New).next().is_some()
     }
 
@@ -148,7 +148,7 @@ impl UpstreamReport {
     /// # Errors
     ///
     /// Returns the error of `out`.
-    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let serve = self.serve.join(" ");
         writeln!(
             out,

@@ -1,4 +1,4 @@
-//! `plumbline upstream`: runs Kubernetes' own end-to-end tests against `plumbline serve`.
+//! `xtask upstream`: runs Kubernetes' own end-to-end tests against `plumbline serve`.
 
 use std::io::Write as _;
 use std::num::NonZero;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use clap::ValueEnum;
 use regex::Regex;
 
-use super::{CliError, notify, stdout};
-use crate::duration::parse_duration;
-use crate::exit::Exit;
-use crate::process::signals;
-use crate::upstream::selection::{Difference, Rules};
-use crate::upstream::{self, RunOptions, UpstreamError};
+use super::selection::{Difference, Rules};
+use super::{RunOptions, UpstreamError};
+use plumbline_suite::cli::{CliError, notify, stdout};
+use plumbline_suite::duration::parse_duration;
+use plumbline_suite::exit::Exit;
+use plumbline_suite::process::signals;
 
 /// Flags of `serve` with the real kube-controller-manager: all but its own loops. The images are those that the specs
 /// expect not to exist.
@@ -23,7 +23,7 @@ const WITH_LOOPS: &str = "--like kind --nodes 3 --missing-images *:404,*:non-exi
 
 /// Flags of `upstream`.
 #[derive(Debug, clap::Args)]
-pub(super) struct UpstreamArgs {
+pub(crate) struct UpstreamArgs {
     /// The test program of a Kubernetes release, from its archive kubernetes-test-linux-amd64.tar.gz
     #[arg(long, value_name = "PATH")]
     e2e_test: PathBuf,
@@ -124,7 +124,7 @@ fn absolute(path: &Path) -> Result<PathBuf, CliError> {
 }
 
 /// Runs the verb.
-pub(super) fn main(args: &UpstreamArgs) -> Result<Exit, CliError> {
+pub(crate) fn main(args: &UpstreamArgs) -> Result<Exit, CliError> {
     let options = args.options()?;
     signals::install();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -132,7 +132,7 @@ pub(super) fn main(args: &UpstreamArgs) -> Result<Exit, CliError> {
         .build()
         .map_err(|error| CliError::Environment(format!("unable to start the runtime: {error}")))?;
     if args.list {
-        let (version, selected) = runtime.block_on(upstream::list(&options))?;
+        let (version, selected) = runtime.block_on(super::list(&options))?;
         notify(&format!("{} specs of e2e.test {version}", selected.len()));
         let mut out = stdout();
         for selected in selected {
@@ -140,7 +140,7 @@ pub(super) fn main(args: &UpstreamArgs) -> Result<Exit, CliError> {
         }
         return Ok(Exit::Ok);
     }
-    let report = runtime.block_on(upstream::run(&options, &|line| notify(line)))?;
+    let report = runtime.block_on(super::run(&options, &|line| notify(line)))?;
     let mut out = stdout();
     match args.format {
         ReportFormat::Human => report.write(&mut out)?,

@@ -1,13 +1,15 @@
-//! `plumbline catalogue`: the fixtures of each rule, and rules without a fixture.
+//! `xtask catalogue`: the fixtures of each rule, and rules without a fixture. A test of the suite fails if there is a gap.
+
+mod render;
 
 use std::io::Write as _;
 
 use plumbline::fixture::parse;
 
-use super::CliError;
-use super::select::FixturesFolder;
-use crate::catalogue::{Catalogue, CoverageMap, render};
-use crate::exit::Exit;
+use plumbline_suite::catalogue::{Catalogue, CoverageMap};
+use plumbline_suite::cli::CliError;
+use plumbline_suite::cli::FixturesFolder;
+use plumbline_suite::exit::Exit;
 
 /// Formats of the map.
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
@@ -25,7 +27,7 @@ enum CatalogueFormat {
 
 /// Flags of `catalogue`.
 #[derive(Debug, clap::Args)]
-pub(super) struct CatalogueArgs {
+pub(crate) struct CatalogueArgs {
     /// Format of the map
     #[arg(long, value_enum, default_value_t)]
     format: CatalogueFormat,
@@ -35,7 +37,7 @@ pub(super) struct CatalogueArgs {
 }
 
 /// Runs the verb.
-pub(super) fn main(args: &CatalogueArgs) -> Result<Exit, CliError> {
+pub(crate) fn main(args: &CatalogueArgs) -> Result<Exit, CliError> {
     let root = args.folder.find()?;
     let fixtures = parse::load(&root).map_err(CliError::BadFixtures)?;
     let catalogue = Catalogue::load(&root).map_err(CliError::BadFixtures)?;
@@ -46,6 +48,6 @@ pub(super) fn main(args: &CatalogueArgs) -> Result<Exit, CliError> {
         CatalogueFormat::Html => render::html(&map),
         CatalogueFormat::Json => render::json(&map),
     };
-    super::stdout().write_all(text.as_bytes())?;
-    if map.gaps.is_empty() { Ok(Exit::Ok) } else { Err(CliError::Refuted(map.gaps.join("\nplumbline: "))) }
+    plumbline_suite::cli::stdout().write_all(text.as_bytes())?;
+    if map.gaps.is_empty() { Ok(Exit::Ok) } else { Err(CliError::Refuted(map.gaps.join("\nxtask: "))) }
 }

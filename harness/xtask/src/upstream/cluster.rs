@@ -9,7 +9,7 @@ use plumbline::time::Clock;
 use serde_json::Value;
 
 use super::{RunOptions, UpstreamError};
-use crate::process::{self, GuardedProcess, ProcessSpec};
+use plumbline_suite::process::{self, GuardedProcess, ProcessSpec};
 
 /// Time limit for the start of the server.
 const START_LIMIT: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! `plumbline upstream` with a small program in the place of Kubernetes' e2e.test.
+//! `xtask upstream` with a small program in the place of Kubernetes' e2e.test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -8,7 +8,7 @@ use serde_json::Value;
 const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/samples/fake-e2e.sh");
 
 fn run(program: &str, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
     command.args(["upstream", "--e2e-test", program, "--limit", "5s"]).args(arguments);
     command.output().expect("the program starts")
 }
