@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use plumbline::fixture::{Controller, Fixture};
 
 use super::colour::ColourArgs;
-use super::environment::EnvironmentArgs;
+use super::environment::{EnvironmentArgs, SubjectKind};
 use super::select::FixturesFolder;
 use super::site::SiteAfterRun;
 use super::{CliError, environment, notify, run};
@@ -99,6 +99,7 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
                        (`run --tolerance` shows the results on a slow machine)";
         return Err(CliError::Usage(message.to_owned()));
     }
+    check_subject(args, &given.claim)?;
     let made = args.out.join(YAML);
     let site = args.site.as_ref().map(|folder| SiteAfterRun::new(folder, &made)).transpose()?;
     let of_profile = Controller::parse(&args.profile);
@@ -131,6 +132,27 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
     summary(&writer, &args.out)?;
     site.map_or(Ok(()), |site| site.make(&made))?;
     exit(writer.report())
+}
+
+/// Refuses to judge our own controllers in the name of another implementation, and a run without a subject.
+fn check_subject(args: &ConformArgs, claim: &Implementation) -> Result<(), CliError> {
+    let why = match args.environment.named_subject() {
+        Some(SubjectKind::Command | SubjectKind::External) => return Ok(()),
+        Some(SubjectKind::InProcess) if claim.is_own() => return Ok(()),
+        Some(SubjectKind::InProcess) => format!(
+            "--subject in-process is Plumbline's own implementation, and {} describes {}: name its program with \
+             --command '…'",
+            args.implementation.display(),
+            claim.project
+        ),
+        Some(SubjectKind::None) => "--subject none leaves nothing to judge: use --command '…'".to_owned(),
+        None => format!(
+            "`conform` judges an implementation: name the program of {} with --command '…', or use --subject external \
+             for controllers that run in the cluster",
+            claim.project
+        ),
+    };
+    Err(CliError::Usage(why))
 }
 
 /// Forwards events to the report, to the terminal on standard error, and to the additional report.

@@ -207,7 +207,7 @@ pub enum ClusterKind {
 
 /// Kinds of subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum SubjectKind {
+pub(super) enum SubjectKind {
     /// Our own controllers, in this process
     InProcess,
     /// The program of --command
@@ -360,6 +360,11 @@ impl EnvironmentArgs {
         Ok(Self { command: command.map(str::to_owned), about, ..self.clone() })
     }
 
+    /// Returns the kind of subject that the flags name; `None` if they name none.
+    pub(super) fn named_subject(&self) -> Option<SubjectKind> {
+        self.subject.or_else(|| self.command.as_ref().map(|_| SubjectKind::Command))
+    }
+
     /// Returns the given flags that require a command.
     fn about_a_command(&self) -> Vec<&'static str> {
         let given = [
@@ -488,10 +493,7 @@ impl EnvironmentArgs {
     }
 
     fn subject(&self, logs: &std::path::Path) -> Result<Arc<dyn Subject>, CliError> {
-        let kind = self.subject.unwrap_or(match self.command {
-            Some(_) => SubjectKind::Command,
-            None => SubjectKind::InProcess,
-        });
+        let kind = self.named_subject().unwrap_or(SubjectKind::InProcess);
         let lonely = self.about_a_command();
         if self.command.is_none() && !lonely.is_empty() {
             return Err(CliError::Usage(format!("{} requires --command", lonely.join(", "))));

@@ -44,7 +44,16 @@ pub struct Implementation {
     pub features: Vec<String>,
 }
 
+/// The project whose controllers the subject `in-process` is: those of this repository.
+const OWN_PROJECT: &str = "plumbline-controllers";
+
 impl Implementation {
+    /// Returns true if it describes the controllers of this repository, the only ones that can run in process.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.project == OWN_PROJECT && self.url == env!("CARGO_PKG_REPOSITORY")
+    }
+
     /// Reads the file.
     ///
     /// # Errors

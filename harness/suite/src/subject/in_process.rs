@@ -24,6 +24,8 @@ use super::client_factory::{self, KillSwitch};
 use super::{Identity, Launch, Running, Subject, SubjectError};
 use crate::digest;
 
+/// The kind of subject in reports.
+pub const KIND: &str = "in-process";
 /// Time limit for stopping, in virtual time: more than the sum of the controllers' own limits.
 const STOP_LIMIT: Duration = Duration::from_mins(1);
 
@@ -39,7 +41,7 @@ pub struct InProcess;
 
 impl Subject for InProcess {
     fn name(&self) -> &'static str {
-        "in-process"
+        KIND
     }
 
     /// The controllers are part of this program.
@@ -48,7 +50,7 @@ impl Subject for InProcess {
             .map_err(|error| SubjectError::Unidentified(format!("unable to find this program: {error}")))?;
         let what = format!("plumbline-controllers {}", env!("CARGO_PKG_VERSION"));
         Ok(Identity {
-            kind: "in-process",
+            kind: KIND,
             what,
             digest: Some(digest::file(&program).map_err(|error| SubjectError::Unidentified(error.to_string()))?),
             ..Identity::default()

@@ -30,10 +30,11 @@ profiles:
 - { name: podgc, about: The collector., fixtures: [podgc/*] }
 ";
 
+/// The description of our own controllers, the only ones that `--subject in-process` may judge.
 const CLAIM: &str = "\
 organization: Example
-project: collector
-url: https://example.org/collector
+project: plumbline-controllers
+url: https://github.com/plumbline/plumbline
 version: v1.2.3
 contacts: [ops@example.org]
 features: [podgc.*]
@@ -78,14 +79,14 @@ fn report(folder: &Path) -> ConformanceReport {
     yaml
 }
 
-const CONFORM: &str = "conform --implementation me.yaml";
+const CONFORM: &str = "conform --implementation me.yaml --subject in-process";
 
 #[test]
 fn who_passes_everything_is_conformant() {
     let root = folder("passes", &[]);
     let (code, out, err) = plumbline(&root, CONFORM);
     assert_eq!(code, 0, "{out}{err}");
-    assert!(out.contains("collector v1.2.3 (in-process) on embedded v1.36.0"), "{out}");
+    assert!(out.contains("plumbline-controllers v1.2.3 (in-process) on embedded v1.36.0"), "{out}");
     assert!(out.contains("podgc            ✓ conformant") && out.contains("conformance/report.yaml"), "{out}");
     let report = report(&root);
     assert_eq!((report.fixtures.len(), report.with(ConformanceOutcome::Pass).count()), (1, 1));
@@ -96,6 +97,36 @@ fn who_passes_everything_is_conformant() {
         let (code, out, err) = plumbline(&root, &format!("verify conformance/{name}"));
         assert_eq!((code, err.as_str()), (0, ""));
         assert!(out.contains("is consistent: 1 fixtures") && out.contains("all              conformant"), "{out}");
+    }
+}
+
+/// A forgotten `--command` must not judge our own controllers in the name of another project, nor may its report pass.
+#[test]
+fn our_controllers_speak_for_no_other_project() {
+    let other = CLAIM.replace("project: plumbline-controllers", "project: other");
+    let root = folder("other-project", &[("other.yaml", &other)]);
+    let cases = [
+        ("other.yaml", "", "name the program of other with --command"),
+        ("me.yaml", "", "name the program of plumbline-controllers with --command"),
+        ("other.yaml", "--subject in-process", "other.yaml describes other: name its program with --command"),
+        ("other.yaml", "--subject none", "leaves nothing to judge"),
+    ];
+    for (claim, flags, says) in cases {
+        let (code, out, err) = plumbline(&root, &format!("conform --implementation {claim} {flags}"));
+        assert_eq!(code, 2, "{claim} {flags}: {out}{err}");
+        assert!(err.contains(says), "{claim} {flags}: {err}");
+        assert!(!root.join("conformance").exists(), "{claim} {flags}: nothing was judged");
+    }
+    assert_eq!(plumbline(&root, CONFORM).0, 0);
+    let file = root.join("conformance/report.yaml");
+    let mut report = report(&root);
+    report.implementation.project = "other".to_owned();
+    report.seal();
+    fs::write(&file, report.to_yaml().expect("YAML")).expect("a writable file");
+    for verb in ["verify", "publish"] {
+        let (code, out, err) = plumbline(&root, &format!("{verb} conformance/report.yaml"));
+        assert_eq!(code, 5, "{verb}: {out}{err}");
+        assert!(err.contains("Plumbline's own controllers were tested, not those of other"), "{verb}: {err}");
     }
 }
 
@@ -140,7 +171,7 @@ fn a_failure_is_named_and_leaves_evidence() {
 
 #[test]
 fn a_known_deviation_is_distinguished() {
-    let files = [("fixtures/podgc/bad.yaml", BAD), ("fixtures/deviations/collector.yaml", DEVIATION)];
+    let files = [("fixtures/podgc/bad.yaml", BAD), ("fixtures/deviations/plumbline-controllers.yaml", DEVIATION)];
     let root = folder("deviates", &files);
     let (code, out, err) = plumbline(&root, CONFORM);
     assert_eq!(code, 0, "{out}{err}");
@@ -219,13 +250,13 @@ fn bad_input_is_named_before_anything_runs() {
         ("conform", 2, "--implementation <FILE>"),
         ("conform --implementation me.yaml --profile most", 2, "unknown profile `most`; known: podgc, all"),
         ("conform --implementation me.yaml --fixtures none", 96, "the folder none (--fixtures) does not exist"),
-        ("conform --implementation me.yaml --out me.yaml", 96, "unable to write to me.yaml"),
+        ("conform --implementation me.yaml --subject in-process --out me.yaml", 96, "unable to write to me.yaml"),
         ("conform --implementation me.yaml --command /no/such/program", 96, "unable to start /no/such/program"),
         ("conform --implementation me.yaml --command sh --features podgc.*", 2, "declare them in me.yaml"),
         ("conform --implementation me.yaml --tolerance 100s", 2, "applies the fixtures' tolerances"),
         ("verify none.yaml", 96, "unable to read none.yaml"),
         ("verify me.yaml", 5, "is not a conformance report"),
-        ("conform --implementation me.yaml --ready-url x", 2, "--ready-url requires --command"),
+        ("conform --implementation me.yaml --subject in-process --ready-url x", 2, "--ready-url requires --command"),
         ("compare in-process", 2, "<B>"),
         ("compare in-process @none", 96, "unable to read none"),
         ("compare in-process in-process nothing-of-this-name", 4, "selects none of 1 fixtures"),
@@ -301,21 +332,20 @@ fn reports_become_a_site_with_the_published_ones() {
     let (code, out, err) = plumbline(&root, &site);
     assert_eq!(code, 100, "a site changes no verdict: {out}{err}");
     assert!(out.contains("site/index.html: ") && out.ends_with("files from 1 reports\n"), "{out}");
-    assert!(read(&root.join("site/collector-1.36.html")).contains("exists: pods/a"));
+    assert!(read(&root.join("site/plumbline-controllers-1.36.html")).contains("exists: pods/a"));
     assert_eq!(plumbline(&root, "publish conformance/report.yaml").0, 0);
-    let other = CLAIM.replace("project: collector", "project: other");
-    fs::write(root.join("me.yaml"), &other).expect("a writable folder");
-    let (_, out, err) = plumbline(&root, &site);
+    let (_, out, err) = plumbline(&root, &format!("{site} --kubernetes-version 1.37"));
     assert!(out.ends_with("files from 2 reports\n"), "{out}{err}");
     let page = read(&root.join("site/index.html"));
-    assert!(page.contains(">collector<") && page.contains(">other<"), "{page}");
+    for version in ["1.36", "1.37"] {
+        assert!(page.contains(&format!("plumbline-controllers-{version}.html")), "{page}");
+    }
 
     // A report of one profile does not count before a published one of all.
-    fs::write(root.join("me.yaml"), CLAIM).expect("a writable folder");
     let (_, out, err) = plumbline(&root, &format!("{site} --profile podgc"));
     assert!(out.ends_with("files from 2 reports\n") && err.contains("the site shows the published report"), "{err}");
 
-    fs::write(root.join("harness/reports/v1.36.0/collector/report.yaml"), "{}").expect("a writable folder");
+    fs::write(root.join("harness/reports/v1.36.0/plumbline-controllers/report.yaml"), "{}").expect("a writable folder");
     let (code, _, err) = plumbline(&root, &site);
     assert_eq!(code, 5, "{err}");
     assert!(err.contains("is not a conformance report"), "{err}");

@@ -20,6 +20,7 @@ use crate::digest;
 use crate::subject::Subject as _;
 use crate::subject::command::{self, Command};
 use crate::subject::external::{self, External};
+use crate::subject::in_process;
 
 /// Number of missing fixtures that are listed by name.
 const MISSING: usize = 10;
@@ -99,6 +100,13 @@ impl Verifier<'_> {
         }
         for (field, message) in report.implementation.problems() {
             self.note(format!("implementation.{field}"), message);
+        }
+        if report.subject.kind == in_process::KIND && !report.implementation.is_own() {
+            let message = format!(
+                "is in-process: Plumbline's own controllers were tested, not those of {}; run `conform --command '…'`",
+                report.implementation.project
+            );
+            self.note("subject.kind", message);
         }
         if report.subject.digest.as_deref().is_some_and(|text| !digest::is_digest(text)) {
             self.note("subject.digest", "is not a SHA-256 digest");
