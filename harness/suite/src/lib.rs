@@ -22,7 +22,6 @@
 //! | [`serve`] | clusters for clients in other processes, with a clock that they can move |
 //! | [`html`] | a run as one HTML file with timelines, or as a trace |
 //! | [`review`] | groups the changes of snapshots between two commits |
-//! | [`capsule`] | one zip file for each failure, to run it again |
 //! | [`explore`] | injects faults into the histories of fixtures and judges them by oracles |
 //! | [`catalogue`] | maps fixtures to the rules of Kubernetes that they cover |
 //! | [`conformance`] | conformance reports: writing, verifying, comparing, publishing |
@@ -33,7 +32,6 @@
 //! `subject/in_process.rs` imports; only `time` reads a clock or sleeps; no order depends on a hash, a thread or a
 //! random number.
 
-pub mod capsule;
 pub mod catalogue;
 pub mod cli;
 pub mod cluster;

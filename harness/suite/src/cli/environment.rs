@@ -271,7 +271,7 @@ fn with_logs(error: CliError, scratch: &mut RunDir) -> CliError {
 }
 
 impl EnvironmentArgs {
-    /// Parses the flags that a capsule has. Flags that select fixtures are ignored.
+    /// Parses the flags that an archive of evidence has. Flags that select fixtures are ignored.
     ///
     /// # Errors
     ///
@@ -285,7 +285,7 @@ impl EnvironmentArgs {
             #[command(flatten)]
             _folder: super::select::FixturesFolder,
         }
-        let wrong = |error: &dyn std::fmt::Display| CliError::Usage(format!("flags of the capsule, `{text}`: {error}"));
+        let wrong = |error: &dyn std::fmt::Display| CliError::Usage(format!("flags of the archive, `{text}`: {error}"));
         let words = shell_words::split(text).map_err(|error| wrong(&error))?;
         FlagLine::try_parse_from(words).map(|line| line.environment).map_err(|error| wrong(&error))
     }

@@ -63,7 +63,7 @@ enum CliVerb {
     Run(run::RunArgs),
     /// Run fixtures repeatedly, shuffled and with varying numbers of jobs, until one differs from its first run
     Repeat(repeat::RepeatArgs),
-    /// Run the fixture of a capsule (`run --capsule`) again and compare
+    /// Run the fixtures of an archive (`run --evidence`) again and compare
     Replay(replay::ReplayArgs),
     /// Show the changes of snapshots between two commits, equal ones once
     Review(review::ReviewArgs),

@@ -1,5 +1,6 @@
-//! `plumbline replay`: runs the fixture of a capsule again.
+//! `plumbline replay`: runs the fixtures of an archive of evidence again.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -7,73 +8,119 @@ use plumbline::fixture::{Fixture, Problems, parse};
 
 use super::environment::EnvironmentArgs;
 use super::{CliError, notify};
-use crate::capsule::{self, Capsule, CapsuleOrigin};
+use crate::conformance::archive::EvidenceSource;
+use crate::conformance::evidence::{self, FixtureEvidence, ORIGIN_VERSION, RunOrigin};
 use crate::exit::Exit;
 use crate::plan::{Filter, Plan};
-use crate::report::{Event, JudgedRun, Reporter};
+use crate::report::{Event, Failure, FixtureReport, JudgedRun, Outcome, Reporter};
 use crate::runner::suite::{self, TestBed};
 
 /// Flags of `replay`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ReplayArgs {
-    /// A capsule that `run --capsule` has written
-    #[arg(value_name = "CAPSULE")]
-    capsule: PathBuf,
+    /// An archive that `run --evidence` has written
+    #[arg(value_name = "ARCHIVE")]
+    archive: PathBuf,
 
-    /// Run the command that the capsule names. Only for capsules whose origin you trust
+    /// Parts of ids of its fixtures [default: all]
+    #[arg(value_name = "FIXTURE")]
+    fixtures: Vec<String>,
+
+    /// Run the command that the archive names. Only for archives whose origin you trust
     #[arg(long)]
     trust: bool,
 }
 
 /// Runs the verb.
 pub(super) fn main(args: &ReplayArgs) -> Result<Exit, CliError> {
-    let name = args.capsule.display();
-    let (capsule, text) =
-        capsule::read(&args.capsule).map_err(|error| CliError::Refuted(format!("{name}: {error}")))?;
-    let fixture = fixture(&capsule, &text)?;
-    let arguments = EnvironmentArgs::read(&capsule.origin.flags)?;
+    let name = args.archive.display();
+    let (origin, evidence) = read(args)?;
+    let fixtures = evidence.iter().map(fixture).collect::<Result<Vec<_>, _>>()?;
+    let arguments = EnvironmentArgs::read(&origin.flags)?;
     if let Some(command) = arguments.command().filter(|_| !args.trust) {
         return Err(CliError::Usage(format!(
             "{name} runs a command: {command}\n  next: read it, and add --trust if it may run on this machine"
         )));
     }
     let environment = arguments.start(false)?;
-    for line in changed_environment(&capsule.origin, &environment.arena) {
+    for line in changed_environment(&origin, &environment.arena) {
         notify(&format!("plumbline: {line}"));
     }
     let mut offered = environment.arena.capabilities();
     offered.features.insert("*".to_owned());
-    let fixtures = [fixture];
     let plan = Plan::new(&fixtures, &offered, &Filter::default());
-    let mut last = TranscriptKeeper::default();
-    let report = suite::run(&plan, &environment.arena, environment.options, &mut last);
+    let mut kept = TranscriptKeeper::default();
+    let report = suite::run(&plan, &environment.arena, environment.options, &mut kept);
     environment.close()?;
     let report = report?;
-    let now = report.fixtures.first().ok_or_else(|| CliError::Nothing("the fixture did not run".to_owned()))?;
-    let mut found = capsule::differences(&capsule.report, now);
-    if capsule.origin.is_virtual && capsule.report.transcript != last.transcript {
-        found.push(first_difference(&capsule.report.transcript, &last.transcript));
+    let (mut exit, mut out) = (Exit::Ok, super::stdout());
+    for before in &evidence {
+        let now = report.fixtures.iter().find(|one| one.id == before.fixture);
+        let now = now.ok_or_else(|| CliError::Nothing(format!("{} did not run", before.fixture)))?;
+        let mut found = differences(before, now);
+        let transcript = kept.transcripts.get(&now.id).map_or("", String::as_str);
+        if origin.is_virtual && before.transcript != transcript {
+            found.push(first_difference(&before.transcript, transcript));
+        }
+        show(now, origin.is_virtual, &found, &mut out)?;
+        if !found.is_empty() {
+            exit = Exit::Differ;
+        }
     }
-    show(&capsule, &found, &mut super::stdout())?;
-    Ok(if found.is_empty() { Exit::Ok } else { Exit::Differ })
+    Ok(exit)
 }
 
-/// Reads the capsule's fixture.
-fn fixture(capsule: &Capsule, text: &str) -> Result<Fixture, CliError> {
-    let report = &capsule.report;
-    let (fixtures, problems) = parse::read(Path::new(&report.file), &report.suite, text);
+/// Reads the archive: its origin, and the evidence of the selected fixtures.
+fn read(args: &ReplayArgs) -> Result<(RunOrigin, Vec<FixtureEvidence>), CliError> {
+    let name = args.archive.display();
+    let refuted = |error: &dyn std::fmt::Display| CliError::Refuted(format!("{name}: {error}"));
+    let mut source = EvidenceSource::open(&args.archive).map_err(|error| refuted(&error))?;
+    let origin = evidence::origin(&mut source).map_err(|error| refuted(&error))?.ok_or_else(|| {
+        refuted(&"it does not say how its run was made: replay archives of `plumbline run --evidence`")
+    })?;
+    let mut evidence = evidence::read(&mut source).map_err(|error| refuted(&error))?;
+    let is_selected =
+        |one: &FixtureEvidence| args.fixtures.is_empty() || args.fixtures.iter().any(|part| one.fixture.contains(part));
+    evidence.retain(is_selected);
+    if evidence.is_empty() {
+        return Err(CliError::Nothing(format!("{name} has no such fixture")));
+    }
+    Ok((origin, evidence))
+}
+
+/// Reads the fixture that the evidence has.
+fn fixture(evidence: &FixtureEvidence) -> Result<Fixture, CliError> {
+    let suite = evidence.fixture.split('/').next().unwrap_or_default();
+    let (fixtures, problems) = parse::read(Path::new(&evidence.file), suite, &evidence.text);
     if !problems.is_empty() {
         return Err(CliError::BadFixtures(Problems(problems)));
     }
-    let missing = || CliError::Refuted(format!("the capsule's fixture.yaml has no fixture {}", report.id));
-    fixtures.into_iter().find(|fixture| fixture.id == report.id).ok_or_else(missing)
+    let missing = || CliError::Refuted(format!("fixture.yaml of {} has no such fixture", evidence.fixture));
+    fixtures.into_iter().find(|fixture| fixture.id == evidence.fixture).ok_or_else(missing)
 }
 
-/// Describes the origin of a run on `test_bed`, for capsules.
-pub(super) fn origin(test_bed: &TestBed, flags: &str) -> Result<CapsuleOrigin, CliError> {
+/// Returns the differences between a failure and another run of its fixture, one per line; empty if it came out the
+/// same.
+fn differences(before: &FixtureEvidence, now: &FixtureReport) -> Vec<String> {
+    let mut out = Vec::new();
+    if now.outcome != Outcome::Fail {
+        out.push(format!("outcome: {} before, {} now", Outcome::Fail.participle(), now.outcome.participle()));
+    }
+    let lines = |failures: &[Failure]| -> Vec<String> {
+        failures.iter().map(|failure| failure.to_string().replace('\n', "; ")).collect()
+    };
+    let (earlier, later) = (lines(&before.checks), lines(&now.failures));
+    out.extend(earlier.iter().filter(|line| !later.contains(line)).map(|line| format!("failed before only: {line}")));
+    out.extend(later.iter().filter(|line| !earlier.contains(line)).map(|line| format!("fails now only: {line}")));
+    out
+}
+
+/// Describes the origin of a run on `test_bed`, for its evidence.
+pub(super) fn origin(test_bed: &TestBed, flags: &str) -> Result<RunOrigin, CliError> {
     let identity = test_bed.subject.identity().map_err(|error| CliError::Environment(error.to_string()))?;
     let kubernetes = test_bed.cluster.kubernetes().map_err(|error| CliError::Environment(error.to_string()))?;
-    Ok(CapsuleOrigin {
+    Ok(RunOrigin {
+        api_version: ORIGIN_VERSION.to_owned(),
         plumbline: env!("CARGO_PKG_VERSION").to_owned(),
         kubernetes,
         cluster: test_bed.cluster.name().to_owned(),
@@ -85,8 +132,8 @@ pub(super) fn origin(test_bed: &TestBed, flags: &str) -> Result<CapsuleOrigin, C
     })
 }
 
-/// Returns what is not as in the capsule.
-fn changed_environment(before: &CapsuleOrigin, test_bed: &TestBed) -> Vec<String> {
+/// Returns what is not as in the archive.
+fn changed_environment(before: &RunOrigin, test_bed: &TestBed) -> Vec<String> {
     let Ok(now) = origin(test_bed, &before.flags) else { return Vec::new() };
     let pairs = [
         ("plumbline", &before.plumbline, &now.plumbline),
@@ -96,10 +143,10 @@ fn changed_environment(before: &CapsuleOrigin, test_bed: &TestBed) -> Vec<String
     let mut lines: Vec<String> = pairs
         .iter()
         .filter(|(_, before, now)| before != now)
-        .map(|(what, before, now)| format!("{what} was {before} in the capsule and is {now} now"))
+        .map(|(what, before, now)| format!("{what} was {before} in the archive and is {now} now"))
         .collect();
     if before.digest != now.digest {
-        lines.push("the subject's program has changed since the capsule was written".to_owned());
+        lines.push("the subject's program has changed since the archive was written".to_owned());
     }
     lines
 }
@@ -120,13 +167,12 @@ fn first_difference(before: &str, now: &str) -> String {
     "transcript: its line ends differ".to_owned()
 }
 
-fn show(capsule: &Capsule, found: &[String], out: &mut impl Write) -> io::Result<()> {
-    let report = &capsule.report;
+fn show(now: &FixtureReport, is_virtual: bool, found: &[String], out: &mut impl Write) -> io::Result<()> {
     if found.is_empty() {
-        let what = if capsule.origin.is_virtual { "outcome, failures and transcript" } else { "outcome and failures" };
-        writeln!(out, "{} came out the same: {what} are equal ({})", report.id, report.outcome.participle())?;
+        let what = if is_virtual { "outcome, failures and transcript" } else { "outcome and failures" };
+        writeln!(out, "{} came out the same: {what} are equal ({})", now.id, now.outcome.participle())?;
     } else {
-        writeln!(out, "{} came out differently", report.id)?;
+        writeln!(out, "{} came out differently", now.id)?;
     }
     for difference in found {
         writeln!(out, "  {}", difference.replace('\n', "\n  "))?;
@@ -134,17 +180,42 @@ fn show(capsule: &Capsule, found: &[String], out: &mut impl Write) -> io::Result
     out.flush()
 }
 
-/// Keeps the transcript of the last run.
+/// Keeps the transcript of each fixture.
 #[derive(Default)]
 struct TranscriptKeeper {
-    transcript: String,
+    transcripts: BTreeMap<String, String>,
 }
 
 impl Reporter for TranscriptKeeper {
     fn event(&mut self, event: Event<'_>) -> io::Result<()> {
-        if let Event::Finished(JudgedRun { transcript, .. }) = event {
-            self.transcript.clone_from(transcript);
+        if let Event::Finished(JudgedRun { report, transcript, .. }) = event {
+            self.transcripts.insert(report.id.clone(), transcript.clone());
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::canned;
+
+    #[test]
+    fn runs_differ_in_outcome_and_failures() {
+        let failed = canned().fixtures[0].clone();
+        let before = FixtureEvidence {
+            fixture: failed.id.clone(),
+            file: failed.file.clone(),
+            text: String::new(),
+            promise: failed.promise.clone(),
+            checks: failed.failures.iter().map(|one| Failure { excerpt: String::new(), ..one.clone() }).collect(),
+            failures: String::new(),
+            transcript: failed.transcript.clone(),
+        };
+        assert_eq!(differences(&before, &failed), Vec::<String>::new());
+        let passed = FixtureReport { outcome: Outcome::Pass, failures: Vec::new(), ..failed };
+        let found = differences(&before, &passed);
+        assert_eq!(found[0], "outcome: failed before, passed now");
+        assert!(found[1].starts_with("failed before only: pods/a must exist until t=+59s; expected: "), "{found:?}");
     }
 }

@@ -12,7 +12,7 @@ use super::colour::ColourArgs;
 use super::environment::{Environment, EnvironmentArgs};
 use super::select::Selection;
 use super::{CliError, memory, replay, watch, wrap};
-use crate::capsule::{CapsuleOrigin, CapsuleWriter};
+use crate::conformance::evidence::EvidenceRecorder;
 use crate::exit::Exit;
 use crate::html::{Html, history};
 use crate::report::json::Json;
@@ -47,9 +47,9 @@ pub(super) struct RunArgs {
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Write a capsule for each failure into this folder: a zip file that `replay` runs again
-    #[arg(long, value_name = "DIR")]
-    capsule: Option<PathBuf>,
+    /// Write the evidence of all failures to this file: an archive whose fixtures `replay` runs again
+    #[arg(long, value_name = "FILE.zip")]
+    evidence: Option<PathBuf>,
 
     /// Report of a former run (JSON), with which the HTML report compares: new, fixed, remaining and flaky failures.
     /// May be repeated, the oldest first
@@ -133,8 +133,11 @@ pub(super) fn run_once(
     let plan = args.select.plan(fixtures, &environment.arena.capabilities())?;
     let title = format!("plumbline: {} on {}", environment.arena.subject.name(), environment.arena.cluster.name());
     let mut reporters = reporters(args, explain_flags, fixtures, &title)?;
-    if let Some(folder) = &args.capsule {
-        reporters.0.push(Box::new(capsules(folder, replay::origin(&environment.arena, explain_flags)?)?));
+    if let Some(archive) = &args.evidence {
+        let origin = replay::origin(&environment.arena, explain_flags)?;
+        let recorder =
+            EvidenceRecorder::create(archive, &origin).map_err(|error| CliError::Environment(error.to_string()))?;
+        reporters.0.push(Box::new(recorder));
     }
     Ok(suite::run(&plan, &environment.arena, environment.options, &mut reporters)?)
 }
@@ -167,12 +170,6 @@ pub(super) fn output(path: Option<&Path>) -> Result<Box<dyn Write>, CliError> {
     let file = File::create(path)
         .map_err(|error| CliError::Environment(format!("unable to write {}: {error}", path.display())))?;
     Ok(Box::new(BufWriter::new(file)))
-}
-
-/// Creates the folder of capsules.
-fn capsules(folder: &Path, origin: CapsuleOrigin) -> Result<CapsuleWriter, CliError> {
-    CapsuleWriter::create(folder, origin)
-        .map_err(|error| CliError::Environment(format!("unable to create {}: {error}", folder.display())))
 }
 
 /// Reads the report that `flag` names, of this kind.

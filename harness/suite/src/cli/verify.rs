@@ -12,8 +12,9 @@ use crate::conformance::profile::Profiles;
 use crate::conformance::publish::{self, PublishError};
 use crate::conformance::report::ConformanceReport;
 use crate::conformance::report_writer::{NOT_RUN, YAML};
+use crate::conformance::slim::EvidenceAtHand;
 use crate::conformance::verify::{ReferenceSuite, verify};
-use crate::conformance::{history, manifest, provenance};
+use crate::conformance::{history, slim};
 use crate::digest;
 use crate::exit::Exit;
 
@@ -87,7 +88,7 @@ pub(super) fn main(args: &VerifyArgs) -> Result<Exit, CliError> {
     let mut refused = Vec::new();
     for path in &args.reports {
         match checked(path, &reference) {
-            Ok((report, suite)) => describe(path, &report, &suite)?,
+            Ok(consistent) => consistent.describe(path)?,
             Err(CliError::Refuted(why)) => refused.push(why),
             Err(error) => return Err(error),
         }
@@ -98,11 +99,10 @@ pub(super) fn main(args: &VerifyArgs) -> Result<Exit, CliError> {
 /// Runs `publish`.
 pub(super) fn publish(args: &PublishArgs) -> Result<Exit, CliError> {
     if args.report.file_name().is_none_or(|name| name != YAML) {
-        let message =
-            format!("{}: name the file {YAML} of a run; its neighbours are copied too", args.report.display());
+        let message = format!("{}: name the file {YAML} of a run, next to its evidence", args.report.display());
         return Err(CliError::Usage(message));
     }
-    let (report, _) = checked(&args.report, &ReferenceFixtures::load(args.folder.find()?)?)?;
+    let report = checked(&args.report, &ReferenceFixtures::load(args.folder.find()?)?)?.report;
     let from = args.report.parent().unwrap_or(Path::new("."));
     let home = publish::publish(&report, from, &args.to).map_err(|error| match error {
         PublishError::Refused(_) => CliError::Refuted(error.to_string()),
@@ -112,10 +112,17 @@ pub(super) fn publish(args: &PublishArgs) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-/// Returns the report at `path` and a word about its suite.
-fn checked(path: &Path, reference: &ReferenceFixtures) -> Result<(ConformanceReport, String), CliError> {
+/// A report that is consistent.
+struct ConsistentReport {
+    report: ConformanceReport,
+    /// A word about its suite.
+    suite: String,
+    evidence: EvidenceAtHand,
+}
+
+/// Reads and verifies the report at `path`.
+fn checked(path: &Path, reference: &ReferenceFixtures) -> Result<ConsistentReport, CliError> {
     let name = path.display();
-    let environment = |error: digest::ReadError| CliError::Environment(error.to_string());
     let text = std::fs::read_to_string(path)
         .map_err(|error| CliError::Environment(format!("unable to read {name}: {error}")))?;
     let report = ConformanceReport::read(&text).map_err(|error| {
@@ -133,11 +140,14 @@ fn checked(path: &Path, reference: &ReferenceFixtures) -> Result<(ConformanceRep
         Err(reason) => (None, format!("\n  {reason}")),
     };
     let mut findings = verify(&report, former.as_ref().unwrap_or(reference).suite());
-    let beside = path.parent().unwrap_or(Path::new("."));
+    let mut evidence = EvidenceAtHand::Nothing;
     // The evidence of a killed run may be incomplete.
     if report.fixtures.iter().all(|fixture| fixture.reason != NOT_RUN) {
-        findings.extend(manifest::check(beside, &report.digest).map_err(environment)?);
-        findings.extend(provenance::check(beside, &report).map_err(environment)?);
+        let beside = path.parent().unwrap_or(Path::new("."));
+        let (problems, at_hand) =
+            slim::check(beside, &report).map_err(|error| CliError::Environment(error.to_string()))?;
+        findings.extend(problems);
+        evidence = at_hand;
     }
     if !findings.is_empty() {
         let lines = findings.iter().map(|finding| format!("\n  {finding}")).collect::<Vec<_>>().concat();
@@ -147,19 +157,31 @@ fn checked(path: &Path, reference: &ReferenceFixtures) -> Result<(ConformanceRep
     }
     let commit = report.suite.commit.as_deref().filter(|_| former.is_some());
     let suite = commit.map_or_else(|| report.suite.version.clone(), |at| format!("{} at {at}", report.suite.version));
-    Ok((report, suite))
+    Ok(ConsistentReport { report, suite, evidence })
 }
 
-fn describe(path: &Path, report: &ConformanceReport, suite: &str) -> Result<(), CliError> {
-    let mut out = super::stdout();
-    let (name, fixtures) = (path.display(), report.fixtures.len());
-    writeln!(out, "{name} is consistent: {fixtures} fixtures, suite {suite}, {}", report.digest)?;
-    for profile in &report.profiles {
-        let verdict = if profile.conformant { "conformant" } else { "not conformant" };
-        let why = if profile.conformant { String::new() } else { format!(": {}", profile.reasons.join(", ")) };
-        writeln!(out, "  {:<16} {verdict}{why}", profile.name)?;
+impl ConsistentReport {
+    fn describe(&self, path: &Path) -> Result<(), CliError> {
+        let Self { report, suite, evidence } = self;
+        let mut out = super::stdout();
+        let (name, fixtures) = (path.display(), report.fixtures.len());
+        writeln!(out, "{name} is consistent: {fixtures} fixtures, suite {suite}, {}", report.digest)?;
+        for profile in &report.profiles {
+            let verdict = if profile.conformant { "conformant" } else { "not conformant" };
+            let why = if profile.conformant { String::new() } else { format!(": {}", profile.reasons.join(", ")) };
+            writeln!(out, "  {:<16} {verdict}{why}", profile.name)?;
+        }
+        match evidence {
+            EvidenceAtHand::Nothing => writeln!(out, "  no evidence is next to it")?,
+            EvidenceAtHand::Everything(at) => writeln!(out, "  all evidence is that of this report: {}", at.display())?,
+            EvidenceAtHand::Published(archive) => writeln!(
+                out,
+                "  summary, causes and transcripts are those of this report; the archive of all evidence is not at hand: {}",
+                archive.display()
+            )?,
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Returns true for the JSON document of `plumbline run`.

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! evidence/index.yaml                         fixtures, failures, and the folder of each
+//! evidence/origin.yaml                        how to run the fixtures again, if `run --evidence` wrote it
 //! evidence/podgc/orphaned-quarantine-40s/
+//!   fixture.yaml                              the fixture's file
 //!   failures.txt                              expected and observed values
 //!   transcript.txt                            requests and writes with their times, as recorded by the server
 //!   objects.yaml                              objects in the cluster at the end, before the cleanup
@@ -12,22 +14,27 @@
 //! evidence/_server/                           logs of etcd and the API server, if they died during the run
 //! ```
 //!
-//! Written as soon as a fixture has failed, so that a killed run leaves its evidence.
+//! Written as soon as a fixture has failed, so that a killed run leaves its evidence. There is no seed: in virtual time
+//! a run has no choice to make, so that the fixture and the versions determine it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::ConformanceError;
-use super::report_writer::{EVIDENCE, replace};
+use super::archive::{EVIDENCE, EvidenceSource};
 use crate::digest;
-use crate::report::{Failure, JudgedRun};
+use crate::report::{Event, Failure, JudgedRun, Outcome, Reporter};
 
 const INDEX: &str = "index.yaml";
+const ORIGIN: &str = "origin.yaml";
+const FIXTURE: &str = "fixture.yaml";
+/// Format of `origin.yaml`. Within a version, fields may be added but keep their meaning.
+pub const ORIGIN_VERSION: &str = "plumbline-evidence/v1";
 const FAILURES: &str = "failures.txt";
 const TRANSCRIPT: &str = "transcript.txt";
 /// The folder for logs of servers.
@@ -64,6 +71,10 @@ struct IndexEntry {
 pub struct FixtureEvidence {
     /// The fixture.
     pub fixture: String,
+    /// Its file, as the run named it.
+    pub file: String,
+    /// The content of that file; empty in evidence of before 0.2.0.
+    pub text: String,
     /// Its promise.
     pub promise: String,
     /// Its failed checks.
@@ -74,32 +85,111 @@ pub struct FixtureEvidence {
     pub transcript: String,
 }
 
-/// Reads the evidence next to a report in `folder`; empty if there is none.
+/// The origin of a run, with which `replay` makes it again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RunOrigin {
+    /// [`ORIGIN_VERSION`].
+    pub api_version: String,
+    /// Version of plumbline.
+    pub plumbline: String,
+    /// Version of the API server: `v1.36.1`.
+    pub kubernetes: String,
+    /// Name of the cluster: `embedded`.
+    pub cluster: String,
+    /// Name of the subject.
+    pub subject: String,
+    /// Name and version of the subject, or its command line.
+    pub identity: String,
+    /// `sha256:…` of the subject's program, if it is a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// The flags about cluster and subject, quoted as for a shell.
+    pub flags: String,
+    /// True if the run was in virtual time, which repeats exactly.
+    pub is_virtual: bool,
+}
+
+/// Reads the evidence of each fixture.
 ///
 /// # Errors
 ///
 /// Returns an error if a file cannot be read, or an entry of the index leads out of the folder.
-pub fn read(folder: &Path) -> io::Result<Vec<FixtureEvidence>> {
-    let root = folder.join(EVIDENCE);
-    let text = match fs::read_to_string(root.join(INDEX)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        text => text?,
-    };
-    let index: Vec<IndexEntry> = serde_saphyr::from_str(&text).map_err(io::Error::other)?;
+pub fn read(source: &mut EvidenceSource) -> io::Result<Vec<FixtureEvidence>> {
+    let mut text = |name: &str| source.text(&format!("{EVIDENCE}/{name}")).map_err(io::Error::other);
+    let Some(index) = text(INDEX)? else { return Ok(Vec::new()) };
+    let index: Vec<IndexEntry> = serde_saphyr::from_str(&index).map_err(io::Error::other)?;
     let one = |entry: IndexEntry| {
         let inside = Path::new(&entry.folder).components().all(|part| matches!(part, Component::Normal(_)));
         if !inside {
-            return Err(io::Error::other(format!("the folder `{}` is not below {}", entry.folder, root.display())));
+            return Err(io::Error::other(format!("the folder `{}` is not below {EVIDENCE}/", entry.folder)));
         }
-        let file = |name: &str| match fs::read(root.join(&entry.folder).join(name)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-            bytes => bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
-        };
-        let (failures, transcript) = (file(FAILURES)?, file(TRANSCRIPT)?);
-        let IndexEntry { fixture, promise, failures: checks, .. } = entry;
-        Ok(FixtureEvidence { fixture, promise, checks, failures, transcript })
+        let mut file = |name: &str| Ok::<_, io::Error>(text(&format!("{}/{name}", entry.folder))?.unwrap_or_default());
+        Ok(FixtureEvidence {
+            failures: file(FAILURES)?,
+            transcript: file(TRANSCRIPT)?,
+            text: file(FIXTURE)?,
+            fixture: entry.fixture,
+            file: entry.file,
+            promise: entry.promise,
+            checks: entry.failures,
+        })
     };
     index.into_iter().map(one).collect()
+}
+
+/// Reads how the run was made; `None` if the evidence does not say it.
+///
+/// # Errors
+///
+/// Returns an error if the file cannot be read or has another version.
+pub fn origin(source: &mut EvidenceSource) -> io::Result<Option<RunOrigin>> {
+    let text = source.text(&format!("{EVIDENCE}/{ORIGIN}")).map_err(io::Error::other)?;
+    let Some(text) = text else { return Ok(None) };
+    let origin: RunOrigin = serde_saphyr::from_str(&text).map_err(io::Error::other)?;
+    if origin.api_version == ORIGIN_VERSION {
+        return Ok(Some(origin));
+    }
+    Err(io::Error::other(format!("{ORIGIN} has apiVersion `{}`, expected `{ORIGIN_VERSION}`", origin.api_version)))
+}
+
+/// Writes the evidence of the fixtures that fail to an archive when the run has ended.
+#[derive(Debug)]
+pub struct EvidenceRecorder {
+    evidence: EvidenceFolder,
+    folder: tempfile::TempDir,
+    archive: PathBuf,
+}
+
+impl EvidenceRecorder {
+    /// Prepares evidence for the archive at `archive`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if no temporary folder can be made.
+    pub fn create(archive: &Path, origin: &RunOrigin) -> Result<Self, ConformanceError> {
+        let failed = |error: &dyn std::fmt::Display| {
+            ConformanceError::Unwritable(format!("unable to keep evidence for {}: {error}", archive.display()))
+        };
+        let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
+        let mut evidence = EvidenceFolder::create(&folder.path().join(EVIDENCE))?;
+        let text = serde_saphyr::to_string(origin).map_err(|error| failed(&error))?;
+        evidence.put(ORIGIN, &text).map_err(|error| failed(&error))?;
+        Ok(Self { evidence, folder, archive: archive.to_owned() })
+    }
+}
+
+impl Reporter for EvidenceRecorder {
+    fn event(&mut self, event: Event<'_>) -> io::Result<()> {
+        match event {
+            Event::Finished(judged) if judged.report.outcome == Outcome::Fail => self.evidence.add(judged, "fail"),
+            Event::Started { .. } | Event::Finished(_) => Ok(()),
+            Event::Ended(_) => {
+                let mut source = EvidenceSource::open(self.folder.path()).map_err(io::Error::other)?;
+                source.pack(&self.archive).map_err(io::Error::other)
+            }
+        }
+    }
 }
 
 impl EvidenceFolder {
@@ -157,6 +247,7 @@ impl EvidenceFolder {
         let objects = serde_saphyr::to_string_multiple(&objects).map_err(io::Error::other)?;
         let log = report.log.iter().map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
         let mut files = vec![
+            (FIXTURE, fs::read_to_string(&report.file).unwrap_or_default()),
             (FAILURES, failures),
             (TRANSCRIPT, judged.transcript.clone()),
             ("objects.yaml", objects),
@@ -246,6 +337,17 @@ impl EvidenceFolder {
     }
 }
 
+/// Replaces a file atomically: readers see the old text or the new one, even if the process is killed.
+pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = path.with_file_name(name);
+    let mut file = File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)
+}
+
 fn without_excerpt(failure: &Failure) -> Failure {
     Failure { excerpt: String::new(), ..failure.clone() }
 }
@@ -325,10 +427,10 @@ mod tests {
     #[test]
     fn evidence_is_read_back_from_its_own_folder_only() {
         let root = tempfile::tempdir().expect("a folder");
-        assert_eq!(read(root.path()).expect("no evidence"), []);
+        let open = || EvidenceSource::open(root.path()).expect("a folder");
         let mut evidence = EvidenceFolder::create(&root.path().join(EVIDENCE)).expect("an empty folder");
         evidence.add(&judged("podgc/a[x=1]"), "fail").expect("a writable folder");
-        let found = read(root.path()).expect("our own evidence");
+        let found = read(&mut open()).expect("our own evidence");
         assert_eq!((found[0].fixture.as_str(), found[0].transcript.as_str()), ("podgc/a[x=1]", "t=+0s GET\n"));
         assert!(found[0].failures.contains("pods/a must go"), "{found:?}");
         assert_eq!(found[0].checks, [without_excerpt(&judged("podgc/a").report.failures[0])]);
@@ -336,7 +438,7 @@ mod tests {
         let text = fs::read_to_string(&index).expect("an index");
         for folder in ["../../etc", "/etc"] {
             fs::write(&index, text.replace("folder: podgc/a_x_1", &format!("folder: {folder}"))).expect("a file");
-            let refused = read(root.path()).expect_err("outside").to_string();
+            let refused = read(&mut open()).expect_err("outside").to_string();
             assert!(refused.contains(folder), "{refused}");
         }
     }

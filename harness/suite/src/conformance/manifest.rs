@@ -1,4 +1,4 @@
-//! The manifest that ties evidence to its report: `evidence.sha256` next to the report, in the format of `sha256sum`.
+//! The manifest that ties evidence to its report: `evidence.sha256` next to the evidence, in the format of `sha256sum`.
 //!
 //! ```text
 //! # report sha256:…                      the digest of the report
@@ -6,7 +6,8 @@
 //! # seal sha256:…                        over the lines above
 //! ```
 //!
-//! Published reports may leave out some files, see [`may_be_left_out`]; no file may be added or changed.
+//! Evidence of reports that were published before 0.2.0 lacks some files, see [`may_be_left_out`]; no file may be added
+//! or changed.
 //!
 //! It is a separate file because evidence contains times and process ids, while two runs with equal outcomes must write
 //! equal reports. Like the report's digest, the seal is not a signature: it detects exchanged files, not who ran the
@@ -14,18 +15,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
 
-use super::report_writer::EVIDENCE;
+use super::archive::{EVIDENCE, EvidenceError, EvidenceSource, LINK, MANIFEST as FILE};
 use super::verify::Finding;
-use crate::digest::{self, ReadError};
-
-/// File name, next to the report.
-pub const FILE: &str = "evidence.sha256";
-
-/// Replaces the digest of a symbolic link, which could lead to any file of the reader.
-const LINK: &str = "a symbolic link";
+use crate::digest;
 
 /// Returns the manifest for `files`: paths below the evidence folder, with digests.
 #[must_use]
@@ -39,58 +32,23 @@ pub fn text(report: &str, files: &BTreeMap<String, String>) -> String {
     out
 }
 
-/// Returns the digests of all evidence files below `folder`, the folder of the report.
-///
-/// # Errors
-///
-/// Returns an error if a file cannot be read; the message names it.
-pub fn files(folder: &Path) -> Result<BTreeMap<String, String>, ReadError> {
-    let mut files = BTreeMap::new();
-    below(&folder.join(EVIDENCE), "", &mut files)?;
-    Ok(files)
-}
-
-/// Returns true if a published report need not have this evidence file: logs, objects, and transcripts of fixtures that
-/// passed.
-#[must_use]
-pub fn may_be_left_out(path: &str) -> bool {
+/// Returns true if evidence need not have this file, as that of reports published before 0.2.0: logs, objects, and
+/// transcripts of fixtures that passed.
+fn may_be_left_out(path: &str) -> bool {
     path.starts_with("_passed/") || path.ends_with("/objects.yaml") || path.ends_with("/subject.log")
 }
 
-fn below(root: &Path, path: &str, files: &mut BTreeMap<String, String>) -> Result<(), ReadError> {
-    let folder = root.join(path);
-    let unreadable = |source| ReadError { path: folder.clone(), is_folder: true, source };
-    for entry in fs::read_dir(&folder).map_err(unreadable)? {
-        let entry = entry.map_err(unreadable)?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let inner = if path.is_empty() { name } else { format!("{path}/{name}") };
-        let kind = entry.file_type().map_err(unreadable)?;
-        if kind.is_dir() {
-            below(root, &inner, files)?;
-        } else if kind.is_symlink() {
-            files.insert(inner, LINK.to_owned());
-        } else {
-            files.insert(inner, digest::file(&entry.path())?);
-        }
-    }
-    Ok(())
-}
-
-/// Returns the problems of the evidence in `folder` for the report with the digest `report`; empty if there is no
-/// evidence.
+/// Returns the problems of evidence for the report with the digest `report`.
 ///
 /// # Errors
 ///
 /// Returns an error if a file cannot be read; the message names it.
-pub fn check(folder: &Path, report: &str) -> Result<Vec<Finding>, ReadError> {
-    if !folder.join(EVIDENCE).is_dir() {
-        return Ok(Vec::new());
-    }
+pub fn check(evidence: &mut EvidenceSource, report: &str) -> Result<Vec<Finding>, EvidenceError> {
     let finding = |field: &str, message: String| Finding { field: field.to_owned(), message };
-    let Ok(says) = fs::read_to_string(folder.join(FILE)) else {
-        return Ok(vec![finding(FILE, format!("is missing, although {EVIDENCE}/ is next to the report"))]);
+    let Some(says) = evidence.text(FILE)? else {
+        return Ok(vec![finding(FILE, "is missing, although there is evidence".to_owned())]);
     };
-    let there = files(folder)?;
+    let there = evidence.digests()?;
     let mut listed = BTreeMap::new();
     for (digest, path) in says.lines().filter_map(|line| line.split_once("  ")) {
         let path = path.strip_prefix(&format!("{EVIDENCE}/")).unwrap_or(path);
@@ -118,11 +76,22 @@ pub fn check(folder: &Path, report: &str) -> Result<Vec<Finding>, ReadError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use rstest::rstest;
 
     use super::*;
 
     const REPORT: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    fn open(folder: &Path) -> EvidenceSource {
+        EvidenceSource::open(folder).expect("a folder")
+    }
+
+    fn digests(folder: &Path) -> BTreeMap<String, String> {
+        open(folder).digests().expect("readable")
+    }
 
     #[rstest]
     #[case::untouched(|_: &Path| {}, None)]
@@ -144,7 +113,7 @@ mod tests {
     )]
     #[case::added(|root: &Path| fs::write(root.join("evidence/more"), "").expect("a file"), Some("evidence/more: is not listed"))]
     #[case::another_report(
-        |root: &Path| fs::write(root.join(FILE), text("sha256:other", &files(root).expect("files"))).expect("a file"),
+        |root: &Path| fs::write(root.join(FILE), text("sha256:other", &digests(root))).expect("a file"),
         Some("evidence.sha256: belongs to another report")
     )]
     #[case::edited(
@@ -155,10 +124,6 @@ mod tests {
         Some("evidence.sha256: does not match its seal")
     )]
     #[case::no_manifest(|root: &Path| fs::remove_file(root.join(FILE)).expect("a file"), Some("evidence.sha256: is missing"))]
-    #[case::nothing_at_hand(
-        |root: &Path| fs::remove_dir_all(root.join(EVIDENCE)).expect("a folder"),
-        None
-    )]
     fn exchanged_evidence_is_noticed(#[case] change: fn(&Path), #[case] finding: Option<&str>) {
         let root = tempfile::tempdir().expect("a folder");
         fs::create_dir_all(root.path().join("evidence/podgc")).expect("a folder");
@@ -166,10 +131,10 @@ mod tests {
         for (name, content) in [("index.yaml", "[]"), ("podgc/b.txt", "it failed"), ("_passed/podgc/a.txt", "passed")] {
             fs::write(root.path().join(EVIDENCE).join(name), content).expect("a file");
         }
-        let made = text(REPORT, &files(root.path()).expect("files"));
+        let made = text(REPORT, &digests(root.path()));
         fs::write(root.path().join(FILE), made).expect("a file");
         change(root.path());
-        let described = check(root.path(), REPORT).expect("readable");
+        let described = check(&mut open(root.path()), REPORT).expect("readable");
         assert_eq!(described.len(), usize::from(finding.is_some()), "{described:?}");
         assert!(described.iter().all(|one| one.to_string().starts_with(finding.unwrap_or_default())), "{described:?}");
     }

@@ -10,15 +10,19 @@
 //!   [`deviations`]: known differences
 //! - [`template`]: the report before the first fixture
 //! - [`report`]: the model; everything derivable from the list of fixtures is derived in one place
-//! - [`report_writer`]: fills the report while fixtures run; a killed run leaves `not-run` · [`evidence`]: details of
-//!   failed fixtures · [`manifest`]: ties the evidence to the report · [`provenance`]: its in-toto statement
-//! - [`publish`]: the folder of published reports · [`history`]: the fixtures of former commits
+//! - [`report_writer`]: fills the report while fixtures run; a killed run leaves `not-run`
+//! - [`evidence`]: details of failed fixtures · [`archive`]: reads and packs them · [`manifest`]: ties them to the
+//!   report
+//! - [`publish`]: the folder of published reports · [`slim`]: a published report · [`causes`], [`summary`]: what it says
+//!   about failures · [`history`]: the fixtures of former commits
 //! - [`verify`]: finds later edits and inconsistencies · [`compare`]: compares two subjects
 //!
 //! Modelled on gateway-api's conformance report, with three differences: the list of fixtures is part of the report,
 //! every count and verdict is derived from that list, and a skipped or flaky core fixture prevents conformance (except
 //! fixtures that need virtual time, which wall-time subjects may skip).
 
+pub mod archive;
+pub mod causes;
 pub mod compare;
 pub mod deviations;
 pub mod evidence;
@@ -26,10 +30,11 @@ pub mod history;
 pub mod implementation;
 pub mod manifest;
 pub mod profile;
-pub mod provenance;
 pub mod publish;
 pub mod report;
 pub mod report_writer;
+pub mod slim;
+pub mod summary;
 pub mod template;
 pub mod verify;
 

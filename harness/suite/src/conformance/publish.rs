@@ -1,18 +1,17 @@
-//! The folder of published reports: `<Kubernetes version>/<project>/report.yaml`, with its evidence.
+//! The folder of published reports: `<Kubernetes version>/<project>/report.yaml`, and the archive of its evidence.
 //!
 //! A report of all profiles is not replaced by one of a single profile, and no report by one of a run that did not
-//! finish. A few inconclusive fixtures may be published: they are shown as such, and are never passes. What a reader
-//! does not need stays behind: transcripts of passed fixtures, objects and logs.
+//! finish. A few inconclusive fixtures may be published: they are shown as such, and are never passes.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::manifest;
+use super::archive::{EVIDENCE, EvidenceSource, MANIFEST};
 use super::profile::ALL;
-use super::provenance;
 use super::report::{ConformanceOutcome, ConformanceReport};
-use super::report_writer::{EVIDENCE, YAML};
+use super::report_writer::YAML;
+use super::{causes, evidence, slim};
 
 /// The usual folder of published reports, from the top of the repository.
 pub const FOLDER: &str = "harness/reports";
@@ -38,12 +37,13 @@ pub enum PublishError {
     },
 }
 
-/// Copies the verified `report` in the folder `from` below the folder `to`, and returns its new folder.
+/// Publishes the verified `report` in the folder `from` below the folder `to`: what readers need as a folder, which is
+/// returned, and all evidence as an archive next to it.
 ///
 /// # Errors
 ///
-/// Returns [`PublishError::Refused`] for a run that did not finish or has many inconclusive fixtures, and for one that
-/// shows less than the published report.
+/// Returns [`PublishError::Refused`] for a run that did not finish or has many inconclusive fixtures, for one that shows
+/// less than the published report, and for a report without its evidence.
 pub fn publish(report: &ConformanceReport, from: &Path, to: &Path) -> Result<PathBuf, PublishError> {
     let home = to.join(&report.kubernetes_version).join(&report.implementation.project);
     if !report.is_finished() {
@@ -70,15 +70,27 @@ pub fn publish(report: &ConformanceReport, from: &Path, to: &Path) -> Result<Pat
         _ => Ok(()),
     };
     clear(&staged)?;
-    let files = manifest::files(from).map_err(|error| PublishError::Refused(error.to_string()))?;
-    let evidence = files.into_keys().filter(|path| !manifest::may_be_left_out(path));
-    let evidence = evidence.map(|path| format!("{EVIDENCE}/{path}"));
-    for name in [YAML, manifest::FILE, provenance::FILE].map(str::to_owned).into_iter().chain(evidence) {
-        let (source, target) = (from.join(&name), staged.join(&name));
+    let no_evidence = || {
+        PublishError::Refused(format!(
+            "{}: the folder {EVIDENCE}/ is not next to the report: publish the report where `conform` wrote it",
+            from.display()
+        ))
+    };
+    if !from.join(EVIDENCE).is_dir() {
+        return Err(no_evidence());
+    }
+    let unreadable = |error: &dyn std::fmt::Display| PublishError::Refused(error.to_string());
+    let mut source = EvidenceSource::open(from).map_err(|error| unreadable(&error))?;
+    let manifest = source.text(MANIFEST).map_err(|error| unreadable(&error))?.ok_or_else(no_evidence)?;
+    let details = evidence::read(&mut source).map_err(|error| unreadable(&error))?;
+    let files = slim::files(report, causes::of(report, &details), &manifest).map_err(|error| unreadable(&error))?;
+    for (name, text) in files {
+        let target = staged.join(&name);
         let folder = target.parent().unwrap_or(&staged);
         fs::create_dir_all(folder).map_err(failed("create", folder))?;
-        fs::copy(&source, &target).map_err(failed("copy", &source))?;
+        fs::write(&target, text).map_err(failed("write", &target))?;
     }
+    source.pack(&slim::archive_of(&home, report)).map_err(|error| unreadable(&error))?;
     clear(&home)?;
     fs::rename(&staged, &home).map_err(failed("rename", &staged))?;
     Ok(home)
@@ -122,43 +134,102 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::conformance::manifest;
     use crate::conformance::report::ConformanceOutcome;
     use crate::conformance::report::tests::{report, result};
+    use crate::conformance::slim::EvidenceAtHand;
 
     /// Writes a report and evidence to a folder, as `conform` does.
     fn write(report: &ConformanceReport, folder: &Path) {
-        for name in ["index.yaml", "podgc/b/failures.txt", "podgc/b/objects.yaml", "_passed/podgc/a.txt"] {
+        let index = "- fixture: podgc/b\n  file: fixtures/podgc/b.yaml\n  promise: It goes.\n  level: core\n  \
+                     outcome: fail\n  failures:\n  - { message: pods/a must go, line: 7, expected: '', observed: '' }\n  \
+                     folder: podgc/b\n  files: [failures.txt]\n";
+        let files = [
+            ("index.yaml", index),
+            ("podgc/b/failures.txt", "pods/a must go"),
+            ("podgc/b/transcript.txt", "t=+0s GET"),
+            ("podgc/b/objects.yaml", "kind: Pod"),
+            ("_passed/podgc/a.txt", "t=+0s GET"),
+        ];
+        for (name, text) in files {
             let path = folder.join(EVIDENCE).join(name);
             fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-            fs::write(path, name).expect("a file");
+            fs::write(path, text).expect("a file");
         }
         fs::write(folder.join(YAML), report.to_yaml().expect("YAML")).expect("a file");
-        fs::write(folder.join(provenance::FILE), "{}").expect("a file");
-        let text = manifest::text(&report.digest, &manifest::files(folder).expect("files"));
-        fs::write(folder.join(manifest::FILE), text).expect("a file");
+        let digests = EvidenceSource::open(folder).expect("a folder").digests().expect("readable");
+        fs::write(folder.join(MANIFEST), manifest::text(&report.digest, &digests)).expect("a file");
     }
 
     fn of(profile: &str, outcome: ConformanceOutcome) -> ConformanceReport {
         report(profile, vec![result("podgc/a", "core", ConformanceOutcome::Pass), result("podgc/b", "core", outcome)])
     }
 
-    #[test]
-    fn what_readers_need_is_copied() {
+    /// Publishes a failed report; returns the folder of the published reports, the report as published, and its folder.
+    fn published() -> (tempfile::TempDir, ConformanceReport, PathBuf) {
         let root = tempfile::tempdir().expect("a folder");
-        let (from, to) = (root.path().join("conformance"), root.path().join("reports"));
+        let from = root.path().join("conformance");
         let failed = of("podgc", ConformanceOutcome::Fail);
         write(&failed, &from);
-        let home = publish(&failed, &from, &to).expect("published");
-        assert_eq!(home, to.join("v1.36.0/collector"));
-        let files = manifest::files(&home).expect("files");
-        assert_eq!(files.keys().collect::<Vec<_>>(), ["index.yaml", "podgc/b/failures.txt"]);
-        assert_eq!(manifest::check(&home, &failed.digest).expect("readable"), []);
-        assert_eq!(publish(&failed, &from, &to).expect("again"), home);
-        let left: Vec<_> = fs::read_dir(to.join("v1.36.0"))
-            .expect("a folder")
-            .map(|entry| entry.expect("an entry").file_name())
-            .collect();
-        assert_eq!(left.len(), 1, "{left:?}");
+        let home = publish(&failed, &from, &root.path().join("reports")).expect("published");
+        let text = fs::read_to_string(home.join(YAML)).expect("a report");
+        (root, ConformanceReport::read(&text).expect("our own document"), home)
+    }
+
+    #[test]
+    fn what_readers_need_is_published_and_the_rest_is_an_archive() {
+        let (root, report, home) = published();
+        assert_eq!(home, root.path().join("reports/v1.36.0/collector"));
+        assert_eq!(report.digest, report.digest(), "the digest is that of the run");
+        let evidence = report.evidence.clone().expect("digests");
+        let files: Vec<&str> = evidence.files.keys().map(String::as_str).collect();
+        assert_eq!(files, ["SUMMARY.md", "causes.yaml", "transcripts/01-podgc-b.txt"]);
+        let archive = root.path().join("reports/v1.36.0/collector.evidence.zip");
+        assert_eq!(slim::archive_of(&home, &report), archive);
+        let at_hand = slim::check(&home, &report).expect("readable");
+        assert_eq!(at_hand, (Vec::new(), EvidenceAtHand::Everything(archive.clone())));
+        let causes = slim::causes(&home, &report).expect("causes");
+        assert_eq!(causes.len(), 1);
+        assert_eq!((causes[0].cause.as_str(), causes[0].transcript.as_deref()), ("pods/a must go", Some("t=+0s GET")));
+
+        fs::remove_file(&archive).expect("an archive");
+        assert_eq!(slim::check(&home, &report).expect("readable"), (Vec::new(), EvidenceAtHand::Published(archive)));
+        assert_eq!(
+            publish(
+                &of("podgc", ConformanceOutcome::Fail),
+                &root.path().join("conformance"),
+                &root.path().join("reports")
+            )
+            .expect("again"),
+            home
+        );
+        let left = fs::read_dir(root.path().join("reports/v1.36.0")).expect("a folder").count();
+        assert_eq!(left, 2, "the folder and the archive");
+        let refused = publish(&report, &home, &root.path().join("other")).expect_err("no evidence").to_string();
+        assert!(refused.contains("is not next to the report"), "{refused}");
+    }
+
+    #[rstest]
+    #[case::summary("SUMMARY.md", "better", "SUMMARY.md: does not match its digest")]
+    #[case::transcript("transcripts/01-podgc-b.txt", "better", "transcripts/01-podgc-b.txt: does not match its digest")]
+    #[case::more("more.txt", "", "more.txt: is not listed in the report")]
+    #[case::archive("../collector.evidence.zip", "", "is not the evidence that the report names")]
+    fn exchanged_files_are_noticed(#[case] file: &str, #[case] text: &str, #[case] finding: &str) {
+        let (root, report, home) = published();
+        if file.ends_with(".zip") {
+            // Evidence of an equal run, at another time.
+            let other = root.path().join("conformance");
+            fs::write(other.join(EVIDENCE).join("podgc/b/failures.txt"), "later").expect("a file");
+            let mut source = EvidenceSource::open(&other).expect("a folder");
+            let digests = source.digests().expect("readable");
+            fs::write(other.join(MANIFEST), manifest::text(&report.digest, &digests)).expect("a file");
+            source.pack(&home.join(file)).expect("a writable folder");
+        } else {
+            fs::write(home.join(file), text).expect("a file");
+        }
+        let (findings, _) = slim::check(&home, &report).expect("readable");
+        let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
+        assert!(findings.len() == 1 && findings[0].contains(finding), "{findings:?}");
     }
 
     #[rstest]
@@ -190,7 +261,8 @@ mod tests {
         assert!(says.unwrap_or_default().contains(refusal.unwrap_or_default()));
         let text = fs::read_to_string(to.join("v1.36.0/collector").join(YAML)).expect("a report");
         let kept = if refusal.is_some() { &full } else { &other };
-        assert_eq!(ConformanceReport::read(&text).as_ref(), Ok(kept));
+        let there = ConformanceReport::read(&text).expect("our own document");
+        assert_eq!(ConformanceReport { evidence: None, ..there }, *kept);
     }
 
     /// A report of 40 fixtures, this number of which are inconclusive.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ParseError;
+use super::archive::PublishedEvidence;
 use super::deviations::Deviation;
 use super::implementation::Implementation;
 use super::profile::ALL;
@@ -24,7 +25,7 @@ pub const API_VERSION: &str = "plumbline/v1";
 pub const KIND: &str = "ConformanceReport";
 
 /// Fields that the digest does not cover.
-const NOT_DIGESTED: [&str; 2] = ["time", "digest"];
+const NOT_DIGESTED: [&str; 3] = ["time", "digest", "evidence"];
 
 /// Outcome of a fixture. Like [`report::Outcome`], with known deviations separate from failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -129,8 +130,12 @@ pub struct ConformanceReport {
     pub kind: String,
     /// Start of the run, in UTC. The only time in the report. `digest` does not cover it.
     pub time: String,
-    /// Digest over the canonical JSON of all fields but `time` and itself.
+    /// Digest over the canonical JSON of all fields but `time`, `evidence` and itself.
     pub digest: String,
+    /// Digests of what is published with the report; absent until it is. Evidence has times and process ids, while two
+    /// runs with equal outcomes have equal reports, so `digest` does not cover it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<PublishedEvidence>,
     /// The implementation's own description.
     pub implementation: Implementation,
     /// The tested subject.
@@ -558,6 +563,7 @@ steps:
             kind: text(KIND),
             time: text("2030-01-01T00:00:00Z"),
             digest: String::new(),
+            evidence: None,
             implementation: Implementation {
                 organization: text("Example"),
                 project: text("collector"),

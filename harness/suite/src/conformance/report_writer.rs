@@ -1,19 +1,18 @@
 //! Fills a report while fixtures run, on disk too: a killed run leaves a valid report with `not-run` fixtures.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jiff::Timestamp;
-use plumbline::time::{Clock, Stopwatch};
+use plumbline::time::Stopwatch;
 
 use super::ConformanceError;
+use super::archive::{EVIDENCE, MANIFEST};
 use super::deviations;
-use super::evidence::EvidenceFolder;
+use super::evidence::{EvidenceFolder, replace};
 use super::manifest;
-use super::provenance::{self, FileTexts};
 use super::report::{ConformanceOutcome, ConformanceReport};
 use crate::report::junit::Junit;
 use crate::report::{self, Event, FixtureReport, JudgedRun, Reporter, RunReport};
@@ -24,8 +23,6 @@ pub const YAML: &str = "report.yaml";
 pub const JSON: &str = "report.json";
 /// As [`YAML`].
 pub const JUNIT: &str = "junit.xml";
-/// As [`YAML`].
-pub const EVIDENCE: &str = "evidence";
 
 /// Reason of fixtures that are still `not-run` at the end.
 pub const NOT_RUN: &str = "the run did not finish";
@@ -159,12 +156,7 @@ impl ReportWriter {
         let yaml = self.report.to_yaml().map_err(io::Error::other)?;
         replace(&self.folder.join(YAML), &yaml)?;
         let manifest = manifest::text(&self.report.digest, self.evidence.digests());
-        replace(&self.folder.join(manifest::FILE), &manifest)?;
-        let now = Timestamp::from_second(Clock::wall().now().as_second()).unwrap_or_default();
-        let files = FileTexts { report: &yaml, manifest: &manifest };
-        let statement = provenance::statement(&self.report, files, &now.to_string());
-        let statement = serde_json::to_string_pretty(&statement).map_err(io::Error::other)?;
-        replace(&self.folder.join(provenance::FILE), &(statement + "\n"))?;
+        replace(&self.folder.join(MANIFEST), &manifest)?;
         self.written = Stopwatch::start();
         Ok(())
     }
@@ -180,20 +172,12 @@ impl Reporter for ReportWriter {
     }
 }
 
-/// Replaces a file atomically: readers see the old text or the new one, even if the process is killed.
-pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new = path.with_file_name(name);
-    let mut file = File::create(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&new, path)
-}
-
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
+    use crate::conformance::archive::EvidenceSource;
     use crate::conformance::deviations::Deviation;
     use crate::conformance::report::tests::{fixture, report as sealed, result};
     use crate::runner::verdict;
@@ -274,13 +258,13 @@ mod tests {
             ]
         );
         assert_eq!(read.digest, read.digest());
-        assert_eq!(manifest::check(root.path(), &read.digest).expect("readable evidence"), []);
-        assert_eq!(provenance::check(root.path(), &read).expect("a readable statement"), []);
+        let mut evidence = EvidenceSource::open(root.path()).expect("a folder");
+        assert_eq!(manifest::check(&mut evidence, &read.digest).expect("readable evidence"), []);
         let junit = fs::read_to_string(root.path().join(JUNIT)).expect("JUnit");
         assert!(junit.contains("failures=\"1\"") && junit.contains("known deviation: As ever."), "{junit}");
         assert!(junit.contains(r#"name="cores" value="7""#), "{junit}");
         let left: Vec<_> = fs::read_dir(root.path()).expect("a folder").filter_map(Result::ok).collect();
-        assert_eq!(left.len(), 6, "no half-written file is left: {left:?}");
+        assert_eq!(left.len(), 5, "no half-written file is left: {left:?}");
     }
 
     #[test]

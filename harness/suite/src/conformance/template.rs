@@ -55,6 +55,7 @@ pub fn not_run_report(input: ReportInput<'_>, arena: &TestBed) -> Result<Conform
         kind: KIND.to_owned(),
         time: Timestamp::from_second(now.as_second()).unwrap_or(now).to_string(),
         digest: String::new(),
+        evidence: None,
         implementation: input.implementation.clone(),
         subject: TestedSubject {
             name: subject.name().to_owned(),

@@ -8,9 +8,8 @@ use super::layout::{self, class, feature_cell, foreign, short_hash, sign};
 use super::overview::meaning;
 use super::standing::{Board, BoardCell, BoardRow, Verdict, features};
 use super::{PublishedReport, badge};
-use crate::conformance::evidence::FixtureEvidence;
+use crate::conformance::causes::FailureCause;
 use crate::conformance::report::{ConformanceOutcome, ConformanceReport, FixtureResult, Mode, OutcomeCounts};
-use crate::report::grouping::{self, FixtureFailures, SharedCause};
 
 /// Most characters of a transcript on a page. The evidence has all of it.
 const TRANSCRIPT_LIMIT: usize = 12_000;
@@ -80,7 +79,6 @@ fn report(source: &PublishedReport) -> Markup {
             dt { "Report" }
             dd {
                 "digest " (short_hash(&report.digest)) ", started " (report.time)
-                @if source.has_statement { ", with a statement of its provenance" }
             }
         }
         @if report.profile != crate::conformance::profile::ALL {
@@ -159,79 +157,70 @@ fn controller(cell: &BoardCell<'_>, source: &PublishedReport) -> Markup {
     }
 }
 
-/// A fixture that did not pass, with its evidence if that is published.
-#[derive(Clone, Copy)]
-struct Finding<'a> {
-    fixture: &'a FixtureResult,
-    evidence: Option<&'a FixtureEvidence>,
-}
-
-/// The fixtures of one outcome by cause, with their evidence.
+/// The fixtures of one outcome by cause.
 fn failures(source: &PublishedReport, profile: &str, outcome: ConformanceOutcome, title: &str) -> Markup {
-    let evidence: BTreeMap<&str, &FixtureEvidence> =
-        source.evidence.iter().map(|one| (one.fixture.as_str(), one)).collect();
-    let of = |fixture: &&FixtureResult| fixture.outcome == outcome;
-    let findings: BTreeMap<&str, Finding<'_>> = super::standing::in_profile(&source.report, profile)
-        .filter(of)
-        .map(|fixture| (fixture.id.as_str(), Finding { fixture, evidence: evidence.get(fixture.id.as_str()).copied() }))
+    let fixtures: BTreeMap<&str, &FixtureResult> = super::standing::in_profile(&source.report, profile)
+        .filter(|fixture: &&FixtureResult| fixture.outcome == outcome)
+        .map(|fixture| (fixture.id.as_str(), fixture))
         .collect();
-    let shared = grouping::by_cause(findings.values().map(|finding| FixtureFailures {
-        id: &finding.fixture.id,
-        failures: finding.evidence.map(|evidence| evidence.checks.as_slice()).unwrap_or_default(),
-    }));
-    let mut alone = findings.clone();
-    alone.retain(|id, _| !shared.iter().any(|cause| cause.fixtures.iter().any(|shared| shared == id)));
-    let limit = DETAILS_LIMIT.saturating_sub(shared.len());
+    // The fixtures of a cause belong to the same profiles.
+    let is_here = |cause: &&FailureCause| cause.fixtures.first().is_some_and(|id| fixtures.contains_key(id.as_str()));
+    let causes: Vec<&FailureCause> =
+        source.causes.iter().filter(|cause| cause.outcome == outcome).filter(is_here).collect();
+    let (shown, rest) = causes.split_at(causes.len().min(DETAILS_LIMIT));
     html! {
-        @if !findings.is_empty() {
-            h3 { (title) " (" (findings.len()) ")" }
-            @for cause in &shared {
-                (group(cause, &cause.fixtures.iter().filter_map(|id| findings.get(id.as_str()).copied()).collect::<Vec<_>>()))
-            }
-            @for finding in alone.values().take(limit) { (failure(*finding, true)) }
-            @if alone.len() > limit {
+        @if !fixtures.is_empty() {
+            h3 { (title) " (" (fixtures.len()) ")" }
+            @for cause in shown { (group(cause, &fixtures)) }
+            @if !rest.is_empty() {
                 details {
-                    summary { (alone.len() - limit) " more without details here; the evidence has them" }
-                    ul.ids {
-                        @for Finding { fixture, .. } in alone.values().skip(limit) {
-                            li { code { (fixture.id) } " " small { (fixture.level) } }
-                        }
-                    }
+                    summary { (rest.len()) " more causes without details here; the evidence has them" }
+                    @for cause in rest { (ids(&cause.fixtures, &fixtures)) }
                 }
             }
         }
     }
 }
 
-/// Fixtures that share a cause. Only the first has its transcript here.
-fn group(cause: &SharedCause, findings: &[Finding<'_>]) -> Markup {
+/// Fixtures that share a cause: the first in detail, the others by name.
+fn group(cause: &FailureCause, fixtures: &BTreeMap<&str, &FixtureResult>) -> Markup {
+    let Some((first, others)) = cause.fixtures.split_first() else { return html! {} };
+    let Some(fixture) = fixtures.get(first.as_str()) else { return html! {} };
+    if others.is_empty() {
+        return failure(fixture, cause);
+    }
+    let (share, all) = (cause.fixtures.len(), fixtures.len());
     html! {
         details.failure {
-            summary { (foreign(&cause.title())) }
-            @for (index, finding) in findings.iter().enumerate() { (failure(*finding, index == 0)) }
+            summary { (share) " of " (all) " share: " (foreign(if cause.cause.is_empty() { "no evidence" } else { &cause.cause })) }
+            (failure(fixture, cause))
+            (ids(others, fixtures))
         }
     }
 }
 
-/// A fixture with its failed checks, and its transcript if that is asked for.
-fn failure(Finding { fixture, evidence }: Finding<'_>, with_transcript: bool) -> Markup {
+/// A list of fixtures.
+fn ids(ids: &[String], fixtures: &BTreeMap<&str, &FixtureResult>) -> Markup {
+    let level = |id: &str| fixtures.get(id).map_or("", |fixture| fixture.level.as_str());
+    html! { ul.ids { @for id in ids { li { code { (id) } " " small { (level(id)) } } } } }
+}
+
+/// The first fixture of a cause, with its failed checks and its transcript.
+fn failure(fixture: &FixtureResult, cause: &FailureCause) -> Markup {
     html! {
         details.failure {
             summary { code { (fixture.id) } " " small { (fixture.level) } }
-            @if let Some(evidence) = evidence { p { strong { "Promise: " } (foreign(&evidence.promise)) } }
+            @if !cause.promise.is_empty() { p { strong { "Promise: " } (foreign(&cause.promise)) } }
             @if !fixture.reason.is_empty() { p { strong { "Reason: " } (foreign(&fixture.reason)) } }
-            @if let Some(evidence) = evidence {
-                pre.checks { (evidence.failures.trim()) }
-                @if !with_transcript {
-                    p { small { "The evidence has its transcript." } }
-                } @else if evidence.transcript.trim().is_empty() {
-                    p { "The transcript is empty." }
-                } @else {
-                    h4 { "Transcript" }
-                    (transcript(&evidence.transcript))
-                }
-            } @else {
+            @if cause.cause.is_empty() && cause.failures.is_empty() {
                 p { "The evidence is not published." }
+            } @else {
+                pre.checks { (cause.failures.trim()) }
+                @match cause.transcript.as_deref().map(str::trim) {
+                    None => p { small { "The evidence has its transcript." } },
+                    Some("") => p { "The transcript is empty." },
+                    Some(text) => { h4 { "Transcript" } (transcript(text)) }
+                }
             }
         }
     }

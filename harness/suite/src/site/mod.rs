@@ -26,11 +26,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::conformance::evidence::{self, FixtureEvidence};
+use crate::conformance::causes::FailureCause;
 use crate::conformance::report::ConformanceReport;
 use crate::conformance::report_writer::YAML;
+use crate::conformance::slim;
 use crate::conformance::verify::{Finding, verify_alone};
-use crate::conformance::{manifest, provenance};
 use standing::{Board, BoardRow};
 
 /// The table for programs; also marks a folder as a site.
@@ -50,15 +50,13 @@ pub enum SiteError {
     Io(String),
 }
 
-/// A report with its evidence.
+/// A report with the causes of its failures.
 #[derive(Clone, Debug)]
 pub struct PublishedReport {
     /// The report.
     pub report: ConformanceReport,
-    /// The evidence of its failures.
-    pub evidence: Vec<FixtureEvidence>,
-    /// True if a statement of its provenance is next to it.
-    pub has_statement: bool,
+    /// The causes.
+    pub causes: Vec<FailureCause>,
 }
 
 /// Finds the reports at `paths`: files, or folders with files `report.yaml` at any depth, in the order of their paths.
@@ -100,26 +98,25 @@ fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> SiteError {
     SiteError::Io(format!("unable to read {}: {error}", path.display()))
 }
 
-/// Reads a report and its evidence.
+/// Reads a report and the causes of its failures, from a published folder or from the evidence next to it.
 ///
 /// # Errors
 ///
-/// Returns [`SiteError::Refuted`] if the report, its evidence or its statement is inconsistent.
+/// Returns [`SiteError::Refuted`] if the report or what is next to it is inconsistent.
 pub fn load(path: &Path) -> Result<PublishedReport, SiteError> {
     let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
     let report = ConformanceReport::read(&text)
         .map_err(|error| SiteError::Refuted(format!("{} is not a conformance report: {error}", path.display())))?;
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut findings = verify_alone(&report);
-    findings.extend(manifest::check(folder, &report.digest).map_err(|error| unreadable(path, &error))?);
-    findings.extend(provenance::check(folder, &report).map_err(|error| unreadable(path, &error))?);
+    findings.extend(slim::check(folder, &report).map_err(|error| unreadable(path, &error))?.0);
     if !findings.is_empty() {
         let line = |finding: &Finding| format!("\n  {finding}");
         let lines = findings.iter().map(line).collect::<Vec<_>>().concat();
         return Err(SiteError::Refuted(format!("{} is inconsistent:{lines}", path.display())));
     }
-    let evidence = evidence::read(folder).map_err(|error| unreadable(path, &error))?;
-    Ok(PublishedReport { report, evidence, has_statement: folder.join(provenance::FILE).is_file() })
+    let causes = slim::causes(folder, &report).map_err(|error| unreadable(path, &error))?;
+    Ok(PublishedReport { report, causes })
 }
 
 /// A file of the site: path and content.
