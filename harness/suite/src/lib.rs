@@ -20,7 +20,7 @@
 //! | [`load`] | load of the machine: whether a run on the wall clock counts, and how many run in parallel |
 //! | [`report`], [`snapshot`] | present the results |
 //! | [`serve`] | clusters for clients in other processes, with a clock that they can move |
-//! | [`html`] | a run as one HTML file with timelines, or as a trace |
+//! | [`html`] | a run as one HTML file with timelines |
 //! | [`review`] | groups the changes of snapshots between two commits |
 //! | [`explore`] | injects faults into the histories of fixtures and judges them by oracles |
 //! | [`catalogue`] | maps fixtures to the rules of Kubernetes that they cover |

@@ -36,7 +36,7 @@ pub const LINK: &str = "a symbolic link";
 /// Maximum size of a file that is read from an archive, in bytes.
 const MAX_SIZE: u64 = 64 << 20;
 
-/// The digests of all that is published with a report. The evidence names the digest of the report, and the report these.
+/// The digests of all that is published with a report. The evidence names the report's digest, and the report these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PublishedEvidence {

@@ -13,8 +13,8 @@
 //! - [`report_writer`]: fills the report while fixtures run; a killed run leaves `not-run`
 //! - [`evidence`]: details of failed fixtures · [`archive`]: reads and packs them · [`manifest`]: ties them to the
 //!   report
-//! - [`publish`]: the folder of published reports · [`slim`]: a published report · [`causes`], [`summary`]: what it says
-//!   about failures · [`history`]: the fixtures of former commits
+//! - [`publish`]: the folder of published reports · [`slim`]: a published report · [`causes`], [`summary`]: what it
+//!   says about failures · [`history`]: the fixtures of former commits
 //! - [`verify`]: finds later edits and inconsistencies · [`compare`]: compares two subjects
 //!
 //! Modelled on gateway-api's conformance report, with three differences: the list of fixtures is part of the report,

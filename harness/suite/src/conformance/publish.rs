@@ -37,8 +37,8 @@ pub enum PublishError {
     },
 }
 
-/// Publishes the verified `report` in the folder `from` below the folder `to`: what readers need as a folder, which is
-/// returned, and all evidence as an archive next to it.
+/// Publishes the verified `report` in the folder `from` below the folder `to`: what readers need as a folder, which it
+/// returns, and all evidence as an archive next to it.
 ///
 /// # Errors
 ///
