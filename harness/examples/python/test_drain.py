@@ -1,5 +1,5 @@
-"""Tests with the Python client, a clock that they turn, and real controllers. Run them with `python -m unittest`,
-or with pytest; `plumbline` must be in PATH, or PLUMBLINE must name it."""
+"""Tests with the Python client, a clock that they turn, and real controllers, without pytest's fixtures: they run with
+`python -m unittest`, too."""
 
 import unittest
 
@@ -26,7 +26,7 @@ class Cluster(unittest.TestCase):
     def setUp(self):
         self.world = self.server.world()
         self.addCleanup(self.world.close)
-        self.client = kubernetes.config.new_client_from_config_dict(self.world.kubeconfig())
+        self.client = kubernetes.config.new_client_from_config_dict(self.world.kubeconfig)
         self.addCleanup(self.client.close)
         self.pods = kubernetes.client.CoreV1Api(self.client)
 

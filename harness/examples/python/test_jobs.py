@@ -1,5 +1,4 @@
-"""Tests with pytest: `client` and `world` are fixtures of conftest.py. `plumbline` must be in PATH, or PLUMBLINE must
-name it."""
+"""Tests with pytest: `client` and `world` are fixtures of the package plumbline-k8s."""
 
 import kubernetes
 import pytest

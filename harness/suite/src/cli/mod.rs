@@ -9,6 +9,7 @@ mod conform;
 mod environment;
 mod explain;
 mod explore;
+mod greeting;
 mod help;
 mod hint;
 mod lint;
@@ -23,6 +24,7 @@ mod select;
 mod serve;
 mod site;
 mod verify;
+mod version;
 mod watch;
 mod wrap;
 
@@ -47,7 +49,7 @@ const PROGRAM: &str = "plumbline";
 /// Runs Kubernetes' disruption-class controllers against an embedded API server in virtual time and checks their
 /// behaviour
 ///
-/// Without a verb: `run`.
+/// Without a verb: `run`, or without fixtures and arguments a greeting.
 #[derive(Debug, Parser)]
 #[command(name = PROGRAM, version, about, args_conflicts_with_subcommands = true)]
 pub struct Cli {
@@ -73,6 +75,8 @@ enum CliVerb {
     Lint(lint::LintArgs),
     /// Print the JSON Schema of fixtures, for editors
     Schema,
+    /// Print the version of this program and the releases of Kubernetes that it serves
+    Version(version::VersionArgs),
     /// Show a fixture's promise, steps and the transcript of a run
     Explain(explain::ExplainArgs),
     /// Test an implementation and write its conformance report
@@ -132,6 +136,9 @@ pub fn main(fixtures: &'static Dir<'static>) -> Exit {
     if help::asks_for_clusters(std::env::args_os().skip(1)) {
         return ended(PROGRAM, help::clusters().map(|()| Exit::Ok).map_err(CliError::from), true);
     }
+    if std::env::args_os().len() < 2 && !select::has_fixtures_nearby() {
+        return ended(greeting::main().map(|()| Exit::Ok).map_err(CliError::from), true);
+    }
     let given = help::program(Cli::command()).get_matches();
     let cli = Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
     let of_verb = given.subcommand().map_or(&given, |(_, of_verb)| of_verb);
@@ -147,6 +154,7 @@ pub fn main(fixtures: &'static Dir<'static>) -> Exit {
         Some(CliVerb::List(args)) => list::main(&args),
         Some(CliVerb::Lint(args)) => lint::main(&args),
         Some(CliVerb::Schema) => schema::main(),
+        Some(CliVerb::Version(args)) => version::main(args),
         Some(CliVerb::Explain(args)) => explain::main(&args),
         Some(CliVerb::Explore(args)) => explore::main(&args),
         Some(CliVerb::Conform(args)) => conform::main(&args, &explain_flags),

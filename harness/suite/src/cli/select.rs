@@ -49,6 +49,17 @@ pub struct FixturesFolder {
     fixtures: Option<PathBuf>,
 }
 
+/// Returns true if fixtures are named by the environment, or are in this folder or one above it.
+pub(super) fn has_fixtures_nearby() -> bool {
+    let here = std::env::current_dir().unwrap_or_default();
+    std::env::var_os("PLUMBLINE_FIXTURES").is_some() || above(&here).any(|folder| folder.is_dir())
+}
+
+/// Returns the folders `fixtures` of a folder and of those above it.
+fn above(here: &Path) -> impl Iterator<Item = PathBuf> {
+    here.ancestors().map(|folder| folder.join("fixtures"))
+}
+
 fn level(text: &str) -> Result<Level, String> {
     Level::parse(text).ok_or_else(|| format!("expected one of {}", Level::ALL.map(Level::as_str).join(", ")))
 }
@@ -66,9 +77,8 @@ impl FixturesFolder {
             return folder.is_dir().then(|| folder.clone()).ok_or_else(missing);
         }
         let here = std::env::current_dir().unwrap_or_default();
-        let above = here.ancestors().map(|folder| folder.join("fixtures"));
         let own = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("/")).join("fixtures");
-        let found = match (above.chain([own]).find(|folder| folder.is_dir()), CARRIED.get()) {
+        let found = match (above(&here).chain([own]).find(|folder| folder.is_dir()), CARRIED.get()) {
             (Some(folder), _) => folder,
             (None, Some(carried)) => embedded::unpack(carried).map_err(|error| {
                 CliError::Environment(format!("unable to unpack the fixtures: {error}; set a folder with --fixtures"))

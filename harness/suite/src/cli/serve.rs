@@ -2,6 +2,7 @@
 //!
 //! Standard output gets one line when the server is ready; all other output goes to standard error.
 
+use std::error::Error as _;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use plumbline::fixture::Controller;
 use plumbline::time::Clock;
-use plumbline_apiserver::listener::{Limits, ListenOptions, listen};
+use plumbline_apiserver::listener::{Limits, ListenError, ListenOptions, listen};
 use plumbline_apiserver::{
     AdmissionPlugin, ApiServer, ApiServerConfig, AuditLog, KubernetesVersion, RecordMode, ReportedVersion, faults,
     kubelet,
@@ -208,13 +209,13 @@ async fn serve(args: &ServeArgs) -> Result<Exit, String> {
         limits: Limits::default(),
     };
     let mut spec = args.spec()?;
-    let listening = listen(handler.clone(), options).await.map_err(|error| chain(&error))?;
+    let listening = listen(handler.clone(), options).await.map_err(|error| explained(&error))?;
     spec.address = (!args.bare).then(|| listening.address());
     spec.authority = listening.authority_pem().map(str::to_owned);
     super::notify(&absent(&spec));
     handler.start(spec, listening.kubeconfig(), listening.url()).await?;
     if let Some(path) = &args.kubeconfig {
-        listening.write_kubeconfig(path).map_err(|error| chain(&error))?;
+        listening.write_kubeconfig(path).map_err(|error| explained(&error))?;
     }
     ready(args, &listening.url(), listening.token()).map_err(|error| format!("unable to write: {error}"))?;
 
@@ -378,9 +379,22 @@ fn ready(args: &ServeArgs, url: &str, token: &str) -> std::io::Result<()> {
     out.flush()
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
+/// Returns the error, its cause, and what to do.
+fn explained(error: &ListenError) -> String {
+    let advice = match error {
+        ListenError::Bind { source, .. } => match source.kind() {
+            std::io::ErrorKind::AddrInUse => "; --listen 127.0.0.1:0 takes a free port",
+            std::io::ErrorKind::PermissionDenied => {
+                "; ports below 1024 need a right, --listen 127.0.0.1:0 takes a free one"
+            }
+            std::io::ErrorKind::AddrNotAvailable => "; use an address of this machine, such as 127.0.0.1",
+            _ => "",
+        },
+        ListenError::Kubeconfig { .. } => "; name a file in a folder that you can write with --kubeconfig",
+        _ => "",
+    };
     match error.source() {
-        Some(source) => format!("{error}: {source}"),
+        Some(source) => format!("{error}: {source}{advice}"),
         None => error.to_string(),
     }
 }

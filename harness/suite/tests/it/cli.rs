@@ -74,6 +74,52 @@ fn without_a_verb_it_runs_everything() {
 }
 
 #[test]
+fn without_arguments_and_fixtures_it_greets() {
+    let folder = tempfile::tempdir().expect("a writable folder");
+    let output = plumbline(folder.path(), &[]);
+    assert_eq!((code(&output), err(&output).as_str()), (0, ""));
+    let text = out(&output);
+    assert_eq!(text.lines().count(), 5, "{text}");
+    assert!(text.starts_with(concat!("plumbline ", env!("CARGO_PKG_VERSION"), ": ")), "{text}");
+    // The commands that it shows exist.
+    for line in text.lines().filter_map(|line| line.strip_prefix("  plumbline ")) {
+        let verb = line.split_whitespace().next().expect("a word");
+        let output = plumbline(folder.path(), &if verb == "--help" { vec![verb] } else { vec![verb, "--help"] });
+        assert_eq!(code(&output), 0, "{verb}: {}", err(&output));
+    }
+}
+
+#[test]
+fn the_version_is_there_for_people_and_programs() {
+    let output = plumbline(Path::new("."), &["version"]);
+    assert_eq!((code(&output), err(&output).as_str()), (0, ""));
+    assert_eq!(out(&output), concat!("plumbline ", env!("CARGO_PKG_VERSION"), " (Kubernetes 1.36, 1.37)\n"));
+    let output = plumbline(Path::new("."), &["version", "--json"]);
+    let version: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one document");
+    assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(version["kubernetesVersions"], serde_json::json!(["1.36", "1.37"]));
+    assert_eq!(version["architecture"], std::env::consts::ARCH);
+    assert!(version["static"].is_boolean(), "{version}");
+}
+
+#[test]
+fn a_server_that_cannot_start_says_what_to_do() {
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = busy.local_addr().expect("an address").to_string();
+    for (arguments, expected) in [
+        (&["--listen", address.as_str()][..], "--listen 127.0.0.1:0 takes a free port\n"),
+        (&["--listen", "192.0.2.1:0", "--allow-remote"], "use an address of this machine, such as 127.0.0.1\n"),
+        (&["--kubeconfig", "/proc/none/kc"], "name a file in a folder that you can write with --kubeconfig\n"),
+    ] {
+        let output = plumbline(Path::new("."), &[&["serve"], arguments].concat());
+        assert_eq!(code(&output), 96, "{arguments:?}");
+        let said = err(&output);
+        let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("plumbline: unable to ")).collect();
+        assert!(lines.len() == 1 && said.ends_with(expected), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
 fn a_failure_shows_expected_observed_and_transcript() {
     let output = plumbline(&folder("failure", &two()), &["run", "--jobs", "1"]);
     assert_eq!(code(&output), 100);
