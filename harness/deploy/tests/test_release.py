@@ -207,7 +207,7 @@ def test_the_action_installs_a_release(runner, releases, monkeypatch):
     ("inputs", "message"),
     [
         ({"program": "/nowhere"}, "the input program, /nowhere, is not a program that can be run"),
-        ({"program": PROGRAM, "flags": "--nods 2"}, "plumbline serve --nods 2 does not start: error: unexpected argument"),
+        ({"program": PROGRAM, "flags": "--nods 2"}, "plumbline serve --nods 2 does not start: error: unexpected"),
         ({"version": "0.0.9"}, "release 0.0.9 cannot be installed; the lines above say why"),
     ],
 )

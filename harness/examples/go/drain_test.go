@@ -53,6 +53,7 @@ func pod(name, node string) *corev1.Pod {
 	}
 }
 
+// ANCHOR: orphan
 func TestAnOrphanWaitsForFortySeconds(t *testing.T) {
 	t.Parallel()
 	world, client := world(t)
@@ -67,6 +68,7 @@ func TestAnOrphanWaitsForFortySeconds(t *testing.T) {
 		t.Fatalf("the orphan is still there: %v", err)
 	}
 }
+// ANCHOR_END: orphan
 
 func TestABudgetRefusesTheSecondEviction(t *testing.T) {
 	t.Parallel()

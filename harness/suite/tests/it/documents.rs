@@ -24,6 +24,10 @@ const DATED: [&str; 2] = ["harness/MEASUREMENTS.md", "CHANGELOG.md"];
 /// The folder of published reports, each about the day of its run.
 const REPORTS: &str = "harness/reports/";
 
+/// The sources of the site, and its pages that the program makes.
+const BOOK: &str = "harness/book/";
+const REFERENCE: &str = "../reference/";
+
 /// Files that programs write, which `//!` texts name.
 const OUTPUTS: [&str; 1] = ["mutants.md"];
 
@@ -70,7 +74,9 @@ fn documents_name_files_that_exist() {
         for link in links(&prose).filter(|link| !link.contains("://")) {
             let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
             let target = if path.is_empty() { root.join(&document.path) } else { folder.join(path) };
-            if !target.exists() {
+            if document.path.starts_with(BOOK) && path.contains(REFERENCE) {
+                // The tests of the book build it and check its links.
+            } else if !target.exists() {
                 offences.push(format!("{}: link to {link}", document.path));
             } else if !anchor.is_empty() && !anchors(&target).contains(anchor) {
                 offences.push(format!("{}: no heading for the link to {link}", document.path));

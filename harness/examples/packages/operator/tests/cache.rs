@@ -9,6 +9,7 @@ fn runs_or(usual: usize) -> usize {
     std::env::var("PLUMBLINE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(usual)
 }
 
+// ANCHOR: life
 /// A cache becomes ready although the server fails three times, stays so without further writes, and leaves nothing
 /// behind.
 async fn life_of_a_cache(t: &World) -> plumbline::Result {
@@ -33,6 +34,7 @@ async fn life_of_a_cache(t: &World) -> plumbline::Result {
 fn a_cache_lives_and_dies() -> plumbline::Result {
     World::test(life_of_a_cache)
 }
+// ANCHOR_END: life
 
 #[test]
 fn the_story_of_a_cache() -> plumbline::Result {
@@ -62,6 +64,7 @@ fn the_story_of_a_cache() -> plumbline::Result {
     })
 }
 
+// ANCHOR: role
 /// The operator needs no more rights than it has in its manifest.
 #[test]
 fn the_role_is_sufficient() -> plumbline::Result {
@@ -76,6 +79,7 @@ fn the_role_is_sufficient() -> plumbline::Result {
         t.expect("absent: caches/*, count: { ANY */*/* 403: 0 }")
     })
 }
+// ANCHOR_END: role
 
 /// Ten caches that are due at the same instants, with their pods and a restart of the operator. `PLUMBLINE_RUNS=1000`
 /// makes more runs.
@@ -100,6 +104,7 @@ fn ten_caches_have_the_same_transcript_in_each_run() -> plumbline::Result {
     })
 }
 
+// ANCHOR: explore
 /// A cache becomes ready and goes in spite of each fault that the test does not name. `PLUMBLINE_RUNS=5000` tries more.
 #[test]
 fn each_fault_is_made_up_for() -> plumbline::Result {
@@ -119,3 +124,4 @@ fn each_fault_is_made_up_for() -> plumbline::Result {
     println!("{summary}");
     Ok(())
 }
+// ANCHOR_END: explore
