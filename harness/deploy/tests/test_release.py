@@ -6,6 +6,7 @@ import hashlib
 import http.server
 import io
 import os
+import re
 import shutil
 import signal
 import struct
@@ -21,7 +22,7 @@ DEPLOY = Path(__file__).resolve().parent.parent
 REPOSITORY = DEPLOY.parent.parent
 PROGRAM = os.environ["PLUMBLINE"]
 ARCHIVE = f"plumbline-{os.uname().machine}-linux.tar.gz"
-SCRIPTS = ["harness/deploy/install.sh", "harness/deploy/action/action.sh", ".ci/run", ".ci/release", ".ci/image"]
+CRATES = {"plumbline-apiserver", "plumbline-controllers", "plumbline-entropy", "plumbline-k8s", "plumbline-suite"}
 
 
 def archive(program):
@@ -240,12 +241,43 @@ def test_a_release_is_packed(tmp_path):
         assert {entry.name: entry.mode for entry in tar} == {"plumbline": 0o755, "LICENSE": 0o755}
 
 
+def is_packed(source, included, files):
+    """Returns true if a file or folder that a source includes is in its package."""
+    root = included.startswith("$CARGO_MANIFEST_DIR/")
+    path = included.split("/", 1)[1] if root else os.path.normpath(Path(source).parent / included)
+    return any(name == path or name.startswith(f"{path}/") for name in files)
+
+
+@pytest.mark.skipif(not shutil.which("cargo"), reason="there is no cargo")
+def test_crates_contain_what_they_need(tmp_path):
+    """`.ci/package` without its arguments also builds each; that is a job of its own."""
+    variables = {**os.environ, "CARGO_TARGET_DIR": str(tmp_path)}
+    command = ["bash", REPOSITORY / ".ci/package", "--no-verify", "--allow-dirty"]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    crates = {}
+    for path in (tmp_path / "package").glob("*.crate"):
+        with tarfile.open(path) as tar:
+            files = {name.split("/", 1)[1]: tar.extractfile(name).read() for name in tar.getnames()}
+        crates[path.name.rsplit("-", 1)[0]] = files
+        assert {"README.md", "Cargo.toml"} <= files.keys(), path
+        for name, text in files.items():
+            # Not in comments, which show examples.
+            code = re.sub(rb"(?m)^ *//.*$", b"", text) if name.endswith(".rs") else b""
+            for included in re.findall(rb'include_(?:str|bytes|dir)!\("(.*?)"', code):
+                assert is_packed(name, included.decode(), files), f"{path.name}: {name} includes {included}"
+    assert crates.keys() == CRATES
+    fixtures = {str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "fixtures").rglob("*") if path.is_file()}
+    assert fixtures <= crates["plumbline-suite"].keys()
+
+
 def test_workflows_and_scripts_pass_their_linters():
     workflows = sorted((REPOSITORY / ".github/workflows").glob("*.yaml"))
     assert len(workflows) >= 4
     done = subprocess.run(["actionlint", *workflows], cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
-    done = subprocess.run(["shellcheck", *SCRIPTS], cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
+    scripts = [DEPLOY / "install.sh", DEPLOY / "action/action.sh", *(REPOSITORY / ".ci").iterdir()]
+    done = subprocess.run(["shellcheck", *scripts], cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout
 
 

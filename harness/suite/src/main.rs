@@ -9,7 +9,7 @@ use include_dir::{Dir, include_dir};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The fixtures of this version, for a program that runs outside of its clone.
-static FIXTURES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../fixtures");
+static FIXTURES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/fixtures");
 
 fn main() -> ExitCode {
     plumbline_suite::cli::helper().unwrap_or_else(|| plumbline_suite::cli::main(&FIXTURES).into())
