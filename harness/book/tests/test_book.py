@@ -26,11 +26,12 @@ LINES = 140
 MARK = "<<end of command>>"
 
 
-def builder():
-    specification = importlib.util.spec_from_file_location("build", BOOK / "build.py")
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+def module(name):
+    """Loads a script of the book."""
+    specification = importlib.util.spec_from_file_location(name, BOOK / f"{name}.py")
+    loaded = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(loaded)
+    return loaded
 
 
 class Page(html.parser.HTMLParser):
@@ -56,7 +57,7 @@ class Page(html.parser.HTMLParser):
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
-    builder().build(os.environ["PLUMBLINE"], folder)
+    module("build").build(os.environ["PLUMBLINE"], folder)
     return folder
 
 
@@ -99,7 +100,7 @@ def test_the_search_finds_pages(site):
 
 
 def test_the_reference_is_that_of_the_program(site):
-    program = builder().Program(os.environ["PLUMBLINE"])
+    program = module("build").Program(os.environ["PLUMBLINE"])
     text = (site / "reference/command-line.html").read_text()
     verbs = program.verbs()
     assert len(verbs) >= 15 and all(f'id="plumbline-{verb}"' in text for verb in verbs)
@@ -161,21 +162,21 @@ def test_most_tasks_have_commands():
     assert without == ["actions"], "those are run by the tests of the action"
 
 
-@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
-def test_commands_do_what_the_page_shows(page, tmp_path):
-    (tmp_path / "harness").symlink_to(REPOSITORY / "harness")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "plumbline").symlink_to(os.environ["PLUMBLINE"])
+def run(shown, folder):
+    """Runs commands in one shell in a folder. Returns the output and exit code of each."""
+    (folder / "harness").symlink_to(REPOSITORY / "harness")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "plumbline").symlink_to(os.environ["PLUMBLINE"])
     script = ["set -u"]
-    shown = commands(page)
     for command, _ in shown:
-        script.append(command)
         if command.endswith("&"):
-            script.append("until [ -s kc ]; do sleep 0.05; done")
+            # Its first line says that it is ready.
+            command = f"{command[:-1]}>ready & until [ -s ready ]; do sleep 0.05; done; cat ready"
+        script.append(command)
         script.append(f"printf '\\n{MARK} %s\\n' $?")
     environment = {
         **os.environ,
-        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
         "PYTHONPATH": str(REPOSITORY / "harness/python"),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTEST_PLUGINS": "plumbline.pytest_plugin",
@@ -184,7 +185,7 @@ def test_commands_do_what_the_page_shows(page, tmp_path):
     }
     process = subprocess.Popen(
         ["bash", "-c", "\n".join(script)],
-        cwd=tmp_path,
+        cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -202,9 +203,32 @@ def test_commands_do_what_the_page_shows(page, tmp_path):
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     process.stdout.close()
-    parts = re.split(rf"{MARK} (\d+)\n", "".join(output))
-    for (command, expected), text, code in zip(shown, parts[::2], parts[1::2]):
-        pattern = ".*".join(re.escape(line).replace("…", ".*") for line in expected)
-        assert expected or code == "0", f"$ {command}\n{text}"
-        assert re.search(pattern, text, re.DOTALL), f"$ {command}\n{text}"
     assert said == len(shown), "".join(output)
+    parts = re.split(rf"\n{MARK} (\d+)\n", "".join(output))
+    return list(zip(parts[::2], map(int, parts[1::2])))
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+def test_commands_do_what_the_page_shows(page, tmp_path):
+    shown = commands(page)
+    for (command, expected), (text, code) in zip(shown, run(shown, tmp_path)):
+        pattern = ".*".join(re.escape(line).replace("…", ".*") for line in expected)
+        assert expected or code == 0, f"$ {command}\n{text}"
+        assert re.search(pattern, text, re.DOTALL), f"$ {command}\n{text}"
+
+
+def test_the_picture_of_the_front_page_is_a_run(tmp_path):
+    """The commands of the first page, with what they print; the port and the time are those of no day.
+    PLUMBLINE_ACCEPT_PICTURES=1 writes it."""
+    shown = commands(BOOK / "src/README.md")
+    session = []
+    for (command, _), (text, _) in zip(shown, run(shown, tmp_path)):
+        text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:6443", text)
+        text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "2030-01-01T01:00:00Z", text)
+        lines = [line for line in text.splitlines() if line and line != "a cluster with nodes, loops and controllers"]
+        session.append((command, lines))
+    picture = module("terminal").draw(session, "A cluster starts, and an hour passes")
+    file = BOOK / "src/terminal.svg"
+    if os.environ.get("PLUMBLINE_ACCEPT_PICTURES"):
+        file.write_text(picture)
+    assert file.exists() and file.read_text() == picture, "look at it with PLUMBLINE_ACCEPT_PICTURES=1"
