@@ -60,6 +60,14 @@ repeat *ARGS:
 explore *ARGS:
     cargo run --release -- explore "$@"
 
+# the site, in target/site (needs mdBook)
+book:
+    cargo build && python3 harness/book/build.py target/debug/plumbline --out target/site
+
+# the Python wheel of a debug build, in target/wheel
+wheel:
+    cargo build && python3 harness/python/build.py target/debug/plumbline --out target/wheel
+
 # the crate documentation
 docs:
     cargo doc --workspace --no-deps --open

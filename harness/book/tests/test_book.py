@@ -12,9 +12,11 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -218,8 +220,7 @@ def test_commands_do_what_the_page_shows(page, tmp_path):
 
 
 def test_the_picture_of_the_front_page_is_a_run(tmp_path):
-    """The commands of the first page, with what they print; the port and the time are those of no day.
-    PLUMBLINE_ACCEPT_PICTURES=1 writes it."""
+    """The commands of the first page, with what they print; the port and the time are those of no day."""
     shown = commands(BOOK / "src/README.md")
     session = []
     for (command, _), (text, _) in zip(shown, run(shown, tmp_path)):
@@ -227,8 +228,29 @@ def test_the_picture_of_the_front_page_is_a_run(tmp_path):
         text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "2030-01-01T01:00:00Z", text)
         lines = [line for line in text.splitlines() if line and line != "a cluster with nodes, loops and controllers"]
         session.append((command, lines))
-    picture = module("terminal").draw(session, "A cluster starts, and an hour passes")
-    file = BOOK / "src/terminal.svg"
+    is_current("terminal", module("pictures").terminal(session, "A cluster starts, and an hour passes"))
+
+
+def is_current(name, picture):
+    """Fails unless the picture is the committed one. PLUMBLINE_ACCEPT_PICTURES=1 writes it."""
+    ElementTree.fromstring(picture)
+    file = BOOK / f"src/{name}.svg"
     if os.environ.get("PLUMBLINE_ACCEPT_PICTURES"):
         file.write_text(picture)
     assert file.exists() and file.read_text() == picture, "look at it with PLUMBLINE_ACCEPT_PICTURES=1"
+
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="there is no chromium")
+def test_the_picture_of_a_timeline_is_a_report(tmp_path):
+    fixture = "podgc/orphaned-quarantine-40s"
+    command = [os.environ["PLUMBLINE"], "run", fixture, "--format", "html", "--output", "report.html"]
+    environment = {**os.environ, "PLUMBLINE_FIXTURES": str(REPOSITORY / "fixtures")}
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=60)
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,800", f"--user-data-dir={tmp_path}/x"]
+    address = f"file://{tmp_path}/report.html#{fixture}"
+    command = [CHROMIUM, *flags, "--virtual-time-budget=5000", "--dump-dom", address]
+    page = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    is_current("timeline", module("pictures").timeline(page))

@@ -5,8 +5,8 @@ use std::io::Write as _;
 use serde_json::json;
 
 use super::{CliError, stdout};
-use plumbline_apiserver::KubernetesVersion;
 use crate::exit::Exit;
+use plumbline_apiserver::KubernetesVersion;
 
 /// Print the version of this program and the releases of Kubernetes that it serves.
 #[derive(Clone, Copy, Debug, clap::Args)]

@@ -20,9 +20,11 @@ pub(crate) fn files_below(folder: &Path, extension: &str) -> Vec<SourceFile> {
     let mut files = Vec::new();
     while let Some(next) = folders.pop() {
         for entry in fs::read_dir(&next).expect("a readable folder") {
-            let path = entry.expect("a readable entry").path();
+            let entry = entry.expect("a readable entry");
+            let path = entry.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if path.is_dir() {
+            // A link leads to files that are found without it.
+            if entry.file_type().expect("a type").is_dir() {
                 if name != "target" && name != ".git" {
                     folders.push(path);
                 }
