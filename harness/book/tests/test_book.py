@@ -115,6 +115,36 @@ def test_the_reference_is_that_of_the_program(site):
     assert all(f'id="{name}"' in fixtures for name in schema["$defs"])
 
 
+def samples(schema):
+    """Yields values of a schema: with all properties, and one for each alternative."""
+    if "oneOf" in schema:
+        for alternative in schema["oneOf"]:
+            yield from samples(alternative)
+    elif schema["type"] == "object":
+        columns = {name: list(samples(found)) for name, found in schema["properties"].items()}
+        for index in range(max(map(len, columns.values()), default=1)):
+            yield {name: values[index % len(values)] for name, values in columns.items()}
+    elif schema["type"] == "array":
+        yield [value for value in samples(schema["items"])]
+    elif "enum" in schema:
+        yield from schema["enum"]
+    else:
+        yield {"string": "word", "integer": schema.get("minimum", 1), "boolean": True}[schema["type"]]
+
+
+def test_the_server_takes_the_rules_that_its_document_describes():
+    plumbline = module("build").plumbline
+    with plumbline.Server("--clock", "manual") as server:
+        schema = server.call("GET", "/plumbline/openapi.json")["components"]["schemas"]["FaultRule"]
+        rules = list(samples(schema))
+        verdicts = {rule["verdict"] if isinstance(rule["verdict"], str) else next(iter(rule["verdict"])) for rule in rules}
+        assert verdicts == {"pass", "reply", "drop", "delay", "closeWatch", "gone"}
+        for rule in rules:
+            server.call("POST", "/plumbline/faults", rule)
+            with pytest.raises(plumbline.PlumblineError, match="unknown field"):
+                server.call("POST", "/plumbline/faults", {**rule, "unknown": 1})
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_is_short_and_whole(page, site):
     if page.name == "SUMMARY.md":
