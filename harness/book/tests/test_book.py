@@ -65,8 +65,10 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def pages(site):
-    # print.html is all pages in one.
-    return {path: Page(path) for path in site.rglob("*.html") if path.name not in ("print.html", "404.html", "toc.html")}
+    # print.html is all pages in one; the reports have tests of their own.
+    others = ("print.html", "404.html", "toc.html")
+    found = [path for path in site.rglob("*.html") if path.name not in others and path.parent.name != "conformance"]
+    return {path: Page(path) for path in found}
 
 
 def test_links_and_anchors_lead_somewhere(site, pages):
@@ -81,7 +83,7 @@ def test_links_and_anchors_lead_somewhere(site, pages):
             elif "://" not in link:
                 target, _, anchor = link.partition("#")
                 other = (path.parent / target).resolve() if target else path
-                if not other.exists() or anchor and anchor not in pages[other].ids:
+                if not other.exists() or anchor and other in pages and anchor not in pages[other].ids:
                     broken.append(f"{path.name}: {link}")
                 found += 1
     assert found > 250 and broken == []
@@ -137,7 +139,10 @@ def test_the_server_takes_the_rules_that_its_document_describes():
     with plumbline.Server("--clock", "manual") as server:
         schema = server.call("GET", "/plumbline/openapi.json")["components"]["schemas"]["FaultRule"]
         rules = list(samples(schema))
-        verdicts = {rule["verdict"] if isinstance(rule["verdict"], str) else next(iter(rule["verdict"])) for rule in rules}
+        # A word, or an object with one key.
+        verdicts = set()
+        for rule in rules:
+            verdicts.update([rule["verdict"]] if isinstance(rule["verdict"], str) else rule["verdict"])
         assert verdicts == {"pass", "reply", "drop", "delay", "closeWatch", "gone"}
         for rule in rules:
             server.call("POST", "/plumbline/faults", rule)
