@@ -70,7 +70,7 @@ fn documents_name_files_that_exist() {
             }
         }
         let folder = root.join(&document.path).with_file_name("");
-        let prose: String = prose(&document.text).map(|(_, line)| format!("{line}\n")).collect();
+        let prose: String = prose(&document.text).flat_map(|(_, line)| [line, "\n"]).collect();
         for link in links(&prose).filter(|link| !link.contains("://")) {
             let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
             let target = if path.is_empty() { root.join(&document.path) } else { folder.join(path) };
@@ -222,7 +222,9 @@ fn modules(folder: &Path) -> BTreeSet<String> {
             // `bin/` has programs, not modules.
             (name != "bin").then(|| format!("{name}/"))
         } else {
-            (name.ends_with(".rs") && !["lib.rs", "main.rs", "tests.rs"].contains(&name.as_str())).then_some(name)
+            (path.extension().is_some_and(|end| end == "rs")
+                && !["lib.rs", "main.rs", "tests.rs"].contains(&name.as_str()))
+            .then_some(name)
         }
     };
     entries.filter_map(module).collect()
