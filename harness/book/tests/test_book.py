@@ -161,7 +161,7 @@ def test_a_page_is_short_and_whole(page, site):
         name, _, anchor = include.partition(":")
         content = (REPOSITORY / "harness" / name).read_text()
         if anchor:
-            content = content.split(f"ANCHOR: {anchor}\n")[1].split("ANCHOR_END")[0]
+            content = content.split(f"ANCHOR: {anchor}")[1].split("ANCHOR_END")[0]
         text += content
     assert len(text.splitlines()) <= LINES
     made = site / page.relative_to(BOOK / "src").with_suffix(".html")
