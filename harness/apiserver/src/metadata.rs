@@ -1,5 +1,6 @@
 //! Typed access to an object's `metadata` (`staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go`, `ObjectMeta`).
-//! Missing fields and fields of another type read as empty. [`crate::object_lifecycle`] has the steps of an object's life.
+//! Missing fields and fields of another type read as empty. [`crate::object_lifecycle`] has the steps of an object's
+//! life.
 
 use crate::json::{Map, Value};
 

@@ -1,8 +1,8 @@
 //! Conformance suite for Kubernetes' disruption, podgc, taint-eviction and ttl controllers.
 //!
-//! A [`cluster`] is the environment of a run: the API server of [`plumbline_apiserver`] in this process and in virtual time, or a
-//! real one. A [`subject`] is the program under test. A [`plumbline::fixture`] is one promise about the subject: the initial
-//! objects, the steps, and the expectations.
+//! A [`cluster`] is the environment of a run: the API server of [`plumbline_apiserver`] in this process and in virtual
+//! time, or a real one. A [`subject`] is the program under test. A [`plumbline::fixture`] is one promise about the
+//! subject: the initial objects, the steps, and the expectations.
 //!
 //! ```text
 //! fixtures/*.yaml ─► fixture ─► plan ─► runner ──steps──► apiserver ◄──requests── subject

@@ -2,7 +2,8 @@
 //!
 //! `fixtures/catalogue.yaml` lists every known behaviour, rule and bug; `fixtures/NOT-COVERED.md` lists those that
 //! black-box tests cannot observe, with the reason. Every other id needs a fixture that cites it, or an always-on
-//! invariant. [`CoverageMap::gaps`] lists the inconsistencies; a test and `cargo run -p xtask -- catalogue` fail if there are any.
+//! invariant. [`CoverageMap::gaps`] lists the inconsistencies; a test and `cargo run -p xtask -- catalogue` fail if
+//! there are any.
 //!
 //! ```text
 //! catalogue.yaml ─┐

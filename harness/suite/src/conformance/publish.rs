@@ -42,8 +42,8 @@ pub enum PublishError {
 ///
 /// # Errors
 ///
-/// Returns [`PublishError::Refused`] for a run that did not finish or has many inconclusive fixtures, for one that shows
-/// less than the published report, and for a report without its evidence.
+/// Returns [`PublishError::Refused`] for a run that did not finish or has many inconclusive fixtures, for one that
+/// shows less than the published report, and for a report without its evidence.
 pub fn publish(report: &ConformanceReport, from: &Path, to: &Path) -> Result<PathBuf, PublishError> {
     let home = to.join(&report.kubernetes_version).join(&report.implementation.project);
     if !report.is_finished() {

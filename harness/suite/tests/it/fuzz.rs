@@ -2,7 +2,8 @@
 //! stored objects remain readable. Inputs are requests, bodies (JSON, YAML, protobuf), each type of patch, selectors,
 //! watch parameters and continue tokens, random but realistic enough to pass the first check.
 //!
-//! 64 cases each by default; `PROPTEST_CASES=100000 cargo test --release -p plumbline-suite --test it fuzz::` runs more.
+//! 64 cases each by default; `PROPTEST_CASES=100000 cargo test --release -p plumbline-suite --test it fuzz::` runs
+//! more.
 
 use std::cell::OnceCell;
 use std::sync::Arc;

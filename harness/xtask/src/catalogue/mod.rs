@@ -1,4 +1,5 @@
-//! `xtask catalogue`: the fixtures of each rule, and rules without a fixture. A test of the suite fails if there is a gap.
+//! `xtask catalogue`: the fixtures of each rule, and rules without a fixture. A test of the suite fails if there is a
+//! gap.
 
 mod render;
 
