@@ -62,6 +62,28 @@ fn published_reports_hold() {
     }
 }
 
+/// The evidence is in archives, which the repository does not have.
+#[test]
+fn published_reports_are_small() {
+    let (mut files, mut bytes) = (0, 0);
+    let mut folders = vec![harness().join("reports")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a readable folder").map(|entry| entry.expect("an entry")) {
+            let metadata = entry.metadata().expect("metadata");
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            } else if !entry.file_name().to_string_lossy().ends_with(".evidence.zip") {
+                (files, bytes) = (files + 1, bytes + metadata.len());
+            }
+        }
+    }
+    let reports = published().len();
+    assert!(
+        files <= 15 * reports && bytes <= 400_000 * reports as u64,
+        "{files} files, {bytes} bytes, {reports} reports"
+    );
+}
+
 #[test]
 fn the_site_of_the_published_reports_can_be_made() {
     let out = scratch("site");
@@ -110,8 +132,13 @@ fn the_example_in_python_is_conformant() {
     let (code, out, err) = plumbline(&root, &["publish", "conformance/report.yaml", "--to", "reports"]);
     assert_eq!(code, 0, "{err}");
     assert_eq!(out, "reports/v1.36.0/ttl-in-python/report.yaml\n");
-    let (code, _, err) = plumbline(&root, &["verify", out.trim()]);
-    assert_eq!(code, 0, "{err}");
+    let archive = root.join("reports/v1.36.0/ttl-in-python.evidence.zip");
+    for (is_there, word) in [(true, "all evidence is that of this report: "), (false, "evidence is not at hand: ")] {
+        let (code, verified, err) = plumbline(&root, &["verify", out.trim()]);
+        assert_eq!(code, 0, "{err}");
+        assert!(verified.contains(word) && archive.is_file() == is_there, "{verified}");
+        let _ = fs::remove_file(&archive);
+    }
     let (code, _, err) = plumbline(&root, &["site", "reports"]);
     assert_eq!(code, 0, "{err}");
     let badge = fs::read_to_string(root.join("site/badges/ttl-in-python/ttl.json")).expect("a badge");
