@@ -142,17 +142,15 @@ impl EvidenceSource {
 
     /// Returns the names of the manifest, if there is one, and of all files below [`EVIDENCE`], sorted.
     fn names(&self) -> Result<Vec<String>, EvidenceError> {
-        let mut names = match &self.archive {
-            Some(archive) => archive.file_names().filter_map(|name| Some(name.ok()?.into_owned())).collect(),
-            None => {
-                let mut names = Vec::new();
-                below(&self.path, EVIDENCE, &mut names).map_err(|source| self.error(EVIDENCE, source))?;
-                if self.path.join(MANIFEST).is_file() {
-                    names.push(MANIFEST.to_owned());
-                }
-                names
+        let mut names = Vec::new();
+        if let Some(archive) = &self.archive {
+            names.extend(archive.file_names().filter_map(|name| Some(name.ok()?.into_owned())));
+        } else {
+            below(&self.path, EVIDENCE, &mut names).map_err(|source| self.error(EVIDENCE, source))?;
+            if self.path.join(MANIFEST).is_file() {
+                names.push(MANIFEST.to_owned());
             }
-        };
+        }
         names.sort();
         Ok(names)
     }

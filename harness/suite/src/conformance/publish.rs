@@ -139,6 +139,9 @@ mod tests {
     use crate::conformance::report::tests::{report, result};
     use crate::conformance::slim::EvidenceAtHand;
 
+    /// The archive of the published report, from its folder.
+    const ARCHIVE: &str = "../collector.evidence.zip";
+
     /// Writes a report and evidence to a folder, as `conform` does.
     fn write(report: &ConformanceReport, folder: &Path) {
         let index = "- fixture: podgc/b\n  file: fixtures/podgc/b.yaml\n  promise: It goes.\n  level: core\n  \
@@ -213,10 +216,10 @@ mod tests {
     #[case::summary("SUMMARY.md", "better", "SUMMARY.md: does not match its digest")]
     #[case::transcript("transcripts/01-podgc-b.txt", "better", "transcripts/01-podgc-b.txt: does not match its digest")]
     #[case::more("more.txt", "", "more.txt: is not listed in the report")]
-    #[case::archive("../collector.evidence.zip", "", "is not the evidence that the report names")]
+    #[case::archive(ARCHIVE, "", "is not the evidence that the report names")]
     fn exchanged_files_are_noticed(#[case] file: &str, #[case] text: &str, #[case] finding: &str) {
         let (root, report, home) = published();
-        if file.ends_with(".zip") {
+        if file == ARCHIVE {
             // Evidence of an equal run, at another time.
             let other = root.path().join("conformance");
             fs::write(other.join(EVIDENCE).join("podgc/b/failures.txt"), "later").expect("a file");

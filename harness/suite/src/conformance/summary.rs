@@ -59,13 +59,15 @@ fn profiles(report: &ConformanceReport, out: &mut String) {
         }
     }
     columns.sort();
-    let heads: String = columns.iter().map(|level| format!(" {} |", code(level))).collect();
-    let _ = writeln!(out, "| profile | conformant |{heads}\n| --- | --- |{}", " --- |".repeat(columns.len()));
+    let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let heads = ["profile", "conformant"].map(str::to_owned).into_iter();
+    out.push_str(&row(heads.chain(columns.iter().map(|level| code(level))).collect()));
+    out.push_str(&row(vec!["---".to_owned(); columns.len() + 2]));
     for profile in &report.profiles {
         let verdict = if profile.conformant { "yes" } else { "no" };
         let tally = |level: &&String| profile.levels.get(*level).copied().map(OutcomeCounts::tally).unwrap_or_default();
-        let cells: String = columns.iter().map(|level| format!(" {} |", tally(level))).collect();
-        let _ = writeln!(out, "| {} | {verdict} |{cells}", code(&profile.name));
+        let first = [code(&profile.name), verdict.to_owned()].into_iter();
+        out.push_str(&row(first.chain(columns.iter().map(tally)).collect()));
     }
     out.push('\n');
 }
