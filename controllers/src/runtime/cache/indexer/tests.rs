@@ -177,7 +177,8 @@ fn cost_of_a_selection(pods: usize, selector: &Value) -> (usize, usize) {
     (held.by_labels["ns"].candidates(&selector).len(), held.select("ns", &selector).len())
 }
 
-/// The curve over the size of a namespace, in operations: `plumbline-loadtest scale --curve-only` measures it in seconds.
+/// The curve over the size of a namespace, in operations; `plumbline-loadtest scale --curve-only` measures it in
+/// seconds.
 #[test]
 fn selecting_a_budgets_pods_costs_the_same_in_a_namespace_of_any_size() {
     let own = json!({ "matchLabels": { "app": "a00007" } });
