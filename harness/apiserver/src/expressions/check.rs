@@ -342,6 +342,10 @@ impl Checker<'_> {
                 _ => CelType::Dyn,
             },
             Some(overload) if overload.result == "list" => receiver.cloned().unwrap_or_else(|| CelType::Dyn.list()),
+            Some(_) if matches!(name, "optional.of" | "optional.ofNonZeroValue") => {
+                arguments.first().cloned().unwrap_or(CelType::Dyn).optional()
+            }
+            Some(_) if name == "optional.none" => CelType::Dyn.optional(),
             Some(overload) => named(overload.result),
         }
     }
@@ -408,7 +412,17 @@ fn operator(name: &str, arguments: &[CelType]) -> Option<Result<CelType, ()>> {
         ("@not_strictly_false", _) => Some(Ok(CelType::Bool)),
         ("-_", [a]) => fits(matches!(a, CelType::Int | CelType::Double | CelType::Dyn), a.clone()),
         ("_?_:_", [condition, a, b]) => {
-            let ty = if a == b { a.clone() } else { CelType::Dyn };
+            let any = |ty: &CelType| *ty == CelType::Dyn.optional();
+            let ty = match (a, b) {
+                (a, b) if a == b => a.clone(),
+                // `optional.none()` has the type of the other.
+                (any_value, other @ CelType::Optional(_)) | (other @ CelType::Optional(_), any_value)
+                    if any(any_value) =>
+                {
+                    other.clone()
+                }
+                _ => CelType::Dyn,
+            };
             fits(CelType::Bool.takes(condition) && a.takes(b), ty)
         }
         ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [a, b]) => match arithmetic(name, a, b) {

@@ -30,7 +30,7 @@ pub(crate) struct SizedType {
 impl SizedType {
     /// Returns the sizes of a schema's values. `root` objects have apiVersion, kind and metadata.
     pub(crate) fn of(schema: &Value, root: bool) -> Arc<Self> {
-        Arc::new(of_schema(schema, root, 0))
+        Arc::new(of_schema(schema, root, 0).unwrap_or_default())
     }
 
     fn scalar(least_bytes: u64) -> Self {
@@ -57,29 +57,31 @@ fn flag(schema: &Value, field: &str) -> bool {
     schema.get(field) == Some(&Value::Bool(true))
 }
 
-fn of_schema(schema: &Value, root: bool, depth: usize) -> SizedType {
+/// Returns the sizes of a schema's values; `None` if expressions do not see them.
+fn of_schema(schema: &Value, root: bool, depth: usize) -> Option<SizedType> {
     let below = |schema: &Value| of_schema(schema, false, depth + 1);
     let longest = |bytes: u64| limit(schema, "maxLength").map_or(bytes, |length| length.saturating_mul(4));
     if depth > MAX_DEPTH {
-        return SizedType::scalar(1);
+        return None;
     }
     if flag(schema, "x-kubernetes-int-or-string") {
-        return SizedType::text(longest(REQUEST_BYTES - 2), 1);
+        return Some(SizedType::text(longest(REQUEST_BYTES - 2), 1));
     }
-    match schema.get("type").and_then(Value::as_str).unwrap_or_default() {
+    let embedded = root || flag(schema, "x-kubernetes-embedded-resource");
+    Some(match schema.get("type").and_then(Value::as_str).unwrap_or_default() {
         "array" => {
-            let items = schema.get("items").map(below).unwrap_or_default();
+            let items = below(schema.get("items")?)?;
             let most = limit(schema, "maxItems").unwrap_or((REQUEST_BYTES - 2) / (items.least_bytes + 1));
             SizedType { most, least_bytes: 2, element: Some(Arc::new(items)), ..SizedType::default() }
         }
         "object" => match schema.get("additionalProperties").filter(|values| values.is_object()) {
             Some(values) => {
-                let values = below(values);
+                let values = below(values)?;
                 let most = limit(schema, "maxProperties").unwrap_or((REQUEST_BYTES - 2) / (values.least_bytes + 6));
                 let element = Some(Arc::new(values));
                 SizedType { most, least_bytes: 2, element, is_map: true, ..SizedType::default() }
             }
-            None => object(schema, root || flag(schema, "x-kubernetes-embedded-resource"), depth),
+            None => object(schema, embedded, depth),
         },
         "string" => match schema.get("format").and_then(Value::as_str).unwrap_or_default() {
             "byte" => SizedType::text(limit(schema, "maxLength").unwrap_or(REQUEST_BYTES - 2), 2),
@@ -94,8 +96,10 @@ fn of_schema(schema: &Value, root: bool, depth: usize) -> SizedType {
             }
         },
         "boolean" => SizedType::scalar(4),
-        _ => SizedType::scalar(1),
-    }
+        "number" | "integer" => SizedType::scalar(1),
+        _ if embedded => object(schema, embedded, depth),
+        _ => return None,
+    })
 }
 
 fn object(schema: &Value, embedded: bool, depth: usize) -> SizedType {
@@ -103,7 +107,7 @@ fn object(schema: &Value, embedded: bool, depth: usize) -> SizedType {
         schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     let mut object = SizedType { least_bytes: 2, ..SizedType::default() };
     for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        let field = of_schema(property, false, depth + 1);
+        let Some(field) = of_schema(property, false, depth + 1) else { continue };
         if required.contains(&name.as_str()) && property.get("default").is_none() {
             object.least_bytes += u64::try_from(name.len()).unwrap_or(0) + field.least_bytes + 4;
         }
