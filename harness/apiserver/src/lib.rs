@@ -74,6 +74,7 @@ mod field_errors;
 mod flow_control;
 #[cfg(feature = "controllers")]
 pub mod garbage_collector;
+mod go_base64;
 mod go_duration;
 mod go_json;
 mod handlers;

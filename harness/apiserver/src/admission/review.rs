@@ -1,13 +1,14 @@
 //! `AdmissionReview`s: the request that a webhook gets, and its answer. Follows
 //! `plugin/webhook/request/admissionreview.go` in `staging/src/k8s.io/apiserver/pkg/admission`. PURE.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-
 use super::attributes::Attributes;
 use super::matching::Invocation;
+use crate::go_base64;
 use crate::json::{Map, Value, json};
 use crate::status::Status;
+
+/// OpenAPI name of the reviews; those of `v1beta1` have the same fields.
+pub(super) const TYPE: &str = "io.k8s.api.admission.v1.AdmissionReview";
 
 /// The versions of reviews that this server speaks.
 const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
@@ -67,7 +68,7 @@ pub(super) struct ReviewResponse {
     pub(super) patch_type: String,
 }
 
-/// Reads an answer.
+/// Reads a decoded answer.
 ///
 /// # Errors
 /// The answer is not one to this review.
@@ -76,7 +77,8 @@ pub(super) fn response(answer: &Value, version: &str, uid: &str, mutating: bool)
     let response = response.ok_or("webhook response was absent")?;
     let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
     let mut patch_type = text(response, "patchType");
-    let patch = STANDARD.decode(text(response, "patch")).map_err(|_| "webhook returned a patch that is not base64")?;
+    let patch =
+        go_base64::decode(&text(response, "patch")).map_err(|_| "webhook returned a patch that is not base64")?;
     if version == "v1" {
         let given = text(response, "uid");
         if given != uid {

@@ -326,13 +326,17 @@ fn a_webhook_that_hangs_answers_nonsense_or_is_missing_fails_open_or_closed() {
     let hanging =
         "failed to call webhook: Post \"https://hook.default.svc:443/x?timeout=10s\": context deadline exceeded";
     let nonsense = "received invalid webhook response: webhook response was absent";
+    let list = "failed to call webhook: couldn't get version/kind; json parse error: json: cannot unmarshal array into \
+        Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
+        Kind string \"json:\\\"kind,omitempty\\\"\" }";
     let missing =
         "failed to call webhook: Post \"https://hook.default.svc:443/x?timeout=10s\": service \"hook\" not found";
-    for (kind, why) in [("hangs", hanging), ("nonsense", nonsense), ("missing", missing)] {
+    for (kind, why) in [("hangs", hanging), ("nonsense", nonsense), ("list", list), ("missing", missing)] {
         virtually(|server| async move {
             match kind {
                 "hangs" => server.handle_webhook(HOOK, |_| std::future::pending()),
-                "nonsense" => server.handle_webhook(HOOK, |_| async { serde_json::json!([1]) }),
+                "nonsense" => server.handle_webhook(HOOK, |_| async { serde_json::json!({"a": 1}) }),
+                "list" => server.handle_webhook(HOOK, |_| async { serde_json::json!([1]) }),
                 _ => {}
             }
             webhook(&server, false, json!({})).await;

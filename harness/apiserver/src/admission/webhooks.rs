@@ -214,7 +214,8 @@ async fn call(
     let uid = host.uid();
     let body = review::review(attributes, invocation, version, &uid);
     let config = ClientConfig::of(&hook.spec["clientConfig"]);
-    let called = host.outbound().call(host.lister(), host.clock(), &config, &body, hook.timeout_seconds).await;
+    let called =
+        host.outbound().call(host.lister(), host.clock(), &config, (&body, review::TYPE), hook.timeout_seconds).await;
     let answer = called.map_err(|why| CallError::Failed(format!("failed to call webhook: {why}")))?;
     let answer = review::response(&answer, version, &uid, mutating)
         .map_err(|why| CallError::Failed(format!("received invalid webhook response: {why}")))?;

@@ -4,6 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::go_base64;
 use crate::json::Value;
 
 const BEGIN: &str = "-----BEGIN ";
@@ -12,7 +13,7 @@ const DASHES: &str = "-----";
 /// Returns the reason why the bundle of a definition's conversion webhook is unusable; `None` without a bundle.
 pub(super) fn error_in(definition: &Value) -> Option<String> {
     let bundle = definition.pointer("/spec/conversion/webhook/clientConfig/caBundle").and_then(Value::as_str)?;
-    error(&STANDARD.decode(bundle).unwrap_or_default())
+    error(&go_base64::decode(bundle).unwrap_or_default())
 }
 
 /// Returns the reason why a bundle is unusable. An empty one means the system's authorities.

@@ -11,6 +11,9 @@ use crate::status::Status;
 /// Versions of conversion reviews that this server speaks.
 const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
+/// OpenAPI name of conversion reviews.
+const TYPE: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ConversionReview";
+
 /// Seconds that a webhook has for its answer.
 const TIMEOUT_SECONDS: u64 = 30;
 
@@ -62,7 +65,7 @@ async fn ask(
         "request": {"uid": uid, "desiredAPIVersion": desired, "objects": objects},
     });
     let config = ClientConfig::of(&webhook.client_config);
-    let answer = server.outbound().call(server, server.clock(), &config, &review, TIMEOUT_SECONDS).await?;
+    let answer = server.outbound().call(server, server.clock(), &config, (&review, TYPE), TIMEOUT_SECONDS).await?;
     let response = answer.get("response").filter(|response| response.is_object()).ok_or("no response provided")?;
     if version == "v1" {
         let given = text(response, "uid");

@@ -1,13 +1,12 @@
 //! Converts values of custom resources to CEL values, typed by their schema. Follows
 //! `staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go` of Kubernetes 1.36. PURE.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use cel::common::types::{CelBytes, CelDouble, CelDuration, CelInt, CelMapKey, CelNull, CelTimestamp};
 use chrono::{DateTime, FixedOffset};
 
 use super::shared::SharedValue;
 use super::types::escape;
+use crate::go_base64;
 use crate::go_duration::go_duration;
 use crate::json::Value;
 
@@ -76,7 +75,7 @@ impl<'a> TypedValue<'a> {
 
     fn text_to_cel(&self, text: &str) -> SharedValue {
         let typed = match self.text("format") {
-            "byte" => STANDARD.decode(text).ok().map(|bytes| SharedValue::new(CelBytes::from(bytes))),
+            "byte" => go_base64::decode(text).ok().map(|bytes| SharedValue::new(CelBytes::from(bytes))),
             "date" | "date-time" => timestamp(text).map(|moment| SharedValue::new(CelTimestamp::from(moment))),
             "duration" => duration(text).map(|length| SharedValue::new(CelDuration::from(length))),
             _ => None,

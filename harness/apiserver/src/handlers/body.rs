@@ -12,7 +12,7 @@ use super::request_scope::RequestScope;
 use crate::crd;
 use crate::json::{Map, Value};
 use crate::registry::{ErrorList, Path, meta};
-use crate::schema::{self, DecodeError, DecodedBody, FieldValidation, Schema};
+use crate::schema::{self, DecodeError, DecodedBody, FieldValidation, NO_KIND, Schema};
 use crate::status::{Status, go_quote};
 use crate::yaml;
 
@@ -58,52 +58,7 @@ fn summary(body: &[u8]) -> String {
     }
 }
 
-#[derive(serde::Deserialize)]
-struct TypeMeta {
-    #[serde(default)]
-    kind: String,
-    #[serde(default, rename = "apiVersion")]
-    api_version: String,
-}
-
-const GO_TYPE_META: &str =
-    r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
-
-/// Prefix of errors about text in which no kind could be found.
-const NO_KIND: &str = "couldn't get version/kind; json parse error: ";
-
-/// Returns kind and apiVersion of a body; empty if they are absent.
-pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), String> {
-    // serde would accept a list as the fields in order.
-    let is_list = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
-    if let Ok(found) = serde_json::from_slice::<TypeMeta>(text)
-        && !is_list
-    {
-        return Ok((found.kind, found.api_version));
-    }
-    let why = match schema::decode_untyped(text) {
-        Err(error) => error.message,
-        Ok(decoded) => match &decoded.value {
-            Value::Null => return Ok((String::new(), String::new())),
-            Value::Object(map) => {
-                let wrong = |name: &str, go: &str| {
-                    let value = map.get(name).filter(|value| !value.is_string() && !value.is_null())?;
-                    let found = value.json_type();
-                    Some(format!("json: cannot unmarshal {found} into Go struct field .{go} of type string"))
-                };
-                let Some(error) = wrong("apiVersion", "apiVersion").or_else(|| wrong("kind", "kind")) else {
-                    let text = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-                    return Ok((text("kind"), text("apiVersion")));
-                };
-                error
-            }
-            other => format!("json: cannot unmarshal {} into Go value of type {GO_TYPE_META}", other.json_type()),
-        },
-    };
-    Err(format!("{NO_KIND}{why}"))
-}
-
-/// Like [`type_meta`] for text that has been decoded: parses the text again only if decoding found something unusual.
+/// Like [`schema::type_meta`] for text that has been decoded: parses the text again only if decoding found something unusual.
 fn decoded_type_meta(decoded: &Result<DecodedBody, DecodeError>, text: &[u8]) -> Result<(String, String), String> {
     if let Ok(DecodedBody { value: Value::Object(map), strict }) = decoded
         && strict.is_empty()
@@ -113,7 +68,7 @@ fn decoded_type_meta(decoded: &Result<DecodedBody, DecodeError>, text: &[u8]) ->
             return Ok((kind.to_owned(), api_version.to_owned()));
         }
     }
-    type_meta(text)
+    schema::type_meta(text)
 }
 
 fn decode_as(schema: Option<&Schema>, text: &[u8]) -> Result<DecodedBody, DecodeError> {
@@ -370,7 +325,7 @@ mod tests {
             let custom = custom.then(|| Arc::new(Schema::from_structural(None, true).unwrap()));
             for schema in [custom, schema::builtin("io.k8s.api.core.v1.Pod"), None] {
                 let decoded = decode_as(schema.as_deref(), text.as_bytes());
-                prop_assert_eq!(decoded_type_meta(&decoded, text.as_bytes()), type_meta(text.as_bytes()), "{}", text);
+                prop_assert_eq!(decoded_type_meta(&decoded, text.as_bytes()), schema::type_meta(text.as_bytes()), "{}", text);
             }
         }
     }

@@ -2,7 +2,6 @@
 //! `staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go` of Kubernetes 1.36.
 
 use super::admission;
-use super::body::type_meta;
 use super::body_format::{BodyFormat, body_format};
 use super::options::{DeleteOptions, ListOptions, VersionMatch};
 use super::read;
@@ -14,6 +13,7 @@ use crate::metadata;
 use crate::object_lifecycle::{self, DeletionStep};
 use crate::registry;
 use crate::request::Reply;
+use crate::schema;
 use crate::server::{draft, draft_and_stored};
 use crate::status::{Details, Status, go_quote};
 use crate::store::{CommitError, EventType, StoredObject};
@@ -82,7 +82,7 @@ fn delete_options(scope: &RequestScope<'_>) -> Result<DeleteOptions, Status> {
         BodyFormat::Json => body.to_vec(),
         BodyFormat::Yaml => yaml::to_json(body).map_err(Status::bad_request)?.json,
     };
-    let (kind, api_version) = type_meta(&text).map_err(Status::bad_request)?;
+    let (kind, api_version) = schema::type_meta(&text).map_err(Status::bad_request)?;
     if !kind.is_empty() && kind != "DeleteOptions" {
         let version = if api_version.is_empty() { "meta.k8s.io/v1" } else { &api_version };
         return Err(Status::bad_request(format!(

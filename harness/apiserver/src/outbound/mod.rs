@@ -24,6 +24,7 @@ use bytes::Bytes;
 use crate::clock::Clock;
 use crate::json::Value;
 use crate::registry::ObjectLister;
+use crate::schema;
 
 #[cfg(feature = "listener")]
 use connections::IdleConnections;
@@ -71,16 +72,16 @@ impl Outbound {
         self.handlers.write().unwrap_or_else(PoisonError::into_inner).insert(url.to_owned(), handler);
     }
 
-    /// Posts JSON to a webhook and returns the JSON of its answer.
+    /// Posts JSON to a webhook and returns its answer, decoded as the built-in type with this OpenAPI name.
     ///
     /// # Errors
-    /// The webhook cannot be reached in time, or its answer is not JSON; in the words of Go's client.
+    /// The webhook cannot be reached in time, or its answer is not of the type; in the words of Go's client.
     pub(crate) async fn call(
         &self,
         lister: &dyn ObjectLister,
         clock: &Clock,
         config: &ClientConfig,
-        body: &Value,
+        (body, answer_type): (&Value, &str),
         seconds: u64,
     ) -> Result<Value, String> {
         let url = config.url();
@@ -88,7 +89,7 @@ impl Outbound {
         let handler = self.handlers.read().unwrap_or_else(PoisonError::into_inner).get(&url).cloned();
         let answer = async {
             match handler {
-                Some(handler) => Ok(Value::from(handler(body.clone().into()).await)),
+                Some(handler) => Ok(Bytes::from(handler(body.clone().into()).await.to_string())),
                 None => self.post(lister, clock, config, &query, body).await,
             }
         };
@@ -98,7 +99,7 @@ impl Outbound {
             None => Err(failed("context deadline exceeded".to_owned())),
             Some(Err(CallFailure::Transport(why))) => Err(failed(why)),
             Some(Err(CallFailure::Answer(why))) => Err(why),
-            Some(Ok(answer)) => Ok(answer),
+            Some(Ok(answer)) => decoded(&answer, answer_type),
         }
     }
 
@@ -110,7 +111,7 @@ impl Outbound {
         config: &ClientConfig,
         query: &str,
         body: &Value,
-    ) -> Result<Value, CallFailure> {
+    ) -> Result<Bytes, CallFailure> {
         use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
         let endpoint = endpoint(lister, clock, config).map_err(CallFailure::Transport)?;
         let mut headers = http::HeaderMap::new();
@@ -125,9 +126,15 @@ impl Outbound {
         if !(200..300).contains(&status) {
             return Err(CallFailure::Answer(status_error(status, &answer)));
         }
-        serde_json::from_slice(&answer)
-            .map_err(|error| CallFailure::Answer(format!("couldn't get version/kind; json parse error: {error}")))
+        Ok(answer)
     }
+}
+
+/// Decodes an answer as a built-in type.
+fn decoded(answer: &[u8], answer_type: &str) -> Result<Value, String> {
+    let types = schema::builtin(answer_type).ok_or_else(|| format!("no type {answer_type:?} is known"))?;
+    schema::type_meta(answer)?;
+    types.decode(answer).map(|body| body.value).map_err(|error| error.to_string())
 }
 
 /// Returns where a target is.
@@ -179,5 +186,57 @@ fn status_error(status: u16, body: &[u8]) -> String {
         }
         500.. => format!("an error on the server ({text:?}) has prevented the request from succeeding"),
         _ => format!("the server responded with the status code {status} but did not return more information"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::json::json;
+
+    const REVIEW: &str = "io.k8s.api.admission.v1.AdmissionReview";
+    const CONVERSION: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ConversionReview";
+
+    /// Go's decoder takes an array of numbers for `[]byte` (`array` in `sigs.k8s.io/json/internal/golang/encoding/json/
+    /// decode.go`), and `encoding/base64` skips line feeds.
+    #[rstest]
+    #[case::text(json!("W10="))]
+    #[case::line_feeds(json!("W1\n0=\n"))]
+    #[case::carriage_returns(json!("W1\r\n0="))]
+    #[case::numbers(json!([91, 93]))]
+    fn bytes_are_decoded_as_in_go(#[case] patch: Value) {
+        let answer = json!({"response": {"uid": "u", "allowed": true, "patch": patch}});
+        let decoded = decoded(answer.to_string().as_bytes(), REVIEW).unwrap();
+        assert_eq!(decoded["response"]["patch"], "W10=");
+    }
+
+    /// Messages of Go's decoder.
+    #[rstest]
+    #[case::uid(REVIEW, json!({"response": {"uid": 1}}), "json: cannot unmarshal number into Go struct field AdmissionResponse.response.uid of type types.UID")]
+    #[case::allowed(REVIEW, json!({"response": {"allowed": "true"}}), "json: cannot unmarshal string into Go struct field AdmissionResponse.response.allowed of type bool")]
+    #[case::code(REVIEW, json!({"response": {"status": {"code": "403"}}}), "json: cannot unmarshal string into Go struct field Status.response.status.code of type int32")]
+    #[case::large_code(REVIEW, json!({"response": {"status": {"code": 3_000_000_000_u64}}}), "json: cannot unmarshal number 3000000000 into Go struct field Status.response.status.code of type int32")]
+    #[case::warnings(REVIEW, json!({"response": {"warnings": "w"}}), "json: cannot unmarshal string into Go struct field AdmissionResponse.response.warnings of type []string")]
+    #[case::audit(REVIEW, json!({"response": {"auditAnnotations": {"k": 1}}}), "json: cannot unmarshal number into Go struct field AdmissionResponse.response.auditAnnotations of type string")]
+    #[case::large_byte(REVIEW, json!({"response": {"patch": [256]}}), "json: cannot unmarshal number 256 into Go struct field AdmissionResponse.response.patch of type uint8")]
+    #[case::no_base64(REVIEW, json!({"response": {"patch": "*"}}), "illegal base64 data at input byte 0")]
+    #[case::conversion(CONVERSION, json!({"response": {"result": {"status": 1}}}), "json: cannot unmarshal number into Go struct field Status.response.result.status of type string")]
+    #[case::converted(CONVERSION, json!({"response": {"convertedObjects": {}}}), "json: cannot unmarshal object into Go struct field ConversionResponse.response.convertedObjects of type []runtime.RawExtension")]
+    fn values_of_other_types_are_refused(#[case] ty: &str, #[case] answer: Value, #[case] why: &str) {
+        assert_eq!(decoded(answer.to_string().as_bytes(), ty), Err(why.to_owned()));
+    }
+
+    #[test]
+    fn an_answer_is_an_object() {
+        let why = decoded(b"[1]", REVIEW).unwrap_err();
+        assert!(why.starts_with("couldn't get version/kind; json parse error: json: cannot unmarshal array"), "{why}");
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused() {
+        let why = decoded(b"<html>", REVIEW).unwrap_err();
+        assert!(why.starts_with("couldn't get version/kind; json parse error: invalid character '<'"), "{why}");
     }
 }

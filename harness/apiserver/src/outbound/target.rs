@@ -1,9 +1,7 @@
 //! The address of a webhook or an aggregated API server: a URL, or a service of the cluster
 //! (`staging/src/k8s.io/apiserver/pkg/util/webhook/client.go`). PURE.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-
+use crate::go_base64;
 use crate::json::Value;
 use crate::registry::ObjectLister;
 use crate::registry::label_selector::array_field;
@@ -36,7 +34,7 @@ impl ClientConfig {
             service: service.is_object().then(|| (text(service, "namespace"), text(service, "name"))),
             port: service["port"].as_u64().unwrap_or(HTTPS_PORT),
             path: if path.starts_with('/') { path } else { format!("/{path}") },
-            authorities: STANDARD.decode(text(config, "caBundle")).unwrap_or_default(),
+            authorities: go_base64::decode(&text(config, "caBundle")).unwrap_or_default(),
             insecure: config["insecureSkipTLSVerify"] == Value::Bool(true),
         }
     }

@@ -375,13 +375,26 @@ impl<'a> Decoder<'a> {
 
     /// Decodes bytes given as a list of numbers.
     fn byte_list(&mut self) -> Result<Value, SyntaxError> {
-        let Value::Array(items) = self.any()? else { return Ok(Value::Null) };
-        let bytes: Option<Vec<u8>> = items.iter().map(|item| u8::try_from(item.as_u64()?).ok()).collect();
-        match bytes {
-            Some(bytes) => return Ok(STANDARD.encode(bytes).into()),
-            None => self.type_error("array", "[]uint8"),
-        }
-        Ok(Value::Null)
+        let mut bytes = Vec::new();
+        self.list(|decoder| {
+            let byte = match decoder.reader.peek()? {
+                // An item of `null` is the zero value.
+                token @ JsonToken::Null => {
+                    decoder.reader.literal(token)?;
+                    Value::Null
+                }
+                token @ (JsonToken::Object | JsonToken::Array) => {
+                    decoder.reader.skip()?;
+                    let found = if matches!(token, JsonToken::Object) { "object" } else { "array" };
+                    decoder.type_error(found, "uint8");
+                    Value::Null
+                }
+                token => decoder.scalar(Scalar::Int { min: 0, max: u8::MAX.into() }, "uint8", token)?,
+            };
+            bytes.push(byte.as_u64().and_then(|byte| u8::try_from(byte).ok()).unwrap_or_default());
+            Ok(Value::Null)
+        })?;
+        Ok(STANDARD.encode(bytes).into())
     }
 
     fn scalar(&mut self, scalar: Scalar, go: &str, token: JsonToken) -> Result<Value, SyntaxError> {

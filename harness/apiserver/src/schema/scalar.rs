@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 
 use super::Scalar;
+use crate::go_base64;
 use crate::json::Value;
 pub(super) use crate::quantity::QUANTITY_FORMAT;
 use crate::quantity::Quantity;
@@ -40,7 +41,10 @@ pub(super) fn from_text(scalar: Scalar, text: Cow<'_, str>) -> Result<Value, Sca
             let time = parse_time(&text, "2006-01-02T15:04:05.000000Z07:00")?;
             Ok(time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string().into())
         }
-        Scalar::Bytes => check_base64(&text).map(|()| text.into()),
+        Scalar::Bytes => {
+            let bad = |at| ScalarError::InvalidValue(format!("illegal base64 data at input byte {at}"));
+            go_base64::canonical(&text).map(Value::from).map_err(bad)
+        }
         Scalar::Bool | Scalar::Int { .. } | Scalar::Float => Err(ScalarError::WrongType),
     }
 }
@@ -137,30 +141,6 @@ fn parse_time(text: &str, layout: &str) -> Result<Timestamp, ScalarError> {
             Err(ScalarError::InvalidValue(format!("parsing time {}: day out of range", quote(text))))
         }
         Err(_) => refuse(text.get(19..).unwrap_or_default(), "Z07:00"),
-    }
-}
-
-fn check_base64(text: &str) -> Result<(), ScalarError> {
-    let mut length = 0_usize;
-    let mut padding = 0_usize;
-    let bad = |at: usize| Err(ScalarError::InvalidValue(format!("illegal base64 data at input byte {at}")));
-    for (at, byte) in text.bytes().enumerate() {
-        match byte {
-            b'\r' | b'\n' => continue,
-            b'=' if length % 4 >= 2 => padding += 1,
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' if padding == 0 => {}
-            _ => return bad(at),
-        }
-        length += 1;
-        if padding > 2 {
-            return bad(at);
-        }
-    }
-    match length % 4 {
-        0 => Ok(()),
-        // Go reports misplaced padding at the end of the text, and missing characters at the start of their group.
-        _ if padding > 0 => bad(text.len()),
-        rest => bad(text.len() - rest),
     }
 }
 

@@ -21,6 +21,7 @@
 //! ```
 
 mod access;
+mod admission;
 mod core_v1;
 mod extension;
 mod infrastructure;
@@ -68,6 +69,7 @@ pub(super) const PACKAGES: &[Package] = &[
     package("certificates", "io.k8s.api.certificates.v1", "v1", access::CERTIFICATES).serving("certificates.k8s.io/v1"),
     package("flowcontrol", "io.k8s.api.flowcontrol.v1", "v1", access::FLOWCONTROL)
         .serving("flowcontrol.apiserver.k8s.io/v1"),
+    package("admission", "io.k8s.api.admission.v1", "v1", admission::ADMISSION),
     package("rbac", "io.k8s.api.rbac.v1", "v1", access::RBAC).serving("rbac.authorization.k8s.io/v1"),
     package("admissionregistration", "io.k8s.api.admissionregistration.v1", "v1", extension::ADMISSIONREGISTRATION)
         .serving("admissionregistration.k8s.io/v1"),
