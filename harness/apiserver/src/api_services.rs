@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use http::Method;
 
-use crate::controllers::{ControllerClient, WatchMux, WatchSet};
+use crate::backoff::Retries;
+use crate::controllers::{ControllerClient, WatchChange, WatchMux, WatchSet};
 use crate::handlers::check_discovery;
 use crate::json::{Value, json};
 use crate::metadata;
@@ -31,31 +32,35 @@ pub async fn publish_api_services(server: ApiServer) {
     let agent = ControllerClient::new(&server, "plumbline/apiservice-controller");
     let watched = vec![api_services(), definitions(), ResourceId::new("", "services"), slices()];
     let mut feed = WatchMux::new(&server, WatchSet::Resources(watched));
+    let mut known = KnownServices::default();
+    let mut retries: Retries<String> = Retries::default();
+    let mut resync = server.clock().now() + RESYNC;
     loop {
-        let changes = if has_remote(&server) {
-            server.clock().timeout(RESYNC, feed.next()).await
-        } else {
-            Some(feed.next().await)
-        };
-        let everything = changes.is_none();
-        let (mut registered, mut touched) = (everything, BTreeSet::new());
-        for (resource, change) in changes.into_iter().flatten() {
-            if resource == api_services() || resource == definitions() {
-                registered = true;
+        let resynced = (!known.remote.is_empty()).then_some(resync);
+        let changes = feed.next_until(resynced.into_iter().chain(retries.next()).min()).await;
+        let now = server.clock().now();
+        let mut due = retries.due(now);
+        let mut touched = BTreeSet::new();
+        for (resource, change) in changes {
+            if resource == api_services() {
+                known.note_services(&server, change, &mut due);
+            } else if resource == definitions() {
+                known.note_definitions(&server, change, &mut due);
             } else {
                 change.add_namespaces(&mut touched);
             }
         }
-        if registered {
-            register_definitions(&agent).await;
+        if now >= resync {
+            due.extend(known.remote.keys().cloned());
+            resync = now + RESYNC;
         }
-        let concerned = |object: &Value| match object["spec"]["service"]["namespace"].as_str() {
-            Some(namespace) => registered || touched.contains(namespace),
-            None => registered,
-        };
-        let all = server.list(&api_services(), None).into_iter().map(|stored| stored.value());
-        let checks = all.filter(concerned).map(|object| write_status(&agent, object));
+        due.extend(known.remote.iter().filter(|(_, of)| touched.contains(*of)).map(|(name, _)| name.clone()));
+        let checks = due.iter().map(|name| sync(&agent, &known, name));
         futures::future::join_all(checks).await;
+        let refused = agent.take_refusal();
+        for name in due {
+            retries.settle(&name, refused, server.clock().now());
+        }
     }
 }
 
@@ -71,48 +76,109 @@ fn slices() -> ResourceId {
     ResourceId::new("discovery.k8s.io", "endpointslices")
 }
 
-/// Returns true if other servers answer for some API.
-fn has_remote(server: &ApiServer) -> bool {
-    server.list(&api_services(), None).iter().any(|stored| stored.value()["spec"]["service"].is_object())
+/// What is known of definitions and API services, so that a change of one needs no look at the others.
+#[derive(Default)]
+struct KnownServices {
+    /// The API services that each definition wants, by the definition's name.
+    wanted: BTreeMap<String, BTreeSet<String>>,
+    /// The definitions that want each API service.
+    wanted_by: BTreeMap<String, BTreeSet<String>>,
+    /// The API services of other servers, with the namespaces of their services.
+    remote: BTreeMap<String, String>,
+    /// The API services that exist.
+    existing: BTreeSet<String>,
 }
 
-/// Creates, corrects and deletes the API services of definitions.
-async fn register_definitions(agent: &ControllerClient) {
-    let server = agent.server();
-    let mut wanted = BTreeMap::new();
-    for definition in server.list(&definitions(), None) {
-        let spec = &definition.value()["spec"];
-        let group = spec["group"].as_str().unwrap_or_default();
-        for version in array_field(spec, "versions").iter().filter(|version| version["served"] == true) {
-            let version = version["name"].as_str().unwrap_or_default();
-            let spec =
-                json!({"group": group, "version": version, "groupPriorityMinimum": 1000, "versionPriority": 100});
-            wanted.insert(format!("{version}.{group}"), spec);
+impl KnownServices {
+    fn note_services(&mut self, server: &ApiServer, change: WatchChange, due: &mut BTreeSet<String>) {
+        if matches!(change, WatchChange::Replace(_)) {
+            due.extend(std::mem::take(&mut self.existing));
+        }
+        for stored in change.objects() {
+            due.insert(stored.name().to_owned());
+        }
+        for name in &*due {
+            let object = server.get(&api_services(), "", name).map(|stored| stored.value());
+            let namespace = object.as_ref().and_then(|object| object["spec"]["service"]["namespace"].as_str());
+            match namespace {
+                Some(namespace) => self.remote.insert(name.clone(), namespace.to_owned()),
+                None => self.remote.remove(name),
+            };
+            if object.is_some() {
+                self.existing.insert(name.clone())
+            } else {
+                self.existing.remove(name)
+            };
         }
     }
-    let (label, value) = MANAGED;
-    for stored in server.list(&api_services(), None) {
-        let spec = wanted.remove(stored.name());
-        if stored.label(label) != Some(value) {
-            continue;
+
+    fn note_definitions(&mut self, server: &ApiServer, change: WatchChange, due: &mut BTreeSet<String>) {
+        let mut names = BTreeSet::new();
+        if matches!(change, WatchChange::Replace(_)) {
+            names.extend(self.wanted.keys().cloned());
         }
-        let (path, mut object) = (format!("{PATH}/{}", stored.name()), stored.value());
-        match spec {
-            None => {
-                let preconditions = json!({"preconditions": {"uid": stored.uid()}});
-                agent.delete(&path, Some(&preconditions)).await;
+        names.extend(change.objects().iter().map(|stored| stored.name().to_owned()));
+        for name in names {
+            let definition = server.get(&definitions(), "", &name).map(|stored| server.decoded(&stored));
+            let now: BTreeSet<String> = definition.iter().flat_map(versions).collect();
+            let before = self.wanted.insert(name.clone(), now.clone()).unwrap_or_default();
+            if definition.is_none() {
+                self.wanted.remove(&name);
             }
-            Some(spec) if object["spec"] != spec => {
+            for service in before.difference(&now) {
+                let by = self.wanted_by.entry(service.clone()).or_default();
+                by.remove(&name);
+                if by.is_empty() {
+                    self.wanted_by.remove(service);
+                }
+            }
+            for service in &now {
+                self.wanted_by.entry(service.clone()).or_default().insert(name.clone());
+            }
+            due.extend(before.symmetric_difference(&now).cloned());
+        }
+    }
+}
+
+/// Returns the names of the API services of a definition's served versions.
+fn versions(definition: &Value) -> Vec<String> {
+    let spec = &definition["spec"];
+    let group = spec["group"].as_str().unwrap_or_default();
+    let served = array_field(spec, "versions").iter().filter(|version| version["served"] == true);
+    served.map(|version| format!("{}.{group}", version["name"].as_str().unwrap_or_default())).collect()
+}
+
+/// Creates, corrects or deletes an API service, if it is one of a definition, and writes its status.
+async fn sync(agent: &ControllerClient, known: &KnownServices, name: &str) {
+    let server = agent.server();
+    let (label, value) = MANAGED;
+    let stored = server.get(&api_services(), "", name);
+    let wanted = name.split_once('.').filter(|_| known.wanted_by.contains_key(name)).map(|(version, group)| {
+        json!({"group": group, "version": version, "groupPriorityMinimum": 1000, "versionPriority": 100})
+    });
+    let path = format!("{PATH}/{name}");
+    match (&stored, wanted) {
+        (None, None) => return,
+        (None, Some(spec)) => {
+            let object = json!({"apiVersion": format!("{GROUP}/v1"), "kind": "APIService",
+                "metadata": {"name": name, "labels": {label: value}}, "spec": spec});
+            agent.create(PATH, &object).await;
+        }
+        (Some(stored), None) if stored.label(label) == Some(value) => {
+            agent.delete(&path, Some(&json!({"preconditions": {"uid": stored.uid()}}))).await;
+            return;
+        }
+        (Some(stored), Some(spec)) if stored.label(label) == Some(value) => {
+            let mut object = stored.value();
+            if object["spec"] != spec {
                 object["spec"] = spec;
                 agent.replace(&path, &object).await;
             }
-            Some(_) => {}
         }
+        (Some(_), _) => {}
     }
-    for (name, spec) in wanted {
-        let object = json!({"apiVersion": format!("{GROUP}/v1"), "kind": "APIService",
-            "metadata": {"name": name, "labels": {label: value}}, "spec": spec});
-        agent.create(PATH, &object).await;
+    if let Some(stored) = server.get(&api_services(), "", name) {
+        write_status(agent, stored.value()).await;
     }
 }
 

@@ -112,6 +112,16 @@ impl WatchMux {
         poll_fn(|context| self.poll(context)).await
     }
 
+    /// Waits for changes, or until a time, and returns the changes in order of their resources.
+    pub(crate) async fn next_until(&mut self, at: Option<Timestamp>) -> Vec<(ResourceId, WatchChange)> {
+        let server = self.server.clone();
+        tokio::select! {
+            biased;
+            changes = self.next() => changes,
+            () = wait_until(&server, at) => Vec::new(),
+        }
+    }
+
     fn poll(&mut self, context: &Context<'_>) -> Poll<Vec<(ResourceId, WatchChange)>> {
         self.add_resources();
         *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
@@ -180,6 +190,8 @@ impl Drop for WatchMux {
 pub(crate) struct ControllerClient {
     server: ApiServer,
     user_agent: HeaderValue,
+    /// A request of this client or a clone was refused.
+    refused: Arc<AtomicBool>,
 }
 
 /// A reply.
@@ -194,9 +206,30 @@ impl ControllerResponse {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 
-    /// Returns true if the status code is below 300.
+    /// Returns true if a request was refused for a reason that can pass. That the object is gone, or that its namespace
+    /// ends, are reasons to do nothing more.
+    fn calls_for_retry(&self, method: &Method) -> bool {
+        !(self.is_ok() || self.code == 404 && *method != Method::POST || self.is_for_ending_namespace())
+    }
+
+    /// Returns true if a write was refused because the namespace is being deleted.
+    pub(crate) fn is_for_ending_namespace(&self) -> bool {
+        let ends = || {
+            let body = self.body();
+            let causes = body.pointer("/details/causes").and_then(Value::as_array);
+            causes.into_iter().flatten().any(|cause| cause["reason"] == "NamespaceTerminating")
+        };
+        self.code == 403 && ends()
+    }
+
+    /// Returns the message of a refusal.
+    pub(crate) fn message(&self) -> String {
+        self.body()["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Returns true if the status code is that of a success.
     pub(crate) fn is_ok(&self) -> bool {
-        self.code < 300
+        (200..300).contains(&self.code)
     }
 }
 
@@ -208,11 +241,21 @@ pub(crate) const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json
 impl ControllerClient {
     /// Creates a client whose user agent and field manager are `name`.
     pub(crate) fn new(server: &ApiServer, name: &'static str) -> Self {
-        Self { server: server.clone(), user_agent: HeaderValue::from_static(name) }
+        Self { server: server.clone(), user_agent: HeaderValue::from_static(name), refused: Arc::default() }
+    }
+
+    /// Returns a client with another user agent; [`Self::take_refusal`] is about the writes of both.
+    pub(crate) fn named(&self, name: &'static str) -> Self {
+        Self { user_agent: HeaderValue::from_static(name), ..self.clone() }
     }
 
     pub(crate) fn server(&self) -> &ApiServer {
         &self.server
+    }
+
+    /// Returns true if a request was refused since the last call, so that what it was for has to be tried again.
+    pub(crate) fn take_refusal(&self) -> bool {
+        self.refused.swap(false, Ordering::Relaxed)
     }
 
     /// Sends a request. `content_type` applies only if there is a body.
@@ -223,7 +266,7 @@ impl ControllerClient {
         content_type: &'static str,
         body: Option<&Value>,
     ) -> ControllerResponse {
-        let mut request = ApiRequest::new(method, path);
+        let mut request = ApiRequest::new(method.clone(), path);
         request.headers.insert(header::USER_AGENT, self.user_agent.clone());
         if let Some(body) = body {
             request.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -234,8 +277,13 @@ impl ControllerClient {
             ReplyBody::Full(bytes) => bytes,
             ReplyBody::Stream(_) => Bytes::new(),
         };
-        let response = ControllerResponse { code: reply.status, body };
-        if reply.status >= 300 && !matches!(reply.status, 404 | 409) {
+        // A lost connection has no code, whatever the server did.
+        let code = if reply.drop_connection { 0 } else { reply.status };
+        let response = ControllerResponse { code, body };
+        if response.calls_for_retry(&method) {
+            self.refused.store(true, Ordering::Relaxed);
+        }
+        if !response.is_ok() && !matches!(response.code, 404 | 409) {
             tracing::debug!(
                 path,
                 status = reply.status,

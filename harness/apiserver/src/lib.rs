@@ -48,6 +48,7 @@ mod admission;
 pub mod api_services;
 mod audit;
 mod authn;
+mod backoff;
 pub mod bootstrap;
 mod builder;
 mod byte_scan;

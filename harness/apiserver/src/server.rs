@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 use super::admission::AdmissionConfig;
 use super::audit::AuditLog;
 use super::authn::{Claims, TokenIssuer, UserInfo};
+use super::crd::DefinitionIndex;
 use super::decode_cache::DecodeCache;
 use super::faults::Faults;
 #[cfg(feature = "listener")]
@@ -126,6 +127,7 @@ struct ServerState {
     #[cfg(feature = "listener")]
     flow_schemas: ReadCache<Arc<FlowSchemas>>,
     outbound: Outbound,
+    definitions: DefinitionIndex,
 }
 
 impl ApiServer {
@@ -150,6 +152,7 @@ impl ApiServer {
             #[cfg(feature = "listener")]
             flow_schemas: ReadCache::default(),
             outbound: Outbound::default(),
+            definitions: DefinitionIndex::default(),
             config,
         };
         let server = Self { shared: Arc::new(shared) };
@@ -224,6 +227,11 @@ impl ApiServer {
     /// Returns the client of webhooks and aggregated API servers.
     pub(crate) fn outbound(&self) -> &Outbound {
         &self.shared.outbound
+    }
+
+    /// Returns what is known of the stored definitions.
+    pub(crate) fn definitions(&self) -> &DefinitionIndex {
+        &self.shared.definitions
     }
 
     /// Returns the configured webhooks and policies; `None` if there are none.

@@ -1,83 +1,41 @@
-//! Serves the kinds of stored definitions: registration, status and finalization. Does the work of upstream's
-//! controllers in `staging/src/k8s.io/apiextensions-apiserver/pkg/controller` (`status`, `establish`, `finalizer`), but
-//! synchronously after each write.
-
-use std::collections::BTreeMap;
+//! Brings stored definitions in line: their status, and the objects of definitions that are being deleted. Does the work
+//! of upstream's controllers in `staging/src/k8s.io/apiextensions-apiserver/pkg/controller` (`status`, `establish`,
+//! `finalizer`), as far as it is short before the reply to the write. Many objects of a deleted definition are deleted
+//! by a task of their own.
 
 use http::{HeaderValue, Method, header};
 use jiff::Timestamp;
 
+use super::index::sync_registry;
 use super::{CLEANUP_FINALIZER, GROUP, RESOURCE, kinds, names, text};
-use crate::faults::WatchEnd;
+use crate::backoff::{Backoff, CONTROLLER};
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
 use crate::registry::Resource;
 use crate::request::ApiRequest;
-use crate::server::{ApiServer, storage_id};
-use crate::store::ResourceId;
+use crate::server::ApiServer;
+use crate::store::{KeyRange, ResourceId, StoredObject};
 
 /// User agent of the requests that the server makes itself.
 pub(crate) const USER_AGENT: &str = "kube-apiserver";
 
-/// Most rounds of [`reconcile`]; each round makes one request.
-const ROUNDS: usize = 1000;
+/// Most requests that bring one definition in line: statuses, the reason of the deletion, the end.
+const ROUNDS: usize = 8;
+
+/// Most objects that are deleted before the reply to the request that deletes their definition.
+const SHORT: usize = 10;
 
 /// Returns the definition with defaults and the status that the server would give it, for definitions in a fixture's
-/// initial state.
-pub(crate) fn with_status(mut definition: Value, others: &[Value], now: Timestamp) -> Value {
+/// initial state. `rivals` are the accepted names of the other definitions of the group.
+pub(crate) fn with_status(mut definition: Value, rivals: &[Value], now: Timestamp) -> Value {
     use crate::registry::Strategy as _;
     super::DefinitionStrategy.default(&mut definition);
     let stored = super::definition_strategy::stored_versions(&definition["spec"]);
     if definition.pointer("/status/storedVersions").is_none_or(Value::is_null) && definition.is_object() {
         definition["status"]["storedVersions"] = json!(stored);
     }
-    definition["status"] = names::status(&definition, others, now);
+    definition["status"] = names::status(&definition, rivals, now);
     definition
-}
-
-fn definitions(server: &ApiServer) -> Vec<Value> {
-    server.list(&ResourceId::new(GROUP, RESOURCE), None).iter().map(|stored| stored.value()).collect()
-}
-
-/// Registers the kinds of all established definitions and removes the kinds of all others. Watches of kinds that change
-/// or go end after their last events.
-pub(crate) fn sync_registry(server: &ApiServer) {
-    let mut served: Vec<_> = definitions(server).iter().flat_map(kinds).collect();
-    served.sort_by_cached_key(|kind| {
-        (kind.group.to_string(), names::version_rank(&kind.version), kind.plural.to_string())
-    });
-    let shapes = |kinds: &mut dyn Iterator<Item = &Resource>| -> BTreeMap<ResourceId, [Value; 2]> {
-        let custom = kinds.filter_map(|kind| Some((storage_id(kind), kind.custom.as_ref()?.served_as.clone())));
-        custom.collect()
-    };
-    let before = shapes(&mut server.registry().kinds().map(|kind| &**kind));
-    let now = shapes(&mut served.iter());
-    server.change_registry(|registry| {
-        let custom: Vec<_> = registry.kinds().filter(|kind| kind.custom.is_some()).cloned().collect();
-        for kind in custom {
-            registry.remove(&kind.group, &kind.version, &kind.plural);
-        }
-        for kind in served {
-            registry.insert(kind);
-        }
-    });
-    for (resource, shape) in before {
-        if now.get(&resource) != Some(&shape) {
-            server.faults().end_watches(Some(&resource), WatchEnd::Drained);
-        }
-    }
-}
-
-impl ApiServer {
-    /// Returns the definition with defaults and the status that it has among the stored definitions.
-    pub(crate) fn complete_definition(&self, definition: Value) -> Value {
-        with_status(definition, &definitions(self), self.clock().now())
-    }
-
-    /// Registers the kinds of all established definitions and removes the kinds of all others.
-    pub(crate) fn register_definitions(&self) {
-        sync_registry(self);
-    }
 }
 
 /// Returns true if the definition of a kind is being deleted.
@@ -87,58 +45,146 @@ pub(crate) fn is_terminating(server: &ApiServer, kind: &Resource) -> bool {
     definition.is_some_and(|stored| stored.is_terminating())
 }
 
-/// Reconciles the stored definitions: their status, the served kinds, and the objects of definitions that are being
-/// deleted. Call it after every write to a definition, and after a write to an object of a deleted definition.
-pub(crate) async fn reconcile(server: &ApiServer) {
+/// Brings the definitions in line that were written since the last call, and the definition of an object that was
+/// written, if it is being deleted. Call it after every write to a definition, and after a write to an object of a
+/// deleted definition.
+pub(crate) async fn reconcile(server: &ApiServer, kind: &Resource) {
+    let turn = server.definitions().turn.lock().await;
+    sync_registry(server);
+    if let Some(custom) = &kind.custom {
+        server.definitions().mark_due(&custom.definition);
+    }
+    while let Some(name) = server.definitions().next_due() {
+        if !server.definitions().is_tended(&name) && !bring_in_line(server, &name, SHORT).await {
+            tend(server, name.clone());
+        }
+        server.definitions().clear_due(&name);
+    }
+    drop(turn);
+}
+
+/// Starts a task that brings a definition in line, with more and more time between its tries.
+fn tend(server: &ApiServer, name: String) {
+    if tokio::runtime::Handle::try_current().is_err() || !server.definitions().begin_tending(&name) {
+        return;
+    }
+    let server = server.clone();
+    tokio::spawn(async move {
+        let mut backoff = Backoff::default();
+        while !bring_in_line(&server, &name, usize::MAX).await {
+            server.clock().sleep(backoff.next(CONTROLLER)).await;
+        }
+        server.definitions().end_tending(&name);
+        // What was written meanwhile was left to this task.
+        if server.definition(&name).is_some_and(|definition| next_step(&server, &definition) != Step::Done) {
+            tend(&server, name);
+        }
+    });
+}
+
+/// What brings a definition in line.
+#[derive(Debug)]
+enum Step {
+    /// Nothing.
+    Done,
+    /// A request about the definition.
+    Send(Box<ApiRequest>),
+    /// The deletion of its objects.
+    Sweep(ResourceId, Box<Resource>),
+}
+
+impl PartialEq for Step {
+    fn eq(&self, other: &Self) -> bool {
+        matches!((self, other), (Self::Done, Self::Done))
+    }
+}
+
+/// Brings a definition in line, if no more than `most` objects are to be deleted for it. Returns false if something is
+/// left to do.
+async fn bring_in_line(server: &ApiServer, name: &str, most: usize) -> bool {
     for _ in 0..ROUNDS {
         sync_registry(server);
-        let all = definitions(server);
-        let now = server.clock().now();
-        let Some(request) = all.iter().find_map(|definition| next_request(server, definition, &all, now)) else {
-            return;
-        };
-        let path = request.path.clone();
-        let reply = Box::pin(server.handle(request)).await;
-        if reply.status >= 300 {
-            tracing::warn!(path, status = reply.status, "unable to bring a custom resource definition in line");
-            return;
+        let Some(definition) = server.definition(name) else { return true };
+        match next_step(server, &definition) {
+            Step::Done => return true,
+            Step::Send(request) => {
+                let path = request.path.clone();
+                let reply = Box::pin(server.handle(*request)).await;
+                if reply.status >= 300 || reply.drop_connection {
+                    tracing::warn!(path, status = reply.status, "unable to bring a custom resource definition in line");
+                    return false;
+                }
+            }
+            Step::Sweep(resource, kind) => {
+                if !sweep(server, &resource, &kind, most).await {
+                    return false;
+                }
+                server.definitions().mark_swept(name);
+            }
         }
     }
+    false
 }
 
-/// Returns the next request that reconciles a definition; `None` if nothing is left to do.
-fn next_request(server: &ApiServer, definition: &Value, all: &[Value], now: Timestamp) -> Option<ApiRequest> {
-    if is_deleted(definition) {
-        return clean_up(server, definition);
+/// Deletes the objects of a definition. Returns false if there are more than `most`, or if one was not deleted.
+async fn sweep(server: &ApiServer, resource: &ResourceId, kind: &Resource, most: usize) -> bool {
+    let mut left = server.list(resource, None);
+    // Deleted objects may still wait for finalizers of their own.
+    left.retain(|stored| !stored.is_terminating());
+    if left.len() > most {
+        return false;
     }
-    let status = names::status(definition, all, now);
-    (definition.get("status") != Some(&status)).then(|| patch(definition, "/status", &json!({"status": status})))
-}
-
-fn clean_up(server: &ApiServer, definition: &Value) -> Option<ApiRequest> {
-    if !metadata::finalizers(definition).any(|finalizer| finalizer == CLEANUP_FINALIZER) {
-        return None;
-    }
-    let spec = &definition["spec"];
-    let resource = ResourceId::new(text(spec, "group"), text(&spec["names"], "plural"));
-    let left = server.list(&resource, None);
-    if let Some(request) = progress_patch(definition, left.is_empty()) {
-        return Some(request);
-    }
-    let kind = kinds(definition).into_iter().next();
-    if let (Some(kind), false) = (kind, left.is_empty()) {
-        // Deleted objects may still wait for finalizers of their own.
-        let deletable = left.iter().find(|stored| !stored.is_terminating())?;
-        let namespace = match deletable.namespace() {
+    let mut all = true;
+    for stored in left {
+        let namespace = match stored.namespace() {
             "" => String::new(),
             namespace => format!("namespaces/{namespace}/"),
         };
-        let path = format!("/apis/{}/{}/{namespace}{}/{}", kind.group, kind.version, kind.plural, deletable.name());
-        return Some(own_request(Method::DELETE, &path, None));
+        let path = format!("/apis/{}/{}/{namespace}{}/{}", kind.group, kind.version, kind.plural, stored.name());
+        let reply = Box::pin(server.handle(own_request(Method::DELETE, &path, None))).await;
+        all &= !reply.drop_connection && (reply.status < 300 || reply.status == 404);
+        // Others come in between.
+        tokio::task::yield_now().await;
+    }
+    all
+}
+
+fn next_step(server: &ApiServer, definition: &Value) -> Step {
+    if is_deleted(definition) {
+        return clean_up(server, definition);
+    }
+    let rivals = server.definitions().rivals(text(&definition["spec"], "group"), metadata::name(definition));
+    let status = names::status(definition, &rivals, server.clock().now());
+    if definition.get("status") == Some(&status) {
+        return Step::Done;
+    }
+    Step::Send(Box::new(patch(definition, "/status", &json!({"status": status}))))
+}
+
+fn clean_up(server: &ApiServer, definition: &Value) -> Step {
+    if !metadata::finalizers(definition).any(|finalizer| finalizer == CLEANUP_FINALIZER) {
+        return Step::Done;
+    }
+    let spec = &definition["spec"];
+    let resource = ResourceId::new(text(spec, "group"), text(&spec["names"], "plural"));
+    // Its state is known without a look at all objects, since there can be many.
+    let any = |_: &StoredObject| true;
+    let first = server.store().page(&resource, KeyRange::default(), None, 1, Some(&any)).ok();
+    let first = first.and_then(|page| page.objects.into_iter().next());
+    if let Some(request) = progress_patch(definition, first.is_none()) {
+        return Step::Send(Box::new(request));
+    }
+    if let Some(first) = first {
+        if first.is_terminating() && server.definitions().is_swept(metadata::name(definition)) {
+            return Step::Done;
+        }
+        if let Some(kind) = kinds(definition).into_iter().next() {
+            return Step::Sweep(resource, Box::new(kind));
+        }
     }
     let rest: Vec<&str> = metadata::finalizers(definition).filter(|name| *name != CLEANUP_FINALIZER).collect();
     let finalizers = if rest.is_empty() { Value::Null } else { json!(rest) };
-    Some(patch(definition, "", &json!({"metadata": {"finalizers": finalizers}})))
+    Step::Send(Box::new(patch(definition, "", &json!({"metadata": {"finalizers": finalizers}}))))
 }
 
 /// Returns a patch that sets the reason of the condition `Terminating` to `InstanceDeletionInProgress`; `None` if no
@@ -288,5 +334,86 @@ mod tests {
         let (_, list) = send(&server, Method::GET, WIDGETS, Value::Null).await;
         assert_eq!(list["items"][0]["spec"], json!({"size": 3, "color": "red"}));
         assert!(events.next().await.is_none(), "the watch ends");
+    }
+
+    /// Makes a server with the definition of widgets and this many of them, whose finalizers are as given.
+    async fn server_with_widgets(count: usize, finalizers: &Value) -> ApiServer {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        assert_eq!(send(&server, Method::POST, DEFINITIONS, widgets()).await.0, 201);
+        for number in 0..count {
+            let widget = json!({"apiVersion": "h6.example.com/v1", "kind": "Widget", "spec": {},
+                "metadata": {"name": format!("w{number}"), "finalizers": finalizers}});
+            assert_eq!(send(&server, Method::POST, WIDGETS, widget).await.0, 201);
+        }
+        server
+    }
+
+    fn widgets_left(server: &ApiServer) -> usize {
+        server.list(&ResourceId::new("h6.example.com", "widgets"), None).len()
+    }
+
+    /// Upstream's finalizer controller deletes the objects after the reply to the deletion, however many there are.
+    #[tokio::test(start_paused = true)]
+    async fn a_definition_with_many_objects_is_deleted_after_the_reply() {
+        let server = server_with_widgets(1_500, &Value::Null).await;
+        let path = format!("{DEFINITIONS}/widgets.h6.example.com");
+        assert_eq!(send(&server, Method::DELETE, &path, Value::Null).await.0, 200);
+        assert_eq!(widgets_left(&server), 1_500, "the reply does not wait");
+        let widget = json!({"apiVersion": "h6.example.com/v1", "kind": "Widget", "metadata": {"name": "late"}});
+        assert_eq!(send(&server, Method::POST, WIDGETS, widget).await.0, 403);
+        crate::clock::settle().await;
+        assert_eq!(widgets_left(&server), 0);
+        assert_eq!(send(&server, Method::GET, &path, Value::Null).await.0, 404);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_definition_waits_for_the_finalizers_of_its_objects() {
+        let server = server_with_widgets(20, &json!(["example.com/wait"])).await;
+        let path = format!("{DEFINITIONS}/widgets.h6.example.com");
+        assert_eq!(send(&server, Method::DELETE, &path, Value::Null).await.0, 200);
+        crate::clock::settle().await;
+        for number in 0..20 {
+            assert_eq!(send(&server, Method::GET, &path, Value::Null).await.0, 200, "before {number}");
+            let patch = json!({"metadata": {"finalizers": null}});
+            assert_eq!(send(&server, Method::PATCH, &format!("{WIDGETS}/w{number}"), patch).await.0, 200);
+        }
+        assert_eq!(send(&server, Method::GET, &path, Value::Null).await.0, 404);
+    }
+
+    /// The finalizer controller's queue retries with back-off.
+    #[tokio::test(start_paused = true)]
+    async fn refused_deletions_of_objects_are_repeated() {
+        use crate::faults::FaultRuleSpec;
+        let server = server_with_widgets(3, &Value::Null).await;
+        let refuse = serde_json::json!({"on": {"verbs": ["delete"], "resource": "widgets"}, "count": 7,
+            "verdict": {"reply": {"code": 500}}});
+        server.faults().arm(serde_json::from_value::<FaultRuleSpec>(refuse).unwrap().into());
+        let path = format!("{DEFINITIONS}/widgets.h6.example.com");
+        assert_eq!(send(&server, Method::DELETE, &path, Value::Null).await.0, 200);
+        server.clock().sleep(std::time::Duration::from_secs(60)).await;
+        assert_eq!(widgets_left(&server), 0);
+        assert_eq!(send(&server, Method::GET, &path, Value::Null).await.0, 404);
+    }
+
+    /// `requeueAllOtherGroupCRDs` of the naming controller.
+    #[tokio::test(start_paused = true)]
+    async fn names_that_become_free_are_accepted_elsewhere() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        assert_eq!(send(&server, Method::POST, DEFINITIONS, widgets()).await.0, 201);
+        let mut rival = widgets();
+        rival["metadata"]["name"] = json!("wadgets.h6.example.com");
+        rival["spec"]["names"]["plural"] = json!("wadgets");
+        assert_eq!(send(&server, Method::POST, DEFINITIONS, rival).await.0, 201);
+        let established = async |name: &str| {
+            let path = format!("{DEFINITIONS}/{name}.h6.example.com");
+            let (_, definition) = send(&server, Method::GET, &path, Value::Null).await;
+            definition["status"]["conditions"][1]["status"].clone()
+        };
+        assert_eq!(established("wadgets").await, "False");
+        let path = format!("{DEFINITIONS}/widgets.h6.example.com");
+        assert_eq!(send(&server, Method::DELETE, &path, Value::Null).await.0, 200);
+        assert_eq!(established("wadgets").await, "True");
+        let (code, _) = send(&server, Method::GET, "/apis/h6.example.com/v1/wadgets", Value::Null).await;
+        assert_eq!(code, 200);
     }
 }

@@ -8,7 +8,7 @@
 //! - `strategy`, `defaults`, `validate`: strategy, defaulting and validation of custom resources
 //! - `conversion`: webhooks that convert between versions
 //! - `cel`: the expressions in `x-kubernetes-validations`
-//! - `serve`: registration of the kinds, and the status and clean-up of definitions
+//! - `index`: registration of the kinds; `controller`: the status and clean-up of definitions
 
 mod ca_bundle;
 mod cel;
@@ -16,6 +16,7 @@ mod controller;
 pub(crate) mod conversion;
 mod defaults;
 mod definition_strategy;
+mod index;
 mod names;
 mod strategy;
 mod structural_schema;
@@ -44,6 +45,7 @@ use strategy::CustomResourceStrategy;
 
 pub(crate) use controller::{USER_AGENT, is_terminating, reconcile};
 pub(crate) use definition_strategy::DefinitionStrategy;
+pub(crate) use index::DefinitionIndex;
 pub(crate) use validate::embedded_error;
 
 /// The verbs of custom resources, in discovery's order.
@@ -218,7 +220,6 @@ fn custom_kind(definition: &Value, version: &Value) -> CustomResource {
             .map(|storage| format!("{}/{}", text(&definition["spec"], "group"), text(storage, "name")))
             .unwrap_or_default(),
         others: Vec::new(),
-        served_as: [definition["spec"].clone(), definition["status"]["acceptedNames"].clone()],
     }
 }
 

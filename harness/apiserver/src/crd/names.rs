@@ -49,15 +49,9 @@ pub(super) fn version_rank(version: &str) -> (u8, i64, i64, String) {
     parsed.unwrap_or_else(|| (3, 0, 0, version.to_owned()))
 }
 
-/// Computes the status of a definition among `others`, the stored definitions.
-pub(super) fn status(definition: &Value, others: &[Value], now: Timestamp) -> Value {
-    let group = text(&definition["spec"], "group");
-    let rivals: Vec<&Value> = others
-        .iter()
-        .filter(|other| text(&other["spec"], "group") == group && metadata::name(other) != metadata::name(definition))
-        .map(|other| &other["status"]["acceptedNames"])
-        .collect();
-    let (accepted, conflict) = accept_names(definition, &rivals);
+/// Computes the status of a definition; `rivals` are the accepted names of the other definitions of its group.
+pub(super) fn status(definition: &Value, rivals: &[Value], now: Timestamp) -> Value {
+    let (accepted, conflict) = accept_names(definition, rivals);
     let mut conditions: Vec<Value> =
         definition.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     let was_established = is_established(definition);
@@ -106,7 +100,7 @@ type NameConflict = (&'static str, String);
 type NameCheck<'a> = (&'static str, &'static str, &'a dyn Fn(&str) -> bool);
 
 /// Returns the names that the definition may use, and the last conflict.
-fn accept_names(definition: &Value, rivals: &[&Value]) -> (Value, Option<NameConflict>) {
+fn accept_names(definition: &Value, rivals: &[Value]) -> (Value, Option<NameConflict>) {
     let wanted = &definition["spec"]["names"];
     let mut accepted: Map =
         definition.pointer("/status/acceptedNames").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -193,7 +187,7 @@ mod tests {
         let mut second = widgets();
         second["metadata"]["name"] = json!("wadgets.h6.example.com");
         second["spec"]["names"]["plural"] = json!("wadgets");
-        let refused = status(&second, &[first], at(1));
+        let refused = status(&second, &[first["status"]["acceptedNames"].clone()], at(1));
         assert_eq!(refused["conditions"][0]["reason"], "ListKindConflict");
         assert_eq!(refused["conditions"][0]["message"], "\"WidgetList\" is already in use");
         assert_eq!(refused["conditions"][1]["status"], "False");

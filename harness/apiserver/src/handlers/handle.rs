@@ -162,7 +162,7 @@ async fn serve(
     let definition = path.group == crd::GROUP && path.resource == crd::RESOURCE;
     let ours = request.user_agent() == crd::USER_AGENT;
     if !ours && request.method != Method::GET && (definition || crd::is_terminating(server, &scope.kind)) {
-        crd::reconcile(server).await;
+        crd::reconcile(server, &scope.kind).await;
     }
     reply
 }

@@ -72,8 +72,6 @@ pub(crate) struct CustomResource {
     pub storage: String,
     /// The other versions.
     pub others: Vec<OtherVersion>,
-    /// The spec and the accepted names of the definition. Watches end when they change.
-    pub served_as: [Value; 2],
 }
 
 impl CustomResource {

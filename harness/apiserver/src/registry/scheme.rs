@@ -74,6 +74,27 @@ impl Registry {
         plurals.insert(kind.plural.to_string(), Arc::new(kind));
     }
 
+    /// Adds a custom resource, or replaces it, at its place in discovery's order: groups by name and versions by rank,
+    /// after those that are built in.
+    pub(crate) fn insert_sorted<R: Ord>(&mut self, kind: Resource, rank: impl Fn(&str) -> R) {
+        let is_custom = |plurals: &ResourcesByPlural| plurals.values().all(|kind| kind.custom.is_some());
+        if !self.groups.contains_key(&*kind.group) {
+            let after = |(name, versions): (&String, &IndexMap<String, ResourcesByPlural>)| {
+                versions.values().all(is_custom) && name.as_str() > &*kind.group
+            };
+            let at = self.groups.iter().position(after).unwrap_or(self.groups.len());
+            self.groups.shift_insert(at, kind.group.to_string(), IndexMap::new());
+        }
+        let versions = self.groups.entry(kind.group.to_string()).or_default();
+        if !versions.contains_key(&*kind.version) {
+            let own = rank(&kind.version);
+            let after = |(name, plurals): (&String, &ResourcesByPlural)| is_custom(plurals) && rank(name) > own;
+            let at = versions.iter().position(after).unwrap_or(versions.len());
+            versions.shift_insert(at, kind.version.to_string(), BTreeMap::new());
+        }
+        self.insert(kind);
+    }
+
     /// Removes a resource, and its version or group if they become empty.
     pub(crate) fn remove(&mut self, group: &str, version: &str, plural: &str) {
         let Some(versions) = self.groups.get_mut(group) else { return };
@@ -144,6 +165,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::json::Value;
 
     #[rstest]
     #[case::lists("v1", "PodList", true)]
@@ -173,6 +195,41 @@ mod tests {
         let new = registry.get("events.k8s.io", "v1", "events").expect("events.k8s.io");
         assert_eq!(core.storage, new.storage);
         assert_eq!(core.storage_version_hash, new.storage_version_hash);
+    }
+
+    #[test]
+    fn custom_groups_are_sorted_after_the_built_in_ones() {
+        let mut registry = Registry::builtin();
+        let custom = Arc::new(crate::registry::custom::CustomResource {
+            definition: String::new(),
+            schema: Value::Null,
+            types: crate::schema::builtin("io.k8s.api.core.v1.Pod").unwrap(),
+            columns: None,
+            scale: None,
+            status: false,
+            deprecation: None,
+            ending: false,
+            revision: 0,
+            conversion: None,
+            storage: String::new(),
+            others: Vec::new(),
+        });
+        let like = registry.get("node.k8s.io", "v1", "runtimeclasses").unwrap();
+        let kind = |group: &str, version: &str| Resource {
+            group: group.to_owned().into(),
+            version: version.to_owned().into(),
+            custom: Some(custom.clone()),
+            ..Resource::clone(like)
+        };
+        let kinds = [("m.io", "v1"), ("z.io", "v1"), ("a.io", "v2"), ("m.io", "v3"), ("m.io", "v2"), ("a.io", "v1")];
+        let kinds = kinds.map(|(group, version)| kind(group, version));
+        let before = registry.groups().count();
+        for kind in kinds {
+            registry.insert_sorted(kind, |version| std::cmp::Reverse(version.to_owned()));
+        }
+        assert_eq!(registry.groups().skip(before).collect::<Vec<_>>(), ["a.io", "m.io", "z.io"]);
+        let versions: Vec<&str> = registry.versions("m.io").iter().map(|version| version.version).collect();
+        assert_eq!(versions, ["v3", "v2", "v1"]);
     }
 
     #[test]
