@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use http::Method;
 
+use crate::backoff::Retries;
 use crate::controllers::{ControllerClient, WatchMux, WatchSet};
 use crate::json::{Map, Value, json};
 use crate::metadata;
@@ -24,15 +25,25 @@ pub async fn publish_endpoints(server: ApiServer) {
     let watched = [("", "services"), ("", "pods"), ("", "endpoints"), ("discovery.k8s.io", "endpointslices")];
     let watched = watched.map(|(group, resource)| ResourceId::new(group, resource)).to_vec();
     let mut feed = WatchMux::new(&server, WatchSet::Resources(watched));
+    let client = ControllerClient::new(&server, "plumbline/endpoint-controller");
+    let services = ResourceId::new("", "services");
+    // Namespaces and names of services.
+    let mut retries: Retries<(String, String)> = Retries::default();
     loop {
         let mut touched: BTreeSet<String> = BTreeSet::new();
-        for (_, change) in feed.next().await {
+        for (_, change) in feed.next_until(retries.next()).await {
             change.add_namespaces(&mut touched);
         }
+        let mut due = retries.due(server.clock().now());
         for namespace in touched {
-            for service in server.list(&ResourceId::new("", "services"), Some(&namespace)) {
-                sync(&server, &namespace, &service.value()).await;
+            let names = server.list(&services, Some(&namespace)).into_iter().map(|service| service.name().to_owned());
+            due.extend(names.map(|name| (namespace.clone(), name)));
+        }
+        for key in due {
+            if let Some(service) = server.get(&services, &key.0, &key.1) {
+                sync(&client, &key.0, &service.value()).await;
             }
+            retries.settle(&key, client.take_refusal(), server.clock().now());
         }
     }
 }
@@ -46,7 +57,8 @@ struct Backend {
 }
 
 /// Writes what a service needs.
-async fn sync(server: &ApiServer, namespace: &str, service: &Value) {
+async fn sync(client: &ControllerClient, namespace: &str, service: &Value) {
+    let server = client.server();
     let spec = &service["spec"];
     let Some(selector) = spec["selector"].as_object().filter(|selector| !selector.is_empty()) else { return };
     if spec["type"] == "ExternalName" || metadata::is_deleted(service) {
@@ -60,8 +72,8 @@ async fn sync(server: &ApiServer, namespace: &str, service: &Value) {
         .collect();
     backends.sort_by(|left, right| left.address.cmp(&right.address));
     let ports = ports(service, &backends);
-    write_endpoints(server, namespace, service, &backends, &ports).await;
-    write_slices(server, namespace, service, &backends, &ports).await;
+    write_endpoints(client, namespace, service, &backends, &ports).await;
+    write_slices(client, namespace, service, &backends, &ports).await;
 }
 
 fn is_selected(selector: &Map, pod: &Arc<StoredObject>) -> bool {
@@ -130,8 +142,14 @@ fn labels(service: &Value, more: &[(&str, &str)]) -> Map {
     labels
 }
 
-async fn write_endpoints(server: &ApiServer, namespace: &str, service: &Value, backends: &[Backend], ports: &[Value]) {
-    let client = ControllerClient::new(server, "plumbline/endpoint-controller");
+async fn write_endpoints(
+    client: &ControllerClient,
+    namespace: &str,
+    service: &Value,
+    backends: &[Backend],
+    ports: &[Value],
+) {
+    let server = client.server();
     let name = metadata::name(service);
     let all = publishes_all(service);
     let shown = |is_ready: bool| -> Vec<Value> {
@@ -169,8 +187,15 @@ async fn write_endpoints(server: &ApiServer, namespace: &str, service: &Value, b
     }
 }
 
-async fn write_slices(server: &ApiServer, namespace: &str, service: &Value, backends: &[Backend], ports: &[Value]) {
-    let client = ControllerClient::new(server, "plumbline/endpoint-slice-controller");
+async fn write_slices(
+    client: &ControllerClient,
+    namespace: &str,
+    service: &Value,
+    backends: &[Backend],
+    ports: &[Value],
+) {
+    let client = client.named("plumbline/endpoint-slice-controller");
+    let server = client.server();
     let name = metadata::name(service);
     let all = publishes_all(service);
     let endpoint = |backend: &Backend| {

@@ -6,11 +6,14 @@
 //! `pkg/scheduler/schedule_one.go`, `pkg/kubelet/images/image_manager.go` and
 //! `pkg/kubelet/kuberuntime/kuberuntime_container.go` of Kubernetes 1.36.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::sync::mpsc;
 
-use crate::controllers::{ControllerClient, WatchChange, WatchMux, WatchSet};
+use crate::controllers::{ControllerClient, MERGE_PATCH, WatchChange, WatchMux, WatchSet};
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::object_lifecycle::rfc3339;
@@ -24,9 +27,21 @@ pub async fn publish_events(server: ApiServer) {
     let [pods, sets, jobs] = [("", "pods"), ("apps", "replicasets"), ("batch", "jobs")]
         .map(|(group, plural)| ResourceId::new(group, plural));
     let mut feed = WatchMux::new(&server, WatchSet::Resources(vec![pods.clone(), sets.clone(), jobs]));
+    let (sender, mut recorded) = mpsc::unbounded_channel();
+    server.events().attach(sender);
     let mut written = 0;
+    let mut log = EventLog::default();
     loop {
-        for (resource, change) in feed.next().await {
+        let changes = tokio::select! {
+            biased;
+            changes = feed.next() => changes,
+            Some(event) = recorded.recv() => {
+                written += 1;
+                log.write(&agent, event, written).await;
+                continue;
+            }
+        };
+        for (resource, change) in changes {
             let WatchChange::Event(entry) = change else { continue };
             let change = Change::of(&entry);
             let events = match &resource {
@@ -39,6 +54,87 @@ pub async fn publish_events(server: ApiServer) {
                 event.write(&agent, written).await;
             }
         }
+    }
+}
+
+/// Passes the events that loops record on to [`publish_events`]; without it, they are dropped.
+#[derive(Debug, Default)]
+pub(crate) struct EventSink(Mutex<Option<mpsc::UnboundedSender<Event>>>);
+
+impl EventSink {
+    fn attach(&self, sender: mpsc::UnboundedSender<Event>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+    }
+
+    /// Records an event.
+    pub(crate) fn record(&self, event: Event) {
+        if let Some(sender) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            // The receiver is gone when the loop has ended.
+            _ = sender.send(event);
+        }
+    }
+}
+
+/// Most events that are known as repeated ones (`maxLruCacheEntries`).
+const KNOWN_MAX: usize = 4096;
+/// Most events at once about one object, and the time after which there may be one more (`defaultSpamBurst`,
+/// `defaultSpamQPS`).
+const BURST: (u32, Duration) = (25, Duration::from_mins(5));
+
+/// The recorded events that may come again: `EventCorrelator` in
+/// `staging/src/k8s.io/client-go/tools/record/events_cache.go`, without the aggregation of similar ones.
+#[derive(Default)]
+struct EventLog {
+    /// Name and count of the events, by what they say.
+    known: BTreeMap<String, (String, u32)>,
+    /// The events that may still come about an object, and the time until which that holds.
+    budgets: BTreeMap<String, (u32, Timestamp)>,
+}
+
+impl EventLog {
+    /// Writes an event, or a higher count of the one that says the same; too many about one object are dropped.
+    async fn write(&mut self, agent: &ControllerClient, event: Event, number: i128) {
+        let now = agent.server().clock().now();
+        let source = format!("{} {}", event.component, event.about["uid"].as_str().unwrap_or_default());
+        if !self.spend(&source, now) {
+            return;
+        }
+        let key = format!("{source} {} {}", event.reason, event.message);
+        let namespace = event.about["namespace"].as_str().unwrap_or_default().to_owned();
+        if let Some((name, count)) = self.known.get_mut(&key) {
+            *count += 1;
+            let patch = json!({"count": *count, "lastTimestamp": rfc3339(now)});
+            let path = format!("/api/v1/namespaces/{namespace}/events/{name}");
+            if agent.patch(&path, MERGE_PATCH, &patch).await.is_ok() {
+                return;
+            }
+        }
+        let object = event.object(now, number);
+        let name = metadata::name(&object).to_owned();
+        agent.create(&format!("/api/v1/namespaces/{namespace}/events"), &object).await;
+        if self.known.len() >= KNOWN_MAX {
+            self.known.pop_first();
+        }
+        self.known.insert(key, (name, 1));
+    }
+
+    /// Takes one from the budget of a source; `false` if it is spent.
+    fn spend(&mut self, source: &str, now: Timestamp) -> bool {
+        let (most, refill) = BURST;
+        if self.budgets.len() >= KNOWN_MAX && !self.budgets.contains_key(source) {
+            self.budgets.pop_first();
+        }
+        let (left, since) = self.budgets.entry(source.to_owned()).or_insert((most, now));
+        while *left < most && *since + refill <= now {
+            *left += 1;
+            *since += refill;
+        }
+        if *left == most {
+            *since = now;
+        }
+        let Some(rest) = left.checked_sub(1) else { return false };
+        *left = rest;
+        true
     }
 }
 
@@ -65,7 +161,7 @@ impl Change {
 
 /// An event.
 #[derive(Debug)]
-struct Event {
+pub(crate) struct Event {
     /// The object that it is about.
     about: Value,
     component: &'static str,
@@ -77,6 +173,11 @@ struct Event {
 }
 
 impl Event {
+    /// Creates a warning about the object of a reference.
+    pub(crate) fn warning(about: Value, component: &'static str, reason: &str, message: String) -> Self {
+        Self { warning: true, ..Self::new(about, component, reason, message) }
+    }
+
     fn new(about: Value, component: &'static str, reason: &str, message: String) -> Self {
         Self { about, component, host: String::new(), warning: false, reason: reason.to_owned(), message }
     }
@@ -147,7 +248,7 @@ fn events_of_pod(change: &Change) -> Vec<Event> {
             let message = match kind {
                 "StatefulSet" => {
                     let set = owner["name"].as_str().unwrap_or_default();
-                    format!("create Pod {name} in StatefulSet {set} successful")
+                    format!("Create Pod {name} in StatefulSet {set} successful")
                 }
                 _ => format!("Created pod: {name}"),
             };

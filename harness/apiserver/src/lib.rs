@@ -86,6 +86,8 @@ pub mod json;
 pub mod kubelet;
 #[cfg(feature = "listener")]
 pub mod listener;
+#[cfg(all(test, feature = "controllers"))]
+mod loop_tests;
 mod managedfields;
 mod metadata;
 pub mod metrics;

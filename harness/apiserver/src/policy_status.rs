@@ -2,12 +2,13 @@
 //! warnings. See `pkg/controller/validatingadmissionpolicystatus/controller.go` and
 //! `staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use http::Method;
 
 use crate::admission::{self, GROUP};
+use crate::backoff::Retries;
 use crate::controllers::{ControllerClient, WatchMux, WatchSet};
 use crate::expressions::CelType;
 use crate::json::{Value, json};
@@ -30,11 +31,16 @@ const MAX_KINDS: usize = 10;
 pub async fn publish_policy_status(server: ApiServer) {
     let agent = ControllerClient::new(&server, "plumbline/validatingadmissionpolicy-status-controller");
     let mut feed = WatchMux::new(&server, WatchSet::Resources(vec![ResourceId::new(GROUP, RESOURCE)]));
+    let mut retries: Retries<String> = Retries::default();
     loop {
-        for (_, change) in feed.next().await {
-            for stored in change.objects() {
-                sync(&agent, stored.name()).await;
-            }
+        let mut due = BTreeSet::new();
+        for (_, change) in feed.next_until(retries.next()).await {
+            due.extend(change.objects().iter().map(|stored| stored.name().to_owned()));
+        }
+        due.extend(retries.due(server.clock().now()));
+        for name in due {
+            sync(&agent, &name).await;
+            retries.settle(&name, agent.take_refusal(), server.clock().now());
         }
     }
 }

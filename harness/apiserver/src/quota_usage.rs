@@ -8,7 +8,8 @@ use std::time::Duration;
 use http::Method;
 use jiff::Timestamp;
 
-use crate::controllers::{ControllerClient, WatchChange, WatchMux, WatchSet, wait_until};
+use crate::backoff::Retries;
+use crate::controllers::{ControllerClient, WatchChange, WatchMux, WatchSet};
 use crate::json::Value;
 use crate::metadata;
 use crate::registry::quota::{QuotaRequest, recount};
@@ -25,12 +26,9 @@ pub async fn publish_quota_usage(server: ApiServer) {
     let quotas = ResourceId::new("", "resourcequotas");
     let mut feed = WatchMux::new(&server, WatchSet::All);
     let mut resync = server.clock().now() + RESYNC;
+    let mut retries: Retries<String> = Retries::default();
     loop {
-        let changes = tokio::select! {
-            biased;
-            changes = feed.next() => changes,
-            () = wait_until(&server, Some(resync)) => Vec::new(),
-        };
+        let changes = feed.next_until(retries.next().into_iter().chain([resync]).min()).await;
         let now = server.clock().now();
         let has_quota = |event: &LogEntry| !server.list(&quotas, Some(event.current.namespace())).is_empty();
         let mut touched: BTreeSet<String> = BTreeSet::new();
@@ -48,10 +46,12 @@ pub async fn publish_quota_usage(server: ApiServer) {
             touched.extend(server.list(&quotas, None).iter().map(|quota| quota.namespace().to_owned()));
             resync = now + RESYNC;
         }
+        touched.extend(retries.due(now));
         for namespace in touched {
             for quota in server.list(&quotas, Some(&namespace)) {
                 sync(&agent, &namespace, &quota.value()).await;
             }
+            retries.settle(&namespace, agent.take_refusal(), server.clock().now());
         }
     }
 }

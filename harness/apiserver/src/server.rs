@@ -10,6 +10,8 @@ use super::audit::AuditLog;
 use super::authn::{Claims, TokenIssuer, UserInfo};
 use super::crd::DefinitionIndex;
 use super::decode_cache::DecodeCache;
+#[cfg(feature = "controllers")]
+use super::events::EventSink;
 use super::faults::Faults;
 #[cfg(feature = "listener")]
 use super::flow_control::FlowSchemas;
@@ -128,6 +130,8 @@ struct ServerState {
     flow_schemas: ReadCache<Arc<FlowSchemas>>,
     outbound: Outbound,
     definitions: DefinitionIndex,
+    #[cfg(feature = "controllers")]
+    events: EventSink,
 }
 
 impl ApiServer {
@@ -153,6 +157,8 @@ impl ApiServer {
             flow_schemas: ReadCache::default(),
             outbound: Outbound::default(),
             definitions: DefinitionIndex::default(),
+            #[cfg(feature = "controllers")]
+            events: EventSink::default(),
             config,
         };
         let server = Self { shared: Arc::new(shared) };
@@ -227,6 +233,12 @@ impl ApiServer {
     /// Returns the client of webhooks and aggregated API servers.
     pub(crate) fn outbound(&self) -> &Outbound {
         &self.shared.outbound
+    }
+
+    /// Returns where loops record events.
+    #[cfg(feature = "controllers")]
+    pub(crate) fn events(&self) -> &EventSink {
+        &self.shared.events
     }
 
     /// Returns what is known of the stored definitions.

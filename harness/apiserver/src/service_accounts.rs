@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::backoff::Retries;
 use crate::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet};
 use crate::json::{Value, json};
 use crate::metadata;
@@ -28,14 +29,15 @@ const DESCRIPTION: (&str, &str) = (
 /// map `kube-root-ca.crt`. Creates them again when they are deleted, and restores the config map's data. Never returns.
 pub async fn publish_service_accounts(server: ApiServer, authority: Option<String>) {
     let accounts = ControllerClient::new(&server, "plumbline/service-account-controller");
-    let publisher = ControllerClient::new(&server, "plumbline/root-ca-cert-publisher");
+    let publisher = accounts.named("plumbline/root-ca-cert-publisher");
     let [namespaces, account, map] =
         ["namespaces", "serviceaccounts", "configmaps"].map(|resource| ResourceId::new("", resource));
     let watched = vec![namespaces.clone(), account.clone(), map.clone()];
     let mut feed = WatchMux::new(&server, WatchSet::Resources(watched));
+    let mut retries: Retries<String> = Retries::default();
     loop {
         let mut touched: BTreeSet<String> = BTreeSet::new();
-        for (resource, change) in feed.next().await {
+        for (resource, change) in feed.next_until(retries.next()).await {
             for object in change.objects() {
                 if resource == namespaces {
                     touched.insert(object.name().to_owned());
@@ -44,6 +46,8 @@ pub async fn publish_service_accounts(server: ApiServer, authority: Option<Strin
                 }
             }
         }
+        touched.extend(retries.due(server.clock().now()));
+        retries.retain(|namespace| is_active(&server, namespace));
         for namespace in touched.into_iter().filter(|namespace| is_active(&server, namespace)) {
             if server.get(&account, &namespace, ACCOUNT).is_none() {
                 let object = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}});
@@ -52,6 +56,7 @@ pub async fn publish_service_accounts(server: ApiServer, authority: Option<Strin
             if let Some(authority) = &authority {
                 publish_authority(&publisher, &map, &namespace, authority).await;
             }
+            retries.settle(&namespace, accounts.take_refusal(), server.clock().now());
         }
     }
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use http::Method;
 
+use super::backoff::Retries;
 use super::controllers::{ControllerClient, MERGE_PATCH, WatchChange, WatchMux, WatchSet, path_of};
 use super::registry::{Registry, Resource};
 use super::server::{ApiServer, storage_id};
@@ -38,10 +39,11 @@ pub async fn collect_garbage(server: ApiServer, pause: Duration) {
         graph: Graph::default(),
         queue: VecDeque::new(),
         queued: BTreeSet::new(),
+        retries: Retries::default(),
     };
     let mut feed = WatchMux::new(&server, WatchSet::All);
     loop {
-        for (resource, change) in feed.next().await {
+        for (resource, change) in feed.next_until(collector.retries.next()).await {
             let touched = match change {
                 WatchChange::Replace(objects) => collector.graph.replace(&resource, &objects),
                 WatchChange::Event(event) if event.event_type == EventType::Deleted => {
@@ -52,6 +54,9 @@ pub async fn collect_garbage(server: ApiServer, pause: Duration) {
             for uid in touched {
                 collector.enqueue(uid);
             }
+        }
+        for uid in collector.retries.due(server.clock().now()) {
+            collector.enqueue(uid);
         }
         collector.work().await;
     }
@@ -65,6 +70,8 @@ struct GarbageCollector {
     graph: Graph,
     queue: VecDeque<Arc<str>>,
     queued: BTreeSet<Arc<str>>,
+    /// The objects for which a write was refused.
+    retries: Retries<Arc<str>>,
 }
 
 /// The owners of an object, by state.
@@ -92,6 +99,7 @@ impl GarbageCollector {
             if let Some(node) = self.graph.get(&uid) {
                 self.process_item(&node).await;
             }
+            self.retries.settle(&uid, self.agent.take_refusal(), self.agent.server().clock().now());
         }
     }
 
@@ -143,11 +151,7 @@ impl GarbageCollector {
         if !circle {
             options["preconditions"]["resourceVersion"] = json!(node.revision.to_string());
         }
-        let answer = self.agent.delete(&path_of(kind, &node.namespace, &node.name), Some(&options)).await;
-        if answer.code == 409 {
-            // The object changed in between; its watch event enqueues it again.
-            tracing::debug!(name = node.name, "an object changed while it was collected");
-        }
+        self.agent.delete(&path_of(kind, &node.namespace, &node.name), Some(&options)).await;
     }
 
     fn classify(&self, registry: &Registry, node: &ObjectNode) -> Owners {
@@ -199,8 +203,8 @@ impl GarbageCollector {
     async fn remove_owners(&self, kind: &Resource, node: &ObjectNode, gone: &[&OwnerReference]) -> bool {
         let path = path_of(kind, &node.namespace, &node.name);
         let current = self.agent.send(Method::GET, &path, "", None).await;
-        if current.code == 404 {
-            return true;
+        if !current.is_ok() {
+            return current.code == 404;
         }
         let current = current.body();
         let references = metadata::owner_references(&current).to_vec();
@@ -220,6 +224,9 @@ impl GarbageCollector {
     async fn unblock_owners(&self, kind: &Resource, node: &ObjectNode) -> bool {
         let path = path_of(kind, &node.namespace, &node.name);
         let current = self.agent.send(Method::GET, &path, "", None).await;
+        if !current.is_ok() {
+            return current.code == 404;
+        }
         let mut references = metadata::owner_references(&current.body()).to_vec();
         if references.iter().all(|reference| reference["blockOwnerDeletion"] != json!(true)) {
             return true;

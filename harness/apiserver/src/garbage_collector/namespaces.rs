@@ -140,12 +140,12 @@ async fn terminate(agent: &ControllerClient, name: &str) -> Outcome {
     if let Some(changed) = namespace_conditions::update(namespace, &content, !has_pods, now) {
         agent.replace(&format!("/api/v1/namespaces/{name}/status"), &changed).await;
     }
-    if !content.errors.is_empty() {
-        return Outcome::Failed;
-    }
-    if content.is_empty() {
+    if content.is_empty() && content.errors.is_empty() {
         finalize(agent, name).await;
-        return Outcome::Done;
+        return if agent.take_refusal() { Outcome::Failed } else { Outcome::Done };
+    }
+    if agent.take_refusal() || !content.errors.is_empty() {
+        return Outcome::Failed;
     }
     Outcome::Wait(content.pods_until.map(|until| Duration::try_from(until.duration_since(now)).unwrap_or_default()))
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::controllers::{ControllerClient, MERGE_PATCH, STRATEGIC_PATCH, WatchMux, WatchSet, wait_until};
+use super::controllers::{ControllerClient, MERGE_PATCH, STRATEGIC_PATCH, WatchMux, WatchSet};
 use super::registry::time::rfc3339;
 use super::server::ApiServer;
 use super::store::{ResourceId, StoredObject};
@@ -32,6 +32,9 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 /// The address 10.1.0.1 of the first pod, outside of the services' range.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 1, 0, 1]);
+
+/// Time until a refused write is repeated: `syncPeriod` of `pkg/kubelet/status/status_manager.go`.
+const SYNC_PERIOD: Duration = Duration::from_secs(10);
 
 /// The parameters of the simulation.
 #[derive(Debug, Clone)]
@@ -89,12 +92,8 @@ pub async fn run(server: ApiServer, options: KubeletOptions) {
         next_address: FIRST_ADDRESS,
     };
     loop {
-        let due = kubelet.tasks.first().map(|(at, _)| *at);
-        let changes = tokio::select! {
-            biased;
-            changes = feed.next() => changes,
-            () = wait_until(&server, due) => Vec::new(),
-        };
+        let due = kubelet.tasks.first().map(|(at, _)| *at).into_iter().chain(kubelet.scheduler.next_try()).min();
+        let changes = feed.next_until(due).await;
         for (resource, change) in changes {
             if change.is_deletion() {
                 kubelet.scheduler.room_changed();
@@ -155,6 +154,7 @@ impl Kubelet {
         while self.tasks.first().is_some_and(|(at, _)| *at <= now) {
             let Some((_, task)) = self.tasks.pop_first() else { return };
             self.planned.remove(&task);
+            let again = task.clone();
             match task {
                 KubeletTask::Ready(namespace, name, uid) => self.start(&namespace, &name, &uid).await,
                 KubeletTask::End(namespace, name, uid) => self.end(&namespace, &name, &uid).await,
@@ -165,6 +165,9 @@ impl Kubelet {
                         self.plan(self.options.heartbeat, KubeletTask::Heartbeat(node));
                     }
                 }
+            }
+            if self.agent.take_refusal() && !matches!(again, KubeletTask::Heartbeat(_)) {
+                self.plan(SYNC_PERIOD, again);
             }
         }
     }

@@ -1,9 +1,13 @@
 //! The scheduler: binds pods to nodes round-robin. Of kube-scheduler's filters it has those of the module `filters` and
 //! that of host ports: see `nodeports` in `pkg/scheduler/framework/plugins`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
 
 use super::filters::takes;
+use crate::backoff::{Delays, Retries};
 use crate::controllers::ControllerClient;
 use crate::json::{Value, json};
 use crate::metadata;
@@ -17,11 +21,24 @@ pub(super) struct Scheduler {
     turn: usize,
     try_all: bool,
     fresh: Vec<(String, String)>,
+    /// The pods whose binding was refused.
+    retries: Retries<(String, String)>,
 }
+
+/// Delays of the scheduler's queue: `DefaultPodInitialBackoffDuration` and `DefaultPodMaxBackoffDuration` of
+/// `pkg/scheduler/backend/queue/scheduling_queue.go`.
+const RETRIES: Delays = Delays(Duration::from_secs(1), Duration::from_secs(10));
 
 impl Scheduler {
     pub(super) fn new(server: &ApiServer) -> Self {
-        Self { server: server.clone(), waiting: BTreeMap::new(), turn: 0, try_all: false, fresh: Vec::new() }
+        Self {
+            server: server.clone(),
+            waiting: BTreeMap::new(),
+            turn: 0,
+            try_all: false,
+            fresh: Vec::new(),
+            retries: Retries::with(RETRIES),
+        }
     }
 
     /// Queues a pod without a node.
@@ -37,6 +54,11 @@ impl Scheduler {
         self.try_all = true;
     }
 
+    /// Returns the time at which a refused binding is tried again.
+    pub(super) fn next_try(&self) -> Option<Timestamp> {
+        self.retries.next()
+    }
+
     /// Binds the waiting pods for which there is a node.
     pub(super) async fn bind_waiting(&mut self, agent: &ControllerClient) {
         let keys = if std::mem::take(&mut self.try_all) {
@@ -44,8 +66,9 @@ impl Scheduler {
             self.waiting.keys().cloned().collect()
         } else {
             // Of pods that came together, the order must not depend on that of their creation.
-            self.fresh.sort();
-            std::mem::take(&mut self.fresh)
+            let mut keys = BTreeSet::from_iter(std::mem::take(&mut self.fresh));
+            keys.extend(self.retries.due(self.server.clock().now()));
+            keys.into_iter().collect::<Vec<_>>()
         };
         if keys.is_empty() {
             return;
@@ -63,15 +86,20 @@ impl Scheduler {
                 .map(|stored| self.server.decoded(&stored));
             let Some(pod) = current.filter(|pod| super::pods::next_action(pod) == super::pods::PodAction::Bind) else {
                 self.waiting.remove(&key);
+                self.retries.settle(&key, false, self.server.clock().now());
                 continue;
             };
-            let Some(node) = self.pick(&pod, &nodes) else { continue };
+            let Some(node) = self.pick(&pod, &nodes) else {
+                self.retries.settle(&key, false, self.server.clock().now());
+                continue;
+            };
             let (namespace, name) = &key;
             let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "namespace": namespace},
                 "target": {"apiVersion": "v1", "kind": "Node", "name": node}});
             if agent.create(&format!("/api/v1/namespaces/{namespace}/pods/{name}/binding"), &binding).await.is_ok() {
                 self.waiting.remove(&key);
             }
+            self.retries.settle(&key, agent.take_refusal(), self.server.clock().now());
         }
     }
 
@@ -152,8 +180,6 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_pod_waits_until_its_host_port_is_free() {
-        use std::time::Duration;
-
         use crate::ApiServerConfig;
         use crate::clock::Clock;
         use crate::kubelet::{KubeletOptions, run};

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use super::matching::{self, is_reserved_for};
 use super::uses;
+use crate::backoff::Retries;
 use crate::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet};
 use crate::json::{Value, json};
 use crate::metadata;
@@ -30,21 +31,21 @@ type ClaimKey = (String, String);
 /// deletes those of the policy `Delete`. Claims of a class of the provisioner `rancher.io/local-path` get a volume of
 /// their own once a pod that uses them has a node. Never returns.
 pub async fn bind_volumes(server: ApiServer) {
-    let binder = Binder {
-        agent: ControllerClient::new(&server, "plumbline/persistent-volume-binder"),
-        provisioner: ControllerClient::new(&server, "plumbline/local-path-provisioner"),
-    };
+    let agent = ControllerClient::new(&server, "plumbline/persistent-volume-binder");
+    let binder = Binder { provisioner: agent.named("plumbline/local-path-provisioner"), agent };
     let [pods, claims, volumes] =
         ["pods", "persistentvolumeclaims", "persistentvolumes"].map(|resource| ResourceId::new("", resource));
     let classes = ResourceId::new("storage.k8s.io", "storageclasses");
     let watched = vec![pods.clone(), claims.clone(), volumes.clone(), classes.clone()];
     let mut feed = WatchMux::new(&server, WatchSet::Resources(watched));
     let mut unbound: BTreeSet<ClaimKey> = BTreeSet::new();
+    // Claims, and volumes with an empty namespace.
+    let mut retries: Retries<ClaimKey> = Retries::default();
     loop {
         let mut due: BTreeSet<ClaimKey> = BTreeSet::new();
         let mut touched: BTreeSet<String> = BTreeSet::new();
         let mut of_pods: BTreeSet<String> = BTreeSet::new();
-        for (resource, change) in feed.next().await {
+        for (resource, change) in feed.next_until(retries.next()).await {
             if resource == pods {
                 change.add_namespaces(&mut of_pods);
                 continue;
@@ -65,11 +66,22 @@ pub async fn bind_volumes(server: ApiServer) {
             }
         }
         due.extend(unbound.iter().filter(|(namespace, _)| of_pods.contains(namespace)).cloned());
-        for volume in touched.iter().filter(|name| !name.is_empty()) {
-            binder.sync_volume(volume).await;
+        for (namespace, name) in retries.due(server.clock().now()) {
+            if namespace.is_empty() {
+                touched.insert(name)
+            } else {
+                due.insert((namespace, name))
+            };
+        }
+        for volume in touched.into_iter().filter(|name| !name.is_empty()) {
+            binder.sync_volume(&volume).await;
+            let key = (String::new(), volume);
+            retries.settle(&key, binder.agent.take_refusal(), server.clock().now());
         }
         for key in due {
-            if binder.sync_claim(&key).await {
+            let is_bound = binder.sync_claim(&key).await;
+            retries.settle(&key, binder.agent.take_refusal(), server.clock().now());
+            if is_bound {
                 unbound.remove(&key);
             } else {
                 unbound.insert(key);

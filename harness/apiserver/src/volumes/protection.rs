@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::uses;
+use crate::backoff::Retries;
 use crate::controllers::{ControllerClient, WatchMux, WatchSet};
 use crate::json::Value;
 use crate::metadata;
@@ -16,30 +17,38 @@ use crate::store::{ResourceId, StoredObject};
 /// Removes the finalizers of deleted claims and volumes that are not used. Never returns.
 pub async fn release_volumes(server: ApiServer) {
     let of_claims = ControllerClient::new(&server, "plumbline/pvc-protection-controller");
-    let of_volumes = ControllerClient::new(&server, "plumbline/pv-protection-controller");
+    let of_volumes = of_claims.named("plumbline/pv-protection-controller");
     let [pods, claims, volumes] =
         ["pods", "persistentvolumeclaims", "persistentvolumes"].map(|resource| ResourceId::new("", resource));
     let watched = vec![pods.clone(), claims.clone(), volumes.clone()];
     let mut feed = WatchMux::new(&server, WatchSet::Resources(watched));
     // Deleted claims that wait for pods, by namespace and name.
     let mut waiting: BTreeSet<(String, String)> = BTreeSet::new();
+    // Claims by namespace and name, and volumes with an empty namespace.
+    let mut retries: Retries<(String, String)> = Retries::default();
     loop {
         let mut touched: BTreeSet<String> = BTreeSet::new();
-        for (resource, change) in feed.next().await {
+        let mut due = BTreeSet::new();
+        for (resource, change) in feed.next_until(retries.next()).await {
             change.add_namespaces(&mut touched);
             for stored in change.objects() {
+                let key = (stored.namespace().to_owned(), stored.name().to_owned());
                 if resource == volumes {
-                    release_volume(&of_volumes, &volumes, stored.name()).await;
+                    due.insert(key);
                 } else if resource == claims && stored.is_terminating() {
-                    waiting.insert((stored.namespace().to_owned(), stored.name().to_owned()));
+                    waiting.insert(key);
                 }
             }
         }
-        let due: Vec<_> = waiting.iter().filter(|(namespace, _)| touched.contains(namespace)).cloned().collect();
-        for claim in due {
-            if release_claim(&of_claims, [&pods, &claims], &claim).await {
-                waiting.remove(&claim);
+        due.extend(retries.due(server.clock().now()));
+        due.extend(waiting.iter().filter(|(namespace, _)| touched.contains(namespace)).cloned());
+        for key in due {
+            if key.0.is_empty() {
+                release_volume(&of_volumes, &volumes, &key.1).await;
+            } else if release_claim(&of_claims, [&pods, &claims], &key).await {
+                waiting.remove(&key);
             }
+            retries.settle(&key, of_claims.take_refusal(), server.clock().now());
         }
     }
 }
@@ -59,7 +68,6 @@ async fn release_claim(
         return false;
     }
     let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}");
-    // A claim that was changed in between causes an event, and is looked at again.
     agent.replace(&path, &without(claim, CLAIM_FINALIZER)).await;
     false
 }

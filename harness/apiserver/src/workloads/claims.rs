@@ -74,19 +74,28 @@ pub(super) fn add_volumes(set: &Value, pod: &mut Value) {
     pod["spec"]["volumes"] = volumes.into();
 }
 
-/// Creates the claims of a pod that do not exist.
-pub(super) async fn create_missing(desk: &NamespaceController, set: &Value, pod: &str) {
+/// Creates the claims of a pod that do not exist. Returns false if one cannot be created: the pod is not created before.
+pub(super) async fn create_missing(desk: &NamespaceController, set: &Value, pod: &str) -> bool {
     let resource = ResourceId::new("", CLAIMS);
     let policy = Retention::of(set);
+    let mut all = true;
     for mut claim in claims(set, pod) {
         let name = metadata::name(&claim).to_owned();
         if desk.agent.server().get(&resource, &desk.namespace, &name).is_none() {
             if policy.with_set {
                 metadata::set(&mut claim, "ownerReferences", desk.owner_references(set));
             }
-            desk.agent.create(&desk.core_path(CLAIMS, ""), &claim).await;
+            let response = desk.agent.create(&desk.core_path(CLAIMS, ""), &claim).await;
+            all &= response.is_ok();
+            if !response.is_ok() && !response.is_for_ending_namespace() {
+                let (set_name, error) = (metadata::name(set), response.message());
+                let message =
+                    format!("Create Claim {name} for Pod {pod} in StatefulSet {set_name} failed error: {error}");
+                desk.record(set, "FailedCreate", message);
+            }
         }
     }
+    all
 }
 
 /// Makes the claims of a pod belong to what they are deleted with: the set, or the pod once the set does not want it.

@@ -81,7 +81,8 @@ async fn move_on(desk: &NamespaceController, set: &Value, wanted: &[&str], hash:
         let Some(pod) = own.next() else {
             unavailable += 1;
             if !pods.iter().any(|pod| pod["spec"]["nodeName"] == *node) {
-                desk.agent.create(&desk.pods(""), &pod_for(desk, set, node, hash)).await;
+                // An event tells of a refusal, and the set is synced again.
+                _ = desk.create_pod(set, &pod_for(desk, set, node, hash)).await;
             }
             continue;
         };

@@ -1,12 +1,12 @@
 //! Deployments: one ReplicaSet per template, and rolling or recreating updates. See
 //! `pkg/controller/deployment/{rolling,recreate,sync}.go`.
 
+use super::progress::{self, Conditions};
 use super::scaling::{DESIRED, MAX_REPLICAS, is_rolling, is_scaling_event, resolve_fenceposts, scaled};
 use super::{NamespaceController, count, desired_replicas};
 use crate::controllers::MERGE_PATCH;
 use crate::json::{Map, Value, json};
 use crate::metadata::{self, is_deleted};
-use crate::registry::time::rfc3339;
 
 const HASH_LABEL: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -29,28 +29,56 @@ pub(super) async fn keep(desk: &NamespaceController, name: &str) {
         return;
     }
     desk.claim("apps", "replicasets", &deployment).await;
+    let now = desk.agent.server().clock().now();
+    let deployment = match progress::paused(&deployment, now) {
+        Some(conditions) => set_conditions(desk, deployment, conditions).await,
+        None => deployment,
+    };
     let sets = desk.controlled_objects("apps", "replicasets", &deployment);
     let new = sets.iter().find(|set| same_template(set, &deployment));
-    if deployment["spec"]["paused"] == json!(true) || is_scaling_event(&deployment, &sets) {
+    let mut conditions = None;
+    let rolls = deployment["spec"]["paused"] != json!(true) && !is_scaling_event(&deployment, &sets);
+    if !rolls {
         for (set, replicas) in scaled(&deployment, new, &sets) {
             scale(desk, &deployment, set, replicas).await;
         }
     } else if let Some(new) = new {
         mark_revision(desk, &deployment, new, &sets).await;
+        conditions = progress::found(&deployment, metadata::name(new), now);
         for (set, replicas) in next_replicas(&deployment, new, &sets) {
             scale(desk, &deployment, set, replicas).await;
         }
     } else {
-        create_set(desk, &deployment, &sets).await;
+        let (set, error) = create_set(desk, &deployment, &sets).await;
+        conditions = progress::created(&deployment, &set, error.as_deref(), now);
+        if let Some(error) = error {
+            desk.record(&deployment, "ReplicaSetCreateError", progress::failed_creation(&set, &error));
+            if let Some(conditions) = conditions {
+                set_conditions(desk, deployment, conditions).await;
+            }
+            return;
+        }
     }
-    let Some(deployment) = desk.workload(name) else { return };
+    let Some(mut deployment) = desk.workload(name) else { return };
+    if let Some(conditions) = conditions {
+        deployment = set_conditions(desk, deployment, conditions).await;
+    }
     let sets = desk.controlled_objects("apps", "replicasets", &deployment);
     for set in beyond_history(&deployment, &sets) {
         let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{}", desk.namespace, metadata::name(set));
         desk.agent.delete(&path, Some(&json!({"preconditions": {"uid": metadata::uid(set)}}))).await;
     }
-    let now = rfc3339(desk.agent.server().clock().now());
-    desk.write_status(&deployment, &status(&deployment, &sets, &now)).await;
+    let new = sets.iter().find(|set| same_template(set, &deployment));
+    let status = if rolls { progress::rollout_status } else { progress::status }(&deployment, &sets, new, now);
+    desk.write_status(&deployment, &status).await;
+}
+
+/// Writes conditions; returns the deployment with them.
+async fn set_conditions(desk: &NamespaceController, mut deployment: Value, conditions: Conditions) -> Value {
+    let conditions = conditions.into_json();
+    desk.write_status(&deployment, &json!({"conditions": conditions})).await;
+    deployment["status"]["conditions"] = conditions;
+    deployment
 }
 
 /// Returns the old replica sets without pods that exceed `revisionHistoryLimit`, the oldest first; none before the
@@ -94,7 +122,8 @@ fn revision(object: &Value) -> i64 {
     metadata::annotation(object, REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-async fn create_set(desk: &NamespaceController, deployment: &Value, sets: &[Value]) {
+/// Creates the replica set of the present template. Returns its name, and why it cannot be created.
+async fn create_set(desk: &NamespaceController, deployment: &Value, sets: &[Value]) -> (String, Option<String>) {
     let hash = template_hash(&deployment["spec"]["template"]);
     let name = metadata::name(deployment);
     let mut template = deployment["spec"]["template"].clone();
@@ -112,7 +141,13 @@ async fn create_set(desk: &NamespaceController, deployment: &Value, sets: &[Valu
         "spec": {"replicas": replicas, "minReadySeconds": count(deployment, "/spec/minReadySeconds"), "selector": selector,
             "template": template}});
     let path = format!("/apis/apps/v1/namespaces/{}/replicasets", desk.namespace);
-    desk.agent.create(&path, &set).await;
+    let response = desk.agent.create(&path, &set).await;
+    let set = metadata::name(&set).to_owned();
+    // One that exists is found in the next round.
+    (
+        set,
+        (!response.is_ok() && response.code != 409 && !response.is_for_ending_namespace()).then(|| response.message()),
+    )
 }
 
 /// Returns the Deployment's annotations (such as the change cause) with the revision and the sizes added.
@@ -214,67 +249,6 @@ fn next_replicas<'a>(deployment: &Value, new: &'a Value, sets: &'a [Value]) -> V
     }
     oldest_first.retain(|(set, left)| *left != size(set));
     oldest_first
-}
-
-fn status(deployment: &Value, sets: &[Value], now: &str) -> Value {
-    let sum = |field: &str| sets.iter().map(|set| count(set, field)).sum::<i64>();
-    let new = sets.iter().find(|set| same_template(set, deployment));
-    let wanted = desired_replicas(deployment);
-    let (replicas, available) = (sum("/status/replicas"), sum("/status/availableReplicas"));
-    let updated = new.map_or(0, |set| count(set, "/status/replicas"));
-    let (_, unavailable) = resolve_fenceposts(deployment);
-    let enough = available >= wanted - unavailable;
-    let done = updated == wanted && replicas == wanted && available == wanted;
-    let available_condition = if enough {
-        ("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.".to_owned())
-    } else {
-        (
-            "Available",
-            "False",
-            "MinimumReplicasUnavailable",
-            "Deployment does not have minimum availability.".to_owned(),
-        )
-    };
-    let set_name = new.map_or("", metadata::name);
-    let progressing = match (done, new.is_some()) {
-        (true, _) => (
-            "Progressing",
-            "True",
-            "NewReplicaSetAvailable",
-            format!("ReplicaSet {set_name:?} has successfully progressed."),
-        ),
-        (false, true) => {
-            ("Progressing", "True", "ReplicaSetUpdated", format!("ReplicaSet {set_name:?} is progressing."))
-        }
-        (false, false) => ("Progressing", "True", "NewReplicaSetCreated", "Created new replica set".to_owned()),
-    };
-    let known = deployment["status"]["conditions"].as_array().map_or(&[] as &[Value], Vec::as_slice);
-    let conditions: Vec<Value> =
-        [available_condition, progressing].into_iter().map(|c| condition(known, c, now)).collect();
-    let mut status = Map::new();
-    let fields = [
-        ("observedGeneration", metadata::generation(deployment)),
-        ("replicas", replicas),
-        ("updatedReplicas", updated),
-        ("readyReplicas", sum("/status/readyReplicas")),
-        ("availableReplicas", available),
-        ("terminatingReplicas", sum("/status/terminatingReplicas")),
-        ("unavailableReplicas", (wanted.max(replicas) - available).max(0)),
-    ];
-    status.extend(fields.map(|(name, value)| (name.to_owned(), json!(value))));
-    status.insert("conditions", Value::Array(conditions));
-    Value::Object(status)
-}
-
-fn condition(known: &[Value], (kind, status, reason, message): (&str, &str, &str, String), now: &str) -> Value {
-    let old = known.iter().find(|condition| condition["type"] == kind);
-    if let Some(old) =
-        old.filter(|old| old["status"] == status && old["reason"] == reason && old["message"] == message.as_str())
-    {
-        return old.clone();
-    }
-    let since = old.filter(|old| old["status"] == status).map_or(json!(now), |old| old["lastTransitionTime"].clone());
-    json!({"type": kind, "status": status, "lastUpdateTime": now, "lastTransitionTime": since, "reason": reason, "message": message})
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! A simulation of the workload controllers, optional. It manages the pods and the status of deployments, replica
 //! sets, replication controllers, stateful sets and daemon sets, enough for `kubectl rollout status`, `scale` and
-//! `drain`. It covers the main path of `pkg/controller/{deployment,replicaset,replication,statefulset,daemon}`,
-//! without progress deadlines. [`run_job_controllers`] has the jobs.
+//! `drain`. It covers the main path of `pkg/controller/{deployment,replicaset,replication,statefulset,daemon}`.
+//! [`run_job_controllers`] has the jobs.
 
 mod claims;
 mod daemon;
 mod deployment;
 mod jobs;
+mod progress;
 mod replicas;
 mod revisions;
 mod scaling;
@@ -18,7 +19,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::backoff::Retries;
 use super::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet, path_of, wait_until};
+use super::events::Event;
 use super::registry::{Resource, label_selector};
 use super::server::{ApiServer, storage_id};
 use super::store::{ResourceId, StoredObject};
@@ -47,13 +50,14 @@ pub async fn run_workload_controllers(server: ApiServer) {
     resources.push(ResourceId::new("", "nodes"));
     resources.push(ResourceId::new("apps", "controllerrevisions"));
     let mut feed = WatchMux::new(&server, WatchSet::Resources(resources));
-    // The namespaces with pods that become available by time alone.
+    // The namespaces with pods that become available, or deployments that are late, by time alone.
     let mut due: BTreeMap<String, Timestamp> = BTreeMap::new();
+    let mut retries: Retries<WorkloadKey> = Retries::default();
     loop {
         let changes = tokio::select! {
             biased;
             changes = feed.next() => changes,
-            () = wait_until(&server, due.values().min().copied()) => Vec::new(),
+            () = wait_until(&server, due.values().copied().chain(retries.next()).min()) => Vec::new(),
         };
         let now = server.clock().now();
         let mut touched: BTreeSet<String> =
@@ -66,9 +70,15 @@ pub async fn run_workload_controllers(server: ApiServer) {
             let sets = server.list(&ResourceId::new("apps", "daemonsets"), None);
             touched.extend(sets.iter().map(|set| set.namespace().to_owned()));
         }
+        for workload in retries.due(now) {
+            if !touched.contains(&workload.1) {
+                sync(&server, &workload, &mut retries).await;
+            }
+        }
         for namespace in touched {
-            sync_namespace(&server, &namespace).await;
-            match next_availability(&server, &namespace) {
+            sync_namespace(&server, &namespace, &mut retries).await;
+            let checks = [next_availability(&server, &namespace), next_progress_check(&server, &namespace)];
+            match checks.into_iter().flatten().min() {
                 Some(at) => _ = due.insert(namespace, at),
                 None => _ = due.remove(&namespace),
             }
@@ -101,22 +111,42 @@ fn next_availability(server: &ApiServer, namespace: &str) -> Option<Timestamp> {
     moments.filter(|at| *at > now).min()
 }
 
-async fn sync_namespace(server: &ApiServer, namespace: &str) {
-    let registry = server.registry();
-    for (group, plural) in WORKLOADS {
-        let Some(kind) = registry.get(group, "v1", plural).cloned() else { continue };
-        let names: Vec<String> =
-            server.list(&storage_id(&kind), Some(namespace)).iter().map(|stored| stored.name().to_owned()).collect();
+/// Returns the next time at which a deployment of a namespace may have made no progress for too long.
+fn next_progress_check(server: &ApiServer, namespace: &str) -> Option<Timestamp> {
+    let now = server.clock().now();
+    let deployments = server.list(&ResourceId::new("apps", "deployments"), Some(namespace));
+    deployments.iter().filter_map(|stored| progress::next_check(&server.decoded(stored), now)).min()
+}
+
+/// A workload: the index of its resource in [`WORKLOADS`], its namespace and its name.
+type WorkloadKey = (usize, String, String);
+
+async fn sync_namespace(server: &ApiServer, namespace: &str, retries: &mut Retries<WorkloadKey>) {
+    for (index, (group, plural)) in WORKLOADS.iter().enumerate() {
+        let names: Vec<String> = server
+            .list(&ResourceId::new(group, plural), Some(namespace))
+            .iter()
+            .map(|stored| stored.name().to_owned())
+            .collect();
         for name in names {
-            let desk = NamespaceController::new(server, &kind, namespace);
-            match *plural {
-                "deployments" => deployment::keep(&desk, &name).await,
-                "statefulsets" => stateful::keep(&desk, &name).await,
-                "daemonsets" => daemon::keep(&desk, &name).await,
-                _ => replicas::keep(&desk, &name).await,
-            }
+            sync(server, &(index, namespace.to_owned(), name), retries).await;
         }
     }
+}
+
+/// Syncs a workload, and notes whether to try again.
+async fn sync(server: &ApiServer, key: &WorkloadKey, retries: &mut Retries<WorkloadKey>) {
+    let (index, namespace, name) = key;
+    let (group, plural) = WORKLOADS[*index];
+    let Some(kind) = server.registry().get(group, "v1", plural).cloned() else { return };
+    let desk = NamespaceController::new(server, &kind, namespace);
+    match plural {
+        "deployments" => deployment::keep(&desk, name).await,
+        "statefulsets" => stateful::keep(&desk, name).await,
+        "daemonsets" => daemon::keep(&desk, name).await,
+        _ => replicas::keep(&desk, name).await,
+    }
+    retries.settle(key, desk.agent.take_refusal(), server.clock().now());
 }
 
 /// The API access of one controller in one namespace.
@@ -142,7 +172,7 @@ impl NamespaceController {
 
     /// Returns the same access under another name.
     fn named(&self, name: &'static str) -> Self {
-        let agent = ControllerClient::new(self.agent.server(), name);
+        let agent = self.agent.named(name);
         Self { agent, kind: self.kind.clone(), namespace: self.namespace.clone() }
     }
 
@@ -234,6 +264,35 @@ impl NamespaceController {
         json!({"apiVersion": "v1", "kind": "Pod", "spec": template["spec"], "metadata": {
             "labels": template["metadata"]["labels"], "annotations": template["metadata"]["annotations"],
             "namespace": self.namespace, "ownerReferences": self.owner_references(owner)}})
+    }
+
+    /// Creates a pod of a workload. There is an event if it is refused, and the error is the message.
+    async fn create_pod(&self, owner: &Value, pod: &Value) -> Result<(), String> {
+        let response = self.agent.create(&self.pods(""), pod).await;
+        if response.is_ok() {
+            return Ok(());
+        }
+        let error = response.message();
+        if !response.is_for_ending_namespace() {
+            self.record(owner, "FailedCreate", format!("Error creating: {error}"));
+        }
+        Err(error)
+    }
+
+    /// Records a warning about a workload.
+    fn record(&self, workload: &Value, reason: &str, message: String) {
+        let about = json!({"apiVersion": self.kind.api_version(), "kind": self.kind.kind,
+            "namespace": self.namespace, "name": metadata::name(workload), "uid": metadata::uid(workload),
+            "resourceVersion": metadata::resource_version(workload)});
+        let component = match self.kind.plural.as_ref() {
+            "deployments" => "deployment-controller",
+            "statefulsets" => "statefulset-controller",
+            "replicasets" => "replicaset-controller",
+            "daemonsets" => "daemonset-controller",
+            "jobs" => "job-controller",
+            _ => "replication-controller",
+        };
+        self.agent.server().events().record(Event::warning(about, component, reason, message));
     }
 
     async fn delete_pod(&self, pod: &Value) {

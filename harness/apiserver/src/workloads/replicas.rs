@@ -22,9 +22,8 @@ pub(super) async fn keep(desk: &NamespaceController, name: &str) {
         for _ in 0..missing {
             let mut pod = desk.pod(&set);
             metadata::set(&mut pod, "generateName", format!("{name}-"));
-            let response = desk.agent.create(&desk.pods(""), &pod).await;
-            if !response.is_ok() {
-                failure = response.body()["message"].as_str().map(str::to_owned);
+            if let Err(error) = desk.create_pod(&set, &pod).await {
+                failure = Some(error);
                 break;
             }
         }

@@ -95,11 +95,27 @@ async fn move_on(desk: &NamespaceController, versioned: &VersionedSet<'_>, pods:
         match pods.iter().find(|pod| number(pod) == index) {
             None => {
                 let pod = versioned.pod(desk, index);
-                claims::create_missing(desk, set, metadata::name(&pod)).await;
-                desk.agent.create(&desk.pods(""), &pod).await;
+                let has_claims = claims::create_missing(desk, set, metadata::name(&pod)).await;
+                if !has_claims {
+                    if parallel {
+                        continue;
+                    }
+                    return;
+                }
+                let response = desk.agent.create(&desk.pods(""), &pod).await;
+                if !response.is_ok() && !response.is_for_ending_namespace() {
+                    let [pod, name] = [&pod, set].map(metadata::name);
+                    let error = response.message();
+                    let message = format!("Create Pod {pod} in StatefulSet {name} failed error: {error}");
+                    desk.record(set, "FailedCreate", message);
+                }
             }
             Some(pod) if !is_active(pod) && !is_deleted(pod) => desk.delete_pod(pod).await,
             Some(pod) if is_available(pod, set, now) => continue,
+            // The claims of a pod that waits for them are created again.
+            Some(pod) if is_active(pod) && pod["status"]["phase"] == "Pending" => {
+                claims::create_missing(desk, set, metadata::name(pod)).await;
+            }
             Some(_) => {}
         }
         if !parallel {

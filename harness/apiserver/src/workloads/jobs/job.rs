@@ -275,8 +275,7 @@ impl JobSync<'_> {
         }
         for index in self.pending_indexes(missing) {
             let pod = pods::pod(self.desk, &self.job, index);
-            if !self.desk.agent.create(&self.desk.pods(""), &pod).await.is_ok() {
-                self.next = earliest(self.next, self.now.checked_add(RETRY).ok());
+            if self.desk.create_pod(&self.job, &pod).await.is_err() {
                 return;
             }
             counts.active += 1;

@@ -9,10 +9,12 @@ mod schedule;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::{NamespaceController, controller_uid};
+use crate::backoff::{Delays, Retries};
 use crate::controllers::{WatchMux, WatchSet, wait_until};
 use crate::metadata;
 use crate::registry::Resource;
@@ -20,15 +22,22 @@ use crate::server::{ApiServer, storage_id};
 use crate::store::ResourceId;
 
 /// Pause before a sync whose write was refused is repeated.
-const RETRY: std::time::Duration = std::time::Duration::from_secs(10);
+const RETRY: Duration = Duration::from_secs(10);
+
+/// Delays of the job controller's rate limiter: `DefaultJobApiBackOff` and `MaxJobApiBackOff`.
+const RETRIES: Delays = Delays(Duration::from_secs(1), Duration::from_mins(1));
 
 /// Runs the controllers of jobs and cron jobs. Never returns.
 pub async fn run_job_controllers(server: ApiServer) {
     let watched = [("batch", "jobs"), ("batch", "cronjobs"), ("", "pods")];
     let watched = watched.map(|(group, resource)| ResourceId::new(group, resource)).to_vec();
     let mut feed = WatchMux::new(&server, WatchSet::Resources(watched));
-    let mut controller =
-        JobController { server: server.clone(), failures: BTreeMap::new(), namespaces: BTreeSet::new() };
+    let mut controller = JobController {
+        server: server.clone(),
+        failures: BTreeMap::new(),
+        namespaces: BTreeSet::new(),
+        retries: Retries::with(RETRIES),
+    };
     // The next sync of a namespace that the time requires.
     let mut due: BTreeMap<String, Timestamp> = BTreeMap::new();
     loop {
@@ -46,7 +55,8 @@ pub async fn run_job_controllers(server: ApiServer) {
         touched.extend(due.iter().filter(|(_, at)| **at <= now).map(|(namespace, _)| namespace.clone()));
         for namespace in touched {
             due.remove(&namespace);
-            if let Some(at) = controller.sync_namespace(&namespace).await {
+            let next = controller.sync_namespace(&namespace).await;
+            if let Some(at) = earliest(next, controller.retries.of(&namespace)) {
                 due.insert(namespace, at);
             }
         }
@@ -66,6 +76,8 @@ struct JobController {
     failures: BTreeMap<String, PodFailures>,
     /// Namespaces in which there have been jobs.
     namespaces: BTreeSet<String>,
+    /// The namespaces in which a write was refused.
+    retries: Retries<String>,
 }
 
 impl JobController {
@@ -73,23 +85,25 @@ impl JobController {
     async fn sync_namespace(&mut self, namespace: &str) -> Option<Timestamp> {
         let registry = self.server.registry();
         let (cron_jobs, jobs) = (registry.get("batch", "v1", "cronjobs")?, registry.get("batch", "v1", "jobs")?);
-        let mut next = None;
+        let (mut next, mut refused) = (None, false);
         for name in self.names(cron_jobs, namespace) {
             let desk = NamespaceController::new(&self.server, cron_jobs, namespace);
             next = earliest(next, cron_job::sync(&desk, &name).await);
+            refused |= desk.agent.take_refusal();
         }
         let names = self.names(jobs, namespace);
         if !names.is_empty() {
             self.namespaces.insert(namespace.to_owned());
         }
-        if !self.namespaces.contains(namespace) {
-            return next;
+        if self.namespaces.contains(namespace) {
+            let desk = NamespaceController::new(&self.server, jobs, namespace);
+            for name in names {
+                next = earliest(next, job::sync(&desk, &name, &mut self.failures).await);
+            }
+            self.release_orphans(&desk).await;
+            refused |= desk.agent.take_refusal();
         }
-        let desk = NamespaceController::new(&self.server, jobs, namespace);
-        for name in names {
-            next = earliest(next, job::sync(&desk, &name, &mut self.failures).await);
-        }
-        self.release_orphans(&desk).await;
+        self.retries.settle(&namespace.to_owned(), refused, self.server.clock().now());
         next
     }
 
