@@ -100,7 +100,7 @@ impl EventLog {
             return;
         }
         let key = format!("{source} {} {}", event.reason, event.message);
-        let namespace = event.about["namespace"].as_str().unwrap_or_default().to_owned();
+        let namespace = namespace_of(&event.about);
         if let Some((name, count)) = self.known.get_mut(&key) {
             *count += 1;
             let patch = json!({"count": *count, "lastTimestamp": rfc3339(now)});
@@ -185,14 +185,14 @@ impl Event {
     /// Creates the event; `number` tells events of the same moment apart.
     async fn write(self, agent: &ControllerClient, number: i128) {
         let now = agent.server().clock().now();
-        let namespace = self.about["namespace"].as_str().unwrap_or_default().to_owned();
+        let namespace = namespace_of(&self.about);
         agent.create(&format!("/api/v1/namespaces/{namespace}/events"), &self.object(now, number)).await;
     }
 
     fn object(self, now: Timestamp, number: i128) -> Value {
         let name = format!("{}.{:x}", self.about["name"].as_str().unwrap_or_default(), now.as_nanosecond() + number);
         let mut event = json!({"apiVersion": "v1", "kind": "Event",
-            "metadata": {"namespace": self.about["namespace"], "name": name}, "involvedObject": self.about,
+            "metadata": {"namespace": namespace_of(&self.about), "name": name}, "involvedObject": self.about,
             "type": if self.warning { "Warning" } else { "Normal" }, "reason": self.reason, "message": self.message,
             "reportingComponent": self.component});
         if self.component == SCHEDULER {
@@ -211,6 +211,12 @@ impl Event {
         event["count"] = 1.into();
         event
     }
+}
+
+/// Returns the namespace of events about an object: `default` for objects that are in none.
+fn namespace_of(about: &Value) -> String {
+    let namespace = about["namespace"].as_str().filter(|namespace| !namespace.is_empty());
+    namespace.unwrap_or("default").to_owned()
 }
 
 const SCHEDULER: &str = "default-scheduler";
@@ -348,13 +354,14 @@ fn events_of_job(change: &Change) -> Vec<Event> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::{run_virtual, settle};
+    use crate::ApiServerConfig;
+    use crate::clock::{Clock, epoch, run_virtual, settle};
     use crate::kubelet::{self, KubeletOptions};
     use crate::workloads;
 
     async fn settled(server: &ApiServer) {
         settle().await;
-        server.clock().sleep(std::time::Duration::from_secs(5)).await;
+        server.clock().sleep(Duration::from_secs(5)).await;
         settle().await;
     }
 
@@ -416,6 +423,85 @@ mod tests {
                     "kubelet Pod Killing: Stopping container c",
                 ]
             );
+        })
+        .expect("a runtime");
+    }
+
+    /// A public report: a service account is deleted, and a new template cannot have pods. The counters and conditions
+    /// are those of `calculateStatus` and `getReplicaFailures`, the Event that of `createPods`.
+    #[test]
+    fn a_deployment_whose_pods_are_refused_says_so_and_recovers() {
+        run_virtual(async {
+            let mut config = ApiServerConfig::new(Clock::virtual_from(epoch()));
+            config.disabled.clear();
+            let server = ApiServer::new(config);
+            tokio::spawn(publish_events(server.clone()));
+            tokio::spawn(workloads::run_workload_controllers(server.clone()));
+            tokio::spawn(kubelet::run(server.clone(), KubeletOptions::default()));
+            let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s1"}});
+            let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}});
+            server.seed([node, account.clone()]).expect("seeded");
+            let client = ControllerClient::new(&server, "user");
+            let spec = json!({"serviceAccountName": "s1", "containers": [{"name": "c", "image": "i:1"}]});
+            let web = json!({"metadata": {"name": "web"}, "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}},
+                "template": {"metadata": {"labels": {"a": "b"}}, "spec": spec}}});
+            let path = "/apis/apps/v1/namespaces/default/deployments";
+            assert!(client.create(path, &web).await.is_ok());
+            settled(&server).await;
+            let accounts = "/api/v1/namespaces/default/serviceaccounts";
+            assert!(client.delete(&format!("{accounts}/s1"), None).await.is_ok());
+            let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}}});
+            client.patch(&format!("{path}/web"), "application/strategic-merge-patch+json", &image).await;
+            settled(&server).await;
+            let status = || {
+                let stored = server.get(&ResourceId::new("apps", "deployments"), "default", "web");
+                stored.expect("a deployment").value()["status"].clone()
+            };
+            let condition = |kind: &str| {
+                let status = status();
+                array_field(&status, "conditions").iter().find(|one| one["type"] == *kind).cloned().unwrap_or_default()
+            };
+            assert_eq!((&status()["unavailableReplicas"], &status()["availableReplicas"]), (&json!(1), &json!(1)));
+            let failure = condition("ReplicaFailure");
+            assert_eq!((&failure["status"], &failure["reason"]), (&json!("True"), &json!("FailedCreate")));
+            let message = failure["message"].as_str().unwrap_or_default();
+            let refused = "is forbidden: error looking up service account default/s1: serviceaccount \"s1\" not found";
+            assert!(message.starts_with("pods \"web-") && message.ends_with(&format!("-\" {refused}")), "{message}");
+            let events = described(&server);
+            let event = events.iter().filter(|event| event.contains("FailedCreate")).collect::<Vec<_>>();
+            let [event] = event.as_slice() else { panic!("{events:?}") };
+            assert!(event.starts_with("replicaset-controller ReplicaSet FailedCreate: Error creating: pods \"web-*"));
+
+            server.clock().sleep(Duration::from_mins(11)).await;
+            assert_eq!(condition("Progressing")["reason"], "ProgressDeadlineExceeded");
+            assert!(client.create(accounts, &account).await.is_ok());
+            server.clock().sleep(Duration::from_secs(1000)).await;
+            assert_eq!(condition("ReplicaFailure"), Value::Null);
+            assert_eq!(condition("Progressing")["reason"], "NewReplicaSetAvailable");
+        })
+        .expect("a runtime");
+    }
+
+    #[test]
+    fn an_event_that_comes_again_has_a_count_and_many_are_dropped() {
+        run_virtual(async {
+            let server = ApiServer::builder().build();
+            tokio::spawn(publish_events(server.clone()));
+            settle().await;
+            let about = json!({"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "p", "uid": "u"});
+            for _ in 0..40 {
+                server.events().record(Event::warning(about.clone(), "c", "Failed", "no".to_owned()));
+            }
+            settle().await;
+            let counts = || {
+                let all = server.list(&ResourceId::new("", "events"), None);
+                all.iter().map(|stored| stored.value()["count"].as_i64().unwrap_or(0)).collect::<Vec<_>>()
+            };
+            assert_eq!(counts(), [25]);
+            server.clock().sleep(Duration::from_mins(5)).await;
+            server.events().record(Event::warning(about, "c", "Failed", "no".to_owned()));
+            settle().await;
+            assert_eq!(counts(), [26]);
         })
         .expect("a runtime");
     }

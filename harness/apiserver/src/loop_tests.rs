@@ -95,8 +95,6 @@ fn start_collector(server: &ApiServer) {
     tokio::spawn(garbage_collector::collect_garbage(server.clone(), Duration::from_millis(10)));
 }
 
-const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-
 fn map(name: &str, owner: Option<&str>) -> Value {
     let mut map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "uid": name}});
     if let Some(owner) = owner {

@@ -37,6 +37,13 @@ pub(crate) fn generate_name(object: &Value) -> &str {
     text(object, "generateName")
 }
 
+/// Returns the name of an object in refusals of admission, which come before a name is generated: the name, or what it
+/// is generated from. See `extractResourceName` in `staging/src/k8s.io/apiserver/pkg/admission/errors.go`.
+pub(crate) fn admitted_name(object: &Value) -> &str {
+    let given = [name(object), generate_name(object)].into_iter().find(|name| !name.is_empty());
+    given.unwrap_or("Unknown")
+}
+
 /// Returns `metadata.namespace`.
 pub(crate) fn namespace(object: &Value) -> &str {
     text(object, "namespace")

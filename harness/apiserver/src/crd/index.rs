@@ -2,6 +2,7 @@
 //! the work after a write depends on the definitions that changed and not on the others.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
@@ -17,11 +18,19 @@ use crate::store::{EventPoll, KeyRange, ResourceId, StoredObject, WatchCursor};
 const BATCH: usize = 256;
 
 /// What the server knows of the stored definitions.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct DefinitionIndex {
     state: Mutex<IndexState>,
     /// Held while definitions are brought in line, so that a request waits for what another one has begun.
-    pub(super) turn: tokio::sync::Mutex<()>,
+    ///
+    /// A panic leaves nothing half done in it.
+    pub(super) turn: AssertUnwindSafe<tokio::sync::Mutex<()>>,
+}
+
+impl Default for DefinitionIndex {
+    fn default() -> Self {
+        Self { state: Mutex::default(), turn: AssertUnwindSafe(tokio::sync::Mutex::new(())) }
+    }
 }
 
 #[derive(Debug, Default)]

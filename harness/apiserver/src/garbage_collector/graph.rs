@@ -2,7 +2,7 @@
 //!
 //! Its counterpart upstream is `pkg/controller/garbagecollector/graph_builder.go`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -103,9 +103,19 @@ impl GraphNode {
 pub(super) struct Graph {
     nodes: BTreeMap<Arc<str>, GraphNode>,
     dependents: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// Uid and name of owners whose deletion was seen, the latest last (`absentOwnerCache`).
+    absent: VecDeque<(Arc<str>, String)>,
 }
 
+/// Most owners that are known to be absent.
+const ABSENT_MAX: usize = 500;
+
 impl Graph {
+    /// Returns true if the deletion of an owner was seen.
+    pub(super) fn is_absent(&self, owner: &OwnerReference) -> bool {
+        self.absent.iter().any(|(uid, name)| **uid == *owner.uid && *name == owner.name)
+    }
+
     pub(super) fn get(&self, uid: &str) -> Option<ObjectNode> {
         self.nodes.get(uid).map(GraphNode::node)
     }
@@ -159,6 +169,12 @@ impl Graph {
     /// Removes a deleted object; returns its dependents, and those of its owners that wait for dependents.
     pub(super) fn remove(&mut self, stored: &StoredObject) -> Vec<Arc<str>> {
         let mut touched = self.forget(stored.uid());
+        if self.dependents.contains_key(stored.uid()) {
+            self.absent.push_back((stored.shared_uid().clone(), stored.name().to_owned()));
+            if self.absent.len() > ABSENT_MAX {
+                self.absent.pop_front();
+            }
+        }
         touched.extend(self.dependents.get(stored.uid()).into_iter().flatten().cloned());
         touched
     }

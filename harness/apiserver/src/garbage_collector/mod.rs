@@ -16,6 +16,7 @@ use http::Method;
 
 use super::backoff::Retries;
 use super::controllers::{ControllerClient, MERGE_PATCH, WatchChange, WatchMux, WatchSet, path_of};
+use super::events::Event;
 use super::registry::{Registry, Resource};
 use super::server::{ApiServer, storage_id};
 use super::store::{EventType, StoredObject};
@@ -40,6 +41,7 @@ pub async fn collect_garbage(server: ApiServer, pause: Duration) {
         queue: VecDeque::new(),
         queued: BTreeSet::new(),
         retries: Retries::default(),
+        undecided: false,
     };
     let mut feed = WatchMux::new(&server, WatchSet::All);
     loop {
@@ -70,8 +72,10 @@ struct GarbageCollector {
     graph: Graph,
     queue: VecDeque<Arc<str>>,
     queued: BTreeSet<Arc<str>>,
-    /// The objects for which a write was refused.
+    /// The objects for which a write was refused, or whose owners are of kinds that are not served.
     retries: Retries<Arc<str>>,
+    /// An owner of the present object is of a kind that is not served.
+    undecided: bool,
 }
 
 /// The owners of an object, by state.
@@ -96,17 +100,21 @@ impl GarbageCollector {
         self.rested = false;
         while let Some(uid) = self.queue.pop_front() {
             self.queued.remove(&uid);
+            self.undecided = false;
             if let Some(node) = self.graph.get(&uid) {
                 self.process_item(&node).await;
             }
-            self.retries.settle(&uid, self.agent.take_refusal(), self.agent.server().clock().now());
+            let again = self.agent.take_refusal() || self.undecided;
+            self.retries.settle(&uid, again, self.agent.server().clock().now());
         }
     }
 
     /// Makes the writes that an object needs now.
     async fn process_item(&mut self, node: &ObjectNode) {
         let registry = self.agent.server().registry();
-        let owners = self.classify(&registry, node);
+        // What is being deleted waits for its dependents or finalizers, whatever its owners are.
+        let owners = if node.deleted { Some(Owners::default()) } else { self.classify(&registry, node) };
+        let Some(owners) = owners else { return self.graph.settle(&node.uid, false) };
         let gone: Vec<&OwnerReference> = owners.dangling.iter().chain(&owners.waiting).collect();
         let settled = gone.is_empty() && !node.deleted;
         self.graph.settle(&node.uid, settled);
@@ -154,13 +162,30 @@ impl GarbageCollector {
         self.agent.delete(&path_of(kind, &node.namespace, &node.name), Some(&options)).await;
     }
 
-    fn classify(&self, registry: &Registry, node: &ObjectNode) -> Owners {
+    /// Sorts the owners of an object by state; `None` if one of them cannot be judged.
+    fn classify(&mut self, registry: &Registry, node: &ObjectNode) -> Option<Owners> {
         let mut owners = Owners::default();
         for owner in &node.owners {
-            let found = find_owner(self.agent.server(), registry, node, owner);
+            let found = if self.graph.is_absent(owner) {
+                OwnerLookup::Absent
+            } else {
+                find_owner(self.agent.server(), registry, node, owner)
+            };
             match found {
-                None => owners.dangling.push(owner.clone()),
-                Some(stored) => {
+                OwnerLookup::Absent => owners.dangling.push(owner.clone()),
+                OwnerLookup::Elsewhere => {
+                    self.report(registry, node, owner);
+                    owners.dangling.push(owner.clone());
+                }
+                OwnerLookup::Unknown => {
+                    self.undecided = true;
+                    return None;
+                }
+                OwnerLookup::Invalid => {
+                    self.report(registry, node, owner);
+                    return None;
+                }
+                OwnerLookup::Found(stored) => {
                     let waits = stored.is_terminating()
                         && stored.has_finalizers()
                         && metadata::finalizers(&stored.value()).any(|finalizer| finalizer == FOREGROUND);
@@ -168,7 +193,21 @@ impl GarbageCollector {
                 }
             }
         }
-        owners
+        Some(owners)
+    }
+
+    /// Records that an owner is not where the object is: `reportInvalidNamespaceOwnerRef`.
+    fn report(&self, registry: &Registry, node: &ObjectNode, owner: &OwnerReference) {
+        let Some(kind) = kind_of(registry, node) else { return };
+        let about = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "namespace": node.namespace,
+            "name": node.name, "uid": &*node.uid});
+        let OwnerReference { api_version, kind, name, uid, .. } = owner;
+        let namespace = &node.namespace;
+        let message = format!(
+            "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in namespace {namespace:?}"
+        );
+        let event = Event::warning(about, "garbage-collector-controller", "OwnerRefInvalidNamespace", message);
+        self.agent.server().events().record(event);
     }
 
     /// Removes the foreground finalizer of an owner once no dependent blocks its deletion; until then enqueues the
@@ -253,18 +292,37 @@ fn kind_of<'a>(registry: &'a Registry, node: &ObjectNode) -> Option<&'a Resource
     kinds.map(AsRef::as_ref).find(|kind| storage_id(kind) == node.resource)
 }
 
-/// Returns the owner if an object with its name and uid exists.
-fn find_owner(
-    server: &ApiServer,
-    registry: &Registry,
-    node: &ObjectNode,
-    owner: &OwnerReference,
-) -> Option<Arc<StoredObject>> {
+/// What is known of an owner.
+enum OwnerLookup {
+    /// An object with its name and uid exists.
+    Found(Arc<StoredObject>),
+    /// There is none.
+    Absent,
+    /// There is one, but in another namespace.
+    Elsewhere,
+    /// Its kind is not served.
+    Unknown,
+    /// It is in a namespace, and the object in none.
+    Invalid,
+}
+
+/// Looks for an owner: `isDangling`.
+fn find_owner(server: &ApiServer, registry: &Registry, node: &ObjectNode, owner: &OwnerReference) -> OwnerLookup {
     let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
-    let kind = registry.resource_for_kind(group, version, &owner.kind)?;
+    let Some(kind) = registry.resource_for_kind(group, version, &owner.kind) else { return OwnerLookup::Unknown };
+    if kind.namespaced && node.namespace.is_empty() {
+        return OwnerLookup::Invalid;
+    }
     let namespace = if kind.namespaced { node.namespace.as_str() } else { "" };
-    let stored = server.get(&storage_id(kind), namespace, &owner.name)?;
-    (stored.uid() == owner.uid).then_some(stored)
+    let resource = storage_id(kind);
+    match server.get(&resource, namespace, &owner.name).filter(|stored| stored.uid() == owner.uid) {
+        Some(stored) => OwnerLookup::Found(stored),
+        // Rare, because the deletion of nearly all owners was seen.
+        None if kind.namespaced && server.list(&resource, None).iter().any(|stored| stored.uid() == owner.uid) => {
+            OwnerLookup::Elsewhere
+        }
+        None => OwnerLookup::Absent,
+    }
 }
 
 #[cfg(test)]
@@ -301,5 +359,57 @@ mod tests {
         let left = server.list(&crate::store::ResourceId::new("", "configmaps"), Some("default"));
         let left: Vec<&str> = left.iter().map(|stored| stored.name()).filter(|name| names.contains(name)).collect();
         assert_eq!(left, Vec::<&str>::new());
+    }
+
+    /// Runs the collector over these objects; returns the names of those of a resource that are left.
+    async fn left(objects: Vec<Value>, group: &str, resource: &str) -> (ApiServer, Vec<String>) {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        server.seed(objects).expect("seeded");
+        tokio::spawn(crate::events::publish_events(server.clone()));
+        crate::clock::settle().await;
+        tokio::spawn(collect_garbage(server.clone(), Duration::from_millis(10)));
+        server.clock().sleep(Duration::from_mins(5)).await;
+        let left = server.list(&crate::store::ResourceId::new(group, resource), None);
+        (server, left.iter().map(|stored| stored.name().to_owned()).collect())
+    }
+
+    fn owned(kind: &str, api_version: &str, name: &str, owner: &Value) -> Value {
+        json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "uid": name, "namespace": "other",
+            "ownerReferences": [owner]}})
+    }
+
+    /// `namespacedOwnerOfClusterScopedObjectErr` of upstream's `isDangling`.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_in_no_namespace_with_an_owner_in_one_is_never_collected() {
+        let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "u"});
+        let mut class = owned("PriorityClass", "scheduling.k8s.io/v1", "kept", &owner);
+        class["metadata"].as_object_mut().expect("metadata").remove("namespace");
+        class["value"] = json!(1);
+        let (server, left) = left(vec![class], "scheduling.k8s.io", "priorityclasses").await;
+        assert!(left.contains(&"kept".to_owned()), "{left:?}");
+        let events = server.list(&crate::store::ResourceId::new("", "events"), Some("default"));
+        let event =
+            events.iter().map(|event| event.value()).find(|event| event["reason"] == "OwnerRefInvalidNamespace");
+        let message = event.expect("an event")["message"].clone();
+        let expected = "ownerRef [v1/ConfigMap, namespace: , name: gone, uid: u] does not exist in namespace \"\"";
+        assert_eq!(message, expected);
+    }
+
+    /// `restMappingError` of upstream's `isDangling`: the kind may be served later.
+    #[tokio::test(start_paused = true)]
+    async fn what_has_an_owner_of_an_unknown_kind_is_kept() {
+        let owner = json!({"apiVersion": "example.com/v1", "kind": "Thing", "name": "t", "uid": "u"});
+        let (_, left) = left(vec![owned("ConfigMap", "v1", "kept", &owner)], "", "configmaps").await;
+        assert_eq!(left, ["kept"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_has_an_owner_in_another_namespace_is_collected_with_an_event() {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "o", "uid": "u"}});
+        let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u"});
+        let (server, left) = left(vec![map, owned("ConfigMap", "v1", "gone", &owner)], "", "configmaps").await;
+        assert_eq!(left, ["o"]);
+        let events = server.list(&crate::store::ResourceId::new("", "events"), Some("other"));
+        assert!(events.iter().any(|event| event.value()["reason"] == "OwnerRefInvalidNamespace"));
     }
 }

@@ -22,7 +22,8 @@ pub(super) async fn admit(scope: &RequestScope<'_>, object: &mut Value) -> Resul
         return Ok(());
     }
     let pod_name = metadata::name(object).to_owned();
-    let refuse = |why: &str| Status::forbidden(scope.group_resource(), &pod_name, why);
+    let admitted_name = metadata::admitted_name(object).to_owned();
+    let refuse = |why: &str| Status::forbidden(scope.group_resource(), &admitted_name, why);
     if pod_account::is_mirror(object) {
         return pod_account::check_mirror(object).map_err(refuse);
     }

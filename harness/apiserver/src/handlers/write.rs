@@ -500,7 +500,7 @@ fn admit_namespace(scope: &RequestScope<'_>, object: &Value) -> Result<(), Statu
     let deleted = metadata::text(&namespace.value(), "deletionTimestamp").to_owned();
     tracing::debug!(name, deleted, "refused a new object in a terminating namespace");
     let why = format!("unable to create new content in namespace {name} because it is being terminated");
-    Err(Status::forbidden(scope.group_resource(), meta::name(object), &why).with_cause(
+    Err(Status::forbidden(scope.group_resource(), metadata::admitted_name(object), &why).with_cause(
         "NamespaceTerminating",
         format!("namespace {name} is being terminated"),
         "metadata.namespace",

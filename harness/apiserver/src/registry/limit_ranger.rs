@@ -186,7 +186,7 @@ fn forbid(resource: &str, object: &Value, mut broken: Vec<String>) -> Result<(),
         1 => broken.remove(0),
         _ => format!("[{}]", broken.join(", ")),
     };
-    Err(Status::forbidden(GroupResource::new("", resource), meta::name(object), &why))
+    Err(Status::forbidden(GroupResource::new("", resource), metadata::admitted_name(object), &why))
 }
 
 #[cfg(test)]

@@ -52,6 +52,56 @@ async fn send(server: &ApiServer, method: http::Method, path: &str, body: String
     Ok(())
 }
 
+/// Path of the definitions.
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// Number of definitions: as many as ten large projects have together.
+const DEFINITION_COUNT: usize = 107;
+/// Fields of a definition's schema, which makes it as large as that of a middling project.
+const FIELDS: usize = 2_000;
+
+/// Returns the body of a definition of a group of its own.
+fn definition(number: usize) -> String {
+    use std::fmt::Write as _;
+    let mut fields = String::new();
+    for field in 0..FIELDS {
+        let comma = if field == 0 { "" } else { "," };
+        // Writing to a String cannot fail.
+        _ = write!(
+            fields,
+            r#"{comma}"field{field}":{{"type":"string","maxLength":63,"description":"The field {field}."}}"#
+        );
+    }
+    format!(
+        r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{{"name":"things.g{number}.example.com"}},"spec":{{"group":"g{number}.example.com","scope":"Namespaced","names":{{"plural":"things","kind":"Thing"}},"versions":[{{"name":"v1","served":true,"storage":true,"schema":{{"openAPIV3Schema":{{"type":"object","properties":{{"spec":{{"type":"object","properties":{{{fields}}}}}}}}}}}}}]}}}}"#
+    )
+}
+
+/// Measures definitions that are created one after the other, and the time of the last tenth in percent of that of the
+/// first: 100 if a write costs the same however many definitions there are.
+pub(super) async fn definitions(clock: &Clock, rows: &mut Vec<Measurement>) -> Result<(), BenchError> {
+    let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
+    let mut times = Vec::new();
+    for number in 0..DEFINITION_COUNT {
+        let begun = clock.elapsed();
+        send(&server, http::Method::POST, DEFINITIONS, definition(number)).await?;
+        times.push(clock.elapsed().saturating_sub(begun));
+    }
+    let sum = |times: &[Duration]| times.iter().sum::<Duration>().as_secs_f64();
+    let tenth = DEFINITION_COUNT / 10;
+    let (first, last) = (sum(&times[..tenth]), sum(&times[DEFINITION_COUNT - tenth..]));
+    let name = format!("in process, {DEFINITION_COUNT} definitions created");
+    rows.push(Measurement::new(name, Unit::Seconds, sum(&times)).wanted(figures::DEFINITIONS));
+    rows.push(
+        Measurement::new(
+            "in process, last tenth of definitions in percent of the first",
+            Unit::Count,
+            100.0 * last / first.max(f64::MIN_POSITIVE),
+        )
+        .wanted(figures::DEFINITIONS_PERCENT),
+    );
+    Ok(())
+}
+
 /// Path of the leases.
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 /// Number of leases.

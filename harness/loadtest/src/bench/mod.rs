@@ -4,7 +4,7 @@
 //! | stage | measures |
 //! |---|---|
 //! | ready | time from the start of the process to its first response; also for a server in this process |
-//! | in process | writes of one task without sockets |
+//! | in process | writes of one task without sockets, and definitions |
 //! | write | nodes, replica sets, budgets, then pods: one creation and one status update each |
 //! | memory | memory of the server's process after the writes |
 //! | list | all pods in one response, in protobuf and in pages, the pods of a node, of an application |
@@ -190,6 +190,8 @@ mod figures {
     pub(super) const EVENT: f64 = 0.005;
     pub(super) const RENEWALS: f64 = 40_000.0;
     pub(super) const PROCESSOR_TIME: f64 = 90e-6;
+    pub(super) const DEFINITIONS: f64 = 10.0;
+    pub(super) const DEFINITIONS_PERCENT: f64 = 200.0;
 }
 
 /// Measures `subject` and reports progress to `say`.
@@ -212,6 +214,7 @@ pub async fn run(
             ready(&clock, program, &arguments, &mut rows).await?;
             in_process::start(&clock, &mut rows).await?;
             in_process::writes(&clock, shape.pods, &mut rows).await?;
+            in_process::definitions(&clock, &mut rows).await?;
             let server = ServeProcess::start(program, &arguments, STARTS).await?;
             pids.extend(server.pid());
             started.insert(server).kubeconfig()

@@ -5,6 +5,7 @@
 use std::sync::LazyLock;
 
 use crate::json::{Value, json};
+use crate::metadata;
 use crate::registry::{AdmissionPlugin, StrategyContext, meta};
 use crate::status::{GroupResource, Status};
 
@@ -55,7 +56,7 @@ struct PodPriority {
 
 /// The plugin `Priority` on create.
 pub(super) fn priority(pod: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
-    let name = meta::name(pod).to_owned();
+    let name = metadata::admitted_name(pod).to_owned();
     let computed = compute_priority(pod, ctx)?;
     let Some(spec) = meta::object_or_insert(pod, "spec") else { return Ok(()) };
     let refuse = |why: String| Err(Status::forbidden(GroupResource::new("", "pods"), &name, &why));
@@ -111,7 +112,7 @@ fn compute_priority(pod: &Value, ctx: &StrategyContext<'_>) -> Result<PodPriorit
         "system-node-critical" => 2_000_001_000,
         _ => {
             let why = format!("no PriorityClass with name {wanted} was found");
-            return Err(Status::forbidden(GroupResource::new("", "pods"), meta::name(pod), &why));
+            return Err(Status::forbidden(GroupResource::new("", "pods"), metadata::admitted_name(pod), &why));
         }
     };
     Ok(PodPriority { name: wanted.to_owned(), value: system, preemption: "PreemptLowerPriority".to_owned() })

@@ -4,6 +4,7 @@
 use super::{resources, scheduling};
 use crate::field_errors::{ErrorList, Path};
 use crate::json::{Map, Value, json};
+use crate::metadata;
 use crate::registry::label_selector::array_field;
 use crate::registry::{StrategyContext, meta, names};
 use crate::status::{GroupResource, Status};
@@ -36,7 +37,7 @@ pub(in crate::registry) fn validate(class: &Value) -> ErrorList {
 
 /// Admits a new pod.
 pub(super) fn admit(pod: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
-    let name = meta::name(pod).to_owned();
+    let name = metadata::admitted_name(pod).to_owned();
     let refuse = |why: &str| Err(Status::forbidden(GroupResource::new("", "pods"), &name, why));
     let Some(spec) = meta::object_or_insert(pod, "spec") else { return Ok(()) };
     let wanted = spec.get("runtimeClassName").and_then(Value::as_str).unwrap_or_default().to_owned();
