@@ -103,7 +103,11 @@ impl EventLog {
         let namespace = namespace_of(&event.about);
         if let Some((name, count)) = self.known.get_mut(&key) {
             *count += 1;
-            let patch = json!({"count": *count, "lastTimestamp": rfc3339(now)});
+            let patch = if event.component == SCHEDULER {
+                json!({"series": {"count": *count, "lastObservedTime": format!("{now:.6}")}})
+            } else {
+                json!({"count": *count, "lastTimestamp": rfc3339(now)})
+            };
             let path = format!("/api/v1/namespaces/{namespace}/events/{name}");
             if agent.patch(&path, MERGE_PATCH, &patch).await.is_ok() {
                 return;
@@ -198,7 +202,8 @@ impl Event {
         if self.component == SCHEDULER {
             // The scheduler writes events of events.k8s.io.
             event["eventTime"] = format!("{now:.6}").into();
-            event["action"] = "Binding".into();
+            let failed = event["reason"] == "FailedScheduling";
+            event["action"] = if failed { "Scheduling" } else { "Binding" }.into();
             event["reportingInstance"] = SCHEDULER.into();
             return event;
         }

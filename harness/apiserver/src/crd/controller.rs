@@ -390,7 +390,7 @@ mod tests {
         server.faults().arm(serde_json::from_value::<FaultRuleSpec>(refuse).unwrap().into());
         let path = format!("{DEFINITIONS}/widgets.h6.example.com");
         assert_eq!(send(&server, Method::DELETE, &path, Value::Null).await.0, 200);
-        server.clock().sleep(std::time::Duration::from_secs(60)).await;
+        server.clock().sleep(std::time::Duration::from_mins(1)).await;
         assert_eq!(widgets_left(&server), 0);
         assert_eq!(send(&server, Method::GET, &path, Value::Null).await.0, 404);
     }

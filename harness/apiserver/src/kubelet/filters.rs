@@ -8,15 +8,23 @@ use crate::registry::label_selector::array_field;
 
 /// Returns true if the node accepts the pod.
 pub(crate) fn takes(node: &Value, pod: &Value) -> bool {
-    if node["spec"]["unschedulable"] == json!(true) || metadata::is_deleted(node) {
-        return false;
+    rejection(node, pod).is_none()
+}
+
+/// Returns why the node does not accept the pod, in the order and the words of the scheduler's plugins.
+pub(super) fn rejection(node: &Value, pod: &Value) -> Option<&'static str> {
+    let cordon = json!({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"});
+    if node["spec"]["unschedulable"] == json!(true) && !tolerates(pod, &cordon) || metadata::is_deleted(node) {
+        return Some("node(s) were unschedulable");
+    }
+    let mut taints = array_field(&node["spec"], "taints").iter();
+    if !taints.all(|taint| taint["effect"] == "PreferNoSchedule" || tolerates(pod, taint)) {
+        return Some("node(s) had untolerated taint(s)");
     }
     let labels = metadata::labels(node);
-    let selector = pod["spec"]["nodeSelector"].as_object().into_iter().flatten();
-    let mut taints = array_field(&node["spec"], "taints").iter();
-    selector.into_iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
-        && has_affinity(node, pod)
-        && taints.all(|taint| taint["effect"] == "PreferNoSchedule" || tolerates(pod, taint))
+    let mut selector = pod["spec"]["nodeSelector"].as_object().into_iter().flatten();
+    let has_labels = selector.all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value));
+    (!has_labels || !has_affinity(node, pod)).then_some("node(s) didn't match Pod's node affinity/selector")
 }
 
 /// Returns true if the node has what the pod's node affinity requires.

@@ -2,13 +2,14 @@
 //!
 //! Pods on existing nodes become Running and Ready some time after they are bound, and are removed after their
 //! deletion or grace period; nodes become Ready, lose the taint `not-ready` and renew their leases; pods without a node
-//! are bound round-robin. No container ever runs. The containers of a job's pods end a second after their start, or as
+//! are bound round-robin where there is room, or told why not. No container ever runs. The containers of a job's pods end a second after their start, or as
 //! plain commands such as `sleep 300` or `exit 1` say; the annotations `plumbline.dev/run-for` (such as `30s`, or
 //! `forever`) and `plumbline.dev/exit-code` of a pod change that, and let pods of others end, too.
 //! The node status has the conditions of `pkg/kubelet/nodestatus/setters.go`.
 
 mod commands;
 pub(crate) mod filters;
+mod fit;
 mod images;
 mod pods;
 mod schedule;
@@ -80,8 +81,8 @@ enum KubeletTask {
 
 /// Runs the kubelets and the scheduler. Never returns.
 pub async fn run(server: ApiServer, options: KubeletOptions) {
-    let (nodes, pods) = (ResourceId::new("", "nodes"), ResourceId::new("", "pods"));
-    let mut feed = WatchMux::new(&server, WatchSet::Resources(vec![nodes.clone(), pods.clone()]));
+    let [nodes, pods, claims] = ["nodes", "pods", "persistentvolumeclaims"].map(|name| ResourceId::new("", name));
+    let mut feed = WatchMux::new(&server, WatchSet::Resources(vec![nodes, pods.clone(), claims.clone()]));
     let bind = options.bind;
     let mut kubelet = Kubelet {
         agent: ControllerClient::new(&server, "plumbline/kubelet"),
@@ -95,18 +96,24 @@ pub async fn run(server: ApiServer, options: KubeletOptions) {
         let due = kubelet.tasks.first().map(|(at, _)| *at).into_iter().chain(kubelet.scheduler.next_try()).min();
         let changes = feed.next_until(due).await;
         for (resource, change) in changes {
-            if change.is_deletion() {
-                kubelet.scheduler.room_changed();
-                continue;
-            }
+            let deleted = change.is_deletion();
             for object in change.objects() {
-                if resource == pods { kubelet.see_pod(&object) } else { kubelet.see_node(&object) }
+                if deleted && resource == pods {
+                    kubelet.scheduler.forget(object.namespace(), object.name());
+                } else if deleted || resource == claims {
+                    kubelet.scheduler.room_changed();
+                } else if resource == pods {
+                    kubelet.see_pod(&object);
+                } else {
+                    kubelet.see_node(&object);
+                }
             }
         }
+        // New nodes lose their taint first.
+        kubelet.work().await;
         if bind {
             kubelet.scheduler.bind_waiting(&kubelet.agent).await;
         }
-        kubelet.work().await;
     }
 }
 
@@ -134,6 +141,7 @@ impl Kubelet {
 
     fn see_pod(&mut self, stored: &StoredObject) {
         let pod = self.agent.server().decoded(stored);
+        self.scheduler.note(&pod);
         let id = (stored.namespace().to_owned(), stored.name().to_owned(), stored.uid().to_owned());
         match pods::next_action(&pod) {
             pods::PodAction::Bind => self.scheduler.wait(&pod),

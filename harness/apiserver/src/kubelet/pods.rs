@@ -53,12 +53,17 @@ pub(super) fn next_action(pod: &Value) -> PodAction {
     let gated = pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
     match phase {
         "" | "Pending" if bound => PodAction::Start,
-        "" | "Pending" if !gated => PodAction::Bind,
+        "" | "Pending" if !gated && is_for_default_scheduler(pod) => PodAction::Bind,
         // Pods whose status others write stay theirs.
         "Running" if bound && (1..metadata::generation(pod)).contains(&observed_generation(pod)) => PodAction::Observe,
         "Running" if bound => time_to_exit(pod).map_or(PodAction::None, |until_exit| PodAction::Run { until_exit }),
         _ => PodAction::None,
     }
+}
+
+/// Returns true if the pod has no scheduler of its own.
+fn is_for_default_scheduler(pod: &Value) -> bool {
+    matches!(pod["spec"]["schedulerName"].as_str(), None | Some("" | "default-scheduler"))
 }
 
 /// Returns the time from the start of a pod's containers until their end, if they have one.

@@ -15,7 +15,7 @@ use crate::metadata;
 use crate::quantity::Quantity;
 
 /// Amounts by resource name.
-pub(super) type ResourceList = BTreeMap<String, Quantity>;
+pub(crate) type ResourceList = BTreeMap<String, Quantity>;
 
 /// A request that quotas may restrict.
 #[derive(Debug, Clone, Copy)]
@@ -404,7 +404,7 @@ fn pod_usage(pod: &Value, now: Timestamp, used: &mut ResourceList) {
 }
 
 /// Returns the resources of a pod: the sum of its containers or the peak of its init phase, plus the overhead.
-pub(super) fn pod_resources(pod: &Value, field: &str) -> ResourceList {
+pub(crate) fn pod_resources(pod: &Value, field: &str) -> ResourceList {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     let of = |container: &Value| amounts(container.pointer(&format!("/resources/{field}")));
     let mut total = ResourceList::new();

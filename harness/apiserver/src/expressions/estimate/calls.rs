@@ -289,8 +289,7 @@ fn extension(name: &str, operands: &Operands<'_, '_>) -> Option<Estimate> {
             list(1.0, Range::exactly(end.wrapping_sub(start)))
         }
         ("lists.range", None, 1) => list(1.0, Range::exactly(literal_int(operands.node(0)).unwrap_or(u64::MAX))),
-        ("reverse", Some(_), 0) => list(1.0, size),
-        ("flatten", Some(_), 0) => list(1.0, size),
+        ("reverse" | "flatten", Some(_), 0) => list(1.0, size),
         ("flatten", Some(_), 1) => list(literal_int(operands.node(0)).unwrap_or(u64::MAX) as f64, size),
         ("distinct", Some(_), 0) => list(2.0, size.times(size)),
         ("sort", Some(target), 0) => sorted(target),

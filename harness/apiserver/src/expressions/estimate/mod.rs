@@ -189,7 +189,7 @@ impl<'a> Estimator<'a> {
                 let (mut cost, mut value) = (Range::exactly(10), None);
                 for element in &list.elements {
                     cost = cost.plus(self.cost(element));
-                    value = widened(value, self.size_or_unknown(element));
+                    widen(&mut value, self.size_or_unknown(element));
                 }
                 let value = value.unwrap_or_default();
                 self.entries.insert(expression.id, EntrySizes { is_list: true, key: Range::exactly(1), value });
@@ -200,8 +200,8 @@ impl<'a> Estimator<'a> {
                 for entry in &map.entries {
                     let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
                     cost = cost.plus(self.cost(&entry.key)).plus(self.cost(&entry.value));
-                    key = widened(key, self.size_or_unknown(&entry.key));
-                    value = widened(value, self.size_or_unknown(&entry.value));
+                    widen(&mut key, self.size_or_unknown(&entry.key));
+                    widen(&mut value, self.size_or_unknown(&entry.value));
                 }
                 let sizes =
                     EntrySizes { is_list: false, key: key.unwrap_or_default(), value: value.unwrap_or_default() };
@@ -323,8 +323,8 @@ impl<'a> Estimator<'a> {
 }
 
 /// Adds a size to those of other entries; `None` before the first.
-fn widened(known: Option<Range>, size: Range) -> Option<Range> {
-    Some(known.map_or(size, |known| known.union(size)))
+fn widen(known: &mut Option<Range>, size: Range) {
+    *known = Some(known.map_or(size, |known| known.union(size)));
 }
 
 /// Returns true for the definition of a variable: an empty range, of which nothing is evaluated.
