@@ -12,14 +12,12 @@ use clap::ValueEnum;
 use plumbline::fixture::Fixture;
 use plumbline::transcript::render::{render, to_text};
 
-use super::also::{self, AlsoCommand};
 use super::select::{FixturesFolder, Selection};
 use super::{CliError, notify};
 use crate::duration::parse_duration;
 use crate::exit::Exit;
 use crate::explore::canary;
 use crate::explore::engine::{self, Exploration, ExploreOptions, Progress, Strategy};
-use crate::explore::ledger::{Ledger, RunStamp};
 use crate::explore::oracle::OracleVerdict;
 use crate::explore::page::page;
 use crate::explore::plan::Token;
@@ -81,7 +79,7 @@ pub(super) struct ExploreArgs {
     replay: Option<Token>,
 
     /// Merge the JSON reports of all parts of an exploration instead of exploring; a folder means its files `*.json`
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["budget", "shard", "replay", "keep", "ledger"])]
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["budget", "shard", "replay", "keep"])]
     merge: Vec<PathBuf>,
 
     /// Do not shrink findings
@@ -91,27 +89,6 @@ pub(super) struct ExploreArgs {
     /// Write each shrunk finding as a fixture into this folder
     #[arg(long, value_name = "DIR", conflicts_with = "no_shrink")]
     keep: Option<PathBuf>,
-
-    /// File with the findings of earlier runs; this run is added to it
-    #[arg(long, value_name = "FILE")]
-    ledger: Option<PathBuf>,
-
-    /// Commit of the subject, for the ledger
-    #[arg(long, value_name = "TEXT", env = "PLUMBLINE_COMMIT", default_value = "")]
-    commit: String,
-
-    /// Also run a sample of single faults with this command on the wall clock, as with `run --command`, and compare the
-    /// end states
-    #[arg(long, value_name = "COMMAND", conflicts_with = "replay")]
-    also_command: Option<String>,
-
-    /// Flags about that command (--companion, --ready-url, --agent, …), quoted as for a shell
-    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", requires = "also_command")]
-    also_flags: String,
-
-    /// Number of plans in that sample
-    #[arg(long, value_name = "N", default_value_t = 16, requires = "also_command")]
-    also: usize,
 
     /// Format of the report
     #[arg(long, value_enum, default_value_t = ExploreFormat::Human)]
@@ -199,15 +176,8 @@ pub(super) fn main(args: &ExploreArgs) -> Result<Exit, CliError> {
     if !args.no_shrink {
         shrink_all(&mut report, &chosen, &test_bed, &exploration);
     }
-    if let Some(command) = &args.also_command {
-        let also = AlsoCommand { command, flags: &args.also_flags, count: args.also };
-        report.also = Some(also::run(&also, &chosen, &test_bed, &options)?);
-    }
     if let Some(folder) = &args.keep {
         keep(folder, &report)?;
-    }
-    if let Some(path) = &args.ledger {
-        enter(path, args, &mut report, &chosen, &test_bed)?;
     }
     write(args, &report)?;
     Ok(exit(&report))
@@ -263,8 +233,7 @@ fn reports_of(files: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
 
 /// Returns the exit code of a report.
 fn exit(report: &ExploreReport) -> Exit {
-    let differs = report.also.as_ref().is_some_and(|also| !also.differ.is_empty());
-    if !report.findings.is_empty() || !report.divergent.is_empty() || differs {
+    if !report.findings.is_empty() || !report.divergent.is_empty() {
         Exit::FixturesFailed
     } else if !report.canary {
         notify("plumbline: the planted bug was not found, so an exploration without findings means nothing");
@@ -302,36 +271,6 @@ fn keep(folder: &Path, report: &ExploreReport) -> Result<(), CliError> {
         }
     }
     Ok(())
-}
-
-/// Enters the findings into the ledger.
-fn enter(
-    path: &Path,
-    args: &ExploreArgs,
-    report: &mut ExploreReport,
-    fixtures: &[Fixture],
-    test_bed: &TestBed,
-) -> Result<(), CliError> {
-    let mut ledger = Ledger::read(path).map_err(CliError::Refuted)?;
-    let command = std::env::args().collect::<Vec<_>>();
-    let run = RunStamp { commit: args.commit.clone(), seed: args.seed, command: shell_words::join(command) };
-    ledger.update(&report.findings, &run, |entry| {
-        // A plan that can no longer be run is kept as it is.
-        let Ok(token) = entry.plan.parse::<Token>() else { return true };
-        let Some(fixture) = find(fixtures, &token.fixture) else { return true };
-        let (reference, alone) = engine::reference_once(test_bed, &Arc::new(fixture));
-        let verdict = match engine::resolve(test_bed, &reference, &token) {
-            Ok(_) if token.faults.is_empty() => alone,
-            Ok(plan) => engine::run_plan(test_bed, &reference, plan, |_, _| {}).verdict,
-            // The subject no longer comes to this point.
-            Err(_) => return false,
-        };
-        verdict.breaches.iter().any(|breach| breach.fingerprint() == entry.fingerprint)
-    });
-    for finding in &mut report.findings {
-        finding.state = ledger.state(&finding.fingerprint);
-    }
-    ledger.write(path).map_err(CliError::Environment)
 }
 
 fn line(progress: &Progress, budget: Option<Duration>) -> String {

@@ -2,7 +2,6 @@
 //!
 //! The programs `plumbline-loadtest` and `xtask` share its errors, its output and some of its flags.
 
-mod also;
 mod colour;
 mod compare;
 mod conform;

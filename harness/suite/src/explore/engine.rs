@@ -548,24 +548,6 @@ pub fn explore(
     exploration
 }
 
-/// Calls `visit` with each single fault of `fixtures` and the run without it, in the order in which an exploration
-/// tries them, until it returns false.
-pub(super) fn each_single_plan(
-    fixtures: &[Fixture],
-    test_bed: &TestBed,
-    options: &ExploreOptions,
-    mut visit: impl FnMut(&ReferenceRun, FaultPlan) -> bool,
-) {
-    let options = ExploreOptions { strategy: Strategy::Single, ..*options };
-    let references = references(fixtures, test_bed, &options, &mut Exploration::default());
-    for candidate in candidates(&references, &options).0 {
-        let reference = &references[candidate.reference];
-        if !visit(reference, candidate.plan(reference)) {
-            break;
-        }
-    }
-}
-
 /// Returns all fixtures to explore and their beginnings, each history once.
 fn histories(fixtures: &[Fixture], options: &ExploreOptions, exploration: &mut Exploration) -> Vec<Arc<Fixture>> {
     let mut chosen: Vec<Arc<Fixture>> = Vec::new();

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::ledger::FindingState;
 use super::oracle::Breach;
 use super::plan::FaultPlan;
 
@@ -29,9 +28,6 @@ pub struct Finding {
     pub fixtures: usize,
     /// Tokens of other plans that lead to it.
     pub also: Vec<String>,
-    /// Its state in the ledger, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<FindingState>,
     /// The shrunk history as a fixture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fixture: Option<String>,

@@ -2,7 +2,7 @@
 //! need no expectations.
 //!
 //! ```text
-//! fixture ─► reference run ─► points ─┬─► plans ─► runs ─► oracles ─► findings ─► shrunk plan, fixture, ledger
+//! fixture ─► reference run ─► points ─┬─► plans ─► runs ─► oracles ─► findings ─► shrunk plan, fixture
 //!                  │                  │                       ▲
 //!                  └── end state, writes, replies ────────────┘
 //! ```
@@ -27,9 +27,7 @@
 //! - [`exceptions`]: fixtures that break an oracle without any fault
 //! - [`findings`]: breaches with the same fingerprint are one finding
 //! - [`shrink`], [`fixture_text`]: make a finding small and write it as a fixture
-//! - [`ledger`]: the findings of earlier runs
 //! - [`canary`]: a controller with a planted bug that each exploration must find
-//! - [`differential`]: a sample of plans as fixtures for another program
 //! - [`quarantine`]: the oracle of the quarantine of missing nodes
 //! - [`replicas`]: the oracle of leader election
 //! - [`report`], [`page`]: the result as text, as JSON and as HTML
@@ -37,7 +35,6 @@
 pub mod canary;
 pub mod deadlines;
 pub mod decisions;
-pub mod differential;
 pub mod engine;
 pub mod equal;
 pub mod events;
@@ -45,7 +42,6 @@ mod evictions;
 pub mod exceptions;
 pub mod findings;
 pub mod fixture_text;
-pub mod ledger;
 pub mod marks;
 pub mod metrics;
 pub mod model;

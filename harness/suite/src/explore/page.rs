@@ -50,7 +50,7 @@ fn content(report: &ExploreReport) -> Markup {
 
 fn section(finding: &Finding) -> Markup {
     html! {
-        h2 { (finding.fingerprint) @if let Some(state) = finding.state { " (" (format!("{state:?}").to_lowercase()) ")" } }
+        h2 { (finding.fingerprint) }
         p { (finding.breach) }
         p { (finding.runs) " runs of " (finding.fixtures) " fixtures. Repeat it:" }
         pre { "plumbline explore --replay '" (finding.plan) "'" }

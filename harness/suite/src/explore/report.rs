@@ -59,41 +59,12 @@ pub struct ExploreReport {
     pub canary: bool,
     /// The findings.
     pub findings: Vec<Finding>,
-    /// Plans that another program ran as well; see `--also-command`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub also: Option<AlsoRun>,
     /// Fixtures that were not explored, with the reason.
     pub left_out: BTreeMap<String, String>,
     /// Fixtures on which the subject is not deterministic, with the first divergence.
     pub divergent: BTreeMap<String, String>,
     /// The marks.
     pub marks: Marks,
-}
-
-/// The sample of plans that another program ran on the wall clock.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AlsoRun {
-    /// Its command line.
-    pub command: String,
-    /// Number of plans that it ran to the same end state.
-    pub agreed: usize,
-    /// Plans that it could not run, with the reason.
-    pub skipped: BTreeMap<String, String>,
-    /// Plans after which its end state differs, with the failed checks and the fixture.
-    pub differ: Vec<EndStateDifference>,
-}
-
-/// A plan after which two programs differ.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct EndStateDifference {
-    /// The plan.
-    pub plan: String,
-    /// The failed checks.
-    pub failures: Vec<String>,
-    /// The plan as a fixture that expects the end state of the explored subject.
-    pub fixture: String,
 }
 
 /// Marks of the catalogue that an exploration reached.
@@ -148,7 +119,6 @@ impl ExploreReport {
             unfit: exploration.unfit,
             canary,
             findings: exploration.findings.list(),
-            also: None,
             left_out: exploration.left_out.clone(),
             divergent: exploration.divergent.clone(),
             marks: Marks {
@@ -162,11 +132,6 @@ impl ExploreReport {
 
     /// Adds the document of another part of the same exploration.
     pub fn merge(&mut self, other: Self) {
-        if let (Some(also), Some(more)) = (&mut self.also, &other.also) {
-            also.agreed += more.agreed;
-            also.skipped.extend(more.skipped.clone());
-            also.differ.extend(more.differ.clone());
-        }
         self.runs += other.runs;
         self.planned += other.planned;
         self.tried += other.tried;
@@ -213,9 +178,8 @@ impl ExploreReport {
     /// If `out` cannot be written.
     pub fn write_text(&self, mut out: impl Write) -> io::Result<()> {
         for finding in &self.findings {
-            let Finding { fingerprint, breach, plan, runs, fixtures, also, state, fixture, .. } = finding;
-            let state = state.map_or_else(String::new, |state| format!(" ({state:?})").to_lowercase());
-            writeln!(out, "✗ {fingerprint}{state}\n    {breach}\n    {runs} runs of {fixtures} fixtures")?;
+            let Finding { fingerprint, breach, plan, runs, fixtures, also, fixture, .. } = finding;
+            writeln!(out, "✗ {fingerprint}\n    {breach}\n    {runs} runs of {fixtures} fixtures")?;
             writeln!(out, "    plumbline explore --replay '{plan}'")?;
             for other in also {
                 writeln!(out, "    also {other}")?;
@@ -248,22 +212,10 @@ impl ExploreReport {
             self.diverged, self.unfit
         )?;
         self.write_gaps(&mut out)?;
-        self.write_also(&mut out)?;
         let verdict = if self.canary { "found" } else { "NOT found: no finding means nothing" };
         writeln!(out, "planted bug {verdict}")?;
         writeln!(out, "{} findings", self.findings.len())?;
         out.flush()
-    }
-
-    fn write_also(&self, out: &mut impl Write) -> io::Result<()> {
-        let Some(AlsoRun { command, agreed, skipped, differ }) = &self.also else { return Ok(()) };
-        for EndStateDifference { plan, failures, fixture } in differ {
-            writeln!(out, "✗ another end state: {plan}")?;
-            failures.iter().try_for_each(|failure| writeln!(out, "    {failure}"))?;
-            fixture.lines().skip(1).try_for_each(|line| writeln!(out, "    | {line}"))?;
-        }
-        let (differ, skipped) = (differ.len(), skipped.len());
-        writeln!(out, "{command}: {agreed} plans with the same end state, {differ} with another, {skipped} skipped")
     }
 
     fn write_gaps(&self, out: &mut impl Write) -> io::Result<()> {

@@ -323,29 +323,6 @@ fn injected(document: &mut Value, original: &Fixture, plan: &FaultPlan) -> (Vec<
     (list.collect(), end.unwrap_or_default())
 }
 
-/// Time after the last step or fault in which another program reaches the same end state.
-const SETTLED: Duration = Duration::from_mins(2);
-
-/// Writes `plan` on `fixture` as a fixture that expects `checks` in the end and allows all writes.
-///
-/// # Errors
-///
-/// Returns the reason if the file of the fixture cannot be read.
-pub(super) fn as_fixture(fixture: &Fixture, plan: &FaultPlan, checks: &Value) -> Result<String, String> {
-    let mut document = document(fixture)?;
-    let (mut steps, end) = injected(&mut document, fixture, plan);
-    steps.push(json!({ "by": time_text::seconds(end + SETTLED), "eventually": checks }));
-    document["steps"] = Value::Array(steps);
-    document["promise"] = json!(format!("Explored: {plan} has this end state."));
-    document["rule"] = json!(fixture.rules);
-    document["source"] = json!("plumbline explore --also-command");
-    document["controllers"] = fixture.controllers.iter().map(|controller| controller.as_str()).collect();
-    document["allow"] = json!(["WRITE */*/*"]);
-    let reason = "the end state alone is compared";
-    document["waive"] = plumbline::invariants::ALL.iter().map(|known| (known.name, reason)).collect();
-    Ok(to_yaml(&document))
-}
-
 /// Writes the shrunk case of the finding `found` as a fixture that fails while the bug exists; `plan` has the faults
 /// that are left. Its source repeats the finding on the original fixture.
 fn written(document: &Value, original: &Fixture, found: &FaultPlan, plan: &FaultPlan, breach: &Breach) -> String {
