@@ -18,8 +18,6 @@ const TAINTS: [&str; 3] = ["k=v:NoExecute", "j=w:NoExecute", "node.kubernetes.io
 const TOLERATED: [u64; 5] = [0, 1, 30, 90, 600];
 /// Largest number of steps.
 const MOST_STEPS: u64 = 10;
-/// Number of kinds of step.
-const KINDS: u64 = 23;
 /// Percentage of the kinds of step that can happen in a world.
 const POSSIBLE: u64 = 35;
 /// Percentage of steps that follow within a few seconds, while requests about the one before may be under way.
@@ -30,6 +28,58 @@ const RESTLESS: u64 = 10;
 const LARGE: u64 = 4;
 /// Percentage of the steps of these worlds that change the number of nodes.
 const RESIZED: u64 = 40;
+
+/// A kind of step: what happens to a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Happening {
+    Taint,
+    Untaint,
+    LoseOrAddNode,
+    Drain,
+    OutOfService,
+    Rollout,
+    Skew,
+    Scale,
+    CreatePod,
+    ChangePod,
+    RecreatePod,
+    RecreateOwner,
+    Bind,
+    ChangeBudget,
+    LoseNodeForAWhile,
+    AnnounceAgain,
+    ExchangeTaints,
+    TolerateTheRest,
+}
+
+impl Happening {
+    /// All kinds. Those that clusters see more often are listed several times. The order is part of what a seed means.
+    const ALL: [Self; 23] = [
+        Self::Taint,
+        Self::Taint,
+        Self::Untaint,
+        Self::LoseOrAddNode,
+        Self::LoseOrAddNode,
+        Self::Drain,
+        Self::OutOfService,
+        Self::Rollout,
+        Self::Skew,
+        Self::Scale,
+        Self::CreatePod,
+        Self::ChangePod,
+        Self::ChangePod,
+        Self::ChangePod,
+        Self::ChangePod,
+        Self::RecreatePod,
+        Self::RecreateOwner,
+        Self::Bind,
+        Self::ChangeBudget,
+        Self::LoseNodeForAWhile,
+        Self::AnnounceAgain,
+        Self::ExchangeTaints,
+        Self::TolerateTheRest,
+    ];
+}
 
 /// A source of random choices; equal seeds give equal sequences. It is `SplitMix64`, which never changes, so a token
 /// names the same world in every version that has the same generator.
@@ -160,7 +210,7 @@ struct World {
     /// Number of budgets.
     budgets: u64,
     /// The kinds of step that can happen. Each world has few, so that they meet more often.
-    kinds: Vec<u64>,
+    kinds: Vec<Happening>,
     /// True if the number of nodes is near one that changes their TTL.
     large: bool,
     /// Number of the next pod.
@@ -173,9 +223,9 @@ type Timed = (u64, String);
 impl World {
     fn new(seed: u64) -> Self {
         let mut draw = Draw::new(&[seed]);
-        let mut kinds: Vec<u64> = (0..KINDS).filter(|_| draw.chance(POSSIBLE)).collect();
+        let mut kinds: Vec<Happening> = Happening::ALL.into_iter().filter(|_| draw.chance(POSSIBLE)).collect();
         if kinds.is_empty() {
-            kinds.extend(0..KINDS);
+            kinds.extend(Happening::ALL);
         }
         Self {
             draw,
@@ -302,46 +352,49 @@ impl World {
         if self.large && self.draw.chance(RESIZED) {
             return now(self.resize());
         }
-        match self.draw.pick(&self.kinds).copied().unwrap_or_default() {
-            22 => self.tolerate_the_rest(&node),
-            21 => self.exchange_taints(&node),
-            20 => self.announce_again(),
-            15 => self.recreate_pod(),
-            16 => self.recreate_owner(),
-            17 => self.bind(&node),
-            18 => self.change_budget(),
-            19 => self.lose_for_a_while(&node),
-            0 | 1 => {
+        match self.draw.pick(&self.kinds).copied().unwrap_or(Happening::Taint) {
+            Happening::Taint => {
                 let taint = self.draw.pick(&TAINTS).copied().unwrap_or_default();
                 now(format!("taint: {{ {node}: \"{taint}\" }}"))
             }
-            2 => now(format!("untaint: {node}")),
-            3 | 4 => now(self.lose_or_add(&node)),
-            5 => self.drain(&node),
-            6 => self.out_of_service(&node),
-            7 => self.rollout(),
-            8 => {
+            Happening::Untaint => now(format!("untaint: {node}")),
+            Happening::LoseOrAddNode => now(self.lose_or_add(&node)),
+            Happening::Drain => self.drain(&node),
+            Happening::OutOfService => self.out_of_service(&node),
+            Happening::Rollout => self.rollout(),
+            Happening::Skew => {
                 let minutes = 1 + self.draw.below(5);
                 let sign = if self.draw.chance(50) { '+' } else { '-' };
                 now(format!("skew: {sign}{minutes}m"))
             }
-            9 => match self.owners.first().copied() {
-                Some(owner) => {
-                    let is_of_deployment = self.owner_forms.first().is_some_and(|form| form.contains("of deploy/"));
-                    let scaled = if is_of_deployment { "deploy/web" } else { owner };
-                    now(format!("scale: {{ {scaled}: {} }}", self.draw.below(6)))
-                }
-                None => now(format!("create: {{ pods: [{}] }}", self.new_pod(""))),
-            },
-            10 => {
+            Happening::Scale => now(self.scale()),
+            Happening::CreatePod => {
                 let owner = self.owners.first().copied().unwrap_or_default();
                 now(format!("create: {{ pods: [{}] }}", self.new_pod(owner)))
             }
-            _ => match self.pod() {
+            Happening::ChangePod => match self.pod() {
                 Some(pod) => now(self.pod_change(&pod)),
                 None => now(format!("create: {{ pods: [{}] }}", self.new_pod(""))),
             },
+            Happening::RecreatePod => self.recreate_pod(),
+            Happening::RecreateOwner => self.recreate_owner(),
+            Happening::Bind => self.bind(&node),
+            Happening::ChangeBudget => self.change_budget(),
+            Happening::LoseNodeForAWhile => self.lose_for_a_while(&node),
+            Happening::AnnounceAgain => self.announce_again(),
+            Happening::ExchangeTaints => self.exchange_taints(&node),
+            Happening::TolerateTheRest => self.tolerate_the_rest(&node),
         }
+    }
+
+    /// Scales an owner. Without one, creates a pod.
+    fn scale(&mut self) -> String {
+        let Some(owner) = self.owners.first().copied() else {
+            return format!("create: {{ pods: [{}] }}", self.new_pod(""));
+        };
+        let is_of_deployment = self.owner_forms.first().is_some_and(|form| form.contains("of deploy/"));
+        let scaled = if is_of_deployment { "deploy/web" } else { owner };
+        format!("scale: {{ {scaled}: {} }}", self.draw.below(6))
     }
 
     /// Deletes a pod and creates another of its name, like a stateful set.
