@@ -18,6 +18,8 @@ pub mod fixture;
 pub mod invariants;
 #[doc(hidden)]
 pub mod object_meta;
+#[doc(hidden)]
+pub mod rules;
 pub mod time;
 #[doc(hidden)]
 pub mod transcript;

@@ -1,4 +1,5 @@
-//! The kinds of fault, and their translation into the faults and steps of a fixture. Pure.
+//! The kinds of fault: a table with one row for each, and their translation into the faults and steps of a fixture.
+//! Pure.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,8 +12,9 @@ use crate::fixture::pattern::{Resources, Verb};
 use crate::fixture::{
     Action, Control, Effect, Fault, Interference, Operation, PatchKind, RequestPattern, Target, UserRequest, WatchFault,
 };
+use crate::rules::queue::MAX_DELAY;
 
-/// The annotation that [`Disturbance::Touch`] sets.
+/// The annotation that the fault `touch` sets.
 pub const TOUCH: &str = "plumbline.test/touch";
 
 /// Time between a request and the write of another client that takes effect before it.
@@ -31,19 +33,22 @@ const ACROSS: Duration = Duration::from_secs(1);
 /// The delay of such a request if no step follows soon.
 const NO_STEP: Duration = Duration::from_secs(5);
 
+/// Time from an event until the watch that missed it breaks, or controllers start again.
+const SOON_AFTER: Duration = Duration::from_secs(1);
+
+/// Time until crashed controllers start again.
+pub const RESTART_AFTER: Duration = Duration::from_secs(2);
+
 /// Number of requests that a flaky server refuses, one after every request that it serves.
 const FLAKY: u32 = 16;
 /// Time after which a flaky server refuses nothing more. Sixteen failures in a row take 164 s of the work queue's
 /// back-off; a key that fails for other reasons, too, is tried again before the controllers have to have converged.
 pub const FLAKY_TIME: Duration = Duration::from_mins(4);
 /// Name of the faults of a flaky server.
-pub const FLAKY_NAME: &str = "flaky";
+const FLAKY_NAME: &str = "flaky";
 
 /// Time after which standbys take a lease that is not renewed, 15 s, with that until they look at it.
 const LEASE_EXPIRES: Duration = Duration::from_secs(20);
-
-/// The longest back-off of a work queue, as in client-go: a key that failed often is processed again after this time.
-pub const LONGEST_BACKOFF: Duration = Duration::from_secs(1000);
 
 /// The lease of our controllers, by the defaults of their flags.
 const LEASE: &str = "kube-system:leases/plumbline-controllers";
@@ -54,417 +59,534 @@ const OTHER_HOLDER: &str = "another";
 /// The name of the fault of requests while the controllers are cut off.
 const PARTITION: &str = "partition";
 
+/// The pattern of all requests of the controllers.
+const ALL_REQUESTS: &str = "ANY */*/*";
+
 /// A kind of fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Disturbance {
-    /// The controllers crash at the request, before it takes effect.
-    CrashBefore,
-    /// The controllers crash at the request, after it took effect.
-    CrashAfter,
-    /// The connection breaks before the request takes effect.
-    Drop,
-    /// The connection breaks after the request took effect.
-    LostReply,
-    /// The request takes effect, and its reply is 504.
-    AppliedTimeout,
-    /// The reply has this status code, and the request has no effect.
-    Reply(u16),
-    /// The request takes effect after this many seconds.
-    Slow(u16),
-    /// The request takes effect at once and its reply comes after this many seconds.
-    LateReply(u16),
-    /// The request takes effect just after the next step of the history.
-    SlowAcross,
-    /// The request takes effect at once and its reply comes just after the next step of the history.
-    LateAcross,
-    /// Every second request like this one is refused with 500, for a while.
-    Flaky,
-    /// The controllers reach the API server no more, for this many minutes; the history goes on.
-    Partition(u16),
-    /// Lists of the resource have pages of one object.
-    Pages,
-    /// Another client changes the object before the request takes effect.
-    Touch,
-    /// Events of the resource are held back for this many seconds.
-    Hold(u16),
-    /// Events of the resource are held back for this many seconds, and only the last state of each object is delivered.
-    Coalesce(u16),
-    /// Events of the resource are held back for this many seconds and then lost, so that clients have to list again.
-    Relist(u16),
-    /// The watches of the resource close before they deliver the event.
-    CloseWatch,
-    /// The controllers start again on an API server that lags behind by this many seconds.
-    StaleRestart(u16),
-    /// Events of the resource come just after everything else of that moment.
-    Last,
-    /// Each event of the resource of that moment is delivered twice.
-    Duplicate,
-    /// The watches of the resource get a bookmark instead of the event, and close.
-    Bookmark,
-    /// The controllers are asked to stop, and others take over.
-    HandOver,
-    /// Another holder takes the lease of the controllers' leader by force between two renewals, and is silent then.
-    LeaseTaken,
-    /// The controllers' wall clock steps ahead by this many minutes.
-    ClockAhead(u16),
-    /// The controllers' wall clock steps back by this many minutes.
-    ClockBack(u16),
-    /// Another client deletes the object before the request takes effect.
-    Deleted,
-    /// Another client deletes the object and creates an equal one before the request takes effect.
-    Recreated,
-    /// Simultaneous requests and events proceed in another order, which changes this many times, less one.
-    Order(u16),
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Disturbance(usize);
+
+/// The points at which a correct server can behave in a certain way, and where that could matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Each request.
+    Request,
+    /// Each request that a step of the history follows soon.
+    RequestBeforeStep,
+    /// Lists.
+    List,
+    /// Lists and watches.
+    Read,
+    /// Each write.
+    Write,
+    /// Each write that a step of the history follows soon.
+    WriteBeforeStep,
+    /// Writes, but not of Events.
+    ObjectWrite,
+    /// Updates and patches, but not of Events.
+    Update,
+    /// Updates, patches and deletions, but not of Events.
+    Change,
+    /// Events of watches.
+    Event,
+    /// The whole run.
+    Run,
 }
 
-/// All disturbances with their names in tokens, from the weakest to the strongest of each family.
-const NAMES: [(&str, Disturbance); 41] = [
-    ("409", Disturbance::Reply(409)),
-    ("410", Disturbance::Reply(410)),
-    ("429", Disturbance::Reply(429)),
-    ("500", Disturbance::Reply(500)),
-    ("503", Disturbance::Reply(503)),
-    ("504", Disturbance::Reply(504)),
-    ("drop", Disturbance::Drop),
-    ("touch", Disturbance::Touch),
-    ("slow-5s", Disturbance::Slow(5)),
-    ("slow-40s", Disturbance::Slow(40)),
-    ("late-5s", Disturbance::LateReply(5)),
-    ("late-40s", Disturbance::LateReply(40)),
-    ("slow-across", Disturbance::SlowAcross),
-    ("late-across", Disturbance::LateAcross),
-    ("flaky", Disturbance::Flaky),
-    ("pages", Disturbance::Pages),
-    ("partition-3m", Disturbance::Partition(3)),
-    ("partition-20m", Disturbance::Partition(20)),
-    ("504-applied", Disturbance::AppliedTimeout),
-    ("lost-reply", Disturbance::LostReply),
-    ("crash-before", Disturbance::CrashBefore),
-    ("crash-after", Disturbance::CrashAfter),
-    ("close-watch", Disturbance::CloseWatch),
-    ("hold-1s", Disturbance::Hold(1)),
-    ("hold-30s", Disturbance::Hold(30)),
-    ("coalesce-1s", Disturbance::Coalesce(1)),
-    ("coalesce-30s", Disturbance::Coalesce(30)),
-    ("relist-1s", Disturbance::Relist(1)),
-    ("relist-30s", Disturbance::Relist(30)),
-    ("stale-restart-30s", Disturbance::StaleRestart(30)),
-    ("last", Disturbance::Last),
-    ("duplicate", Disturbance::Duplicate),
-    ("bookmark", Disturbance::Bookmark),
-    ("hand-over", Disturbance::HandOver),
-    ("lease-taken", Disturbance::LeaseTaken),
-    ("clock-ahead-10m", Disturbance::ClockAhead(10)),
-    ("clock-back-10m", Disturbance::ClockBack(10)),
-    ("deleted", Disturbance::Deleted),
-    ("recreated", Disturbance::Recreated),
-    ("order-2", Disturbance::Order(2)),
-    ("order-3", Disturbance::Order(3)),
+impl Place {
+    fn includes(self, point: &FaultPoint) -> bool {
+        let verb = match point.site {
+            Site::Request(verb) => verb,
+            Site::Event => return self == Self::Event,
+            Site::Run => return self == Self::Run,
+        };
+        let writes = matches!(verb, Verb::Post | Verb::Put | Verb::Patch | Verb::Delete);
+        let of_event = point.target.resource.plural == "events";
+        match self {
+            Self::Request => true,
+            Self::RequestBeforeStep => point.next_step.is_some(),
+            Self::List => verb == Verb::List,
+            Self::Read => matches!(verb, Verb::List | Verb::Watch),
+            Self::Write => writes,
+            Self::WriteBeforeStep => writes && point.next_step.is_some(),
+            Self::ObjectWrite => writes && !of_event,
+            Self::Update => matches!(verb, Verb::Put | Verb::Patch) && !of_event,
+            Self::Change => matches!(verb, Verb::Put | Verb::Patch | Verb::Delete) && !of_event,
+            Self::Event | Self::Run => false,
+        }
+    }
+}
+
+/// A property of a fault on which plans and oracles depend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultTrait {
+    /// The controllers start again.
+    Restarts,
+    /// It starts or stops the controllers at a time of its own, which a fixture that does so itself does not allow.
+    ControlsSubject,
+    /// It changes the objects that the controllers work on, so that another outcome is right.
+    ChangesHistory,
+    /// Another client changes the object without consequences for the controllers.
+    TouchesObject,
+    /// Another object takes the name of the object.
+    ReplacesObject,
+    /// It needs controllers that elect a leader.
+    ConcernsLeader,
+    /// The subject learns late that a request took effect.
+    DelaysReply,
+    /// The request takes effect late.
+    DelaysRequest,
+    /// The subject learns of changes late.
+    DelaysNews,
+    /// The subject knows whether the request took effect, so that it need not repeat it.
+    IsPlain,
+    /// The connection breaks, so that no server answers the request.
+    BreaksConnection,
+    /// The server asks the client to wait.
+    AsksToWait,
+    /// The controllers' wall clock is set ahead.
+    SetsClockAhead,
+    /// The controllers' wall clock is set back.
+    SetsClockBack,
+    /// Simultaneous work proceeds in another order.
+    Reorders,
+    /// The controllers crash at the request before it takes effect.
+    CrashesBefore,
+    /// The controllers crash at the request after it took effect.
+    CrashesAfter,
+    /// It matters only for lists of several objects.
+    ConcernsPages,
+    /// It depends on the time of the point alone.
+    IsTimed,
+    /// It depends on the time of an event alone.
+    IsTimedAtEvents,
+    /// Fixtures have no words for it.
+    IsWordless,
+    /// Tests with the kit try it.
+    IsForTests,
+}
+
+/// A row of the table: everything about a kind of fault.
+struct Row {
+    /// Its name in tokens.
+    name: &'static str,
+    /// The number of its name: a status code, seconds, minutes, or the number of changes of the order.
+    number: u16,
+    /// The points at which it can happen.
+    at: &'static [Place],
+    traits: &'static [FaultTrait],
+    /// The time for which it keeps the controllers from their work at most.
+    lasts: Duration,
+    /// The time for which the controllers are cut off from the API server.
+    cut_off: Option<Duration>,
+    /// The number of requests that it refuses one by one.
+    refusals: u32,
+    /// Names of weaker faults of the same family, the weakest first.
+    weaker: &'static [&'static str],
+    inject: fn(&Self, &FaultPoint, Duration) -> Injection,
+}
+
+/// A fault of a request, with what most of them have in common.
+const REQUEST: Row = Row {
+    name: "",
+    number: 0,
+    at: &[Place::Request],
+    traits: &[],
+    lasts: TOUCH_DELAY,
+    cut_off: None,
+    refusals: 0,
+    weaker: &["500"],
+    inject: reply,
+};
+
+/// A reply with an error to a request that has no effect.
+const REPLY: Row = Row { traits: &[FaultTrait::IsPlain, FaultTrait::IsForTests], ..REQUEST };
+
+/// A fault of watches.
+const WATCH: Row = Row { at: &[Place::Event], traits: &[FaultTrait::DelaysNews], weaker: &[], inject: hold, ..REQUEST };
+
+/// A change of the clock, or of who leads.
+const SUBJECT: Row = Row { at: &[Place::ObjectWrite, Place::Event], weaker: &[], ..REQUEST };
+
+const fn secs(number: u64) -> Duration {
+    Duration::from_secs(number)
+}
+
+use FaultTrait as T;
+
+/// All kinds of fault, from the weakest to the strongest of each family.
+static ROWS: [Row; 41] = [
+    // A conflict of a delete means that its precondition failed.
+    Row { name: "409", number: 409, at: &[Place::Update], ..REPLY },
+    Row { name: "410", number: 410, at: &[Place::Read], weaker: &[], ..REPLY },
+    Row { name: "429", number: 429, traits: &[T::IsPlain, T::AsksToWait, T::IsForTests], ..REPLY },
+    Row { name: "500", number: 500, weaker: &[], ..REPLY },
+    Row { name: "503", number: 503, ..REPLY },
+    Row { name: "504", number: 504, ..REPLY },
+    // The connection breaks before the request takes effect.
+    Row { name: "drop", traits: &[T::IsPlain, T::BreaksConnection, T::IsForTests], inject: drop_before, ..REPLY },
+    // Another client changes the object before the request takes effect.
+    Row {
+        name: "touch",
+        at: &[Place::Change],
+        traits: &[T::TouchesObject, T::IsForTests],
+        weaker: &[],
+        inject: touch,
+        ..REQUEST
+    },
+    // The request takes effect after this many seconds.
+    Row {
+        name: "slow-5s",
+        number: 5,
+        lasts: secs(5),
+        traits: &[T::DelaysRequest, T::IsForTests],
+        weaker: &[],
+        inject: slow,
+        ..REQUEST
+    },
+    Row {
+        name: "slow-40s",
+        number: 40,
+        lasts: secs(40),
+        traits: &[T::DelaysRequest],
+        weaker: &["500", "slow-5s"],
+        inject: slow,
+        ..REQUEST
+    },
+    // The request takes effect at once and its reply comes after this many seconds.
+    Row {
+        name: "late-5s",
+        number: 5,
+        at: &[Place::Write],
+        lasts: secs(5),
+        traits: &[T::DelaysReply, T::IsForTests],
+        weaker: &[],
+        inject: late_reply,
+        ..REQUEST
+    },
+    Row {
+        name: "late-40s",
+        number: 40,
+        at: &[Place::Write],
+        lasts: secs(40),
+        traits: &[T::DelaysReply],
+        weaker: &["500", "late-5s"],
+        inject: late_reply,
+        ..REQUEST
+    },
+    // The request takes effect, or its reply comes, just after the next step of the history.
+    Row {
+        name: "slow-across",
+        at: &[Place::RequestBeforeStep],
+        lasts: LONGEST_ACROSS,
+        traits: &[T::DelaysRequest],
+        weaker: &["slow-5s", "slow-40s"],
+        inject: slow_across,
+        ..REQUEST
+    },
+    Row {
+        name: "late-across",
+        at: &[Place::WriteBeforeStep],
+        lasts: LONGEST_ACROSS,
+        traits: &[T::DelaysReply],
+        weaker: &["late-5s", "late-40s"],
+        inject: late_across,
+        ..REQUEST
+    },
+    // Every second request like this one is refused with 500, for a while.
+    Row { name: "flaky", at: &[Place::ObjectWrite], refusals: FLAKY, inject: flaky, ..REPLY },
+    // Lists of the resource have pages of one object.
+    Row {
+        name: "pages",
+        at: &[Place::List],
+        traits: &[T::IsPlain, T::ConcernsPages, T::IsForTests],
+        weaker: &[],
+        inject: pages,
+        ..REPLY
+    },
+    // The controllers reach the API server no more, for this many minutes; the history goes on.
+    Row {
+        name: "partition-3m",
+        number: 3,
+        lasts: MAX_DELAY.saturating_add(secs(180)),
+        cut_off: Some(secs(180)),
+        traits: &[T::DelaysNews, T::IsTimed, T::IsForTests],
+        inject: partition,
+        ..SUBJECT
+    },
+    Row {
+        name: "partition-20m",
+        number: 20,
+        lasts: MAX_DELAY.saturating_add(secs(1200)),
+        cut_off: Some(secs(1200)),
+        traits: &[T::DelaysNews, T::IsTimed],
+        weaker: &["partition-3m"],
+        inject: partition,
+        ..SUBJECT
+    },
+    // The request takes effect, and its reply is 504, or the connection breaks.
+    Row {
+        name: "504-applied",
+        number: 504,
+        at: &[Place::Write],
+        traits: &[T::IsForTests],
+        weaker: &["500", "drop"],
+        inject: applied_timeout,
+        ..REQUEST
+    },
+    Row {
+        name: "lost-reply",
+        at: &[Place::Write],
+        traits: &[T::BreaksConnection, T::IsForTests],
+        weaker: &["500", "drop"],
+        inject: drop_after,
+        ..REQUEST
+    },
+    Row {
+        name: "crash-before",
+        traits: &[T::Restarts, T::CrashesBefore, T::IsPlain, T::IsForTests],
+        weaker: &["500", "drop"],
+        inject: crash_before,
+        ..REQUEST
+    },
+    Row {
+        name: "crash-after",
+        at: &[Place::Write],
+        traits: &[T::Restarts, T::CrashesAfter, T::IsForTests],
+        weaker: &["500", "drop", "crash-before", "lost-reply"],
+        inject: crash_after,
+        ..REQUEST
+    },
+    // The watches of the resource close before they deliver the event.
+    Row { name: "close-watch", traits: &[T::DelaysNews, T::IsForTests], inject: close_watch, ..WATCH },
+    // Events of the resource are held back for this many seconds.
+    Row { name: "hold-1s", number: 1, lasts: secs(1), weaker: &["last"], ..WATCH },
+    Row {
+        name: "hold-30s",
+        number: 30,
+        lasts: secs(30),
+        traits: &[T::DelaysNews, T::IsForTests],
+        weaker: &["close-watch", "hold-1s"],
+        ..WATCH
+    },
+    // The same, and only the last state of each object is delivered.
+    Row {
+        name: "coalesce-1s",
+        number: 1,
+        lasts: secs(1),
+        weaker: &["close-watch", "hold-1s", "hold-30s"],
+        inject: coalesce,
+        ..WATCH
+    },
+    Row {
+        name: "coalesce-30s",
+        number: 30,
+        lasts: secs(30),
+        traits: &[T::DelaysNews, T::IsForTests],
+        weaker: &["close-watch", "hold-1s", "coalesce-1s", "hold-30s"],
+        inject: coalesce,
+        ..WATCH
+    },
+    // The same, and the events are lost, so that clients have to list again.
+    Row {
+        name: "relist-1s",
+        number: 1,
+        lasts: secs(1),
+        weaker: &["close-watch", "hold-1s", "coalesce-1s"],
+        inject: relist,
+        ..WATCH
+    },
+    Row {
+        name: "relist-30s",
+        number: 30,
+        lasts: secs(30),
+        traits: &[T::DelaysNews, T::IsForTests],
+        weaker: &["close-watch", "hold-1s", "coalesce-1s", "relist-1s"],
+        inject: relist,
+        ..WATCH
+    },
+    // The controllers start again on an API server that lags behind by this many seconds.
+    Row {
+        name: "stale-restart-30s",
+        number: 30,
+        lasts: secs(30),
+        traits: &[T::DelaysNews, T::Restarts, T::ControlsSubject, T::IsForTests],
+        weaker: &["close-watch", "hold-1s", "hold-30s"],
+        inject: stale_restart,
+        ..WATCH
+    },
+    // Events of the resource come just after everything else of that moment.
+    Row { name: "last", inject: last, ..WATCH },
+    // Each event of the resource of that moment is delivered twice.
+    Row { name: "duplicate", traits: &[T::DelaysNews, T::IsWordless], inject: duplicate, ..WATCH },
+    // The watches of the resource get a bookmark instead of the event, and close.
+    Row { name: "bookmark", traits: &[T::DelaysNews, T::IsWordless], weaker: &["last"], inject: bookmark, ..WATCH },
+    // The controllers are asked to stop, and others take over.
+    Row {
+        name: "hand-over",
+        traits: &[T::Restarts, T::ControlsSubject, T::IsTimedAtEvents],
+        inject: hand_over,
+        ..SUBJECT
+    },
+    // Another holder takes the lease of the controllers' leader by force between two renewals, and is silent then.
+    Row {
+        name: "lease-taken",
+        at: &[Place::ObjectWrite],
+        lasts: LEASE_EXPIRES,
+        traits: &[T::Restarts, T::ConcernsLeader, T::IsWordless],
+        inject: take_lease,
+        ..SUBJECT
+    },
+    // The controllers' wall clock steps by this many minutes.
+    Row {
+        name: "clock-ahead-10m",
+        number: 10,
+        traits: &[T::SetsClockAhead, T::IsTimed],
+        inject: clock_ahead,
+        ..SUBJECT
+    },
+    Row {
+        name: "clock-back-10m",
+        number: 10,
+        lasts: secs(600),
+        traits: &[T::SetsClockBack, T::IsTimed],
+        inject: clock_back,
+        ..SUBJECT
+    },
+    // Another client deletes the object, and creates an equal one, before the request takes effect.
+    Row {
+        name: "deleted",
+        at: &[Place::Change],
+        traits: &[T::ChangesHistory, T::IsWordless],
+        weaker: &[],
+        inject: delete,
+        ..REQUEST
+    },
+    Row {
+        name: "recreated",
+        at: &[Place::Change],
+        traits: &[T::ChangesHistory, T::ReplacesObject, T::IsWordless],
+        weaker: &["deleted"],
+        inject: recreate,
+        ..REQUEST
+    },
+    // Simultaneous requests and events proceed in another order, which changes this many times, less one.
+    Row {
+        name: "order-2",
+        number: 2,
+        at: &[Place::Run],
+        traits: &[T::DelaysNews, T::Reorders, T::IsWordless],
+        weaker: &[],
+        inject: order,
+        ..REQUEST
+    },
+    Row {
+        name: "order-3",
+        number: 3,
+        at: &[Place::Run],
+        traits: &[T::DelaysNews, T::Reorders, T::IsWordless],
+        weaker: &["order-2"],
+        inject: order,
+        ..REQUEST
+    },
 ];
 
 impl Disturbance {
     /// Returns the disturbance of that name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
-        NAMES.iter().find(|(known, _)| *known == name).map(|(_, disturbance)| *disturbance)
+        ROWS.iter().position(|row| row.name == name).map(Self)
     }
 
-    /// Returns all names, in order.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        NAMES.iter().map(|(name, _)| *name)
+    /// Returns all disturbances, in order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..ROWS.len()).map(Self)
     }
 
     /// Returns the disturbances that can happen at a point.
     pub fn at(point: &FaultPoint) -> impl Iterator<Item = Self> + '_ {
-        NAMES.iter().map(|(_, disturbance)| *disturbance).filter(|disturbance| disturbance.suits(point))
+        Self::all().filter(|disturbance| disturbance.suits(point))
     }
 
     /// Returns true if a correct server can behave in this way at `point`, and if it could matter there.
-    fn suits(self, point: &FaultPoint) -> bool {
-        let verb = match point.site {
-            Site::Request(verb) => verb,
-            Site::Event => {
-                return self.is_watch_fault()
-                    || matches!(self, Self::HandOver | Self::ClockAhead(_) | Self::ClockBack(_) | Self::Partition(_));
-            }
-            Site::Run => return matches!(self, Self::Order(_)),
-        };
-        let writes = matches!(verb, Verb::Post | Verb::Put | Verb::Patch | Verb::Delete);
-        let events = point.target.resource.plural == "events";
-        match self {
-            // A conflict of a delete means that its precondition failed.
-            Self::Reply(409) => matches!(verb, Verb::Put | Verb::Patch) && !events,
-            Self::Reply(410) => matches!(verb, Verb::List | Verb::Watch),
-            Self::Reply(_) | Self::Drop | Self::Slow(_) | Self::CrashBefore => true,
-            Self::SlowAcross => point.next_step.is_some(),
-            Self::LateAcross => writes && point.next_step.is_some(),
-            Self::Pages => verb == Verb::List,
-            Self::LostReply | Self::AppliedTimeout | Self::CrashAfter | Self::LateReply(_) => writes,
-            Self::Flaky
-            | Self::Partition(_)
-            | Self::HandOver
-            | Self::LeaseTaken
-            | Self::ClockAhead(_)
-            | Self::ClockBack(_) => writes && !events,
-            Self::Touch | Self::Deleted | Self::Recreated => {
-                matches!(verb, Verb::Put | Verb::Patch | Verb::Delete) && !events
-            }
-            _ => false,
-        }
+    #[must_use]
+    pub fn suits(self, point: &FaultPoint) -> bool {
+        self.row().at.iter().any(|place| place.includes(point))
+    }
+
+    fn row(self) -> &'static Row {
+        &ROWS[self.0]
+    }
+
+    /// Returns its name in tokens.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// Returns true if it has the property.
+    #[must_use]
+    pub fn is(self, property: FaultTrait) -> bool {
+        self.row().traits.contains(&property)
     }
 
     /// Returns weaker disturbances of the same family, the weakest first.
-    #[must_use]
-    pub fn weaker(self) -> Vec<Self> {
-        let family: &[Self] = match self {
-            Self::CrashAfter => &[Self::Reply(500), Self::Drop, Self::CrashBefore, Self::LostReply],
-            Self::CrashBefore | Self::LostReply | Self::AppliedTimeout => &[Self::Reply(500), Self::Drop],
-            Self::Reply(409 | 429 | 503 | 504) | Self::Drop | Self::Flaky => &[Self::Reply(500)],
-            Self::Slow(40) => &[Self::Reply(500), Self::Slow(5)],
-            Self::LateReply(40) => &[Self::Reply(500), Self::LateReply(5)],
-            Self::SlowAcross => &[Self::Slow(5), Self::Slow(40)],
-            Self::LateAcross => &[Self::LateReply(5), Self::LateReply(40)],
-            Self::Partition(20) => &[Self::Partition(3)],
-            Self::Hold(30) => &[Self::CloseWatch, Self::Hold(1)],
-            Self::Coalesce(_) => &[Self::CloseWatch, Self::Hold(1), Self::Coalesce(1), Self::Hold(30)],
-            Self::Relist(_) => &[Self::CloseWatch, Self::Hold(1), Self::Coalesce(1), Self::Relist(1)],
-            Self::StaleRestart(_) => &[Self::CloseWatch, Self::Hold(1), Self::Hold(30)],
-            Self::Hold(_) | Self::Bookmark => &[Self::Last],
-            Self::Recreated => &[Self::Deleted],
-            Self::Order(3) => &[Self::Order(2)],
-            _ => &[],
-        };
-        family.iter().copied().filter(|weaker| *weaker != self).collect()
-    }
-
-    /// Returns true if the controllers start again.
-    #[must_use]
-    pub const fn restarts(self) -> bool {
-        matches!(self, Self::CrashBefore | Self::CrashAfter | Self::StaleRestart(_) | Self::HandOver | Self::LeaseTaken)
-    }
-
-    /// Returns true if it starts or stops the controllers at a time of its own, which a fixture that does so itself
-    /// does not allow.
-    #[must_use]
-    pub const fn controls_subject(self) -> bool {
-        matches!(self, Self::StaleRestart(_) | Self::HandOver)
-    }
-
-    /// Returns true if it changes the objects that the controllers work on, so that another outcome is right.
-    #[must_use]
-    pub const fn changes_history(self) -> bool {
-        matches!(self, Self::Deleted | Self::Recreated)
-    }
-
-    /// Returns true if fixtures have words for it.
-    #[must_use]
-    pub const fn has_words(self) -> bool {
-        !matches!(
-            self,
-            Self::Duplicate | Self::Bookmark | Self::Deleted | Self::Recreated | Self::Order(_) | Self::LeaseTaken
-        )
+    pub fn weaker(self) -> impl Iterator<Item = Self> {
+        self.row().weaker.iter().filter_map(|name| Self::parse(name))
     }
 
     /// Returns the time for which it keeps the controllers from their work at most.
     #[must_use]
     pub fn duration(self) -> Duration {
-        match self {
-            Self::Slow(by)
-            | Self::LateReply(by)
-            | Self::Hold(by)
-            | Self::Coalesce(by)
-            | Self::Relist(by)
-            | Self::StaleRestart(by) => Duration::from_secs(u64::from(by)),
-            Self::SlowAcross | Self::LateAcross => LONGEST_ACROSS,
-            Self::Partition(minutes) => Duration::from_mins(u64::from(minutes)) + LONGEST_BACKOFF,
-            Self::LeaseTaken => LEASE_EXPIRES,
-            Self::ClockBack(minutes) => Duration::from_mins(u64::from(minutes)),
-            _ => TOUCH_DELAY,
-        }
-    }
-
-    /// Returns true if it needs controllers that elect a leader.
-    #[must_use]
-    pub const fn concerns_leader(self) -> bool {
-        matches!(self, Self::LeaseTaken)
+        self.row().lasts
     }
 
     /// Returns the time for which the controllers are cut off from the API server.
     #[must_use]
     pub fn cut_off(self) -> Option<Duration> {
-        match self {
-            Self::Partition(minutes) => Some(Duration::from_mins(u64::from(minutes))),
-            _ => None,
-        }
-    }
-
-    /// Returns true if the subject learns late that a request took effect.
-    #[must_use]
-    pub const fn delays_reply(self) -> bool {
-        matches!(self, Self::LateReply(_) | Self::LateAcross)
-    }
-
-    /// Returns true if the request takes effect late.
-    #[must_use]
-    pub const fn delays_request(self) -> bool {
-        matches!(self, Self::Slow(_) | Self::SlowAcross)
+        self.row().cut_off
     }
 
     /// Returns the number of requests that it refuses one by one.
     #[must_use]
-    pub const fn refusals(self) -> u32 {
-        if matches!(self, Self::Flaky) { FLAKY } else { 0 }
+    pub fn refusals(self) -> u32 {
+        self.row().refusals
     }
 
     /// Returns true if it sets the controllers' wall clock.
     #[must_use]
-    pub const fn steps_clock(self) -> bool {
-        matches!(self, Self::ClockAhead(_) | Self::ClockBack(_))
-    }
-
-    /// Returns true if the subject may repeat a write that already took effect, because it cannot know of it.
-    #[must_use]
-    pub const fn hides_effects(self) -> bool {
-        !matches!(self, Self::Reply(_) | Self::Drop | Self::CrashBefore | Self::Flaky | Self::Pages)
+    pub fn steps_clock(self) -> bool {
+        self.is(T::SetsClockAhead) || self.is(T::SetsClockBack)
     }
 
     /// Returns true if the subject learns of changes late when this happens at `point`.
     #[must_use]
     pub fn delays_information(self, point: &FaultPoint) -> bool {
-        self.is_watch_fault()
-            || matches!(self, Self::Order(_) | Self::Partition(_))
-            || matches!(point.site, Site::Request(Verb::List | Verb::Watch))
+        self.is(T::DelaysNews) || matches!(point.site, Site::Request(Verb::List | Verb::Watch))
     }
 
-    /// Returns true if it works through watches instead of requests.
+    /// Returns true if its injection depends on the time of its point alone.
     #[must_use]
-    pub const fn is_watch_fault(self) -> bool {
-        matches!(
-            self,
-            Self::Hold(_)
-                | Self::Coalesce(_)
-                | Self::Relist(_)
-                | Self::CloseWatch
-                | Self::StaleRestart(_)
-                | Self::Last
-                | Self::Duplicate
-                | Self::Bookmark
-        )
+    pub fn is_timed_at(self, site: Site) -> bool {
+        self.is(T::IsTimed) || site == Site::Event && self.is(T::IsTimedAtEvents)
     }
 
     /// Translates the disturbance at `point`. Crashed controllers start again after `restart_after`.
     #[must_use]
     pub fn inject(self, point: &FaultPoint, restart_after: Duration) -> Injection {
-        let reply = |code, applied| Effect::Reply {
-            code,
-            reason: None,
-            message: None,
-            retry_after: (code == 429).then_some(2),
-            applied,
-        };
-        let seconds = |seconds: u16| Duration::from_secs(u64::from(seconds));
-        let effect = match self {
-            Self::CrashBefore => Effect::Crash { applied: false, restart_after },
-            Self::CrashAfter => Effect::Crash { applied: true, restart_after },
-            Self::Drop => Effect::Drop { applied: false },
-            Self::LostReply => Effect::Drop { applied: true },
-            Self::AppliedTimeout => reply(504, true),
-            Self::Reply(code) => reply(code, false),
-            Self::Slow(by) => Effect::Delay { by: seconds(by), applied: false },
-            Self::LateReply(by) => Effect::Delay { by: seconds(by), applied: true },
-            Self::SlowAcross => Effect::Delay { by: across(point), applied: false },
-            Self::LateAcross => Effect::Delay { by: across(point), applied: true },
-            Self::LeaseTaken => return take_lease(point),
-            Self::Flaky => return flaky(point, &reply(500, false)),
-            Self::Partition(minutes) => return partition(point, minutes),
-            Self::Touch | Self::Deleted | Self::Recreated => Effect::Delay { by: TOUCH_DELAY, applied: false },
-            Self::HandOver if point.site != Site::Event => Effect::Delay { by: TOUCH_DELAY, applied: false },
-            Self::HandOver | Self::ClockAhead(_) | Self::ClockBack(_) => return self.inject_into_subject(point),
-            Self::Order(depth) => {
-                let order = WatchFault::Order { seed: u64::from(point.occurrence), depth: u32::from(depth) };
-                return Injection { before_start: vec![order], ..Injection::default() };
-            }
-            Self::Pages => {
-                let pages = WatchFault::Pages { resource: point.target.resource.clone(), limit: Some(1) };
-                return match point.at.checked_sub(SHORTLY) {
-                    None => Injection { before_start: vec![pages], ..Injection::default() },
-                    Some(before) => Injection::of_steps(vec![(before, vec![Action::Watch(pages)])]),
-                };
-            }
-            _ => return self.inject_into_watches(point),
-        };
-        let fault = Fault { name: None, on: point.pattern(), nth: point.occurrence, count: Some(1), effect };
-        let steps = match self {
-            Self::Touch => vec![(point.at + TOUCH_DELAY / 2, vec![touch(point)])],
-            Self::Deleted | Self::Recreated => {
-                let (target, again) = (point.target.object(), self == Self::Recreated);
-                let delete = Action::Interfere(Interference::Delete { target, again });
-                vec![(point.at + TOUCH_DELAY / 2, vec![delete])]
-            }
-            Self::HandOver => vec![(point.at + TOUCH_DELAY / 2, hand_over())],
-            _ => Vec::new(),
-        };
-        Injection { faults: vec![fault], steps, ..Injection::default() }
-    }
-
-    /// Translates what happens to the controllers themselves. The clock steps just before a request, and during what an
-    /// event began; others take over just after the point.
-    fn inject_into_subject(self, point: &FaultPoint) -> Injection {
-        let minutes = |minutes: u16| SignedDuration::from_mins(i64::from(minutes));
-        let step = |by| vec![Action::StepClock(by)];
-        let stepped = clock_step(point);
-        let (at, actions) = match self {
-            Self::ClockAhead(by) => (stepped, step(minutes(by))),
-            Self::ClockBack(by) => (stepped, step(-minutes(by))),
-            _ => (point.at + SHORTLY, hand_over()),
-        };
-        Injection::of_steps(vec![(at, actions)])
-    }
-
-    fn inject_into_watches(self, point: &FaultPoint) -> Injection {
-        let resource = || point.target.resource.clone();
-        let (at, second) = (point.at, Duration::from_secs(1));
-        let after = |by: u16| at + Duration::from_secs(u64::from(by));
-        let let_go = |coalesce| Action::Watch(WatchFault::Release { resource: resource(), coalesce });
-        let lose = || Action::Watch(WatchFault::Drop(Some(resource())));
-        let mut begin = vec![WatchFault::Hold(resource())];
-        let steps = match self {
-            Self::Hold(by) => vec![(after(by), vec![let_go(false)])],
-            Self::Coalesce(by) => vec![(after(by), vec![let_go(true)])],
-            Self::Relist(by) => {
-                vec![(after(by), vec![Action::Compact, lose(), let_go(false)])]
-            }
-            Self::StaleRestart(by) => {
-                begin.push(WatchFault::StaleList(resource()));
-                let fresh = Action::Watch(WatchFault::FreshList(resource()));
-                vec![(at + second, vec![Action::Control(Control::Restart)]), (after(by), vec![fresh, let_go(false)])]
-            }
-            Self::Last => vec![(at + SHORTLY, vec![let_go(false)])],
-            Self::Duplicate => {
-                begin = vec![WatchFault::Repeat { resource: resource(), twice: true }];
-                let once = WatchFault::Repeat { resource: resource(), twice: false };
-                vec![(at + second, vec![Action::Watch(once)])]
-            }
-            Self::Bookmark => {
-                let bookmark = Action::Watch(WatchFault::Bookmark(resource()));
-                vec![(at + second, vec![bookmark]), (at + second * 2, vec![lose(), let_go(false)])]
-            }
-            _ => vec![(at + second, vec![lose(), let_go(false)])],
-        };
-        match at.checked_sub(SHORTLY) {
-            None => Injection { faults: Vec::new(), before_start: begin, steps },
-            Some(before) => {
-                let begin = begin.into_iter().map(Action::Watch).collect();
-                let steps = std::iter::once((before, begin)).chain(steps).collect();
-                Injection::of_steps(steps)
-            }
-        }
+        (self.row().inject)(self.row(), point, restart_after)
     }
 }
 
 impl fmt::Display for Disturbance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(NAMES.iter().find(|(_, known)| known == self).map_or("unknown", |(name, _)| name))
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Debug for Disturbance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -480,23 +602,96 @@ pub struct Injection {
 }
 
 impl Injection {
+    /// Gives the request of the point this effect.
+    fn of_request(point: &FaultPoint, effect: Effect) -> Self {
+        let fault = Fault { name: None, on: point.pattern(), nth: point.occurrence, count: Some(1), effect };
+        Self { faults: vec![fault], ..Self::default() }
+    }
+
+    /// Delays the request of the point, and lets something happen in the meantime.
+    fn of_race(point: &FaultPoint, actions: Vec<Action>) -> Self {
+        let steps = vec![(point.at + TOUCH_DELAY / 2, actions)];
+        Self { steps, ..Self::of_request(point, Effect::Delay { by: TOUCH_DELAY, applied: false }) }
+    }
+
     fn of_steps(steps: Vec<(Duration, Vec<Action>)>) -> Self {
         Self { steps, ..Self::default() }
     }
+
+    /// Begins watch faults just before the point, or before the start.
+    fn of_watches(point: &FaultPoint, begin: Vec<WatchFault>, steps: Vec<(Duration, Vec<Action>)>) -> Self {
+        match point.at.checked_sub(SHORTLY) {
+            None => Self { faults: Vec::new(), before_start: begin, steps },
+            Some(before) => {
+                let begin = begin.into_iter().map(Action::Watch).collect();
+                Self::of_steps(std::iter::once((before, begin)).chain(steps).collect())
+            }
+        }
+    }
 }
 
-/// Returns the time at which the controllers' clock is set.
-pub fn clock_step(point: &FaultPoint) -> Duration {
-    if point.site == Site::Event { point.at + COUNTDOWN } else { point.at.saturating_sub(SHORTLY) }
+impl Row {
+    fn seconds(&self) -> Duration {
+        Duration::from_secs(u64::from(self.number))
+    }
+
+    fn minutes(&self) -> Duration {
+        Duration::from_mins(u64::from(self.number))
+    }
+}
+
+fn reply_effect(code: u16, applied: bool) -> Effect {
+    let retry_after = (code == 429).then_some(2);
+    Effect::Reply { code, reason: None, message: None, retry_after, applied }
+}
+
+fn reply(row: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    Injection::of_request(point, reply_effect(row.number, false))
+}
+
+fn applied_timeout(row: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    Injection::of_request(point, reply_effect(row.number, true))
+}
+
+fn drop_before(_: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    Injection::of_request(point, Effect::Drop { applied: false })
+}
+
+fn drop_after(_: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    Injection::of_request(point, Effect::Drop { applied: true })
+}
+
+fn crash_before(_: &Row, point: &FaultPoint, restart_after: Duration) -> Injection {
+    Injection::of_request(point, Effect::Crash { applied: false, restart_after })
+}
+
+fn crash_after(_: &Row, point: &FaultPoint, restart_after: Duration) -> Injection {
+    Injection::of_request(point, Effect::Crash { applied: true, restart_after })
+}
+
+fn slow(row: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    Injection::of_request(point, Effect::Delay { by: row.seconds(), applied: false })
+}
+
+fn late_reply(row: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    Injection::of_request(point, Effect::Delay { by: row.seconds(), applied: true })
+}
+
+fn slow_across(_: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    Injection::of_request(point, Effect::Delay { by: across(point), applied: false })
+}
+
+fn late_across(_: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    Injection::of_request(point, Effect::Delay { by: across(point), applied: true })
 }
 
 /// Returns the time from a request until just after the next step of the history.
-pub fn across(point: &FaultPoint) -> Duration {
+fn across(point: &FaultPoint) -> Duration {
     point.next_step.map_or(NO_STEP, |next| next.saturating_sub(point.at) + ACROSS)
 }
 
 /// Refuses every second request from the point on, for some minutes.
-fn flaky(point: &FaultPoint, effect: &Effect) -> Injection {
+fn flaky(row: &Row, point: &FaultPoint, _: Duration) -> Injection {
     let name = Some(FLAKY_NAME.to_owned());
     // A request that one fault refuses is not counted by the next fault, so each begins one request later.
     let fault = |number: u32| Fault {
@@ -504,18 +699,20 @@ fn flaky(point: &FaultPoint, effect: &Effect) -> Injection {
         on: point.pattern(),
         nth: point.occurrence + number,
         count: Some(1),
-        effect: effect.clone(),
+        effect: reply_effect(500, false),
     };
-    let faults = (0..FLAKY).map(fault).collect();
+    let faults = (0..row.refusals).map(fault).collect();
     Injection { faults, ..Injection::of_steps(vec![(point.at + FLAKY_TIME, vec![Action::Heal(name)])]) }
 }
 
-/// Returns the pattern of all requests of the controllers.
-pub const ALL_REQUESTS: &str = "ANY */*/*";
+fn pages(_: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    let pages = WatchFault::Pages { resource: point.target.resource.clone(), limit: Some(1) };
+    Injection::of_watches(point, vec![pages], Vec::new())
+}
 
-fn partition(point: &FaultPoint, minutes: u16) -> Injection {
+fn partition(row: &Row, point: &FaultPoint, _: Duration) -> Injection {
     let from = point.at.saturating_sub(SHORTLY);
-    let until = point.at + Duration::from_mins(u64::from(minutes));
+    let until = point.at + row.minutes();
     let Ok(on) = RequestPattern::parse(ALL_REQUESTS, "default", &Resources::default()) else {
         return Injection::default();
     };
@@ -525,37 +722,119 @@ fn partition(point: &FaultPoint, minutes: u16) -> Injection {
     Injection::of_steps(vec![(from, begin), (until, vec![Action::Heal(name)])])
 }
 
+fn touch(_: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    let body = json!({"metadata": {"annotations": {TOUCH: "1"}}});
+    Injection::of_race(point, vec![patch(point.target.object(), body)])
+}
+
+fn delete(_: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    let delete = Interference::Delete { target: point.target.object(), again: false };
+    Injection::of_race(point, vec![Action::Interfere(delete)])
+}
+
+fn recreate(_: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    let recreate = Interference::Delete { target: point.target.object(), again: true };
+    Injection::of_race(point, vec![Action::Interfere(recreate)])
+}
+
+/// Stops the controllers in order and starts others: while the request is under way, or just after the event.
+fn hand_over(_: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    let actions = vec![Action::Control(Control::Stop), Action::Control(Control::Start)];
+    if point.site == Site::Event {
+        return Injection::of_steps(vec![(point.at + SHORTLY, actions)]);
+    }
+    Injection::of_race(point, actions)
+}
+
 /// Writes another holder into the lease, just before the point.
-fn take_lease(point: &FaultPoint) -> Injection {
+fn take_lease(_: &Row, point: &FaultPoint, _: Duration) -> Injection {
     let Ok(target) = Target::parse(LEASE, "default", &Resources::default()) else { return Injection::default() };
-    let body = json!({"spec": {"holderIdentity": OTHER_HOLDER}});
-    let take = Action::Request(UserRequest {
-        actor: "user".to_owned(),
-        target,
-        operation: Operation::Patch { kind: PatchKind::Merge, body },
-        query: Vec::new(),
-        together: None,
-    });
+    let take = patch(target, json!({"spec": {"holderIdentity": OTHER_HOLDER}}));
     Injection::of_steps(vec![(point.at.saturating_sub(SHORTLY), vec![take])])
 }
 
-/// An orderly stop of the controllers, and the start of others.
-fn hand_over() -> Vec<Action> {
-    vec![Action::Control(Control::Stop), Action::Control(Control::Start)]
+/// A merge patch by another client.
+fn patch(target: Target, body: serde_json::Value) -> Action {
+    let operation = Operation::Patch { kind: PatchKind::Merge, body };
+    Action::Request(UserRequest { actor: "user".to_owned(), target, operation, query: Vec::new(), together: None })
 }
 
-/// A write of another client to the object of `point`.
-fn touch(point: &FaultPoint) -> Action {
-    Action::Request(UserRequest {
-        actor: "user".to_owned(),
-        target: point.target.object(),
-        operation: Operation::Patch {
-            kind: PatchKind::Merge,
-            body: json!({"metadata": {"annotations": {TOUCH: "1"}}}),
-        },
-        query: Vec::new(),
-        together: None,
-    })
+fn clock_ahead(row: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    step_clock(point, SignedDuration::from_mins(i64::from(row.number)))
+}
+
+fn clock_back(row: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    step_clock(point, -SignedDuration::from_mins(i64::from(row.number)))
+}
+
+/// Sets the controllers' clock just before a request, or during what an event began.
+fn step_clock(point: &FaultPoint, by: SignedDuration) -> Injection {
+    let at = if point.site == Site::Event { point.at + COUNTDOWN } else { point.at.saturating_sub(SHORTLY) };
+    Injection::of_steps(vec![(at, vec![Action::StepClock(by)])])
+}
+
+fn hold_of(point: &FaultPoint) -> WatchFault {
+    WatchFault::Hold(point.target.resource.clone())
+}
+
+fn release_of(point: &FaultPoint, coalesce: bool) -> Action {
+    Action::Watch(WatchFault::Release { resource: point.target.resource.clone(), coalesce })
+}
+
+/// The watches of the resource break, and what they did not deliver is lost.
+fn lose(point: &FaultPoint) -> Vec<Action> {
+    vec![Action::Watch(WatchFault::Drop(Some(point.target.resource.clone()))), release_of(point, false)]
+}
+
+fn hold(row: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    let steps = vec![(point.at + row.seconds(), vec![release_of(point, false)])];
+    Injection::of_watches(point, vec![hold_of(point)], steps)
+}
+
+fn coalesce(row: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    let steps = vec![(point.at + row.seconds(), vec![release_of(point, true)])];
+    Injection::of_watches(point, vec![hold_of(point)], steps)
+}
+
+fn relist(row: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    let lose = std::iter::once(Action::Compact).chain(lose(point)).collect();
+    Injection::of_watches(point, vec![hold_of(point)], vec![(point.at + row.seconds(), lose)])
+}
+
+fn close_watch(_: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    Injection::of_watches(point, vec![hold_of(point)], vec![(point.at + SOON_AFTER, lose(point))])
+}
+
+fn stale_restart(row: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    let resource = point.target.resource.clone();
+    let fresh = Action::Watch(WatchFault::FreshList(resource.clone()));
+    let steps = vec![
+        (point.at + SOON_AFTER, vec![Action::Control(Control::Restart)]),
+        (point.at + row.seconds(), vec![fresh, release_of(point, false)]),
+    ];
+    Injection::of_watches(point, vec![hold_of(point), WatchFault::StaleList(resource)], steps)
+}
+
+fn last(_: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    let steps = vec![(point.at + SHORTLY, vec![release_of(point, false)])];
+    Injection::of_watches(point, vec![hold_of(point)], steps)
+}
+
+fn duplicate(_: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    let repeat = |twice| WatchFault::Repeat { resource: point.target.resource.clone(), twice };
+    let steps = vec![(point.at + SOON_AFTER, vec![Action::Watch(repeat(false))])];
+    Injection::of_watches(point, vec![repeat(true)], steps)
+}
+
+fn bookmark(_: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    let bookmark = Action::Watch(WatchFault::Bookmark(point.target.resource.clone()));
+    let steps = vec![(point.at + SOON_AFTER, vec![bookmark]), (point.at + SOON_AFTER * 2, lose(point))];
+    Injection::of_watches(point, vec![hold_of(point)], steps)
+}
+
+fn order(row: &Row, point: &FaultPoint, _: Duration) -> Injection {
+    let order = WatchFault::Order { seed: u64::from(point.occurrence), depth: u32::from(row.number) };
+    Injection { before_start: vec![order], ..Injection::default() }
 }
 
 #[cfg(test)]
@@ -564,20 +843,18 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_can_be_parsed() {
-        for (name, disturbance) in NAMES {
-            assert_eq!(Disturbance::parse(name), Some(disturbance));
-            assert_eq!(disturbance.to_string(), name);
-            for weaker in disturbance.weaker() {
-                assert!(Disturbance::parse(&weaker.to_string()).is_some(), "{name}: {weaker:?} has no name");
-            }
+        for (place, row) in ROWS.iter().enumerate() {
+            assert_eq!(Disturbance::parse(row.name), Some(Disturbance(place)));
+            assert_eq!(Disturbance(place).to_string(), row.name);
+            assert_eq!(Disturbance(place).weaker().count(), row.weaker.len(), "{}: {:?}", row.name, row.weaker);
         }
     }
 
     /// Shrinking ends because no chain of weaker disturbances returns to its start.
     #[test]
     fn weakening_ends() {
-        for (_, disturbance) in NAMES {
-            let mut open = disturbance.weaker();
+        for disturbance in Disturbance::all() {
+            let mut open: Vec<Disturbance> = disturbance.weaker().collect();
             let mut steps = 0;
             while let Some(next) = open.pop() {
                 assert_ne!(next, disturbance);
@@ -588,6 +865,11 @@ mod tests {
         }
     }
 
+    /// Injects the fault of that name.
+    fn inject(name: &str, point: &FaultPoint) -> Injection {
+        Disturbance::parse(name).expect(name).inject(point, Duration::ZERO)
+    }
+
     fn put(occurrence: u32, next_step: Option<Duration>) -> FaultPoint {
         let target = Target::parse("pdb/b/status", "default", &Resources::default()).expect("a target");
         let at = Duration::from_secs(10);
@@ -596,7 +878,7 @@ mod tests {
 
     #[test]
     fn a_flaky_server_refuses_every_second_request() {
-        let injection = Disturbance::Flaky.inject(&put(3, None), Duration::ZERO);
+        let injection = inject("flaky", &put(3, None));
         let (mut seen, mut hits) = (vec![0; injection.faults.len()], vec![0; injection.faults.len()]);
         let mut refused = Vec::new();
         for request in 1..=40 {
@@ -614,19 +896,19 @@ mod tests {
 
     #[test]
     fn a_request_goes_on_just_after_the_next_step() {
-        let delay = |point: &FaultPoint| match &Disturbance::LateAcross.inject(point, Duration::ZERO).faults[0].effect {
+        let delay = |point: &FaultPoint| match &inject("late-across", point).faults[0].effect {
             Effect::Delay { by, applied: true } => by.as_secs(),
             other => panic!("{other:?}"),
         };
         let (followed, last) = (put(1, Some(Duration::from_secs(17))), put(1, None));
         assert_eq!((delay(&followed), delay(&last)), (8, 5));
-        let across = |point: &FaultPoint| Disturbance::at(point).any(|fault| fault == Disturbance::LateAcross);
+        let across = |point: &FaultPoint| Disturbance::at(point).any(|fault| fault.name() == "late-across");
         assert!(across(&followed) && !across(&last), "only a step that follows makes it another fault");
     }
 
     #[test]
     fn a_partition_ends() {
-        let steps = Disturbance::Partition(3).inject(&put(1, None), Duration::ZERO).steps;
+        let steps = inject("partition-3m", &put(1, None)).steps;
         assert!(matches!(&steps[0].1[..], [Action::Fault(_), Action::Watch(WatchFault::Drop(None))]), "{steps:?}");
         let healed = Action::Heal(Some("partition".to_owned()));
         assert_eq!(steps[1], (Duration::from_secs(190), vec![healed]));

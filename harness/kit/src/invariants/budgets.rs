@@ -5,49 +5,20 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use super::{JudgeContext, Violation, condition};
+use super::{JudgeContext, Violation};
 use crate::expect::requests;
 use crate::fixture::Action;
 use crate::fixture::parse::step_actions;
 use crate::object_meta;
+use crate::rules::budgets::{BUDGETS, STALE_POD_DISRUPTION_TIMEOUT, check_status};
+use crate::rules::pods::{DISRUPTION_TARGET, condition};
 use crate::transcript::{Actor, Attributed as _};
-
-/// Time after which an announced disruption is considered stale.
-const TWO_MINUTES: SignedDuration = SignedDuration::from_secs(120);
-
-const BUDGETS: &str = "poddisruptionbudgets";
 
 /// See [`super::ALL`].
 pub(super) fn disruptions_allowed(context: &JudgeContext<'_>) -> Vec<Violation> {
     context.changes(&Actor::Disruption, BUDGETS, |entry, _, _, new| {
-        consistent(&new["status"]).err().map(|observed| Violation::new(entry, observed))
+        check_status(&new["status"]).err().map(|found| Violation::new(entry, found.to_string()))
     })
-}
-
-fn consistent(status: &Value) -> Result<(), String> {
-    let number = |field: &str| status[field].as_i64().unwrap_or(0);
-    let [allowed, current, desired, expected] =
-        ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"].map(number);
-    let tuple = format!("({allowed}, {current}, {desired}, {expected})");
-    if [allowed, current, desired, expected].iter().any(|number| *number < 0) {
-        return Err(format!("a negative number in {tuple}"));
-    }
-    let conditions = status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
-    let condition = conditions.iter().find(|condition| condition["type"] == "DisruptionAllowed");
-    let Some(condition) = condition else { return Err("no condition DisruptionAllowed".to_owned()) };
-    let reason = condition["reason"].as_str().unwrap_or_default();
-    if !["SufficientPods", "InsufficientPods", "SyncFailed"].contains(&reason) {
-        return Err(format!("DisruptionAllowed has the reason {reason:?}"));
-    }
-    if (condition["status"] == "True") != (allowed > 0) {
-        return Err(format!("DisruptionAllowed is {} with {tuple}", condition["status"]));
-    }
-    // A failed sync leaves the other numbers unchanged.
-    let right = if reason == "SyncFailed" || expected == 0 { 0 } else { (current - desired).max(0) };
-    if allowed != right {
-        return Err(format!("{tuple} with reason {reason}: allowed should be {right}"));
-    }
-    Ok(())
 }
 
 /// See [`super::ALL`].
@@ -101,7 +72,7 @@ pub(super) fn foreign_conditions_survive(context: &JudgeContext<'_>) -> Vec<Viol
         })
     };
     let mut violations = kept(BUDGETS, "DisruptionAllowed");
-    violations.extend(kept("pods", "DisruptionTarget"));
+    violations.extend(kept("pods", DISRUPTION_TARGET));
     violations
 }
 
@@ -111,8 +82,8 @@ pub(super) fn conditions_age_two_minutes(context: &JudgeContext<'_>) -> Vec<Viol
     let tolerance = SignedDuration::try_from(context.run.tolerance).unwrap_or(SignedDuration::ZERO);
     context.changes(&Actor::Disruption, "pods", |entry, _, old, new| {
         let old = old?;
-        let before = condition(old, "DisruptionTarget").filter(|condition| condition["status"] == "True")?;
-        let reset = condition(new, "DisruptionTarget").is_some_and(|condition| condition["status"] == "False");
+        let before = condition(old, DISRUPTION_TARGET).filter(|condition| condition["status"] == "True")?;
+        let reset = condition(new, DISRUPTION_TARGET).is_some_and(|condition| condition["status"] == "False");
         if !reset {
             return None;
         }
@@ -128,7 +99,7 @@ pub(super) fn conditions_age_two_minutes(context: &JudgeContext<'_>) -> Vec<Viol
             let reset = context.run.start.checked_add(entry.at).ok()?;
             let age = reset.duration_since(set);
             // The condition's time is from another client's clock, so the whole tolerance applies.
-            if age.saturating_add(tolerance) >= TWO_MINUTES || skewed {
+            if age.saturating_add(tolerance) >= STALE_POD_DISRUPTION_TIMEOUT || skewed {
                 return None;
             }
             format!("it is {} s old", age.as_secs())

@@ -5,8 +5,6 @@
 //!
 //! [`writes`] concerns all controllers; [`budgets`], [`podgc`], [`taint_eviction`], [`ttl`] one each.
 
-use serde_json::Value;
-
 use crate::expect::world::ObjectStates;
 use crate::expect::{BrokenPromise, JudgeContext, Run, line};
 use crate::fixture::{Fixture, Level};
@@ -18,9 +16,7 @@ mod taint_eviction;
 mod ttl;
 mod writes;
 
-pub use taint_eviction::{toleration_limit, toleration_limit_of};
-pub use writes::STORM;
-pub use writes::is_idle;
+pub use writes::{STORM, is_idle};
 
 /// An invariant.
 #[derive(Debug, Clone, Copy)]
@@ -222,11 +218,6 @@ fn pod_of<'w>(exchange: &Exchange, world: &'w ObjectStates) -> Option<&'w Record
         namespace: request.namespace.clone(),
         name: request.name.clone()?,
     })
-}
-
-/// Returns the condition of that type.
-pub fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }
 
 /// Checks all invariants that concern `fixture` and are not waived. Reports at most two violations of each.

@@ -2,22 +2,12 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::{JudgeContext, Violation, deletes_pod_as, pod_of};
 use crate::expect::requests;
 use crate::object_meta;
+use crate::rules::pods::is_finished;
+use crate::rules::quarantine::{CYCLE, DELETION_BY_POD_GC, QUARANTINE};
 use crate::transcript::{Actor, Attributed as _, EntryKind, Exchange, RecordedJson, TranscriptEntry};
-
-/// Time for which a node must be missing before its pods count as orphaned.
-const QUARANTINE: Duration = Duration::from_secs(40);
-
-/// Time from the end of a cycle to the start of the next.
-const CYCLE: Duration = Duration::from_secs(20);
-
-fn finished(pod: &Value) -> bool {
-    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
-}
 
 /// See [`super::ALL`].
 pub(super) fn force_deletes_have_grace_zero(context: &JudgeContext<'_>) -> Vec<Violation> {
@@ -41,10 +31,10 @@ pub(super) fn force_deletes_have_grace_zero(context: &JudgeContext<'_>) -> Vec<V
 pub(super) fn failed_before_delete(context: &JudgeContext<'_>) -> Vec<Violation> {
     let mut violations = context.requests(deletes_pod_as(Actor::PodGc), |entry, exchange, world| {
         let pod = pod_of(exchange, world)?;
-        (!finished(pod)).then(|| Violation::new(entry, format!("the phase is {}", pod["status"]["phase"])))
+        (!is_finished(pod)).then(|| Violation::new(entry, format!("the phase is {}", pod["status"]["phase"])))
     });
     violations.extend(context.changes(&Actor::PodGc, "pods", |entry, _, old, new| {
-        let old = old.filter(|old| finished(old))?;
+        let old = old.filter(|old| is_finished(old))?;
         (old["status"]["phase"] != new["status"]["phase"])
             .then(|| Violation::new(entry, format!("{} became {}", old["status"]["phase"], new["status"]["phase"])))
     }));
@@ -56,7 +46,7 @@ fn marks_orphan(entry: &TranscriptEntry, exchange: &Exchange) -> bool {
     let conditions = || exchange.request.body.as_ref().and_then(|body| body["status"]["conditions"].as_array());
     exchange.request.resource == "pods"
         && entry.actor() == Actor::PodGc
-        && conditions().is_some_and(|all| all.iter().any(|condition| condition["reason"] == "DeletionByPodGC"))
+        && conditions().is_some_and(|all| all.iter().any(|condition| condition["reason"] == DELETION_BY_POD_GC))
 }
 
 /// See [`super::ALL`].

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{JudgeContext, Violation, condition, deletes_pod_as, pod_of};
-use crate::expect::world::ObjectStates;
+use super::{JudgeContext, Violation, deletes_pod_as, pod_of};
 use crate::object_meta;
+use crate::rules::pods::disruption_reason;
+use crate::rules::taints::{DELETION_BY_TAINT_MANAGER, toleration_limit};
 use crate::transcript::{Actor, EntryKind, Exchange, TranscriptEntry};
 
 /// See [`super::ALL`].
@@ -15,8 +16,7 @@ pub(super) fn condition_before_delete(context: &JudgeContext<'_>) -> Vec<Violati
         let pod: &Value = pod_of(exchange, world)?;
         // A deletion with the uid of an earlier pod of that name was decided about that one.
         let pod = excluding_uid(exchange, pod).and_then(|uid| last_state(context, uid, entry.seq)).unwrap_or(pod);
-        let marked = condition(pod, "DisruptionTarget")
-            .is_some_and(|condition| condition["status"] == "True" && condition["reason"] == "DeletionByTaintManager");
+        let marked = disruption_reason(pod, "True") == Some(DELETION_BY_TAINT_MANAGER);
         (!marked).then(|| Violation::new(entry, "the pod has no such condition"))
     })
 }
@@ -75,39 +75,4 @@ fn earliest(context: &JudgeContext<'_>, uid: &str, before: usize) -> Option<Dura
         }
     }
     earliest
-}
-
-/// Returns how long the pod with this uid may stay on its node in the current state; `None`: indefinitely.
-pub fn toleration_limit(world: &ObjectStates, uid: &str) -> Option<Duration> {
-    let (_, pod) = world.all("pods").find(|(_, pod)| object_meta::uid(pod) == Some(uid))?;
-    toleration_limit_of(world, pod)
-}
-
-/// Returns how long `pod` may stay on its node in the current state; `None`: indefinitely.
-pub fn toleration_limit_of(world: &ObjectStates, pod: &Value) -> Option<Duration> {
-    let name = pod["spec"]["nodeName"].as_str()?;
-    let (_, node) = world.all("nodes").find(|(key, _)| key.name == name)?;
-    let taints = node["spec"]["taints"].as_array()?;
-    let tolerations = pod["spec"]["tolerations"].as_array().map_or(&[][..], Vec::as_slice);
-    let limits = taints.iter().filter(|taint| taint["effect"] == "NoExecute").filter_map(|taint| {
-        match tolerations.iter().find(|toleration| tolerates(toleration, taint)) {
-            None => Some(Duration::ZERO),
-            Some(toleration) => {
-                let seconds = toleration["tolerationSeconds"].as_i64()?;
-                Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
-            }
-        }
-    });
-    limits.min()
-}
-
-fn tolerates(toleration: &Value, taint: &Value) -> bool {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (key, effect) = (text(&toleration["key"]), text(&toleration["effect"]));
-    let fits = (effect.is_empty() || taint["effect"] == effect) && (key.is_empty() || taint["key"] == key);
-    fits && match text(&toleration["operator"]).as_str() {
-        "Exists" => true,
-        "" | "Equal" => !key.is_empty() && text(&toleration["value"]) == text(&taint["value"]),
-        _ => false,
-    }
 }

@@ -4,15 +4,14 @@ use serde_json::Value;
 
 use super::{JudgeContext, Violation};
 use crate::object_meta;
+use crate::rules::nodes::{TTL_ANNOTATION, TTL_RANGES};
 use crate::transcript::Actor;
-
-const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
 
 /// See [`super::ALL`].
 pub(super) fn ttl_values(context: &JudgeContext<'_>) -> Vec<Violation> {
     context.changes(&Actor::Ttl, "nodes", |entry, _, old, new| {
-        let value = object_meta::annotation(new, ANNOTATION).unwrap_or("nothing");
-        if !["0", "15", "30", "60", "300"].contains(&value) {
+        let value = object_meta::annotation(new, TTL_ANNOTATION).unwrap_or("nothing");
+        if !TTL_RANGES.iter().any(|(.., known)| *known == value) {
             return Some(Violation::new(entry, format!("the value is {value:?}")));
         }
         (old.map(|old| others(old)) != Some(others(new)))
@@ -26,7 +25,7 @@ fn others(node: &Value) -> Value {
     let Some(metadata) = object_meta::fields_mut(&mut node) else { return node };
     let is_empty = match metadata.get_mut("annotations") {
         Some(Value::Object(annotations)) => {
-            annotations.remove(ANNOTATION);
+            annotations.remove(TTL_ANNOTATION);
             annotations.is_empty()
         }
         annotations => annotations.is_none_or(|annotations| annotations.is_null()),

@@ -1,6 +1,7 @@
 //! Expectations in the words of fixtures, checks that have to hold all the time, and rules for every controller.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -22,7 +23,8 @@ const FINALIZERS: Duration = Duration::from_mins(1);
 /// Virtual time without a change after which everything has converged.
 const QUIET: Duration = Duration::from_mins(10);
 
-type TranscriptCheck = Box<dyn Fn(&TranscriptView) -> std::result::Result<(), String>>;
+/// Returns the reason if the transcript is not as it must be.
+type TranscriptCheck = Box<dyn Fn(&TranscriptView) -> Option<String>>;
 
 /// A check of [`World::always`].
 pub(super) struct AlwaysCheck {
@@ -93,8 +95,13 @@ impl World {
     /// })
     /// # }
     /// ```
-    pub fn always(&self, name: &str, check: impl Fn(&TranscriptView) -> std::result::Result<(), String> + 'static) {
-        self.always.borrow_mut().push(AlwaysCheck { name: name.to_owned(), check: Box::new(check) });
+    pub fn always<E: fmt::Display>(
+        &self,
+        name: &str,
+        check: impl Fn(&TranscriptView) -> std::result::Result<(), E> + 'static,
+    ) {
+        let check = Box::new(move |view: &TranscriptView| check(view).err().map(|error| error.to_string()));
+        self.always.borrow_mut().push(AlwaysCheck { name: name.to_owned(), check });
     }
 
     /// Requires these rules to hold at the end of the test: [`Rule::ALL`], or some of them.
@@ -108,7 +115,7 @@ impl World {
             return Ok(());
         }
         let view = self.transcript();
-        let failed = always.iter().find_map(|one| Some((&one.name, (one.check)(&view).err()?)));
+        let failed = always.iter().find_map(|one| Some((&one.name, (one.check)(&view)?)));
         let Some((name, why)) = failed else { return Ok(()) };
         let lines = indented(&view.last(LINES));
         Err(Error::new(format!("{name}: {why}; the last lines of the transcript:{lines}")))

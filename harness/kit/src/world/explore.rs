@@ -13,7 +13,7 @@ use super::objects::NAMESPACE;
 use super::{COMPARED, Error, Result, World, WorldBuilder, in_own_thread, lock, minutes, transcript};
 use crate::expect::world::{Key, ObjectStates};
 use crate::expect::{is_subject_write, line};
-use crate::explore::disturbance::Disturbance;
+use crate::explore::disturbance::{Disturbance, FaultTrait, RESTART_AFTER};
 use crate::explore::point::{FaultPoint, points};
 use crate::explore::state::{ChangedObjects, changed_objects, differences};
 use crate::faults::set_watch_fault;
@@ -32,8 +32,6 @@ const CONVERGE: Duration = minutes(30);
 const QUIET: Duration = minutes(10);
 /// Virtual time in which restarted controllers must agree with the final state.
 const FRESH: Duration = minutes(5);
-/// Time until crashed controllers start again.
-const RESTART_AFTER: Duration = Duration::from_secs(2);
 /// Findings that an error describes.
 const SHOWN: usize = 10;
 
@@ -392,43 +390,14 @@ async fn act(world: &World, action: Action) {
     }
 }
 
-/// Returns true if the kit can make it happen.
-fn is_possible(disturbance: Disturbance) -> bool {
-    use Disturbance as D;
-    matches!(
-        disturbance,
-        D::CrashBefore
-            | D::CrashAfter
-            | D::Drop
-            | D::LostReply
-            | D::AppliedTimeout
-            | D::Reply(_)
-            | D::Slow(5)
-            | D::LateReply(5)
-            | D::Flaky
-            | D::Pages
-            | D::Partition(3)
-            | D::Touch
-            | D::Hold(30)
-            | D::Coalesce(30)
-            | D::Relist(30)
-            | D::CloseWatch
-            | D::StaleRestart(_)
-    )
-}
-
-/// Returns true if controllers end with the fault and start again.
-fn is_crash(disturbance: Disturbance) -> bool {
-    matches!(disturbance, Disturbance::CrashBefore | Disturbance::CrashAfter | Disturbance::StaleRestart(_))
-}
-
 /// Returns the faults to try: the first of each kind of fault and request, then the second of each, and so on.
 /// Controllers that the test spawned itself cannot crash.
 fn plans(points: &[FaultPoint], can_crash: bool) -> Vec<(Disturbance, FaultPoint)> {
     let mut ranks: BTreeMap<String, usize> = BTreeMap::new();
     let mut ranked = Vec::new();
     for point in points {
-        let possible = |one: &Disturbance| is_possible(*one) && (can_crash || !is_crash(*one));
+        let possible =
+            |fault: &Disturbance| fault.is(FaultTrait::IsForTests) && (can_crash || !fault.is(FaultTrait::Restarts));
         for disturbance in Disturbance::at(point).filter(possible) {
             let target = &point.target;
             let subresource = target.subresource.as_deref().unwrap_or_default();

@@ -35,6 +35,9 @@ pub(super) struct ResourceCache {
     resources: Rc<Resources>,
 }
 
+/// The server's message that there is no such object.
+struct NotFound(String);
+
 /// A request of the test.
 struct WorldRequest<'a> {
     method: Method,
@@ -419,7 +422,7 @@ impl World {
     async fn read(&self, target: &Target) -> Result<Value> {
         match self.try_read(target).await? {
             Ok(object) => Ok(object),
-            Err(answer) => {
+            Err(NotFound(answer)) => {
                 let items = self.items(&target.resource).await?;
                 let name = |item: &Value| {
                     let namespace = object_meta::namespace(item).filter(|namespace| *namespace != NAMESPACE);
@@ -433,12 +436,12 @@ impl World {
         }
     }
 
-    /// Reads an object; the inner error is the server's message that there is none.
-    async fn try_read(&self, target: &Target) -> Result<std::result::Result<Value, String>> {
+    /// Reads an object that may not exist.
+    async fn try_read(&self, target: &Target) -> Result<std::result::Result<Value, NotFound>> {
         let (code, body) = self.exchange(&self.request(Method::GET, target, JSON, None)).await?;
         match code {
             200..300 => Ok(Ok(body)),
-            404 => Ok(Err(body["message"].as_str().unwrap_or("not found").to_owned())),
+            404 => Ok(Err(NotFound(body["message"].as_str().unwrap_or("not found").to_owned()))),
             code => Err(refusal("GET", target, code, &body)),
         }
     }

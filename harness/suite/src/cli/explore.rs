@@ -17,7 +17,7 @@ use super::{CliError, notify};
 use crate::duration::parse_duration;
 use crate::exit::Exit;
 use crate::explore::canary;
-use crate::explore::engine::{self, Exploration, ExploreOptions, Progress, Strategy};
+use crate::explore::engine::{self, Exploration, ExploreOptions, Progress, Strategy, UnknownPoint};
 use crate::explore::oracle::OracleVerdict;
 use crate::explore::page::page;
 use crate::explore::plan::Token;
@@ -150,7 +150,7 @@ pub(super) fn main(args: &ExploreArgs) -> Result<Exit, CliError> {
     let fixtures = args.select.load()?;
     let plan = args.select.plan(&fixtures, &test_bed.capabilities())?;
     let chosen: Vec<Fixture> = plan.runs().cloned().collect();
-    let canary = canary::is_found().map_err(CliError::Environment)?;
+    let canary = canary::is_found().map_err(|error| CliError::Environment(error.to_string()))?;
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let options = ExploreOptions {
         jobs: args.jobs.map_or(cores, NonZero::get),
@@ -317,7 +317,7 @@ fn replay(token: &Token, folder: &FixturesFolder, test_bed: &TestBed) -> Result<
         CliError::Refuted(format!("the subject is not deterministic on {}: {divergence}", fixture.id))
     })?;
     let known = &reference.points;
-    let plan = engine::resolve(test_bed, &reference, token).map_err(|missing| {
+    let plan = engine::resolve(test_bed, &reference, token).map_err(|UnknownPoint(missing)| {
         let some: Vec<String> = known.iter().take(40).map(ToString::to_string).collect();
         CliError::Usage(format!("{} has no point {missing}; it has {}", fixture.id, some.join(", ")))
     })?;

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +13,12 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
 use kube::{Client, ResourceExt as _};
 use plumbline::fixture::{Controller, Fixture, parse};
+use plumbline::rules::nodes::TTL_ANNOTATION;
 use plumbline::time::Clock;
 use serde_json::json;
 
 use super::engine::{ExploreOptions, explore};
-use super::model::TTL_ANNOTATION;
+use super::worlds::{self, HistoryError};
 use crate::cluster::EmbeddedCluster;
 use crate::runner::suite::TestBed;
 use crate::subject::client_factory::ClientFactory;
@@ -40,11 +40,9 @@ pub struct Canary;
 ///
 /// # Errors
 ///
-/// Returns the problems of the text, which are a bug of this module.
-pub fn fixture() -> Result<Fixture, String> {
-    let (mut fixtures, problems) = parse::read(Path::new("canary.yaml"), "ttl", FIXTURE);
-    let problem = || problems.first().map_or_else(|| "no fixture".to_owned(), ToString::to_string);
-    fixtures.pop().ok_or_else(problem)
+/// Returns the problem of the text, which is a bug of this module.
+pub fn fixture() -> Result<Fixture, HistoryError> {
+    worlds::read("canary.yaml", "ttl", FIXTURE)
 }
 
 /// Returns true if an exploration finds the planted bug.
@@ -52,7 +50,7 @@ pub fn fixture() -> Result<Fixture, String> {
 /// # Errors
 ///
 /// See [`fixture`].
-pub fn is_found() -> Result<bool, String> {
+pub fn is_found() -> Result<bool, HistoryError> {
     let test_bed =
         TestBed { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(TaskSubject::new(Canary)) };
     let exploration = explore(&[fixture()?], &test_bed, &ExploreOptions::default(), |_| {});

@@ -6,21 +6,23 @@ use std::time::Duration;
 
 use plumbline::expect::requests;
 use plumbline::expect::world::ObjectStates;
-use plumbline::explore::disturbance::LONGEST_BACKOFF;
+use plumbline::explore::disturbance::{FaultTrait, RESTART_AFTER};
 use plumbline::explore::point::Site;
 use plumbline::fixture::pattern::Verb;
 use plumbline::fixture::{Controller, Fixture};
-use plumbline::invariants::toleration_limit_of;
 use plumbline::object_meta;
+use plumbline::rules::budgets::{BUDGET_STATUS, BUDGETS, says_sync_failed};
+use plumbline::rules::queue::MAX_DELAY;
+use plumbline::rules::recorder::SENDING;
+use plumbline::rules::taints::toleration_limit_of;
 use plumbline::transcript::by_object::STARTS;
 use plumbline::transcript::{Actor, Attributed as _, EntryKind, TranscriptEntry};
 use serde_json::{Value, json};
 
-use super::model::says_sync_failed;
 use super::observation::{Observation, WriteKey};
-use super::oracle::{BUDGET_STATUS, Breach, ExploredRun, ReferenceRun, is_uninformed_at};
+use super::oracle::{Breach, ExploredRun, ReferenceRun, is_uninformed_at};
 use super::plan::FaultPlan;
-use super::script::{RESTART_AFTER, controls_subject, disturbs_watches, has_faults, stays_uninformed};
+use super::script::{controls_subject, disturbs_watches, has_faults, stays_uninformed};
 
 /// Time after which an eviction is overdue in a run without faults.
 const PROMPT: Duration = Duration::from_secs(15);
@@ -33,13 +35,6 @@ const RECONNECT: Duration = Duration::from_secs(90);
 const AT_ONCE: Duration = Duration::from_millis(500);
 /// Difference of two times that are equal but for the order of work.
 const SAME_TIME: Duration = Duration::from_secs(2);
-
-/// Time for which the recorder tries to send an Event: 12 tries, 10 s apart, as client-go's `maxTriesPerEvent` and
-/// `defaultSleepDuration`.
-const SENDING: Duration = Duration::from_mins(2);
-
-/// Budgets, as the resource of changes.
-const BUDGETS: &str = "poddisruptionbudgets";
 
 /// A pod that may not stay on its node.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +52,7 @@ pub(super) fn overdue(fixture: &Fixture, begin: &ObjectStates, explored: Explore
         .plan
         .faults
         .iter()
-        .any(|(disturbance, point)| disturbance.restarts() || disturbance.delays_information(point));
+        .any(|(disturbance, point)| disturbance.is(FaultTrait::Restarts) || disturbance.delays_information(point));
     // Limits of the client's rate delay everything.
     let judged = fixture.controllers.contains(&Controller::TaintEviction)
         && !fixture.flags.contains_key("kube-api-qps")
@@ -229,7 +224,7 @@ pub(super) fn stays_away(fixture: &Fixture, explored: ExploredRun<'_>) -> Option
     }
     // A watch that another fault concerns is served in spite of the partition, or later.
     let disturbed = plan.faults.iter().any(|(disturbance, point)| {
-        disturbance.restarts() || matches!(point.site, Site::Request(Verb::List | Verb::Watch))
+        disturbance.is(FaultTrait::Restarts) || matches!(point.site, Site::Request(Verb::List | Verb::Watch))
     }) || plan.faults.iter().filter(|(disturbance, _)| disturbance.cut_off().is_some()).count() > 1;
     let (from, healed) = plan
         .faults
@@ -276,7 +271,7 @@ pub(super) fn is_backed_off(explored: ExploredRun<'_>, key: &WriteKey, at: Durat
         let of_scale = point.target.subresource.as_deref() == Some("scale");
         matches!(point.site, Site::Request(_))
             && (of_budget || of_scale)
-            && at <= last.max(point.at) + disturbance.duration() + RECONNECT + LONGEST_BACKOFF
+            && at <= last.max(point.at) + disturbance.duration() + RECONNECT + MAX_DELAY
     });
     let fails = || {
         explored.entries.iter().any(|entry| match &entry.what {
@@ -305,12 +300,9 @@ pub(super) fn lost_event(reference: &ReferenceRun, explored: ExploredRun<'_>) ->
     let faults = &explored.plan.faults;
     // The recorder sends again what no server answered; an answer is final, as in client-go. After a delay the name,
     // which is made from the time, may be taken by another controller's Event of the same instant of virtual time.
-    let repeatable = |disturbance: plumbline::explore::disturbance::Disturbance| {
-        use plumbline::explore::disturbance::Disturbance as D;
-        matches!(disturbance, D::Drop | D::LostReply)
-    };
-    let about_events =
-        faults.iter().all(|(disturbance, point)| point.target.resource.plural == "events" && repeatable(*disturbance));
+    let about_events = faults.iter().all(|(disturbance, point)| {
+        point.target.resource.plural == "events" && disturbance.is(FaultTrait::BreaksConnection)
+    });
     let until_quiet = &explored.entries[..explored.observation.quiet_at.min(explored.entries.len())];
     if faults.is_empty() || !about_events || may_lose_events(explored.plan, until_quiet) {
         return None;
@@ -344,7 +336,7 @@ mod tests {
         transcript.note(Duration::from_secs(at), STARTS);
         let mut plan = FaultPlan::calm("faults/a");
         let point = FaultPoint { at: Duration::from_secs(10), ..FaultPoint::of_run(1) };
-        plan.faults.push((Disturbance::Drop, point));
+        plan.faults.push((Disturbance::parse("drop").expect("a fault"), point));
         assert_eq!(may_lose_events(&plan, &transcript.entries()), lost);
     }
 }

@@ -14,21 +14,22 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use plumbline::expect::Run;
 use plumbline::expect::world::{Key, ObjectStates};
-use plumbline::explore::disturbance::Disturbance;
+use plumbline::explore::disturbance::FaultTrait;
 use plumbline::fixture::{Controller, Fixture};
-use plumbline::invariants::condition;
 use plumbline::object_meta;
+use plumbline::rules::budgets::{BUDGETS, DELETION_TIMEOUT, selects};
+use plumbline::rules::nodes::{NodeState, TTL_ANNOTATION, TTL_RANGES, next_ttl_range};
+use plumbline::rules::pods::{DISRUPTION_TARGET, condition, disruption_reason, is_finished, is_terminated};
+use plumbline::rules::quarantine::{DELETION_BY_POD_GC, THRESHOLD};
+use plumbline::rules::recorder::{SPAM_BURST, count_of, event_of};
 use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, TranscriptEntry};
 use serde_json::{Value, json};
 
-use super::events::BURST;
-use super::evictions::{disruption, is_taken_back};
-use super::model::{TTL_ANNOTATION, TTL_RANGES, selects};
-use super::observation::event_of;
-use super::oracle::{Breach, ExploredRun, THRESHOLD};
+use super::evictions::is_taken_back;
+use super::oracle::{Breach, ExploredRun};
 use super::plan::FaultPlan;
 use super::script::{controls_subject, disturbs_watches, has_faults, skew};
 
@@ -36,22 +37,13 @@ use super::script::{controls_subject, disturbs_watches, has_faults, skew};
 const AT_ONCE: Duration = Duration::from_millis(500);
 /// Time by which each fault delays a write that is already decided, in addition to its own duration.
 const DELAY_PER_FAULT: Duration = Duration::from_secs(5);
-/// Time for which a claim in `disruptedPods` is kept, its last instant included.
-const CLAIMED: SignedDuration = SignedDuration::from_secs(120);
-/// The reason of pod GC's condition.
-const COLLECTED: &str = "DeletionByPodGC";
-/// The taint of a node that is out of service.
-const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
-
 /// Returns the writes of the run that nothing justifies. Runs in which the controllers learn of changes late are judged
 /// by what `PodGC` does alone: it reads a node before it touches the node's pods.
 pub(super) fn unjustified(fixture: &Fixture, begin: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {
     let plan = explored.plan;
-    let any = |is_so: fn(Disturbance) -> bool| plan.faults.iter().any(|(disturbance, _)| is_so(*disturbance));
-    let late = plan.faults.iter().any(|(disturbance, point)| disturbance.delays_information(point));
     let own = disturbs_watches(fixture) || controls_subject(fixture) || has_faults(fixture);
-    let informed = !(late || own || any(Disturbance::restarts));
-    if any(Disturbance::changes_history) {
+    let informed = !(plan.delays_information() || own || plan.has(FaultTrait::Restarts));
+    if plan.has(FaultTrait::ChangesHistory) {
         return Vec::new();
     }
     let entries = &explored.entries[..explored.observation.quiet_at.min(explored.entries.len())];
@@ -128,7 +120,7 @@ impl Moments<'_> {
             let new = change.new.as_deref()?;
             let fails = !is_finished(old) && is_finished(new);
             let gone = !was(NodeState::There) && !was(NodeState::OutOfService);
-            let taken_back = !plan.faults.is_empty() && is_taken_back(new, COLLECTED);
+            let taken_back = !plan.faults.is_empty() && is_taken_back(new, DELETION_BY_POD_GC);
             (fails && gone && !says_why(new) && !taken_back).then(|| {
                 let text = format!("pods/{name} fails at {at:?} because nodes/{node} is gone; no condition says so");
                 breach("condition", change, "podgc".to_owned(), at, text)
@@ -139,18 +131,17 @@ impl Moments<'_> {
     /// Returns the first claim that is dropped too soon.
     fn claims(&self, plan: &FaultPlan) -> Option<Breach> {
         let by_clock = plan.faults.iter().any(|(disturbance, _)| disturbance.steps_clock());
-        let delayed = plan.faults.iter().any(|(disturbance, _)| disturbance.delays_request());
-        if by_clock || delayed || !skew(self.fixture).is_zero() {
+        if by_clock || plan.has(FaultTrait::DelaysRequest) || !skew(self.fixture).is_zero() {
             return None;
         }
-        changes(self.entries, Actor::Disruption, "poddisruptionbudgets").find_map(|(entry, change)| {
+        changes(self.entries, Actor::Disruption, BUDGETS).find_map(|(entry, change)| {
             let (old, new) = (change.old.as_deref()?, change.new.as_deref()?);
             let now = self.run.start.checked_add(entry.at).ok()?;
             let claimed = old["status"]["disruptedPods"].as_object()?.iter();
             let dropped = claimed.filter(|(pod, _)| new["status"]["disruptedPods"].get(pod).is_none());
             let soon = |since: &Value| {
                 let since: Option<Timestamp> = since.as_str().and_then(|text| text.parse().ok());
-                since.is_some_and(|since| now.duration_since(since) <= CLAIMED)
+                since.is_some_and(|since| now.duration_since(since) <= DELETION_TIMEOUT)
             };
             let mut early = dropped.filter(|(_, since)| soon(since)).map(|(pod, _)| pod);
             let pod = early.find(|pod| self.is_selected(old, change, pod, entry.seq))?;
@@ -203,15 +194,14 @@ impl Moments<'_> {
                 if change.resource != "events" {
                     causes += 1;
                 } else if entry.actor().is_subject() {
-                    let count = |event: Option<&Value>| event.map_or(0, |event| event["count"].as_i64().unwrap_or(1));
-                    let more = count(change.new.as_deref()) - count(change.old.as_deref());
+                    let more = change.new.as_deref().map_or(0, count_of) - change.old.as_deref().map_or(0, count_of);
                     let namespace = change.namespace.as_deref().unwrap_or_default();
                     let total = counts.entry((namespace, &change.name)).or_default();
                     *total += more;
                     let about = change.new.as_deref().map(event_of).unwrap_or_default().0;
                     let sums = sums.entry(about).or_default();
                     *sums += more;
-                    if *total > 1 + causes && *sums <= BURST {
+                    if *total > 1 + causes && *sums <= i64::from(SPAM_BURST) {
                         let reason = change.new.as_deref().map_or(&Value::Null, |event| &event["reason"]);
                         let text = format!("an Event {reason} is counted {total} times at {:?}", entry.at);
                         return Some(breach("repeats", change, entry.actor().to_string(), entry.at, text));
@@ -223,42 +213,14 @@ impl Moments<'_> {
     }
 }
 
-fn is_finished(pod: &Value) -> bool {
-    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
-}
-
-/// Returns true if the pod counts for the threshold of terminated pods: an empty phase does, as in upstream's
-/// `isPodTerminated`.
-pub(super) fn is_terminated(pod: &Value) -> bool {
-    !matches!(pod["status"]["phase"].as_str(), Some("Pending" | "Running" | "Unknown"))
-}
-
 /// Returns true if a condition says that `PodGC` deletes the pod, with a message, and about a generation that it had.
 fn says_why(pod: &Value) -> bool {
-    let is_whole = condition(pod, "DisruptionTarget").is_some_and(|found| {
+    let is_whole = condition(pod, DISRUPTION_TARGET).is_some_and(|found| {
         let (about, current) = (found["observedGeneration"].as_i64(), object_meta::generation(pod));
         let is_about_pod = current.is_none() || about.is_some() && about <= current;
         found["message"] != "" && !found["message"].is_null() && is_about_pod
     });
-    disruption(pod, "True") == Some(COLLECTED) && is_whole
-}
-
-/// The state of a node, as far as its pods depend on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NodeState {
-    Missing,
-    There,
-    OutOfService,
-}
-
-impl NodeState {
-    pub(super) fn of(node: &Value) -> Self {
-        let conditions = node["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
-        let ready = conditions.iter().any(|found| found["type"] == "Ready" && found["status"] == "True");
-        let taints = node["spec"]["taints"].as_array().map_or(&[][..], Vec::as_slice);
-        let tainted = taints.iter().any(|taint| taint["key"] == OUT_OF_SERVICE);
-        if tainted && !ready { Self::OutOfService } else { Self::There }
-    }
+    disruption_reason(pod, "True") == Some(DELETION_BY_POD_GC) && is_whole
 }
 
 /// The states of all nodes over time.
@@ -303,11 +265,7 @@ fn ttl_steps(nodes: usize, entries: &[TranscriptEntry]) -> Vec<(Duration, usize)
             ("nodes", true, false) => count = count.saturating_sub(1),
             _ => continue,
         }
-        if count > TTL_RANGES[step].1 {
-            step += 1;
-        } else if count < TTL_RANGES[step].0 {
-            step = step.saturating_sub(1);
-        }
+        step = next_ttl_range(step, count);
         steps.push((entry.at, step));
     }
     steps
@@ -315,6 +273,7 @@ fn ttl_steps(nodes: usize, entries: &[TranscriptEntry]) -> Vec<(Duration, usize)
 
 #[cfg(test)]
 pub(super) mod tests {
+    use plumbline::rules::nodes::OUT_OF_SERVICE;
     use plumbline::transcript::{ChangeKind, Origin, RecordedJson, RecordedReply, RecordedRequest, Transcript};
     use rstest::rstest;
 

@@ -9,28 +9,20 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plumbline::expect::world::{ObjectStates, kinds};
-use plumbline::explore::disturbance::Disturbance;
-use plumbline::explore::point::{FaultPoint, Site, points};
-use plumbline::explore::state::changed_objects;
-use plumbline::fixture::Fixture;
-use plumbline::time::Stopwatch;
-use plumbline::transcript::TranscriptEntry;
-use plumbline::transcript::render::{render, to_text};
+use plumbline::explore::disturbance::{Disturbance, FaultTrait};
 
 use super::equal::{self, MetPlans};
-use super::exceptions;
 use super::findings::Findings;
 use super::marks::marks;
 use super::observation::{Observation, observe};
 use super::oracle::{self, Breach, ExploredRun, OracleVerdict, ReferenceRun};
 use super::plan::{FaultPlan, Token};
-use super::random;
 use super::replicas::elects;
 use super::script::{
     Script, beginning, controls_subject, disturbs_watches, first_outage, has_faults, is_beginning, script, step_times,
     whole_id,
 };
+use super::{exceptions, random};
 use crate::process::signals;
 use crate::runner::drive::{self, RunContext};
 use crate::runner::isolate::{self, JobOutcome, JobTimer};
@@ -48,13 +40,7 @@ const ORDERS: u32 = 3;
 /// Percentage of a budget after which [`Strategy::All`] goes on to random worlds.
 const BEFORE_RANDOM: u32 = 60;
 /// The second faults of pairs.
-const SECOND: [Disturbance; 5] = [
-    Disturbance::Reply(500),
-    Disturbance::LostReply,
-    Disturbance::CrashBefore,
-    Disturbance::CrashAfter,
-    Disturbance::Touch,
-];
+const SECOND: [&str; 5] = ["500", "lost-reply", "crash-before", "crash-after", "touch"];
 
 /// The plans to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -181,8 +167,21 @@ fn execute_until(test_bed: &TestBed, script: &Script, is_over: impl Fn(&RunRecor
     recorder.record()
 }
 
+/// The first difference between two runs of the same plan.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the first run has `{first}`, the second `{second}`")]
+pub struct Divergence {
+    first: String,
+    second: String,
+}
+
+/// A point of a token that the run with the faults before it does not come to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no point {0}")]
+pub struct UnknownPoint(pub String);
+
 /// A reference run and its verdict; the first divergence if a second run differs.
-type ReferenceResult = Result<(ReferenceRun, OracleVerdict), String>;
+type ReferenceResult = Result<(ReferenceRun, OracleVerdict), Divergence>;
 
 /// Runs `fixture` without faults, twice.
 ///
@@ -236,7 +235,7 @@ fn reference_of(fixture: &Arc<Fixture>, script: &Script, record: &RunRecord) -> 
 }
 
 /// Returns the first line in which the transcripts of two runs differ.
-fn first_divergence(one: &RunRecord, other: &RunRecord) -> Option<String> {
+fn first_divergence(one: &RunRecord, other: &RunRecord) -> Option<Divergence> {
     let text = |record: &RunRecord| {
         record.transcript.with(|entries: &[TranscriptEntry]| to_text(&render(record.start, &record.initial, entries)))
     };
@@ -248,7 +247,7 @@ fn first_divergence(one: &RunRecord, other: &RunRecord) -> Option<String> {
     let mut pairs = std::iter::from_fn(|| Some((was.next(), is.next())));
     let (was, is) = pairs.find(|(was, is)| was != is || was.is_none()).unwrap_or_default();
     let line = |line: Option<&str>| line.unwrap_or("(end)").trim().to_owned();
-    Some(format!("the first run has `{}`, the second `{}`", line(was), line(is)))
+    Some(Divergence { first: line(was), second: line(is) })
 }
 
 /// A plan that ran.
@@ -287,8 +286,10 @@ pub fn try_plan(
     look: impl FnOnce(&RunRecord, &[TranscriptEntry]),
 ) -> PlanResult {
     // The state has neither times nor uids: fresh controllers with another clock, or other objects, may differ.
-    let comparable =
-        plan.faults.iter().all(|(disturbance, _)| !disturbance.steps_clock() && !disturbance.changes_history());
+    let comparable = plan
+        .faults
+        .iter()
+        .all(|(disturbance, _)| !disturbance.steps_clock() && !disturbance.is(FaultTrait::ChangesHistory));
     let script = script(&reference.fixture, &plan);
     let of = |record: &RunRecord| record.transcript.with(|entries| observe(&script, record, entries));
     let seen = RefCell::new(None);
@@ -329,8 +330,8 @@ fn judge_run(
 ///
 /// # Errors
 ///
-/// Returns the text of the first point that does not exist.
-pub fn resolve(test_bed: &TestBed, reference: &ReferenceRun, token: &Token) -> Result<FaultPlan, String> {
+/// Returns the first point that does not exist.
+pub fn resolve(test_bed: &TestBed, reference: &ReferenceRun, token: &Token) -> Result<FaultPlan, UnknownPoint> {
     let mut plan = FaultPlan::calm(&token.fixture);
     let mut points = reference.points.clone();
     for (index, (disturbance, text)) in token.faults.iter().enumerate() {
@@ -339,7 +340,7 @@ pub fn resolve(test_bed: &TestBed, reference: &ReferenceRun, token: &Token) -> R
         }
         let point = FaultPoint::parse_run(text);
         let point = point.or_else(|| points.iter().find(|point| point.to_string() == *text).cloned());
-        plan.faults.push((*disturbance, point.ok_or_else(|| text.clone())?));
+        plan.faults.push((*disturbance, point.ok_or_else(|| UnknownPoint(text.clone()))?));
     }
     Ok(plan)
 }
@@ -370,13 +371,13 @@ fn orders(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec<Can
     let mut all = Vec::new();
     for number in 0..ORDERS {
         let seed = u32::try_from(options.seed).unwrap_or_default().wrapping_mul(ORDERS).wrapping_add(number + 1).max(1);
-        for depth in [2, 3] {
+        for disturbance in Disturbance::all().filter(|disturbance| disturbance.is(FaultTrait::Reorders)) {
             let whole = references.iter().enumerate().filter(|(_, found)| !is_beginning(&found.fixture.id));
             let mine = whole.filter(|(index, _)| *index as u64 % parts == part);
             all.extend(mine.map(|(reference, _)| Candidate {
                 reference,
                 point: 0,
-                disturbance: Disturbance::Order(depth),
+                disturbance,
                 pairs: false,
                 seed: Some(seed),
             }));
@@ -426,9 +427,9 @@ fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> (Ve
             }
             for disturbance in Disturbance::at(point) {
                 let cut_off = disturbance.cut_off().is_some() || disturbance.refusals() > 0;
-                if (controls && disturbance.controls_subject())
+                if (controls && disturbance.is(FaultTrait::ControlsSubject))
                     || (cut_off && (faults || watches))
-                    || (disturbance.concerns_leader() && !reference.elects)
+                    || (disturbance.is(FaultTrait::ConcernsLeader) && !reference.elects)
                     || !met.is_new(reference, place, disturbance)
                 {
                     continue;
@@ -495,7 +496,7 @@ fn run_candidate(test_bed: &TestBed, reference: &ReferenceRun, candidate: Candid
     let nearest = later.filter(|point| matches!(point.site, Site::Request(_))).take(NEAREST);
     let mut runs = Vec::new();
     for point in nearest {
-        for second in Disturbance::at(point).filter(|disturbance| SECOND.contains(disturbance)) {
+        for second in Disturbance::at(point).filter(|disturbance| SECOND.contains(&disturbance.name())) {
             let mut pair = plan.clone();
             pair.faults.push((second, point.clone()));
             let result = try_plan(test_bed, reference, pair.clone(), false, |_, entries| seen.extend(marks(entries)));
@@ -616,7 +617,7 @@ fn references(
                 }
             }
             JobOutcome::Returned(Err(divergence)) => {
-                exploration.divergent.insert(fixture.id.clone(), divergence);
+                exploration.divergent.insert(fixture.id.clone(), divergence.to_string());
             }
             JobOutcome::Panicked(text) => exploration.broke(&plan, "a panic", text),
             JobOutcome::Hung(limit) => exploration.broke(&plan, "a run without end", hang(limit)),

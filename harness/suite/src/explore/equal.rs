@@ -13,14 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use plumbline::expect::is_subject_write;
-use plumbline::expect::world::ObjectStates;
-use plumbline::explore::disturbance::Disturbance;
-use plumbline::explore::point::{FaultPoint, Site};
-use plumbline::fixture::Fixture;
-use plumbline::fixture::parse::step_actions;
-use plumbline::fixture::pattern::Verb;
-use plumbline::transcript::{Actor, Attributed, EntryKind, TranscriptEntry};
+use plumbline::explore::disturbance::{Disturbance, FaultTrait};
 
 use super::oracle::ReferenceRun;
 use super::plan::FaultPlan;
@@ -165,15 +158,14 @@ fn class(reference: &ReferenceRun, place: usize, disturbance: Disturbance) -> Op
     let plain = !has_faults(&reference.fixture) && !disturbs_watches(&reference.fixture);
     let population = reference.populations.get(&*point.target.resource.plural).copied().unwrap_or(usize::MAX);
     let at = point.at.as_nanos();
-    match (disturbance, point.site) {
-        (Disturbance::CrashBefore, _) if plain => Some(Class::Crash(at, moment.before)),
-        (Disturbance::CrashAfter, _) if plain => Some(Class::Crash(at, moment.after)),
-        (Disturbance::Pages, _) if plain && population <= 1 => Some(Class::WithoutEffect),
-        (_, Site::Request(verb @ (Verb::List | Verb::Watch))) if plain && population == 0 => {
+    match point.site {
+        _ if plain && disturbance.is(FaultTrait::CrashesBefore) => Some(Class::Crash(at, moment.before)),
+        _ if plain && disturbance.is(FaultTrait::CrashesAfter) => Some(Class::Crash(at, moment.after)),
+        _ if plain && population <= 1 && disturbance.is(FaultTrait::ConcernsPages) => Some(Class::WithoutEffect),
+        Site::Request(verb @ (Verb::List | Verb::Watch)) if plain && population == 0 => {
             Some(Class::Empty(disturbance, verb.as_str(), point.occurrence, moment.sender.clone(), at))
         }
-        (Disturbance::Partition(_) | Disturbance::ClockAhead(_) | Disturbance::ClockBack(_), _)
-        | (Disturbance::HandOver, Site::Event) => {
+        site if disturbance.is_timed_at(site) => {
             let steps = disturbance.inject(point, std::time::Duration::ZERO).steps;
             Some(Class::Steps(format!("{steps:?}")))
         }

@@ -20,23 +20,18 @@ use plumbline::expect::requests;
 use plumbline::expect::world::ObjectStates;
 use plumbline::fixture::pattern::Verb;
 use plumbline::fixture::{Controller, Fault, Fixture};
-use plumbline::invariants::toleration_limit_of;
 use plumbline::object_meta;
+use plumbline::rules::budgets::{BUDGETS, says_sync_failed};
+use plumbline::rules::recorder::{SPAM_BURST, count_of, event_of, most_events, object_of};
+use plumbline::rules::taints::toleration_limit_of;
 use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, TranscriptEntry};
 use serde_json::{Value, json};
 
 use super::decisions::{breach, changes};
-use super::model::says_sync_failed;
-use super::observation::event_of;
 use super::oracle::{Breach, ExploredRun};
 use super::rest::is_calm;
 use super::script::{controls_subject, disturbs_watches, own_faults};
 
-/// Number of Events of a type about an object that a recorder sends at once: client-go's `defaultSpamBurst`. It counts
-/// further ones and sends one of them in each [`REFILL`].
-pub(super) const BURST: i64 = 25;
-/// Time after which one more of these may be sent: client-go's `defaultSpamQPS`.
-const REFILL: Duration = Duration::from_mins(5);
 /// The reason of the Events about evictions because of a taint.
 const EVICTED: &str = "TaintManagerEviction";
 /// The beginning of the message of an Event about a countdown that ends without an eviction.
@@ -119,9 +114,9 @@ fn silent_failure(entries: &[TranscriptEntry]) -> Option<Breach> {
                 && exchange.reply.as_ref().is_some_and(|reply| reply.status >= 400)
         })
     };
-    let mut failures = changes(entries, Actor::Disruption, "poddisruptionbudgets").filter(|(_, change)| begins(change));
+    let mut failures = changes(entries, Actor::Disruption, BUDGETS).filter(|(_, change)| begins(change));
     let is_silent = |entry: &TranscriptEntry, change: &Change| {
-        !has_event(change) && !is_refused(change) && warnings(entries, &change.name, entry.at) < BURST.unsigned_abs()
+        !has_event(change) && !is_refused(change) && warnings(entries, &change.name, entry.at) < u64::from(SPAM_BURST)
     };
     let (entry, change) = failures.find(|(entry, change)| is_silent(entry, change))?;
     let text = format!("pdb/{} cannot be computed, and there is no Event {} about it", change.name, FAILED[0]);
@@ -143,12 +138,10 @@ fn too_many(entries: &[TranscriptEntry]) -> Option<Breach> {
     for entry in entries.iter().filter(|entry| entry.actor().is_subject()) {
         let EntryKind::Change(change) = &entry.what else { continue };
         let Some(event) = change.new.as_deref().filter(|_| change.resource == EVENTS) else { continue };
-        let about = if event["regarding"].is_null() { &event["involvedObject"] } else { &event["regarding"] };
-        let key = (entry.actor(), about.to_string(), event["type"].to_string());
+        let key = (entry.actor(), object_of(event).to_string(), event["type"].to_string());
         let (count, first) = sent.entry(key).or_insert((0, entry.at));
         *count += 1;
-        let refilled = entry.at.saturating_sub(*first).as_secs() / REFILL.as_secs();
-        if u64::from(*count) > BURST.unsigned_abs() + refilled {
+        if u64::from(*count) > most_events(entry.at.saturating_sub(*first)) {
             let about = event_of(event).0;
             let text = format!("the {count}th Event about {about} is sent at {:?}, above the limit", entry.at);
             return Some(breach(ORACLE, change, "limit".to_owned(), entry.at, text));
@@ -287,7 +280,7 @@ fn cancellations(begin: &ObjectStates, entries: &[TranscriptEntry], calm: bool) 
         let count = reports.cancelled.len();
         let kind = match count {
             // Beyond the recorder's limit Events wait.
-            _ if reports.all >= BURST => return None,
+            _ if reports.all >= i64::from(SPAM_BURST) => return None,
             _ if count < certain.len() + tried => "a countdown ends",
             _ if count > most => "no countdown ends",
             _ if calm && !reports.are_prompt(&certain) => "a countdown ended before",
@@ -313,8 +306,7 @@ struct Reports {
 impl Reports {
     /// Notes a new Event, or one that is counted once more.
     fn note(&mut self, old: Option<&Value>, event: &Value, now: Duration) {
-        let count = |event: &Value| event["count"].as_i64().unwrap_or(1);
-        let more = count(event) - old.map_or(0, count);
+        let more = count_of(event) - old.map_or(0, count_of);
         let is_cancelled = |field: &str| event[field].as_str().is_some_and(|text| text.starts_with(CANCELLED));
         self.all += more;
         if is_cancelled("message") || is_cancelled("note") {

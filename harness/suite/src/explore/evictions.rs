@@ -3,17 +3,16 @@
 
 use plumbline::expect::world::ObjectStates;
 use plumbline::expect::{BrokenPromise, Run, requests};
-use plumbline::explore::disturbance::Disturbance;
-use plumbline::invariants::condition;
+use plumbline::explore::disturbance::{Disturbance, FaultTrait};
 use plumbline::object_meta;
+use plumbline::rules::pods::disruption_reason;
+use plumbline::rules::quarantine::DELETION_BY_POD_GC;
+use plumbline::rules::taints::DELETION_BY_TAINT_MANAGER;
 use plumbline::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry};
 use serde_json::Value;
 
 use super::oracle::{changes_object_of, is_uninformed_at, request_of};
 use super::plan::FaultPlan;
-
-/// The reason of taint eviction's condition.
-const MARK: &str = "DeletionByTaintManager";
 
 /// Returns true if another client replaced the taint eviction's condition by its own: an eviction of a pod that is
 /// terminating already, or `PodGC` between the mark and the deletion. Upstream does not mark the pod again either. The
@@ -23,16 +22,16 @@ pub(super) fn is_marked_over(promise: &BrokenPromise, begin: &ObjectStates, run:
         return false;
     }
     let Some(deletion) = request_of(promise, run) else { return false };
-    let is_busy = plan.faults.iter().any(|(disturbance, _)| *disturbance == Disturbance::Reply(429));
+    let is_busy = plan.has(FaultTrait::AsksToWait);
     let entries = &run.entries[..promise.seq];
     let before = begin.clone().after(entries);
     before.all("pods").any(|(key, pod)| {
-        let has = |reason: &str| disruption(pod, "True") == Some(reason);
+        let has = |reason: &str| disruption_reason(pod, "True") == Some(reason);
         deletion.request.name.as_ref() == Some(&key.name)
             && deletion.request.namespace == key.namespace
-            && ((!plan.faults.is_empty() && is_taken_back(pod, MARK))
+            && ((!plan.faults.is_empty() && is_taken_back(pod, DELETION_BY_TAINT_MANAGER))
                 || (object_meta::is_terminating(pod) && has("EvictionByEvictionAPI"))
-                || ((has("DeletionByPodGC") || is_busy || is_unread(pod, deletion, entries))
+                || ((has(DELETION_BY_POD_GC) || is_busy || is_unread(pod, deletion, entries))
                     && was_marked(pod, entries)))
     })
 }
@@ -78,21 +77,18 @@ pub(super) fn is_bound_uninformed(promise: &BrokenPromise, run: &Run<'_>, plan: 
 /// Returns true if another client set its own condition to false just before the patch of a controller, which leaves
 /// out what seems unchanged, as client-go's: the condition is false for `reason`, that of the controller.
 pub(super) fn is_taken_back(pod: &Value, reason: &str) -> bool {
-    disruption(pod, "False") == Some(reason)
-}
-
-/// Returns the reason of a pod's disruption condition that has this status.
-pub(super) fn disruption<'p>(pod: &'p Value, status: &str) -> Option<&'p str> {
-    condition(pod, "DisruptionTarget").filter(|found| found["status"] == status)?["reason"].as_str()
+    disruption_reason(pod, "False") == Some(reason)
 }
 
 /// Returns true if taint eviction has marked this pod before.
 fn was_marked(pod: &Value, entries: &[TranscriptEntry]) -> bool {
     entries.iter().any(|entry| match &entry.what {
-        EntryKind::Change(change) if change.resource == "pods" && entry.actor() == Actor::TaintEviction => change
-            .new
-            .as_deref()
-            .is_some_and(|new| object_meta::uid(new) == object_meta::uid(pod) && disruption(new, "True") == Some(MARK)),
+        EntryKind::Change(change) if change.resource == "pods" && entry.actor() == Actor::TaintEviction => {
+            change.new.as_deref().is_some_and(|new| {
+                object_meta::uid(new) == object_meta::uid(pod)
+                    && disruption_reason(new, "True") == Some(DELETION_BY_TAINT_MANAGER)
+            })
+        }
         _ => false,
     })
 }
@@ -129,6 +125,6 @@ mod tests {
     fn a_condition_that_another_client_took_back(#[case] status: &str, #[case] reason: &str, #[case] taken: bool) {
         let mut pod = pod("u", reason);
         pod["status"]["conditions"][0]["status"] = status.into();
-        assert_eq!(is_taken_back(&pod, MARK), taken);
+        assert_eq!(is_taken_back(&pod, DELETION_BY_TAINT_MANAGER), taken);
     }
 }

@@ -19,7 +19,7 @@
 //! - [`decisions`]: writes that the objects of that moment do not justify
 //! - [`events`], [`retries`], `uids`: Events, the times of retries, and writes to objects that are gone
 //! - [`server`], [`metrics`]: what the API server may not do, and what cannot have been measured or counted
-//! - [`model`], `owners`: the values that follow from the objects alone; `rest`: between the steps, too
+//! - [`model`]: the values that follow from the objects alone; `rest`: between the steps, too
 //! - [`worlds`], [`random`]: random histories, and the exploration of them
 //! - [`marks`]: the situations that an exploration is to see at least once
 //! - [`equal`]: leaves out plans whose runs cannot differ
@@ -47,7 +47,6 @@ pub mod metrics;
 pub mod model;
 pub mod observation;
 pub mod oracle;
-mod owners;
 pub mod page;
 pub mod plan;
 pub mod quarantine;

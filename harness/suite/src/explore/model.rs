@@ -1,35 +1,20 @@
 //! The values that follow from the objects alone, after any history: the numbers of budgets, the pods that may not be
 //! left, TTL values. Small models, written from the documentation of the API and not from the controllers. Pure.
 
-use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use plumbline::expect::world::{Key, ObjectStates};
 use plumbline::fixture::{Controller, Fixture};
-use plumbline::invariants::toleration_limit;
 use plumbline::object_meta::{self, controller, is_terminating};
+use plumbline::rules::budgets::{LostPod, failure, numbers};
+use plumbline::rules::nodes::{NodeState, TTL_ANNOTATION, allows_ttl};
+use plumbline::rules::pods::{DISRUPTION_TARGET, is_finished, is_terminated};
+use plumbline::rules::quarantine::THRESHOLD;
+use plumbline::rules::taints::toleration_limit_of;
 use serde_json::{Value, json};
 
-use super::decisions::{NodeState, is_terminated};
-use super::oracle::THRESHOLD;
-use super::owners::{self, OwnerScale};
-
-/// The annotation of the TTL controller.
-pub const TTL_ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
-
-/// Smallest and largest number of nodes of each value. The ranges overlap, so that a number on the edge changes
-/// nothing: the value depends on the side from which the number came. Source: `pkg/controller/ttl/ttl_controller.go`.
-pub(super) const TTL_RANGES: [(usize, usize, &str); 5] =
-    [(0, 100, "0"), (90, 500, "15"), (450, 1000, "30"), (900, 2000, "60"), (1800, usize::MAX, "300")];
-
-/// Returns true if a cluster with this many nodes may have this value in the annotation of a node.
-#[must_use]
-pub fn allows_ttl(nodes: usize, value: &str) -> bool {
-    // The controller reads the annotation as a number: `00` needs no correction.
-    let number = |text: &str| text.parse::<i64>().ok();
-    let Some(value) = number(value) else { return false };
-    TTL_RANGES.iter().any(|(least, most, text)| Some(value) == number(text) && (*least..=*most).contains(&nodes))
-}
+use super::script::LONGEST_COUNTDOWN;
 
 /// An object that is not as it must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +32,7 @@ pub struct ModelBreach {
 /// The kind of a breach: the object should be gone.
 const LEFT: &str = "is left";
 /// Pods that tolerate a taint for longer may still be there at the end of a run.
-const LONGEST_COUNTDOWN: std::time::Duration = std::time::Duration::from_mins(50);
+const SURELY_OVER: Duration = LONGEST_COUNTDOWN.saturating_sub(Duration::from_mins(10));
 
 /// Age from which a claim or an announced disruption must be gone: they count for two minutes, and time is left for a
 /// retry.
@@ -154,10 +139,7 @@ fn finished_pods(world: &ObjectStates, fixture: &Fixture) -> Option<ModelBreach>
 
 /// Returns pods that are not terminating on nodes with a taint that they do not tolerate for this long.
 fn tainted_pods(world: &ObjectStates) -> Vec<ModelBreach> {
-    let evicted = |pod: &Value| {
-        let uid = object_meta::uid(pod).unwrap_or_default();
-        toleration_limit(world, uid).is_some_and(|limit| limit <= LONGEST_COUNTDOWN)
-    };
+    let evicted = |pod: &Value| toleration_limit_of(world, pod).is_some_and(|limit| limit <= SURELY_OVER);
     let pods = world.all("pods").filter(|(_, pod)| !is_terminating(pod) && evicted(pod));
     pods.map(|(key, _)| left(key, "which does not tolerate a taint of its node")).collect()
 }
@@ -177,12 +159,11 @@ fn announcements(world: &ObjectStates, now: Timestamp) -> Vec<ModelBreach> {
             && is_stale(&found["lastTransitionTime"], now);
         // A reset leaves a status behind that the API knows.
         let is_undefined = !matches!(found["status"].as_str(), Some("True" | "False" | "Unknown"));
-        found["type"] == "DisruptionTarget" && (is_announced || is_undefined)
+        found["type"] == DISRUPTION_TARGET && (is_announced || is_undefined)
     };
-    let finished = |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     let announced = |pod: &Value| {
         let conditions = pod["status"]["conditions"].as_array();
-        !is_terminating(pod) && !finished(pod) && conditions.is_some_and(|all| all.iter().any(is_old))
+        !is_terminating(pod) && !is_finished(pod) && conditions.is_some_and(|all| all.iter().any(is_old))
     };
     let pods = world.all("pods").filter(|(_, pod)| announced(pod));
     pods.map(|(key, _)| {
@@ -225,13 +206,6 @@ fn budgets(world: &ObjectStates, fixture: &Fixture, moment: ModelMoment) -> Vec<
     .collect()
 }
 
-/// A pod whose owner has no scale, so that the numbers of its budgets cannot be computed.
-struct LostPod {
-    name: String,
-    /// The begin of the reason.
-    reason: String,
-}
-
 /// Returns the breach of a budget that cannot be computed and does not say so, gives another reason, or allows
 /// disruptions.
 fn unsafe_budget(key: &Key, budget: &Value, lost: &[LostPod], calm: bool) -> Option<ModelBreach> {
@@ -253,120 +227,6 @@ fn unsafe_budget(key: &Key, budget: &Value, lost: &[LostPod], calm: bool) -> Opt
     (calm && !is_right).then(|| breach(key, "status.conditions.message", text, expected))
 }
 
-/// Returns the message of the condition that says that the budget could not be synced.
-fn failure(budget: &Value) -> Option<&str> {
-    let conditions = budget["status"]["conditions"].as_array()?;
-    conditions.iter().find(|found| found["reason"] == "SyncFailed").map(|found| found["message"].as_str().unwrap_or(""))
-}
-
-/// Returns true if a condition of the budget says that it could not be synced.
-pub(super) fn says_sync_failed(budget: &Value) -> bool {
-    failure(budget).is_some()
-}
-
-/// The numbers of a budget's status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct BudgetNumbers {
-    generation: i64,
-    expected: i64,
-    desired: i64,
-    current: i64,
-}
-
-impl BudgetNumbers {
-    fn fields(self) -> [(&'static str, i64); 5] {
-        let allowed = if self.expected > 0 { (self.current - self.desired).max(0) } else { 0 };
-        [
-            ("observedGeneration", self.generation),
-            ("expectedPods", self.expected),
-            ("desiredHealthy", self.desired),
-            ("currentHealthy", self.current),
-            ("disruptionsAllowed", allowed),
-        ]
-    }
-}
-
-/// Returns the numbers of a budget. If they cannot be computed, returns the pods whose owners have no scale; no pods if
-/// the objects do not say which numbers are right.
-fn numbers(world: &ObjectStates, key: &Key, budget: &Value, calm: bool) -> Result<BudgetNumbers, Vec<LostPod>> {
-    let spec = &budget["spec"];
-    let here = world.all("pods").filter(|(pod, _)| pod.namespace == key.namespace);
-    let pods: Vec<(&Key, &Value)> = here
-        .filter(|(_, pod)| selects(&spec["selector"], object_meta::labels(pod)))
-        .map(|(pod, object)| (pod, &**object))
-        .collect();
-    let expected = if spec["minAvailable"].is_number() {
-        i64::try_from(pods.len()).unwrap_or(i64::MAX)
-    } else {
-        scales(world, &pods, calm)?
-    };
-    numbers_of(budget, &pods, expected).ok_or_else(Vec::new)
-}
-
-/// Returns the numbers of a budget that selects `pods` and expects so many; `None` if its amounts are none.
-fn numbers_of(budget: &Value, pods: &[(&Key, &Value)], expected: i64) -> Option<BudgetNumbers> {
-    let spec = &budget["spec"];
-    let desired = match (&spec["minAvailable"], &spec["maxUnavailable"]) {
-        (Value::Number(least), Value::Null) => least.as_i64()?,
-        (Value::String(least), Value::Null) => part(least, expected)?,
-        (Value::Null, Value::Number(most)) => (expected - most.as_i64()?).max(0),
-        (Value::Null, Value::String(most)) => (expected - part(most, expected)?).max(0),
-        _ => return None,
-    };
-    let ready = |pod: &Value| {
-        let conditions = pod["status"]["conditions"].as_array();
-        conditions.is_some_and(|all| all.iter().any(|found| found["type"] == "Ready" && found["status"] == "True"))
-    };
-    let current = pods.iter().filter(|(_, pod)| !is_terminating(pod) && ready(pod)).count();
-    let generation = object_meta::generation(budget)?;
-    Some(BudgetNumbers { generation, expected, desired, current: i64::try_from(current).ok()? })
-}
-
-/// Returns the percentage of a number, rounded up.
-fn part(percent: &str, of: i64) -> Option<i64> {
-    let percent: i64 = percent.strip_suffix('%')?.parse().ok()?;
-    Some((of * percent + 99).div_euclid(100))
-}
-
-/// Returns the sum of the scales of the pods' owners. If there is one without a scale, returns its pods, and those of
-/// others like it; no pods if there is an owner about which the objects say nothing.
-fn scales(world: &ObjectStates, pods: &[(&Key, &Value)], calm: bool) -> Result<i64, Vec<LostPod>> {
-    let (mut scales, mut lost) = (BTreeMap::new(), Vec::new());
-    for (key, pod) in pods {
-        // Pods without a controller do not count.
-        let Some(owner) = controller(pod) else { continue };
-        match owners::scale(world, key.namespace.as_deref(), owner, calm) {
-            OwnerScale::Found(uid, replicas) => {
-                scales.insert(uid, replicas);
-            }
-            OwnerScale::Failed(reason) => lost.push(LostPod { name: key.name.clone(), reason }),
-            OwnerScale::Unknown => return Err(Vec::new()),
-        }
-    }
-    if lost.is_empty() { Ok(scales.values().sum()) } else { Err(lost) }
-}
-
-/// Returns true if a label selector selects these labels. No selector selects nothing, an empty one everything.
-pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
-    let Some(fields) = selector.as_object() else { return false };
-    let label = |key: &str| labels.get(key).and_then(Value::as_str);
-    let pairs = fields.get("matchLabels").and_then(Value::as_object);
-    let equal = pairs.is_none_or(|pairs| pairs.iter().all(|(key, value)| label(key) == value.as_str()));
-    let terms = fields.get("matchExpressions").and_then(Value::as_array);
-    let holds = |term: &Value| {
-        let found = label(term["key"].as_str().unwrap_or_default());
-        let listed = term["values"].as_array().is_some_and(|all| all.iter().any(|value| value.as_str() == found));
-        match term["operator"].as_str() {
-            Some("In") => found.is_some() && listed,
-            Some("NotIn") => found.is_none() || !listed,
-            Some("Exists") => found.is_some(),
-            Some("DoesNotExist") => found.is_none(),
-            _ => false,
-        }
-    };
-    equal && terms.is_none_or(|terms| terms.iter().all(holds))
-}
-
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
@@ -374,48 +234,13 @@ mod tests {
 
     use super::*;
 
-    #[rstest]
-    #[case(1, "0", true)]
-    #[case(89, "15", false)]
-    #[case(90, "15", true)]
-    #[case(100, "0", true)]
-    #[case(101, "0", false)]
-    #[case(5000, "300", true)]
-    #[case(1, "7", false)]
-    #[case::written_otherwise(1, "+00", true)]
-    #[case::no_number(1, "zero", false)]
-    fn ttl_values(#[case] nodes: usize, #[case] value: &str, #[case] allowed: bool) {
-        assert_eq!(allows_ttl(nodes, value), allowed);
-    }
-
-    #[rstest]
-    #[case::none(json!(null), false)]
-    #[case::empty(json!({}), true)]
-    #[case::equal(json!({"matchLabels": {"app": "web"}}), true)]
-    #[case::another(json!({"matchLabels": {"app": "db"}}), false)]
-    #[case::one_of(json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "db"]}]}), true)]
-    #[case::none_of(json!({"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["web"]}]}), true)]
-    #[case::missing(json!({"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}), false)]
-    fn selectors(#[case] selector: Value, #[case] selected: bool) {
-        assert_eq!(selects(&selector, &json!({"app": "web"})), selected);
-    }
-
-    #[rstest]
-    #[case("30%", 7, Some(3))]
-    #[case("0%", 7, Some(0))]
-    #[case("100%", 7, Some(7))]
-    #[case("30", 7, None)]
-    fn percentages_are_rounded_up(#[case] percent: &str, #[case] of: i64, #[case] expected: Option<i64>) {
-        assert_eq!(part(percent, of), expected);
-    }
-
     /// Returns the world that consists of `object`, in the namespace `default`.
     fn world(mut object: Value) -> ObjectStates {
         object["metadata"]["name"] = json!("a");
         object["metadata"]["namespace"] = json!("default");
         let record =
             crate::runner::RunRecord { initial: [object.into()].into(), ..crate::runner::RunRecord::default() };
-        ObjectStates::new(&record.run(&[], std::time::Duration::ZERO), "default")
+        ObjectStates::new(&record.run(&[], Duration::ZERO), "default")
     }
 
     /// Five minutes after the begin of time.

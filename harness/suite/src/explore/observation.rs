@@ -7,8 +7,7 @@ use std::time::Duration;
 use plumbline::expect::{is_subject_write, line};
 use plumbline::explore::state::StateDigest;
 use plumbline::invariants;
-use plumbline::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry};
-use serde_json::Value;
+use plumbline::rules::recorder::event_of;
 
 use super::script::Script;
 use crate::runner::RunRecord;
@@ -137,13 +136,6 @@ pub fn observe(script: &Script, record: &RunRecord, entries: &[TranscriptEntry])
         observation.state = digest.full;
     }
     observation
-}
-
-/// Returns the object and the reason of an Event.
-pub(super) fn event_of(event: &Value) -> (String, String) {
-    let about = if event["regarding"].is_null() { &event["involvedObject"] } else { &event["regarding"] };
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    (format!("{}/{}", text(&about["kind"]), text(&about["name"])), text(&event["reason"]))
 }
 
 fn is_event(key: &WriteKey) -> bool {

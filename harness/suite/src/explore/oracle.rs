@@ -32,33 +32,27 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use plumbline::expect::world::ObjectStates;
 use plumbline::expect::{BrokenPromise, Run, is_subject_write, requests};
-use plumbline::explore::disturbance::{Disturbance, LONGEST_BACKOFF};
+use plumbline::explore::disturbance::{Disturbance, FaultTrait};
 use plumbline::explore::point::{FaultPoint, Site};
 use plumbline::explore::state::{ChangedObjects, StateDifference, changed_objects, differences};
 use plumbline::fixture::pattern::Verb;
 use plumbline::fixture::{Effect, Fault, Fixture};
 use plumbline::invariants::{self, STORM};
 use plumbline::object_meta;
+use plumbline::rules::budgets::{BUDGET_STATUS, BUDGETS, says_sync_failed};
+use plumbline::rules::nodes::{TTL_ANNOTATION, allows_ttl};
+use plumbline::rules::quarantine::{CYCLE, THRESHOLD};
+use plumbline::rules::queue::MAX_DELAY;
 use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, RecordedRequest, TranscriptEntry};
 use serde_json::{Value, json};
 
-use super::deadlines;
-use super::decisions;
 use super::equal::Moment;
-use super::events;
 use super::evictions::{is_bound_uninformed, is_marked_over};
-use super::exceptions;
-use super::metrics;
-use super::model::{self, ModelMoment, TTL_ANNOTATION, allows_ttl, says_sync_failed};
+use super::model::{self, ModelMoment};
 use super::observation::{Observation, SubjectWrite, WriteKey};
 use super::plan::FaultPlan;
-use super::quarantine;
-use super::replicas;
-use super::rest;
-use super::retries;
 use super::script::{countdown, has_faults, stays_uninformed};
-use super::server;
-use super::uids;
+use super::{deadlines, decisions, events, exceptions, metrics, quarantine, replicas, rest, retries, server, uids};
 use crate::runner::{RunError, RunRecord};
 
 /// The oracle of the way in which a run ends.
@@ -68,8 +62,6 @@ pub const MODEL: &str = "model";
 /// Time after which a write counts as late, in addition to that of the faults. A node that cannot be read waits another
 /// 40 s in quarantine, until the cycle after that.
 const LATE: Duration = Duration::from_secs(90);
-/// The flag of the number of finished pods that are kept; the others are deleted, the oldest first.
-pub(super) const THRESHOLD: &str = "terminated-pod-gc-threshold";
 /// Number of answers by a fixture's own faults above which its outcome depends on the number of failures: controllers
 /// may give up after several.
 const OWN_FAULTS: usize = 2;
@@ -77,8 +69,6 @@ const OWN_FAULTS: usize = 2;
 const UNINFORMED: Duration = Duration::from_mins(1);
 /// Time before a fault from which its event may be held.
 const SOON: Duration = Duration::from_millis(1);
-/// The status of budgets, as a write's resource.
-pub(super) const BUDGET_STATUS: &str = "poddisruptionbudgets/status";
 /// Additional writes of an object that each fault explains.
 const WRITES_PER_FAULT: u32 = 2;
 /// Additional writes of an object that changed timing explains.
@@ -174,7 +164,7 @@ pub fn judge(reference: &ReferenceRun, explored: ExploredRun<'_>) -> OracleVerdi
     }
     let (normal, found) = (&reference.observation, explored.observation);
     let about_failures = normal.faulted > OWN_FAULTS || stays_uninformed(&reference.fixture);
-    let changed = explored.plan.faults.iter().any(|(disturbance, _)| disturbance.changes_history());
+    let changed = explored.plan.has(FaultTrait::ChangesHistory);
     let diverged = changed
         || displaces_refusal(&reference.fixture, explored.plan)
         || normal.replies != found.replies
@@ -230,12 +220,12 @@ fn is_late_owner(breach: &Breach, explored: ExploredRun<'_>) -> bool {
             _ => false,
         })
     };
-    let is_late = |(disturbance, point): &(Disturbance, FaultPoint)| match disturbance {
+    let is_late = |(disturbance, point): &(Disturbance, FaultPoint)| match disturbance.cut_off() {
         // Afterwards each informer lists its objects again, and pods may come before their owners.
-        Disturbance::Partition(_) => owner_changes_within(point.at, point.at + disturbance.duration()),
-        _ => disturbance.delays_information(point) && OWNERS.contains(&&*point.target.resource.plural),
+        Some(_) => owner_changes_within(point.at, point.at + disturbance.duration()),
+        None => disturbance.delays_information(point) && OWNERS.contains(&&*point.target.resource.plural),
     };
-    breach.resource.starts_with("poddisruptionbudgets")
+    breach.resource.starts_with(BUDGETS)
         && ["end state", "fresh", MODEL].contains(&breach.oracle.as_str())
         && explored.plan.faults.iter().any(is_late)
 }
@@ -330,7 +320,7 @@ fn displaces_refusal(fixture: &Fixture, plan: &FaultPlan) -> bool {
     };
     plan.faults.iter().any(|(disturbance, FaultPoint { site, target, .. })| {
         let Site::Request(verb) = site else { return false };
-        disturbance.hides_effects()
+        !disturbance.is(FaultTrait::IsPlain)
             && fixture.given.faults.iter().any(|fault| {
                 let own = &fault.on.target;
                 refuses(&fault.effect)
@@ -367,7 +357,7 @@ fn late(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Option<Breach> {
     let delay: Duration = plan.faults.iter().map(|(disturbance, _)| disturbance.duration() + LATE).sum();
     // After each restart countdowns begin again, and a taint that was never seen begins none.
     let repeats = |(disturbance, point): &&(Disturbance, FaultPoint)| {
-        disturbance.restarts() || disturbance.delays_information(point)
+        disturbance.is(FaultTrait::Restarts) || disturbance.delays_information(point)
     };
     let repeats = u32::try_from(plan.faults.iter().filter(repeats).count()).unwrap_or(u32::MAX);
     let delay = delay + (countdown(&reference.fixture) + LATE) * repeats;
@@ -383,7 +373,7 @@ fn late(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Option<Breach> {
     };
     let found = explored.observation.last_writes.iter().find_map(|(key, at)| {
         let usual = normal.get(key).filter(|usual| key.resource != "events" && creation(key) <= **usual)?;
-        let delay = delay + if is_refused && key.resource == BUDGET_STATUS { LONGEST_BACKOFF } else { Duration::ZERO };
+        let delay = delay + if is_refused && key.resource == BUDGET_STATUS { MAX_DELAY } else { Duration::ZERO };
         let is_late = *at > last.max(*usual) + delay && !deadlines::is_backed_off(explored, key, *at);
         is_late.then_some((key, *at, *usual))
     });
@@ -474,41 +464,36 @@ pub(super) fn changes_object_of<'e>(entry: &'e TranscriptEntry, request: &Record
 /// that it took effect, the server refuses a write that comes from an old state, or a live read takes longer than a
 /// cycle.
 fn is_excused(promise: &BrokenPromise, run: &Run<'_>, plan: &FaultPlan, own_faults: bool) -> bool {
-    let any = |excuse: fn(Disturbance) -> bool| plan.faults.iter().any(|(disturbance, _)| excuse(*disturbance));
     let refused = || {
         request_of(promise, run).is_some_and(|exchange| match &exchange.reply {
             Some(reply) => matches!(reply.status, 404 | 409 | 422),
             // The controllers crash before they can see the refusal.
-            None => any(Disturbance::restarts) && !has_effect(promise.seq, run),
+            None => plan.has(FaultTrait::Restarts) && !has_effect(promise.seq, run),
         })
     };
     match promise.check.as_str() {
         "invariant no_idle_writes" => {
-            any(Disturbance::hides_effects)
-                || (own_faults && plan.faults.iter().any(|(it, at)| it.delays_information(at)))
+            plan.faults.iter().any(|(disturbance, _)| !disturbance.is(FaultTrait::IsPlain))
+                || (own_faults && plan.delays_information())
         }
         // The object that another client creates has the status of the one that it replaces.
-        "invariant generation_never_falls" => any(|disturbance| disturbance == Disturbance::Recreated),
+        "invariant generation_never_falls" => plan.has(FaultTrait::ReplacesObject),
         // Events wait for the reply to the one before; a real client's limit of requests a second is off here. With old
         // lists, a key fails again and again: eight times in the first second of its back-off, with two writes each.
         "invariant no_storms" => {
             let of_events = run.entries.get(promise.seq).is_some_and(|entry| resource_of(entry) == "events");
-            let outdated =
-                || refused() && plan.faults.iter().any(|(disturbance, at)| disturbance.delays_information(at));
+            let outdated = || refused() && plan.delays_information();
             !plan.faults.is_empty() && (of_events || outdated() || is_caught_up(promise, run, plan))
         }
         "invariant orphans_are_confirmed" => {
-            refused()
-                || any(|disturbance| {
-                    use Disturbance::{LateAcross, LateReply, Slow, SlowAcross};
-                    matches!(disturbance, Slow(20..) | LateReply(20..) | SlowAcross | LateAcross)
-                })
+            let delays = |fault: Disturbance| fault.is(FaultTrait::DelaysRequest) || fault.is(FaultTrait::DelaysReply);
+            refused() || plan.faults.iter().any(|(fault, _)| delays(*fault) && fault.duration() >= CYCLE)
         }
         // While a reply is late, another client may write the same condition or phase.
         "invariant condition_before_delete" | "invariant failed_before_delete" => {
-            refused() || any(|disturbance| disturbance.delays_reply() || disturbance == Disturbance::Recreated)
+            refused() || plan.has(FaultTrait::DelaysReply) || plan.has(FaultTrait::ReplacesObject)
         }
-        "invariant conditions_age_two_minutes" => any(|disturbance| matches!(disturbance, Disturbance::ClockAhead(_))),
+        "invariant conditions_age_two_minutes" => plan.has(FaultTrait::SetsClockAhead),
         "invariant no_early_eviction" => {
             refused() || is_uninformed_at(promise.at, plan) || is_bound_uninformed(promise, run, plan)
         }
@@ -527,12 +512,11 @@ fn has_effect(seq: usize, run: &Run<'_>) -> bool {
 /// and those of pods on a deleted node end; upstream does the same (kubernetes/kubernetes#108268). The mark of a
 /// terminating pod is that of the last client that wanted its deletion.
 fn is_forgotten(difference: &StateDifference, end: &ObjectStates, reference: &ReferenceRun, plan: &FaultPlan) -> bool {
-    let restarts =
-        plan.faults.iter().any(|(disturbance, point)| disturbance.restarts() || disturbance.delays_information(point));
+    let restarts = plan.has(FaultTrait::Restarts) || plan.delays_information();
     // A mark that was sent before its reason went takes effect late.
     let marked = difference.kind == "status.conditions"
         && plan.faults.iter().any(|(disturbance, point)| {
-            disturbance.delays_request()
+            disturbance.is(FaultTrait::DelaysRequest)
                 && point.target.resource.plural == "pods"
                 && point.target.name == difference.key.name
         });
@@ -564,7 +548,7 @@ fn end_state(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec<Breach>
     let all = differences(|key| begin.get(key).cloned(), &reference.objects, &found);
     let end = begin.clone().after(entries);
     let nodes = end.all("nodes").count();
-    let touched = explored.plan.faults.iter().any(|(disturbance, _)| *disturbance == Disturbance::Touch);
+    let touched = explored.plan.has(FaultTrait::TouchesObject);
     let is_excused_pod = |difference: &StateDifference| {
         is_forgotten(difference, &end, reference, explored.plan) || is_uninformed(difference, entries, explored)
     };
@@ -587,7 +571,7 @@ fn end_state(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec<Breach>
                 .iter()
                 .all(|budget| budget.is_some_and(|it| has_failed_sync(it)));
         let is_consequence =
-            excused_pods && difference.key.resource == "poddisruptionbudgets" && difference.kind.starts_with("status");
+            excused_pods && difference.key.resource == BUDGETS && difference.kind.starts_with("status");
         !is_ttl && !is_default && !is_consequence && !by_number && !is_failure && !is_excused_pod(difference)
     };
     let to_breach = |difference: StateDifference| Breach {
@@ -641,11 +625,11 @@ pub(super) fn is_uninformed_at(at: Duration, plan: &FaultPlan) -> bool {
 fn writes(normal: &Observation, explored: ExploredRun<'_>) -> Vec<Breach> {
     let (found, plan) = (explored.observation, explored.plan);
     let faults = u32::try_from(plan.faults.len()).unwrap_or(u32::MAX);
-    let starts = plan.faults.iter().filter(|(disturbance, _)| disturbance.restarts()).count();
+    let starts = plan.faults.iter().filter(|(disturbance, _)| disturbance.is(FaultTrait::Restarts)).count();
     let starts = 1 + u32::try_from(starts).unwrap_or(u32::MAX);
     let refusals: u32 = plan.faults.iter().map(|(disturbance, _)| disturbance.refusals()).sum();
     // In another order, changes that were handled together can be handled one by one.
-    let is_ordered = plan.faults.iter().any(|(disturbance, _)| matches!(disturbance, Disturbance::Order(_)));
+    let is_ordered = plan.has(FaultTrait::Reorders);
     let changes_of_others = |key: &WriteKey| {
         let is_other = |entry: &&TranscriptEntry| match &entry.what {
             EntryKind::Change(change) => change.resource != "events" && !key.resource.starts_with(&change.resource),

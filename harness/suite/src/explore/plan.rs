@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use plumbline::explore::disturbance::Disturbance;
+use plumbline::explore::disturbance::{Disturbance, FaultTrait};
 use plumbline::explore::point::FaultPoint;
 
 /// A fixture and the faults to inject into its run.
@@ -27,8 +27,22 @@ impl FaultPlan {
     #[must_use]
     pub fn keeps_informed(&self) -> bool {
         self.faults.iter().all(|(disturbance, point)| {
-            !(disturbance.restarts() || disturbance.changes_history() || disturbance.delays_information(point))
+            !(disturbance.is(FaultTrait::Restarts)
+                || disturbance.is(FaultTrait::ChangesHistory)
+                || disturbance.delays_information(point))
         })
+    }
+
+    /// Returns true if one of the faults has the property.
+    #[must_use]
+    pub fn has(&self, property: FaultTrait) -> bool {
+        self.faults.iter().any(|(disturbance, _)| disturbance.is(property))
+    }
+
+    /// Returns true if one of the faults delays what the controllers know.
+    #[must_use]
+    pub fn delays_information(&self) -> bool {
+        self.faults.iter().any(|(disturbance, point)| disturbance.delays_information(point))
     }
 
     /// Returns the plan's token.
@@ -92,7 +106,7 @@ impl FromStr for Token {
         let fault = |part: &str| {
             let (name, point) = part.split_once('@').ok_or_else(|| fail(format!("`{part}` has no `@`")))?;
             let disturbance = Disturbance::parse(name).ok_or_else(|| {
-                let known: Vec<&str> = Disturbance::names().collect();
+                let known: Vec<&str> = Disturbance::all().map(Disturbance::name).collect();
                 fail(format!("`{name}` is not a fault (known: {})", known.join(", ")))
             })?;
             let numbered = point.rsplit_once('#').is_some_and(|(_, number)| number.parse::<u32>().is_ok_and(|n| n > 0));
@@ -140,13 +154,11 @@ mod tests {
         fn what_is_printed_can_be_parsed(
             fixture in "[a-z-]{1,12}/[a-z0-9-]{1,20}(\\[[a-z0-9%.+_=-]{1,8}\\])?",
             faults in prop::collection::vec(
-                (prop::sample::select(Disturbance::names().collect::<Vec<_>>()), "(GET|LIST|EVENT):([a-z]{1,5}:|\\*:)?[a-z]{1,9}/[a-z0-9.-]{1,9}", 1_u32..),
+                (prop::sample::select(Disturbance::all().collect::<Vec<_>>()), "(GET|LIST|EVENT):([a-z]{1,5}:|\\*:)?[a-z]{1,9}/[a-z0-9.-]{1,9}", 1_u32..),
                 0..4,
             ),
         ) {
-            let faults = faults.into_iter().map(|(name, point, number)| {
-                (Disturbance::parse(name).expect("a name"), format!("{point}#{number}"))
-            });
+            let faults = faults.into_iter().map(|(fault, point, number)| (fault, format!("{point}#{number}")));
             let token = Token { fixture, faults: faults.collect() };
             prop_assert_eq!(token.to_string().parse::<Token>(), Ok(token));
         }

@@ -4,8 +4,6 @@
 //! A cycle begins 20 s after the last one ended, and within a cycle only requests take time. So a request of `PodGC`
 //! that follows none for a while begins a cycle, no other one began in the 20 s before it, and a node that was deleted
 //! in these 20 s was first missed by this cycle.
-//!
-//! Source: `pkg/controller/podgc/gc_controller.go`: `quarantineTime`, `gcCheckPeriod`, `Run`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,17 +11,14 @@ use std::time::Duration;
 use plumbline::expect::requests;
 use plumbline::fixture::{Controller, Fixture};
 use plumbline::object_meta;
+use plumbline::rules::pods::is_terminated;
+use plumbline::rules::quarantine::{CYCLE, QUARANTINE, THRESHOLD};
 use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, TranscriptEntry};
 use serde_json::json;
 
-use super::decisions::is_terminated;
-use super::oracle::{Breach, ExploredRun, THRESHOLD};
+use super::oracle::{Breach, ExploredRun};
 use super::script::{controls_subject, disturbs_watches};
 
-/// Time for which a node has to be missing.
-const QUARANTINE: Duration = Duration::from_secs(40);
-/// Time between the end of a cycle and the next one.
-const PERIOD: Duration = Duration::from_secs(20);
 /// Time without requests after which a request is the first one of its cycle: longer than clients wait between tries.
 const SILENCE: Duration = Duration::from_mins(1);
 
@@ -81,7 +76,7 @@ fn first_missed(explored: ExploredRun<'_>, node: &str) -> Option<(usize, Duratio
     let (before, after) = explored.entries.split_at(deletion.seq.min(explored.entries.len()));
     let (first, _) = of_cycles(after).next()?;
     let was_silent = of_cycles(before).all(|(at, replied)| at.max(replied).saturating_add(SILENCE) <= first);
-    (was_silent && first < deletion.at + PERIOD).then_some((deletion.seq, first))
+    (was_silent && first < deletion.at + CYCLE).then_some((deletion.seq, first))
 }
 
 /// Returns the times of the requests of `PodGC`'s cycles and of their replies. Informers list and watch.

@@ -8,9 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use plumbline::explore::disturbance::Disturbance;
-use plumbline::explore::point::{FaultPoint, Site};
-use plumbline::fixture::pattern::Verb;
+use plumbline::explore::disturbance::{Disturbance, FaultTrait};
 
 use super::engine::{Exploration, ExploreOptions, HANG, Progress, hang, reference, reference_once, try_plan};
 use super::marks::marks;
@@ -122,13 +120,15 @@ fn run_round(
 fn run_world(test_bed: &TestBed, seed: u64, plans: std::ops::Range<u64>, timer: &JobTimer) -> WorldRuns {
     let fixture = match worlds::fixture(seed) {
         Ok(fixture) => Arc::new(fixture),
-        Err(problem) => return WorldRuns { divergence: Some(problem), ..WorldRuns::default() },
+        Err(problem) => return WorldRuns { divergence: Some(problem.to_string()), ..WorldRuns::default() },
     };
     let twice = plans.start == 0 && seed.is_multiple_of(SAMPLE);
     let result = if twice { reference(test_bed, &fixture) } else { Ok(reference_once(test_bed, &fixture)) };
     let (reference, verdict) = match result {
         Ok(result) => result,
-        Err(divergence) => return WorldRuns { calm: 2, divergence: Some(divergence), ..WorldRuns::default() },
+        Err(divergence) => {
+            return WorldRuns { calm: 2, divergence: Some(divergence.to_string()), ..WorldRuns::default() };
+        }
     };
     let mut runs = WorldRuns {
         calm: if twice { 2 } else { 1 },
@@ -142,10 +142,8 @@ fn run_world(test_bed: &TestBed, seed: u64, plans: std::ops::Range<u64>, timer: 
         return runs;
     }
     let mut draw = Draw::new(&[seed, 1]);
-    let kinds: Vec<Disturbance> =
-        Disturbance::names().filter_map(Disturbance::parse).filter(|_| draw.chance(50)).collect();
-    let kinds: Vec<Disturbance> =
-        kinds.into_iter().filter(|kind| reference.elects || !kind.concerns_leader()).collect();
+    let mut kinds: Vec<Disturbance> = Disturbance::all().filter(|_| draw.chance(50)).collect();
+    kinds.retain(|kind| reference.elects || !kind.is(FaultTrait::ConcernsLeader));
     for number in plans {
         timer.restart();
         run_random_plan(test_bed, &reference, &kinds, Draw::new(&[seed, 2, number]), &mut runs);
@@ -165,9 +163,9 @@ fn run_random_plan(
     let mut points = reference.points.clone();
     for number in 0..=draw.below(MOST_FAULTS) {
         let fault = if number == 0 && draw.chance(REORDERED) {
-            let depth = if draw.chance(50) { 2 } else { 3 };
+            let depth = if draw.chance(50) { "order-2" } else { "order-3" };
             let seed = u32::try_from(draw.below(1000)).unwrap_or_default() + 1;
-            Some((Disturbance::Order(depth), FaultPoint::of_run(seed)))
+            Disturbance::parse(depth).map(|order| (order, FaultPoint::of_run(seed)))
         } else {
             random_fault(reference, kinds, &points, &mut draw)
         };
@@ -196,14 +194,14 @@ fn random_fault(
     let (controls, watches) = (controls_subject(&reference.fixture), disturbs_watches(&reference.fixture));
     for _ in 0..TRIES {
         let disturbance = *draw.pick(kinds)?;
-        if controls && disturbance.controls_subject() {
+        if controls && disturbance.is(FaultTrait::ControlsSubject) {
             continue;
         }
         let only_writes = draw.chance(WRITES);
         let suits = |point: &&FaultPoint| {
             (!watches || point.site != Site::Event)
                 && (!only_writes || is_write(point.site))
-                && Disturbance::at(point).any(|possible| possible == disturbance)
+                && disturbance.suits(point)
         };
         let possible: Vec<&FaultPoint> = points.iter().filter(suits).collect();
         if let Some(point) = draw.pick(&possible) {

@@ -61,6 +61,7 @@ fn is_change(entry: &TranscriptEntry) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use plumbline::rules::nodes::TTL_ANNOTATION;
     use plumbline::transcript::Transcript;
     use rstest::rstest;
     use serde_json::{Value, json};
@@ -69,7 +70,7 @@ mod tests {
     use crate::explore::decisions::tests::{change, judged_by};
 
     fn node(ttl: Option<&str>) -> Value {
-        let annotations = ttl.map(|ttl| json!({ model::TTL_ANNOTATION: ttl }));
+        let annotations = ttl.map(|ttl| json!({ TTL_ANNOTATION: ttl }));
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "annotations": annotations}})
     }
 

@@ -1,45 +1,30 @@
 //! Oracle `retry`: a failed request is repeated when the work queue hands its key out again, neither sooner nor later.
 //! Pure.
 //!
-//! A key waits 5 ms after its first failure and twice as long after each further one in a row, and the failures of a
-//! queue together wait for tokens: a hundred at once, then ten per second. Taint eviction tries five times, 10 ms
-//! apart, before it goes to its queue.
-//!
-//! Sources: client-go `util/workqueue/default_rate_limiters.go` (`DefaultTypedControllerRateLimiter`),
-//! `pkg/controller/tainteviction/taint_eviction.go` (`deletePodHandler`), and N-086 for the retries after that.
+//! [`queue`](plumbline::rules::queue) has the delays. Taint eviction tries several times before its key goes to its queue;
+//! the retries after that are N-086's.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plumbline::expect::line;
-use plumbline::explore::disturbance::Disturbance;
+use plumbline::explore::disturbance::{Disturbance, FaultTrait};
 use plumbline::explore::point::FaultPoint;
 use plumbline::fixture::{Controller, Effect, Fault, Fixture};
+use plumbline::rules::queue::{EVICTION_PAUSE, EVICTION_TRIES, TokenBucket, backoff};
 use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, TranscriptEntry};
 use serde_json::json;
 
 use super::oracle::{Breach, ExploredRun};
 use super::script::{controls_subject, disturbs_watches, own_faults};
 
-/// First delay of a failed key.
-const FIRST: Duration = Duration::from_millis(5);
-/// Longest delay of a failed key.
-const LONGEST: Duration = Duration::from_secs(1000);
-/// Tokens of a queue: the number of failures that wait for none.
-const BURST: u32 = 100;
-/// Tokens per second.
-const RATE: u32 = 10;
-/// Number of taint eviction's quick tries.
-const QUICK_TRIES: u32 = 5;
-/// Time between them.
-const PAUSE: Duration = Duration::from_millis(10);
 /// Difference of times that count as equal.
 const SAME: Duration = Duration::from_millis(1);
 
 /// Returns the first request that repeats a failed one at the wrong time.
 pub(super) fn untimely(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<Breach> {
     let excused = |(disturbance, point): &(Disturbance, FaultPoint)| {
-        disturbance.restarts() || disturbance.delays_information(point)
+        disturbance.is(FaultTrait::Restarts) || disturbance.delays_information(point)
     };
     // The client itself waits as long as the server asks it to, and controllers that start again know of no failure.
     let excuses =
@@ -56,7 +41,7 @@ pub(super) fn untimely(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<B
     let mut policies = fixture.controllers.iter().filter_map(|controller| match controller {
         Controller::Ttl => Some(RetryPolicy { actor: Actor::Ttl, resource: "nodes", tries: 0 }),
         Controller::TaintEviction => {
-            Some(RetryPolicy { actor: Actor::TaintEviction, resource: "pods", tries: QUICK_TRIES - 1 })
+            Some(RetryPolicy { actor: Actor::TaintEviction, resource: "pods", tries: EVICTION_TRIES - 1 })
         }
         Controller::Disruption | Controller::PodGc => None,
     });
@@ -69,7 +54,7 @@ struct RetryPolicy {
     actor: Actor,
     /// The resource of the objects, whose names are the keys.
     resource: &'static str,
-    /// Number of failures in a row that are repeated after [`PAUSE`], without the queue.
+    /// Number of failures in a row that are repeated after [`EVICTION_PAUSE`], without the queue.
     tries: u32,
 }
 
@@ -92,31 +77,15 @@ struct Retries {
     keys: BTreeMap<Name, FailedKey>,
     /// The times at which the failed keys of an instant are due. Which of them waits for which token is open.
     groups: Vec<Vec<Duration>>,
-    tokens: TokenModel,
-}
-
-/// The tokens of a queue.
-#[derive(Debug)]
-struct TokenModel {
-    /// Time at which as many tokens as at the beginning are there again; in the past if they are.
-    full_at: Duration,
+    tokens: TokenBucket,
     /// False after a failure that may have gone to the queue or not.
-    known: bool,
-}
-
-impl TokenModel {
-    /// Takes a token; returns the time to wait for it.
-    fn take(&mut self, now: Duration) -> Duration {
-        let token = Duration::from_secs(1) / RATE;
-        self.full_at = self.full_at.max(now) + token;
-        self.full_at.saturating_sub(now).saturating_sub(token * BURST)
-    }
+    tokens_known: bool,
 }
 
 impl Retries {
     fn new(policy: RetryPolicy) -> Self {
-        let tokens = TokenModel { full_at: Duration::ZERO, known: true };
-        Self { policy, keys: BTreeMap::new(), groups: Vec::new(), tokens }
+        let tokens = TokenBucket::default();
+        Self { policy, keys: BTreeMap::new(), groups: Vec::new(), tokens, tokens_known: true }
     }
 
     fn judge(mut self, entries: &[TranscriptEntry]) -> Option<Breach> {
@@ -217,7 +186,7 @@ impl Retries {
             let known = FailedKey { failures: Some(0), due: None };
             let key = self.keys.entry(name.clone()).or_insert(known);
             let Some(failures) = key.failures else {
-                self.tokens.known = self.policy.tries == 0 && self.tokens.known;
+                self.tokens_known = self.policy.tries == 0 && self.tokens_known;
                 self.tokens.take(now);
                 continue;
             };
@@ -225,14 +194,14 @@ impl Retries {
             match failures.checked_sub(self.policy.tries) {
                 None => {
                     key.due = Some(self.groups.len());
-                    self.groups.push(vec![now + PAUSE]);
+                    self.groups.push(vec![now + EVICTION_PAUSE]);
                 }
                 Some(earlier) => waits.push((name, backoff(earlier), self.tokens.take(now))),
             }
         }
         let alike = waits.iter().all(|(_, delay, _)| *delay == waits[0].1);
         let is_free = waits.iter().all(|(_, delay, token)| token <= delay);
-        if !self.tokens.known || !(alike || is_free) {
+        if !self.tokens_known || !(alike || is_free) {
             return;
         }
         let times = waits.iter().map(|(_, delay, token)| now + *delay.max(token)).collect();
@@ -247,11 +216,6 @@ impl Retries {
             self.keys.entry(name).and_modify(|key| key.due = due);
         }
     }
-}
-
-/// Returns the delay of a key after this many earlier failures in a row.
-fn backoff(earlier: u32) -> Duration {
-    2_u32.checked_pow(earlier).and_then(|factor| FIRST.checked_mul(factor)).map_or(LONGEST, |delay| delay.min(LONGEST))
 }
 
 fn name_of(exchange: &Exchange) -> Name {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use plumbline::explore::disturbance::{Disturbance, FLAKY_TIME, LONGEST_BACKOFF};
+use plumbline::explore::disturbance::{Disturbance, FLAKY_TIME, FaultTrait, RESTART_AFTER};
 use plumbline::explore::point::FaultPoint;
 use plumbline::fixture::check::Count;
 use plumbline::fixture::parse::step_actions;
@@ -12,6 +12,8 @@ use plumbline::fixture::{
     Action, Check, CheckKind, Control, Controller, Fault, Fixture, Operation, Step, StepKind, Traffic, UserRequest,
     WatchFault,
 };
+use plumbline::rules::queue::MAX_DELAY;
+use plumbline::rules::taints::DEFAULT_TOLERATION;
 use serde_json::Value;
 
 use super::plan::FaultPlan;
@@ -23,12 +25,8 @@ const CONVERGE: Duration = Duration::from_mins(5);
 const QUIET: Duration = Duration::from_mins(5);
 /// Time in which fresh controllers must agree with the final state.
 const FRESH: Duration = Duration::from_mins(2);
-/// Time for which each pod tolerates that its node is not ready, by the API server's defaults.
-const DEFAULT_COUNTDOWN: Duration = Duration::from_mins(5);
 /// Countdowns of pods up to this length end before the quiet window begins.
-const LONGEST_COUNTDOWN: Duration = Duration::from_hours(1);
-/// Time until crashed controllers start again.
-pub(super) const RESTART_AFTER: Duration = Duration::from_secs(2);
+pub(super) const LONGEST_COUNTDOWN: Duration = Duration::from_hours(1);
 
 /// A fixture to run, and the places of its parts.
 #[derive(Debug, Clone)]
@@ -74,21 +72,21 @@ pub fn script(fixture: &Fixture, plan: &FaultPlan) -> Script {
     let disruption = fixture.controllers.contains(&Controller::Disruption);
     // Several partitions can follow each other; what another fault refuses after them waits as long once more.
     let cut_offs = || plan.faults.iter().filter(|(disturbance, _)| disturbance.cut_off().is_some());
-    let refused_again = if cut_offs().count() < plan.faults.len() { LONGEST_BACKOFF } else { Duration::ZERO };
+    let refused_again = if cut_offs().count() < plan.faults.len() { MAX_DELAY } else { Duration::ZERO };
     let cut_off = refused_again + cut_offs().map(|(disturbance, _)| disturbance.duration()).sum::<Duration>();
     let explained = |(disturbance, point): &(Disturbance, FaultPoint)| {
         let of_scale = disruption && point.target.subresource.as_deref() == Some("scale");
         match disturbance.cut_off() {
             Some(_) => point.at + cut_off,
-            None if disruption && disturbance.refusals() > 0 => point.at + FLAKY_TIME + LONGEST_BACKOFF,
+            None if disruption && disturbance.refusals() > 0 => point.at + FLAKY_TIME + MAX_DELAY,
             // The budget's next sync can be as far away, and shows the reason of the last one until then.
-            None if of_scale => point.at + LONGEST_BACKOFF,
+            None if of_scale => point.at + MAX_DELAY,
             None => point.at,
         }
     };
     let last = plan.faults.iter().map(explained).chain(injected.iter().map(|(at, _)| *at)).max();
     // Until a clock that was set back is right again, times in objects seem to be in the future.
-    let clocks = plan.faults.iter().filter(|(disturbance, _)| matches!(disturbance, Disturbance::ClockBack(_)));
+    let clocks = plan.faults.iter().filter(|(disturbance, _)| disturbance.is(FaultTrait::SetsClockBack));
     let behind: Duration = clocks.map(|(disturbance, _)| disturbance.duration()).sum::<Duration>() + skew(fixture);
     let end = fixture.end().max(last.unwrap_or_default()) + behind;
 
@@ -105,7 +103,7 @@ pub fn script(fixture: &Fixture, plan: &FaultPlan) -> Script {
         builder.act(at, actions);
     }
     // Each restart begins the countdowns again. That of a single fault is in the time of its point.
-    let restarts = plan.faults.iter().filter(|(disturbance, _)| disturbance.restarts()).count();
+    let restarts = plan.faults.iter().filter(|(disturbance, _)| disturbance.is(FaultTrait::Restarts)).count();
     let countdowns = if plan.faults.len() > 1 { 1 + u32::try_from(restarts).unwrap_or(u32::MAX) } else { 1 };
     let end = end + CONVERGE + countdown(fixture) * countdowns;
     let converged = builder.wait(end);
@@ -266,7 +264,7 @@ pub(super) fn countdown(fixture: &Fixture) -> Duration {
         _ => None,
     });
     let longest = fixture.given.objects.iter().chain(bodies).filter_map(toleration_seconds).max();
-    Duration::from_secs(longest.unwrap_or_default().unsigned_abs()).clamp(DEFAULT_COUNTDOWN, LONGEST_COUNTDOWN)
+    Duration::from_secs(longest.unwrap_or_default().unsigned_abs()).clamp(DEFAULT_TOLERATION, LONGEST_COUNTDOWN)
 }
 
 /// Returns the largest `tolerationSeconds` of a pod, or of a patch of one.
@@ -314,9 +312,8 @@ mod tests {
     use std::path::Path;
 
     use plumbline::explore::point::Site;
-    use plumbline::fixture::Target;
-    use plumbline::fixture::parse;
     use plumbline::fixture::pattern::{Resources, Verb};
+    use plumbline::fixture::{Target, parse};
 
     use super::*;
 
@@ -334,8 +331,11 @@ mod tests {
         let (fixtures, problems) = parse::read(Path::new("a.yaml"), "podgc", TEXT);
         assert!(problems.is_empty(), "{problems:?}");
         let mut plan = FaultPlan::calm("podgc/a");
-        plan.faults.push((Disturbance::Hold(30), point(Site::Event, "nodes/n1", 5)));
-        plan.faults.push((Disturbance::CrashAfter, point(Site::Request(Verb::Patch), "pods/a/status", 60)));
+        plan.faults.push((Disturbance::parse("hold-30s").expect("a fault"), point(Site::Event, "nodes/n1", 5)));
+        plan.faults.push((
+            Disturbance::parse("crash-after").expect("a fault"),
+            point(Site::Request(Verb::Patch), "pods/a/status", 60),
+        ));
         let script = script(&fixtures[0], &plan);
         let times: Vec<u128> = script.fixture.steps.iter().map(|step| step.at.as_millis()).collect();
         assert_eq!(times, [4999, 5000, 5000, 35_000, 80_000, 380_000, 680_000, 680_000, 800_000]);
@@ -353,11 +353,14 @@ mod tests {
             let (fixtures, problems) = parse::read(Path::new("a.yaml"), "faults", &text);
             assert!(problems.is_empty(), "{problems:?}");
             let mut plan = FaultPlan::calm("faults/a");
-            plan.faults.push((Disturbance::Flaky, point(Site::Request(Verb::Patch), "pods/a/status", 60)));
+            plan.faults.push((
+                Disturbance::parse("flaky").expect("a fault"),
+                point(Site::Request(Verb::Patch), "pods/a/status", 60),
+            ));
             let script = script(&fixtures[0], &plan);
             script.fixture.steps[script.converged].at
         };
-        assert_eq!(converged("disruption"), converged("podgc") + LONGEST_BACKOFF);
+        assert_eq!(converged("disruption"), converged("podgc") + MAX_DELAY);
     }
 
     #[test]

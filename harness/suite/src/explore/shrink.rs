@@ -3,18 +3,18 @@
 //!
 //! It works on the text of the fixture, so that the result keeps the short forms of its author.
 
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fs, io};
 
-use plumbline::explore::disturbance::Disturbance;
+use plumbline::explore::disturbance::{Disturbance, FaultTrait, RESTART_AFTER};
 use plumbline::fixture::decode::Context;
-use plumbline::fixture::{Fixture, StepKind, matrix, parse, time_text, yaml};
+use plumbline::fixture::{Action, Fixture, StepKind, fault_words, matrix, parse, time_text, yaml};
 use serde_json::{Map, Value, json};
 
 use super::engine::{HANG, reference_once, resolve, run_plan};
-use super::fixture_text::{self, to_yaml};
+use super::fixture_text::to_yaml;
 use super::oracle::Breach;
 use super::plan::{FaultPlan, Token};
 use super::script::controls_subject;
@@ -31,6 +31,28 @@ const DEPTH: usize = 5;
 const CHECKS: [&str; 3] = ["expect", "consistently", "eventually"];
 /// Fields of steps that name their time.
 const TIMES: [&str; 6] = ["at", "after", "until", "for", "by", "within"];
+
+/// A finding that cannot be shrunk.
+#[derive(Debug, thiserror::Error)]
+pub enum ShrinkError {
+    /// The file of the fixture cannot be read.
+    #[error("unable to read {}: {source}", file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The file of the fixture is no YAML.
+    #[error(transparent)]
+    Yaml(#[from] yaml::SyntaxError),
+    /// The file no longer has the row of a matrix.
+    #[error("{} has no such row", .0.display())]
+    NoRow(PathBuf),
+    /// The finding depends on the checks of its fixture, or on chance.
+    #[error("the finding of {0} does not repeat without the checks of its fixture")]
+    DoesNotRepeat(Token),
+}
 
 /// A finding as small as it gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,12 +84,12 @@ pub fn shrink(
     fixture: &Fixture,
     plan: &FaultPlan,
     fingerprint: &str,
-) -> Result<ShrunkFinding, String> {
+) -> Result<ShrunkFinding, ShrinkError> {
     let document = document(fixture)?;
-    let mut shrinker = Shrinker { test_bed, fixture, fingerprint, tries: 0, best: None };
     let mut case = Case { document, faults: plan.token().faults };
+    let mut shrinker = Shrinker { test_bed, fixture, fingerprint, tries: 0, best: None };
     if !shrinker.fails(&case) {
-        return Err(format!("the finding of {plan} does not repeat without the checks of its fixture"));
+        return Err(ShrinkError::DoesNotRepeat(plan.token()));
     }
     loop {
         let before = shrinker.tries;
@@ -77,28 +99,28 @@ pub fn shrink(
         }
     }
     let tries = shrinker.tries;
-    let Some((smallest, breach)) = shrinker.best else { return Err("no candidate failed".to_owned()) };
+    let (smallest, breach) = shrinker.best.ok_or_else(|| ShrinkError::DoesNotRepeat(plan.token()))?;
     let text = written(&case.document, fixture, plan, &smallest, &breach);
     let token = Token { fixture: fixture.id.clone(), faults: case.faults };
     Ok(ShrunkFinding { token, breach, text, tries })
 }
 
 /// Reads the file of `fixture` and returns its row as a document without checks, in which each step has its time.
-fn document(fixture: &Fixture) -> Result<Value, String> {
+fn document(fixture: &Fixture) -> Result<Value, ShrinkError> {
     let text = match worlds::text_of(&fixture.id) {
         Some(text) => text,
         None => fs::read_to_string(&fixture.file)
-            .map_err(|error| format!("unable to read {}: {error}", fixture.file.display()))?,
+            .map_err(|source| ShrinkError::Read { file: fixture.file.clone(), source })?,
     };
     document_of(&text, fixture)
 }
 
-fn document_of(text: &str, fixture: &Fixture) -> Result<Value, String> {
-    let root = yaml::parse(text).map_err(|error| error.to_string())?;
+fn document_of(text: &str, fixture: &Fixture) -> Result<Value, ShrinkError> {
+    let root = yaml::parse(text)?;
     let rows = matrix::expand(&root, &Context::default());
     let row = fixture.row.as_ref().map(|row| row.id.as_str());
     let tree = rows.into_iter().find(|(found, _)| found.as_ref().map(|row| row.id.as_str()) == row);
-    let (_, tree) = tree.ok_or_else(|| format!("{} has no such row", fixture.file.display()))?;
+    let (_, tree) = tree.ok_or_else(|| ShrinkError::NoRow(fixture.file.clone()))?;
     let whole = tree.to_value();
     let mut document = Map::new();
     for field in ["level", "feature", "controllers", "flags", "given", "waive"] {
@@ -299,21 +321,22 @@ fn parsed(document: &Value, original: &Fixture) -> Option<Fixture> {
 /// Adds the faults of `plan` to the document of a fixture. Returns the steps with their times, and the time of the last
 /// step or fault.
 fn injected(document: &mut Value, original: &Fixture, plan: &FaultPlan) -> (Vec<Value>, Duration) {
-    let restart_after = if controls_subject(original) { Duration::ZERO } else { Duration::from_secs(2) };
+    let restart_after = if controls_subject(original) { Duration::ZERO } else { RESTART_AFTER };
     let mut steps: Vec<(Duration, Value)> = Vec::new();
     if let Some(fixture) = parsed(document, original) {
         let own = document["steps"].as_array().cloned().unwrap_or_default();
         steps.extend(fixture.steps.iter().map(|step| step.at).zip(own));
     }
     let mut faults = Vec::new();
+    let mut watches = Vec::new();
     for (disturbance, point) in &plan.faults {
-        faults.extend(fixture_text::faults(*disturbance, point, restart_after));
-        steps.extend(fixture_text::steps(*disturbance, point));
+        let injection = disturbance.inject(point, restart_after);
+        faults.extend(injection.faults.iter().filter_map(fault_words::of_fault));
+        watches.extend(injection.before_start.iter().filter_map(fault_words::of_watch).map(Value::String));
+        steps.extend(injection.steps.into_iter().filter_map(|(at, actions)| Some((at, step_of(&actions)?))));
     }
-    if !faults.is_empty() {
-        let own = document["given"]["faults"].as_array().cloned().unwrap_or_default();
-        document["given"]["faults"] = faults.into_iter().chain(own).collect();
-    }
+    prepend(document, "faults", faults);
+    prepend(document, "watch", watches);
     steps.sort_by_key(|(at, _)| *at);
     let end = steps.iter().map(|(at, _)| *at).chain(plan.faults.iter().map(|(_, point)| point.at)).max();
     let list = steps.into_iter().map(|(at, mut step)| {
@@ -321,6 +344,29 @@ fn injected(document: &mut Value, original: &Fixture, plan: &FaultPlan) -> (Vec<
         step
     });
     (list.collect(), end.unwrap_or_default())
+}
+
+/// Adds `items` to the beginning of a list of `given`, which may be a single item.
+fn prepend(document: &mut Value, field: &str, items: Vec<Value>) {
+    if items.is_empty() {
+        return;
+    }
+    let own = match document["given"][field].take() {
+        Value::Null => Vec::new(),
+        Value::Array(own) => own,
+        one => vec![one],
+    };
+    document["given"][field] = items.into_iter().chain(own).collect();
+}
+
+/// Writes the actions of an injected step; `None` if fixtures have words for none of them.
+fn step_of(actions: &[Action]) -> Option<Value> {
+    let mut written: Vec<Value> = actions.iter().filter_map(fault_words::of_action).collect();
+    match written.len() {
+        0 => None,
+        1 => written.pop(),
+        _ => Some(json!({ "do": written })),
+    }
 }
 
 /// Writes the shrunk case of the finding `found` as a fixture that fails while the bug exists; `plan` has the faults
@@ -345,7 +391,7 @@ fn written(document: &Value, original: &Fixture, found: &FaultPlan, plan: &Fault
     document["rule"] = json!(original.rules);
     document["controllers"] = original.controllers.iter().map(|controller| controller.as_str()).collect();
     document["source"] = json!(format!("plumbline explore --replay '{found}'"));
-    if plan.faults.iter().any(|(disturbance, _)| !disturbance.has_words()) {
+    if plan.faults.iter().any(|(disturbance, _)| disturbance.is(FaultTrait::IsWordless)) {
         let faults = faults_of(plan);
         document["about"] = json!(format!("Fixtures have no words for {faults}: repeat the finding by its source."));
     }

@@ -4,9 +4,9 @@
 //! A world is written as the text of a fixture, so that it is shrunk and kept like any other.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use plumbline::fixture::{Fixture, parse};
+use plumbline::fixture::{Fixture, Problem, parse};
 
 /// Begin of the ids of random worlds: `random/17`.
 const PREFIX: &str = "random/";
@@ -143,19 +143,38 @@ pub fn text_of(id: &str) -> Option<String> {
     seed.parse().ok().map(text)
 }
 
+/// A generated text that is no fixture, which is a bug of its generator.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HistoryError {
+    /// The text has this problem.
+    #[error("{0}")]
+    Problem(Box<Problem>),
+    /// The text has no fixture.
+    #[error("{} has no fixture", .0.display())]
+    Empty(PathBuf),
+}
+
+/// Reads the only fixture of a generated text.
+///
+/// # Errors
+///
+/// Returns the first problem of the text.
+pub fn read(file: &str, suite: &str, text: &str) -> Result<Fixture, HistoryError> {
+    let (mut fixtures, problems) = parse::read(Path::new(file), suite, text);
+    match problems.into_iter().next() {
+        Some(problem) => Err(HistoryError::Problem(Box::new(problem))),
+        None => fixtures.pop().ok_or_else(|| HistoryError::Empty(file.into())),
+    }
+}
+
 /// Returns the random world of `seed`.
 ///
 /// # Errors
 ///
-/// Returns the first problem of its text, which is a bug of this module.
-pub fn fixture(seed: u64) -> Result<Fixture, String> {
-    let (mut fixtures, problems) = parse::read(Path::new("random.yaml"), "faults", &text(seed));
-    if let Some(problem) = problems.first() {
-        return Err(problem.to_string());
-    }
-    let mut fixture = fixtures.pop().ok_or("no fixture")?;
-    fixture.id = format!("{PREFIX}{seed}");
-    Ok(fixture)
+/// See [`read`].
+pub fn fixture(seed: u64) -> Result<Fixture, HistoryError> {
+    let fixture = read("random.yaml", "faults", &text(seed))?;
+    Ok(Fixture { id: format!("{PREFIX}{seed}"), ..fixture })
 }
 
 /// Returns the random world of `seed` as the text of a fixture.

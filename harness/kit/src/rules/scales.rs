@@ -1,5 +1,5 @@
 //! The scales of the pods' owners as they follow from the objects, for built-in kinds and those of custom resource
-//! definitions. Pure.
+//! definitions.
 //!
 //! Sources: `pkg/controller/disruption/disruption.go` (`getPodReplicaSet`, `getPodDeployment`, `getScaleController`),
 //! and the texts of its errors.
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// The scale of an owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum OwnerScale {
+pub enum OwnerScale {
     /// UID of the owner, or of the Deployment above it, and the replicas that count.
     Found(String, i64),
     /// No scale can be found, for a reason that begins with this text.
@@ -28,7 +28,8 @@ const WITHOUT_SCALE: [(&str, &str, &str); 3] =
 
 /// Returns the scale of an owner, which an owner reference of a pod names. Custom kinds, which the controllers read
 /// when they need them and do not watch, are known only if nothing disturbs the run, which is `calm` then.
-pub(super) fn scale(world: &ObjectStates, namespace: Option<&str>, owner: &Value, calm: bool) -> OwnerScale {
+#[must_use]
+pub fn scale(world: &ObjectStates, namespace: Option<&str>, owner: &Value, calm: bool) -> OwnerScale {
     let (Some(kind), Some(version)) = (owner["kind"].as_str(), owner["apiVersion"].as_str()) else {
         return OwnerScale::Unknown;
     };
