@@ -1,9 +1,12 @@
 //! The core of explorations: what the explorer of worlds and that of fixtures share.
 //!
-//! - [`point`]: the requests and events of a reference run at which a fault can happen
-//! - [`disturbance`]: the kinds of fault, and their translation into the words of fixtures
+//! - [`faults`]: the kinds of fault, the points at which they can happen, and plans
+//! - [`schedule`]: the order of plans, and the times of runs
 //! - [`state`]: objects without what differs from run to run; digests and differences of them
+//! - [`breach`], [`findings`]: breaches of oracles; those with the same fingerprint are one finding
 
-pub mod disturbance;
-pub mod point;
+pub mod breach;
+pub mod faults;
+pub mod findings;
+pub mod schedule;
 pub mod state;

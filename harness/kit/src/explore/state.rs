@@ -3,10 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::disturbance::TOUCH;
+use super::breach::{Breach, END_STATE};
+use super::faults::inject::TOUCH;
 use crate::expect::world::{Key, key_of_change};
 use crate::transcript::{EntryKind, RecordedJson, TranscriptEntry};
 
@@ -257,6 +259,21 @@ impl StateDifference {
                 let nested = path.iter().rev().fold(value.clone(), |value, name| json!({ name: value }));
                 json!({ "match": { object: nested } })
             }
+        }
+    }
+}
+
+impl StateDifference {
+    /// Returns the breach of the end state by a run that ended at `at`, with the checks of a fixture in `namespace`.
+    #[must_use]
+    pub fn into_breach(self, at: Duration, namespace: &str) -> Breach {
+        Breach {
+            oracle: END_STATE.to_owned(),
+            expected: self.expected(namespace),
+            text: format!("{}/{}: {}", self.key.resource, self.key.name, self.text),
+            resource: self.key.resource,
+            kind: self.kind,
+            at,
         }
     }
 }

@@ -4,8 +4,8 @@
 //! Sources: `pkg/controller/disruption/disruption.go` (`getPodReplicaSet`, `getPodDeployment`, `getScaleController`),
 //! and the texts of its errors.
 
-use plumbline::expect::world::ObjectStates;
-use plumbline::object_meta::{self, controller};
+use crate::expect::world::ObjectStates;
+use crate::object_meta::{self, controller};
 use serde_json::Value;
 
 /// The scale of an owner.
@@ -117,11 +117,14 @@ fn custom_scale(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use rstest::rstest;
     use serde_json::json;
 
     use super::*;
-    use crate::runner::RunRecord;
+    use crate::expect::Run;
+    use crate::transcript::RecordedJson;
 
     fn world() -> ObjectStates {
         let named = |kind: &str, version: &str, rest: Value| {
@@ -150,8 +153,19 @@ mod tests {
             crd("Plain", "plains", json!({})),
             named("Scaled", "x.io/v1", json!({"size": 7})),
         ];
-        let record = RunRecord { initial: objects.into_iter().map(Into::into).collect(), ..RunRecord::default() };
-        ObjectStates::new(&record.run(&[], std::time::Duration::ZERO), "default")
+        let initial: Vec<RecordedJson> = objects.into_iter().map(Into::into).collect();
+        let run = Run {
+            start: jiff::Timestamp::UNIX_EPOCH,
+            initial: &initial,
+            entries: &[],
+            marks: &[],
+            replies: &[],
+            scrapes: &[],
+            end: Duration::ZERO,
+            tolerance: Duration::ZERO,
+            late: Duration::ZERO,
+        };
+        ObjectStates::new(&run, "default")
     }
 
     #[rstest]

@@ -10,11 +10,16 @@ use std::time::Duration;
 use futures::future::{Either, select};
 
 use super::objects::NAMESPACE;
-use super::{COMPARED, Error, Result, World, WorldBuilder, in_own_thread, lock, minutes, transcript};
+use super::{COMPARED, Error, Result, World, WorldBuilder, in_own_thread, lock, transcript};
 use crate::expect::world::{Key, ObjectStates};
 use crate::expect::{is_subject_write, line};
-use crate::explore::disturbance::{Disturbance, FaultTrait, RESTART_AFTER};
-use crate::explore::point::{FaultPoint, points};
+use crate::explore::breach::{self, Breach};
+use crate::explore::faults::inject::RESTART_AFTER;
+use crate::explore::faults::plan::FaultPlan;
+use crate::explore::faults::point::{FaultPoint, points};
+use crate::explore::faults::{Disturbance, FaultTrait};
+use crate::explore::findings::Findings;
+use crate::explore::schedule::{Settling, in_turns};
 use crate::explore::state::{ChangedObjects, changed_objects, differences};
 use crate::faults::set_watch_fault;
 use crate::fixture::{Action, Control, Operation};
@@ -26,12 +31,8 @@ use crate::transcript::{EntryKind, RecordedJson, TranscriptEntry};
 const RUNS: usize = 400;
 /// Wall time of an exploration that sets no other time.
 const WALL: Duration = Duration::from_secs(20);
-/// Virtual time in which controllers converge after the test, and the last fault, have ended.
-const CONVERGE: Duration = minutes(30);
-/// Length of the window in which converged controllers must not change anything.
-const QUIET: Duration = minutes(10);
-/// Virtual time in which restarted controllers must agree with the final state.
-const FRESH: Duration = minutes(5);
+/// Virtual times after the test, and the last fault, have ended.
+const SETTLING: Settling = Settling::OF_TESTS;
 /// Findings that an error describes.
 const SHOWN: usize = 10;
 
@@ -90,8 +91,8 @@ impl fmt::Display for ExploreSummary {
 
 /// The facts of a run.
 struct ExploredWorld {
-    /// The oracle and the text if the run ended early.
-    ending: Option<(&'static str, String)>,
+    /// The breach with which the run ended early.
+    ending: Option<Breach>,
     points: Vec<FaultPoint>,
     initial: BTreeMap<Key, RecordedJson>,
     objects: ChangedObjects,
@@ -102,15 +103,6 @@ struct ExploredWorld {
     /// The world started a controller, so that it can start it again.
     can_crash: bool,
     text: String,
-}
-
-/// A breach of an oracle.
-struct Finding {
-    /// Equal for breaches with the same cause.
-    fingerprint: String,
-    text: String,
-    plan: String,
-    runs: usize,
 }
 
 impl Default for Explorer {
@@ -182,20 +174,16 @@ impl Explorer {
         let reference = self.reference(test)?;
         let plans = plans(&reference.points, reference.can_crash);
         let mut summary = ExploreSummary { tried: 0, planned: plans.len(), points: reference.points.len() };
-        let mut findings: Vec<Finding> = Vec::new();
+        let mut findings = Findings::default();
         for (disturbance, point) in plans {
             if summary.tried >= self.runs || watch.elapsed() >= self.wall {
                 break;
             }
             summary.tried += 1;
             let explored = self.run(Some((disturbance, &point)), test)?;
-            for (fingerprint, text) in judge(&reference, &explored) {
-                if let Some(known) = findings.iter_mut().find(|known| known.fingerprint == fingerprint) {
-                    known.runs += 1;
-                } else {
-                    let plan = format!("{disturbance}@{point}");
-                    findings.push(Finding { fingerprint, text, plan, runs: 1 });
-                }
+            let plan = FaultPlan { faults: vec![(disturbance, point)], ..FaultPlan::default() };
+            for breach in judge(&reference, &explored) {
+                findings.add(&plan, &breach);
             }
         }
         if findings.is_empty() { Ok(summary) } else { Err(Error::new(described(&findings, &summary))) }
@@ -215,7 +203,7 @@ impl Explorer {
         let explored = self.run(Some((disturbance, point)), test)?;
         print(&explored.text);
         match judge(&reference, &explored).into_iter().next() {
-            Some((fingerprint, text)) => Err(Error::new(format!("{fingerprint}: {text}"))),
+            Some(breach) => Err(Error::new(format!("{}: {}", breach.fingerprint(), breach.text))),
             None => Ok(()),
         }
     }
@@ -229,7 +217,7 @@ impl Explorer {
             return Err(Error::new(format!("{text} {difference}")));
         }
         match &reference.ending {
-            Some((oracle, text)) => Err(Error::new(format!("without any fault: {oracle}: {text}"))),
+            Some(Breach { oracle, text, .. }) => Err(Error::new(format!("without any fault: {oracle}: {text}"))),
             None => Ok(reference),
         }
     }
@@ -254,9 +242,9 @@ impl Explorer {
 }
 
 impl ExploredWorld {
-    fn ended(oracle: &'static str, text: String) -> Self {
+    fn ended(oracle: &str, text: String) -> Self {
         Self {
-            ending: Some((oracle, text)),
+            ending: Some(Breach::of_run(oracle, "", Duration::ZERO, text)),
             points: Vec::new(),
             initial: BTreeMap::new(),
             objects: ChangedObjects::new(),
@@ -303,24 +291,24 @@ async fn history(
 ) -> ExploredWorld {
     let ended = |oracle, error: Error| ExploredWorld::ended(oracle, error.message().to_owned());
     if let Err(error) = world.guard(test(world)).await {
-        let oracle = if world.shared.check().is_err() { "alive" } else { "test" };
+        let oracle = if world.shared.check().is_err() { breach::ALIVE } else { "test" };
         return ended(oracle, error);
     }
     let extra = disturbance.map_or(Duration::ZERO, Disturbance::duration);
-    if let Err(error) = world.advance_by(CONVERGE + extra).await {
-        return ended("alive", error);
+    if let Err(error) = world.advance_by(SETTLING.converge + extra).await {
+        return ended(breach::ALIVE, error);
     }
     let converged = world.server().transcript().len();
-    if let Err(error) = world.advance_by(QUIET).await {
-        return ended("alive", error);
+    if let Err(error) = world.advance_by(SETTLING.quiet).await {
+        return ended(breach::ALIVE, error);
     }
     let quiet = world.server().transcript().len();
     if let Err(error) = world.judge_rules() {
         return ended("rules", error);
     }
     world.shared.restart_all();
-    if let Err(error) = world.advance_by(FRESH).await {
-        return ended("alive", error);
+    if let Err(error) = world.advance_by(SETTLING.fresh).await {
+        return ended(breach::ALIVE, error);
     }
     let (resources, text) = (world.resources(), world.transcript().to_string());
     let can_crash = !lock(&world.shared.controllers).is_empty();
@@ -393,8 +381,7 @@ async fn act(world: &World, action: Action) {
 /// Returns the faults to try: the first of each kind of fault and request, then the second of each, and so on.
 /// Controllers that the test spawned itself cannot crash.
 fn plans(points: &[FaultPoint], can_crash: bool) -> Vec<(Disturbance, FaultPoint)> {
-    let mut ranks: BTreeMap<String, usize> = BTreeMap::new();
-    let mut ranked = Vec::new();
+    let mut plans = Vec::new();
     for point in points {
         let possible =
             |fault: &Disturbance| fault.is(FaultTrait::IsForTests) && (can_crash || !fault.is(FaultTrait::Restarts));
@@ -402,43 +389,34 @@ fn plans(points: &[FaultPoint], can_crash: bool) -> Vec<(Disturbance, FaultPoint
             let target = &point.target;
             let subresource = target.subresource.as_deref().unwrap_or_default();
             let class = format!("{:?} {} {subresource} {disturbance}", point.site, target.resource.plural);
-            let rank = ranks.entry(class).or_default();
-            *rank += 1;
-            ranked.push((*rank, disturbance, point.clone()));
+            plans.push((class, (disturbance, point.clone())));
         }
     }
-    ranked.sort_by_key(|(rank, ..)| *rank);
-    ranked.into_iter().map(|(_, disturbance, point)| (disturbance, point)).collect()
+    in_turns(plans)
 }
 
-/// Returns the breaches of a run: fingerprint and text.
-fn judge(reference: &ExploredWorld, explored: &ExploredWorld) -> Vec<(String, String)> {
-    if let Some((oracle, text)) = &explored.ending {
-        return vec![((*oracle).to_owned(), text.clone())];
+/// Returns the breaches of a run.
+fn judge(reference: &ExploredWorld, explored: &ExploredWorld) -> Vec<Breach> {
+    if let Some(breach) = &explored.ending {
+        return vec![breach.clone()];
     }
     let initial = |key: &Key| reference.initial.get(key).or_else(|| explored.initial.get(key)).cloned();
     let all = differences(initial, &reference.objects, &explored.objects);
-    let mut breaches: Vec<(String, String)> = all
-        .into_iter()
-        .map(|found| {
-            let Key { resource, name, .. } = &found.key;
-            (format!("end state · {resource} · {}", found.kind), format!("{resource}/{name}: {}", found.text))
-        })
-        .collect();
+    let mut breaches: Vec<Breach> = all.into_iter().map(|found| found.into_breach(Duration::ZERO, NAMESPACE)).collect();
     if let (true, Some(first)) = (reference.late.is_empty(), explored.late.first()) {
-        breaches.push(("quiet".to_owned(), format!("{first} after everything has converged")));
+        breaches.push(Breach::of_run(breach::QUIET, "", Duration::ZERO, breach::converged_text(first)));
     }
     if let (true, Some(first)) = (reference.fresh.is_empty(), explored.fresh.first()) {
-        let text = format!("{first}: controllers that start on the final state still change it");
-        breaches.push(("fresh".to_owned(), text));
+        breaches.push(Breach::of_run(breach::FRESH, "", Duration::ZERO, breach::restarted_text(first)));
     }
     breaches
 }
 
-fn described(findings: &[Finding], summary: &ExploreSummary) -> String {
+fn described(findings: &Findings, summary: &ExploreSummary) -> String {
     let mut text = format!("{} findings with {summary}", findings.len());
-    for Finding { fingerprint, text: what, plan, runs } in findings.iter().take(SHOWN) {
-        let _ = write!(text, "\n✗ {fingerprint} ({runs} runs)\n    {what}");
+    for (finding, (plan, _)) in findings.list().iter().zip(findings.simplest()).take(SHOWN) {
+        let (fingerprint, runs, plan) = (&finding.fingerprint, finding.runs, plan.token().faults_text());
+        let _ = write!(text, "\n✗ {fingerprint} ({runs} runs)\n    {}", finding.breach);
         let _ = write!(text, "\n    repeat it with Explorer::new().replay(\"{plan}\", test)");
     }
     let hidden = findings.len().saturating_sub(SHOWN);

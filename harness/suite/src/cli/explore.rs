@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use plumbline::explore::faults::plan::Token;
 use plumbline::fixture::Fixture;
 use plumbline::transcript::render::{render, to_text};
 
@@ -16,14 +17,13 @@ use super::select::{FixturesFolder, Selection};
 use super::{CliError, notify};
 use crate::duration::parse_duration;
 use crate::exit::Exit;
-use crate::explore::canary;
-use crate::explore::engine::{self, Exploration, ExploreOptions, Progress, Strategy, UnknownPoint};
-use crate::explore::oracle::OracleVerdict;
-use crate::explore::page::page;
-use crate::explore::plan::Token;
-use crate::explore::report::ExploreReport;
-use crate::explore::script::find;
-use crate::explore::shrink::shrink;
+use crate::explore::findings::page::page;
+use crate::explore::findings::report::ExploreReport;
+use crate::explore::findings::shrink::shrink;
+use crate::explore::histories::beginnings::find;
+use crate::explore::judge::OracleVerdict;
+use crate::explore::search::runs::{self, UnknownPoint};
+use crate::explore::search::{self, Exploration, ExploreOptions, Progress, Strategy, canary};
 use crate::process::signals;
 use crate::runner::suite::TestBed;
 use crate::subject::in_process::Replicas;
@@ -164,7 +164,7 @@ pub(super) fn main(args: &ExploreArgs) -> Result<Exit, CliError> {
     };
     let mut next = PROGRESS;
     let watched = io::stderr().is_terminal();
-    let exploration = engine::explore(&chosen, &test_bed, &options, |progress| {
+    let exploration = search::explore(&chosen, &test_bed, &options, |progress| {
         if progress.wall >= next && (watched || progress.wall >= next + PROGRESS * 5) {
             notify(&line(&progress, args.budget));
             next = progress.wall + PROGRESS;
@@ -313,16 +313,16 @@ fn replay(token: &Token, folder: &FixturesFolder, test_bed: &TestBed) -> Result<
         return Err(CliError::Nothing(format!("there is no fixture {}; see `plumbline list`", token.fixture)));
     };
     let fixture = Arc::new(fixture);
-    let (reference, alone) = engine::reference(test_bed, &fixture).map_err(|divergence| {
+    let (reference, alone) = runs::reference(test_bed, &fixture).map_err(|divergence| {
         CliError::Refuted(format!("the subject is not deterministic on {}: {divergence}", fixture.id))
     })?;
     let known = &reference.points;
-    let plan = engine::resolve(test_bed, &reference, token).map_err(|UnknownPoint(missing)| {
+    let plan = runs::resolve(test_bed, &reference, token).map_err(|UnknownPoint(missing)| {
         let some: Vec<String> = known.iter().take(40).map(ToString::to_string).collect();
         CliError::Usage(format!("{} has no point {missing}; it has {}", fixture.id, some.join(", ")))
     })?;
     let mut texts = String::new();
-    let result = engine::run_plan(test_bed, &reference, plan, |record, entries| {
+    let result = runs::run_plan(test_bed, &reference, plan, |record, entries| {
         texts = to_text(&render(record.start, &record.initial, entries));
     });
     let verdict = if token.faults.is_empty() { alone } else { result.verdict };

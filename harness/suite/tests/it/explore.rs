@@ -8,18 +8,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, Patch, PatchParams};
-use plumbline::explore::disturbance::Disturbance;
+use plumbline::explore::faults::Disturbance;
+use plumbline::explore::faults::plan::{FaultPlan, Token};
 use plumbline::fixture::{Controller, Fixture, parse};
 use plumbline::transcript::render::{render, to_text};
 use plumbline_suite::cluster::EmbeddedCluster;
-use plumbline_suite::explore::canary::{self, Canary};
-use plumbline_suite::explore::engine::{self, Exploration, ExploreOptions, PlanResult, Strategy};
-use plumbline_suite::explore::equal;
-use plumbline_suite::explore::observation::{Observation, SubjectWrite};
-use plumbline_suite::explore::oracle::ReferenceRun;
-use plumbline_suite::explore::plan::{FaultPlan, Token};
-use plumbline_suite::explore::script::find;
-use plumbline_suite::explore::shrink::shrink;
+use plumbline_suite::explore::findings::shrink::shrink;
+use plumbline_suite::explore::histories::beginnings::find;
+use plumbline_suite::explore::run::explored::ReferenceRun;
+use plumbline_suite::explore::run::observation::{Observation, SubjectWrite};
+use plumbline_suite::explore::search::canary::{self, Canary};
+use plumbline_suite::explore::search::runs::{self, PlanResult};
+use plumbline_suite::explore::search::{self, Exploration, ExploreOptions, Strategy, equal};
 use plumbline_suite::runner::suite::TestBed;
 use plumbline_suite::subject::client_factory::ClientFactory;
 use plumbline_suite::subject::in_process::{InProcess, Replicas};
@@ -43,7 +43,7 @@ fn fixtures(ids: &[&str]) -> Vec<Fixture> {
 fn explored(subject: impl Subject + 'static, fixtures: &[Fixture], options: ExploreOptions) -> Exploration {
     let test_bed = TestBed { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(subject) };
     let options = ExploreOptions { jobs: 2, ..options };
-    engine::explore(fixtures, &test_bed, &options, |_| {})
+    search::explore(fixtures, &test_bed, &options, |_| {})
 }
 
 fn fingerprints(exploration: &Exploration) -> Vec<String> {
@@ -97,10 +97,10 @@ fn consequences_of_late_news_are_no_finding(#[case] history: &str, #[case] token
 /// Runs a plan about which no oracle may complain. Returns the run without faults, and the result and the transcript.
 fn harmless(fixture: Fixture, token: &Token) -> (ReferenceRun, PlanResult, String) {
     let test_bed = TestBed::embedded();
-    let (reference, _) = engine::reference(&test_bed, &Arc::new(fixture)).expect("deterministic");
-    let plan = engine::resolve(&test_bed, &reference, token).expect("its points");
+    let (reference, _) = runs::reference(&test_bed, &Arc::new(fixture)).expect("deterministic");
+    let plan = runs::resolve(&test_bed, &reference, token).expect("its points");
     let mut text = String::new();
-    let result = engine::run_plan(&test_bed, &reference, plan, |record, entries| {
+    let result = runs::run_plan(&test_bed, &reference, plan, |record, entries| {
         text = to_text(&render(record.start, &record.initial, entries));
     });
     assert_eq!(result.verdict.breaches, [], "{text}");
@@ -137,7 +137,7 @@ fn random_worlds_depend_on_the_seed_alone() {
     let summary = |jobs, seed| {
         let options =
             ExploreOptions { strategy: Strategy::Random, worlds: Some(2), jobs, seed, ..ExploreOptions::default() };
-        let exploration = engine::explore(&[], &TestBed::embedded(), &options, |_| {});
+        let exploration = search::explore(&[], &TestBed::embedded(), &options, |_| {});
         (exploration.runs, exploration.points, exploration.marks)
     };
     let alone = summary(1, 3);
@@ -159,12 +159,12 @@ fn random_worlds_depend_on_the_seed_alone() {
 fn faults_are_repeatable(#[case] fault: &str) {
     let fixture = Arc::new(fixtures(&["podgc/orphaned-quarantine-40s"]).remove(0));
     let test_bed = TestBed::embedded();
-    let (reference, _) = engine::reference(&test_bed, &fixture).expect("deterministic");
+    let (reference, _) = runs::reference(&test_bed, &fixture).expect("deterministic");
     let token = format!("{}:{fault}", fixture.id).parse().expect("a token");
-    let plan = engine::resolve(&test_bed, &reference, &token).expect("the point exists");
+    let plan = runs::resolve(&test_bed, &reference, &token).expect("the point exists");
     let run = || {
         let mut text = String::new();
-        let result = engine::run_plan(&test_bed, &reference, plan.clone(), |record, entries| {
+        let result = runs::run_plan(&test_bed, &reference, plan.clone(), |record, entries| {
             text = to_text(&render(record.start, &record.initial, entries));
         });
         (result.verdict, text)
@@ -208,11 +208,11 @@ fn only_the_leader_of_two_replicas_writes() {
     assert!(exploration.divergent.is_empty() && exploration.runs > 10, "{exploration:?}");
     let fixture = Arc::new(fixtures(&["podgc/orphaned-quarantine-40s"]).remove(0));
     let test_bed = TestBed { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(Replicas(2)) };
-    let (reference, _) = engine::reference(&test_bed, &fixture).expect("deterministic");
+    let (reference, _) = runs::reference(&test_bed, &fixture).expect("deterministic");
     let token = format!("{}:lease-taken@PATCH:pods/a/status#1", fixture.id).parse().expect("a token");
-    let plan = engine::resolve(&test_bed, &reference, &token).expect("the point exists");
+    let plan = runs::resolve(&test_bed, &reference, &token).expect("the point exists");
     let mut text = String::new();
-    let result = engine::run_plan(&test_bed, &reference, plan, |record, entries| {
+    let result = runs::run_plan(&test_bed, &reference, plan, |record, entries| {
         text = to_text(&render(record.start, &record.initial, entries));
     });
     assert_eq!((result.verdict.unfit, result.verdict.breaches), (None, vec![]), "{text}");
@@ -227,11 +227,11 @@ fn only_the_leader_of_two_replicas_writes() {
 fn plans_that_are_left_out_change_nothing(#[case] id: &str) {
     let fixture = Arc::new(fixtures(&[id]).remove(0));
     let test_bed = TestBed::embedded();
-    let (reference, _) = engine::reference(&test_bed, &fixture).expect("deterministic");
+    let (reference, _) = runs::reference(&test_bed, &fixture).expect("deterministic");
     let classes = equal::classes(&reference);
     assert!(classes.len() > 5, "{}", classes.len());
     let facts = |plan: &FaultPlan| {
-        let result = engine::run_plan(&test_bed, &reference, plan.clone(), |_, _| {});
+        let result = runs::run_plan(&test_bed, &reference, plan.clone(), |_, _| {});
         let Observation { replies, boundaries, state, writes, last_writes, events, late, fresh, .. } =
             result.observation;
         let texts = |writes: Vec<SubjectWrite>| -> Vec<_> {
@@ -254,13 +254,13 @@ fn plans_that_are_left_out_change_nothing(#[case] id: &str) {
 fn the_restart_is_left_out_where_it_shows_nothing(#[case] id: &str) {
     let fixture = Arc::new(fixtures(&[id]).remove(0));
     let test_bed = TestBed::embedded();
-    let (reference, _) = engine::reference(&test_bed, &fixture).expect("deterministic");
+    let (reference, _) = runs::reference(&test_bed, &fixture).expect("deterministic");
     for point in reference.points.iter().step_by(3) {
         for disturbance in Disturbance::at(point) {
             let plan = FaultPlan { fixture: id.to_owned(), faults: vec![(disturbance, point.clone())] };
             let run = |result: PlanResult| (result.verdict, result.observation.state, result.points);
-            let whole = run(engine::run_plan(&test_bed, &reference, plan.clone(), |_, _| {}));
-            let tried = run(engine::try_plan(&test_bed, &reference, plan.clone(), true, |_, _| {}));
+            let whole = run(runs::run_plan(&test_bed, &reference, plan.clone(), |_, _| {}));
+            let tried = run(runs::try_plan(&test_bed, &reference, plan.clone(), true, |_, _| {}));
             assert_eq!(tried, whole, "{plan}");
         }
     }
@@ -312,7 +312,7 @@ fn the_parts_of_all_machines_are_everything() {
     let test_bed = TestBed::embedded();
     let planned = |shard| {
         let options = ExploreOptions { shard, budget: Some(std::time::Duration::ZERO), ..ExploreOptions::default() };
-        engine::explore(&chosen, &test_bed, &options, |_| {}).planned
+        search::explore(&chosen, &test_bed, &options, |_| {}).planned
     };
     let parts: Vec<usize> = (1..=3).map(|part| planned((part, 3))).collect();
     assert!(parts.iter().all(|part| *part > 0), "{parts:?}");

@@ -1,0 +1,108 @@
+//! The result of an exploration as one HTML page that loads nothing.
+
+use maud::{Markup, html};
+use plumbline::explore::findings::Finding;
+
+use super::report::ExploreReport;
+use crate::html::plain_page;
+
+/// Returns the page of `report`.
+#[must_use]
+pub fn page(report: &ExploreReport) -> String {
+    let title = match report.findings.len() {
+        0 => "Exploration without findings".to_owned(),
+        1 => "Exploration with 1 finding".to_owned(),
+        count => format!("Exploration with {count} findings"),
+    };
+    plain_page(&title, content(report))
+}
+
+fn content(report: &ExploreReport) -> Markup {
+    let left = report.planned.saturating_sub(report.tried);
+    html! {
+        p {
+            (report.runs) " runs of " (report.fixtures) " fixtures and " (report.worlds) " random worlds, "
+            (report.runs_per_hour) " an hour; subject " code { (report.subject) } ", strategy "
+            code { (report.strategy) } ", seed " (report.seed) ", part " (report.shard.0) " of " (report.shard.1) "."
+        }
+        @if !report.canary {
+            p.note { "The planted bug was not found, so the absence of findings means nothing." }
+        }
+        @if left > 0 {
+            p.note {
+                (left) " of " (report.planned) " plans were not tried: raise --budget, or split the work with --shard."
+            }
+        }
+        @for finding in &report.findings {
+            (section(finding))
+        }
+        (divergent(report))
+        h2 { "Marks" }
+        p {
+            (report.marks.rules) " rules of the catalogue and " (report.marks.reached.len())
+            " situations and invariants were reached."
+        }
+        (list("Situations and invariants that no run reached", report.marks.unreached.iter()))
+        (list("Rules whose fixtures were not explored", report.marks.missed.iter()))
+        (list("Fixtures that were not explored", report.left_out.keys()))
+    }
+}
+
+fn section(finding: &Finding) -> Markup {
+    html! {
+        h2 { (finding.fingerprint) }
+        p { (finding.breach) }
+        p { (finding.runs) " runs of " (finding.fixtures) " fixtures. Repeat it:" }
+        pre { "plumbline explore --replay '" (finding.plan) "'" }
+        @if let Some(text) = &finding.fixture {
+            p { "The history, shrunk:" }
+            pre { (text) }
+        }
+        (list("Other plans that lead to it", finding.also.iter()))
+    }
+}
+
+fn divergent(report: &ExploreReport) -> Markup {
+    html! {
+        @for (fixture, divergence) in &report.divergent {
+            h2 { "The subject is not deterministic on " (fixture) }
+            pre { (divergence) }
+        }
+    }
+}
+
+fn list<'a>(title: &str, items: impl Iterator<Item = &'a String>) -> Markup {
+    let items: Vec<&String> = items.collect();
+    html! {
+        @if !items.is_empty() {
+            details {
+                summary { (title) ": " (items.len()) }
+                ul { @for item in items { li { code { (item) } } } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::explore::search::{Exploration, ExploreOptions};
+
+    #[test]
+    fn the_page_names_findings_and_gaps_and_escapes_texts() {
+        let exploration = Exploration { planned: 9, done: 7, ..Exploration::default() };
+        let mut report = ExploreReport::new("x", &ExploreOptions::default(), &exploration, true, &BTreeSet::new());
+        report.findings = vec![Finding {
+            fingerprint: "end state · pods".to_owned(),
+            breach: "<b> is left".to_owned(),
+            plan: "podgc/a:500@GET:nodes/n1#1".to_owned(),
+            ..Finding::default()
+        }];
+        let page = page(&report);
+        for part in ["Exploration with 1 finding<", "&lt;b&gt; is left", "--replay 'podgc/a:500@", "2 of 9 plans"] {
+            assert!(page.contains(part), "{part} in {page}");
+        }
+    }
+}

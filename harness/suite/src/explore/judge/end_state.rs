@@ -1,0 +1,113 @@
+//! Oracle `end state`: after the faults have ended and time has passed, the objects are those of the run without faults.
+//! Pure.
+
+use plumbline::expect::world::ObjectStates;
+use plumbline::expect::{is_subject_write, requests};
+use plumbline::explore::breach::Breach;
+use plumbline::explore::faults::FaultTrait;
+use plumbline::explore::faults::plan::FaultPlan;
+use plumbline::explore::state::{StateDifference, changed_objects, differences};
+use plumbline::fixture::{Effect, Fault};
+use plumbline::object_meta;
+use plumbline::rules::budgets::{BUDGETS, says_sync_failed};
+use plumbline::rules::nodes::{TTL_ANNOTATION, allows_ttl};
+use plumbline::rules::quarantine::THRESHOLD;
+use plumbline::transcript::TranscriptEntry;
+use serde_json::Value;
+
+use super::news::is_uninformed_at;
+use crate::explore::run::explored::{ExploredRun, ReferenceRun};
+
+/// Returns true for a difference of pods that depends on more than the objects. After a restart countdowns begin again,
+/// and those of pods on a deleted node end; upstream does the same (kubernetes/kubernetes#108268). The mark of a
+/// terminating pod is that of the last client that wanted its deletion.
+fn is_forgotten(difference: &StateDifference, end: &ObjectStates, reference: &ReferenceRun, plan: &FaultPlan) -> bool {
+    let restarts = plan.has(FaultTrait::Restarts) || plan.delays_information();
+    // A mark that was sent before its reason went takes effect late.
+    let marked = difference.kind == "status.conditions"
+        && plan.faults.iter().any(|(disturbance, point)| {
+            disturbance.is(FaultTrait::DelaysRequest)
+                && point.target.resource.plural == "pods"
+                && point.target.name == difference.key.name
+        });
+    // Controllers that restart, or learn of the reason late, do not send a mark that the fixture's own delay lets take
+    // effect after its reason went.
+    let unmarked = || {
+        let delays = |fault: &Fault| matches!(fault.effect, Effect::Delay { applied: false, .. });
+        let of_pods = |fault: &&Fault| fault.on.target.resource.plural == "pods";
+        difference.kind == "status.conditions"
+            && restarts
+            && reference.fixture.given.faults.iter().filter(of_pods).any(delays)
+    };
+    let Some(pod) = end.get(&difference.key).filter(|_| difference.key.resource == "pods") else { return false };
+    let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+    let is_lost = || !node.is_empty() && !end.all("nodes").any(|(key, _)| key.name == node);
+    let terminating = |pod: &Value| object_meta::is_terminating(pod);
+    let usual = reference.objects.get(&difference.key).and_then(Option::as_ref);
+    marked
+        || unmarked()
+        || (restarts && is_lost())
+        || (difference.kind.starts_with("status") && terminating(pod) && usual.is_some_and(|usual| terminating(usual)))
+}
+
+/// Compares the final objects with those of the run without faults.
+pub(super) fn differs(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec<Breach> {
+    if reference.observation.state == explored.observation.state {
+        return Vec::new();
+    }
+    let entries = explored.until_quiet();
+    let run = explored.record.run(explored.entries, explored.record.end);
+    let begin = ObjectStates::new(&run, &reference.fixture.given.namespace);
+    let found = changed_objects(entries);
+    let all = differences(|key| begin.get(key).cloned(), &reference.objects, &found);
+    let end = begin.clone().after(entries);
+    let nodes = end.all("nodes").count();
+    let touched = explored.plan.has(FaultTrait::TouchesObject);
+    let is_excused_pod = |difference: &StateDifference| {
+        is_forgotten(difference, &end, reference, explored.plan) || is_uninformed(difference, entries, explored)
+    };
+    // The numbers of budgets follow from the pods; the models judge them.
+    let excused_pods = all.iter().any(is_excused_pod);
+    let counts = |difference: &StateDifference| {
+        let is_ttl = difference.key.resource == "nodes" && difference.kind.contains("annotations");
+        let value = end.get(&difference.key).and_then(|node| object_meta::annotation(node, TTL_ANNOTATION));
+        let is_ttl = is_ttl && value.is_some_and(|value| allows_ttl(nodes, value));
+        // The write of another client makes the server set the pod's defaults; the subject never writes a spec.
+        let is_default = difference.kind.starts_with("spec") && touched;
+        // A pod that a fault leaves marked as failed counts as finished, so an older one is deleted instead.
+        let by_number = difference.field.is_none()
+            && difference.key.resource == "pods"
+            && reference.fixture.flags.contains_key(THRESHOLD);
+        // After a failed sync the other fields are those of the last sync that succeeded, which a fault can prevent.
+        let wanted = reference.objects.get(&difference.key).cloned().flatten();
+        let is_failure = difference.kind.starts_with("status")
+            && [wanted.as_ref(), end.get(&difference.key)]
+                .iter()
+                .all(|budget| budget.is_some_and(|it| has_failed_sync(it)));
+        let is_consequence =
+            excused_pods && difference.key.resource == BUDGETS && difference.kind.starts_with("status");
+        !is_ttl && !is_default && !is_consequence && !by_number && !is_failure && !is_excused_pod(difference)
+    };
+    let namespace = &reference.fixture.given.namespace;
+    let found = all.into_iter().filter(counts);
+    found.map(|difference| difference.into_breach(explored.record.end, namespace)).collect()
+}
+
+/// Returns true for a budget that could not be synced and therefore allows no disruption.
+fn has_failed_sync(budget: &Value) -> bool {
+    budget["status"]["disruptionsAllowed"] == 0 && says_sync_failed(budget)
+}
+
+/// Returns true if the difference is that of a pod that the subject wrote while a fault delayed its information: it
+/// could not know that the pod is to stay, and a deletion cannot be undone.
+fn is_uninformed(difference: &StateDifference, entries: &[TranscriptEntry], explored: ExploredRun<'_>) -> bool {
+    difference.key.resource == "pods"
+        && requests(entries).any(|(entry, exchange)| {
+            let request = &exchange.request;
+            is_subject_write(entry, exchange)
+                && request.resource == "pods"
+                && request.name.as_ref() == Some(&difference.key.name)
+                && request.namespace == difference.key.namespace
+                && is_uninformed_at(entry.at, explored.plan)
+        })
+}

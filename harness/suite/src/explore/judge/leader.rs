@@ -1,0 +1,136 @@
+//! The oracle `leader`: a replica that has lost the lease sends no write. Pure.
+
+use std::time::Duration;
+
+use plumbline::expect::{is_subject_write, line};
+use plumbline::explore::breach::Breach;
+use plumbline::transcript::{EntryKind, TranscriptEntry};
+use serde_json::json;
+
+use crate::subject::client_factory::replica_of;
+
+/// The oracle.
+pub const LEADER: &str = "leader";
+
+/// Time until a leader notices that its lease was taken by force: it renews the lease every 2 s.
+const NOTICED: Duration = Duration::from_secs(3);
+
+/// The holder of the lease at a time.
+struct Holder {
+    /// Its number; `None` if it is none of the replicas.
+    replica: Option<u8>,
+    /// The time from which no other replica may write.
+    exclusive: Duration,
+}
+
+/// Returns the first write of a replica that does not hold the lease. Standbys wait until a lease has expired, so after
+/// them the former leader gets no time; anybody else may take the lease at any moment.
+pub(super) fn writes_after_loss(entries: &[TranscriptEntry]) -> Option<Breach> {
+    let mut holder: Option<Holder> = None;
+    for entry in entries {
+        match &entry.what {
+            EntryKind::Change(change) if change.resource == "leases" => {
+                let identity = change.new.as_ref().map(|lease| lease["spec"]["holderIdentity"].clone());
+                let replica = identity.as_ref().and_then(|name| name.as_str()?.strip_prefix("replica-")?.parse().ok());
+                if holder.as_ref().is_some_and(|held| held.replica == replica) {
+                    continue;
+                }
+                let by_replica = change.request.and_then(|seq| sender(entries.get(seq)?)).is_some();
+                let exclusive = if by_replica { entry.at } else { entry.at + NOTICED };
+                holder = Some(Holder { replica, exclusive });
+            }
+            EntryKind::Request(exchange) if is_subject_write(entry, exchange) => {
+                let (Some(writer), Some(held)) = (sender(entry), &holder) else { continue };
+                if held.replica != Some(writer) && entry.at >= held.exclusive {
+                    let now = held.replica.map_or("no replica".to_owned(), |number| format!("replica {number}"));
+                    return Some(Breach {
+                        oracle: LEADER.to_owned(),
+                        resource: exchange.request.resource_path(),
+                        kind: "write without the lease".to_owned(),
+                        at: entry.at,
+                        text: format!("replica {writer} sends {}, but {now} holds the lease", line(entry, exchange)),
+                        expected: json!({ "quiet": true }),
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Returns the number of the replica that sent a request.
+fn sender(entry: &TranscriptEntry) -> Option<u8> {
+    match &entry.what {
+        EntryKind::Request(exchange) => replica_of(&exchange.request.user_agent),
+        _ => None,
+    }
+}
+
+/// Returns true if the subject of the run elects a leader.
+#[must_use]
+pub fn elects(entries: &[TranscriptEntry]) -> bool {
+    entries.iter().any(|entry| sender(entry).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use plumbline::transcript::{Change, ChangeKind, Origin, RecordedRequest, Transcript};
+    use rstest::rstest;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn agent(replica: u8, name: &str) -> Origin {
+        Origin::client(&format!("plumbline-controllers/1 (replica-{replica}; linux/amd64) kubernetes/1/{name}"), "")
+    }
+
+    fn send(transcript: &Transcript, at: u64, origin: Origin, (verb, resource): (&str, &str)) -> usize {
+        let user_agent = match &origin {
+            Origin::Client { user_agent, .. } => user_agent.to_string(),
+            _ => String::new(),
+        };
+        let (verb, resource, name) = (verb.to_owned(), resource.to_owned(), Some("a".to_owned()));
+        let request = RecordedRequest { verb, resource, name, user_agent, ..RecordedRequest::default() };
+        transcript.request(Duration::from_secs(at), origin, request)
+    }
+
+    /// `taken`: the time, the new holder and its replica, if it takes the lease itself.
+    fn run(taken: (u64, &str, Option<u8>), writer: u8, at: u64) -> Option<Breach> {
+        let transcript = Transcript::new();
+        for (at, holder, by) in [(1, "replica-1", Some(1)), taken] {
+            let origin = by.map_or_else(|| Origin::client("kubectl", ""), |by| agent(by, "leader-election"));
+            let seq = send(&transcript, at, origin.clone(), ("update", "leases"));
+            let lease: Value = json!({"spec": {"holderIdentity": holder}});
+            let change = Change {
+                request: Some(seq),
+                kind: ChangeKind::Modified,
+                group: "coordination.k8s.io".to_owned(),
+                resource: "leases".to_owned(),
+                namespace: None,
+                name: "a".to_owned(),
+                resource_version: at,
+                old: None,
+                new: Some(lease.into()),
+            };
+            transcript.change(Duration::from_secs(at), origin, change);
+        }
+        send(&transcript, at, agent(writer, "ttl-controller"), ("patch", "nodes"));
+        writes_after_loss(&transcript.entries())
+    }
+
+    #[rstest]
+    #[case::the_holder((20, "replica-2", Some(2)), 2, 20, true)]
+    #[case::the_former_one((20, "replica-2", Some(2)), 1, 20, false)]
+    #[case::before_it_noticed((20, "another", None), 1, 22, true)]
+    #[case::after_it_noticed((20, "another", None), 1, 23, false)]
+    #[case::released((20, "", Some(1)), 1, 21, false)]
+    fn only_the_holder_writes(
+        #[case] taken: (u64, &str, Option<u8>),
+        #[case] writer: u8,
+        #[case] at: u64,
+        #[case] fine: bool,
+    ) {
+        assert_eq!(run(taken, writer, at).is_none(), fine);
+    }
+}

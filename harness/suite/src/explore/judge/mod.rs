@@ -1,0 +1,263 @@
+//! Oracles: judge a run with faults without the expectations of its fixture. Pure.
+//!
+//! | oracle | holds if |
+//! |---|---|
+//! | `invariant NAME` | the always-on invariant holds at each step |
+//! | `alive` | the controllers neither panic nor end by themselves, and stop when asked |
+//! | `end state` | after the faults have ended and time has passed, the objects are those of the run without faults |
+//! | `quiet` | converged controllers do not write |
+//! | `fresh` | controllers that start on the final state change nothing: no key was lost, no cache is stale |
+//! | `model` | the objects agree with each other: numbers of budgets, TTL values, no pods on lost or tainted nodes |
+//! | `uid` | the subject writes to no object that is newer than the request, or that it has just seen gone |
+//! | `late` | what the run without faults writes is not written much later than the faults explain, evictions neither |
+//! | `early` | no pod is evicted or collected of which the controllers know that it may stay |
+//! | `condition` | a pod that `PodGC` fails because its node is gone says so in a condition |
+//! | `claim` | a claim of a pod that is still there stays in its budget for two minutes |
+//! | `ttl` | the TTL follows the number of nodes with hysteresis |
+//! | `repeats` | an Event is counted once for each change |
+//! | `event` | Events say what the controllers do |
+//! | `retry` | failed requests are repeated when the work queue's back-off ends |
+//! | `quarantine` | no orphan is collected less than 40 s after the first cycle without its node |
+//! | `server` | dry runs change nothing, and preconditions that hold refuse nothing |
+//! | `metrics` | no measured time is longer than the run, and deletions are counted by their reasons |
+//! | `clock` | durations are not measured on the wall clock |
+//! | `leader` | a replica that has lost the lease sends no write |
+//! | `writes` | an object is not written more often than the run without faults and the faults explain |
+//!
+//! A fault can legitimately change the outcome: an eviction that a crash delays can be called off by a later step. So
+//! the end states are compared only if the state before each step, and the reply to it, are those of the run without
+//! faults. The other oracles hold for every history.
+//!
+//! Each oracle has a file, and its judges are rows of [`ORACLES`]. [`news`], [`evictions`], [`backoff`] and [`held`]
+//! say what faults may have hidden or delayed.
+
+use std::time::Duration;
+
+use plumbline::expect::world::ObjectStates;
+use plumbline::explore::breach::{ALIVE, Breach, END_STATE, FRESH};
+use plumbline::explore::faults::plan::FaultPlan;
+use plumbline::explore::faults::point::{FaultPoint, Site};
+use plumbline::explore::faults::{Disturbance, FaultTrait};
+use plumbline::fixture::pattern::Verb;
+use plumbline::fixture::{Effect, Fixture};
+use plumbline::rules::budgets::BUDGETS;
+use plumbline::transcript::EntryKind;
+
+use self::models::MODEL;
+use crate::explore::histories::exceptions;
+use crate::explore::histories::facts::stays_uninformed;
+use crate::explore::run::explored::{ExploredRun, ReferenceRun};
+
+mod alive;
+mod backoff;
+mod breaches;
+mod claim;
+mod clock;
+mod condition;
+mod early;
+mod end_state;
+mod event;
+mod evictions;
+mod fresh;
+mod held;
+mod invariant;
+mod late;
+pub mod leader;
+mod lost_events;
+mod metrics;
+mod model;
+mod models;
+mod news;
+mod node_times;
+mod overdue;
+mod quarantine;
+mod quiet;
+mod reconnect;
+mod repeats;
+mod retry;
+mod server;
+#[cfg(test)]
+mod testing;
+mod tolerance;
+mod ttl;
+mod uid;
+mod writes;
+
+/// Number of answers by a fixture's own faults above which its outcome depends on the number of failures: controllers
+/// may give up after several.
+const OWN_FAULTS: usize = 2;
+
+/// Judges a run by itself, from the objects before its first entry.
+type Alone = fn(&Fixture, &ObjectStates, ExploredRun<'_>) -> Vec<Breach>;
+/// Judges a run by the one of the same fixture without faults.
+type Comparing = fn(&ReferenceRun, ExploredRun<'_>) -> Vec<Breach>;
+
+/// The runs that a judge is for.
+#[derive(Clone, Copy)]
+enum Judge {
+    /// Every run.
+    Always(Alone),
+    /// Runs that end alive, of fixtures that do not keep the controllers uninformed until the end.
+    Informed(Alone),
+    /// Runs that end alive, compared with the one without faults.
+    Compared(Comparing),
+    /// The same, of fixtures that are not about failures.
+    WithoutFailures(Comparing),
+    /// The same, whose history is that of the run without faults.
+    OfSameHistory(Comparing),
+}
+
+/// The judges of all oracles but `alive`, in the order in which they judge. An oracle may have several.
+const ORACLES: [(&str, Judge); 26] = [
+    ("invariant", Judge::Always(invariant::broken)),
+    ("early", Judge::Always(early::collection)),
+    ("condition", Judge::Always(condition::unexplained)),
+    ("claim", Judge::Always(claim::dropped)),
+    ("ttl", Judge::Always(ttl::wrong_values)),
+    ("repeats", Judge::Always(repeats::repeated)),
+    ("event", Judge::Always(event::breaches)),
+    ("retry", Judge::Always(|fixture, _, run| retry::untimely(fixture, run).into_iter().collect())),
+    ("quarantine", Judge::Always(|fixture, _, run| quarantine::too_short(fixture, run).into_iter().collect())),
+    (MODEL, Judge::Informed(models::broken)),
+    ("uid", Judge::Informed(|_, _, run| uid::unknown_objects(run.entries))),
+    ("uid", Judge::Informed(|_, _, run| uid::seen_gone(run.entries).into_iter().collect())),
+    ("leader", Judge::Informed(|_, _, run| leader::writes_after_loss(run.entries).into_iter().collect())),
+    ("late", Judge::Informed(overdue::evictions)),
+    ("early", Judge::Informed(early::eviction)),
+    ("server", Judge::Informed(|_, begin, run| server::misbehaves(begin, run).into_iter().collect())),
+    ("metrics", Judge::Informed(|_, _, run| metrics::impossible(&run.record.scrapes).into_iter().collect())),
+    ("metrics", Judge::Informed(|fixture, _, run| metrics::miscounted(fixture, run).into_iter().collect())),
+    (END_STATE, Judge::OfSameHistory(end_state::differs)),
+    ("writes", Judge::OfSameHistory(writes::excess)),
+    ("late", Judge::OfSameHistory(late::writes)),
+    ("clock", Judge::OfSameHistory(clock::follows_wall_clock)),
+    (END_STATE, Judge::OfSameHistory(lost_events::lost_event)),
+    ("late", Judge::WithoutFailures(reconnect::stays_away)),
+    ("quiet", Judge::Compared(quiet::writes)),
+    (FRESH, Judge::WithoutFailures(fresh::writes)),
+];
+
+/// The result of a run with faults.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OracleVerdict {
+    /// The breaches, in order of the oracles.
+    pub breaches: Vec<Breach>,
+    /// True if a fault changed the history, so that the end states were not compared.
+    pub diverged: bool,
+    /// The reason if the plan cannot be run with this fixture.
+    pub unfit: Option<String>,
+}
+
+/// Judges a run by `reference`, the run of the same fixture without faults.
+#[must_use]
+pub fn judge(reference: &ReferenceRun, explored: ExploredRun<'_>) -> OracleVerdict {
+    let OracleVerdict { mut breaches, unfit, .. } = judge_alone(&reference.fixture, explored);
+    breaches.retain(|breach| !reference.broken.contains(&breach.oracle));
+    if unfit.is_some() || breaches.iter().any(|breach| breach.oracle == ALIVE) {
+        return OracleVerdict { breaches, diverged: false, unfit };
+    }
+    let normal = &reference.observation;
+    let about_failures = normal.faulted > OWN_FAULTS || stays_uninformed(&reference.fixture);
+    let diverged = explored.plan.has(FaultTrait::ChangesHistory)
+        || displaces_refusal(&reference.fixture, explored.plan)
+        || normal.replies != explored.observation.replies
+        || normal.boundaries != explored.observation.boundaries;
+    for (_, judge) in ORACLES {
+        match judge {
+            Judge::OfSameHistory(judge) if !diverged && !about_failures => breaches.extend(judge(reference, explored)),
+            Judge::WithoutFailures(judge) if !about_failures => breaches.extend(judge(reference, explored)),
+            Judge::Compared(judge) => breaches.extend(judge(reference, explored)),
+            _ => {}
+        }
+    }
+    breaches.retain(|breach| {
+        !exceptions::is_listed(&reference.fixture.id, &breach.oracle) && !is_late_owner(breach, explored)
+    });
+    OracleVerdict { breaches, diverged, unfit: None }
+}
+
+/// Returns true for a budget whose numbers follow an owner of which the subject learns late: the deletion of an owner,
+/// and the scale of one, lead to no sync by themselves, as upstream.
+fn is_late_owner(breach: &Breach, explored: ExploredRun<'_>) -> bool {
+    const OWNERS: [&str; 4] = ["replicasets", "replicationcontrollers", "statefulsets", "deployments"];
+    let owner_changes_within = |from: Duration, until: Duration| {
+        explored.entries.iter().any(|entry| match &entry.what {
+            EntryKind::Change(change) => (from..=until).contains(&entry.at) && OWNERS.contains(&&*change.resource),
+            _ => false,
+        })
+    };
+    let is_late = |(disturbance, point): &(Disturbance, FaultPoint)| match disturbance.cut_off() {
+        // Afterwards each informer lists its objects again, and pods may come before their owners.
+        Some(_) => owner_changes_within(point.at, point.at + disturbance.duration()),
+        None => disturbance.delays_information(point) && OWNERS.contains(&&*point.target.resource.plural),
+    };
+    breach.resource.starts_with(BUDGETS)
+        && [END_STATE, FRESH, MODEL].contains(&breach.oracle.as_str())
+        && explored.plan.faults.iter().any(is_late)
+}
+
+/// Judges a run without faults: there is nothing to compare it with.
+#[must_use]
+pub fn judge_alone(fixture: &Fixture, explored: ExploredRun<'_>) -> OracleVerdict {
+    let (mut breaches, unfit) = alive::ends(explored.record);
+    if unfit.is_none() {
+        let run = explored.record.run(explored.entries, explored.record.end);
+        let begin = ObjectStates::new(&run, &fixture.given.namespace);
+        let is_informed = !stays_uninformed(fixture) && breaches.is_empty();
+        for (_, judge) in ORACLES {
+            match judge {
+                Judge::Always(judge) => breaches.extend(judge(fixture, &begin, explored)),
+                Judge::Informed(judge) if is_informed => breaches.extend(judge(fixture, &begin, explored)),
+                _ => {}
+            }
+        }
+    }
+    OracleVerdict { breaches, diverged: false, unfit }
+}
+
+/// Judges a run without faults by the oracles that otherwise compare with it: converged controllers do not write, and
+/// fresh ones agree with the final state.
+#[must_use]
+pub fn judge_calm(fixture: &Fixture, explored: ExploredRun<'_>) -> Vec<Breach> {
+    quiet::calm_write(fixture, explored).into_iter().chain(fresh::calm_write(fixture, explored)).collect()
+}
+
+/// Returns true if a fault of the plan lets a request take effect that a fault of the fixture itself refuses. Then the
+/// end is another one.
+fn displaces_refusal(fixture: &Fixture, plan: &FaultPlan) -> bool {
+    let refuses = |effect: &Effect| match effect {
+        Effect::Reply { applied, .. } | Effect::Drop { applied } => !applied,
+        _ => false,
+    };
+    plan.faults.iter().any(|(disturbance, FaultPoint { site, target, .. })| {
+        let Site::Request(verb) = site else { return false };
+        !disturbance.is(FaultTrait::IsPlain)
+            && fixture.given.faults.iter().any(|fault| {
+                let own = &fault.on.target;
+                refuses(&fault.effect)
+                    && (fault.on.verb == *verb || fault.on.verb == Verb::Any)
+                    && own.subresource == target.subresource
+                    && own.covers(
+                        &target.resource.group,
+                        &target.resource.plural,
+                        target.namespace.as_deref(),
+                        &target.name,
+                    )
+            })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of the module's documentation has each oracle once.
+    #[test]
+    fn each_oracle_is_documented() {
+        let text = include_str!("mod.rs");
+        for (name, _) in ORACLES {
+            let row = |line: &&str| line.starts_with("//! |") && line.contains(&format!("`{name}"));
+            assert_eq!(text.lines().filter(row).count(), 1, "{name}");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Oracle `quiet`: converged controllers do not write. Pure.
+
+use plumbline::explore::breach::{Breach, QUIET, converged_text};
+use plumbline::fixture::Fixture;
+
+use super::backoff::is_backed_off;
+use super::breaches::of_write;
+use super::held::is_held;
+use crate::explore::run::explored::{ExploredRun, ReferenceRun};
+use crate::explore::run::observation::SubjectWrite;
+
+fn breach(write: &SubjectWrite) -> Breach {
+    of_write(QUIET, write, converged_text(&write.text))
+}
+
+/// Returns the first write of converged controllers in a run with faults, if there is none without.
+pub(super) fn writes(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec<Breach> {
+    let waits = |write: &SubjectWrite| {
+        is_held(&reference.fixture, explored, write) || is_backed_off(explored, &write.key, write.at)
+    };
+    let mut late = explored.observation.late.iter().filter(|_| reference.observation.late.is_empty());
+    late.find(|write| !waits(write)).map(breach).into_iter().collect()
+}
+
+/// Returns the first write of converged controllers in a run without faults.
+pub(super) fn calm_write(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<Breach> {
+    explored.observation.late.iter().find(|write| !is_held(fixture, explored, write)).map(breach)
+}

@@ -1,0 +1,78 @@
+//! Oracle `repeats`: an Event is counted once for each change. Pure.
+
+use std::collections::BTreeMap;
+
+use plumbline::expect::world::ObjectStates;
+use plumbline::explore::breach::Breach;
+use plumbline::fixture::Fixture;
+use plumbline::rules::recorder::{SPAM_BURST, count_of, event_of};
+use plumbline::transcript::{Attributed as _, EntryKind};
+use serde_json::Value;
+
+use super::breaches::of_change;
+use super::news::is_informed;
+use crate::explore::run::explored::ExploredRun;
+
+/// Returns the first Event that is counted more often in an instant than anything changed. Objects with many Events
+/// are left out: those that the recorder's limit holds back are counted with the next one that it sends.
+pub(super) fn repeated(fixture: &Fixture, _: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {
+    if !explored.plan.faults.is_empty() || !is_informed(fixture, explored.plan) {
+        return Vec::new();
+    }
+    let mut sums: BTreeMap<String, i64> = BTreeMap::new();
+    for instant in explored.until_quiet().chunk_by(|one, next| one.at == next.at) {
+        let mut counts: BTreeMap<(&str, &str), i64> = BTreeMap::new();
+        let mut causes = 0;
+        for entry in instant {
+            let EntryKind::Change(change) = &entry.what else { continue };
+            if change.resource != "events" {
+                causes += 1;
+            } else if entry.actor().is_subject() {
+                let more = change.new.as_deref().map_or(0, count_of) - change.old.as_deref().map_or(0, count_of);
+                let namespace = change.namespace.as_deref().unwrap_or_default();
+                let total = counts.entry((namespace, &change.name)).or_default();
+                *total += more;
+                let about = change.new.as_deref().map(event_of).unwrap_or_default().0;
+                let sums = sums.entry(about).or_default();
+                *sums += more;
+                if *total > 1 + causes && *sums <= i64::from(SPAM_BURST) {
+                    let reason = change.new.as_deref().map_or(&Value::Null, |event| &event["reason"]);
+                    let text = format!("an Event {reason} is counted {total} times at {:?}", entry.at);
+                    return vec![of_change("repeats", change, entry.actor().to_string(), entry.at, text)];
+                }
+            }
+        }
+    }
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use plumbline::transcript::Transcript;
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::explore::judge::testing::{change, judged_by};
+
+    fn judged(controller: &str, transcript: &Transcript, initial: Vec<Value>) -> Vec<String> {
+        judged_by(controller, transcript, initial, |fixture, begin, explored| {
+            repeated(fixture, begin, explored).into_iter().map(|breach| breach.fingerprint()).collect()
+        })
+    }
+
+    #[rstest]
+    #[case::once(0, 1, true)]
+    #[case::for_each_change(1, 2, true)]
+    #[case::too_often(1, 3, false)]
+    #[case::held_back_by_the_limit(1, 26, true)]
+    fn events_are_counted_once(#[case] causes: usize, #[case] count: i64, #[case] fine: bool) {
+        let transcript = Transcript::new();
+        for _ in 0..causes {
+            change(&transcript, 5, None, "pods", [Some(json!({})), Some(json!({}))]);
+        }
+        let event = json!({"reason": "UnmanagedPods", "count": count});
+        change(&transcript, 5, Some("disruption-controller"), "events", [None, Some(event)]);
+        assert_eq!(judged("disruption", &transcript, Vec::new()).is_empty(), fine);
+    }
+}

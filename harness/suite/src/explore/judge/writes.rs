@@ -1,0 +1,51 @@
+//! Oracle `writes`: an object is not written more often than the run without faults and the faults explain. Pure.
+
+use std::time::Duration;
+
+use plumbline::explore::breach::Breach;
+use plumbline::explore::faults::FaultTrait;
+use plumbline::transcript::{EntryKind, TranscriptEntry};
+use serde_json::json;
+
+use crate::explore::run::explored::{ExploredRun, ReferenceRun};
+use crate::explore::run::observation::WriteKey;
+
+/// Additional writes of an object that each fault explains.
+const WRITES_PER_FAULT: u32 = 2;
+/// Additional writes of an object that changed timing explains.
+const WRITES_BY_TIMING: u32 = 2;
+
+/// Returns the writes beyond those of the run without faults and those that the faults explain.
+pub(super) fn excess(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec<Breach> {
+    let normal = &reference.observation;
+    let found = explored.observation;
+    let plan = explored.plan;
+    let faults = u32::try_from(plan.faults.len()).unwrap_or(u32::MAX);
+    let starts = plan.faults.iter().filter(|(disturbance, _)| disturbance.is(FaultTrait::Restarts)).count();
+    let starts = 1 + u32::try_from(starts).unwrap_or(u32::MAX);
+    let refusals: u32 = plan.faults.iter().map(|(disturbance, _)| disturbance.refusals()).sum();
+    // In another order, changes that were handled together can be handled one by one.
+    let is_ordered = plan.has(FaultTrait::Reorders);
+    let changes_of_others = |key: &WriteKey| {
+        let is_other = |entry: &&TranscriptEntry| match &entry.what {
+            EntryKind::Change(change) => change.resource != "events" && !key.resource.starts_with(&change.resource),
+            _ => false,
+        };
+        u32::try_from(explored.entries.iter().filter(is_other).count()).unwrap_or(u32::MAX)
+    };
+    let excess = found.writes.iter().filter(|(key, _)| key.resource != "events").find_map(|(key, count)| {
+        let usual = normal.writes.get(key).copied().unwrap_or_default();
+        let most = usual * starts + faults * WRITES_PER_FAULT + refusals + WRITES_BY_TIMING;
+        let is_in_order = || !is_ordered || *count > usual.saturating_add(changes_of_others(key));
+        (*count > most && is_in_order()).then_some((key, *count, usual))
+    });
+    let to_breach = |(key, count, usual): (&WriteKey, u32, u32)| Breach {
+        oracle: "writes".to_owned(),
+        resource: key.resource.clone(),
+        kind: format!("{} {}", key.actor, key.verb),
+        at: Duration::ZERO,
+        text: format!("{key}: {count} times; without the fault {usual} times"),
+        expected: json!({ "quiet": true }),
+    };
+    excess.map(to_breach).into_iter().collect()
+}

@@ -1,0 +1,37 @@
+//! What the entries of a transcript are about. Pure.
+
+use plumbline::expect::{BrokenPromise, Run};
+use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, RecordedRequest, TranscriptEntry};
+
+/// Returns the changes of a resource's objects by `actor`.
+pub fn changes<'e>(
+    entries: &'e [TranscriptEntry],
+    actor: Actor,
+    resource: &'static str,
+) -> impl Iterator<Item = (&'e TranscriptEntry, &'e Change)> {
+    entries.iter().filter_map(move |entry| match &entry.what {
+        EntryKind::Change(change) if change.resource == resource && entry.actor() == actor => {
+            Some((entry, change.as_ref()))
+        }
+        _ => None,
+    })
+}
+
+/// Returns the request that broke a promise, if one did.
+#[must_use]
+pub fn request_of<'r>(promise: &BrokenPromise, run: &Run<'r>) -> Option<&'r Exchange> {
+    match &run.entries.get(promise.seq)?.what {
+        EntryKind::Request(exchange) => Some(exchange),
+        EntryKind::Change(_) | EntryKind::Note(_) => None,
+    }
+}
+
+/// Returns the change of an entry if it is one of the object of a request.
+#[must_use]
+pub fn changes_object_of<'e>(entry: &'e TranscriptEntry, request: &RecordedRequest) -> Option<&'e Change> {
+    let EntryKind::Change(change) = &entry.what else { return None };
+    let same = change.resource == request.resource
+        && change.namespace == request.namespace
+        && request.name.as_ref() == Some(&change.name);
+    same.then_some(change)
+}
