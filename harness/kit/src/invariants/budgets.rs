@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use super::{JudgeContext, Violation};
-use crate::expect::requests;
+use super::violation::Violation;
+use crate::expect::{JudgeContext, requests};
 use crate::fixture::Action;
 use crate::fixture::parse::step_actions;
 use crate::object_meta;

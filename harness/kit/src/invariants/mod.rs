@@ -5,15 +5,17 @@
 //!
 //! [`writes`] concerns all controllers; [`budgets`], [`podgc`], [`taint_eviction`], [`ttl`] one each.
 
+use self::violation::Violation;
 use crate::expect::world::ObjectStates;
 use crate::expect::{BrokenPromise, JudgeContext, Run, line};
 use crate::fixture::{Fixture, Level};
-use crate::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, RecordedJson, TranscriptEntry};
+use crate::transcript::EntryKind;
 
 mod budgets;
 mod podgc;
 mod taint_eviction;
 mod ttl;
+mod violation;
 mod writes;
 
 pub use writes::{STORM, is_idle};
@@ -144,81 +146,6 @@ pub const ALL: [Invariant; 16] = [
         "Every DELETE of a pod carries its UID as a precondition.",
     ),
 ];
-
-/// A violation of an invariant by an entry.
-#[derive(Debug)]
-struct Violation {
-    entry: TranscriptEntry,
-    observed: String,
-}
-
-impl Violation {
-    fn new(entry: &TranscriptEntry, observed: impl Into<String>) -> Self {
-        Self { entry: entry.clone(), observed: observed.into() }
-    }
-}
-
-impl<'a> JudgeContext<'a> {
-    /// Visits the requests that are meant, each with the objects just before it.
-    fn requests(
-        &self,
-        is_meant: impl Fn(&TranscriptEntry, &Exchange) -> bool,
-        mut visit: impl FnMut(&'a TranscriptEntry, &'a Exchange, &ObjectStates) -> Option<Violation>,
-    ) -> Vec<Violation> {
-        let (mut world, mut stepped, mut violations) = (None, 0, Vec::new());
-        for (index, entry) in self.run.entries.iter().enumerate() {
-            let EntryKind::Request(exchange) = &entry.what else { continue };
-            if is_meant(entry, exchange) {
-                let world = world.get_or_insert_with(|| self.begin.clone());
-                self.run.entries[stepped..index].iter().for_each(|entry| world.step(entry));
-                stepped = index;
-                violations.extend(visit(entry, exchange, world));
-            }
-        }
-        violations
-    }
-
-    /// Visits the changes that `actor` made to a resource's objects, with the object before (if it existed) and after.
-    fn changes(
-        &self,
-        actor: &Actor,
-        resource: &str,
-        mut visit: impl FnMut(&'a TranscriptEntry, &'a Change, Option<&RecordedJson>, &RecordedJson) -> Option<Violation>,
-    ) -> Vec<Violation> {
-        let mut violations = Vec::new();
-        for entry in self.run.entries {
-            if let EntryKind::Change(change) = &entry.what
-                && change.resource == resource
-                && entry.actor() == *actor
-                && let Some(new) = &change.new
-            {
-                violations.extend(visit(entry, change, change.old.as_ref(), new));
-            }
-        }
-        violations
-    }
-}
-
-/// Returns true if the request deletes a pod.
-fn deletes_pod(exchange: &Exchange) -> bool {
-    exchange.request.verb == "delete" && exchange.request.resource == "pods" && exchange.request.subresource.is_none()
-}
-
-/// Returns a predicate for deletions of pods by this actor.
-fn deletes_pod_as(actor: Actor) -> impl Fn(&TranscriptEntry, &Exchange) -> bool {
-    move |entry, exchange| deletes_pod(exchange) && entry.actor() == actor
-}
-
-/// Returns the pod of a request, as it is in `world`.
-fn pod_of<'w>(exchange: &Exchange, world: &'w ObjectStates) -> Option<&'w RecordedJson> {
-    let request = &exchange.request;
-    world.get(&crate::expect::world::Key {
-        group: String::new(),
-        resource: "pods".to_owned(),
-        namespace: request.namespace.clone(),
-        name: request.name.clone()?,
-    })
-}
 
 /// Checks all invariants that concern `fixture` and are not waived. Reports at most two violations of each.
 pub fn check(fixture: &Fixture, run: &Run<'_>) -> Vec<BrokenPromise> {

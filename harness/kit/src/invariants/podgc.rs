@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{JudgeContext, Violation, deletes_pod_as, pod_of};
-use crate::expect::requests;
+use super::violation::{Violation, deletes_pod_as, pod_of};
+use crate::expect::{JudgeContext, requests};
 use crate::object_meta;
 use crate::rules::pods::is_finished;
 use crate::rules::quarantine::{CYCLE, DELETION_BY_POD_GC, QUARANTINE};

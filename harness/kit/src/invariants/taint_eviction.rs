@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{JudgeContext, Violation, deletes_pod_as, pod_of};
+use super::violation::{Violation, deletes_pod_as, pod_of};
+use crate::expect::JudgeContext;
 use crate::object_meta;
 use crate::rules::pods::disruption_reason;
 use crate::rules::taints::{DELETION_BY_TAINT_MANAGER, toleration_limit};

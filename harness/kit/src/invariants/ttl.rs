@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{JudgeContext, Violation};
+use super::violation::Violation;
+use crate::expect::JudgeContext;
 use crate::object_meta;
 use crate::rules::nodes::{TTL_ANNOTATION, TTL_RANGES};
 use crate::transcript::Actor;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::{JudgeContext, Violation, deletes_pod};
-use crate::expect::{is_subject_write, requests};
+use super::violation::{Violation, deletes_pod};
+use crate::expect::{JudgeContext, is_subject_write, requests};
 use crate::object_meta;
 use crate::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, TranscriptEntry};
 

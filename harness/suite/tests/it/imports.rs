@@ -1,4 +1,5 @@
-//! The top-level modules of each crate do not import each other in circles.
+//! The top-level modules of each crate do not import each other in circles, nor do the files of a module, except for two
+//! that belong together.
 //!
 //! The graph is read from the sources: `use` declarations and inline paths that begin with `crate::` or `super::`.
 //! Tests do not count. Inherent methods that another module implements are not imports, and not seen.
@@ -13,6 +14,14 @@ const CRATES: [&str; 5] =
 
 /// Circles that exist: crate, modules in order, and why. The list only gets shorter.
 const KNOWN: &[(&str, &[&str], &str)] = &[];
+
+/// Modules, below the source folder of their crate, no three files of which import each other in a circle.
+const WITHOUT_FILE_CIRCLES: [(&str, &str); 4] = [
+    ("harness/kit/src", "explore"),
+    ("harness/kit/src", "invariants"),
+    ("harness/kit/src", "rules"),
+    ("harness/suite/src", "explore"),
+];
 
 /// A source file of a crate; its path is below the source folder.
 struct Source(SourceFile);
@@ -114,15 +123,27 @@ fn root_names(code: &str, depth: usize) -> Vec<String> {
 
 /// Returns the first name of a path, or of each path in a group.
 fn names(path: &str) -> Vec<String> {
-    let ident = |text: &str| text.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect();
-    let Some(group) = path.strip_prefix('{') else { return vec![ident(path)] };
-    let (mut names, mut nested, mut start) = (Vec::new(), 0_usize, 0);
+    match path.strip_prefix('{') {
+        Some(group) => parts(group).into_iter().map(|part| ident(part).to_owned()).collect(),
+        None => vec![ident(path).to_owned()],
+    }
+}
+
+/// Returns the identifier at the beginning of a text.
+fn ident(text: &str) -> &str {
+    let end = text.find(|letter: char| !(letter.is_alphanumeric() || letter == '_')).unwrap_or(text.len());
+    &text[..end]
+}
+
+/// Returns the parts of a group of paths whose opening brace is cut off.
+fn parts(group: &str) -> Vec<&str> {
+    let (mut parts, mut nested, mut start) = (Vec::new(), 0_usize, 0);
     for (at, letter) in group.char_indices() {
         match letter {
             '{' => nested += 1,
             '}' if nested > 0 => nested -= 1,
             ',' | '}' if nested == 0 => {
-                names.push(ident(group[start..at].trim_start()));
+                parts.push(group[start..at].trim());
                 start = at + 1;
                 if letter == '}' {
                     break;
@@ -131,7 +152,77 @@ fn names(path: &str) -> Vec<String> {
             _ => {}
         }
     }
-    names
+    parts
+}
+
+/// Returns a path, or each path of its groups, as names.
+fn paths(text: &str) -> Vec<Vec<&str>> {
+    let mut path = Vec::new();
+    let mut rest = text;
+    loop {
+        if let Some(group) = rest.strip_prefix('{') {
+            let below = parts(group).into_iter().flat_map(paths);
+            return below.map(|below| path.iter().copied().chain(below).collect()).collect();
+        }
+        let name = ident(rest);
+        path.extend((!name.is_empty()).then_some(name));
+        match rest[name.len()..].strip_prefix("::") {
+            Some(next) if !name.is_empty() => rest = next,
+            _ => return vec![path],
+        }
+    }
+}
+
+/// Builds the graph of the files of a module. A path is one to the deepest file on it.
+fn file_graph(sources: &[Source], top: &str) -> Graph {
+    let tests: BTreeSet<Vec<&str>> = sources.iter().flat_map(Source::test_modules).collect();
+    let inside: Vec<&Source> = sources
+        .iter()
+        .filter(|source| source.module().first() == Some(&top) && !tests.contains(&source.module()))
+        .collect();
+    let files: BTreeSet<Vec<&str>> = inside.iter().map(|source| source.module()).collect();
+    let mut graph = Graph::new();
+    for source in &inside {
+        let module = source.module();
+        let imports = graph.entry(module.join("::")).or_default();
+        let code = source.code();
+        for path in absolute_paths(&code, &module, &files) {
+            let file = (1..=path.len()).rev().find(|length| files.contains(&path[..*length]));
+            let Some(target) = file.map(|length| &path[..length]).filter(|target| *target != module) else { continue };
+            imports.entry(target.join("::")).or_insert_with(|| source.0.path.clone());
+        }
+    }
+    graph
+}
+
+/// Returns the paths in the code of a module, from the root of the crate: those that begin with `crate::`, `super::` or
+/// `self::`, and those that begin with a module below it.
+fn absolute_paths<'c>(code: &'c str, module: &[&'c str], files: &BTreeSet<Vec<&'c str>>) -> Vec<Vec<&'c str>> {
+    let below: Vec<&str> = files
+        .iter()
+        .filter_map(|file| file.strip_prefix(module)?.first().copied())
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect();
+    let mut found = Vec::new();
+    for first in ["crate", "super", "self"].into_iter().chain(below) {
+        for (at, _) in code.match_indices(&format!("{first}::")) {
+            let before = code[..at].chars().next_back();
+            if before.is_some_and(|letter| letter.is_alphanumeric() || letter == '_' || letter == ':') {
+                continue;
+            }
+            for path in paths(&code[at..]) {
+                let levels = path.iter().take_while(|name| **name == "super").count();
+                let root = match first {
+                    "crate" => &[],
+                    _ => &module[..module.len().saturating_sub(levels)],
+                };
+                let skipped = if first == "super" { levels } else { usize::from(["crate", "self"].contains(&first)) };
+                found.push(root.iter().copied().chain(path.into_iter().skip(skipped)).collect());
+            }
+        }
+    }
+    found
 }
 
 /// Returns the modules that `from` imports directly or indirectly.
@@ -187,6 +278,36 @@ fn modules_do_not_import_each_other_in_circles() {
         }
     }
     assert!(offences.is_empty(), "modules import each other in circles:\n  {}", offences.join("\n  "));
+}
+
+#[test]
+fn files_of_a_module_import_each_other_in_pairs_at_most() {
+    let mut offences = Vec::new();
+    for (name, module) in WITHOUT_FILE_CIRCLES {
+        let files = files_below(&repository().join(name), "rs").into_iter();
+        let sources: Vec<Source> = files.map(Source).collect();
+        let graph = file_graph(&sources, module);
+        assert!(graph.values().map(BTreeMap::len).sum::<usize>() > 4, "{name}, {module}: the search is broken");
+        for circle in circles(&graph).into_iter().filter(|circle| circle.len() > 2) {
+            offences.push(format!("{name}: {}{}", circle.join(", "), imports(&graph, &circle)));
+        }
+    }
+    assert!(offences.is_empty(), "files import each other in circles:\n  {}", offences.join("\n  "));
+}
+
+#[test]
+fn circles_of_files_are_found() {
+    let files = sample(&[
+        ("lib.rs", "pub mod a;\n"),
+        ("a/mod.rs", "mod b;\nmod c;\nmod d;\nfn f() { b::g() }\n"),
+        ("a/b.rs", "use super::{c::{X, Y}, d};\n"),
+        ("a/c.rs", "use crate::a::Z;\nuse crate::other::b;\n"),
+        ("a/d.rs", "use super::c::X;\n"),
+    ]);
+    let graph = file_graph(&files, "a");
+    assert_eq!(circles(&graph), BTreeSet::from([vec!["a", "a::b", "a::c", "a::d"]]));
+    assert_eq!(graph["a::b"].keys().collect::<Vec<_>>(), ["a::c", "a::d"]);
+    assert_eq!(graph["a::c"].keys().collect::<Vec<_>>(), ["a"]);
 }
 
 /// The files of a crate, by path.
