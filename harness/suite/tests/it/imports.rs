@@ -1,5 +1,4 @@
-//! The top-level modules of each crate do not import each other in circles, nor do the files of a module, except for two
-//! that belong together.
+//! The top-level modules of each crate do not import each other in circles, nor do more than two files of some modules.
 //!
 //! The graph is read from the sources: `use` declarations and inline paths that begin with `crate::` or `super::`.
 //! Tests do not count. Inherent methods that another module implements are not imports, and not seen.

@@ -1,5 +1,5 @@
-//! Random histories: fixtures that a seed generates, with nodes, owners, pods, budgets, and a history of what happens to
-//! clusters: taints, lost nodes, drains, evictions, rollouts, nodes out of service, wrong clocks. Pure.
+//! Random histories: fixtures that a seed generates, with nodes, owners, pods, budgets, and what happens to clusters:
+//! taints, lost nodes, drains, evictions, rollouts, nodes out of service, wrong clocks. Pure.
 //!
 //! A history is written as the text of a fixture, so that it is shrunk and kept like any other.
 

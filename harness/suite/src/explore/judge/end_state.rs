@@ -1,5 +1,5 @@
-//! Oracle `end state`: after the faults have ended and time has passed, the objects are those of the run without faults.
-//! Pure.
+//! Oracle `end state`: after the faults have ended and time has passed, the objects are those of the run without
+//! faults. Pure.
 
 use plumbline::expect::world::ObjectStates;
 use plumbline::expect::{is_subject_write, requests};

@@ -1,5 +1,5 @@
-//! Oracle `end state` about Events: each Event of the run without faults is there, unless it was lost with the memory of
-//! its sender. Pure.
+//! Oracle `end state` about Events: each Event of the run without faults is there, unless it was lost with the memory
+//! of its sender. Pure.
 
 use plumbline::explore::breach::{Breach, END_STATE};
 use plumbline::explore::faults::FaultTrait;

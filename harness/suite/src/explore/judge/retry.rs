@@ -1,8 +1,8 @@
 //! Oracle `retry`: a failed request is repeated when the work queue hands its key out again, neither sooner nor later.
 //! Pure.
 //!
-//! [`queue`](plumbline::rules::queue) has the delays. Taint eviction tries several times before its key goes to its queue;
-//! the retries after that are N-086's.
+//! [`queue`](plumbline::rules::queue) has the delays. Taint eviction tries several times before its key goes to its
+//! queue; the retries after that are N-086's.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
