@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use plumbline::expect::world::{Key, ObjectStates};
 use plumbline::fixture::{Controller, Fixture};
-use plumbline::object_meta::{self, controller, is_terminating};
+use plumbline::object_meta::{self, is_terminating};
 use plumbline::rules::budgets::{LostPod, failure, numbers};
 use plumbline::rules::nodes::{NodeState, TTL_ANNOTATION, allows_ttl};
 use plumbline::rules::pods::{DISRUPTION_TARGET, is_finished, is_terminated};
@@ -18,7 +18,7 @@ use crate::explore::histories::facts::LONGEST_COUNTDOWN;
 
 /// An object that is not as it must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModelBreach {
+pub(super) struct ModelBreach {
     /// The object.
     pub key: Key,
     /// The kind of the breach: the field, or `is left`.
@@ -40,7 +40,7 @@ const STALE: SignedDuration = SignedDuration::from_mins(5);
 
 /// A moment of a history, and what the models have to know of the history.
 #[derive(Debug, Clone, Copy)]
-pub struct ModelMoment {
+pub(super) struct ModelMoment {
     /// The time.
     pub now: Timestamp,
     /// The smallest and the largest number of nodes so far: the TTL of a node follows only when the node changes.

@@ -22,7 +22,7 @@ pub(super) fn broken(fixture: &Fixture, begin: &ObjectStates, explored: Explored
     let world = begin.clone().after(entries);
     let end = SignedDuration::try_from(explored.record.end).unwrap_or_default();
     let now = explored.record.start.checked_add(end).unwrap_or_default();
-    let to_breach = |(at, found): (Duration, model::ModelBreach)| Breach {
+    let to_breach = |(at, found): (Duration, ModelBreach)| Breach {
         oracle: MODEL.to_owned(),
         resource: found.key.resource,
         kind: found.kind,

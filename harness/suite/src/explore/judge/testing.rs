@@ -14,12 +14,18 @@ use crate::explore::run::observation::Observation;
 use crate::runner::RunRecord;
 
 /// Records a change of an object without a namespace.
-pub fn change(transcript: &Transcript, at: u64, actor: Option<&str>, resource: &str, objects: [Option<Value>; 2]) {
+pub(super) fn change(
+    transcript: &Transcript,
+    at: u64,
+    actor: Option<&str>,
+    resource: &str,
+    objects: [Option<Value>; 2],
+) {
     change_in(None, transcript, at, actor, resource, objects);
 }
 
 /// Records a change of an object in a namespace.
-pub fn change_in(
+pub(super) fn change_in(
     namespace: Option<&str>,
     transcript: &Transcript,
     at: u64,
@@ -49,7 +55,13 @@ pub fn change_in(
 }
 
 /// Records a request of the client `name` and its reply.
-pub fn exchange(transcript: &Transcript, at: Duration, name: &str, request: RecordedRequest, reply: RecordedReply) {
+pub(super) fn exchange(
+    transcript: &Transcript,
+    at: Duration,
+    name: &str,
+    request: RecordedRequest,
+    reply: RecordedReply,
+) {
     let agent = format!("x/1 {name}");
     let request = RecordedRequest { user_agent: agent.clone(), ..request };
     let seq = transcript.request(at, Origin::client(&agent, ""), request);
@@ -57,7 +69,7 @@ pub fn exchange(transcript: &Transcript, at: Duration, name: &str, request: Reco
 }
 
 /// Judges a run without faults that has this transcript and began with these objects.
-pub fn judged_by<T>(
+pub(super) fn judged_by<T>(
     controller: &str,
     transcript: &Transcript,
     initial: Vec<Value>,

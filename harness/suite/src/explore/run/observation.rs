@@ -8,6 +8,7 @@ use plumbline::expect::{is_subject_write, line};
 use plumbline::explore::state::StateDigest;
 use plumbline::invariants;
 use plumbline::rules::recorder::event_of;
+use plumbline::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry};
 
 use super::script::Script;
 use crate::runner::RunRecord;
@@ -143,7 +144,7 @@ fn is_event(key: &WriteKey) -> bool {
 }
 
 /// Returns the target of an entry that is a write of the subject.
-pub(super) fn subject_write(entry: &TranscriptEntry) -> Option<WriteKey> {
+pub(in crate::explore) fn subject_write(entry: &TranscriptEntry) -> Option<WriteKey> {
     match &entry.what {
         EntryKind::Request(exchange) if is_subject_write(entry, exchange) => Some(WriteKey::new(entry, exchange)),
         _ => None,

@@ -12,7 +12,7 @@ use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
 use kube::{Client, ResourceExt as _};
-use plumbline::fixture::{Controller, Fixture, parse};
+use plumbline::fixture::{Controller, Fixture};
 use plumbline::rules::nodes::TTL_ANNOTATION;
 use plumbline::time::Clock;
 use serde_json::json;
