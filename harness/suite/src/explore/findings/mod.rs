@@ -1,4 +1,4 @@
-//! What becomes of findings: the shortest history that shows one, and the report.
+//! The shortest history that shows a finding, and the report.
 //!
 //! - [`shrink`], [`fixture_text`]: make a finding small and write it as a fixture
 //! - [`report`], [`page`]: the result of an exploration as text, as JSON and as HTML

@@ -1,4 +1,4 @@
-//! What a fixture does by itself: its steps, its own faults, and the longest countdown of its pods. Pure.
+//! Facts about a fixture: its steps, its own faults, and the longest countdown of its pods. Pure.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

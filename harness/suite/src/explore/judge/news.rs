@@ -1,4 +1,4 @@
-//! What the faults of a plan may have hidden from the controllers. Pure.
+//! Changes that the faults of a plan may have hidden from the controllers. Pure.
 
 use std::time::Duration;
 

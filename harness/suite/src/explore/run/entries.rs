@@ -1,4 +1,4 @@
-//! What the entries of a transcript are about. Pure.
+//! Finds the entries of a transcript that are about an object. Pure.
 
 use plumbline::expect::{BrokenPromise, Run};
 use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, RecordedRequest, TranscriptEntry};

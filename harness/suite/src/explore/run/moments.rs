@@ -1,4 +1,4 @@
-//! The circumstances of the points of a run, by which plans with equal runs are told. Pure.
+//! The circumstances of the points of a run, which show plans whose runs are equal. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 

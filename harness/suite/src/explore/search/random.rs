@@ -1,6 +1,6 @@
-//! The exploration of random histories. Each is run without faults and then with a few random ones; which kinds of fault
-//! are possible differs from history to history ("Swarm testing", ISSTA 2012). Histories that show something for the
-//! first time get more runs.
+//! The exploration of random histories. Each is run without faults and then with a few random ones; which kinds of
+//! fault are possible differs from history to history ("Swarm testing", ISSTA 2012). Histories that show something for
+//! the first time get more runs.
 //!
 //! Histories are run in rounds, and what is new is decided in the order of their seeds, so that the result does not
 //! depend on the number of jobs.
