@@ -74,7 +74,11 @@ class Server:
             self.close()
             raise
         self.authority = base64.b64decode(found[1]) if found else b""
-        self._tls = ssl.create_default_context(cadata=self.authority.decode()) if found else None
+        self._tls = None
+        if found:
+            self._tls = ssl.create_default_context(cadata=self.authority.decode())
+            # The default from Python 3.13 on, so that all versions notice what it refuses.
+            self._tls.verify_flags |= ssl.VERIFY_X509_STRICT
 
     @property
     def pid(self) -> int:

@@ -56,6 +56,8 @@ impl ServerCertificate {
         params.distinguished_name.push(DnType::CommonName, "plumbline");
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        // As Go adds it. Python refuses certificates without it from 3.13 on.
+        params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate().map_err(certificate_error)?;
         let certificate = params.signed_by(&key, &authority).map_err(certificate_error)?;
 

@@ -83,7 +83,9 @@ fn pytest(folder: &str, packages: &[&str]) {
         }
     }
     let mut command = Command::new(python);
-    command.args(["-B", "-m", "pytest", "-p", "no:cacheprovider", "-q", "."]);
+    // Wheels and environments are large, so nothing is kept.
+    let kept = "tmp_path_retention_policy=none";
+    command.args(["-B", "-m", "pytest", "-p", "no:cacheprovider", "-o", kept, "-q", "."]);
     command.current_dir(repository().join("harness").join(folder));
     let output = command.env("PLUMBLINE", env!("CARGO_BIN_EXE_plumbline")).output().expect("Python starts");
     let said = String::from_utf8_lossy(&output.stdout);

@@ -255,6 +255,7 @@ fn write_secrets(folder: &Path, token: &str) -> Result<String, EnvironmentError>
     params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.use_authority_key_identifier_extension = true;
     let key = KeyPair::generate().map_err(failed)?;
     let certificate = params.signed_by(&key, &authority).map_err(failed)?;
     let accounts = KeyPair::generate().map_err(failed)?;
