@@ -83,9 +83,11 @@ fn pytest(folder: &str, packages: &[&str]) {
         }
     }
     let mut command = Command::new(python);
-    // Wheels and environments are large, so nothing is kept.
-    let kept = "tmp_path_retention_policy=none";
-    command.args(["-B", "-m", "pytest", "-p", "no:cacheprovider", "-o", kept, "-q", "."]);
+    // Wheels and environments are large, so nothing is kept. Each folder has a place of its own, as it may be cleaned
+    // while another one is in use.
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pytest-{}", folder.replace('/', "-")));
+    command.args(["-B", "-m", "pytest", "-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=none", "-q", "."]);
+    command.arg("--basetemp").arg(place);
     command.current_dir(repository().join("harness").join(folder));
     let output = command.env("PLUMBLINE", env!("CARGO_BIN_EXE_plumbline")).output().expect("Python starts");
     let said = String::from_utf8_lossy(&output.stdout);
