@@ -1,0 +1,415 @@
+//! A guest: a command that runs in virtual time, and its settings.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::clock::Clock;
+use crate::report::Report;
+
+/// The time of day with which a guest begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Epoch {
+    /// The real time at the start, in whole seconds.
+    #[default]
+    Now,
+    /// A fixed time. The monotonic clocks begin with a fixed value as well, so that runs are alike.
+    Fixed(Timestamp),
+}
+
+/// The network of a guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Network {
+    /// A network namespace of its own with nothing but a loopback device, where that is permitted; else the report
+    /// has a warning. Peers outside live in real time: while a program waits for one, virtual time flows.
+    #[default]
+    Private,
+    /// The network of the calling process.
+    Shared,
+}
+
+/// A standard stream of a guest's command.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub enum Stdio {
+    /// That of the calling process.
+    #[default]
+    Inherit,
+    /// Nothing: `/dev/null`.
+    Null,
+    /// A file or one end of a pipe.
+    File(OwnedFd),
+}
+
+impl From<File> for Stdio {
+    fn from(file: File) -> Self {
+        Self::File(file.into())
+    }
+}
+
+impl From<io::PipeReader> for Stdio {
+    fn from(pipe: io::PipeReader) -> Self {
+        Self::File(pipe.into())
+    }
+}
+
+impl From<io::PipeWriter> for Stdio {
+    fn from(pipe: io::PipeWriter) -> Self {
+        Self::File(pipe.into())
+    }
+}
+
+/// An error that keeps a guest from running.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GuestError {
+    /// The machine is none on which programs can be traced.
+    #[error(
+        "programs run in virtual time on Linux on x86-64 only, not on {os} on {arch}: use the container image of \
+         plumbline for linux/amd64"
+    )]
+    Unsupported {
+        /// The operating system.
+        os: &'static str,
+        /// The processor.
+        arch: &'static str,
+    },
+    /// The program cannot be executed.
+    #[error("{}: {source}", program.display())]
+    Program {
+        /// The program.
+        program: PathBuf,
+        /// The reason: not found, not executable, made for another machine.
+        source: io::Error,
+    },
+    /// The system forbids what the tracer needs.
+    #[error("{what}: {source}")]
+    System {
+        /// The operation, and what to do.
+        what: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// The reason for which a run has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum End {
+    /// The command has ended by itself.
+    Exited,
+    /// The limit of virtual time was reached; everything was killed.
+    VirtualLimit,
+    /// The limit of real time was reached; everything was killed.
+    RealLimit,
+    /// There were more processes than permitted; everything was killed.
+    TooManyProcesses,
+    /// [`Running::terminate`] was called.
+    Terminated,
+}
+
+/// The result of a run.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The exit status of the command.
+    pub status: ExitStatus,
+    /// The reason for the end.
+    pub end: End,
+    /// The account of the run.
+    pub report: Report,
+}
+
+/// A command to run in virtual time, and its settings.
+#[derive(Debug)]
+pub struct Guest {
+    pub(crate) program: OsString,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) variables: Vec<(OsString, Option<OsString>)>,
+    pub(crate) has_empty_environment: bool,
+    pub(crate) directory: Option<PathBuf>,
+    pub(crate) standard: [Stdio; 3],
+    pub(crate) settings: Settings,
+}
+
+/// The settings of the tracer.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) epoch: Epoch,
+    pub(crate) seed: Option<u64>,
+    pub(crate) network: Network,
+    pub(crate) is_manual: bool,
+    pub(crate) virtual_limit: Option<Duration>,
+    pub(crate) real_limit: Option<Duration>,
+    pub(crate) process_limit: usize,
+    pub(crate) spin: Duration,
+    pub(crate) grace: Duration,
+}
+
+impl Guest {
+    /// Makes a guest of a program, which is looked for in `PATH` unless its name contains a slash.
+    pub fn new(program: impl Into<OsString>) -> Self {
+        Self {
+            program: program.into(),
+            arguments: Vec::new(),
+            variables: Vec::new(),
+            has_empty_environment: false,
+            directory: None,
+            standard: [Stdio::Inherit, Stdio::Inherit, Stdio::Inherit],
+            settings: Settings {
+                epoch: Epoch::Now,
+                seed: None,
+                network: Network::Private,
+                is_manual: false,
+                virtual_limit: None,
+                real_limit: None,
+                process_limit: 4096,
+                spin: Duration::from_secs(30),
+                grace: Duration::from_secs(5),
+            },
+        }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args(self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        arguments.into_iter().fold(self, Self::arg)
+    }
+
+    /// Sets an environment variable.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.variables.push((name.as_ref().to_owned(), Some(value.as_ref().to_owned())));
+        self
+    }
+
+    /// Removes an environment variable.
+    #[must_use]
+    pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Self {
+        self.variables.push((name.as_ref().to_owned(), None));
+        self
+    }
+
+    /// Begins with an empty environment instead of that of the calling process.
+    #[must_use]
+    pub fn env_clear(mut self) -> Self {
+        self.variables.clear();
+        self.has_empty_environment = true;
+        self
+    }
+
+    /// Sets the working directory.
+    #[must_use]
+    pub fn current_dir(mut self, directory: impl AsRef<Path>) -> Self {
+        self.directory = Some(directory.as_ref().to_owned());
+        self
+    }
+
+    /// Sets the standard input.
+    #[must_use]
+    pub fn stdin(mut self, file: impl Into<Stdio>) -> Self {
+        self.standard[0] = file.into();
+        self
+    }
+
+    /// Sets the standard output.
+    #[must_use]
+    pub fn stdout(mut self, file: impl Into<Stdio>) -> Self {
+        self.standard[1] = file.into();
+        self
+    }
+
+    /// Sets the standard error.
+    #[must_use]
+    pub fn stderr(mut self, file: impl Into<Stdio>) -> Self {
+        self.standard[2] = file.into();
+        self
+    }
+
+    /// Sets the time of day at the start.
+    #[must_use]
+    pub fn epoch(mut self, epoch: Epoch) -> Self {
+        self.settings.epoch = epoch;
+        self
+    }
+
+    /// Makes random numbers repeatable: those of `getrandom` and of `AT_RANDOM`. For tests only.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.settings.seed = Some(seed);
+        self
+    }
+
+    /// Chooses the network.
+    #[must_use]
+    pub fn network(mut self, network: Network) -> Self {
+        self.settings.network = network;
+        self
+    }
+
+    /// Lets time pass only by orders of a [`Clock`].
+    #[must_use]
+    pub fn manual(mut self) -> Self {
+        self.settings.is_manual = true;
+        self
+    }
+
+    /// Limits the virtual time.
+    #[must_use]
+    pub fn virtual_limit(mut self, limit: Duration) -> Self {
+        self.settings.virtual_limit = Some(limit);
+        self
+    }
+
+    /// Limits the real time.
+    #[must_use]
+    pub fn real_limit(mut self, limit: Duration) -> Self {
+        self.settings.real_limit = Some(limit);
+        self
+    }
+
+    /// Limits the number of processes that live at a time. The default is 4096.
+    #[must_use]
+    pub fn process_limit(mut self, limit: usize) -> Self {
+        self.settings.process_limit = limit;
+        self
+    }
+
+    /// Sets the processor time without rest after which time moves while programs run. The default is 30 s.
+    ///
+    /// A program that waits for a time in a loop without sleeping would never end otherwise.
+    #[must_use]
+    pub fn spin_guard(mut self, processor_time: Duration) -> Self {
+        self.settings.spin = processor_time;
+        self
+    }
+
+    /// Sets the real time between `SIGTERM` and `SIGKILL` of [`Running::terminate`]. The default is 5 s.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.settings.grace = grace;
+        self
+    }
+
+    /// Starts the command. A thread of this process traces it.
+    pub fn start(self) -> Result<Running, GuestError> {
+        let folder = tempfile::Builder::new().prefix("plumbline-guest-").tempdir();
+        let folder = folder.map_err(|source| GuestError::System { what: "a folder for the time socket", source })?;
+        let socket = folder.path().join("time.sock");
+        let end = Arc::new(AtomicU8::new(0));
+        let thread = start_tracer(self, &socket, Arc::clone(&end))?;
+        Ok(Running { thread: Some(thread), end, socket, _folder: folder })
+    }
+
+    /// Runs the command until it ends.
+    pub fn run(self) -> Result<Outcome, GuestError> {
+        self.start()?.wait()
+    }
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn start_tracer(guest: Guest, socket: &Path, end: Arc<AtomicU8>) -> Result<TracerThread, GuestError> {
+    crate::linux::start(guest, socket, end)
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn terminate_on_signals(order: Arc<AtomicU8>) -> Result<(), GuestError> {
+    let handlers = crate::linux::terminate_on_signals(order);
+    handlers.map_err(|source| GuestError::System { what: "handlers of signals", source })
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn terminate_on_signals(_: Arc<AtomicU8>) -> Result<(), GuestError> {
+    Err(GuestError::Unsupported { os: std::env::consts::OS, arch: std::env::consts::ARCH })
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn start_tracer(_: Guest, _: &Path, _: Arc<AtomicU8>) -> Result<TracerThread, GuestError> {
+    Err(GuestError::Unsupported { os: std::env::consts::OS, arch: std::env::consts::ARCH })
+}
+
+/// The order to end the command with `SIGTERM`.
+pub(crate) const TERMINATE: u8 = 1;
+
+/// The order to kill everything; higher numbers are as well.
+pub(crate) const KILL: u8 = 2;
+
+/// The thread that traces.
+pub(crate) type TracerThread = JoinHandle<Result<Outcome, GuestError>>;
+
+/// A guest that runs. Dropping it kills the command and everything that it has started.
+#[derive(Debug)]
+pub struct Running {
+    thread: Option<TracerThread>,
+    end: Arc<AtomicU8>,
+    socket: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Running {
+    /// Connects to its clock.
+    pub fn clock(&self) -> io::Result<Clock> {
+        Clock::connect(&self.socket)
+    }
+
+    /// The path of its time socket.
+    pub fn time_socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Returns a function that ends the guest from another thread: `SIGTERM` to the command, `SIGKILL` to everything
+    /// after the grace.
+    pub fn terminator(&self) -> impl Fn() + Send + Sync + 'static {
+        let end = Arc::clone(&self.end);
+        move || end.store(TERMINATE, Ordering::SeqCst)
+    }
+
+    /// Ends the guest: `SIGTERM` to the command, `SIGKILL` to everything after the grace.
+    pub fn terminate(&self) {
+        self.end.store(TERMINATE, Ordering::SeqCst);
+    }
+
+    /// Ends the guest at `SIGINT`, `SIGTERM` or `SIGHUP` to this process, and kills it at a second one. For programs
+    /// that do nothing but run one guest.
+    pub fn terminate_on_signals(&self) -> Result<(), GuestError> {
+        terminate_on_signals(Arc::clone(&self.end))
+    }
+
+    /// Waits until the command ends. What it has left running is killed.
+    pub fn wait(mut self) -> Result<Outcome, GuestError> {
+        let thread = self.thread.take().map(JoinHandle::join);
+        match thread {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => Err(GuestError::System { what: "the tracer", source: io::Error::other("it was joined twice") }),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.end.store(KILL, Ordering::SeqCst);
+            // Its result is of no interest any more.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Runs a command and everything that it starts in virtual time.
+//!
+//! The programs are not changed: a [`Guest`] traces them. Their clocks show virtual time, which moves only while all
+//! their threads rest, and then at once to the next deadline. An hour of waiting costs nothing; a computation takes no
+//! virtual time.
+//!
+//! ```no_run
+//! let outcome = plumbline_guest::Guest::new("sh").args(["-c", "sleep 3600; date"]).run()?;
+//! assert!(outcome.status.success());
+//! println!("{}", outcome.report);
+//! # Ok::<(), plumbline_guest::GuestError>(())
+//! ```
+//!
+//! A [`Clock`] reads and moves the time of a running guest, also from inside.
+//!
+//! Linux on x86-64 only; elsewhere, [`Guest::start`] returns [`GuestError::Unsupported`].
+
+mod clock;
+mod guest;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod linux;
+mod protocol;
+mod report;
+
+pub use clock::Clock;
+pub use guest::{End, Epoch, Guest, GuestError, Network, Outcome, Running, Stdio};
+pub use protocol::{Order, Reading, TIME_SOCKET};
+pub use report::{Report, Spin, UnvirtualCall};

@@ -1,0 +1,181 @@
+//! Stops and ends of threads, one at a time.
+
+use super::arch::Architecture as _;
+use super::state::{Phase, Tracer};
+use super::sys::{self, CALL_STOP, EVENT_STOP};
+use super::table::{Activity, Process, Thread};
+use super::waits::next_random;
+use super::watch;
+
+/// The result with which a wait on a socket without a limit is interrupted.
+const RESTART: i64 = -512;
+
+impl Tracer {
+    /// Handles all events that are there. Returns false if there were none, and `None` if nothing is traced any more.
+    pub(crate) fn handle_events(&mut self) -> Option<bool> {
+        let mut is_any = false;
+        loop {
+            match sys::next_event(false) {
+                Ok(Some((thread, status))) => {
+                    is_any = true;
+                    self.handle(thread, status);
+                }
+                Ok(None) => return Some(is_any),
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Handles one event.
+    pub(crate) fn handle(&mut self, thread: i32, status: i32) {
+        self.report.stops += 1;
+        if !libc::WIFSTOPPED(status) {
+            self.on_end(thread, status);
+            return;
+        }
+        if !self.table.threads.contains_key(&thread) {
+            self.unannounced.insert(thread);
+            let (process, parent) = watch::process_and_parent(thread).unwrap_or((thread, 0));
+            let parent = if process == thread { parent } else { process };
+            self.add(thread, process, parent, Activity::Running);
+        }
+        let Some(entry) = self.table.threads.get_mut(&thread) else { return };
+        if matches!(entry.activity, Activity::Starting) {
+            entry.activity = Activity::Running;
+        }
+        entry.is_stopped = false;
+        let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
+        match event {
+            0 if signal == CALL_STOP => self.on_call_stop(thread),
+            0 => self.on_signal(thread, signal),
+            libc::PTRACE_EVENT_SECCOMP => self.on_call(thread),
+            EVENT_STOP => self.on_event_stop(thread, signal),
+            libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => {
+                self.on_child(thread, event);
+            }
+            libc::PTRACE_EVENT_VFORK_DONE => {
+                entry.is_vforking = false;
+                self.resume(thread, 0);
+            }
+            libc::PTRACE_EVENT_EXEC => self.on_exec(thread),
+            _ => self.resume(thread, 0),
+        }
+    }
+
+    fn on_end(&mut self, thread: i32, status: i32) {
+        if thread == self.main.process {
+            self.status = Some(status);
+        }
+        if libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSYS {
+            self.note("a system call of another machine (the kernel has killed the process)", thread);
+        }
+        if let Some(process) = self.table.remove(thread) {
+            self.timers.end(process);
+        }
+    }
+
+    /// Handles a stop at the exit of a call, or at the entry of the one that maps the image.
+    fn on_call_stop(&mut self, thread: i32) {
+        let Some(entry) = self.table.threads.get_mut(&thread) else { return };
+        match std::mem::replace(&mut entry.activity, Activity::Running) {
+            Activity::Waiting(active) => self.end_wait(thread, &active),
+            Activity::Calling(pending) => self.on_result(thread, pending),
+            Activity::Mapping(step) => self.map_image(thread, step),
+            Activity::Running | Activity::Starting => self.resume(thread, 0),
+        }
+    }
+
+    /// Hands a signal on.
+    fn on_signal(&mut self, thread: i32, signal: i32) {
+        if let Some(entry) = self.table.threads.get_mut(&thread)
+            && entry.restart.is_some()
+            && watch::is_caught(thread, signal)
+        {
+            // Its handler runs, and the wait fails with EINTR.
+            entry.restart = None;
+        }
+        self.resume(thread, signal);
+    }
+
+    /// Handles a group stop, the end of one, a thread's first stop, and a thread that was interrupted at a deadline.
+    fn on_event_stop(&mut self, thread: i32, signal: i32) {
+        let Some(entry) = self.table.threads.get_mut(&thread) else { return };
+        if matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU) {
+            entry.is_stopped = true;
+            let _ = sys::listen(thread);
+            return;
+        }
+        if let Some(wait) = entry.socket_wait.filter(|wait| wait.is_over) {
+            entry.socket_wait = None;
+            if let Ok(mut registers) = sys::registers(thread)
+                && registers.result() == RESTART
+            {
+                self.report.timeouts += 1;
+                self.answer(thread, &mut registers, wait.timeout);
+                return;
+            }
+        }
+        self.resume(thread, 0);
+    }
+
+    /// Handles the announcement of a new thread or process.
+    fn on_child(&mut self, thread: i32, event: i32) {
+        if event == libc::PTRACE_EVENT_VFORK
+            && let Some(entry) = self.table.threads.get_mut(&thread)
+        {
+            entry.is_vforking = true;
+        }
+        if let Ok(child) = sys::event_message(thread) {
+            let child = child as i32;
+            let parent = self.table.threads.get(&thread).map_or(0, |thread| thread.process);
+            if self.unannounced.remove(&child) {
+                self.inherit(child, parent);
+            } else {
+                let same = if event == libc::PTRACE_EVENT_CLONE { parent } else { child };
+                let process = watch::process_and_parent(child).map_or(same, |(process, _)| process);
+                self.add(child, process, parent, Activity::Starting);
+            }
+        }
+        self.resume(thread, 0);
+    }
+
+    /// Adds a thread, and its process if that is new.
+    pub(crate) fn add(&mut self, thread: i32, process: i32, parent: i32, activity: Activity) {
+        // The sequence of a child depends on its parent's and on its place among the children only.
+        let seed = self.settings.seed.unwrap_or_default();
+        let mut random = match self.table.threads.get_mut(&parent) {
+            Some(parent) => {
+                parent.children += 1;
+                parent.random ^ parent.children.rotate_left(32)
+            }
+            None => seed,
+        };
+        let random = next_random(&mut random);
+        if !self.table.processes.contains_key(&process) {
+            self.report.processes += 1;
+            self.table.processes.insert(process, Process::default());
+            self.inherit(process, parent);
+        }
+        self.table.threads.insert(thread, Thread::new(process, thread, activity, random));
+        self.report.threads = self.report.threads.max(self.table.threads.len() as u64);
+        if self.phase == Phase::Killing {
+            let _ = sys::kill(process, libc::SIGKILL);
+        } else if self.table.processes.len() > self.settings.process_limit {
+            self.kill(crate::guest::End::TooManyProcesses);
+        }
+    }
+
+    /// Copies what a forked process has from its parent.
+    fn inherit(&mut self, process: i32, parent: i32) {
+        let Some((program, image)) =
+            self.table.processes.get(&parent).map(|parent| (parent.program.clone(), parent.image))
+        else {
+            return;
+        };
+        if let Some(process) = self.table.processes.get_mut(&process)
+            && process.program.is_empty()
+        {
+            (process.program, process.image) = (program, image);
+        }
+    }
+}

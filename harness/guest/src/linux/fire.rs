@@ -1,0 +1,125 @@
+//! Rest: due deadlines end their waits, clients are answered, and time moves on.
+
+use super::calls;
+use super::clocks::{NEVER, round_up};
+use super::state::Tracer;
+use super::sys;
+use super::table::{Activity, SocketWait};
+use super::watch;
+use crate::guest::End;
+
+/// A step that was taken at rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Programs were woken, or clients answered.
+    Some,
+    /// Nothing is due, and time must not move: only an event from outside wakes a program.
+    Idle,
+}
+
+impl Tracer {
+    /// Acts at a moment of rest.
+    pub(crate) fn at_rest(&mut self) -> Progress {
+        let now = self.clocks.elapsed;
+        let next = self.next_deadline();
+        if self.control.receive(|| Self::reading(&self.clocks, next)) {
+            return Progress::Some;
+        }
+        if next <= now {
+            self.fire(next);
+            return Progress::Some;
+        }
+        if self.find_socket_waits() {
+            return Progress::Some;
+        }
+        let next = self.next_deadline();
+        let reading = || Self::reading(&self.clocks, next);
+        if self.control.rest(reading) {
+            return Progress::Some;
+        }
+        let (moment, bound) = self.control.bounds();
+        let target = round_up(next.min(moment));
+        if next.min(moment) > bound || target == NEVER {
+            return Progress::Idle;
+        }
+        // A client's own moment may lie inside a millisecond: time stops there exactly.
+        let target = if moment < next { moment } else { target };
+        if let Some(limit) = self.settings.virtual_limit.map(|limit| limit.as_nanos() as u64)
+            && target > limit
+        {
+            self.set_time(limit.max(now));
+            self.kill(End::VirtualLimit);
+            return Progress::Some;
+        }
+        self.report.hops += 1;
+        self.set_time(target);
+        self.control.moved(|| Self::reading(&self.clocks, next));
+        if next <= target {
+            self.fire(next);
+        }
+        Progress::Some
+    }
+
+    /// Ends all waits with exactly this deadline. Others that are due as well follow after the next rest, so that
+    /// deadlines inside a millisecond keep their order.
+    pub(crate) fn fire(&mut self, deadline: u64) {
+        for (thread, entry) in &mut self.table.threads {
+            if entry.deadline() != Some(deadline) {
+                continue;
+            }
+            match (&mut entry.activity, &mut entry.socket_wait) {
+                (Activity::Waiting(active), _) => active.is_over = true,
+                (_, Some(wait)) => wait.is_over = true,
+                _ => continue,
+            }
+            // A thread that was killed at this moment reports its end by itself.
+            let _ = sys::interrupt(*thread);
+        }
+        let processes: Vec<i32> = self.table.processes.keys().copied().collect();
+        self.timers.expire(deadline, &processes);
+    }
+
+    /// Ends naps that are over in real time, while other threads are busy. Returns the real time of the next end.
+    pub(crate) fn end_naps(&mut self, now: u64) -> u64 {
+        let mut next = NEVER;
+        for (thread, entry) in &mut self.table.threads {
+            let Activity::Waiting(active) = &mut entry.activity else { continue };
+            match active.nap_end.filter(|_| !active.is_over) {
+                Some(end) if end <= now => {
+                    active.is_over = true;
+                    let _ = sys::interrupt(*thread);
+                }
+                Some(end) => next = next.min(end),
+                None => {}
+            }
+        }
+        next
+    }
+
+    /// Looks for threads that have begun to wait on a socket with a timeout. Time has not moved since: they began now.
+    fn find_socket_waits(&mut self) -> bool {
+        if self.sockets.values().all(|timeouts| *timeouts == [0, 0]) {
+            return false;
+        }
+        let mut is_any = false;
+        for (thread, entry) in &mut self.table.threads {
+            let Some(account) = entry.resting.filter(|_| matches!(entry.activity, Activity::Running)) else { continue };
+            if entry.socket_wait.is_some_and(|wait| wait.account == account) {
+                continue;
+            }
+            let found = watch::blocked_call(*thread).and_then(|(number, arguments)| {
+                let (is_sending, timeout) = calls::socket_wait(number)?;
+                let socket = watch::socket_of(entry.process, *arguments.first()? as i32)?;
+                let length = self.sockets.get(&socket)?[usize::from(is_sending)];
+                (length > 0).then_some((length, timeout))
+            });
+            let (deadline, timeout) = match found {
+                Some((length, timeout)) => (self.clocks.after(length), timeout),
+                None => (NEVER, 0),
+            };
+            entry.socket_wait = Some(SocketWait { account, deadline, timeout, is_over: deadline == NEVER });
+            is_any |= deadline != NEVER;
+        }
+        is_any
+    }
+}

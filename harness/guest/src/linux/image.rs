@@ -1,0 +1,147 @@
+//! The image that takes the place of the vDSO in traced programs: the kernel's, with clock functions that read a page
+//! which the tracer writes.
+//!
+//! The programs map it and read its address from their auxiliary vector, so that no code of theirs is changed.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+use super::arch::{CODE, CODE_OFFSET, DIFFERENCE, FUNCTIONS, MONOTONIC, SYSTEM_CALL, ZERO, jump};
+use super::clocks::{Clocks, Family};
+use super::sys::SharedMemory;
+
+const PAGE: usize = 4096;
+
+/// The shared image.
+pub(crate) struct Image {
+    memory: SharedMemory,
+    /// The offset of the page with data and code.
+    page: usize,
+    /// The offset of a system call instruction in the kernel's image.
+    pub(crate) system_call: u64,
+}
+
+impl Image {
+    /// Makes the image from the vDSO of this process. `None` without a vDSO: programs then ask the kernel for the time.
+    pub(crate) fn new() -> io::Result<Option<Self>> {
+        let Some(vdso) = vdso()? else { return Ok(None) };
+        let Some(system_call) = vdso.windows(2).position(|code| code == SYSTEM_CALL) else { return Ok(None) };
+        let page = vdso.len();
+        let Some(content) = patched(vdso) else { return Ok(None) };
+        let memory = SharedMemory::new(&content)?;
+        Ok(Some(Self { memory, page, system_call: system_call as u64 }))
+    }
+
+    /// The number of the shared memory segment.
+    pub(crate) fn id(&self) -> i32 {
+        self.memory.id()
+    }
+
+    /// Sets the clocks of all programs.
+    pub(crate) fn show(&self, clocks: &Clocks) {
+        let difference = clocks.realtime_start.wrapping_sub(clocks.monotonic_start);
+        self.memory.store(self.page + DIFFERENCE, difference);
+        self.memory.store(self.page + MONOTONIC, clocks.now(Family::Monotonic));
+    }
+
+    /// Returns the address of a `timespec` of zero in a program that has the image at `base`.
+    pub(crate) fn zero(&self, base: u64) -> u64 {
+        base + (self.page + ZERO) as u64
+    }
+}
+
+/// Reads the vDSO of this process.
+fn vdso() -> io::Result<Option<Vec<u8>>> {
+    let maps = fs::read_to_string("/proc/self/maps")?;
+    let Some(line) = maps.lines().find(|line| line.ends_with("[vdso]")) else { return Ok(None) };
+    let bounds = line.split(' ').next().and_then(|range| range.split_once('-'));
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let Some((start, end)) = bounds.and_then(|(start, end)| Some((number(start)?, number(end)?))) else {
+        return Ok(None);
+    };
+    let mut bytes = vec![0; (end - start) as usize];
+    File::open("/proc/self/mem")?.read_exact_at(&mut bytes, start)?;
+    Ok(Some(bytes))
+}
+
+/// Appends the page with data and code to the image, and makes its functions jump there. `None` if the image has no
+/// function that reads a clock, or one that reads the kernel's data and is not replaced.
+fn patched(mut image: Vec<u8>) -> Option<Vec<u8>> {
+    let page = image.len();
+    let symbols = symbols(&image)?;
+    for (name, offset) in symbols {
+        if let Some((_, code)) = FUNCTIONS.iter().find(|(known, _)| *known == name) {
+            let jump = jump(offset, page + CODE_OFFSET + code);
+            image.get_mut(offset..offset + jump.len())?.copy_from_slice(&jump);
+        } else if name.starts_with("__vdso_") && name != "__vdso_getcpu" {
+            return None;
+        }
+    }
+    image.resize(page + PAGE, 0);
+    image[page + CODE_OFFSET..][..CODE.len()].copy_from_slice(&CODE);
+    Some(image)
+}
+
+/// Reads names and offsets of the dynamic symbols of a 64-bit ELF image.
+fn symbols(image: &[u8]) -> Option<Vec<(String, usize)>> {
+    /// The type of the section with dynamic symbols.
+    const DYNSYM: u32 = 11;
+    let half = |at: usize| Some(u16::from_le_bytes(image.get(at..at + 2)?.try_into().ok()?));
+    let word = |at: usize| Some(u32::from_le_bytes(image.get(at..at + 4)?.try_into().ok()?));
+    let long = |at: usize| Some(u64::from_le_bytes(image.get(at..at + 8)?.try_into().ok()?) as usize);
+    let (table, size, count) = (long(0x28)?, usize::from(half(0x3a)?), usize::from(half(0x3c)?));
+    let header = |index: usize| table.checked_add(index.checked_mul(size)?);
+    let section = (0..count).filter_map(header).find(|at| word(at + 4) == Some(DYNSYM))?;
+    let (start, length) = (long(section + 0x18)?, long(section + 0x20)?);
+    let names = long(header(word(section + 0x28)? as usize)? + 0x18)?;
+    let mut symbols = Vec::new();
+    for symbol in (start..start.checked_add(length)?).step_by(24) {
+        let name = image.get(names.checked_add(word(symbol)? as usize)?..)?;
+        let name = name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte)).collect::<String>();
+        symbols.push((name, long(symbol + 8)?));
+    }
+    Some(symbols)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_functions_of_this_kernel_are_replaced() {
+        let vdso = vdso().expect("readable maps").expect("a vDSO");
+        let page = vdso.len();
+        let image = patched(vdso.clone()).expect("an image that fits");
+        assert_eq!(image.len(), page + PAGE);
+        for (name, offset) in symbols(&vdso).expect("symbols") {
+            let replaced = FUNCTIONS.iter().any(|(known, _)| *known == name);
+            if name.starts_with("__vdso_") {
+                assert_eq!(image[offset] == 0xe9 && vdso[offset] != 0xe9, replaced, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_function_begins_after_a_return() {
+        for (name, offset) in FUNCTIONS {
+            assert!(offset == 0 || CODE[offset - 1] == 0xc3, "{name}");
+        }
+        assert_eq!(CODE.last(), Some(&0xc3));
+    }
+
+    proptest! {
+        #[test]
+        fn broken_images_are_refused(place in 0_usize..8192, length in 0_usize..8192, byte: u8) {
+            let mut image = vdso().expect("readable maps").expect("a vDSO");
+            if let Some(place) = image.get_mut(place) {
+                *place = byte;
+            }
+            image.truncate(length);
+            // It neither panics nor loops.
+            let _ = patched(image);
+        }
+    }
+}

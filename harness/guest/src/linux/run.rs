@@ -1,0 +1,171 @@
+//! The loop of the tracer's thread.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use super::clocks::GRAIN;
+use super::fire::Progress;
+use super::state::{Phase, Tracer};
+use super::sys;
+use super::watch;
+use crate::guest::{End, KILL, TERMINATE};
+use crate::report::Spin;
+
+/// The pauses between two attempts to prove rest, in nanoseconds. The first ones only let others run.
+const PAUSES: [u64; 8] = [0, 0, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000];
+
+/// The longest pause while nothing is due.
+const IDLE: u64 = 1_000_000;
+
+/// The real time between two looks at the processor time of busy programs.
+const LOOK: u64 = 100_000_000;
+
+/// The most spins that a report lists.
+const SPINS: usize = 20;
+
+impl Tracer {
+    /// Runs until nothing is traced any more.
+    pub(crate) fn run(&mut self) {
+        let mut attempts = 0;
+        while let Some(is_any) = self.handle_events() {
+            if is_any {
+                attempts = 0;
+            }
+            self.check_end();
+            if self.is_at_rest() {
+                match self.handle_events() {
+                    None => return,
+                    // A thread may run again.
+                    Some(true) => continue,
+                    Some(false) => {}
+                }
+                (self.last_rest, self.ended_time, self.crept) = (sys::real_monotonic(), 0, 0);
+                match self.at_rest() {
+                    Progress::Some => attempts = 0,
+                    Progress::Idle => self.wait_idle(),
+                }
+                continue;
+            }
+            self.wait_busy(attempts);
+            attempts += 1;
+        }
+    }
+
+    /// Waits for an event, an order, or a millisecond.
+    fn wait_idle(&mut self) {
+        if self.control.is_manual() {
+            sys::wait_readable(&self.control.files(), IDLE);
+        } else {
+            self.wait_event(IDLE);
+        }
+    }
+
+    /// Waits a little, with each attempt longer, while threads run.
+    fn wait_busy(&mut self, attempts: usize) {
+        let now = sys::real_monotonic();
+        let pause = PAUSES[attempts.min(PAUSES.len() - 1)];
+        if pause == 0 {
+            sys::yield_now();
+            return;
+        }
+        let nap_end = self.end_naps(now);
+        if attempts >= PAUSES.len() {
+            // Nobody waits for these longer than for the pause.
+            let next = self.next_deadline();
+            self.control.receive(|| Self::reading(&self.clocks, next));
+            self.guard(now);
+        }
+        self.wait_event(pause.min(nap_end.saturating_sub(now)).max(1));
+    }
+
+    /// Waits for an event and handles it.
+    fn wait_event(&mut self, nanoseconds: u64) {
+        self.interrupter.set(nanoseconds);
+        let event = sys::next_event(true);
+        self.interrupter.set(0);
+        if let Ok(Some((thread, status))) = event {
+            self.handle(thread, status);
+        }
+    }
+
+    /// Ends the run when it is time to.
+    fn check_end(&mut self) {
+        if self.status.is_some() && self.phase != Phase::Killing {
+            self.report.left_over = self.table.processes.len() as u64;
+            self.kill(self.end);
+            return;
+        }
+        let order = self.order.load(Ordering::Relaxed);
+        let now = if order != 0 || self.settings.real_limit.is_some() { sys::real_monotonic() } else { 0 };
+        match self.phase {
+            Phase::Running if order == TERMINATE => {
+                // The command may have ended at this moment.
+                let _ = sys::kill(self.main.process, libc::SIGTERM);
+                self.end = End::Terminated;
+                self.phase = Phase::Ending(now + self.settings.grace.as_nanos() as u64);
+            }
+            Phase::Running | Phase::Ending(_) if order >= KILL => self.kill(End::Terminated),
+            Phase::Ending(end) if now >= end => self.kill(End::Terminated),
+            Phase::Running | Phase::Ending(_) => {
+                let limit = self.settings.real_limit.map(|limit| self.start + limit.as_nanos() as u64);
+                if limit.is_some_and(|limit| now >= limit) {
+                    let busy = self.busy.map(|thread| (watch::thread_name(thread), self.table.program(thread)));
+                    if let Some((name, program)) = busy {
+                        self.warn(format!("at the limit of real time, the thread {name} of {program} was busy"));
+                    }
+                    self.kill(End::RealLimit);
+                }
+            }
+            Phase::Killing => {}
+        }
+    }
+
+    /// Kills everything that is traced.
+    pub(crate) fn kill(&mut self, end: End) {
+        self.phase = Phase::Killing;
+        self.end = end;
+        for process in self.table.processes.keys() {
+            // Those that have ended are reported later.
+            let _ = sys::kill(*process, libc::SIGKILL);
+        }
+    }
+
+    /// Lets time creep once busy programs have used so much processor time without rest that they probably wait for a
+    /// time in a loop.
+    fn guard(&mut self, now: u64) {
+        if now < self.next_look {
+            return;
+        }
+        self.next_look = now + if self.crept > 0 { LOOK / 10 } else { LOOK };
+        let used: BTreeMap<i32, u64> = self
+            .table
+            .threads
+            .iter()
+            .map(|(thread, entry)| (*thread, entry.watch.account().running_time().saturating_sub(entry.running_time)))
+            .collect();
+        let total = self.ended_time + used.values().sum::<u64>();
+        let guard = self.settings.spin.as_nanos() as u64;
+        if total < guard.saturating_add(self.crept) {
+            return;
+        }
+        if self.crept == 0
+            && self.report.spins.len() < SPINS
+            && let Some((thread, _)) = used.iter().max_by_key(|(_, time)| **time)
+        {
+            self.report.spins.push(Spin {
+                program: self.table.program(*thread),
+                thread: watch::thread_name(*thread),
+                thread_id: *thread,
+                processor_time: std::time::Duration::from_nanos(total),
+            });
+        }
+        let by = (total - guard - self.crept).max(GRAIN) / GRAIN * GRAIN;
+        self.crept += by;
+        self.set_time(self.clocks.elapsed + by);
+        let mut next = self.next_deadline();
+        while next <= self.clocks.elapsed {
+            self.fire(next);
+            next = self.next_deadline();
+        }
+    }
+}

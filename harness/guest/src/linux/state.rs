@@ -1,0 +1,188 @@
+//! The state of the tracer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
+
+use jiff::Timestamp;
+
+use super::arch::Architecture as _;
+use super::calls::Memory;
+use super::clocks::{Clocks, Family, NEVER, round_up};
+use super::control::Control;
+use super::image::Image;
+use super::sys::{self, Child, Interrupter, Registers};
+use super::table::{Activity, Table};
+use super::timers::Timers;
+use crate::guest::{End, Settings};
+use crate::protocol::Reading;
+use crate::report::{Report, UnvirtualCall};
+
+/// The phase of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The command runs.
+    Running,
+    /// It got `SIGTERM`, and has until this real time.
+    Ending(u64),
+    /// Everything is being killed.
+    Killing,
+}
+
+/// The tracer of one guest. It belongs to the thread that traces.
+pub(crate) struct Tracer {
+    pub(crate) settings: Settings,
+    pub(crate) clocks: Clocks,
+    pub(crate) image: Option<Image>,
+    pub(crate) table: Table,
+    pub(crate) timers: Timers,
+    /// The timeouts of sockets by their numbers, for receiving and for sending; 0 for none.
+    pub(crate) sockets: BTreeMap<u64, [u64; 2]>,
+    pub(crate) control: Control,
+    pub(crate) report: Report,
+    unvirtual: BTreeMap<(&'static str, String), u64>,
+    /// Threads that stopped before their parent announced them.
+    pub(crate) unannounced: BTreeSet<i32>,
+    /// The main process, and its wait status once it has ended.
+    pub(crate) main: Child,
+    pub(crate) status: Option<i32>,
+    /// True once the main process has executed its program.
+    pub(crate) has_started: bool,
+    pub(crate) phase: Phase,
+    pub(crate) end: End,
+    pub(crate) order: Arc<AtomicU8>,
+    pub(crate) interrupter: Interrupter,
+    /// The thread that was busy at the last proof.
+    pub(crate) busy: Option<i32>,
+    /// Real times: of the start, of the last rest, of the next look at the processor time.
+    pub(crate) start: u64,
+    pub(crate) last_rest: u64,
+    pub(crate) next_look: u64,
+    /// The processor time of processes that have ended since the last rest, and that at which time crept last.
+    pub(crate) ended_time: u64,
+    pub(crate) crept: u64,
+}
+
+/// The memory of a thread's program.
+pub(crate) struct ProgramMemory(pub(crate) i32);
+
+impl Memory for ProgramMemory {
+    fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
+        sys::read_memory(self.0, address, bytes)
+    }
+}
+
+impl Tracer {
+    /// Makes a tracer of a forked child.
+    pub(crate) fn new(
+        settings: Settings,
+        clocks: Clocks,
+        image: Option<Image>,
+        control: Control,
+        main: Child,
+        order: Arc<AtomicU8>,
+        interrupter: Interrupter,
+    ) -> Self {
+        let now = sys::real_monotonic();
+        Self {
+            settings,
+            clocks,
+            image,
+            table: Table::default(),
+            timers: Timers::default(),
+            sockets: BTreeMap::new(),
+            control,
+            report: Report::default(),
+            unvirtual: BTreeMap::new(),
+            unannounced: BTreeSet::new(),
+            main,
+            status: None,
+            has_started: false,
+            phase: Phase::Running,
+            end: End::Exited,
+            order,
+            interrupter,
+            busy: None,
+            start: now,
+            last_rest: now,
+            next_look: 0,
+            ended_time: 0,
+            crept: 0,
+        }
+    }
+
+    /// Moves all clocks.
+    pub(crate) fn set_time(&mut self, elapsed: u64) {
+        self.clocks.elapsed = elapsed;
+        if let Some(image) = &self.image {
+            image.show(&self.clocks);
+        }
+    }
+
+    /// Returns the next deadline, exactly as the program asked for it.
+    pub(crate) fn next_deadline(&self) -> u64 {
+        let threads = self.table.threads.values().filter_map(super::table::Thread::deadline);
+        threads.min().unwrap_or(NEVER).min(self.timers.next())
+    }
+
+    /// Returns the state of the clock for clients.
+    pub(crate) fn reading(clocks: &Clocks, next: u64) -> Reading {
+        let now = i128::from(clocks.now(Family::Realtime));
+        Reading {
+            now: Timestamp::from_nanosecond(now).unwrap_or(Timestamp::MAX),
+            elapsed_ns: clocks.elapsed,
+            next_ns: (next != NEVER).then_some(round_up(next)),
+        }
+    }
+
+    /// Records a call that is not virtual.
+    pub(crate) fn note(&mut self, call: &'static str, thread: i32) {
+        *self.unvirtual.entry((call, self.table.program(thread))).or_default() += 1;
+    }
+
+    /// Records a warning, once.
+    pub(crate) fn warn(&mut self, warning: String) {
+        if !self.report.warnings.contains(&warning) {
+            self.report.warnings.push(warning);
+        }
+    }
+
+    /// Returns the finished report.
+    pub(crate) fn finish(&mut self) -> Report {
+        use std::time::Duration;
+        let mut report = std::mem::take(&mut self.report);
+        report.virtual_time = Duration::from_nanos(self.clocks.elapsed);
+        report.real_time = Duration::from_nanos(sys::real_monotonic() - self.start);
+        report.tracer_time = Duration::from_nanos(sys::processor_time());
+        let unvirtual = std::mem::take(&mut self.unvirtual).into_iter();
+        report.unvirtual =
+            unvirtual.map(|((call, program), count)| UnvirtualCall { call: call.to_owned(), program, count }).collect();
+        report
+    }
+
+    /// Continues a stopped thread. One that was killed at this moment reports its end by itself.
+    pub(crate) fn resume(&self, thread: i32, signal: i32) {
+        let is_followed = self.table.threads.get(&thread).is_some_and(super::table::Thread::is_followed);
+        let _ = sys::resume(thread, is_followed, signal);
+    }
+
+    /// Answers the call at which a thread has stopped, without the kernel.
+    pub(crate) fn answer(&self, thread: i32, registers: &mut Registers, result: i64) {
+        registers.set_number(-1);
+        registers.set_result(result);
+        let _ = sys::set_registers(thread, registers);
+        self.resume(thread, 0);
+    }
+
+    /// Notes that a thread does something else from now on.
+    pub(crate) fn set_activity(&mut self, thread: i32, activity: Activity) {
+        if let Some(thread) = self.table.threads.get_mut(&thread) {
+            thread.activity = activity;
+        }
+    }
+
+    /// Writes to a program's memory; an address of zero means nowhere. Returns false if there is no such memory.
+    pub(crate) fn write(thread: i32, address: u64, bytes: &[u8]) -> bool {
+        address == 0 || sys::write_memory(thread, address, bytes)
+    }
+}

@@ -1,0 +1,185 @@
+//! The threads and processes that are traced.
+
+use std::collections::BTreeMap;
+
+use super::arch::Call;
+use super::calls::{Notification, Wait};
+use super::clocks::Family;
+use super::sys::Registers;
+use super::watch::{Account, Watch};
+
+/// The activity of a thread, as far as the tracer takes part in it.
+#[derive(Debug)]
+pub(crate) enum Activity {
+    /// It was announced, and has not stopped for the first time.
+    Starting,
+    /// It runs, or sleeps in a call that is not the tracer's.
+    Running,
+    /// It is in a wait that the tracer has changed.
+    Waiting(Box<ActiveWait>),
+    /// It is in a call whose result the tracer reads.
+    Calling(Pending),
+    /// It maps the image of the clocks, after an exec: a step and the registers of its program.
+    Mapping(Mapping),
+}
+
+/// A wait in progress.
+#[derive(Debug)]
+pub(crate) struct ActiveWait {
+    pub(crate) wait: Wait,
+    /// The registers with the original call.
+    pub(crate) original: Registers,
+    /// The moment at which a nap ends in real time, should the others not rest until then.
+    pub(crate) nap_end: Option<u64>,
+    /// True once it was interrupted because of its deadline.
+    pub(crate) is_over: bool,
+}
+
+/// A call whose result the tracer reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pending {
+    /// `timer_create`, which writes the number to an address.
+    CreateTimer(Family, Notification, u64),
+    /// `times`.
+    Times,
+    /// `sysinfo`, which writes to an address.
+    SystemInformation(u64),
+}
+
+/// A step of mapping the image.
+#[derive(Debug)]
+pub(crate) enum Mapping {
+    /// The exec returns next.
+    Exec,
+    /// The call that maps it is next.
+    Enter(Box<Registers>, AuxiliaryVector),
+    /// The call returns next.
+    Leave(Box<Registers>, AuxiliaryVector),
+}
+
+/// The entries of a program's auxiliary vector that the tracer changes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AuxiliaryVector {
+    /// The place of the entry with the address of the vDSO.
+    pub(crate) vdso_entry: Option<u64>,
+    /// The address of the vDSO.
+    pub(crate) vdso: u64,
+    /// The address of 16 random bytes.
+    pub(crate) random: Option<u64>,
+}
+
+/// A wait that a signal has interrupted and that the kernel starts again: it keeps its deadline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Restart {
+    pub(crate) call: Call,
+    pub(crate) instruction: u64,
+    pub(crate) stack: u64,
+    pub(crate) deadline: u64,
+}
+
+/// A wait on a socket with a timeout.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SocketWait {
+    /// The account of the thread at the beginning: it has not run since.
+    pub(crate) account: Account,
+    pub(crate) deadline: u64,
+    pub(crate) timeout: i64,
+    pub(crate) is_over: bool,
+}
+
+/// One thread.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub(crate) process: i32,
+    pub(crate) activity: Activity,
+    /// True in a group stop.
+    pub(crate) is_stopped: bool,
+    /// True while it waits for a child of `vfork`.
+    pub(crate) is_vforking: bool,
+    pub(crate) restart: Option<Restart>,
+    pub(crate) socket_wait: Option<SocketWait>,
+    /// The account with which it was proven to sleep, if it has not run since.
+    pub(crate) resting: Option<Account>,
+    /// The account of the present proof.
+    pub(crate) sample: Option<Account>,
+    /// Its running time at the last rest.
+    pub(crate) running_time: u64,
+    /// The virtual time of its last nap, and the number of naps since.
+    pub(crate) naps: (u64, u32),
+    /// The state of its random numbers, and the number of its children.
+    pub(crate) random: u64,
+    pub(crate) children: u64,
+    pub(crate) watch: Watch,
+}
+
+impl Thread {
+    /// Makes a thread.
+    pub(crate) fn new(process: i32, thread: i32, activity: Activity, random: u64) -> Self {
+        Self {
+            process,
+            activity,
+            is_stopped: false,
+            is_vforking: false,
+            restart: None,
+            socket_wait: None,
+            resting: None,
+            sample: None,
+            running_time: 0,
+            naps: (0, 0),
+            random,
+            children: 0,
+            watch: Watch::new(process, thread),
+        }
+    }
+
+    /// Returns the deadline of its wait.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        match &self.activity {
+            Activity::Waiting(active) if !active.is_over => Some(active.wait.deadline),
+            _ => self.socket_wait.filter(|wait| !wait.is_over).map(|wait| wait.deadline),
+        }
+    }
+
+    /// Returns true if the tracer follows its calls to their exits.
+    pub(crate) fn is_followed(&self) -> bool {
+        matches!(self.activity, Activity::Waiting(_) | Activity::Calling(_) | Activity::Mapping(_))
+    }
+}
+
+/// One process.
+#[derive(Debug, Default)]
+pub(crate) struct Process {
+    /// The name of its program.
+    pub(crate) program: String,
+    /// The address of the image of the clocks.
+    pub(crate) image: Option<u64>,
+}
+
+/// All threads and processes.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) threads: BTreeMap<i32, Thread>,
+    pub(crate) processes: BTreeMap<i32, Process>,
+}
+
+impl Table {
+    /// Removes a thread. Returns its process if that was its last one.
+    pub(crate) fn remove(&mut self, thread: i32) -> Option<i32> {
+        let process = self.threads.remove(&thread)?.process;
+        if self.threads.values().any(|other| other.process == process) {
+            return None;
+        }
+        self.processes.remove(&process).map(|_| process)
+    }
+
+    /// Returns the name of the program that a thread executes.
+    pub(crate) fn program(&self, thread: i32) -> String {
+        let process = self.threads.get(&thread).and_then(|thread| self.processes.get(&thread.process));
+        process.map_or_else(|| "?".to_owned(), |process| process.program.clone())
+    }
+
+    /// Returns the address of the image in a thread's process.
+    pub(crate) fn image(&self, thread: i32) -> Option<u64> {
+        self.processes.get(&self.threads.get(&thread)?.process)?.image
+    }
+}

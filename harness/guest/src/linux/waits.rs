@@ -1,0 +1,250 @@
+//! Stops at system calls: a timed wait becomes one without a limit, and its result is the one that it would have had.
+
+use super::arch::Architecture as _;
+use super::calls::{self, Bytes, Change, Ending, Form, Plan, Setting, Wait, encode, encode_setting};
+use super::clocks::{Family, GRAIN, NEVER, SECOND};
+use super::state::{ProgramMemory, Tracer};
+use super::sys::{self, Registers};
+use super::table::{ActiveWait, Activity, Pending, Restart};
+use super::watch;
+
+/// The naps of a thread between two moves of time. Later ones are sleeps.
+const NAPS: u32 = 64;
+
+/// The frequency of `times`.
+const TICKS: u64 = 100;
+
+const FAULT: i64 = -(libc::EFAULT as i64);
+const INVALID: i64 = -(libc::EINVAL as i64);
+
+impl Tracer {
+    /// Handles a stop of the filter.
+    pub(crate) fn on_call(&mut self, thread: i32) {
+        // A thread that was killed at this moment reports its end by itself.
+        let Ok(mut registers) = sys::registers(thread) else { return };
+        let call = registers.call();
+        let base = self.table.image(thread);
+        let zero = base.and_then(|base| self.image.as_ref().map(|image| image.zero(base)));
+        let plan = calls::plan(&call, &ProgramMemory(thread), &self.clocks, zero);
+        match plan {
+            Plan::Pass => self.resume(thread, 0),
+            Plan::Note(name) => {
+                self.note(name, thread);
+                self.resume(thread, 0);
+            }
+            Plan::Refuse(name, error) => {
+                self.note(name, thread);
+                self.answer(thread, &mut registers, -i64::from(error));
+            }
+            Plan::Answer(result, writes) => {
+                let write = |Bytes { address, bytes }: &Bytes| Self::write(thread, *address, bytes);
+                let is_written = writes.iter().all(write);
+                self.answer(thread, &mut registers, if is_written { result } else { FAULT });
+            }
+            Plan::Wait(wait) => self.begin_wait(thread, wait, registers),
+            Plan::Random(address, length) => {
+                let result = self.random(thread, address, length);
+                self.answer(thread, &mut registers, result);
+            }
+            Plan::Times => self.follow(thread, Pending::Times),
+            Plan::SystemInformation(address) => self.follow(thread, Pending::SystemInformation(address)),
+            Plan::CreateTimer(family, notification, address) => {
+                self.follow(thread, Pending::CreateTimer(family, notification, address));
+            }
+            plan => match self.timer_call(thread, &plan).or_else(|| self.socket_call(thread, &plan)) {
+                Some(result) => self.answer(thread, &mut registers, result),
+                None => self.resume(thread, 0),
+            },
+        }
+    }
+
+    /// Answers a call on a timer. `None` leaves it to the kernel.
+    fn timer_call(&mut self, thread: i32, plan: &Plan) -> Option<i64> {
+        let process = self.table.threads.get(&thread)?.process;
+        let clocks = self.clocks;
+        let put = |address, setting, form| {
+            if Self::write(thread, address, &encode_setting(setting, form)) { 0 } else { FAULT }
+        };
+        match *plan {
+            Plan::Alarm(seconds) => {
+                let setting = Setting { first: seconds * SECOND, interval: 0 };
+                Some(self.timers.alarm(process).set(&clocks, false, setting).first.div_ceil(SECOND) as i64)
+            }
+            Plan::SetInterval(setting, old) => {
+                Some(put(old, self.timers.alarm(process).set(&clocks, false, setting), Form::Timeval))
+            }
+            Plan::GetInterval(address) => {
+                Some(put(address, self.timers.alarm(process).setting(&clocks), Form::Timeval))
+            }
+            Plan::SetTimerFile(file, is_absolute, setting, old) => {
+                let before = self.timers.file(process, file)?.set(&clocks, is_absolute, setting);
+                Some(put(old, before, Form::Timespec))
+            }
+            Plan::GetTimerFile(file, address) => {
+                Some(put(address, self.timers.file(process, file)?.setting(&clocks), Form::Timespec))
+            }
+            Plan::SetTimer(number, is_absolute, setting, old) => {
+                let before = self.timers.posix(process, number)?.set(&clocks, is_absolute, setting);
+                Some(put(old, before, Form::Timespec))
+            }
+            Plan::GetTimer(number, address) => {
+                Some(put(address, self.timers.posix(process, number)?.setting(&clocks), Form::Timespec))
+            }
+            // A signal is sent for each expiration: time does not move on while a program handles one.
+            Plan::GetOverrun(number) => self.timers.posix(process, number).map(|_| 0),
+            Plan::DeleteTimer(number) => {
+                self.timers.delete(process, number);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Answers a call on the timeout of a socket. `None` leaves it to the kernel, which knows of no timeout.
+    fn socket_call(&mut self, thread: i32, plan: &Plan) -> Option<i64> {
+        let process = self.table.threads.get(&thread)?.process;
+        match *plan {
+            Plan::SetSocketTimeout(file, is_sending, length) => {
+                let socket = watch::socket_of(process, file)?;
+                self.sockets.entry(socket).or_default()[usize::from(is_sending)] = length;
+                Some(0)
+            }
+            Plan::GetSocketTimeout(file, is_sending, value, length) => {
+                let socket = watch::socket_of(process, file)?;
+                let timeout = self.sockets.get(&socket)?[usize::from(is_sending)];
+                let mut size = [0; 4];
+                if !sys::read_memory(thread, length, &mut size) {
+                    return Some(FAULT);
+                }
+                if u32::from_ne_bytes(size) < 16 {
+                    return Some(INVALID);
+                }
+                let is_written = Self::write(thread, value, &encode(timeout, Form::Timeval))
+                    && Self::write(thread, length, &16_u32.to_ne_bytes());
+                Some(if is_written { 0 } else { FAULT })
+            }
+            _ => None,
+        }
+    }
+
+    /// Lets the kernel do the call, and stops at its result.
+    fn follow(&mut self, thread: i32, pending: Pending) {
+        self.set_activity(thread, Activity::Calling(pending));
+        self.resume(thread, 0);
+    }
+
+    /// Changes the result of a call that the kernel has done.
+    pub(crate) fn on_result(&mut self, thread: i32, pending: Pending) {
+        self.set_activity(thread, Activity::Running);
+        let Ok(mut registers) = sys::registers(thread) else { return };
+        let process = self.table.threads.get(&thread).map_or(0, |thread| thread.process);
+        match pending {
+            Pending::Times => {
+                let ticks = self.clocks.now(Family::Monotonic) / (SECOND / TICKS);
+                registers.set_result(ticks as i64);
+                let _ = sys::set_registers(thread, &registers);
+            }
+            Pending::SystemInformation(address) if registers.result() == 0 => {
+                let seconds = self.clocks.now(Family::Monotonic) / SECOND;
+                sys::write_memory(thread, address, &seconds.to_ne_bytes());
+            }
+            Pending::CreateTimer(family, notification, address) if registers.result() == 0 => {
+                let mut number = [0; 4];
+                if sys::read_memory(thread, address, &mut number) {
+                    self.timers.create(process, i32::from_ne_bytes(number), family, notification);
+                }
+            }
+            Pending::SystemInformation(_) | Pending::CreateTimer(..) => {}
+        }
+        self.resume(thread, 0);
+    }
+
+    /// Begins a wait.
+    fn begin_wait(&mut self, thread: i32, mut wait: Wait, mut registers: Registers) {
+        self.report.waits += 1;
+        let Some(entry) = self.table.threads.get_mut(&thread) else { return };
+        let original = registers;
+        let is_restart = |restart: &Restart| {
+            restart.call == wait.call
+                && restart.instruction == original.instruction()
+                && restart.stack == original.stack()
+        };
+        let mut nap_end = None;
+        if let Some(restart) = entry.restart.take().filter(is_restart) {
+            wait.deadline = restart.deadline;
+        } else if wait.is_sleep && self.clocks.left(wait.deadline) < GRAIN {
+            if entry.naps.0 != self.clocks.elapsed {
+                entry.naps = (self.clocks.elapsed, 0);
+            }
+            if entry.naps.1 < NAPS {
+                entry.naps.1 += 1;
+                self.report.naps += 1;
+                nap_end = Some(sys::real_monotonic() + self.clocks.left(wait.deadline));
+                wait.deadline = self.clocks.elapsed;
+            }
+        }
+        match wait.change {
+            Change::Pause => registers.set_number(Registers::PAUSE),
+            Change::Argument(index, value) => registers.set_argument(index, value),
+        }
+        let active = ActiveWait { wait, original, nap_end, is_over: false };
+        entry.activity = Activity::Waiting(Box::new(active));
+        let _ = sys::set_registers(thread, &registers);
+        self.resume(thread, 0);
+    }
+
+    /// Ends a wait: the program gets its arguments back, and the result that it expects.
+    pub(crate) fn end_wait(&mut self, thread: i32, active: &ActiveWait) {
+        self.set_activity(thread, Activity::Running);
+        let Ok(registers) = sys::registers(thread) else { return };
+        let ActiveWait { wait, mut original, is_over, .. } = *active;
+        let ending = calls::ending(&wait, registers.result(), is_over);
+        let (result, left) = match ending {
+            Ending::Woken(result) => (result, self.clocks.left(wait.deadline)),
+            Ending::TimedOut(result) => {
+                self.report.timeouts += 1;
+                (result, 0)
+            }
+            Ending::Interrupted(result) => {
+                // A call that ends only by its event has no deadline any more.
+                let deadline = if is_over { NEVER } else { wait.deadline };
+                let (call, instruction, stack) = (wait.call, original.instruction(), original.stack());
+                if let Some(thread) = self.table.threads.get_mut(&thread) {
+                    let is_restarted = result != -i64::from(libc::EINTR);
+                    thread.restart = is_restarted.then_some(Restart { call, instruction, stack, deadline });
+                }
+                (result, self.clocks.left(wait.deadline))
+            }
+        };
+        let is_interrupted = matches!(ending, Ending::Interrupted(_));
+        if let Some(rest) = wait.remainder.filter(|rest| is_interrupted || !rest.after_signal) {
+            Self::write(thread, rest.address, &encode(left, rest.form));
+        }
+        original.set_result(result);
+        let _ = sys::set_registers(thread, &original);
+        self.resume(thread, 0);
+    }
+
+    /// Fills a program's memory with numbers of its thread's sequence. Returns the result of `getrandom`.
+    fn random(&mut self, thread: i32, address: u64, length: u64) -> i64 {
+        /// The most that one call returns; programs ask again.
+        const MOST: u64 = 65536;
+        let length = length.min(MOST);
+        let Some(entry) = self.table.threads.get_mut(&thread) else { return FAULT };
+        let mut bytes = Vec::with_capacity(length as usize + 8);
+        while bytes.len() < length as usize {
+            bytes.extend(next_random(&mut entry.random).to_ne_bytes());
+        }
+        bytes.truncate(length as usize);
+        if sys::write_memory(thread, address, &bytes) || length == 0 { length as i64 } else { FAULT }
+    }
+}
+
+/// Returns the next number of a sequence, by `SplitMix64`.
+pub(crate) fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

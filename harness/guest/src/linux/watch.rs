@@ -1,0 +1,170 @@
+//! Reads the state of a thread from `/proc`.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+
+/// The state of a thread that is not on a processor and does not wait for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sleep {
+    /// It waits for an event.
+    Waiting,
+    /// It waits for a disk or another short event of the kernel.
+    Uninterruptible,
+    /// It has ended.
+    Dead,
+}
+
+/// The account of a thread's time on processors: it changes whenever the thread has run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Account {
+    bytes: [u8; 64],
+    length: usize,
+}
+
+impl Account {
+    /// Returns the nanoseconds that the thread has run.
+    pub(crate) fn running_time(&self) -> u64 {
+        let text = std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default();
+        text.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// A file of `/proc` that is read again and again. It stays open while the limit of open files permits it.
+#[derive(Debug)]
+struct ProcFile {
+    path: String,
+    file: Option<File>,
+}
+
+impl ProcFile {
+    fn new(path: String) -> Self {
+        let file = File::open(&path).ok();
+        Self { path, file }
+    }
+
+    /// Reads the beginning of the file; 0 bytes if it is gone.
+    fn read(&self, bytes: &mut [u8]) -> usize {
+        match &self.file {
+            Some(file) => file.read_at(bytes, 0).unwrap_or(0),
+            None => File::open(&self.path).and_then(|file| file.read_at(bytes, 0)).unwrap_or(0),
+        }
+    }
+}
+
+/// The files of one thread.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    account: ProcFile,
+    state: ProcFile,
+    channel: ProcFile,
+}
+
+impl Watch {
+    /// Opens the files.
+    pub(crate) fn new(process: i32, thread: i32) -> Self {
+        let file = |name: &str| ProcFile::new(format!("/proc/{process}/task/{thread}/{name}"));
+        Self { account: file("schedstat"), state: file("stat"), channel: file("wchan") }
+    }
+
+    /// Reads the account of its time.
+    pub(crate) fn account(&self) -> Account {
+        let mut account = Account { bytes: [0; 64], length: 0 };
+        account.length = self.account.read(&mut account.bytes);
+        account
+    }
+
+    /// Returns true if the thread is off its processor and not queued for one.
+    ///
+    /// The state in `stat` does not tell: a thread sets it before it checks once more and leaves the processor, and
+    /// keeps it when it is preempted there.
+    pub(crate) fn is_blocked(&self) -> bool {
+        let mut bytes = [0; 64];
+        let length = self.channel.read(&mut bytes);
+        length > 0 && bytes[..length] != *b"0"
+    }
+
+    /// Returns the kind of its sleep; `None` if it runs, is queued, or is stopped by the tracer.
+    pub(crate) fn sleep(&self) -> Option<Sleep> {
+        let mut bytes = [0; 256];
+        let length = self.state.read(&mut bytes);
+        // The name, in brackets, may contain anything.
+        let end = bytes[..length].iter().rposition(|byte| *byte == b')')?;
+        match bytes.get(end + 2)? {
+            b'S' => self.is_blocked().then_some(Sleep::Waiting),
+            b'D' => self.is_blocked().then_some(Sleep::Uninterruptible),
+            b'Z' | b'X' => Some(Sleep::Dead),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the process of a thread and that process's parent; `None` if it is gone.
+pub(crate) fn process_and_parent(thread: i32) -> Option<(i32, i32)> {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    Some((field("Tgid:")?, field("PPid:")?))
+}
+
+/// Returns true if a signal has a handler in the thread's process.
+pub(crate) fn is_caught(thread: i32, signal: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigCgt:")?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// Returns the name of a thread.
+pub(crate) fn thread_name(thread: i32) -> String {
+    fs::read_to_string(format!("/proc/{thread}/comm"))
+        .map_or_else(|_| "?".to_owned(), |name| name.trim_end().to_owned())
+}
+
+/// Returns the file that a process executes.
+pub(crate) fn executable(process: i32) -> Option<std::path::PathBuf> {
+    fs::read_link(format!("/proc/{process}/exe")).ok()
+}
+
+/// Returns the system call in which a blocked thread waits, and its first arguments.
+pub(crate) fn blocked_call(thread: i32) -> Option<(i64, Vec<u64>)> {
+    let text = fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
+    let mut words = text.split_whitespace();
+    let number = words.next()?.parse().ok()?;
+    let hex = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
+    Some((number, words.map_while(hex).collect()))
+}
+
+/// Returns the number of a socket, by which all its copies are known; `None` for other files.
+pub(crate) fn socket_of(process: i32, file: i32) -> Option<u64> {
+    let link = fs::read_link(format!("/proc/{process}/fd/{file}")).ok()?;
+    link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleeping_thread_is_told_from_a_running_one() {
+        let own = std::process::id() as i32;
+        let thread = fs::read_link("/proc/thread-self").expect("this thread");
+        let thread = thread.file_name().and_then(|name| name.to_str()?.parse().ok()).expect("a number");
+        assert_eq!(Watch::new(own, thread).sleep(), None, "it runs");
+        let (send, receive) = std::sync::mpsc::channel::<()>();
+        let (say, hear) = std::sync::mpsc::channel();
+        let sleeper = std::thread::spawn(move || {
+            let thread = fs::read_link("/proc/thread-self").expect("this thread");
+            say.send(thread.file_name().and_then(|name| name.to_str()?.parse().ok()).expect("a number"))
+                .expect("heard");
+            receive.recv().expect("a message");
+        });
+        let watch = Watch::new(own, hear.recv().expect("a thread"));
+        while watch.sleep() != Some(Sleep::Waiting) {
+            std::thread::yield_now();
+        }
+        let account = watch.account();
+        assert_eq!(account, watch.account());
+        send.send(()).expect("received");
+        sleeper.join().expect("an end");
+        assert_eq!(watch.account().length, 0);
+        assert!(account.running_time() > 0);
+    }
+}

@@ -1,0 +1,131 @@
+//! The report of a guest's run.
+
+use std::fmt::{self, Display};
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+/// A system call that a program made and that is not virtual.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct UnvirtualCall {
+    /// Its name.
+    pub call: String,
+    /// The program that made it.
+    pub program: String,
+    /// The number of times.
+    pub count: u64,
+}
+
+/// A program that ran so long without rest that time had to move while it ran.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Spin {
+    /// The program with the busiest thread.
+    pub program: String,
+    /// The name of that thread.
+    pub thread: String,
+    /// The number of its thread.
+    pub thread_id: i32,
+    /// The processor time of all programs since the last rest.
+    #[serde(serialize_with = "seconds")]
+    pub processor_time: Duration,
+}
+
+/// The account of a run in virtual time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// The virtual time that has passed.
+    #[serde(serialize_with = "seconds")]
+    pub virtual_time: Duration,
+    /// The real time that it took.
+    #[serde(serialize_with = "seconds")]
+    pub real_time: Duration,
+    /// The processor time of the tracer.
+    #[serde(serialize_with = "seconds")]
+    pub tracer_time: Duration,
+    /// The number of times that time moved.
+    pub hops: u64,
+    /// The waits that a program began and that the tracer saw.
+    pub waits: u64,
+    /// The waits that ended at their deadline.
+    pub timeouts: u64,
+    /// Sleeps shorter than a millisecond that ended without moving time.
+    pub naps: u64,
+    /// Stops of threads.
+    pub stops: u64,
+    /// Attempts to prove that all threads rest.
+    pub proofs: u64,
+    /// Processes that were traced.
+    pub processes: u64,
+    /// The most threads at a time.
+    pub threads: u64,
+    /// Processes that were still there when the command ended; they were killed.
+    pub left_over: u64,
+    /// Spins: moments from which time crept because of a busy program.
+    pub spins: Vec<Spin>,
+    /// System calls that are not virtual.
+    pub unvirtual: Vec<UnvirtualCall>,
+    /// Circumstances that limit what the run shows.
+    pub warnings: Vec<String>,
+}
+
+fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_secs_f64())
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (elapsed, real) = (self.virtual_time.as_secs_f64(), self.real_time.as_secs_f64());
+        write!(f, "virtual time: {elapsed:.3} s in {real:.3} s of real time")?;
+        if real > 0.0 && elapsed > real {
+            write!(f, " ({:.0} times as fast)", elapsed / real)?;
+        }
+        writeln!(f)?;
+        writeln!(
+            f,
+            "{} processes, at most {} threads; {} hops, {} waits ({} timed out, {} naps)",
+            self.processes, self.threads, self.hops, self.waits, self.timeouts, self.naps
+        )?;
+        if self.left_over > 0 {
+            writeln!(f, "killed at the end: {} processes that the command left", self.left_over)?;
+        }
+        for Spin { program, thread, thread_id, processor_time } in &self.spins {
+            writeln!(
+                f,
+                "busy: time crept after {:.1} s of processor time without rest; the busiest thread was {thread} \
+                 ({thread_id}) of {program}",
+                processor_time.as_secs_f64()
+            )?;
+        }
+        for UnvirtualCall { call, program, count } in &self.unvirtual {
+            writeln!(f, "not virtual: {call}, {count} times in {program}")?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "warning: {warning}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_has_a_text_and_a_json_form() {
+        let report = Report {
+            virtual_time: Duration::from_hours(1),
+            real_time: Duration::from_millis(500),
+            unvirtual: vec![UnvirtualCall { call: "ptrace".into(), program: "gdb".into(), count: 2 }],
+            ..Report::default()
+        };
+        let text = report.to_string();
+        assert!(text.starts_with("virtual time: 3600.000 s in 0.500 s of real time (7200 times as fast)\n"), "{text}");
+        assert!(text.ends_with("not virtual: ptrace, 2 times in gdb\n"), "{text}");
+        let json = serde_json::to_value(&report).expect("JSON");
+        assert_eq!(json["virtual_time"], 3600.0);
+        assert_eq!(json["unvirtual"][0]["count"], 2);
+    }
+}

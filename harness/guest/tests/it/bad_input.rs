@@ -1,0 +1,135 @@
+//! Commands that cannot run, do not end, or end badly: an error says what happened, and nothing is left behind.
+
+use std::io::Read as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::time::Duration;
+
+use plumbline_guest::{End, Guest, GuestError};
+
+use super::support::{python, run, shell, start};
+
+#[test]
+fn programs_that_cannot_be_executed_are_errors() {
+    let error = Guest::new("/nonexistent/program").run().expect_err("no such file");
+    assert!(error.to_string().contains("/nonexistent/program: No such file"), "{error}");
+    let error = Guest::new("no-such-program").run().expect_err("not in the path");
+    assert!(matches!(&error, GuestError::Program { source, .. } if source.kind() == std::io::ErrorKind::NotFound));
+    let error = Guest::new("/etc/passwd").run().expect_err("not executable");
+    assert!(error.to_string().contains("Permission denied"), "{error}");
+    let error = Guest::new("true").current_dir("/nonexistent").run().expect_err("no such folder");
+    assert!(error.to_string().contains("No such file"), "{error}");
+    let error = Guest::new("true").arg("a\0b").run().expect_err("a zero byte");
+    assert!(error.to_string().contains("zero byte"), "{error}");
+}
+
+#[test]
+fn programs_for_another_machine_are_errors() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("program");
+    // The header of an ELF file for aarch64.
+    let mut header = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xb7\0\x01\0\0\0".to_vec();
+    header.resize(64, 0);
+    std::fs::write(&file, header).expect("a file");
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).expect("permissions");
+    let error = Guest::new(&file).run().expect_err("another machine");
+    assert!(error.to_string().contains("made for another machine"), "{error}");
+}
+
+#[test]
+fn exit_codes_and_signals_are_those_of_the_command() {
+    assert_eq!(run(shell("exit 7")).outcome.status.code(), Some(7));
+    assert_eq!(run(shell("kill -9 $$")).outcome.status.signal(), Some(9));
+    assert_eq!(run(shell("sleep 5; kill -TERM $$")).outcome.status.signal(), Some(15));
+}
+
+#[test]
+fn limits_end_everything() {
+    let finished = run(shell("while :; do sleep 60; done").virtual_limit(Duration::from_secs(3601)));
+    assert_eq!(finished.outcome.end, End::VirtualLimit);
+    assert_eq!(finished.outcome.report.virtual_time, Duration::from_secs(3601));
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let outcome = Guest::new("cat").stdin(reader).real_limit(Duration::from_millis(300)).run().expect("an outcome");
+    assert_eq!((outcome.end, outcome.status.signal()), (End::RealLimit, Some(9)));
+    drop(writer);
+    let bomb = "bomb() { sleep 1000 & bomb & wait; }; bomb";
+    let finished = run(shell(bomb).process_limit(50));
+    assert_eq!(finished.outcome.end, End::TooManyProcesses);
+}
+
+#[test]
+fn nothing_outlives_the_command() {
+    let (_running, reader) = {
+        let (running, reader) = start(shell("(trap '' TERM HUP INT; while :; do sleep 1; done) & sleep 10; echo end"));
+        let outcome = running.wait().expect("an outcome");
+        assert!(outcome.report.left_over >= 1, "{}", outcome.report);
+        (outcome, reader)
+    };
+    // The pipe ends only when the last process that has it open has ended.
+    let mut output = String::new();
+    { reader }.read_to_string(&mut output).expect("an end");
+    assert_eq!(output, "end\n");
+}
+
+#[test]
+fn commands_are_terminated_and_then_killed() {
+    let wait_for = |reader: &mut std::io::PipeReader| {
+        let mut line = [0; 6];
+        reader.read_exact(&mut line).expect("a line");
+    };
+    let (running, mut reader) = start(shell("trap 'echo over; exit 3' TERM; echo ready; cat /dev/zero").manual());
+    wait_for(&mut reader);
+    drop(running);
+    // Nothing has the pipe open any more.
+    reader.read_to_end(&mut Vec::new()).expect("an end");
+    let script = "trap 'sleep 5; exit 3' TERM; echo ready; while :; do sleep 1; done";
+    let (running, mut reader) = start(shell(script));
+    wait_for(&mut reader);
+    running.terminate();
+    let outcome = running.wait().expect("an outcome");
+    assert_eq!((outcome.status.code(), outcome.end), (Some(3), End::Terminated));
+    let ignores = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True)
+while True: signal.pause()";
+    let (running, mut reader) = start(python(ignores).grace(Duration::from_millis(100)));
+    wait_for(&mut reader);
+    running.terminate();
+    let outcome = running.wait().expect("an outcome");
+    assert_eq!((outcome.status.signal(), outcome.end), (Some(9), End::Terminated));
+}
+
+#[test]
+fn a_killed_tracer_leaves_nothing() {
+    let program = env!("CARGO_BIN_EXE_plumbline-guest");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let script = "trap '' TERM; sleep 1000000 & cat /dev/zero >/dev/null & wait";
+    let mut tracer = std::process::Command::new(program)
+        .args(["-q", "--manual", "--", "sh", "-c", &format!("{script}; wait")])
+        .stdout(writer)
+        .spawn()
+        .expect("a tracer");
+    std::thread::sleep(Duration::from_millis(200));
+    tracer.kill().expect("killed");
+    tracer.wait().expect("an end");
+    let mut output = String::new();
+    { reader }.read_to_string(&mut output).expect("the pipe ends with the last process");
+}
+
+#[test]
+fn calls_that_are_not_virtual_are_named() {
+    let finished = run(python(
+        "
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+def call(*arguments):
+    result = libc.syscall(*arguments)
+    print(result, ctypes.get_errno())
+call(425, 8, (ctypes.c_char * 256)())
+call(227, 0, (ctypes.c_long * 2)(1, 0))
+call(56, 0x00800000 | 17, 0, 0, 0, 0)
+",
+    ));
+    assert_eq!(finished.lines(), ["-1 38", "-1 1", "-1 1"]);
+    let names: Vec<&str> = finished.report().unvirtual.iter().map(|call| call.call.as_str()).collect();
+    assert_eq!(names, ["clock_settime", "clone(CLONE_UNTRACED)", "io_uring_setup"]);
+    assert!(finished.report().unvirtual.iter().all(|call| call.count == 1 && call.program.starts_with("python")));
+}

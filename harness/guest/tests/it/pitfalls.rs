@@ -1,0 +1,362 @@
+//! A test for each way in which virtual time can go wrong.
+
+use std::time::Duration;
+
+use super::support::{python, run, shell};
+
+/// Threads that set the state of a sleeper before they check again, such as a parent that reaps a child.
+#[test]
+fn a_thread_that_is_about_to_sleep_is_busy() {
+    let script = "i=0; while [ $i -lt 150 ]; do (exit 0); true | true; i=$((i+1)); done; sleep 1 & wait; date -u +%T";
+    assert_eq!(run(shell(script)).lines(), ["00:00:01"]);
+}
+
+#[test]
+fn naps_do_not_move_time_until_there_are_many() {
+    let finished = run(python(
+        "
+import time
+start = time.monotonic_ns()
+for _ in range(20): time.sleep(0.0002)
+print(time.monotonic_ns() - start)
+deadline = start + 50_000_000
+while time.monotonic_ns() < deadline: time.sleep(0.0002)
+print(time.monotonic_ns() >= deadline)
+",
+    ));
+    assert_eq!(finished.lines(), ["0", "True"]);
+    assert!(finished.report().naps > 20, "{finished:?}");
+}
+
+#[test]
+fn unread_data_of_a_sleeper_does_not_stop_time() {
+    let finished = run(python(
+        "
+import socket, time
+one, other = socket.socketpair()
+server = socket.create_server(('127.0.0.1', 0))
+client = socket.create_connection(server.getsockname())
+accepted, _ = server.accept()
+one.sendall(b'unread'); client.sendall(b'unread')
+start = time.monotonic()
+time.sleep(3600)
+print(time.monotonic() - start, other.recv(9), accepted.recv(9))
+",
+    ));
+    assert_eq!(finished.lines(), ["3600.0 b'unread' b'unread'"]);
+}
+
+#[test]
+fn timeouts_of_sockets_are_virtual() {
+    let finished = run(python(
+        "
+import socket, struct, threading, time
+start = time.monotonic()
+def at(what): print(what, round((time.monotonic() - start) * 1000))
+one, other = socket.socketpair()
+one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack('ll', 2, 500000))
+print(struct.unpack('ll', one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, 16)))
+try: one.recv(1)
+except BlockingIOError: at('receive')
+threading.Timer(1, lambda: other.sendall(b'x')).start()
+print(one.recv(1)); at('received')
+other.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack('ll', 7, 0))
+# The last part that fits is sent at the first timeout, and nothing at the second one.
+try:
+    while True: other.sendall(b'x' * 65536)
+except BlockingIOError: at('send')
+server = socket.create_server(('127.0.0.1', 0))
+server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack('ll', 100, 0))
+try: server.accept()
+except BlockingIOError: at('accept')
+",
+    ));
+    let expected = ["(2, 500000)", "receive 2500", "b'x'", "received 3500", "send 17500", "accept 117500"];
+    assert_eq!(finished.lines(), expected);
+}
+
+#[test]
+fn a_spin_on_the_clock_ends_and_is_reported() {
+    let program = "
+import time
+start = time.monotonic()
+while time.monotonic() < start + 0.2: pass
+print('over')
+";
+    let finished = run(python(program).spin_guard(Duration::from_millis(150)));
+    assert_eq!(finished.lines(), ["over"]);
+    let spin = &finished.report().spins[0];
+    assert!(spin.program.starts_with("python") && spin.processor_time >= Duration::from_millis(150), "{spin:?}");
+    let calm = run(python("for _ in range(3_000_000): pass"));
+    assert!(calm.report().spins.is_empty() && calm.seconds() == 0.0, "{calm:?}");
+}
+
+#[test]
+fn forks_and_execs_of_all_kinds_keep_the_time() {
+    let finished = run(python(
+        "
+import os, subprocess, sys, time
+def at(what): print(what, round(time.time()) - 1893456000, flush=True)
+if os.fork() == 0: time.sleep(5); at('forked'); os._exit(0)
+os.wait()
+subprocess.run(['sleep', '5']); at('vforked')
+pid = os.posix_spawn('/bin/sleep', ['sleep', '5'], {}); os.waitpid(pid, 0); at('spawned')
+if os.fork() == 0: os.execv('/bin/sh', ['sh', '-c', 'sleep 5; exec sleep 5'])
+os.wait(); at('executed')
+import threading
+def replace(): time.sleep(5); os.execv('/bin/sh', ['sh', '-c', 'sleep 5; date -u +%T'])
+threading.Thread(target=lambda: time.sleep(1000)).start()
+threading.Thread(target=replace).start()
+time.sleep(1000)
+",
+    ));
+    let expected = ["forked 5", "vforked 10", "spawned 15", "executed 25", "00:00:35"];
+    assert_eq!(finished.lines(), expected);
+    assert!(finished.report().warnings.is_empty(), "{finished:?}");
+}
+
+#[test]
+fn signals_interrupt_and_restart_waits() {
+    let finished = run(python(
+        "
+import os, signal, subprocess, sys, threading, time
+start = time.monotonic()
+def at(what): print(what, round((time.monotonic() - start) * 1000))
+signal.signal(signal.SIGUSR1, lambda *_: at('signal'))
+def later(seconds, number): threading.Timer(seconds, lambda: os.kill(os.getpid(), number)).start()
+later(3, signal.SIGUSR1); time.sleep(10); at('slept')
+later(3, signal.SIGURG); time.sleep(10); at('ignored')
+child = subprocess.Popen(['sleep', '20'])
+later(5, signal.SIGCHLD)
+time.sleep(1); child.send_signal(signal.SIGSTOP); time.sleep(6); child.send_signal(signal.SIGCONT)
+child.wait(); at('stopped and continued')
+child = subprocess.Popen(['sleep', '20'])
+time.sleep(1); child.send_signal(signal.SIGSTOP); time.sleep(60); child.send_signal(signal.SIGCONT)
+child.wait(); at('late')
+child = subprocess.Popen(['sleep', '1000'])
+time.sleep(2); child.kill(); print(child.wait()); at('killed')
+",
+    ));
+    let expected = [
+        "signal 3000",
+        "slept 10000",
+        "ignored 20000",
+        "stopped and continued 40000",
+        "late 101000",
+        "-9",
+        "killed 103000",
+    ];
+    assert_eq!(finished.lines(), expected);
+}
+
+#[test]
+fn timer_files_are_virtual_and_their_copies_too() {
+    let finished = run(python(
+        "
+import ctypes, os, select, struct, time
+libc = ctypes.CDLL(None)
+start = time.monotonic()
+def at(what): print(what, round((time.monotonic() - start) * 1000))
+def setting(interval, first):
+    split = lambda seconds: (int(seconds), int(seconds % 1 * 1e9))
+    return (ctypes.c_long * 4)(*split(interval), *split(first))
+def ticks(file): return struct.unpack('Q', os.read(file, 8))[0]
+timer = libc.timerfd_create(1, 0)
+assert libc.timerfd_settime(timer, 0, setting(10, 5), None) == 0
+print(ticks(timer)); at('first')
+print(ticks(timer)); at('second')
+time.sleep(35); print(ticks(timer)); at('late')
+copy = os.dup(timer); os.close(timer)
+print(ticks(copy)); at('copy')
+left = (ctypes.c_long * 4)(); libc.timerfd_gettime(copy, left); print(list(left))
+libc.timerfd_settime(copy, 1, setting(0, time.monotonic() + 3), left); print(list(left))
+epoll = select.epoll(); epoll.register(copy, select.EPOLLIN)
+print(len(epoll.poll(100))); at('absolute')
+if os.fork() == 0:
+    libc.timerfd_settime(copy, 0, setting(0, 4), None); os._exit(0)
+os.wait(); ticks(copy); at('set by a child')
+libc.timerfd_settime(copy, 0, setting(1, 1), None); os.close(copy); epoll.close()
+time.sleep(1000); at('closed')
+",
+    ));
+    let expected = [
+        "1",
+        "first 5000",
+        "1",
+        "second 15000",
+        "3",
+        "late 50000",
+        "1",
+        "copy 55000",
+        "[10, 0, 10, 0]",
+        "[10, 0, 10, 0]",
+        "1",
+        "absolute 58000",
+        "set by a child 62000",
+        "closed 1062000",
+    ];
+    assert_eq!(finished.lines(), expected);
+    assert!(finished.report().hops < 60, "the closed timer ticks on: {finished:?}");
+}
+
+#[test]
+fn posix_timers_send_their_signals() {
+    let finished = run(python(
+        "
+import ctypes, signal, time
+libc = ctypes.CDLL(None)
+start = time.monotonic()
+def at(what): print(what, round((time.monotonic() - start) * 1000))
+signal.signal(signal.SIGUSR1, lambda *_: at('signal'))
+event = (ctypes.c_int * 16)(42, 0, int(signal.SIGUSR1), 0)
+timer = ctypes.c_int()
+assert libc.syscall(222, 1, event, ctypes.byref(timer)) == 0
+assert libc.syscall(223, timer, 0, (ctypes.c_long * 4)(10, 0, 5, 0), None) == 0
+time.sleep(1)
+left = (ctypes.c_long * 4)(); libc.syscall(224, timer, left); print(list(left))
+time.sleep(30); at('slept')
+assert libc.syscall(226, timer) == 0
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+event[2] = int(signal.SIGUSR2)
+assert libc.syscall(222, 0, event, ctypes.byref(timer)) == 0
+assert libc.syscall(223, timer, 0, (ctypes.c_long * 4)(0, 0, 7, 0), None) == 0
+information = signal.sigwaitinfo([signal.SIGUSR2]); at(f'waited {information.si_code}')
+",
+    ));
+    let expected = ["[10, 0, 4, 0]", "signal 5000", "signal 15000", "signal 25000", "slept 31000", "waited -2 38000"];
+    assert_eq!(finished.lines(), expected);
+}
+
+#[test]
+fn other_timed_calls_are_virtual() {
+    let finished = run(python(
+        "
+import ctypes, errno, mmap, os, struct, time
+libc = ctypes.CDLL(None, use_errno=True)
+start = time.monotonic()
+def at(what, result): print(what, result, errno.errorcode.get(ctypes.get_errno()), round((time.monotonic() - start) * 1000))
+def spec(seconds): return (ctypes.c_long * 2)(int(seconds), int(seconds % 1 * 1e9))
+def call(what, *arguments): ctypes.set_errno(0); at(what, libc.syscall(*arguments))
+word = ctypes.c_uint(1)
+place = ctypes.byref(word)
+call('wait', 202, place, 0, 1, spec(1), None, 0)
+call('changed', 202, place, 0, 2, spec(1), None, 0)
+call('bitset', 202, place, 9, 1, spec(time.monotonic() + 2), None, 0xffffffff)
+call('realtime', 202, place, 9 | 256, 1, spec(time.time() + 2), None, 0xffffffff)
+call('past', 202, place, 9, 1, spec(1), None, 0xffffffff)
+call('past, changed', 202, place, 9, 2, spec(1), None, 0xffffffff)
+call('zero', 202, place, 0, 1, spec(0), None, 0)
+call('broken', 202, place, 0, 1, (ctypes.c_long * 2)(0, 10**9), None, 0)
+vector = (ctypes.c_ulong * 3)(1, ctypes.addressof(word), 2)
+call('waitv', 449, vector, 1, 0, spec(time.monotonic() + 3), 1)
+semaphores = libc.semget(0, 1, 0o600)
+call('semaphore', 220, semaphores, (ctypes.c_short * 3)(0, -1, 0), 1, spec(4))
+libc.semctl(semaphores, 0, 0)
+queue = libc.syscall(240, b'plumbline-%d' % os.getpid(), os.O_CREAT | os.O_RDWR, 0o600, None)
+call('queue', 243, queue, ctypes.create_string_buffer(8192), 8192, None, spec(time.time() + 5))
+call('sleep', 230, 1, 1, spec(time.monotonic() + 6), None)
+call('sleep, over', 230, 0, 1, spec(5), None)
+context = ctypes.c_ulong()
+assert libc.syscall(206, 1, ctypes.byref(context)) == 0
+call('events', 208, context, 1, 1, ctypes.create_string_buffer(64), spec(7))
+timeout = spec(8); call('ppoll', 271, None, 0, timeout, None, 8); print(list(timeout))
+timeout = (ctypes.c_long * 2)(9, 0); call('select', 23, 0, None, None, None, timeout); print(list(timeout))
+epoll = libc.epoll_create(1)
+call('epoll_pwait2', 441, epoll, ctypes.create_string_buffer(12), 1, spec(10.5), None, 8)
+call('bad address', 228, 0, 8)
+",
+    ));
+    let expected = [
+        "wait -1 ETIMEDOUT 1000",
+        "changed -1 EAGAIN 1000",
+        "bitset -1 ETIMEDOUT 3000",
+        "realtime -1 ETIMEDOUT 5000",
+        "past -1 ETIMEDOUT 5000",
+        "past, changed -1 EAGAIN 5000",
+        "zero -1 ETIMEDOUT 5000",
+        "broken -1 EINVAL 5000",
+        "waitv -1 ETIMEDOUT 8000",
+        "semaphore -1 EAGAIN 12000",
+        "queue -1 ETIMEDOUT 17000",
+        "sleep 0 None 23000",
+        "sleep, over 0 None 23000",
+        "events 0 None 30000",
+        "ppoll 0 None 38000",
+        "[0, 0]",
+        "select 0 None 47000",
+        "[0, 0]",
+        "epoll_pwait2 0 None 57500",
+        "bad address -1 EFAULT 57500",
+    ];
+    assert_eq!(finished.lines(), expected);
+}
+
+#[test]
+fn two_programs_over_a_pipe_and_over_tcp() {
+    let finished = run(python(
+        "
+import os, socket, sys, time
+start = time.monotonic()
+server = socket.create_server(('127.0.0.1', 0))
+if os.fork() == 0:
+    client = socket.create_connection(server.getsockname())
+    stream = client.makefile('rw')
+    for number in range(50):
+        time.sleep(1.5); stream.write(f'{number}\\n'); stream.flush()
+        stream.readline()
+    os._exit(0)
+connection, _ = server.accept()
+stream = connection.makefile('rw')
+for number in range(50):
+    assert stream.readline() == f'{number}\\n'
+    time.sleep(0.5); stream.write('ok\\n'); stream.flush()
+os.wait()
+print(time.monotonic() - start)
+",
+    ));
+    assert_eq!(finished.lines(), ["100.0"]);
+    let script =
+        "(for i in 1 2 3; do sleep 2; echo $i; done) | while read line; do sleep 1; date -u +\"$line %T\"; done";
+    assert_eq!(run(shell(script)).lines(), ["1 00:00:03", "2 00:00:05", "3 00:00:07"]);
+}
+
+/// The kernel delays the acknowledgement of a small segment by 40 ms of real time, for which the sender of the next one
+/// waits. Time must not move on then.
+#[test]
+fn data_that_waits_for_an_acknowledgement_is_in_flight() {
+    let finished = run(python(
+        "
+import os, socket, time
+server = socket.create_server(('127.0.0.1', 0))
+if os.fork() == 0:
+    connection, _ = server.accept()
+    while data := connection.recv(1):
+        if data == b'2': connection.sendall(b'ok')
+    os._exit(0)
+client = socket.create_connection(server.getsockname())
+client.settimeout(5)
+start = time.monotonic()
+for _ in range(20):
+    client.sendall(b'1'); client.sendall(b'2')
+    assert client.recv(2) == b'ok'
+print(time.monotonic() - start)
+",
+    ));
+    assert_eq!(finished.lines(), ["0.0"]);
+}
+
+#[test]
+fn a_day_of_ticks_drifts_by_nothing() {
+    let finished = run(python(
+        "
+import time
+start = time.monotonic_ns()
+for tick in range(1, 24 * 60 + 1):
+    time.sleep(60)
+    assert time.monotonic_ns() - start == tick * 60 * 10**9, tick
+print(time.strftime('%F %T', time.gmtime()))
+",
+    ));
+    assert_eq!(finished.lines(), ["2030-01-02 00:00:00"]);
+    assert_eq!(finished.report().hops, 1440);
+}
