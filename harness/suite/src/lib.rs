@@ -26,6 +26,7 @@
 //! | [`catalogue`] | maps fixtures to the rules of Kubernetes that they cover |
 //! | [`conformance`] | conformance reports: writing, verifying, comparing, publishing |
 //! | [`site`] | a website of published reports |
+//! | [`guest`] | this program in virtual time, with all that it starts |
 //! | [`cli`], [`exit`] | the program |
 //!
 //! Invariants: the judge (`expect`, `invariants`, `apiserver`) shares no code with the controllers, which only
@@ -41,6 +42,7 @@ pub mod duration;
 pub mod exit;
 pub mod explore;
 pub mod fixtures;
+pub mod guest;
 pub mod html;
 pub mod load;
 pub mod plan;

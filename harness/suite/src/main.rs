@@ -12,5 +12,5 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 static FIXTURES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/fixtures");
 
 fn main() -> ExitCode {
-    plumbline_suite::cli::helper().unwrap_or_else(|| plumbline_suite::cli::main(&FIXTURES).into())
+    plumbline_suite::cli::helper().unwrap_or_else(|| plumbline_suite::cli::main(&FIXTURES))
 }

@@ -22,6 +22,7 @@ mod schema;
 mod select;
 mod serve;
 mod site;
+mod test;
 mod verify;
 mod version;
 mod watch;
@@ -92,6 +93,8 @@ enum CliVerb {
     Compare(compare::CompareArgs),
     /// Serve the fake API server to kubectl and other clients
     Serve(ServeArgs),
+    /// Run a command beside a cluster of its own, both in virtual time: waiting costs nothing
+    Test(Box<test::TestArgs>),
 }
 
 /// Reasons why a verb failed.
@@ -130,10 +133,10 @@ impl From<io::Error> for CliError {
 /// Runs the program with the process's arguments. `fixtures` are those that the program carries; they are used if there
 /// is no other folder.
 #[must_use]
-pub fn main(fixtures: &'static Dir<'static>) -> Exit {
+pub fn main(fixtures: &'static Dir<'static>) -> ExitCode {
     select::carry(fixtures);
     if help::asks_for_clusters(std::env::args_os().skip(1)) {
-        return ended(PROGRAM, help::clusters().map(|()| Exit::Ok).map_err(CliError::from), true);
+        return ended(PROGRAM, help::clusters().map(|()| Exit::Ok).map_err(CliError::from), true).into();
     }
     if std::env::args_os().len() < 2 && !select::has_fixtures_nearby() {
         return ended(PROGRAM, greeting::main().map(|()| Exit::Ok).map_err(CliError::from), true);
@@ -162,8 +165,13 @@ pub fn main(fixtures: &'static Dir<'static>) -> Exit {
         Some(CliVerb::Site(args)) => site::main(&args),
         Some(CliVerb::Compare(args)) => compare::main(&args, of_verb),
         Some(CliVerb::Serve(args)) => serve(&args),
+        // The exit code is that of the command.
+        Some(CliVerb::Test(args)) => match test::main(&args) {
+            Ok(code) => return ExitCode::from(code),
+            Err(error) => Err(error),
+        },
     };
-    ended(PROGRAM, result, only_shows)
+    ended(PROGRAM, result, only_shows).into()
 }
 
 /// Runs the process if this program was started by itself as a helper: the guard of a child process, or the cleanup

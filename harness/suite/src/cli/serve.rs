@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use plumbline::fixture::Controller;
 use plumbline::time::Clock;
-use plumbline_apiserver::listener::{Limits, ListenError, ListenOptions, listen};
+use plumbline_apiserver::listener::{ApiListener, Limits, ListenError, ListenOptions, listen};
 use plumbline_apiserver::{
     AdmissionPlugin, ApiServer, ApiServerConfig, AuditLog, KubernetesVersion, RecordMode, ReportedVersion, faults,
     kubelet,
@@ -29,7 +29,7 @@ use crate::subject::in_process::QUIET_LOG;
 const TRANSCRIPT: usize = 128 * 1024 * 1024;
 
 /// Serve the fake API server to kubectl and other clients.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("kubelets").multiple(true).args(["kubelet", "like"]))]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub struct ServeArgs {
@@ -47,7 +47,7 @@ pub struct ServeArgs {
     token: Option<String>,
     /// Write a kubeconfig for this server
     #[arg(long, value_name = "PATH")]
-    kubeconfig: Option<PathBuf>,
+    pub(super) kubeconfig: Option<PathBuf>,
     /// Seed the objects in these YAML or JSON files, or in the files of these folders
     #[arg(long, value_name = "PATH", num_args = 1..)]
     seed_from: Vec<PathBuf>,
@@ -175,21 +175,26 @@ impl PluginName {
 /// Returns an error if the server cannot start.
 pub(super) fn main(args: &ServeArgs) -> Result<Exit, String> {
     logging();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        // Polls for new I/O more often than the default, because events for many watchers are many tasks.
-        .event_interval(16)
-        .build()
-        .map_err(|error| format!("unable to start the runtime: {error}"))?;
+    let runtime = runtime()?;
     let outcome = runtime.block_on(serve(args));
     // A request that did not end in time does not keep the process.
     runtime.shutdown_background();
     outcome
 }
 
+/// Returns the runtime of a server.
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime, String> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        // Polls for new I/O more often than the default, because events for many watchers are many tasks.
+        .event_interval(16)
+        .build()
+        .map_err(|error| format!("unable to start the runtime: {error}"))
+}
+
 /// Logs to standard error, filtered by `RUST_LOG`. Controllers inside, of which each world has its own, say little
 /// without it: the transcript has their requests.
-fn logging() {
+pub(super) fn logging() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| QUIET_LOG.into());
     let is_colored = colour::is_on_by_default(std::io::stderr().is_terminal());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_colored);
@@ -198,7 +203,14 @@ fn logging() {
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
-async fn serve(args: &ServeArgs) -> Result<Exit, String> {
+/// A server that is ready to serve.
+pub(super) struct Started {
+    pub(super) handler: ServeHandler,
+    pub(super) listening: ApiListener<ServeHandler>,
+}
+
+/// Starts the world and binds the address.
+pub(super) async fn start(args: &ServeArgs) -> Result<Started, String> {
     let handler = ServeHandler::default();
     let options = ListenOptions {
         address: args.listen,
@@ -214,6 +226,11 @@ async fn serve(args: &ServeArgs) -> Result<Exit, String> {
     spec.authority = listening.authority_pem().map(str::to_owned);
     super::notify(&absent(&spec));
     handler.start(spec, listening.kubeconfig(), listening.url()).await?;
+    Ok(Started { handler, listening })
+}
+
+async fn serve(args: &ServeArgs) -> Result<Exit, String> {
+    let Started { listening, .. } = start(args).await?;
     if let Some(path) = &args.kubeconfig {
         listening.write_kubeconfig(path).map_err(|error| explained(&error))?;
     }
@@ -234,6 +251,14 @@ async fn serve(args: &ServeArgs) -> Result<Exit, String> {
 }
 
 impl ServeArgs {
+    /// Returns the flags of a cluster of kind, unless flags say which parts of a cluster there are.
+    pub(super) fn or_like_kind(&self) -> Self {
+        let names_parts = self.like.is_some() || self.kubelet || self.bare || !self.controllers.is_empty();
+        let has_default_loops = self.loops == [ControllerLoop::Gc, ControllerLoop::Namespaces];
+        let like = if names_parts || !has_default_loops { self.like } else { Some(Preset::Kind) };
+        Self { like, ..self.clone() }
+    }
+
     /// Returns the parts of the worlds, without the address of the listener.
     fn spec(&self) -> Result<WorldSpec, String> {
         let preset = self.like.is_some();
@@ -455,20 +480,20 @@ fn check(server: &ApiServer, object: &Value) -> Result<(), String> {
 }
 
 /// The signals that end the server.
-struct Signals {
+pub(super) struct Signals {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
 }
 
 impl Signals {
-    fn new() -> std::io::Result<Self> {
+    pub(super) fn new() -> std::io::Result<Self> {
         Ok(Self {
             #[cfg(unix)]
             terminate: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?,
         })
     }
 
-    async fn any(&mut self) {
+    pub(super) async fn any(&mut self) {
         #[cfg(unix)]
         let terminated = self.terminate.recv();
         #[cfg(not(unix))]

@@ -181,9 +181,13 @@ async fn state(world: &ServedWorld, request: &ApiRequest) -> Result<Reply, Contr
 /// Returns the transcript as people read it.
 fn text(world: &ServedWorld, request: &ApiRequest) -> Result<Reply, ControlError> {
     read_only(request)?;
+    Ok(Reply::text(200, transcript_text(world)))
+}
+
+/// Returns the transcript of a world as people read it.
+pub(super) fn transcript_text(world: &ServedWorld) -> String {
     let server = world.server();
-    let text = to_text(&render(server.clock().epoch(), &[], &renumbered(server.transcript().entries())));
-    Ok(Reply::text(200, text))
+    to_text(&render(server.clock().epoch(), &[], &renumbered(server.transcript().entries())))
 }
 
 /// Numbers entries from zero: a server that records for long forgets the older ones.

@@ -72,6 +72,12 @@ impl ServeHandler {
         self.shared.origin.set(origin).map_err(|_| "the first world runs already".to_owned())
     }
 
+    /// Returns the transcript of the first world as people read it; empty before [`Self::start`].
+    #[must_use]
+    pub fn transcript(&self) -> String {
+        self.shared.origin.get().map(|origin| control::transcript_text(&origin.first)).unwrap_or_default()
+    }
+
     async fn world(&self, spec: &Arc<WorldSpec>) -> Result<ServedWorld, String> {
         let world = ServedWorld::start(spec.clone(), self.shared.clock.now()).await?;
         // All worlds accept the listener's token; those of service accounts are signed with a key made from it.

@@ -12,6 +12,8 @@ use plumbline_apiserver::listener::RequestHandler;
 use plumbline_apiserver::request::{ApiRequest, Reply};
 use tokio_util::sync::CancellationToken;
 
+use crate::guest;
+
 use super::manual::ManualWorld;
 use super::spec::{ClockMode, WorldSpec, check_rules};
 use super::state::WorldState;
@@ -170,16 +172,23 @@ impl ServedWorld {
     /// Returns an error if the clock is the machine's, if the duration is zero or longer than 366 days, or if a part
     /// of the world ended.
     pub async fn advance(&self, duration: Duration) -> Result<Timestamp, String> {
-        let Place::Manual(world) = &self.place else {
-            return Err("this clock shows the time of the machine; start `plumbline serve` with --clock manual".into());
-        };
         if duration.is_zero() {
             return Err("advance must be longer than zero; GET reads the clock".to_owned());
         }
         if duration > ADVANCE_MAX {
             return Err("advance is longer than 366 days; send several requests".to_owned());
         }
-        world.advance(duration).await
+        match &self.place {
+            Place::Manual(world) => world.advance(duration).await,
+            Place::Wall(_) if guest::is_inside() => {
+                let moved = tokio::task::spawn_blocking(move || guest::clock()?.advance(duration)).await;
+                moved.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+                self.now().await
+            }
+            Place::Wall(_) => Err("this clock shows the time of the machine; start `plumbline serve` with --clock \
+                                   manual, or run everything with `plumbline test`"
+                .to_owned()),
+        }
     }
 
     /// Returns all objects and the time.

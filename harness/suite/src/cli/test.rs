@@ -1,0 +1,180 @@
+//! `plumbline test`: a cluster and a command, both in virtual time.
+//!
+//! ```text
+//! plumbline test … ── tracer ──► plumbline test … (inside) ── serves the cluster
+//!                                        └── COMMAND, with KUBECONFIG and everything that it starts
+//! ```
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use plumbline_guest::Outcome;
+use tokio_util::sync::CancellationToken;
+
+use super::serve::{self, ServeArgs};
+use super::{CliError, notify};
+use crate::duration::parse_duration;
+use crate::guest::{self, ProgramTime};
+
+/// Lines of the transcript that a failed run prints.
+const SHOWN: usize = 200;
+
+/// Flags of `test`.
+#[derive(Debug, clap::Args)]
+pub(super) struct TestArgs {
+    /// Time in which the command runs: virtual, or that of the machine [default: virtual where programs can be traced]
+    #[arg(long, value_enum, value_name = "TIME")]
+    time: Option<ProgramTime>,
+
+    /// Time of day at the start, such as 2030-01-01T00:00:00Z [default: now]. Only in virtual time
+    #[arg(long, value_name = "TIME")]
+    epoch: Option<jiff::Timestamp>,
+
+    /// Make the random numbers of the system repeatable. Only in virtual time
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+
+    /// Kill everything after this virtual time
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    limit: Option<Duration>,
+
+    /// Kill everything after this real time
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    real_limit: Option<Duration>,
+
+    /// Write the transcript to this file [default: the end of it to standard error if the command fails]
+    #[arg(long, value_name = "FILE")]
+    transcript: Option<PathBuf>,
+
+    /// Write the report about the virtual time to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    #[command(flatten)]
+    serve: ServeArgs,
+
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the verb and returns the exit code of the command.
+pub(super) fn main(args: &TestArgs) -> Result<u8, CliError> {
+    let time = args.time.unwrap_or(ProgramTime::usual());
+    if time == ProgramTime::Wall || guest::is_inside() {
+        return run(args).map_err(CliError::Environment);
+    }
+    let outcome = guest::run_again(|mut guest| {
+        if let Some(epoch) = args.epoch {
+            guest = guest.epoch(plumbline_guest::Epoch::Fixed(epoch));
+        }
+        if let Some(seed) = args.seed {
+            guest = guest.seed(seed);
+        }
+        if let Some(limit) = args.limit {
+            guest = guest.virtual_limit(limit);
+        }
+        if let Some(limit) = args.real_limit {
+            guest = guest.real_limit(limit);
+        }
+        guest
+    });
+    let outcome = outcome.map_err(|error| CliError::Environment(error.to_string()))?;
+    if let Some(path) = &args.report {
+        write_report(path, &outcome)?;
+    }
+    for line in outcome.report.to_string().lines() {
+        notify(&format!("plumbline: {line}"));
+    }
+    if let Some(why) = guest::limit(outcome.end) {
+        return Err(CliError::Environment(why.to_owned()));
+    }
+    Ok(guest::exit_code(&outcome))
+}
+
+fn write_report(path: &PathBuf, outcome: &Outcome) -> Result<(), CliError> {
+    let failed = |why: &dyn std::fmt::Display| CliError::Environment(format!("{}: {why}", path.display()));
+    let json = serde_json::to_string_pretty(&outcome.report).map_err(|error| failed(&error))?;
+    std::fs::write(path, json + "\n").map_err(|error| failed(&error))
+}
+
+/// Serves the cluster and runs the command beside it.
+fn run(args: &TestArgs) -> Result<u8, String> {
+    serve::logging();
+    let runtime = serve::runtime()?;
+    let outcome = runtime.block_on(serve_and_run(args));
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn serve_and_run(args: &TestArgs) -> Result<u8, String> {
+    let folder = tempfile::Builder::new().prefix("plumbline-test-").tempdir();
+    let folder = folder.map_err(|error| format!("unable to create a folder: {error}"))?;
+    let kubeconfig = args.serve.kubeconfig.clone().unwrap_or_else(|| folder.path().join("kubeconfig"));
+    let serve_args = args.serve.or_like_kind();
+    let served = serve::start(&serve_args).await?;
+    let listening = served.listening;
+    listening.write_kubeconfig(&kubeconfig).map_err(|error| error.to_string())?;
+    let (url, token) = (listening.url(), listening.token().to_owned());
+
+    let stop = CancellationToken::new();
+    let serving = tokio::spawn(listening.serve(stop.clone()));
+    let mut signals = serve::Signals::new().map_err(|error| format!("unable to wait for signals: {error}"))?;
+    let (program, arguments) = args.command.split_first().ok_or("no command")?;
+    let mut command = tokio::process::Command::new(program);
+    command
+        .args(arguments)
+        .env("KUBECONFIG", &kubeconfig)
+        .env("USE_EXISTING_CLUSTER", "true")
+        .env("PLUMBLINE_URL", &url)
+        .env("PLUMBLINE_TOKEN", &token)
+        .kill_on_drop(true);
+    let mut child = command.spawn().map_err(|error| {
+        let program = program.display();
+        format!("unable to start {program}: {error}; the words after -- are a program and its arguments")
+    })?;
+    let status = tokio::select! {
+        biased;
+        status = child.wait() => status.map_err(|error| error.to_string())?,
+        () = signals.any() => {
+            terminate(&child);
+            child.wait().await.map_err(|error| error.to_string())?
+        }
+    };
+    show(args, &served.handler.transcript(), status)?;
+    stop.cancel();
+    // It ends when the last connection is closed; a client that does not close its own is not waited for.
+    serving.abort();
+    let signal = status.signal().and_then(|signal| u8::try_from(128 + signal).ok());
+    Ok(signal.or_else(|| status.code().and_then(|code| u8::try_from(code).ok())).unwrap_or(u8::MAX))
+}
+
+fn terminate(child: &tokio::process::Child) {
+    let pid = child.id().and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?));
+    if let Some(pid) = pid {
+        // A child that has ended needs no signal.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+}
+
+/// Writes the transcript where it was asked for; otherwise its end if the command failed.
+fn show(args: &TestArgs, transcript: &str, status: ExitStatus) -> Result<(), String> {
+    if let Some(path) = &args.transcript {
+        return std::fs::write(path, transcript).map_err(|error| format!("{}: {error}", path.display()));
+    }
+    if status.success() {
+        return Ok(());
+    }
+    let lines: Vec<&str> = transcript.lines().collect();
+    let left_out = lines.len().saturating_sub(SHOWN);
+    let mut out = std::io::stderr().lock();
+    let heading = if left_out > 0 { format!(", without the first {left_out} lines (--transcript FILE has all)") } else { String::new() };
+    let text = lines.get(left_out..).unwrap_or_default().join("\n");
+    // If standard error is closed, the transcript is lost, and the exit code says that the command failed.
+    let _ = writeln!(out, "plumbline: the command ended with {status}; the transcript of the cluster{heading}:\n{text}");
+    Ok(())
+}
