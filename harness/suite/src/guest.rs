@@ -7,7 +7,9 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 
-use plumbline_guest::{Clock, End, Guest, Outcome, TIME_SOCKET};
+use plumbline_guest::{Clock, End, Guest, Order, Outcome, TIME_SOCKET};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
 
 /// The exit code of a program that a signal has ended is this number and the signal's.
 const SIGNAL: u8 = 128;
@@ -42,6 +44,20 @@ pub fn is_inside() -> bool {
 /// Returns an error if the process is not inside, or the tracer does not answer.
 pub fn clock() -> io::Result<Clock> {
     Clock::from_env()
+}
+
+/// Waits until everything in the virtual time of this process rests and nothing is due. Time does not move.
+///
+/// # Errors
+///
+/// Returns an error if the process is not inside, or the tracer does not answer.
+pub async fn settle() -> io::Result<()> {
+    let path = std::env::var_os(TIME_SOCKET).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+    let mut stream = BufReader::new(UnixStream::connect(path).await?);
+    stream.write_all(format!("{}\n", Order::Settle).as_bytes()).await?;
+    let mut reply = String::new();
+    stream.read_line(&mut reply).await?;
+    if reply.contains("\"error\"") || reply.is_empty() { Err(io::Error::other(reply)) } else { Ok(()) }
 }
 
 /// Runs this program again, with the same arguments, in virtual time, and waits until it ends. A signal to this process

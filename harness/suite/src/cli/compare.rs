@@ -72,6 +72,18 @@ pub(super) struct CompareArgs {
     environment: EnvironmentArgs,
 }
 
+impl CompareArgs {
+    /// Returns true if a subject runs in virtual time inside a tracer, which this process has to start.
+    pub(super) fn needs_guest(&self) -> bool {
+        [&self.a, &self.b].into_iter().any(|text| match side(text) {
+            Ok(ComparedSubject::Command(command)) => {
+                self.environment.with_subject(Some(&command), None).is_ok_and(|environment| environment.needs_guest())
+            }
+            _ => false,
+        })
+    }
+}
+
 /// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum CompareFormat {
@@ -100,12 +112,13 @@ pub(super) fn main(args: &CompareArgs, given: &ArgMatches) -> Result<Exit, CliEr
     let (a, b) = (side(&args.a)?, side(&args.b)?);
     let about = |flags: &Option<String>| flags.as_deref().map(CommandArgs::read).transpose();
     let (about_a, about_b) = (about(&args.a_flags)?, about(&args.b_flags)?);
-    let (gathered_a, wall_a) = run(args, &fixtures, &a, about_a)?;
-    let (gathered_b, wall_b) = run(args, &fixtures, &b, about_b)?;
-    let wall = wall_a || wall_b;
-    let tolerance = if wall { args.environment.tolerance().max(WALL_TOLERANCE) } else { Duration::ZERO };
+    let (gathered_a, order_a) = run(args, &fixtures, &a, about_a)?;
+    let (gathered_b, order_b) = run(args, &fixtures, &b, about_b)?;
+    let order = order_a.max(order_b);
+    let tolerance =
+        if order == RunOrder::Late { args.environment.tolerance().max(WALL_TOLERANCE) } else { Duration::ZERO };
     let options = CompareOptions { outcomes_only: args.outcomes, tolerance };
-    let [(seen_a, runs_a), (seen_b, runs_b)] = [gathered_a, gathered_b].map(|gathered| gathered.seen(wall));
+    let [(seen_a, runs_a), (seen_b, runs_b)] = [gathered_a, gathered_b].map(|gathered| gathered.seen(order));
     let comparison = compare([args.a.as_str(), args.b.as_str()], &seen_a, &seen_b, options);
     let ran = |seen: &ComparedRun| seen.report.outcome.has_run();
     if !seen_a.iter().chain(&seen_b).any(ran) {
@@ -218,7 +231,7 @@ fn run<'a>(
     fixtures: &'a [Fixture],
     side: &ComparedSubject,
     about: Option<CommandArgs>,
-) -> Result<(ResultCollector<'a>, bool), CliError> {
+) -> Result<(ResultCollector<'a>, RunOrder), CliError> {
     let command = match side {
         ComparedSubject::InProcess(_) => None,
         ComparedSubject::Command(command) => Some(command.as_str()),
@@ -232,11 +245,27 @@ fn run<'a>(
     let html = args.format == CompareFormat::Html;
     let fixtures = fixtures.iter().filter(|_| html).map(|fixture| (fixture.id.as_str(), fixture)).collect();
     let mut seen = ResultCollector { fixtures, ..ResultCollector::default() };
-    let is_virtual = environment.arena.cluster.is_virtual();
+    let cluster = &environment.arena.cluster;
+    let order = match (cluster.is_traced(), cluster.is_virtual()) {
+        (true, _) => RunOrder::Instant,
+        (false, true) => RunOrder::Exact,
+        (false, false) => RunOrder::Late,
+    };
     let run = suite::run(&plan, &environment.arena, environment.options, &mut seen);
     environment.close()?;
     run?;
-    Ok((seen, !is_virtual))
+    Ok((seen, order))
+}
+
+/// The parts of a transcript that repeat from run to run, from all to the fewest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum RunOrder {
+    /// Everything: time is virtual in this process.
+    Exact,
+    /// Times; within an instant the requests about each object: the threads of traced programs run side by side.
+    Instant,
+    /// The order of the requests about each object; times differ a little: the clock is real.
+    Late,
 }
 
 /// Collects results with their transcripts; the second transcript is the one grouped by object.
@@ -249,9 +278,11 @@ struct ResultCollector<'a> {
 }
 
 impl ResultCollector<'_> {
-    /// Returns the results to compare, and the timelines; `wall` is true if either subject ran in wall time.
-    fn seen(self, wall: bool) -> (Vec<ComparedRun>, TimelineTexts) {
-        let choose = |(seen, by_object)| if wall { ComparedRun { transcript: by_object, ..seen } } else { seen };
+    /// Returns the results to compare, and the timelines. `order` is what both subjects have in common.
+    fn seen(self, order: RunOrder) -> (Vec<ComparedRun>, TimelineTexts) {
+        let choose = |(seen, by_object)| {
+            if order > RunOrder::Exact { ComparedRun { transcript: by_object, ..seen } } else { seen }
+        };
         (self.results.into_iter().map(choose).collect(), self.timelines)
     }
 

@@ -69,6 +69,13 @@ pub(super) struct ConformArgs {
     environment: EnvironmentArgs,
 }
 
+impl ConformArgs {
+    /// Returns true if the run takes place in virtual time inside a tracer, which this process has to start.
+    pub(super) fn needs_guest(&self) -> bool {
+        self.environment.needs_guest()
+    }
+}
+
 /// Formats of an additional report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PageFormat {

@@ -15,6 +15,7 @@ use super::{CliError, notify};
 use crate::cluster::provision::{RealCluster, envtest, k3s, kind, kubeconfig};
 use crate::cluster::{Cluster, EmbeddedCluster, RemoteCluster, Role, ServedCluster};
 use crate::duration::parse_duration;
+use crate::guest::{self, ProgramTime};
 use crate::load::capacity::{self, Machine};
 use crate::load::{self, StartCost};
 use crate::process::signals;
@@ -68,6 +69,11 @@ pub(super) struct EnvironmentArgs {
     /// In wall time: minimum tolerance for late events, even if a fixture sets less. Not with `conform`
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "0s")]
     tolerance: Duration,
+
+    /// Time of a --command on the fake API server: virtual, so that waiting costs nothing and times are exact, or that
+    /// of the machine [default: virtual where programs can be traced: Linux on x86-64]
+    #[arg(long, value_enum, value_name = "TIME", conflicts_with = "wall_clock")]
+    time: Option<ProgramTime>,
 
     /// Plain HTTP instead of HTTPS between a command and the fake API server
     #[arg(long)]
@@ -360,6 +366,12 @@ impl EnvironmentArgs {
         Ok(Self { command: command.map(str::to_owned), about, ..self.clone() })
     }
 
+    /// Returns true if the run takes place in virtual time inside a tracer, which this process has to start.
+    pub(super) fn needs_guest(&self) -> bool {
+        let is_possible = self.command.is_some() && self.cluster == ClusterKind::Fake && !self.wall_clock;
+        is_possible && self.time.unwrap_or(ProgramTime::usual()) == ProgramTime::Virtual && !guest::is_inside()
+    }
+
     /// Returns the kind of subject that the flags name; `None` if they name none.
     pub(super) fn named_subject(&self) -> Option<SubjectKind> {
         self.subject.or_else(|| self.command.as_ref().map(|_| SubjectKind::Command))
@@ -399,6 +411,8 @@ impl EnvironmentArgs {
         let (arena, start_up) = self.arena(scratch.logs()).map_err(|error| with_logs(error, &mut scratch))?;
         let cores = load::cores();
         let usual = match self.cluster {
+            // Programs wait for each other, also in virtual time.
+            ClusterKind::Fake if arena.cluster.is_traced() => 2 * cores,
             ClusterKind::Fake if arena.cluster.is_virtual() => cores,
             ClusterKind::Fake => WALL_JOBS,
             _ => REMOTE_JOBS,

@@ -99,6 +99,13 @@ fn selected(args: &ExplainArgs) -> Result<Vec<Fixture>, CliError> {
     Ok(plan.runs().cloned().collect())
 }
 
+impl ExplainArgs {
+    /// Returns true if the run takes place in virtual time inside a tracer, which this process has to start.
+    pub(super) fn needs_guest(&self) -> bool {
+        self.environment.needs_guest()
+    }
+}
+
 /// Describes who runs where: `me.py on fake, wall clock`.
 fn description(arena: &TestBed) -> String {
     let clock = if arena.cluster.is_virtual() { "virtual time" } else { "wall clock" };

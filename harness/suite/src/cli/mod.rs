@@ -36,6 +36,7 @@ use include_dir::Dir;
 
 use crate::cluster::provision;
 use crate::exit::Exit;
+use crate::guest;
 use crate::process::{self, crash_cleanup};
 
 pub use environment::{ClusterKind, RealClusterArgs, controller, variable};
@@ -147,6 +148,9 @@ pub fn main(fixtures: &'static Dir<'static>) -> ExitCode {
     let explain_flags = hint::explain_flags(of_verb);
     let only_shows =
         matches!(cli.verb, Some(CliVerb::List(_) | CliVerb::Lint(_) | CliVerb::Schema | CliVerb::Explain(_)));
+    if cli.needs_guest() {
+        return run_in_guest();
+    }
     let result = match cli.verb {
         None => run::main(&cli.run, &explain_flags).map_err(|error| hint::verb_instead(error, cli.run.first_filter())),
         Some(CliVerb::Run(args)) => run::main(&args, &explain_flags),
@@ -172,6 +176,32 @@ pub fn main(fixtures: &'static Dir<'static>) -> ExitCode {
         },
     };
     ended(PROGRAM, result, only_shows).into()
+}
+
+impl Cli {
+    /// Returns true if the verb runs a program in virtual time, for which this process has to be traced.
+    fn needs_guest(&self) -> bool {
+        match &self.verb {
+            None => self.run.needs_guest(),
+            Some(CliVerb::Run(args)) => args.needs_guest(),
+            Some(CliVerb::Explain(args)) => args.needs_guest(),
+            Some(CliVerb::Conform(args)) => args.needs_guest(),
+            Some(CliVerb::Compare(args)) => args.needs_guest(),
+            _ => false,
+        }
+    }
+}
+
+/// Runs this program again in virtual time, and returns its exit code. The account of the time goes to standard error.
+fn run_in_guest() -> ExitCode {
+    let outcome = match guest::run_again(|guest| guest) {
+        Ok(outcome) => outcome,
+        Err(error) => return ended(PROGRAM, Err(CliError::Environment(error.to_string())), false).into(),
+    };
+    for line in outcome.report.to_string().lines() {
+        notify(&format!("{PROGRAM}: {line}"));
+    }
+    ExitCode::from(guest::exit_code(&outcome))
 }
 
 /// Runs the process if this program was started by itself as a helper: the guard of a child process, or the cleanup

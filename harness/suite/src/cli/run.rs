@@ -95,6 +95,12 @@ impl RunArgs {
         self.environment.programs()
     }
 
+    /// Returns true if the run takes place in virtual time inside a tracer, which this process has to start. A run that
+    /// waits for changes of files waits in real time.
+    pub(super) fn needs_guest(&self) -> bool {
+        !self.watch && self.environment.needs_guest()
+    }
+
     /// Returns true if the subject is a part of this program.
     pub(super) fn is_in_process(&self) -> bool {
         self.environment.command().is_none()

@@ -172,9 +172,14 @@ fn show(args: &TestArgs, transcript: &str, status: ExitStatus) -> Result<(), Str
     let lines: Vec<&str> = transcript.lines().collect();
     let left_out = lines.len().saturating_sub(SHOWN);
     let mut out = std::io::stderr().lock();
-    let heading = if left_out > 0 { format!(", without the first {left_out} lines (--transcript FILE has all)") } else { String::new() };
+    let heading = if left_out > 0 {
+        format!(", without the first {left_out} lines (--transcript FILE has all)")
+    } else {
+        String::new()
+    };
     let text = lines.get(left_out..).unwrap_or_default().join("\n");
     // If standard error is closed, the transcript is lost, and the exit code says that the command failed.
-    let _ = writeln!(out, "plumbline: the command ended with {status}; the transcript of the cluster{heading}:\n{text}");
+    let _ =
+        writeln!(out, "plumbline: the command ended with {status}; the transcript of the cluster{heading}:\n{text}");
     Ok(())
 }

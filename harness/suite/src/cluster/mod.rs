@@ -98,6 +98,11 @@ pub trait Cluster: Send + Sync {
     fn is_virtual(&self) -> bool {
         self.capabilities().contains(&Capability::VirtualTime)
     }
+
+    /// Returns true if time is virtual because this process and the subject are traced: the wall clock is virtual.
+    fn is_traced(&self) -> bool {
+        false
+    }
 }
 
 /// One fixture's slice of a cluster while the fixture runs.

@@ -22,8 +22,10 @@ use tokio_util::sync::CancellationToken;
 use super::embedded::{seed, send};
 use super::{Access, Answer, Call, Cluster, ClusterError, Role, Sandbox, SeedError};
 use crate::cluster::subject_endpoint::SubjectEndpoint;
+use crate::guest;
 
-/// A fake server over HTTPS for each fixture, in wall time. It has every capability except virtual time.
+/// A fake server over HTTPS for each fixture, in wall time, which is virtual if this process is traced. It has every
+/// capability except, on a real clock, virtual time.
 #[derive(Clone, Debug, Default)]
 pub struct ServedCluster {
     /// Role that restricts the subject; `None` allows everything.
@@ -44,7 +46,12 @@ impl Cluster for ServedCluster {
     }
 
     fn capabilities(&self) -> BTreeSet<Capability> {
-        Capability::ALL.into_iter().filter(|capability| *capability != Capability::VirtualTime).collect()
+        let has = |capability: &Capability| *capability != Capability::VirtualTime || self.is_traced();
+        Capability::ALL.into_iter().filter(has).collect()
+    }
+
+    fn is_traced(&self) -> bool {
+        guest::is_inside()
     }
 
     fn sandbox<'a>(

@@ -28,6 +28,7 @@ use super::starts::StartLimit;
 use super::timing::{self, TimeMode};
 use super::{RunError, RunRecorder, calls, isolate};
 use crate::cluster::{Answer, Cluster, Sandbox, SeedError};
+use crate::guest;
 use crate::process::signals;
 use crate::subject::client_factory::KillSwitch;
 use crate::subject::{Launch, Running, Subject};
@@ -39,7 +40,7 @@ use crate::subject::{Launch, Running, Subject};
 /// If the operating system refuses to create a runtime.
 pub fn run(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder) -> std::io::Result<()> {
     let (result, panics) = isolate::watch_panics(|| {
-        if context.cluster.is_virtual() {
+        if context.cluster.is_virtual() && !context.cluster.is_traced() {
             // The clock must be created inside the runtime whose time it follows.
             time::run_virtual(async { play(fixture, context, recorder, Clock::virtual_from(time::epoch())).await })
         } else {
@@ -75,9 +76,9 @@ async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder
         Err(why) => return recorder.fail(RunError::Sandbox(why.into())),
     };
     let mut run = FixtureRun::new(fixture, context, recorder, clock, stage);
-    // In virtual time a run is over before a signal matters.
-    let signalled =
-        async { if context.cluster.is_virtual() { std::future::pending().await } else { signals::signalled().await } };
+    let clock_is_virtual = run.clock.is_virtual();
+    // In the virtual time of this process a run is over before a signal matters.
+    let signalled = async { if clock_is_virtual { std::future::pending().await } else { signals::signalled().await } };
     let monitor = run.monitor.clone();
     let measured =
         async { if context.cluster.is_virtual() { std::future::pending().await } else { monitor.run().await } };
@@ -182,15 +183,15 @@ impl<'a> FixtureRun<'a> {
         let ends = self.mode.ends(fixture);
         // Steps are listed in order of time; a window counts with its end.
         for (index, step) in fixture.steps.iter().enumerate() {
-            match (&step.kind, self.mode) {
+            match (&step.kind, self.mode.patience()) {
                 (StepKind::Do { actions, .. }, _) => {
                     self.wait_until(step.at).await?;
                     self.act(index, actions).await?;
                     self.wait_until_idle().await?;
                 }
-                (StepKind::Expect { .. } | StepKind::Eventually { .. }, TimeMode::Wall { tolerance, late }) => {
+                (StepKind::Expect { .. } | StepKind::Eventually { .. }, Some(patience)) => {
                     self.wait_until(step.at).await?;
-                    self.wait_until_checks_hold(&mut live, index, step.end() + tolerance + late).await?;
+                    self.wait_until_checks_hold(&mut live, index, step.end() + patience).await?;
                 }
                 _ => self.wait_until(ends[index]).await?,
             }
@@ -203,9 +204,9 @@ impl<'a> FixtureRun<'a> {
                 return Ok(());
             }
         }
-        if let TimeMode::Wall { tolerance, late } = self.mode {
+        if let Some(patience) = self.mode.patience() {
             let end = self.clock.elapsed();
-            self.wait_until_checks_hold(&mut live, fixture.steps.len(), end + tolerance + late).await?;
+            self.wait_until_checks_hold(&mut live, fixture.steps.len(), end + patience).await?;
         }
         if asks_for_metrics(&fixture.expect) {
             self.scrape().await;
@@ -305,8 +306,7 @@ impl<'a> FixtureRun<'a> {
             let now = self.clock.elapsed();
             if missing.is_empty() {
                 // Its other informers follow shortly.
-                timing::wait_until_quiet(&transcript, &self.clock).await;
-                return Ok(());
+                return self.rest().await;
             }
             if first_read.is_none() && transcript.with(timing::has_reads) {
                 first_read = Some(now);
@@ -418,7 +418,7 @@ impl<'a> FixtureRun<'a> {
             if let Some(crashed) = crashed {
                 self.crashed(&crashed)?;
             }
-            if self.clock.is_virtual() {
+            if self.mode.is_exact() {
                 self.wait_until_idle().await?;
             } else {
                 self.check_running()?;
@@ -429,16 +429,23 @@ impl<'a> FixtureRun<'a> {
     /// Waits until everything is idle, and handles crashes of the subject.
     async fn wait_until_idle(&mut self) -> Result<(), RunError> {
         loop {
-            match self.mode {
-                TimeMode::Virtual => settle().await,
-                TimeMode::Wall { .. } => timing::wait_until_quiet(self.stage.transcript(), &self.clock).await,
-            }
+            self.rest().await?;
             match self.crashes.1.try_recv() {
                 Ok(crashed) => self.crashed(&crashed)?,
                 Err(_) => break,
             }
         }
         self.check_running()
+    }
+
+    /// Waits until nothing is left to do; on a real clock, until nothing has happened for a short time.
+    async fn rest(&self) -> Result<(), RunError> {
+        match self.mode {
+            TimeMode::Virtual => settle().await,
+            TimeMode::Traced { .. } => guest::settle().await.map_err(RunError::Tracer)?,
+            TimeMode::Wall { .. } => timing::wait_until_quiet(self.stage.transcript(), &self.clock).await,
+        }
+        Ok(())
     }
 
     fn check_running(&self) -> Result<(), RunError> {

@@ -21,6 +21,9 @@ pub enum RunError {
     /// The cluster no longer works.
     #[error("{0}")]
     Cluster(Source),
+    /// The tracer, which moves the time, does not answer.
+    #[error("the tracer does not answer: {0}")]
+    Tracer(io::Error),
     /// The cluster cannot inject the fixture's faults.
     #[error("the fixture injects faults, which the cluster does not support")]
     NoFaults,

@@ -365,7 +365,14 @@ fn run_part(
 ) {
     let longest = fixtures.iter().map(|fixture| fixture.wall_end(timing::TAIL)).max().unwrap_or_default();
     let attempts = if test_bed.cluster.is_virtual() { 1 } else { 1 + u32::from(options.retries) };
-    let limit = if test_bed.cluster.is_virtual() { options.hang } else { longest + options.hang };
+    let limit = match (test_bed.cluster.is_virtual(), test_bed.cluster.is_traced()) {
+        // The limit is virtual, too.
+        (_, true) => {
+            fixtures.iter().map(|fixture| fixture.end() + fixture.late).max().unwrap_or_default() + options.hang
+        }
+        (true, false) => options.hang,
+        (false, false) => longest + options.hang,
+    };
     let shared: Arc<Vec<(Fixture, Mutex<RunRecorder>)>> = Arc::new(
         fixtures
             .into_iter()

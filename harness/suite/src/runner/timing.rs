@@ -31,6 +31,11 @@ pub(super) const TAIL: Duration = Duration::from_secs(3);
 pub(super) enum TimeMode {
     /// Time advances only when all tasks wait.
     Virtual,
+    /// The wall clock, of this process as of the subject, advances only when all programs wait.
+    Traced {
+        /// Additional delay allowed for reactions.
+        late: Duration,
+    },
     /// Real time.
     Wall {
         /// Allowed deviation of times.
@@ -42,7 +47,9 @@ pub(super) enum TimeMode {
 
 impl TimeMode {
     pub(super) fn new(fixture: &Fixture, context: &RunContext<'_>) -> Self {
-        if context.cluster.is_virtual() {
+        if context.cluster.is_traced() {
+            Self::Traced { late: fixture.late }
+        } else if context.cluster.is_virtual() {
             Self::Virtual
         } else {
             Self::Wall { tolerance: fixture.tolerance, late: fixture.late }
@@ -51,7 +58,7 @@ impl TimeMode {
 
     pub(super) const fn tolerance(self) -> Duration {
         match self {
-            Self::Virtual => Duration::ZERO,
+            Self::Virtual | Self::Traced { .. } => Duration::ZERO,
             Self::Wall { tolerance, .. } => tolerance,
         }
     }
@@ -60,14 +67,28 @@ impl TimeMode {
     pub(super) const fn late(self) -> Duration {
         match self {
             Self::Virtual => Duration::ZERO,
-            Self::Wall { late, .. } => late,
+            Self::Traced { late } | Self::Wall { late, .. } => late,
         }
+    }
+
+    /// Returns the time to wait for checks that do not hold yet; `None` if they are judged at their time.
+    pub(super) fn patience(self) -> Option<Duration> {
+        match self {
+            Self::Virtual => None,
+            Self::Traced { late } => (!late.is_zero()).then_some(late),
+            Self::Wall { tolerance, late } => Some(tolerance + late),
+        }
+    }
+
+    /// Returns true if time advances only when nothing is left to do.
+    pub(super) const fn is_exact(self) -> bool {
+        matches!(self, Self::Virtual | Self::Traced { .. })
     }
 
     /// Returns the end of each step.
     pub(super) fn ends(self, fixture: &Fixture) -> Vec<Duration> {
         match self {
-            Self::Virtual => fixture.steps.iter().map(Step::end).collect(),
+            Self::Virtual | Self::Traced { .. } => fixture.steps.iter().map(Step::end).collect(),
             Self::Wall { .. } => fixture.wall_ends(TAIL),
         }
     }
