@@ -26,6 +26,10 @@ pub mod world;
 pub use live::LiveChecker;
 use world::ObjectStates;
 
+/// Time in which the threads of a program race: the news of its own write, or of two changes at the same instant, reach
+/// them in any order, and a conflict is retried after client-go's back-off of 5 ms and its doubles.
+pub const RACE: Duration = Duration::from_millis(100);
+
 /// The record of a run: everything that judging needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Run<'a> {

@@ -1,10 +1,10 @@
 //! Invariants of the writes of all controllers.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::violation::{Violation, deletes_pod};
-use crate::expect::{JudgeContext, is_subject_write, requests};
+use crate::expect::{JudgeContext, RACE, is_subject_write, requests};
 use crate::object_meta;
 use crate::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, TranscriptEntry};
 
@@ -50,9 +50,21 @@ pub(super) fn no_idle_writes(context: &JudgeContext<'_>) -> Vec<Violation> {
             *effects.entry(seq).or_default() |= !is_idle(change);
         }
     }
+    // The news of a controller's own write may reach another of its threads after that has written, too.
+    let news = context.run.late.min(RACE);
+    let mut written: BTreeMap<(Actor, &str), Duration> = BTreeMap::new();
+    let mut repeats: BTreeSet<usize> = BTreeSet::new();
+    for (entry, exchange) in requests(context.run.entries).filter(|(entry, exchange)| is_subject_write(entry, exchange))
+    {
+        let before = written.insert((entry.actor(), &exchange.request.path), entry.at);
+        if before.is_some_and(|before| !news.is_zero() && entry.at <= before + news) {
+            repeats.insert(entry.seq);
+        }
+    }
     requests(context.run.entries)
         .filter(|(entry, exchange)| {
             is_subject_write(entry, exchange)
+                && !repeats.contains(&entry.seq)
                 && matches!(exchange.request.verb.as_str(), "update" | "patch")
                 && exchange.request.resource != "events"
                 && exchange

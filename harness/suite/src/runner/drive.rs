@@ -233,6 +233,7 @@ impl<'a> FixtureRun<'a> {
             self.stage.define(definitions).await.map_err(|error| self.seed_error(error))?;
             self.start()?;
             self.wait_for_blocked_reads().await?;
+            self.wait_for_whole_second().await;
             self.seed_given(others).await?;
             self.stage.release_readers();
             self.clock.elapsed()
@@ -316,6 +317,17 @@ impl<'a> FixtureRun<'a> {
             }
             self.clock.timeout(timing::LOOK_AGAIN, news).await;
             self.check_running()?;
+        }
+    }
+
+    /// Traced programs are judged to the millisecond, and Kubernetes' times have seconds: `t=+0s` is a whole second, as
+    /// in process.
+    async fn wait_for_whole_second(&self) {
+        if let TimeMode::Traced { .. } = self.mode {
+            let part = u64::try_from(self.clock.now().subsec_nanosecond()).unwrap_or_default();
+            if part > 0 {
+                self.clock.sleep(Duration::from_nanos(1_000_000_000 - part)).await;
+            }
         }
     }
 

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use plumbline::expect::RACE;
 use plumbline::fixture::{Controller, Fixture, Step};
 use plumbline::time::Clock;
 use plumbline::transcript::{Actor, Attributed as _, EntryKind, RecordedRequest, Transcript, TranscriptEntry};
@@ -33,7 +34,7 @@ pub(super) enum TimeMode {
     Virtual,
     /// The wall clock, of this process as of the subject, advances only when all programs wait.
     Traced {
-        /// Additional delay allowed for reactions.
+        /// Delay allowed for reactions: the fixture's, or what races of the subject's threads take.
         late: Duration,
     },
     /// Real time.
@@ -48,7 +49,7 @@ pub(super) enum TimeMode {
 impl TimeMode {
     pub(super) fn new(fixture: &Fixture, context: &RunContext<'_>) -> Self {
         if context.cluster.is_traced() {
-            Self::Traced { late: fixture.late }
+            Self::Traced { late: fixture.late.max(RACE) }
         } else if context.cluster.is_virtual() {
             Self::Virtual
         } else {
@@ -75,7 +76,7 @@ impl TimeMode {
     pub(super) fn patience(self) -> Option<Duration> {
         match self {
             Self::Virtual => None,
-            Self::Traced { late } => (!late.is_zero()).then_some(late),
+            Self::Traced { late } => Some(late),
             Self::Wall { tolerance, late } => Some(tolerance + late),
         }
     }
