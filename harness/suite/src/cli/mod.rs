@@ -140,7 +140,7 @@ pub fn main(fixtures: &'static Dir<'static>) -> ExitCode {
         return ended(PROGRAM, help::clusters().map(|()| Exit::Ok).map_err(CliError::from), true).into();
     }
     if std::env::args_os().len() < 2 && !select::has_fixtures_nearby() {
-        return ended(PROGRAM, greeting::main().map(|()| Exit::Ok).map_err(CliError::from), true);
+        return ended(PROGRAM, greeting::main().map(|()| Exit::Ok).map_err(CliError::from), true).into();
     }
     let given = help::program(Cli::command()).get_matches();
     let cli = Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit());

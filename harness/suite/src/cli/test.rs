@@ -20,6 +20,9 @@ use super::{CliError, notify};
 use crate::duration::parse_duration;
 use crate::guest::{self, ProgramTime};
 
+/// The leases that kubelets renew.
+const HEARTBEATS: &str = "kube-node-lease:leases/";
+
 /// Lines of the transcript that a failed run prints.
 const SHOWN: usize = 200;
 
@@ -161,6 +164,18 @@ fn terminate(child: &tokio::process::Child) {
     }
 }
 
+/// Returns the lines of a transcript without the heartbeats of nodes: one every ten seconds hides what a test is about.
+fn without_heartbeats(transcript: &str) -> Vec<&str> {
+    let mut is_heartbeat = false;
+    let mut keep = |line: &&str| {
+        if line.starts_with("t=") {
+            is_heartbeat = line.contains(" kubelet ") && line.contains(HEARTBEATS);
+        }
+        !is_heartbeat
+    };
+    transcript.lines().filter(|line| keep(line)).collect()
+}
+
 /// Writes the transcript where it was asked for; otherwise its end if the command failed.
 fn show(args: &TestArgs, transcript: &str, status: ExitStatus) -> Result<(), String> {
     if let Some(path) = &args.transcript {
@@ -169,7 +184,7 @@ fn show(args: &TestArgs, transcript: &str, status: ExitStatus) -> Result<(), Str
     if status.success() {
         return Ok(());
     }
-    let lines: Vec<&str> = transcript.lines().collect();
+    let lines = without_heartbeats(transcript);
     let left_out = lines.len().saturating_sub(SHOWN);
     let mut out = std::io::stderr().lock();
     let heading = if left_out > 0 {

@@ -74,7 +74,7 @@ fn a_subject_that_does_not_start(
         }
         assert!(!folder.join("conformance/report.yaml").exists(), "nothing was tested");
         // Its logs are kept in the folder that the error names.
-        let logs = err.split("\n  logs: ").nth(1).expect("the folder of the logs").trim();
+        let logs = err.split("\n  logs: ").nth(1).and_then(|rest| rest.lines().next()).expect("the folder of the logs");
         assert!(fs::read_dir(logs).expect("a folder").count() >= 1, "{logs}");
         fs::remove_dir_all(logs).expect("it is ours");
     }

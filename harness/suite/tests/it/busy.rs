@@ -37,7 +37,7 @@ fn run(name: &str, condition: &str) -> (i32, String, FixtureReport, u32) {
         controllers = crate::support::controllers().display(),
     );
     let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
-    command.current_dir(&folder).args(["run", "--fixtures", "fixtures", "--format", "json"]);
+    command.current_dir(&folder).args(["run", "--time", "wall", "--fixtures", "fixtures", "--format", "json"]);
     command.args(["--command", &format!("sh -c '{script}'"), "--subject-controllers", "ttl"]);
     let output = command.output().expect("the program starts");
     let err = String::from_utf8_lossy(&output.stderr).into_owned();

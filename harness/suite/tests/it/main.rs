@@ -38,6 +38,7 @@ mod skips;
 mod source_files;
 mod support;
 mod tidy;
+mod virtual_time;
 mod watching;
 mod words;
 mod worlds;

@@ -1,0 +1,103 @@
+//! Programs in virtual time: `plumbline test`, and `run --command`.
+//!
+//! Needs a machine on which programs can be traced; others skip.
+
+use std::process::{Command, Output};
+
+/// Returns true if programs can be traced here.
+fn can_trace() -> bool {
+    let output = plumbline(&["test", "--", "true"]);
+    let is_possible = output.status.success();
+    if !is_possible {
+        crate::skips::skip("virtual_time", &String::from_utf8_lossy(&output.stderr));
+    }
+    is_possible
+}
+
+fn plumbline(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    command.args(arguments).env_remove("RUST_LOG").env_remove("PLUMBLINE_FIXTURES");
+    command.current_dir(crate::source_files::repository()).output().expect("the program starts")
+}
+
+fn texts(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn waiting_costs_nothing_and_the_exit_code_is_that_of_the_command() {
+    if !can_trace() {
+        return;
+    }
+    let script =
+        "test -r \"$KUBECONFIG\" && test $USE_EXISTING_CLUSTER = true && sleep 3600 && date -u +%FT%TZ; exit 7";
+    let output = plumbline(&["test", "--epoch", "2030-01-01T00:00:00Z", "--", "sh", "-c", script]);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(7), "{out}{err}");
+    assert_eq!(out, "2030-01-01T01:00:00Z\n", "{err}");
+    assert!(err.contains("plumbline: virtual time: 3600."), "{err}");
+    assert!(err.contains("the command ended with exit status: 7; the transcript of the cluster"), "{err}");
+    // Heartbeats of nodes, some hundred in an hour, would hide what a test is about.
+    assert!(err.contains("nodes/node-1") && !err.contains("kube-node-lease:leases"), "{err}");
+}
+
+/// The control API moves the virtual time that the cluster shares with the command.
+#[test]
+fn a_command_can_move_the_time_and_sees_the_consequences() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        return crate::skips::skip("virtual_time", "there is no python3");
+    }
+    if !can_trace() {
+        return;
+    }
+    let script = r#"
+import json, os, ssl, time, urllib.request
+def ask(path, body=None):
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Authorization": "Bearer " + os.environ["PLUMBLINE_TOKEN"], "Content-Type": "application/json"}
+    request = urllib.request.Request(os.environ["PLUMBLINE_URL"] + path, data, headers)
+    return json.load(urllib.request.urlopen(request, context=ssl._create_unverified_context()))
+job = {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}}
+ask("/apis/batch/v1/namespaces/default/cronjobs", {"apiVersion": "batch/v1", "kind": "CronJob",
+    "metadata": {"name": "hourly"}, "spec": {"schedule": "0 * * * *", "jobTemplate": job}})
+begin = time.time()
+now = ask("/plumbline/clock", {"advance": "3h1m"})
+jobs = ask("/apis/batch/v1/namespaces/default/jobs")["items"]
+print(now["now"], round(time.time() - begin), [job["status"].get("succeeded") for job in jobs])
+"#;
+    let output = plumbline(&["test", "--epoch", "2030-01-01T00:00:00Z", "--", "python3", "-c", script]);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    assert_eq!(out, "2030-01-01T03:01:00Z 10860 [1, 1, 1]\n", "{err}");
+}
+
+#[test]
+fn what_cannot_be_started_or_takes_too_long_is_named() {
+    if !can_trace() {
+        return;
+    }
+    let output = plumbline(&["test", "--", "/no/such/program"]);
+    let (_, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(96), "{err}");
+    assert!(err.contains("unable to start /no/such/program"), "{err}");
+    let output = plumbline(&["test", "--limit", "1h", "--", "sleep", "7200"]);
+    let (_, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(96), "{err}");
+    assert!(err.contains("the limit of virtual time was reached; everything was killed (--limit)"), "{err}");
+}
+
+/// A program of any language is judged to the millisecond, also by fixtures of hours.
+#[test]
+fn a_program_is_judged_in_virtual_time() {
+    if !can_trace() {
+        return;
+    }
+    let command = format!("{} --leader-elect=false --kube-api-qps=0", crate::support::controllers().display());
+    let fixtures = ["podgc/orphaned-quarantine-to-the-second", "taint-eviction/default-tolerations-last-five-minutes"];
+    let output = plumbline(&["run", "--command", &command, fixtures[0], fixtures[1]]);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    assert!(out.contains(" of virtual time") && !out.contains("skipped"), "{out}");
+    assert!(err.contains("plumbline: virtual time: "), "{err}");
+}
