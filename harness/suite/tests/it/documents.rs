@@ -224,9 +224,9 @@ fn modules(folder: &Path) -> BTreeSet<String> {
             // `bin/` has programs, not modules.
             (name != "bin").then(|| format!("{name}/"))
         } else {
-            (path.extension().is_some_and(|end| end == "rs")
-                && !["lib.rs", "main.rs", "tests.rs"].contains(&name.as_str()))
-            .then_some(name)
+            let stem = path.file_stem()?.to_str()?;
+            let is_module = !["lib", "main"].contains(&stem) && !stem.ends_with("tests");
+            (path.extension().is_some_and(|end| end == "rs") && is_module).then_some(name)
         }
     };
     entries.filter_map(module).collect()
