@@ -164,15 +164,12 @@ impl PendingEvent {
         Self { log: log.clone(), clock: clock.clone(), event, annotations: BTreeMap::new(), is_watch }
     }
 
-    /// Adds the decision of the authorizer.
-    pub(crate) fn decided(&mut self, decision: Decision) {
+    /// Writes the event of a request that has its reply, with the decision of the authorizer. The end of a watch is
+    /// written when its stream is dropped.
+    pub(crate) fn replied(mut self, decision: Decision, reply: &mut Reply) {
         let decided = if decision.allowed { "allow" } else { "forbid" };
         self.annotations.insert(DECISION.to_owned(), decided.to_owned());
         self.annotations.insert(REASON.to_owned(), decision.reason);
-    }
-
-    /// Writes the event of a request that has its reply. The end of a watch is written when its stream is dropped.
-    pub(crate) fn replied(mut self, reply: &mut Reply) {
         self.annotations.extend(AuditAnnotations::of(reply).clone());
         self.event.insert("responseStatus", response_status(reply));
         let ReplyBody::Stream(events) = &mut reply.body else { return self.write("ResponseComplete") };

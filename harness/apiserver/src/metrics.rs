@@ -35,7 +35,7 @@ struct CounterKey {
 
 impl RequestCounters {
     /// Counts a request that was answered with `code`.
-    pub fn count(&self, method: &Method, path: &ResourcePath, query: &str, code: u16) {
+    pub fn count(&self, method: &Method, path: &ResourcePath, query: &Query, code: u16) {
         let key = CounterKey {
             verb: verb(method, path, query),
             group: path.group.clone(),
@@ -79,8 +79,8 @@ impl RequestCounters {
 }
 
 /// Returns the `verb` label of a request, as kube-apiserver's metrics set it.
-pub(crate) fn verb(method: &Method, path: &ResourcePath, query: &str) -> &'static str {
-    let watches = || path.watch || Query::parse(query).flag("watch").unwrap_or(false);
+pub(crate) fn verb(method: &Method, path: &ResourcePath, query: &Query) -> &'static str {
+    let watches = || path.watch || query.flag("watch").unwrap_or(false);
     match (method.as_str(), path.name.is_empty()) {
         ("GET", true) if watches() => "WATCH",
         ("GET" | "HEAD", true) => "LIST",
@@ -120,16 +120,17 @@ mod tests {
     #[case(Method::DELETE, "/api/v1/namespaces/n/pods", "DELETECOLLECTION")]
     fn verbs(#[case] method: Method, #[case] path: &str, #[case] expected: &str) {
         let (request, path) = asked(method, path);
-        assert_eq!(verb(&request.method, &path, &request.query), expected);
+        assert_eq!(verb(&request.method, &path, &Query::parse(&request.query)), expected);
     }
 
     #[test]
     fn requests_add_up_and_can_be_forgotten() {
         let counters = RequestCounters::default();
         let (request, path) = asked(Method::PUT, "/apis/policy/v1/namespaces/n/poddisruptionbudgets/b/status");
-        counters.count(&request.method, &path, &request.query, 200);
-        counters.count(&request.method, &path, &request.query, 200);
-        counters.count(&request.method, &path, &request.query, 409);
+        let query = Query::default();
+        counters.count(&request.method, &path, &query, 200);
+        counters.count(&request.method, &path, &query, 200);
+        counters.count(&request.method, &path, &query, 409);
         let text = counters.text();
         for (code, count) in [(200, 2), (409, 1)] {
             let line = format!(

@@ -137,13 +137,13 @@ pub(crate) fn prefers_protobuf(request: &ApiRequest) -> bool {
 
 /// Returns true if JSON should be indented: for `?pretty`, for the user agents of curl, Wget and browsers, and for
 /// errors sent to clients that do not accept plain objects.
-pub(crate) fn wants_pretty(request: &ApiRequest, reply: &Reply) -> bool {
+pub(crate) fn wants_pretty(request: &ApiRequest, query: &Query, reply: &Reply) -> bool {
     if !is_api(request) || reply.headers.get(CONTENT_TYPE).is_none_or(|kind| kind != "application/json") {
         return false;
     }
     let refused = reply.status >= 400 && !accepts_objects(request.header(ACCEPT));
     let browser = || ["curl", "Wget", "Mozilla/5.0"].iter().any(|name| request.user_agent().starts_with(name));
-    let requested = match Query::parse(&request.query).get("pretty").filter(|text| !text.is_empty()) {
+    let requested = match query.get("pretty").filter(|text| !text.is_empty()) {
         Some(text) => matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True"),
         None => browser(),
     };

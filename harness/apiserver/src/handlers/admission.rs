@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use super::impersonation::{self, EffectiveUser};
+use super::authorization;
 use super::request_scope::RequestScope;
-use super::scale;
 use crate::admission::{self, AdmissionConfig, AdmissionHost, Attributes, Gvk, Gvr, Operation};
 use crate::clock::Clock;
 use crate::expressions::AccessReviewer;
@@ -19,6 +18,7 @@ use crate::request::{DeleteOptions, Propagation};
 use crate::schema::{self, Schema};
 use crate::status::Status;
 use crate::store::StoredObject;
+use crate::subresources::scale;
 
 /// The admission of one request.
 pub(super) struct Admission<'s> {
@@ -66,7 +66,7 @@ impl<'s> Admission<'s> {
         match attributes.object {
             Some(changed) if changed != shown && self.is_scale() => {
                 let mut object = object;
-                scale::set_scale(self.scope, &mut object, &changed)?;
+                scale::apply(&mut object, &changed, self.scope.scale_paths().as_ref())?;
                 Ok(object)
             }
             Some(changed) if !self.is_scale() => Ok(changed),
@@ -97,7 +97,7 @@ impl<'s> Admission<'s> {
 
     /// Returns an object as admission sees it: for `scale`, the Scale.
     fn shown(&self, object: &Value) -> Result<Value, Status> {
-        if self.is_scale() { scale::scale_of(self.scope, object) } else { Ok(object.clone()) }
+        if self.is_scale() { scale::scale_of(object, self.scope.scale_paths().as_ref()) } else { Ok(object.clone()) }
     }
 
     fn attributes(&self, object: Option<Value>) -> Result<Attributes, Status> {
@@ -115,7 +115,6 @@ impl<'s> Admission<'s> {
         let name = name.or_else(|| object.as_ref().or(old.as_ref()).map(named)).unwrap_or_default();
         let is_namespace = path.group.is_empty() && path.resource == "namespaces";
         let namespace = if is_namespace { name.clone() } else { self.namespace(old.as_ref()) };
-        let user = EffectiveUser::of(scope.request).ok().flatten();
         Ok(Attributes {
             operation: self.operation,
             kind,
@@ -123,7 +122,7 @@ impl<'s> Admission<'s> {
             subresource: path.subresource.clone(),
             name,
             namespace,
-            user: user.map_or_else(|| scope.caller.user.info(), |user| user.info()),
+            user: scope.parsed.user_info(),
             dry_run: self.dry_run,
             options: self.options.clone(),
             object,
@@ -232,7 +231,7 @@ impl AdmissionHost for Admission<'_> {
 
     fn reviewer(&self) -> AccessReviewer {
         let server = self.scope.server.clone();
-        Arc::new(move |spec| impersonation::review(&server, spec))
+        Arc::new(move |spec| authorization::review(&server, spec))
     }
 
     fn uid(&self) -> String {

@@ -9,8 +9,7 @@ use futures::StreamExt as _;
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-use super::impersonation::EffectiveUser;
-use super::request_scope::RequestContext;
+use super::parsed_request::ParsedRequest;
 use crate::json::{Value, json};
 use crate::outbound::{self, ClientConfig, OutboundRequest};
 use crate::registry::Registry;
@@ -39,17 +38,13 @@ static DROPPED: [HeaderName; 8] = [
 ];
 
 /// Answers a request for an aggregated API; `None` if the path belongs to none.
-pub(super) async fn forward(
-    server: &ApiServer,
-    registry: &Registry,
-    request: &ApiRequest,
-    caller: &RequestContext,
-) -> Option<Reply> {
-    let config = target(server, registry, &request.path)?;
-    Some(Box::pin(send(server, request, caller, &config)).await)
+pub(super) async fn forward(server: &ApiServer, registry: &Registry, parsed: &ParsedRequest) -> Option<Reply> {
+    let config = target(server, registry, &parsed.request.path)?;
+    Some(Box::pin(send(server, parsed, &config)).await)
 }
 
-async fn send(server: &ApiServer, request: &ApiRequest, caller: &RequestContext, config: &ClientConfig) -> Reply {
+async fn send(server: &ApiServer, parsed: &ParsedRequest, config: &ClientConfig) -> Reply {
+    let request = &parsed.request;
     let endpoint = match outbound::endpoint(server, server.clock(), config) {
         Ok(endpoint) => endpoint,
         Err(error) => {
@@ -61,7 +56,7 @@ async fn send(server: &ApiServer, request: &ApiRequest, caller: &RequestContext,
     let outbound = OutboundRequest {
         method: request.method.clone(),
         uri: format!("{}{query}", request.path),
-        headers: headers(request, caller),
+        headers: headers(&request.headers, &parsed.user_info()),
         body: request.body.clone(),
     };
     match outbound::forward(&endpoint, outbound).await {
@@ -108,16 +103,17 @@ pub(super) fn lists_groups(request: &ApiRequest) -> bool {
 pub(super) async fn extend_discovery(
     server: &ApiServer,
     registry: &Registry,
-    caller: &RequestContext,
+    parsed: &ParsedRequest,
     reply: &mut Reply,
 ) {
     let apis = aggregated(server, registry);
+    let user = parsed.user.info();
     let ReplyBody::Full(body) = &reply.body else { return };
     let Some(mut document) = serde_json::from_slice::<Value>(body).ok().filter(|_| !apis.is_empty()) else { return };
     let mut groups: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for (group, version, config) in apis {
         let path = format!("/apis/{group}/{version}");
-        let asked = ask_for_resources(server, caller, &config, &path);
+        let asked = ask_for_resources(server, &user, &config, &path);
         let Some(resources) = server.clock().timeout(DISCOVERY_TIME, asked).await.flatten() else { continue };
         let resources = json!({"version": version, "resources": discovered(&resources, &group, &version),
             "freshness": "Current"});
@@ -143,16 +139,10 @@ pub(super) async fn extend_discovery(
 }
 
 /// Returns the `APIResourceList` of an aggregated API; `None` if it does not answer.
-async fn ask_for_resources(
-    server: &ApiServer,
-    caller: &RequestContext,
-    config: &ClientConfig,
-    path: &str,
-) -> Option<Value> {
+async fn ask_for_resources(server: &ApiServer, user: &Value, config: &ClientConfig, path: &str) -> Option<Value> {
     let endpoint = outbound::endpoint(server, server.clock(), config).ok()?;
-    let request = ApiRequest::new(http::Method::GET, path);
-    let headers = headers(&request, caller);
-    let outbound = OutboundRequest { method: request.method, uri: path.to_owned(), headers, body: Bytes::new() };
+    let headers = headers(&HeaderMap::new(), user);
+    let outbound = OutboundRequest { method: http::Method::GET, uri: path.to_owned(), headers, body: Bytes::new() };
     let (parts, mut body) = outbound::forward(&endpoint, outbound).await.ok()?;
     let mut text = Vec::new();
     while let Some(chunk) = body.next().await {
@@ -250,9 +240,9 @@ fn client_config(service: &Value) -> Option<ClientConfig> {
     Some(ClientConfig::of(&config))
 }
 
-/// Returns the headers for the aggregated API server: those of the request, and who sent it.
-fn headers(request: &ApiRequest, caller: &RequestContext) -> HeaderMap {
-    let mut headers = request.headers.clone();
+/// Returns the headers for the aggregated API server: those of the request, and its user.
+fn headers(sent: &HeaderMap, user: &Value) -> HeaderMap {
+    let mut headers = sent.clone();
     let upgrade = headers.get(header::UPGRADE).cloned();
     for name in &DROPPED {
         headers.remove(name);
@@ -270,16 +260,14 @@ fn headers(request: &ApiRequest, caller: &RequestContext) -> HeaderMap {
     for name in foreign {
         headers.remove(name);
     }
-    let user = EffectiveUser::of(request).ok().flatten();
-    let info = user.map_or_else(|| caller.user.info(), |user| user.info());
     let mut add = |name: &'static str, value: &Value| {
         if let Some(value) = value.as_str().and_then(|text| HeaderValue::from_str(text).ok()) {
             headers.append(HeaderName::from_static(name), value);
         }
     };
-    add("x-remote-user", &info["username"]);
-    add("x-remote-uid", &info["uid"]);
-    for group in info["groups"].as_array().into_iter().flatten() {
+    add("x-remote-user", &user["username"]);
+    add("x-remote-uid", &user["uid"]);
+    for group in user["groups"].as_array().into_iter().flatten() {
         add("x-remote-group", group);
     }
     headers

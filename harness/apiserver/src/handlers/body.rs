@@ -164,7 +164,7 @@ pub(crate) fn decode_builtin(
     schema_name: &str,
 ) -> Result<Value, Status> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let options = WriteOptions::parse(&scope.query, "CreateOptions", None)?;
+    let options = WriteOptions::parse(scope.query, "CreateOptions", None)?;
     decode_kind(scope, &options, kind, group, version, schema::builtin(schema_name))
 }
 

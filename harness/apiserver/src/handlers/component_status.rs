@@ -53,7 +53,7 @@ pub(crate) fn handle(scope: &RequestScope<'_>) -> Result<Reply, Status> {
 }
 
 fn component_list(scope: &RequestScope<'_>) -> Result<Reply, Status> {
-    let options = ListOptions::parse(&scope.query, &scope.kind, "", false)?;
+    let options = ListOptions::parse(scope.query, &scope.kind, "", false)?;
     if options.watch {
         return Err(Status::method_not_supported(scope.group_resource(), "watch"));
     }

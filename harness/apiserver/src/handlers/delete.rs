@@ -57,7 +57,7 @@ pub(crate) async fn object(scope: &RequestScope<'_>) -> Result<Reply, Status> {
 /// Handles DELETE of a collection: deletes each object separately, in the order of the keys.
 pub(crate) async fn collection(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let negotiated = reply::negotiate(scope)?;
-    let mut list = ListOptions::parse(&scope.query, &scope.kind, "", false)?;
+    let mut list = ListOptions::parse(scope.query, &scope.kind, "", false)?;
     // Upstream reads the collection in pages, and pages at a resourceVersion are exact.
     if list.version_match.is_none() && !matches!(list.resource_version.as_str(), "" | "0") {
         list.version_match = Some(VersionMatch::Exact);
@@ -76,7 +76,7 @@ pub(crate) async fn collection(scope: &RequestScope<'_>) -> Result<Reply, Status
 fn delete_options(scope: &RequestScope<'_>) -> Result<DeleteOptions, Status> {
     let body = &scope.request.body;
     if body.is_empty() {
-        return DeleteOptions::from_query(&scope.query);
+        return DeleteOptions::from_query(scope.query);
     }
     let text = match body_format(scope.request.header(http::header::CONTENT_TYPE), body, "DeleteOptions")? {
         BodyFormat::Json => body.to_vec(),

@@ -1,33 +1,40 @@
-//! Describes requests and replies as the transcript records them. The harness's proxy to a real API server uses the
-//! same descriptions, so that both transcripts have the same form.
-//! Verbs are those of `staging/src/k8s.io/apiserver/pkg/endpoints/request/requestinfo.go`.
+//! Describes requests and replies as the transcript records them. Proxies to a real API server use the same
+//! descriptions, so that both transcripts have the same form.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Method;
 use http::header::CONTENT_TYPE;
 use serde::de::IgnoredAny;
 
 use super::body::BODY_MAX;
+use super::parsed_request::{ParsedRequest, verb_of};
 use crate::audit::AuditAnnotations;
 use crate::protobuf;
-use crate::record::{self, Encoding, RecordedJson};
+use crate::record::{Encoding, RecordedJson, RecordedReply, RecordedRequest};
 use crate::request::{ApiRequest, Query, Reply, ReplyBody, ResourcePath, Target};
 use crate::yaml;
 
-/// Describes a request for the transcript; the body is decoded only if it is recorded.
-pub fn record_request(request: &ApiRequest, target: &Target, recorded: bool) -> record::RecordedRequest {
+/// Describes a request for the transcript; the body is decoded only if it is recorded. The user is not known.
+pub fn record_request(request: &ApiRequest, target: &Target, recorded: bool) -> RecordedRequest {
     let query = Query::parse(&request.query);
+    let verb = verb_of(&request.method, target.resource(), &query);
+    describe(request, target, &query, &verb, recorded)
+}
+
+/// Describes a parsed request for the transcript; the body is decoded only if it is recorded.
+pub(super) fn record_parsed(parsed: &ParsedRequest, recorded: bool) -> RecordedRequest {
+    let described = describe(&parsed.request, &parsed.target, &parsed.query, &parsed.verb, recorded);
+    RecordedRequest { user: parsed.user.name.clone(), ..described }
+}
+
+fn describe(request: &ApiRequest, target: &Target, query: &Query, verb: &str, recorded: bool) -> RecordedRequest {
     let none = ResourcePath::default();
-    let path = match target {
-        Target::Resource(path) => path,
-        Target::NonResource(_) => &none,
-    };
+    let path = target.resource().unwrap_or(&none);
     let set = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    record::RecordedRequest {
-        verb: verb_of(request, path, &query),
+    RecordedRequest {
+        verb: verb.to_owned(),
         path: request.path.clone(),
         group: path.group.clone(),
         version: path.version.clone(),
@@ -56,25 +63,6 @@ fn recorded_body(request: &ApiRequest) -> Option<RecordedJson> {
         serde_json::from_slice::<IgnoredAny>(body).ok()?;
     }
     Some(RecordedJson::sent(body.clone(), Encoding::Json))
-}
-
-pub(super) fn verb_of(request: &ApiRequest, path: &ResourcePath, query: &Query) -> String {
-    if path.resource.is_empty() {
-        return request.method.as_str().to_ascii_lowercase();
-    }
-    let watch = path.watch || (path.name.is_empty() && query.flag("watch").unwrap_or(false));
-    match request.method {
-        Method::GET if watch => "watch",
-        Method::GET | Method::HEAD if path.name.is_empty() => "list",
-        Method::GET | Method::HEAD => "get",
-        Method::POST => "create",
-        Method::PUT => "update",
-        Method::PATCH => "patch",
-        Method::DELETE if path.name.is_empty() => "deletecollection",
-        Method::DELETE => "delete",
-        _ => "",
-    }
-    .to_owned()
 }
 
 /// The fields of a reply that tell an object from a list and from a `Status`.
@@ -115,9 +103,9 @@ fn leading_kind(bytes: &[u8]) -> Option<&str> {
 }
 
 /// Describes a reply for the transcript.
-pub fn record_reply(at: Duration, reply: &Reply, fault: Option<String>, lost: bool) -> record::RecordedReply {
+pub fn record_reply(at: Duration, reply: &Reply, fault: Option<String>, lost: bool) -> RecordedReply {
     const LONGEST: usize = 256 * 1024;
-    let mut described = record::RecordedReply::new(at, reply.status);
+    let mut described = RecordedReply::new(at, reply.status);
     described.fault = fault;
     described.lost = lost;
     described.annotations.clone_from(AuditAnnotations::of(reply));

@@ -14,7 +14,7 @@ use crate::store::ResourceId;
 
 /// Serves the log of a container that never runs: empty.
 pub(crate) fn get(scope: &RequestScope<'_>) -> Result<Reply, Status> {
-    let errors = log_errors(&scope.query)?;
+    let errors = log_errors(scope.query)?;
     if !errors.is_empty() {
         return Err(Status::invalid("", "PodLogOptions", &scope.path.name, &errors));
     }

@@ -1,13 +1,15 @@
 //! Handlers of requests for resources. The order of their steps follows
 //! `staging/src/k8s.io/apiserver/pkg/endpoints/handlers` of Kubernetes 1.36.
 //!
-//! A `RequestScope` holds a request and its context. Every step is a function of its module that takes the scope, so a
+//! A `RequestScope` holds a request for a resource and its context. Every step is a function of its module that takes the scope, so a
 //! call such as `write::create(scope)` names the file.
 //!
+//! - `parsed_request`: what is read from a request, once; `impersonation`: its users; `authorization`: their rights
 //! - [`handle`]: records the request, applies faults, serves it; `describe`: requests and replies for the transcript
+//! - `debug_endpoints`: metrics and the transcript
 //! - `route`: dispatch by path and method
 //! - `read`: get and list, and the start of a watch; [`super::watch`] streams the events
-//! - `write`: create, update, and the guaranteed update that patches and subresources share
+//! - `write`: create, update, and the guaranteed update that patches and subresources share; `write_outcome`: its data
 //! - `patch`: patches and server-side apply; `field_manager`: managed fields
 //! - `admission`: webhooks and policies; `aggregate`: requests for aggregated APIs; `classify`: flow schemas
 //! - `service_account`: the admission plugin that finds the accounts of pods
@@ -16,16 +18,18 @@
 //! - `reviews`, `component_status`: kinds that are not stored
 //! - `body`: decoding of bodies; `status_update_fast_path`: a shortcut for status updates; `reply`: encoding of replies
 
-use crate::request::{ApiRequest, Reply, Target};
+use crate::request::{ApiRequest, Reply};
 use crate::server::ApiServer;
 
 mod admission;
 mod aggregate;
+mod authorization;
 mod body;
 mod body_format;
 #[cfg(feature = "listener")]
 mod classify;
 mod component_status;
+mod debug_endpoints;
 mod delete;
 mod describe;
 mod event_converter;
@@ -34,6 +38,7 @@ mod handle;
 mod impersonation;
 mod log;
 pub(crate) mod options;
+mod parsed_request;
 mod patch;
 mod proxy;
 mod quota;
@@ -51,21 +56,22 @@ mod subresources;
 mod tests;
 mod token;
 mod write;
+mod write_outcome;
 
 #[cfg(feature = "controllers")]
 pub(crate) use aggregate::check_discovery;
 pub use describe::{record_reply, record_request};
 pub use handle::protobuf_body_to_json;
+pub(crate) use parsed_request::ParsedRequest;
 
 impl ApiServer {
     /// Handles a request.
     pub async fn handle(&self, request: ApiRequest) -> Reply {
-        let target = Target::parse(&request.path);
-        self.handle_target(request, target).await
+        self.handle_parsed(ParsedRequest::new(self, request)).await
     }
 
-    /// Handles a request whose path was parsed.
-    pub(crate) async fn handle_target(&self, request: ApiRequest, target: Target) -> Reply {
-        handle::handle(self, request, target).await
+    /// Handles a request that is parsed.
+    pub(crate) async fn handle_parsed(&self, parsed: ParsedRequest) -> Reply {
+        handle::handle(self, parsed).await
     }
 }

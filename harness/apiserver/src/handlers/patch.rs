@@ -7,7 +7,8 @@ use super::body::{self, metadata_error};
 use super::field_manager;
 use super::options::WriteOptions;
 use super::request_scope::RequestScope;
-use super::write::{self, UpdateOptions, WriteOutcome, WriteTarget};
+use super::write;
+use super::write_outcome::{UpdateOptions, WriteOutcome, WriteTarget};
 use crate::idle_apply::ApplyInput;
 use crate::json::{Map, Value};
 use crate::metadata;
@@ -26,7 +27,7 @@ pub(crate) async fn object(scope: &RequestScope<'_>, part: WriteTarget) -> Resul
         "application/strategic-merge-patch+json" => PatchType::Strategic,
         _ => return apply(scope, part).await,
     };
-    let options = WriteOptions::parse(&scope.query, "PatchOptions", Some(false))?;
+    let options = WriteOptions::parse(scope.query, "PatchOptions", Some(false))?;
     let manager = scope.manager(&options.field_manager);
     let rules = UpdateOptions { dry_run: options.dry_run, ..UpdateOptions::default() };
     write::guaranteed_update(scope, part, &rules, &mut |old| {
@@ -110,7 +111,7 @@ fn kind_error(scope: &RequestScope<'_>, value: &Value) -> Option<String> {
 
 /// Handles server-side apply.
 async fn apply(scope: &RequestScope<'_>, part: WriteTarget) -> Result<WriteOutcome, Status> {
-    let options = WriteOptions::parse(&scope.query, "PatchOptions", Some(true))?;
+    let options = WriteOptions::parse(scope.query, "PatchOptions", Some(true))?;
     let input = repeatable(scope);
     let before = input.as_ref().and_then(|_| scope.stored().ok());
     if let (Some(input), Some(stored)) = (&input, &before)
@@ -155,7 +156,7 @@ fn repeatable(scope: &RequestScope<'_>) -> Option<ApplyInput> {
         subresource: scope.path.subresource.clone(),
         query: scope.request.query.clone(),
         content_type: scope.request.header(CONTENT_TYPE).to_owned(),
-        user: scope.caller.user.name.clone(),
+        user: scope.parsed.user.name.clone(),
         body: scope.request.body.clone(),
     })
 }

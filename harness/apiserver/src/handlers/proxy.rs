@@ -3,7 +3,7 @@
 //!
 //! Follows `pkg/registry/core/{pod,node,service}` of Kubernetes 1.36.
 
-use super::impersonation;
+use super::authorization;
 use super::request_scope::RequestScope;
 use crate::json::Value;
 use crate::registry::label_selector::array_field;
@@ -44,7 +44,7 @@ pub(crate) fn connect(scope: &RequestScope<'_>) -> Result<Reply, Status> {
 /// Handles `exec`, `attach` and `portforward` of a pod. GET, as WebSocket clients send it, needs the right to create,
 /// too.
 pub(crate) fn upgrade(scope: &RequestScope<'_>) -> Result<Reply, Status> {
-    impersonation::authorize_verb(scope, "create")?;
+    authorization::authorize_verb(scope, "create")?;
     let pod = scope.value(&*scope.stored()?);
     if scope.path.subresource != "portforward" {
         check_container(scope, &pod)?;

@@ -3,7 +3,8 @@
 
 use super::field_manager;
 use super::request_scope::RequestScope;
-use super::write::{self, WriteTarget};
+use super::write;
+use super::write_outcome::WriteTarget;
 use crate::json::Value;
 use crate::metadata;
 use crate::registry::{meta, quota};
@@ -67,7 +68,7 @@ pub(crate) fn charge(
 fn write_quota(scope: &RequestScope<'_>, quota: &Value) -> Result<(), Status> {
     let name = metadata::name(quota);
     let mut quotas = scope.scope_for("", "v1", "resourcequotas", &scope.path.namespace, name)?;
-    "status".clone_into(&mut quotas.path.subresource);
+    "status".clone_into(&mut quotas.path.to_mut().subresource);
     let update =
         &mut |old: Option<&Value>| Ok(field_manager::update_managed_fields(&quotas, old, quota.clone(), MANAGER));
     write::update_internally(&quotas, WriteTarget::Status, update).map(|_| ())

@@ -266,7 +266,7 @@ pub(crate) fn watch(
         transform,
         bookmarks: options.bookmarks,
         encoding: if protobuf { EventEncoding::Protobuf } else { EventEncoding::Json },
-        request: scope.caller.request,
+        request: scope.parsed.number,
         with_previous: false,
     };
     let stream = match watch_start(scope, options)? {

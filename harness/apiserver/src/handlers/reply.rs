@@ -8,13 +8,13 @@ use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 
 use super::request_scope::RequestScope;
-use super::write::WriteOutcome;
+use super::write_outcome::WriteOutcome;
 use crate::go_json;
 use crate::json::{Value, json};
 use crate::negotiate::{self, MediaType, Negotiation, Representation, to_yaml};
 use crate::printers::{self, IncludeObject, TableOptions};
 use crate::protobuf::{self, ListPieces};
-use crate::request::{ApiRequest, PIECE, ROOM, Reply, ReplyBody};
+use crate::request::{ApiRequest, PIECE, Query, ROOM, Reply, ReplyBody};
 use crate::status::Status;
 use crate::store::StoredObject;
 
@@ -29,12 +29,12 @@ pub(crate) fn negotiate_transient(scope: &RequestScope<'_>) -> Result<Negotiatio
 }
 
 /// Converts an error or a discovery document to YAML, or indents JSON, as the client prefers.
-pub(crate) fn format(request: &ApiRequest, reply: &mut Reply) {
+pub(crate) fn format(request: &ApiRequest, query: &Query, reply: &mut Reply) {
     let is_json = reply.headers.get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
     if is_json && negotiate::prefers_yaml(request) {
         to_yaml(reply);
     }
-    if negotiate::wants_pretty(request, reply)
+    if negotiate::wants_pretty(request, query, reply)
         && let ReplyBody::Full(bytes) = &reply.body
     {
         reply.body = ReplyBody::Full(go_json::pretty_print(bytes).into());

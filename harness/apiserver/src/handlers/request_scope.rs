@@ -1,15 +1,16 @@
 //! The context of a request for a resource, like upstream's `RequestScope` in
 //! `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go`.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::options::manager_or_user_agent;
+use super::parsed_request::ParsedRequest;
 use crate::audit::AuditAnnotations;
-use crate::authn::UserInfo;
 use crate::crd::{WebhookConversion, conversion};
 use crate::json::Value;
 use crate::metadata;
-use crate::record::{Change, Origin};
+use crate::record::Change;
 use crate::registry::{self, Resource};
 use crate::request::{ApiRequest, Query, ResourcePath};
 use crate::schema::{self, Schema};
@@ -18,28 +19,16 @@ use crate::status::{GroupResource, Status};
 use crate::store::{CommitResult, EventType, ResourceId, StoredObject};
 use crate::subresources::scale::ScalePaths;
 
-/// The client on whose behalf a request is made.
-#[derive(Clone, Debug)]
-pub(crate) struct RequestContext {
-    /// Actor in the transcript.
-    pub(crate) origin: Origin,
-    /// Number of the request in the transcript.
-    pub(crate) request: Option<usize>,
-    /// Default field manager, if the request has no `fieldManager` parameter.
-    pub(crate) user_agent: String,
-    /// The authenticated user.
-    pub(crate) user: Arc<UserInfo>,
-}
-
-/// A request for a resource with its context.
+/// A request for a resource with its context. `path` is that of the request, or of another object that the request
+/// reads or writes.
 pub(crate) struct RequestScope<'a> {
     pub(crate) server: &'a ApiServer,
     pub(crate) kind: Arc<Resource>,
     pub(crate) resource: ResourceId,
-    pub(crate) path: ResourcePath,
-    pub(crate) query: Query,
+    pub(crate) path: Cow<'a, ResourcePath>,
+    pub(crate) query: &'a Query,
     pub(crate) request: &'a ApiRequest,
-    pub(crate) caller: RequestContext,
+    pub(crate) parsed: &'a ParsedRequest,
     warnings: Mutex<Vec<String>>,
     annotations: Mutex<AuditAnnotations>,
     schema: OnceLock<Arc<Schema>>,
@@ -49,18 +38,17 @@ impl<'a> RequestScope<'a> {
     pub(crate) fn new(
         server: &'a ApiServer,
         kind: Arc<Resource>,
-        path: ResourcePath,
-        request: &'a ApiRequest,
-        caller: RequestContext,
+        path: Cow<'a, ResourcePath>,
+        parsed: &'a ParsedRequest,
     ) -> Self {
         Self {
             server,
             resource: storage_id(&kind),
             kind,
             path,
-            query: Query::parse(&request.query),
-            request,
-            caller,
+            query: &parsed.query,
+            request: &parsed.request,
+            parsed,
             warnings: Mutex::new(Vec::new()),
             annotations: Mutex::default(),
             schema: OnceLock::new(),
@@ -78,7 +66,7 @@ impl<'a> RequestScope<'a> {
 
     /// Returns the field manager of this request.
     pub(crate) fn manager(&self, parameter: &str) -> String {
-        manager_or_user_agent(parameter, &self.caller.user_agent)
+        manager_or_user_agent(parameter, self.request.user_agent())
     }
 
     /// Adds a warning to the reply; repeated texts are added once.
@@ -112,7 +100,7 @@ impl<'a> RequestScope<'a> {
 
     /// Returns the context for strategies.
     pub(crate) fn context(&self) -> registry::StrategyContext<'_> {
-        registry::StrategyContext { now: self.server.clock().now(), user: &self.caller.user, lookup: self.server }
+        registry::StrategyContext { now: self.server.clock().now(), user: &self.parsed.user, lookup: self.server }
     }
 
     /// Returns the stored object that the path names.
@@ -194,7 +182,22 @@ impl<'a> RequestScope<'a> {
 
     /// Records a change in the transcript.
     pub(crate) fn record(&self, event_type: EventType, committed: &CommitResult) {
-        record_change(self.server, &self.caller, &self.resource, event_type, committed);
+        if !committed.changed || self.server.config().record == RecordMode::Off {
+            return;
+        }
+        let new = &committed.new;
+        let change = Change {
+            request: self.parsed.number,
+            kind: event_type.into(),
+            group: self.resource.group.to_string(),
+            resource: self.resource.resource.to_string(),
+            namespace: Some(new.namespace().to_owned()).filter(|namespace| !namespace.is_empty()),
+            name: new.name().to_owned(),
+            resource_version: new.revision(),
+            old: committed.old.clone().map(Into::into),
+            new: (event_type != EventType::Deleted).then(|| new.clone().into()),
+        };
+        self.server.transcript().change(self.server.clock().elapsed(), self.parsed.origin.clone(), change);
     }
 
     /// Returns the schema of the path's kind.
@@ -237,32 +240,6 @@ impl<'a> RequestScope<'a> {
             name: name.to_owned(),
             ..ResourcePath::default()
         };
-        Ok(RequestScope::new(self.server, kind.clone(), path, self.request, self.caller.clone()))
+        Ok(RequestScope::new(self.server, kind.clone(), Cow::Owned(path), self.parsed))
     }
-}
-
-/// Records a change in the transcript.
-pub(crate) fn record_change(
-    server: &ApiServer,
-    caller: &RequestContext,
-    resource: &ResourceId,
-    event_type: EventType,
-    committed: &CommitResult,
-) {
-    if !committed.changed || server.config().record == RecordMode::Off {
-        return;
-    }
-    let new = &committed.new;
-    let change = Change {
-        request: caller.request,
-        kind: event_type.into(),
-        group: resource.group.to_string(),
-        resource: resource.resource.to_string(),
-        namespace: Some(new.namespace().to_owned()).filter(|namespace| !namespace.is_empty()),
-        name: new.name().to_owned(),
-        resource_version: new.revision(),
-        old: committed.old.clone().map(Into::into),
-        new: (event_type != EventType::Deleted).then(|| new.clone().into()),
-    };
-    server.transcript().change(server.clock().elapsed(), caller.origin.clone(), change);
 }

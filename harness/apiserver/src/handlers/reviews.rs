@@ -4,13 +4,15 @@
 //! The administrator may do everything. Reviews about other users, and by other users (service accounts; `kubectl auth
 //! can-i --as`), are answered from the stored roles and bindings.
 
+use std::borrow::Cow;
+
 use super::body;
-use super::impersonation::{self, EffectiveUser};
+use super::impersonation::EffectiveUser;
 use super::options::WriteOptions;
 use super::rbac;
 use super::reply::{self, ReplyContent};
 use super::request_scope::RequestScope;
-use super::{field_manager, subresources};
+use super::{authorization, field_manager, subresources};
 use crate::authn::ISSUER;
 use crate::field_errors::BadValue;
 use crate::go_json;
@@ -29,7 +31,7 @@ pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<Reply, Status> {
         return subresources::bind(scope, None).await;
     }
     let negotiated = reply::negotiate_transient(scope)?;
-    let options = WriteOptions::parse(&scope.query, "CreateOptions", None)?;
+    let options = WriteOptions::parse(scope.query, "CreateOptions", None)?;
     let mut review = body::decode_object(scope, &options)?;
     object_lifecycle::wipe_system_fields(&mut review);
     if scope.kind.kind == "LocalSubjectAccessReview" {
@@ -41,7 +43,8 @@ pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     if scope.kind.kind.ends_with("AccessReview") {
         check_access(&review, scope)?;
     }
-    let other = EffectiveUser::of(scope.request)?.or_else(|| EffectiveUser::unless_privileged(&scope.caller.user));
+    let limited = || EffectiveUser::unless_privileged(&scope.parsed.user).map(Cow::Owned);
+    let other = scope.parsed.impersonated().map(Cow::Borrowed).or_else(limited);
     let status = match &*scope.kind.kind {
         "SelfSubjectAccessReview" => match &other {
             None => json!({"allowed": true}),
@@ -53,7 +56,7 @@ pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<Reply, Status> {
             if namespace.is_empty() {
                 return Err(Status::bad_request("no namespace on request"));
             }
-            let rules = rules(scope.server, other.as_ref(), namespace);
+            let rules = rules(scope.server, other.as_deref(), namespace);
             review["spec"] = json!({});
             review["metadata"] = json!({});
             rules
@@ -61,7 +64,7 @@ pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<Reply, Status> {
         "SelfSubjectReview" => {
             let now = object_lifecycle::rfc3339(scope.server.clock().now());
             review["metadata"] = json!({"creationTimestamp": now});
-            json!({"userInfo": other.map_or_else(|| scope.caller.user.info(), |user| user.info())})
+            json!({"userInfo": other.map_or_else(|| scope.parsed.user.info(), |user| user.info())})
         }
         "TokenReview" => token_status(scope, &review)?,
         _ => return Err(Status::method_not_allowed()),
@@ -86,7 +89,7 @@ fn review_access(scope: &RequestScope<'_>, user: &EffectiveUser, asked: &Value) 
     if described["allowed"] == json!(true) {
         described
     } else {
-        json!({"allowed": impersonation::is_allowed(scope.server, user, &spec)})
+        json!({"allowed": authorization::is_allowed(scope.server, user, &spec)})
     }
 }
 
@@ -116,7 +119,7 @@ fn review_token(scope: &RequestScope<'_>, spec: &Value) -> Result<Value, Status>
     let wanted = if wanted.is_empty() { vec![ISSUER] } else { wanted };
     let (user, audiences) = match scope.server.valid_token(token) {
         Some(claims) => (claims.user(), claims.audiences),
-        None if token == own => ((*scope.caller.user).clone(), vec![ISSUER.to_owned()]),
+        None if token == own => ((*scope.parsed.user).clone(), vec![ISSUER.to_owned()]),
         None => return Ok(json!({"user": {}, "error": "invalid bearer token"})),
     };
     let common: Vec<&str> = wanted.into_iter().filter(|one| audiences.iter().any(|own| own == one)).collect();
@@ -211,7 +214,7 @@ fn rules(server: &ApiServer, other: Option<&EffectiveUser>, namespace: &str) -> 
         create("authentication.k8s.io", &["selfsubjectreviews"]),
     ];
     let mut paths =
-        vec![get(&impersonation::PUBLIC), get(&impersonation::SERVICE_ACCOUNT_ISSUER), get(&impersonation::DISCOVERY)];
+        vec![get(&authorization::PUBLIC), get(&authorization::SERVICE_ACCOUNT_ISSUER), get(&authorization::DISCOVERY)];
     match other.filter(|user| !user.groups.iter().any(|group| group == rbac::MASTERS)) {
         None => {
             resources.insert(0, json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use http::Method;
 
-use super::describe::verb_of;
 use super::options::ListOptions;
 use super::reply::ReplyContent;
 use super::request_scope::RequestScope;
-use super::write::WriteTarget;
+use super::write_outcome::WriteTarget;
 use super::{component_status, delete, patch, proxy, read, reply, reviews, subresources, write};
 use crate::discovery;
 use crate::registry::names;
@@ -52,31 +51,31 @@ fn check_path_name(scope: &RequestScope<'_>) -> Result<(), Status> {
 
 /// Handles requests for custom resources. Upstream has one handler for all their paths, which dispatches by verb.
 async fn dispatch_custom(scope: &RequestScope<'_>, break_after: Option<Duration>) -> Result<Reply, Status> {
-    let verb = verb_of(scope.request, &scope.path, &scope.query);
-    let across = matches!(&*verb, "list" | "watch");
+    let verb = &*scope.parsed.verb;
+    let across = matches!(verb, "list" | "watch");
     let fits = if scope.kind.namespaced { across || !scope.path.namespace.is_empty() } else { scope_matches(scope) };
     if !fits {
         return Ok(discovery::page_not_found());
     }
     let (name, subresource) = (&scope.path.name, &*scope.path.subresource);
     if subresource.is_empty() {
-        return handle_custom(scope, &verb, break_after).await;
+        return handle_custom(scope, verb, break_after).await;
     }
     if scope.kind.subresource(subresource).is_none() {
         return Err(scope.not_found(name));
     }
-    if !matches!(&*verb, "get" | "update" | "patch") {
-        return Err(Status::method_not_supported(scope.group_resource(), &verb));
+    if !matches!(verb, "get" | "update" | "patch") {
+        return Err(Status::method_not_supported(scope.group_resource(), verb));
     }
     check_path_name(scope)?;
-    handle_subresource(scope, &verb).await
+    handle_subresource(scope, verb).await
 }
 
 async fn handle_custom(scope: &RequestScope<'_>, verb: &str, break_after: Option<Duration>) -> Result<Reply, Status> {
     match verb {
         "list" | "watch" => {
             let by_path = scope.path.watch;
-            let options = ListOptions::parse(&scope.query, &scope.kind, &scope.path.name, by_path)?;
+            let options = ListOptions::parse(scope.query, &scope.kind, &scope.path.name, by_path)?;
             if by_path || options.watch {
                 read::watch(scope, &options, break_after)
             } else {
@@ -131,7 +130,7 @@ fn watch_by_path(scope: &RequestScope<'_>, break_after: Option<Duration>) -> Res
         return Err(Status::method_not_allowed());
     }
     require_verb(scope, "watch")?;
-    let options = ListOptions::parse(&scope.query, &scope.kind, &scope.path.name, true)?;
+    let options = ListOptions::parse(scope.query, &scope.kind, &scope.path.name, true)?;
     read::watch(scope, &options, break_after)
 }
 
@@ -140,7 +139,7 @@ async fn handle_collection(scope: &RequestScope<'_>, break_after: Option<Duratio
     match scope.request.method {
         Method::GET => {
             require_verb(scope, "list")?;
-            let options = ListOptions::parse(&scope.query, &scope.kind, "", false)?;
+            let options = ListOptions::parse(scope.query, &scope.kind, "", false)?;
             if options.watch { read::watch(scope, &options, break_after) } else { read::list(scope, &options).await }
         }
         Method::POST if !everywhere => {

@@ -6,7 +6,7 @@ use http::header::CONTENT_TYPE;
 use super::options::WriteOptions;
 use super::reply::encode;
 use super::request_scope::RequestScope;
-use super::write::{UpdateOptions, WriteOutcome, WriteTarget};
+use super::write_outcome::{UpdateOptions, WriteOutcome, WriteTarget};
 use super::{body, field_manager, patch, reply, write};
 use crate::json::{Value, json};
 use crate::managedfields::{self, BEFORE_FIRST_APPLY};
@@ -50,7 +50,7 @@ pub(super) async fn handle(scope: &RequestScope<'_>, verb: &str) -> Result<Reply
             return Err(Status::conflict(resource, &scope.path.name, &why));
         }
         let mut new = old.clone();
-        set_scale(scope, &mut new, &wanted)?;
+        scale::apply(&mut new, &wanted, scope.scale_paths().as_ref())?;
         // A Scale without a resourceVersion applies to any version, even if updates of the kind must set one.
         if metadata::resource_version(&new).is_empty() {
             let version = metadata::resource_version(old).to_owned();
@@ -91,7 +91,7 @@ fn show_scale(scope: &RequestScope<'_>, shown: &Value, negotiated: Negotiation) 
 
 /// Handles server-side apply of a Scale: the manager comes to own the field behind `spec.replicas`, and no other.
 async fn apply_scale(scope: &RequestScope<'_>) -> Result<Value, Status> {
-    let options = WriteOptions::parse(&scope.query, "PatchOptions", Some(true))?;
+    let options = WriteOptions::parse(scope.query, "PatchOptions", Some(true))?;
     let rules = UpdateOptions { dry_run: options.dry_run, ..UpdateOptions::default() };
     let (scale, again) = field_manager::decode_apply_body(scope)?;
     let (kind, version) = (meta::str_field(&scale, "kind"), meta::str_field(&scale, "apiVersion"));
@@ -152,7 +152,7 @@ fn scale_transform<'s>(
     verb: &str,
 ) -> Result<(WriteOptions, Box<dyn Fn(&Value) -> Result<Value, Status> + Send + Sync + 's>), Status> {
     if verb == "update" {
-        let options = WriteOptions::parse(&scope.query, "UpdateOptions", None)?;
+        let options = WriteOptions::parse(scope.query, "UpdateOptions", None)?;
         let schema = schema::builtin(SCALE_SCHEMA);
         let mut body = body::decode_kind(scope, &options, "Scale", "autoscaling", "v1", schema)?;
         object_lifecycle::ensure_namespace(&mut body, &scope.path.namespace)?;
@@ -166,7 +166,7 @@ fn scale_transform<'s>(
         "application/merge-patch+json" => PatchType::Merge,
         _ => PatchType::Strategic,
     };
-    let options = WriteOptions::parse(&scope.query, "PatchOptions", Some(false))?;
+    let options = WriteOptions::parse(scope.query, "PatchOptions", Some(false))?;
     let validation = options.field_validation;
     let schema = schema::builtin(SCALE_SCHEMA).ok_or_else(Status::unknown_resource)?;
     let patch = move |present: &Value| {
@@ -216,15 +216,8 @@ fn replicas_are_owned(scope: &RequestScope<'_>, object: &Value) -> bool {
     entries.is_some_and(|entries| entries.iter().any(|entry| entry["fieldsV1"].pointer(&pointer).is_some()))
 }
 
-pub(super) fn scale_of(scope: &RequestScope<'_>, object: &Value) -> Result<Value, Status> {
-    match scope.scale_paths() {
-        Some(paths) => scale::from_custom(object, &paths),
-        None => Ok(scale::from_builtin(object)),
-    }
-}
-
-pub(super) fn set_scale(scope: &RequestScope<'_>, object: &mut Value, wanted: &Value) -> Result<(), Status> {
-    scale::apply(object, wanted, scope.scale_paths().as_ref())
+fn scale_of(scope: &RequestScope<'_>, object: &Value) -> Result<Value, Status> {
+    scale::scale_of(object, scope.scale_paths().as_ref())
 }
 
 /// Replaces the owners' API version in conflicts by the Scale's, as upstream.

@@ -41,16 +41,16 @@ pub(super) fn decode(scope: &RequestScope<'_>) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use http::{HeaderValue, Method};
     use proptest::prelude::*;
     use proptest::sample::select;
 
     use super::*;
-    use crate::authn::UserInfo;
     use crate::clock::{Clock, epoch, run_virtual};
-    use crate::handlers::request_scope::RequestContext;
+    use crate::handlers::ParsedRequest;
     use crate::json::json;
-    use crate::record::Origin;
     use crate::request::{ApiRequest, ReplyBody, Target};
     use crate::{ApiServer, ApiServerConfig};
 
@@ -156,16 +156,10 @@ mod tests {
                 let (_, _, created) = ask(&server, Method::POST, collection, object.to_string()).await;
                 let body = format!("{}{{\"conditions\":[]}}}}\n", up_to_status(&created));
                 let request = request(Method::PUT, &format!("{collection}/x/status"), body);
-                let Target::Resource(path) = Target::parse(&request.path) else { panic!("a resource") };
+                let parsed = ParsedRequest::new(&server, request);
+                let Target::Resource(path) = &parsed.target else { panic!("a resource") };
                 let kind = server.registry().get(&path.group, &path.version, &path.resource).cloned().unwrap();
-                let origin = Origin::client("test", "");
-                let caller = RequestContext {
-                    origin,
-                    request: None,
-                    user_agent: String::new(),
-                    user: UserInfo::administrator().into(),
-                };
-                let scope = RequestScope::new(&server, kind, path, &request, caller);
+                let scope = RequestScope::new(&server, kind, Cow::Borrowed(path), &parsed);
                 let repeated = decode(&scope).unwrap_or_else(|| panic!("{collection}"));
                 assert_eq!(repeated["metadata"]["name"], "x");
             }

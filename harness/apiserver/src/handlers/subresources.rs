@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::options::{DeleteOptions, WriteOptions};
 use super::reply::ReplyContent;
 use super::request_scope::RequestScope;
-use super::write::{UpdateOptions, WriteOutcome, WriteTarget};
+use super::write_outcome::{UpdateOptions, WriteOutcome, WriteTarget};
 use super::{admission, body, delete, field_manager, log, patch, proxy, read, reply, scale, token, write};
 use crate::json::Value;
 use crate::metadata;
@@ -50,7 +50,7 @@ pub(crate) async fn dispatch(scope: &RequestScope<'_>, verb: &str) -> Result<Rep
 
 async fn evict(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let negotiated = reply::negotiate_transient(scope)?;
-    WriteOptions::parse(&scope.query, "CreateOptions", None)?;
+    WriteOptions::parse(scope.query, "CreateOptions", None)?;
     let mut body = body::decode_builtin(scope, "policy/v1", "Eviction", "io.k8s.api.policy.v1.Eviction")?;
     object_lifecycle::ensure_namespace(&mut body, &scope.path.namespace)?;
     let dry_run: Vec<String> = scope.query.all("dryRun").map(str::to_owned).collect();
@@ -63,7 +63,7 @@ async fn evict(scope: &RequestScope<'_>) -> Result<Reply, Status> {
 /// Handles POST of a Binding, to a pod (`name`) or to the old `bindings` collection.
 pub(crate) async fn bind(scope: &RequestScope<'_>, name: Option<&str>) -> Result<Reply, Status> {
     let negotiated = reply::negotiate_transient(scope)?;
-    let options = WriteOptions::parse(&scope.query, "CreateOptions", None)?;
+    let options = WriteOptions::parse(scope.query, "CreateOptions", None)?;
     let mut body = body::decode_builtin(scope, "v1", "Binding", "io.k8s.api.core.v1.Binding")?;
     object_lifecycle::ensure_namespace(&mut body, &scope.path.namespace)?;
     binding::check(&body, name)?;
@@ -85,7 +85,7 @@ pub(crate) async fn bind(scope: &RequestScope<'_>, name: Option<&str>) -> Result
 
 /// Handles PUT of `namespaces/…/finalize`, which changes everything except the status.
 async fn finalize(scope: &RequestScope<'_>) -> Result<WriteOutcome, Status> {
-    let options = WriteOptions::parse(&scope.query, "UpdateOptions", None)?;
+    let options = WriteOptions::parse(scope.query, "UpdateOptions", None)?;
     let object = body::decode_object(scope, &options)?;
     object_lifecycle::check_name(&object, &scope.path.name)?;
     let rules = UpdateOptions { dry_run: options.dry_run, ..UpdateOptions::default() };
@@ -137,7 +137,7 @@ impl eviction::EvictionBackend for RequestScope<'_> {
     fn update_budget_status(&self, namespace: &str, budget: Value) -> Result<(), Status> {
         let name = metadata::name(&budget).to_owned();
         let mut budgets = self.scope_for("policy", "v1", "poddisruptionbudgets", namespace, &name)?;
-        "status".clone_into(&mut budgets.path.subresource);
+        "status".clone_into(&mut budgets.path.to_mut().subresource);
         let update = &mut |old: Option<&Value>| {
             Ok(field_manager::update_managed_fields(&budgets, old, budget.clone(), EVICTION_MANAGER))
         };

@@ -75,7 +75,7 @@ pub(super) async fn issue(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let target = body["spec"].get("boundObjectRef").filter(|target| !target.is_null());
     let bound = target.map(|target| check_bound_object(scope, target)).transpose()?;
     if let Some(schema) = schema::builtin(SCHEMA) {
-        let options = WriteOptions::parse(&scope.query, "CreateOptions", None)?;
+        let options = WriteOptions::parse(scope.query, "CreateOptions", None)?;
         let manager = scope.manager(&options.field_manager);
         let api_version = "authentication.k8s.io/v1";
         let write = WriteInfo { manager: &manager, api_version, subresource: "token", reset: None, now };

@@ -2,9 +2,6 @@
 //! `pkg/registry/generic/registry/store.go` and `pkg/registry/rest/{create,update}.go` in
 //! `staging/src/k8s.io/apiserver` of Kubernetes 1.36.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
 use futures::FutureExt as _;
 use http::header::CONTENT_TYPE;
 
@@ -12,10 +9,10 @@ use super::admission::Admission;
 use super::options::WriteOptions;
 use super::reply::{self, ReplyContent};
 use super::request_scope::RequestScope;
-use super::{body, field_manager, impersonation, quota, service_account, status_update_fast_path};
+use super::write_outcome::{UpdateOptions, WriteOutcome, WriteTarget};
+use super::{authorization, body, field_manager, quota, service_account, status_update_fast_path};
 use crate::admission::Operation;
 use crate::crd;
-use crate::go_json;
 use crate::json::Value;
 use crate::managedfields;
 use crate::metadata;
@@ -34,77 +31,12 @@ const OBJECT_MAX: usize = 1536 * 1024;
 /// `ResetObjectMetaForStatus`.
 const STATUS_METADATA: [&str; 4] = ["labels", "annotations", "finalizers", "ownerReferences"];
 
-/// The result of a write.
-pub(crate) enum WriteOutcome {
-    /// The object is stored.
-    Stored { stored: Arc<StoredObject>, created: bool },
-    /// The object is not stored: a dry run, or the last state of an object that this write removed.
-    Transient { object: Value, created: bool },
-}
-
-impl WriteOutcome {
-    /// Returns the outcome of a write that is stored, in the version of the request.
-    async fn stored(scope: &RequestScope<'_>, stored: Arc<StoredObject>, created: bool) -> Result<Self, Status> {
-        if scope.webhook().is_none() {
-            return Ok(Self::Stored { stored, created });
-        }
-        let object = Arc::unwrap_or_clone(scope.current_value(&stored).await?);
-        Ok(Self::Transient { object, created })
-    }
-
-    pub(crate) fn created(&self) -> bool {
-        match self {
-            Self::Stored { created, .. } | Self::Transient { created, .. } => *created,
-        }
-    }
-
-    /// Returns the object that the write resulted in.
-    pub(crate) fn value(&self, scope: &RequestScope<'_>) -> Value {
-        match self {
-            Self::Stored { stored, .. } => scope.value(stored),
-            Self::Transient { object, .. } => object.clone(),
-        }
-    }
-
-    /// Returns the encoded object for the reply.
-    pub(crate) fn bytes(&self, scope: &RequestScope<'_>) -> Bytes {
-        match self {
-            Self::Stored { stored, .. } if scope.kind.shows_as_stored(stored.revision()) => stored.document(),
-            Self::Stored { stored, .. } => go_json::encode_document(&scope.value(stored)).into(),
-            Self::Transient { object, .. } => go_json::encode_document(object).into(),
-        }
-    }
-}
-
 /// Makes the new object from the current one (`None` if it does not exist).
 pub(crate) type UpdateFunc<'t> = dyn FnMut(Option<&Value>) -> Result<Value, Status> + Send + 't;
 
-/// Conditions of a guaranteed update.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct UpdateOptions {
-    pub(crate) dry_run: bool,
-    /// Create the object if it does not exist.
-    pub(crate) create: bool,
-    /// Update only an object with this UID.
-    pub(crate) uid: Option<String>,
-    /// The server itself writes: webhooks and policies are not asked.
-    pub(crate) internal: bool,
-}
-
-/// The part of an object that a write may change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WriteTarget {
-    Whole,
-    Status,
-    /// A namespace's `spec.finalizers`.
-    Finalize,
-    /// The part that one of the kind's own subresources may change.
-    Subresource,
-}
-
 /// Handles POST to a collection.
 pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<WriteOutcome, Status> {
-    let options = WriteOptions::parse(&scope.query, "CreateOptions", None)?;
+    let options = WriteOptions::parse(scope.query, "CreateOptions", None)?;
     let mut object = body::decode_object(scope, &options)?;
     object_lifecycle::wipe_system_fields(&mut object);
     object_lifecycle::ensure_namespace(&mut object, &scope.path.namespace)?;
@@ -241,7 +173,7 @@ fn already_exists(scope: &RequestScope<'_>, existing: &StoredObject, name: &str,
 
 /// Handles PUT of an object or of its status.
 pub(crate) async fn update(scope: &RequestScope<'_>, part: WriteTarget) -> Result<WriteOutcome, Status> {
-    let options = WriteOptions::parse(&scope.query, "UpdateOptions", None)?;
+    let options = WriteOptions::parse(scope.query, "UpdateOptions", None)?;
     let object = decode_update(scope, &options)?;
     let manager = scope.manager(&options.field_manager);
     let uid = metadata::uid(&object);
@@ -347,7 +279,7 @@ async fn create_on_update(
     }
     let mut object = transform(None)?;
     // The right to update or to patch is not enough.
-    impersonation::authorize_verb(scope, "create")?;
+    authorization::authorize_verb(scope, "create")?;
     object_lifecycle::wipe_system_fields(&mut object);
     // Only creates by POST are refused because of a resourceVersion.
     metadata::fields_mut(&mut object).remove("resourceVersion");

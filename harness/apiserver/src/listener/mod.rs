@@ -35,7 +35,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::audit;
-use super::request::{ApiRequest, Reply, ReplyBody, Target};
+use super::handlers::ParsedRequest;
+use super::request::{ApiRequest, Reply, ReplyBody};
 use super::server::ApiServer;
 use super::service::{ConnectionReset, HttpBody, into_response};
 use super::status::Status;
@@ -194,10 +195,10 @@ pub trait RequestHandler: Clone + Send + Sync + 'static {
 
 impl RequestHandler for ApiServer {
     async fn handle(&self, request: ApiRequest) -> Reply {
-        let target = Target::parse(&request.path);
-        let flow = if is_flow_controlled(&request.path) { self.flow_of(&request, &target) } else { None };
-        let long = long_requests::may_take_long(self, &request, &target);
-        let handled = self.handle_target(request, target);
+        let parsed = ParsedRequest::new(self, request);
+        let flow = if is_flow_controlled(&parsed.request.path) { self.flow_of(&parsed) } else { None };
+        let long = long_requests::may_take_long(self, &parsed.request, &parsed.target);
+        let handled = self.handle_parsed(parsed);
         let mut reply = if long { long_requests::apart(handled).await } else { handled.await };
         if let Some(uids) = flow {
             set_flow_headers(&mut reply, uids);

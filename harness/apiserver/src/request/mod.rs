@@ -261,6 +261,14 @@ pub struct ResourcePath {
 }
 
 impl Target {
+    /// Returns the path of a resource; `None` for other paths.
+    pub(crate) fn resource(&self) -> Option<&ResourcePath> {
+        match self {
+            Self::Resource(path) => Some(path),
+            Self::NonResource(_) => None,
+        }
+    }
+
     /// Parses a path like upstream's `RequestInfoFactory`.
     pub fn parse(path: &str) -> Self {
         let other = || Self::NonResource(path.to_owned());

@@ -30,8 +30,19 @@ impl Default for ScalePaths {
     }
 }
 
+/// Returns the Scale of an object; `paths` are those of a custom resource.
+///
+/// # Errors
+/// 500 for a custom resource whose desired replicas are missing or not an integer.
+pub(crate) fn scale_of(object: &Value, paths: Option<&ScalePaths>) -> Result<Value, Status> {
+    match paths {
+        Some(paths) => from_custom(object, paths),
+        None => Ok(from_builtin(object)),
+    }
+}
+
 /// Returns the Scale of a built-in workload.
-pub(crate) fn from_builtin(object: &Value) -> Value {
+fn from_builtin(object: &Value) -> Value {
     let replicas = |part: &str| int_field(object, part, "replicas");
     let selector = object.get("spec").and_then(|s| s.get("selector"));
     build(object, replicas("spec"), replicas("status"), &selector_to_string(selector))
@@ -45,7 +56,7 @@ fn int_field(object: &Value, part: &str, field: &str) -> i64 {
 ///
 /// # Errors
 /// 500 if the desired replicas are missing or not an integer; kube-apiserver cannot build a Scale then either.
-pub(crate) fn from_custom(object: &Value, paths: &ScalePaths) -> Result<Value, Status> {
+fn from_custom(object: &Value, paths: &ScalePaths) -> Result<Value, Status> {
     let number = |path: &str| -> Result<Option<i64>, Status> {
         match lookup(object, path) {
             None | Some(Value::Null) => Ok(None),

@@ -15,7 +15,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube::client::ConfigExt as _;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use plumbline_apiserver::metrics::RequestCounters;
-use plumbline_apiserver::request::Target;
+use plumbline_apiserver::request::{Query, Target};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
@@ -275,7 +275,7 @@ impl Connection {
         let Some(counters) = &self.counters else { return };
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         if let (Target::Resource(path), Ok(method)) = (Target::parse(path), method.parse()) {
-            counters.count(&method, &path, query, status);
+            counters.count(&method, &path, &Query::parse(query), status);
         }
     }
 

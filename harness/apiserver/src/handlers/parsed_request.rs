@@ -1,0 +1,120 @@
+//! A request with everything that is read from it: path, query, verb, users. It is read once and travels with the
+//! request, as the context of a request does in
+//! `staging/src/k8s.io/apiserver/pkg/endpoints/request/{context,requestinfo}.go`.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use http::Method;
+
+use super::impersonation::EffectiveUser;
+use crate::json::Value;
+use crate::record::Origin;
+use crate::request::{ApiRequest, Query, ResourcePath, Target};
+use crate::server::ApiServer;
+use crate::status::Status;
+use crate::user::UserInfo;
+
+/// A request and everything that is read from it.
+pub(crate) struct ParsedRequest {
+    pub(crate) request: ApiRequest,
+    pub(crate) target: Target,
+    pub(crate) query: Query,
+    /// The API verb of a request for a resource; the method in lower case of others.
+    pub(crate) verb: Cow<'static, str>,
+    /// The authenticated user.
+    pub(crate) user: Arc<UserInfo>,
+    /// The user that the request impersonates, or the refusal of headers that name none.
+    pub(super) impersonated: Result<Option<EffectiveUser>, Status>,
+    /// The originator in the transcript.
+    pub(crate) origin: Origin,
+    /// Number of the request in the transcript, once it is there.
+    pub(crate) number: Option<usize>,
+    /// The authorizer's decision: the reason why the request is allowed, or its refusal.
+    pub(super) decision: OnceLock<Result<String, Status>>,
+}
+
+impl ParsedRequest {
+    /// Parses and authenticates a request.
+    pub(crate) fn new(server: &ApiServer, request: ApiRequest) -> Self {
+        let target = Target::parse(&request.path);
+        let query = Query::parse(&request.query);
+        let verb = verb_of(&request.method, target.resource(), &query);
+        let user = server.user_of(&request);
+        let origin = Origin::client(request.user_agent(), &user.name).attributed(request.attribution.clone());
+        let impersonated = EffectiveUser::of(&request);
+        let decision = OnceLock::new();
+        Self { request, target, query, verb, user, impersonated, origin, number: None, decision }
+    }
+
+    /// Returns the user that the request impersonates, if it names one.
+    pub(super) fn impersonated(&self) -> Option<&EffectiveUser> {
+        self.impersonated.as_ref().ok()?.as_ref()
+    }
+
+    /// Returns the `UserInfo` of the user that the request is made for: the impersonated one, if there is one.
+    pub(super) fn user_info(&self) -> Value {
+        self.impersonated().map_or_else(|| self.user.info(), EffectiveUser::info)
+    }
+
+    /// Returns true for `?watch=true` and its like.
+    pub(super) fn asks_for_watch(&self) -> bool {
+        self.query.flag("watch").unwrap_or(false)
+    }
+}
+
+/// Returns the verb of a request, as `staging/src/k8s.io/apiserver/pkg/endpoints/request/requestinfo.go` has it;
+/// `path` is that of a resource.
+pub(super) fn verb_of(method: &Method, path: Option<&ResourcePath>, query: &Query) -> Cow<'static, str> {
+    let Some(path) = path.filter(|path| !path.resource.is_empty()) else { return lower_case(method) };
+    let watch = path.watch || (path.name.is_empty() && query.flag("watch").unwrap_or(false));
+    Cow::Borrowed(match *method {
+        Method::GET if watch => "watch",
+        Method::GET | Method::HEAD if path.name.is_empty() => "list",
+        Method::GET | Method::HEAD => "get",
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE if path.name.is_empty() => "deletecollection",
+        Method::DELETE => "delete",
+        _ => "",
+    })
+}
+
+fn lower_case(method: &Method) -> Cow<'static, str> {
+    Cow::Borrowed(match *method {
+        Method::GET => "get",
+        Method::HEAD => "head",
+        Method::POST => "post",
+        Method::PUT => "put",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        Method::OPTIONS => "options",
+        _ => return Cow::Owned(method.as_str().to_ascii_lowercase()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::list("GET", "/api/v1/pods", "list")]
+    #[case::watch("GET", "/api/v1/pods?watch=1", "watch")]
+    #[case::no_watch("GET", "/api/v1/pods?watch=0", "list")]
+    #[case::old_watch("GET", "/api/v1/watch/namespaces/n/pods/p", "watch")]
+    #[case::get("GET", "/api/v1/namespaces/n/pods/p?watch=1", "get")]
+    #[case::head("HEAD", "/api/v1/pods", "list")]
+    #[case::collection("DELETE", "/api/v1/namespaces/n/pods", "deletecollection")]
+    #[case::delete("DELETE", "/api/v1/namespaces/n/pods/p", "delete")]
+    #[case::options("OPTIONS", "/api/v1/pods", "")]
+    #[case::path("GET", "/version?watch=1", "get")]
+    #[case::other_method("PURGE", "/version", "purge")]
+    fn verbs(#[case] method: &str, #[case] path: &str, #[case] verb: &str) {
+        let request = ApiRequest::new(method.parse().expect("a method"), path);
+        let query = Query::parse(&request.query);
+        assert_eq!(verb_of(&request.method, Target::parse(&request.path).resource(), &query), verb);
+    }
+}
