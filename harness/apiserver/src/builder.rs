@@ -1,12 +1,10 @@
 //! [`ApiServerBuilder`]: settings of a server, each optional.
 
-use std::collections::BTreeMap;
-
 use crate::audit::AuditLog;
 use crate::clock::{Clock, epoch};
 use crate::record::Origin;
 use crate::registry::AdmissionPlugin;
-use crate::server::{ApiServer, ApiServerConfig, RecordMode};
+use crate::server::{ApiServer, ApiServerConfig, ClientUsers, RecordMode};
 use crate::store::HistoryLimits;
 use crate::version::KubernetesVersion;
 
@@ -19,8 +17,7 @@ pub struct ApiServerBuilder {
     ids_by_object: bool,
     history: HistoryLimits,
     record: Option<RecordMode>,
-    subject_user: Option<String>,
-    subject_users: BTreeMap<String, String>,
+    user_of_client: ClientUsers,
     disabled: Option<Vec<AdmissionPlugin>>,
     kubernetes_version: KubernetesVersion,
     reported_version: Option<String>,
@@ -86,16 +83,25 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Runs the requests of the subject under test as this user, so that the RBAC roles in the store apply to them. By
-    /// default they run as administrator.
-    pub fn subject_user(mut self, user: impl Into<String>) -> Self {
-        self.subject_user = Some(user.into());
-        self
-    }
-
-    /// Runs the requests of one client of the subject as this user. `client` is the last segment of its user agent.
-    pub fn subject_client_user(mut self, client: impl Into<String>, user: impl Into<String>) -> Self {
-        self.subject_users.insert(client.into(), user.into());
+    /// Authorizes requests as the user that `user_of` names for their client, so that the RBAC roles in the store apply
+    /// to them. With `None` a request has the rights of its authenticated user, in process those of an administrator.
+    ///
+    /// ```
+    /// use plumbline_apiserver::{ApiRequest, ApiServer, clock};
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// clock::run_virtual(async {
+    ///     let robot = |name: &str| (name == "robot").then(|| "system:serviceaccount:default:robot".to_owned());
+    ///     let server = ApiServer::builder().user_of_client(move |client| robot(client.short_name())).build();
+    ///     let mut list = ApiRequest::new(http::Method::GET, "/api/v1/nodes");
+    ///     assert_eq!(server.handle(list.clone()).await.status, 200);
+    ///     list.headers.insert(http::header::USER_AGENT, http::HeaderValue::from_static("robot/v1"));
+    ///     assert_eq!(server.handle(list).await.status, 403);
+    /// })
+    /// # }
+    /// ```
+    pub fn user_of_client(mut self, user_of: impl Fn(&Origin) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.user_of_client = ClientUsers::new(user_of);
         self
     }
 
@@ -147,8 +153,7 @@ impl ApiServerBuilder {
             ids_by_object: self.ids_by_object,
             history: self.history,
             record: self.record.unwrap_or(defaults.record),
-            subject_user: self.subject_user,
-            subject_users: self.subject_users,
+            user_of_client: self.user_of_client,
             disabled: self.disabled.unwrap_or(defaults.disabled),
             kubernetes_version: self.kubernetes_version,
             reported_version: self.reported_version,

@@ -1,7 +1,7 @@
-//! Time: one [`Clock`] for the whole harness, and [`settle`], the exact moment at which every task waits.
+//! Time: the [`Clock`] of a server and its clients, and [`settle`], the exact moment at which every task waits.
 //!
-//! A fixture runs on one OS thread in a runtime made by [`run_virtual`]: tokio's time is paused and jumps to the next
-//! timer only when nothing can run. [`settle`] hooks into that moment: just before the runtime would park, the hook
+//! In virtual time everything runs on one OS thread in a runtime made by [`run_virtual`]: tokio's time is paused and
+//! jumps to the next timer only when nothing can run. [`settle`] hooks into that moment: just before the runtime would park, the hook
 //! wakes the tasks that wait in `settle`; tokio then checks its queue again and continues *without* moving time. So a
 //! step's consequences (any chain of tasks, channels and yields) are complete when `settle` returns, and no virtual
 //! time has passed. Nothing here polls or guesses.
@@ -24,13 +24,13 @@ thread_local! {
     static WAITING: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The virtual moment at which every fixture starts (`t=+0s`): 2030-01-01T00:00:00Z.
+/// The moment at which virtual time starts by default (`t=+0s`): 2030-01-01T00:00:00Z.
 #[must_use]
 pub fn epoch() -> Timestamp {
     Timestamp::constant(1_893_456_000, 0)
 }
 
-/// The time source of the harness and its API server, for reading the time and for waiting.
+/// A time source, for reading the time and for waiting.
 ///
 /// Cheap to clone; clones show the same time.
 #[derive(Clone, Debug)]
@@ -89,7 +89,7 @@ impl Clock {
 
     /// Makes the moment `offset` after the present epoch the new one, for all clones.
     ///
-    /// On the wall clock a subject needs an unknown time until it is ready; only then is the fixture's `0s` known.
+    /// On the wall clock a program needs an unknown time until it is ready; only then is `0s` known.
     pub fn rebase(&self, offset: Duration) {
         let moved = self.moved() + offset;
         self.moved.store(u64::try_from(moved.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Infrastructure shared by the optional controllers: a multi-resource watch and an in-process API client.
 //!
 //! A controller reads the store's log directly, so nothing is encoded or decoded for it, but it writes through API
-//! requests that are validated, recorded and subject to faults like any client's. Time is the server's clock.
+//! requests that are validated, recorded and exposed to faults like any client's. Time is the server's clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;

@@ -28,7 +28,7 @@
 //! | part | public names |
 //! |---|---|
 //! | the server | [`ApiServer`], [`ApiServerBuilder`], [`ApiServerConfig`] |
-//! | its options | [`AdmissionPlugin`], [`HistoryLimits`], [`RecordMode`], [`KubernetesVersion`], [`UnknownVersion`] |
+//! | its options | [`AdmissionPlugin`], [`ClientUsers`], [`HistoryLimits`], [`RecordMode`], [`KubernetesVersion`], [`UnknownVersion`] |
 //! | its reported version, its audit log | [`ReportedVersion`], [`AuditLog`] |
 //! | objects | [`ResourceId`], [`StoredObject`], [`json`]; errors of seeding: [`SeedError`], [`FieldsError`] |
 //! | requests, replies | [`ApiRequest`], [`Reply`], [`ReplyBody`], [`Status`]; their parts: [`request`], [`status`] |
@@ -95,7 +95,6 @@ mod name_formats;
 mod negotiate;
 mod object_lifecycle;
 mod openapi;
-mod order;
 mod outbound;
 mod patch;
 #[cfg(feature = "controllers")]
@@ -127,6 +126,7 @@ mod version;
 #[cfg(feature = "controllers")]
 pub mod volumes;
 mod watch;
+mod work_order;
 #[cfg(feature = "controllers")]
 pub mod workloads;
 mod yaml;
@@ -136,7 +136,7 @@ pub use builder::ApiServerBuilder;
 pub use registry::AdmissionPlugin;
 pub use request::{ApiRequest, Reply, ReplyBody};
 pub use seed::{FieldsError, SeedError};
-pub use server::{ApiServer, ApiServerConfig, RecordMode};
+pub use server::{ApiServer, ApiServerConfig, ClientUsers, RecordMode};
 pub use status::Status;
 pub use store::{HistoryLimits, ResourceId, StoredObject};
 pub use version::{KubernetesVersion, ReportedVersion, UnknownVersion};

@@ -2,7 +2,7 @@
 //! The functions in `handlers` receive it as [`ApiServer`], a cheap handle.
 //! See `staging/src/k8s.io/apiserver/pkg/server/genericapiserver.go`.
 
-use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
 use super::admission::AdmissionConfig;
@@ -42,13 +42,9 @@ pub struct ApiServerConfig {
     pub ids_by_object: bool,
     /// The amount of traffic recorded in the transcript.
     pub record: RecordMode,
-    /// The user that a subject's requests run as, regardless of their token, so that the RBAC roles in the store
-    /// apply to them. With `None` they run as administrator.
-    ///
-    /// A request with the token of a service account runs as that account.
-    pub subject_user: Option<String>,
-    /// Users of single clients of the subject, by the last segment of the user agent; the others are `subject_user`.
-    pub subject_users: BTreeMap<String, String>,
+    /// The users as which the requests of some clients are authorized, so that the RBAC roles in the store apply to
+    /// them. By default there are none: requests have the rights of their authenticated user.
+    pub user_of_client: ClientUsers,
     /// Admission plugins that are disabled; by default `ServiceAccount`.
     pub disabled: Vec<AdmissionPlugin>,
     /// The release of Kubernetes that the server behaves as.
@@ -62,10 +58,34 @@ pub struct ApiServerConfig {
     pub actor_name: fn(&Origin) -> String,
 }
 
+/// The users as which clients are authorized, whatever they authenticate as; a function of the request's [`Origin`].
+#[derive(Clone, Default)]
+pub struct ClientUsers(Option<Arc<UserOfClient>>);
+
+type UserOfClient = dyn Fn(&Origin) -> Option<String> + Send + Sync;
+
+impl ClientUsers {
+    /// Creates the users that `user_of` names. `None` leaves a request the rights of its authenticated user.
+    pub fn new(user_of: impl Fn(&Origin) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(user_of)))
+    }
+
+    /// Returns the name of the user as which the requests of `origin` are authorized.
+    pub(crate) fn user_of(&self, origin: &Origin) -> Option<String> {
+        self.0.as_ref()?(origin)
+    }
+}
+
+impl fmt::Debug for ClientUsers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "ClientUsers" } else { "ClientUsers(none)" })
+    }
+}
+
 /// The amount of traffic that a server records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordMode {
-    /// All requests and changes with bodies and objects, as expectations and snapshots need them.
+    /// All requests and changes with bodies and objects, for tests.
     All,
     /// The latest entries, up to about `bytes`; for servers that run for a long time.
     Recent {
@@ -96,8 +116,7 @@ impl ApiServerConfig {
             ids_by_object: false,
             history,
             record,
-            subject_user: None,
-            subject_users: BTreeMap::new(),
+            user_of_client: ClientUsers::default(),
             disabled: AdmissionPlugin::disabled_by_default(),
             kubernetes_version: KubernetesVersion::default(),
             reported_version: None,

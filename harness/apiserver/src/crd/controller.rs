@@ -25,8 +25,8 @@ const ROUNDS: usize = 8;
 /// Most objects that are deleted before the reply to the request that deletes their definition.
 const SHORT: usize = 10;
 
-/// Returns the definition with defaults and the status that the server would give it, for definitions in a fixture's
-/// initial state. `rivals` are the accepted names of the other definitions of the group.
+/// Returns the definition with defaults and the status that the server would give it, for definitions that are seeded.
+/// `rivals` are the accepted names of the other definitions of the group.
 pub(crate) fn with_status(mut definition: Value, rivals: &[Value], now: Timestamp) -> Value {
     use crate::registry::Strategy as _;
     super::DefinitionStrategy.default(&mut definition);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::ids::IdGenerator;
-use super::order::WorkOrder;
+use super::work_order::WorkOrder;
 use super::request::Reply;
 use super::status::Status;
 use super::store::ResourceId;

@@ -2,7 +2,7 @@
 //!
 //! They follow `pkg/controller/garbagecollector/garbagecollector.go` and
 //! `pkg/controller/namespace/deletion/namespaced_resources_deleter.go`, so that deletions with a `propagationPolicy`
-//! and deletions of namespaces complete. They run in `plumbline serve`, and in fixtures that enable them.
+//! and deletions of namespaces complete. A server runs them only if asked to.
 
 mod graph;
 mod namespace_conditions;

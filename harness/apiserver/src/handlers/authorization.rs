@@ -11,14 +11,13 @@ use std::borrow::Cow;
 use http::HeaderValue;
 use http::header::HeaderName;
 
-use super::impersonation::{ANONYMOUS, AUTHENTICATED, EffectiveUser, SERVICE_ACCOUNT, UNAUTHENTICATED};
+use super::impersonation::{AUTHENTICATED, EffectiveUser, SERVICE_ACCOUNT, UNAUTHENTICATED};
 use super::parsed_request::ParsedRequest;
 use super::rbac;
 use super::request_scope::RequestScope;
 use crate::audit::Decision;
 use crate::crd;
 use crate::json::{Map, Value, json};
-use crate::record::Origin;
 use crate::registry::names;
 use crate::request::{Query, Reply, ResourcePath};
 use crate::selectors::FieldSelector;
@@ -77,8 +76,8 @@ fn decide(
     let caller = &parsed.user;
     let user = match parsed.impersonated.as_ref().map_err(Status::clone)? {
         None => {
-            let limited = test_subject(server, parsed);
-            match limited.or_else(|| EffectiveUser::unless_privileged(caller)) {
+            let of_client = user_of_client(server, parsed);
+            match of_client.or_else(|| EffectiveUser::unless_privileged(caller)) {
                 Some(user) => Cow::Owned(user),
                 None => return Ok(String::new()),
             }
@@ -111,22 +110,12 @@ fn decide(
     })
 }
 
-/// Returns the configured user of the program under test, if there is one and the request comes from that program:
-/// not from a step of a fixture and not from the server itself.
-fn test_subject(server: &ApiServer, parsed: &ParsedRequest) -> Option<EffectiveUser> {
-    let config = server.config();
-    let agent = parsed.request.user_agent();
-    let caller = &parsed.user;
-    let other = config.subject_user.as_ref()?;
-    if agent.starts_with("plumbline/") || agent == crd::USER_AGENT || caller.name == ANONYMOUS {
+/// Returns the user that the configuration names for the client. The server's own requests are not restricted.
+fn user_of_client(server: &ApiServer, parsed: &ParsedRequest) -> Option<EffectiveUser> {
+    if parsed.request.user_agent() == crd::USER_AGENT {
         return None;
     }
-    let name = if caller.name.starts_with(SERVICE_ACCOUNT) {
-        &caller.name
-    } else {
-        config.subject_users.get(Origin::short_name_of(agent)).unwrap_or(other)
-    };
-    Some(EffectiveUser::named(name))
+    server.config().user_of_client.user_of(&parsed.origin).map(|name| EffectiveUser::named(&name))
 }
 
 /// Returns the object name to authorize. A list or watch of one object by field selector is authorized like a request

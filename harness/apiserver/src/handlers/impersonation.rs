@@ -14,7 +14,7 @@ const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
 
-pub(super) const ANONYMOUS: &str = "system:anonymous";
+const ANONYMOUS: &str = "system:anonymous";
 pub(super) const AUTHENTICATED: &str = "system:authenticated";
 pub(super) const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// Start of the names of service accounts.

@@ -2,7 +2,7 @@
 //!
 //! Clients cannot forge it. The entry of a request is written when the request arrives; the reply is filled in later
 //! (never, if it was lost), so the order of entries is the order of arrivals and commits. An [`Origin`] names the
-//! originator: a client with its user agent and its authenticated user, the server itself, or the test. A [`Delivery`]
+//! originator: a client with its user agent and its authenticated user, the server itself, or the program that embeds it. A [`Delivery`]
 //! is a watch event, with its watch and its place between the entries.
 
 mod delivery;
@@ -29,7 +29,7 @@ pub struct TranscriptEntry {
     pub seq: usize,
     /// Time since the clock's epoch (`t=+40s`).
     pub at: Duration,
-    /// The origin: a client, the server or the test.
+    /// The origin: a client, the server, or the program that embeds it.
     pub origin: Origin,
     /// The event.
     pub what: EntryKind,
@@ -42,7 +42,7 @@ pub enum EntryKind {
     Request(Box<Exchange>),
     /// An object was created, changed or removed.
     Change(Box<Change>),
-    /// The harness acted: a step, a fault, a crash, a restart.
+    /// The program that embeds the server did something that is no request, such as the start of a fault.
     Note(String),
 }
 
@@ -227,8 +227,8 @@ impl Transcript {
         self.news.notified()
     }
 
-    /// Moves the time of all entries so far to the epoch: on the wall clock the time before `t=+0s` is the subject's
-    /// start, which takes no virtual time.
+    /// Moves the time of all entries so far to the epoch: on the wall clock clients need time to start, in virtual time
+    /// none.
     pub fn move_to_epoch(&self) {
         let mut log = self.lock();
         for entry in &mut log.entries {
@@ -294,9 +294,9 @@ impl Transcript {
         self.lock().deliveries.clone()
     }
 
-    /// Records an action of the harness.
+    /// Records an action of the program that embeds the server.
     pub fn note(&self, at: Duration, text: impl Into<String>) {
-        self.push(at, Origin::Test, EntryKind::Note(text.into()));
+        self.push(at, Origin::Embedder, EntryKind::Note(text.into()));
     }
 
     /// Number of entries so far, dropped ones included.

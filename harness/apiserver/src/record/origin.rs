@@ -18,8 +18,8 @@ pub enum Origin {
     },
     /// The server itself, such as at the end of a grace period.
     Server,
-    /// The program that drives the server: notes, faults, crashes.
-    Test,
+    /// The program that embeds the server: its notes.
+    Embedder,
 }
 
 impl Origin {
@@ -29,7 +29,7 @@ impl Origin {
         Self::Client { user_agent: user_agent.into(), user: user.into(), attribution: None }
     }
 
-    /// Adds the party that the transport names. The server and the test stay what they are.
+    /// Adds the party that the transport names. The server and its embedder stay what they are.
     #[must_use]
     pub fn attributed(self, party: Option<Arc<str>>) -> Self {
         match self {
@@ -43,27 +43,27 @@ impl Origin {
     pub fn attribution(&self) -> Option<&str> {
         match self {
             Self::Client { attribution, .. } => attribution.as_deref(),
-            Self::Server | Self::Test => None,
+            Self::Server | Self::Embedder => None,
         }
     }
 
-    /// The whole user agent of a client; `None` for the server and the test.
+    /// The whole user agent of a client; `None` for the server and its embedder.
     #[must_use]
     pub fn user_agent(&self) -> Option<&str> {
         match self {
             Self::Client { user_agent, .. } => Some(user_agent),
-            Self::Server | Self::Test => None,
+            Self::Server | Self::Embedder => None,
         }
     }
 
     /// A short name: of a client, the last segment of its user agent (segments end at `/`, `:` and blanks), or the
-    /// product at its start if that segment is a version, a commit or a comment; `server`; `harness` for the test.
+    /// product at its start if that segment is a version, a commit or a comment; `server`; `embedder`.
     #[must_use]
     pub fn short_name(&self) -> &str {
         match self {
             Self::Client { user_agent, .. } => Self::short_name_of(user_agent),
             Self::Server => "server",
-            Self::Test => "harness",
+            Self::Embedder => "embedder",
         }
     }
 

@@ -144,7 +144,7 @@ impl Attributed for Origin {
                 .and_then(Actor::from_attribution)
                 .unwrap_or_else(|| Actor::from_user_agent(user_agent)),
             Self::Server => Actor::Server,
-            Self::Test => Actor::Harness,
+            Self::Embedder => Actor::Harness,
         }
     }
 }
@@ -160,7 +160,7 @@ impl From<Actor> for Origin {
     fn from(actor: Actor) -> Self {
         let user_agent = match &actor {
             Actor::Server => return Self::Server,
-            Actor::Harness => return Self::Test,
+            Actor::Harness => return Self::Embedder,
             Actor::Disruption => "disruption-controller",
             Actor::PodGc => "pod-garbage-collector",
             Actor::TaintEviction => "taint-eviction-controller",

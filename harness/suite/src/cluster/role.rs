@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use plumbline::transcript::Actor;
-use plumbline_apiserver::ApiServerConfig;
+use plumbline_apiserver::record::Origin;
+use plumbline_apiserver::{ApiServerConfig, ClientUsers};
 use serde_json::Value;
 
 /// Objects of `rbac.authorization.k8s.io` and the service accounts they are bound to.
@@ -96,17 +97,43 @@ impl Role {
     /// accounts' rights only if they send their accounts' tokens.
     #[must_use]
     pub fn enforced(role: Option<&Self>, config: ApiServerConfig) -> ApiServerConfig {
-        ApiServerConfig { subject_user: role.map(|role| role.user.clone()), ..config }
+        Self::restrict(role, config, |role, _| role.user.clone())
     }
 
     /// Returns `config` with `role` enforced, if there is one, for a subject in this process, whose clients send no
     /// tokens: controllers act as the accounts of their names.
     #[must_use]
     pub fn enforced_by_client(role: Option<&Self>, config: ApiServerConfig) -> ApiServerConfig {
-        let subject_users = role.map_or_else(BTreeMap::new, |role| role.controllers.clone());
-        ApiServerConfig { subject_users, ..Self::enforced(role, config) }
+        Self::restrict(role, config, |role, user_agent| {
+            role.controllers.get(Origin::short_name_of(user_agent)).unwrap_or(&role.user).clone()
+        })
+    }
+
+    /// Returns `config` with the rights of `account` for the subject's requests; those with the token of an account are
+    /// that account's. The harness's own requests and those of unknown clients are not restricted.
+    fn restrict(
+        role: Option<&Self>,
+        config: ApiServerConfig,
+        account: impl Fn(&Self, &str) -> String + Send + Sync + 'static,
+    ) -> ApiServerConfig {
+        let Some(role) = role.cloned() else { return config };
+        let user_of_client = ClientUsers::new(move |origin| match origin {
+            Origin::Client { user_agent, .. } if user_agent.starts_with(OWN_AGENTS) => None,
+            Origin::Client { user, .. } if &**user == ANONYMOUS => None,
+            Origin::Client { user, .. } if user.starts_with(SERVICE_ACCOUNT) => Some(user.to_string()),
+            Origin::Client { user_agent, .. } => Some(account(&role, user_agent)),
+            Origin::Server | Origin::Embedder => None,
+        });
+        ApiServerConfig { user_of_client, ..config }
     }
 }
+
+/// Start of the user agents of fixture steps and of the server's stand-ins for controllers.
+const OWN_AGENTS: &str = "plumbline/";
+/// The user of requests without credentials.
+const ANONYMOUS: &str = "system:anonymous";
+/// Start of the names of service accounts.
+const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
 /// Returns the name of the account, which is that of the client that acts as it.
 fn client_of(user: &str) -> &str {

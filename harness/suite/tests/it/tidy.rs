@@ -28,6 +28,7 @@ const API_SERVER_NAMES: &[&str] = &[
     "ApiServerBuilder",
     "ApiServerConfig",
     "AuditLog",
+    "ClientUsers",
     "FieldsError",
     "HistoryLimits",
     "KubernetesVersion",

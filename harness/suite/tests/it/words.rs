@@ -176,6 +176,48 @@ fn comments_and_documents_are_at_most_120_columns_wide() {
     });
 }
 
+/// Words for parts of the harness, and the parts of paths of the API server where they mean something of Kubernetes.
+const HARNESS_WORDS: [(&str, &[&str]); 9] = [
+    ("harness", &[]),
+    ("fixture", &[]),
+    ("fixtures", &[]),
+    ("explore", &[]),
+    ("explored", &[]),
+    ("subject", KINDS_WITH_SUBJECTS),
+    ("subjects", KINDS_WITH_SUBJECTS),
+    ("snapshot", &["/store/"]),
+    ("snapshots", &["/store/"]),
+];
+
+/// Role bindings and flow schemas have subjects.
+const KINDS_WITH_SUBJECTS: &[&str] =
+    &["/bootstrap/", "/flow_control", "/printers/", "/rbac", "/registry/", "/schema/tables/"];
+
+/// Returns a word of a line of the API server that names a part of the harness. Texts in quotes do not count.
+fn harness_word(path: &str, line: &str) -> Option<&'static str> {
+    let code: String = line.split('"').step_by(2).collect::<Vec<_>>().join(" ");
+    let words = code.split(|c: char| !c.is_alphanumeric() && !"./".contains(c));
+    let words: Vec<String> = words.map(|word| word.trim_matches(['.', '/']).to_lowercase()).collect();
+    let named = HARNESS_WORDS.iter().find(|(word, places)| {
+        words.iter().any(|found| found == word) && !places.iter().any(|place| path.contains(place))
+    });
+    named.map(|(word, _)| *word)
+}
+
+#[test]
+fn the_api_server_does_not_know_the_harness() {
+    let mut offences = Vec::new();
+    let sources = rust_sources();
+    let sources = sources.iter().filter(|source| source.path.starts_with("harness/apiserver/src/"));
+    for source in sources {
+        for (index, line) in source.text.lines().enumerate() {
+            let word = harness_word(&source.path, line);
+            offences.extend(word.map(|word| format!("{}:{}: `{word}` in {line:?}", source.path, index + 1)));
+        }
+    }
+    assert!(offences.is_empty(), "the API server names no part of the harness:\n  {}", offences.join("\n  "));
+}
+
 /// The point of the API server is to agree with upstream: each of its files says with which part.
 #[test]
 fn files_of_the_api_server_name_their_part_of_upstream() {
@@ -203,6 +245,10 @@ fn the_rules_can_fail() {
     assert_eq!(odd_word("fn a_gap_is_told() {"), Some("told".to_owned()));
     assert_eq!(odd_word("\"podgc/orphaned-restart-begins-anew\", // a node stands_by"), Some("stands".to_owned()));
     assert_eq!(odd_word("\"podgc/orphaned-restart-begins-anew\","), None);
+    assert_eq!(harness_word("src/server.rs", "    pub subject_user: Option<String>,"), Some("subject"));
+    assert_eq!(harness_word("src/clock.rs", "//! One clock for the harness."), Some("harness"));
+    assert_eq!(harness_word("src/handlers/rbac.rs", "/// The subject of the binding."), None);
+    assert_eq!(harness_word("src/kubelet.rs", "//! `job/fixtures.go`, {\"subjects\": []}"), None);
     let document = SourceFile { path: "a.rs".to_owned(), text: "// nobody\n".to_owned() };
     let caught = std::panic::catch_unwind(|| {
         check(&[document], "plain", |_, line| line.contains("nobody").then(|| line.to_owned()));
