@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use parking_lot::Mutex;
 use plumbline::fixture::parse;
 use plumbline_suite::cluster::EmbeddedCluster;
 use plumbline_suite::report::Outcome;
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
     let all = trials.len();
     let conclusion = libtest_mimic::run(&arguments, trials);
     if usize::try_from(conclusion.num_passed).is_ok_and(|passed| passed == all) {
-        let problems = rights::compare(&needed.lock().unwrap_or_else(PoisonError::into_inner));
+        let problems = rights::compare(&needed.lock());
         if !problems.is_empty() {
             let _ = writeln!(std::io::stderr(), "controllers/deploy/rbac.yaml:\n{}", problems.join("\n"));
             return ExitCode::FAILURE;
@@ -85,7 +86,7 @@ fn check(group: &Group, input: &Path, needed: &Needed) -> Result<(), Failed> {
         true
     });
     let judged: Vec<_> = judged.into_iter().flatten().collect();
-    let mut needed = needed.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut needed = needed.lock();
     for judged in &judged {
         for right in judged.entries.iter().filter_map(rights::required) {
             needed.entry(right).or_insert_with(|| judged.report.id.clone());

@@ -7,10 +7,11 @@
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use kube::Client;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::cache_object::CacheObject;
@@ -98,7 +99,7 @@ impl ControllerContext {
     /// Returns the shared informer of the kind that `V` views. Use one view type per kind: each type has its own list
     /// and watch.
     pub fn informer<V: CacheObject>(&self) -> Arc<Informer<V>> {
-        let mut slots = lock(&self.informers);
+        let mut slots = self.informers.lock();
         let held = slots.iter().find(|slot| slot.view == TypeId::of::<V>());
         if let Some(informer) = held.and_then(|slot| Arc::clone(&slot.typed).downcast().ok()) {
             return informer;
@@ -111,19 +112,19 @@ impl ControllerContext {
     /// Creates an empty work queue; `name` is its label in metrics.
     pub fn queue<K: Ord + Clone + Send + Sync + 'static>(&self, name: &str) -> WorkQueue<K> {
         let queue = WorkQueue::new(self.clock.clone(), self.metrics.queue(name));
-        lock(&self.queues).push(Arc::new(queue.clone()));
+        self.queues.lock().push(Arc::new(queue.clone()));
         queue
     }
 
     /// Registers a queue of another form, to be observed like those of [`Self::queue`].
     pub fn register_queue(&self, queue: impl WatchedQueue + 'static) {
-        lock(&self.queues).push(Arc::new(queue));
+        self.queues.lock().push(Arc::new(queue));
     }
 
     /// Registers a gauge of pending work, such as timers. `count` returns the current number and must keep nothing
     /// alive.
     pub fn register_pending(&self, name: &'static str, count: impl Fn() -> usize + Send + Sync + 'static) {
-        lock(&self.pending).push(PendingGauge { name, count: Arc::new(count) });
+        self.pending.lock().push(PendingGauge { name, count: Arc::new(count) });
     }
 
     /// Returns a writer that uses the client `client` (see [`names`]).
@@ -139,24 +140,24 @@ impl ControllerContext {
     /// Returns a recorder of events with `source.component` set to `component`; it uses the client `client`.
     pub fn recorder(&self, client: &str, component: &str) -> Recorder {
         let (recorder, run) = Recorder::new(component, self.client(client), self.clock.clone(), self.metrics.clone());
-        lock(&self.background).push(BackgroundTask { name: format!("events of {component}"), run });
+        self.background.lock().push(BackgroundTask { name: format!("events of {component}"), run });
         recorder.with_stamps(self.event_stamps.clone())
     }
 
     pub(crate) fn informers(&self) -> Vec<Arc<dyn SharedInformer>> {
-        lock(&self.informers).iter().map(|slot| Arc::clone(&slot.shared)).collect()
+        self.informers.lock().iter().map(|slot| Arc::clone(&slot.shared)).collect()
     }
 
     pub(crate) fn queues(&self) -> Vec<Arc<dyn WatchedQueue>> {
-        lock(&self.queues).clone()
+        self.queues.lock().clone()
     }
 
     pub(crate) fn pending_gauges(&self) -> Vec<PendingGauge> {
-        lock(&self.pending).clone()
+        self.pending.lock().clone()
     }
 
     pub(crate) fn take_background(&self) -> Vec<BackgroundTask> {
-        std::mem::take(&mut lock(&self.background))
+        std::mem::take(&mut self.background.lock())
     }
 
     pub(crate) fn plain_client(&self, name: &str) -> Client {
@@ -178,12 +179,8 @@ impl ControllerContext {
             builder.with_metrics(self.metrics.requests()).require_leadership(self.leadership.clone())
         };
         let build = || builder().build((self.factory)(name));
-        lock(&self.clients).entry(name.to_owned()).or_insert_with(build).clone()
+        self.clients.lock().entry(name.to_owned()).or_insert_with(build).clone()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Contexts for unit tests of controllers.

@@ -8,8 +8,9 @@ use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::hash::Fnv1a;
@@ -37,7 +38,7 @@ impl<T: ?Sized> Interner<T> {
 
     /// Returns the interned value that has this `hash` and matches `is`; creates it with `make` if there is none.
     pub fn intern(&self, hash: u64, is: impl Fn(&T) -> bool, make: impl FnOnce() -> Arc<T>) -> Arc<T> {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         if let Some(value) = table.values.get(&hash).into_iter().flatten().find(|value| is(value)) {
             return Arc::clone(value);
         }
@@ -52,16 +53,12 @@ impl<T: ?Sized> Interner<T> {
 
     /// Number of values, including unused ones that the next sweep will remove.
     pub fn len(&self) -> usize {
-        self.lock().len
+        self.table.lock().len
     }
 
     /// Returns true if there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    fn lock(&self) -> MutexGuard<'_, InternTable<T>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -358,7 +355,7 @@ mod tests {
         let pool = Interner::<str>::new();
         let all: Vec<_> = (0..5000).map(|n: u64| pool.intern(n, |_| true, || Arc::from(n.to_string()))).collect();
         assert_eq!((pool.len(), all.len()), (5000, 5000));
-        assert!(pool.lock().sweep_at > 5000);
+        assert!(pool.table.lock().sweep_at > 5000);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Clients whose token or certificate files are rotated, as in kubeconfigs and pods.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use http::Request;
 use kube::client::Body;
 use kube::config::AuthInfo;
 use kube::{Client, Config};
+use parking_lot::Mutex;
 
 use super::{ConnectError, client};
 use crate::runtime::clock::Clock;
@@ -63,7 +64,7 @@ fn reloading_client(
     let namespace = first.default_namespace().to_owned();
     let state = Arc::new(Mutex::new((files, first)));
     let current = move || {
-        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = state.lock();
         let (files, client) = &mut *state;
         if files.reload_if_changed(&clock) {
             match make() {

@@ -1,9 +1,10 @@
 //! SHELL: the syncs of budgets and stale pods: gather, decide, act.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::future::join3;
+use parking_lot::Mutex;
 
 use super::decide::{PdbDecision, decide, fail_safe};
 use super::expected::{ExpectedCounts, expected_counts, needs_scales};
@@ -116,16 +117,16 @@ impl DisruptionController {
         let is_changed = self.queues.take_changed(&key);
         let Some(pdb) = self.pdbs.get(&key) else {
             tracing::info!(budget = %key, "budget was deleted, nothing to sync");
-            lock(&self.fail_safe_versions).remove(&key);
+            self.fail_safe_versions.lock().remove(&key);
             return Outcome::Forget;
         };
-        if !is_changed && lock(&self.fail_safe_versions).get(&key).is_some_and(|over| over == pdb.resource_version()) {
+        if !is_changed && self.fail_safe_versions.lock().get(&key).is_some_and(|over| over == pdb.resource_version()) {
             // The cache does not contain our own last write yet, so there is nothing new to decide.
             return Outcome::Retry;
         }
         match self.try_sync(&pdb, is_changed).await {
             Ok(()) => {
-                lock(&self.fail_safe_versions).remove(&key);
+                self.fail_safe_versions.lock().remove(&key);
                 Outcome::Forget
             }
             // The budget was written concurrently and the retry sees the new version. The computed status is outdated,
@@ -148,7 +149,7 @@ impl DisruptionController {
         let Some(status) = fail_safe(pdb, error, self.clock.now()) else { return };
         match self.write(pdb, status, "fail safe").await {
             Ok(()) => {
-                lock(&self.fail_safe_versions).insert(pdb.key(), pdb.resource_version().to_owned());
+                self.fail_safe_versions.lock().insert(pdb.key(), pdb.resource_version().to_owned());
             }
             Err(error) => {
                 tracing::error!(budget = %pdb.key(), %error, "unable to write the fail-safe status, trying again");
@@ -248,10 +249,6 @@ impl DisruptionController {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn pdb_reference(pdb: &PdbView) -> ObjectReference {
     ObjectReference::to(pdb)
 }
@@ -298,7 +295,7 @@ mod tests {
         let _running = run_informers(&context).await;
         let _ = clock.timeout(Duration::from_secs(1), controller).await;
         let writes = |seen: &&ReceivedRequest| seen.line.starts_with("PUT");
-        assert_eq!(log.lock().unwrap().iter().filter(writes).count(), concurrent_syncs);
+        assert_eq!(log.lock().iter().filter(writes).count(), concurrent_syncs);
     }
 
     #[test]

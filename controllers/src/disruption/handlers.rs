@@ -1,6 +1,8 @@
 //! SHELL: maps events of objects to keys of budgets and pods.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 use super::budget_index::BudgetIndex;
 use super::queues::{Queues, delay, pod_reference};
@@ -70,7 +72,7 @@ struct Handlers {
 impl Handlers {
     fn budget_changed(&self, change: &Change<PdbView>) {
         {
-            let mut budgets = self.budgets.write().unwrap_or_else(PoisonError::into_inner);
+            let mut budgets = self.budgets.write();
             match change {
                 Change::Deleted(pdb) => budgets.remove(pdb),
                 Change::Added(pdb) | Change::Updated { new: pdb, .. } => budgets.set(pdb),
@@ -117,7 +119,7 @@ impl Handlers {
 
     /// Returns the budgets that select `pod`, by name.
     fn budgets_of(&self, pod: &PodView) -> Vec<Arc<PdbView>> {
-        self.budgets.read().unwrap_or_else(PoisonError::into_inner).matching(pod.namespace(), pod.labels())
+        self.budgets.read().matching(pod.namespace(), pod.labels())
     }
 
     /// Calls `changed` with the UID of an owner when it is added or its `spec.replicas` or controller changes (D-108):

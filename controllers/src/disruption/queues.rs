@@ -1,10 +1,11 @@
 //! SHELL: the controller's work queues.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::api::object_key::ObjectKey;
 use crate::api::pod::PodView;
@@ -50,7 +51,7 @@ impl Queues {
     }
 
     fn changed(&self) -> MutexGuard<'_, BTreeSet<ObjectKey>> {
-        self.changed_since_sync.lock().unwrap_or_else(PoisonError::into_inner)
+        self.changed_since_sync.lock()
     }
 }
 

@@ -229,7 +229,7 @@ mod tests {
         let _running = run_informers(&context).await;
         let _ = clock.timeout(Duration::from_secs(1), controller).await;
         let deletes = |seen: &&ReceivedRequest| seen.line.starts_with("DELETE");
-        assert_eq!(log.lock().unwrap().iter().filter(deletes).count(), DELETE_PARALLELISM);
+        assert_eq!(log.lock().iter().filter(deletes).count(), DELETE_PARALLELISM);
         assert_eq!(DELETE_PARALLELISM, 16);
     }
 }

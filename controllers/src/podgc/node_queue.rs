@@ -1,8 +1,10 @@
 //! SHELL: the quarantine with the metrics of a work queue, `workqueue_*{name="orphaned_pods_nodes"}`, as upstream's.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::quarantine::Quarantine;
 use crate::runtime::clock::Clock;
@@ -42,7 +44,7 @@ impl NodeQueue {
     pub(super) fn next(&self, unknown: Vec<&str>, known: &BTreeSet<String>) -> Vec<String> {
         let NodeQueueInner { clock, metrics, .. } = &*self.shared;
         let now = clock.monotonic();
-        let mut quarantine = lock(&self.shared.quarantine);
+        let mut quarantine = self.shared.quarantine.lock();
         for deadline in quarantine.release(now) {
             metrics.added();
             metrics.waited(now.saturating_sub(deadline));
@@ -56,19 +58,19 @@ impl NodeQueue {
 
     /// Begins to read a node that was handed out.
     pub(super) fn begin(&self) -> Processing<'_> {
-        *lock(&self.shared.processing) = Some(self.shared.clock.monotonic());
+        *self.shared.processing.lock() = Some(self.shared.clock.monotonic());
         Processing { queue: &self.shared }
     }
 
     /// Number of nodes in quarantine.
     pub(super) fn waiting(&self) -> usize {
-        lock(&self.shared.quarantine).count()
+        self.shared.quarantine.lock().count()
     }
 }
 
 impl Drop for Processing<'_> {
     fn drop(&mut self) {
-        if let Some(since) = lock(&self.queue.processing).take() {
+        if let Some(since) = self.queue.processing.lock().take() {
             self.queue.metrics.worked(self.queue.clock.monotonic().saturating_sub(since));
         }
     }
@@ -78,7 +80,7 @@ impl Drop for Processing<'_> {
 /// takes.
 impl WatchedQueue for NodeQueue {
     fn status(&self) -> QueueStatus {
-        let since = *lock(&self.shared.processing);
+        let since = *self.shared.processing.lock();
         let running = since.map_or(Duration::ZERO, |since| self.shared.clock.monotonic().saturating_sub(since));
         QueueStatus {
             name: NODE_QUEUE.to_owned(),
@@ -90,10 +92,6 @@ impl WatchedQueue for NodeQueue {
             idle: Duration::ZERO,
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@
 
 use std::future::Future;
 use std::sync::Arc;
-#[cfg(test)]
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+#[cfg(test)]
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// A handle to the clock of the controllers. Cheap to clone.
@@ -77,7 +77,7 @@ impl Clock {
                 now.checked_add(SignedDuration::from_millis(step.load(Ordering::Relaxed))).unwrap_or(now)
             }
             #[cfg(test)]
-            TimeSource::Manual(wall) => *wall.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
+            TimeSource::Manual(wall) => *wall.lock(),
         }
     }
 

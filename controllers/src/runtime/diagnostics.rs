@@ -1,8 +1,9 @@
 //! Diagnostics of the running program: health checks, metrics, caches, queues. Read-only; keeps nothing alive.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::clock::Clock;
@@ -89,16 +90,16 @@ impl Diagnostics {
     }
 
     pub(crate) fn set_running(&self) {
-        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = Phase::Running(self.clock.monotonic());
+        *self.phase.lock() = Phase::Running(self.clock.monotonic());
     }
 
     pub(crate) fn set_stopping(&self) {
-        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = Phase::Stopping;
+        *self.phase.lock() = Phase::Stopping;
     }
 
     /// Returns the phase of the program.
     pub fn phase(&self) -> Phase {
-        *self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.phase.lock()
     }
 
     /// Returns the liveness checks; a failure means that a restart would help.

@@ -5,10 +5,11 @@
 //! flight. Two clocks must agree that the claim holds: the monotonic one, which cannot be set back, and the wall clock,
 //! which continues while the machine is suspended.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 use super::clock::{Clock, saturating_add};
 
@@ -52,17 +53,17 @@ impl Leadership {
     /// request was sent.
     pub fn renew(&self, sent: (Duration, Timestamp), validity: Duration) {
         let (monotonic, wall) = (sent.0.saturating_add(validity), saturating_add(sent.1, validity));
-        *self.lock() = Claim::Until { renewed: sent.0, monotonic, wall };
+        *self.claim.lock() = Claim::Until { renewed: sent.0, monotonic, wall };
     }
 
     /// Ends the claim.
     pub fn revoke(&self) {
-        *self.lock() = Claim::None;
+        *self.claim.lock() = Claim::None;
     }
 
     /// Returns how much longer writes may be sent; `None` if they may not.
     pub fn remaining(&self, clock: &Clock) -> Option<Duration> {
-        match *self.lock() {
+        match *self.claim.lock() {
             Claim::Always => Some(Duration::MAX),
             Claim::None => None,
             Claim::Until { monotonic, wall, .. } => {
@@ -74,19 +75,15 @@ impl Leadership {
 
     /// Returns true if this process leads, even if it may no longer write.
     pub fn is_leader(&self) -> bool {
-        !matches!(*self.lock(), Claim::None)
+        !matches!(*self.claim.lock(), Claim::None)
     }
 
     /// Returns how long the lease has not been renewed, if this process believes that it leads.
     pub fn unrenewed_for(&self, clock: &Clock) -> Option<Duration> {
-        match *self.lock() {
+        match *self.claim.lock() {
             Claim::Until { renewed, .. } => Some(clock.monotonic().saturating_sub(renewed)),
             Claim::Always | Claim::None => None,
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Claim> {
-        self.claim.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,7 @@
 //! An API server for unit tests: a closure that responds to requests, in process, on simulated time.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use kube::Client;
 use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::BoxError;
 
@@ -81,7 +82,7 @@ pub(crate) fn serve(
                 user_agent: header("user-agent"),
                 authorization: header("authorization"),
             };
-            log.lock().unwrap().push(seen.clone());
+            log.lock().push(seen.clone());
             respond(answer(&seen), clock).await
         }
     });
@@ -91,7 +92,7 @@ pub(crate) fn serve(
 /// Responds from a list; hangs when it is exhausted.
 pub(crate) fn script(answers: Vec<MockResponse>) -> impl Fn(&ReceivedRequest) -> MockResponse + Send + Sync + 'static {
     let answers = Mutex::new(VecDeque::from(answers));
-    move |_| answers.lock().unwrap().pop_front().unwrap_or(MockResponse::Hang)
+    move |_| answers.lock().pop_front().unwrap_or(MockResponse::Hang)
 }
 
 /// A `metav1.Status` failure.

@@ -1,8 +1,9 @@
 //! SHELL: the timers of the schedule, and the eviction of a pod: set the condition, delete, retry.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -271,9 +272,7 @@ impl Evictor {
     /// Returns a writer whose client repeats no request, at the wish of a busy server, after `due` was cancelled.
     fn writer(&self, due: &DueEviction) -> Writer {
         let (schedule, due) = (Arc::clone(&self.schedule), due.clone());
-        self.writer.repeating_while(RepeatWhile::new(move || {
-            schedule.lock().unwrap_or_else(PoisonError::into_inner).is_running(&due)
-        }))
+        self.writer.repeating_while(RepeatWhile::new(move || schedule.lock().is_running(&due)))
     }
 
     /// Returns true if the pod tolerates the current taints of its node, read from the server. A deleted node changes
@@ -304,7 +303,7 @@ impl Evictor {
     }
 
     fn schedule(&self) -> MutexGuard<'_, Schedule> {
-        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+        self.schedule.lock()
     }
 }
 
@@ -332,7 +331,7 @@ mod tests {
         let (context, _) = context(&clock, |_| MockResponse::Hang);
         let evictor = Evictor::new(&context, context.informer().lister(), context.informer().lister());
         evictor.apply_plan(&pod(), (EvictionPlan::After(Duration::from_mins(5)), TaintSource::NodeUpdate));
-        *wall.lock().unwrap() = stepped.parse().unwrap();
+        *wall.lock() = stepped.parse().unwrap();
         let due_within = async |seconds| {
             let _ = clock.timeout(Duration::from_secs(seconds), evictor.fire_timers(&context.stop)).await;
             evictor.queue().status().ready
@@ -368,6 +367,6 @@ mod tests {
             workers::run("taint_evictions", evictor.queue(), EVICTION_WORKERS, &context.stop, |due| evictor.evict(due));
         let _ = clock.timeout(Duration::from_secs(1), evict).await;
         let deleted = |seen: &&ReceivedRequest| seen.line.starts_with("DELETE") && seen.line.contains("/p200");
-        assert_eq!(log.lock().unwrap().iter().filter(deleted).count(), 1);
+        assert_eq!(log.lock().iter().filter(deleted).count(), 1);
     }
 }

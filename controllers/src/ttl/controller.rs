@@ -1,6 +1,8 @@
 //! SHELL: node events to keys, one patch per node that has the wrong value.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::boundaries::ClusterSize;
 use super::parse_ttl_annotation;
@@ -39,7 +41,7 @@ pub fn start(context: &ControllerContext) -> ControllerFuture {
 
 /// Counts nodes, and queues added and changed ones. A deleted node needs no sync.
 fn handle_node_change(size: &Mutex<ClusterSize>, queue: &WorkQueue<ObjectKey>, change: &Change<NodeView>) {
-    let mut size = size.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut size = size.lock();
     match change {
         Change::Added(node) => {
             size.add();
@@ -59,7 +61,7 @@ struct TtlController {
 impl TtlController {
     async fn sync(&self, key: ObjectKey) -> Outcome {
         let Some(node) = self.nodes.get(&key) else { return Outcome::Forget };
-        let ttl_seconds = self.size.lock().unwrap_or_else(PoisonError::into_inner).ttl_seconds();
+        let ttl_seconds = self.size.lock().ttl_seconds();
         if parse_ttl_annotation(node.ttl_annotation()) == Some(ttl_seconds) {
             return Outcome::Forget;
         }

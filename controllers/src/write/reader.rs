@@ -1,11 +1,12 @@
 //! Live reads, for decisions that must not be based on a cache.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::{Client, Resource};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::request::{JSON, request};
@@ -77,7 +78,7 @@ impl Reader {
     pub async fn resources(&self, api_version: &str) -> Result<Arc<APIResourceList>, ApiError> {
         let now = self.clock.monotonic();
         let held = {
-            let mut discovery_cache = self.discovery_cache.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut discovery_cache = self.discovery_cache.lock();
             discovery_cache.retain(|entry| now.saturating_sub(entry.fetched_at) < DISCOVERY_TTL);
             discovery_cache
                 .iter()
@@ -92,7 +93,7 @@ impl Reader {
         let resources = Arc::new(resources);
         let entry =
             DiscoveryEntry { api_version: api_version.to_owned(), fetched_at: now, resources: Arc::clone(&resources) };
-        self.discovery_cache.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+        self.discovery_cache.lock().push(entry);
         Ok(resources)
     }
 }
@@ -115,10 +116,10 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(reader.resources("g/v1").await.unwrap().group_version, "g/v1");
         }
-        assert_eq!(log.lock().unwrap().len(), 2);
+        assert_eq!(log.lock().len(), 2);
         clock.sleep(DISCOVERY_TTL).await;
         reader.resources("g/v1").await.unwrap();
-        assert_eq!(log.lock().unwrap().last().unwrap().line, "GET /apis/g/v1");
-        assert_eq!(log.lock().unwrap().len(), 3);
+        assert_eq!(log.lock().last().unwrap().line, "GET /apis/g/v1");
+        assert_eq!(log.lock().len(), 3);
     }
 }

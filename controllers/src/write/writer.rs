@@ -140,7 +140,7 @@ mod tests {
     }
 
     fn seen(log: &RequestLog) -> Vec<(String, Value)> {
-        log.lock().unwrap().iter().map(|seen| (seen.line.clone(), seen.body.clone())).collect()
+        log.lock().iter().map(|seen| (seen.line.clone(), seen.body.clone())).collect()
     }
 
     fn live_pod() -> Value {
@@ -215,6 +215,6 @@ mod tests {
     async fn a_reset_of_another_version_is_a_conflict_and_writes_nothing() {
         let (writer, log) = door(|_| MockResponse::Json(200, live_pod()));
         assert!(writer.apply(&reset("6"), "test").await.unwrap_err().is_conflict());
-        assert_eq!(log.lock().unwrap().len(), 1);
+        assert_eq!(log.lock().len(), 1);
     }
 }

@@ -111,7 +111,7 @@ async fn a_budget_that_is_gone_is_logged_and_no_error() {
     run_for_a_minute(config, clients).await;
     logs_assert(has("INFO", "budget was deleted, nothing to sync budget=ns/pdb"));
     assert!(!logs_contain("ERROR"));
-    assert_eq!(log.lock().unwrap().iter().filter(|line| line.starts_with("PUT")).count(), 1, "not after its deletion");
+    assert_eq!(log.lock().iter().filter(|line| line.starts_with("PUT")).count(), 1, "not after its deletion");
 }
 
 /// A pod on a node that does not exist.

@@ -1,6 +1,6 @@
 //! An API server as a closure, in process, on simulated time: for tests of the whole program.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use http_body_util::StreamBody;
 use http_body_util::combinators::UnsyncBoxBody;
 use kube::Client;
 use kube::client::Body;
+use parking_lot::Mutex;
 use plumbline_controllers::runtime::client::ClientFactory;
 use plumbline_controllers::runtime::clock::Clock;
 use serde_json::{Value, json};
@@ -56,7 +57,7 @@ pub(crate) fn serve_with_events(
             let line = format!("{} {}{mark}", request.method(), request.uri().path());
             let (code, body) = answer(&line);
             let first = if watch { event(request.uri().path()) } else { None };
-            seen.lock().expect("no panic while locked").push(line);
+            seen.lock().push(line);
             async move { respond(code, &body, watch, first) }
         });
         Client::new(service, "default")

@@ -12,11 +12,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Write;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt as _;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::json::{Map, Value, json};
@@ -74,7 +75,7 @@ impl AuditLog {
     fn write(&self, event: &Value) {
         let mut line = event.to_string();
         line.push('\n');
-        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = self.out.lock();
         if let Err(error) = out.write_all(line.as_bytes()).and_then(|()| out.flush()) {
             tracing::error!(%error, uri = event["requestURI"].as_str(), "an event of the audit log is lost");
         }
@@ -301,7 +302,7 @@ mod tests {
 
     impl Write for Lines {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().expect("no panic").write(bytes)
+            self.0.lock().write(bytes)
         }
 
         fn flush(&mut self) -> std::io::Result<()> {
@@ -311,7 +312,7 @@ mod tests {
 
     impl Lines {
         fn events(&self) -> Vec<Value> {
-            let text = String::from_utf8(self.0.lock().expect("no panic").clone()).expect("UTF-8");
+            let text = String::from_utf8(self.0.lock().clone()).expect("UTF-8");
             text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
         }
     }

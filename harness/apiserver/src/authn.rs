@@ -7,10 +7,11 @@
 //! invalid when they expire, and when their account or the object they are bound to is deleted.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use parking_lot::RwLock;
 use ring::hmac;
 
 use super::registry::meta;
@@ -121,14 +122,14 @@ impl TokenIssuer {
     /// Replaces the key of a listener: tokens issued before become invalid.
     #[cfg(feature = "listener")]
     pub(crate) fn rekey(&self, key: &[u8]) {
-        *self.key.write().unwrap_or_else(PoisonError::into_inner) = hmac::Key::new(hmac::HMAC_SHA256, key);
+        *self.key.write() = hmac::Key::new(hmac::HMAC_SHA256, key);
     }
 
     /// Issues a token with these claims.
     pub(crate) fn sign(&self, claims: &Claims) -> String {
         let encode = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
         let text = format!("{}.{}", encode(&json!({"alg": "HS256", "typ": "JWT"})), encode(&claims.to_json()));
-        let key = self.key.read().unwrap_or_else(PoisonError::into_inner);
+        let key = self.key.read();
         let signature = URL_SAFE_NO_PAD.encode(hmac::sign(&key, text.as_bytes()));
         format!("{text}.{signature}")
     }
@@ -137,7 +138,7 @@ impl TokenIssuer {
     pub(crate) fn read(&self, token: &str) -> Option<Claims> {
         let (text, signature) = token.rsplit_once('.')?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
-        let key = self.key.read().unwrap_or_else(PoisonError::into_inner);
+        let key = self.key.read();
         hmac::verify(&key, text.as_bytes(), &signature).ok()?;
         let claims = URL_SAFE_NO_PAD.decode(text.split_once('.')?.1).ok()?;
         Claims::from_json(&serde_json::from_slice(&claims).ok()?)

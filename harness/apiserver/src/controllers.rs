@@ -5,14 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, header};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 use super::registry::{Registry, Resource};
 use super::request::{ApiRequest, ReplyBody};
@@ -91,7 +92,7 @@ struct WatchWaker {
 impl Wake for WatchWaker {
     fn wake(self: Arc<Self>) {
         self.raised.store(true, Ordering::Release);
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let task = self.task.lock().clone();
         if let Some(task) = task {
             task.wake();
         }
@@ -124,7 +125,7 @@ impl WatchMux {
 
     fn poll(&mut self, context: &Context<'_>) -> Poll<Vec<(ResourceId, WatchChange)>> {
         self.add_resources();
-        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
+        *self.task.lock() = Some(context.waker().clone());
         let mut changes = Vec::new();
         let mut behind = false;
         for (resource, followed) in &mut self.followed {

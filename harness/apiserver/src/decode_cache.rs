@@ -2,7 +2,9 @@
 //! of the same object (a status after a creation), and decoding is the most expensive part of those.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::store::StoredObject;
 use crate::json::Value;
@@ -34,7 +36,7 @@ impl DecodeCache {
     pub(crate) fn put(&self, mut object: Value, stored: &StoredObject, before: Option<u64>) {
         metadata::fields_mut(&mut object).insert("resourceVersion", stored.revision().to_string().into());
         let object = Arc::new(object);
-        let mut kept = self.lock();
+        let mut kept = self.0.lock();
         let CacheState { new, changed, read } = &mut *kept;
         let replaced = before.and_then(|before| [new, changed, read].into_iter().find_map(|kept| kept.remove(&before)));
         let (objects, most) =
@@ -52,7 +54,7 @@ impl DecodeCache {
             return known;
         }
         let object = Arc::new(stored.value());
-        let mut kept = self.lock();
+        let mut kept = self.0.lock();
         kept.read.insert(stored.revision(), object.clone());
         let oldest = if kept.read.len() > MAX_READ { kept.read.pop_first() } else { None };
         drop(kept);
@@ -62,17 +64,13 @@ impl DecodeCache {
 
     /// Returns the decoded object if it is cached.
     pub(crate) fn find(&self, stored: &StoredObject) -> Option<Arc<Value>> {
-        let kept = self.lock();
+        let kept = self.0.lock();
         let maps = [&kept.new, &kept.changed, &kept.read];
         let known = maps.into_iter().find_map(|kept| kept.get(&stored.revision())).cloned()?;
         drop(kept);
         #[cfg(any(test, feature = "checks"))]
         assert!(is_same(&known, &stored.value()), "remembered: {known:?}\nstored: {:?}", stored.value());
         Some(known)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CacheState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -114,7 +112,7 @@ mod tests {
             recent.put(object, &stored, None);
             all.push(stored);
         }
-        assert_eq!(recent.lock().new.len(), MAX_NEW);
+        assert_eq!(recent.0.lock().new.len(), MAX_NEW);
         let mut changed = Vec::new();
         for (number, before) in all.iter().enumerate() {
             let object = object(number, "changed");
@@ -124,7 +122,7 @@ mod tests {
             changed.push(stored);
         }
         let kept = |kept: &CacheState| (kept.new.len(), kept.changed.len());
-        assert_eq!(kept(&recent.lock()), (0, MAX_CHANGED));
+        assert_eq!(kept(&recent.0.lock()), (0, MAX_CHANGED));
         for stored in changed.iter().chain(&all) {
             assert_eq!(*recent.get(stored), stored.value());
         }

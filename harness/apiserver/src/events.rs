@@ -7,10 +7,11 @@
 //! `pkg/kubelet/kuberuntime/kuberuntime_container.go` of Kubernetes 1.36.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::controllers::{ControllerClient, MERGE_PATCH, WatchChange, WatchMux, WatchSet};
@@ -63,12 +64,12 @@ pub(crate) struct EventSink(Mutex<Option<mpsc::UnboundedSender<Event>>>);
 
 impl EventSink {
     fn attach(&self, sender: mpsc::UnboundedSender<Event>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        *self.0.lock() = Some(sender);
     }
 
     /// Records an event.
     pub(crate) fn record(&self, event: Event) {
-        if let Some(sender) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(sender) = &*self.0.lock() {
             // The receiver is gone when the loop has ended.
             _ = sender.send(event);
         }

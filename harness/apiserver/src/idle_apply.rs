@@ -4,9 +4,10 @@
 //! Upstream has no such cache; see `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go`.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use super::registry::Resource;
 
@@ -45,12 +46,12 @@ pub(crate) struct IdleApplies(Mutex<BTreeMap<u64, Vec<ApplyInput>>>);
 impl IdleApplies {
     /// Returns true if this apply is known to leave the object with this resourceVersion as it is.
     pub(crate) fn has(&self, revision: u64, input: &ApplyInput) -> bool {
-        self.lock().get(&revision).is_some_and(|known| known.contains(input))
+        self.0.lock().get(&revision).is_some_and(|known| known.contains(input))
     }
 
     /// Adds an apply that left the object with this resourceVersion as it was.
     pub(crate) fn add(&self, revision: u64, input: ApplyInput) {
-        let mut applies = self.lock();
+        let mut applies = self.0.lock();
         let known = applies.entry(revision).or_default();
         if known.len() == MAX_PER_OBJECT {
             known.remove(0);
@@ -63,11 +64,7 @@ impl IdleApplies {
 
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
-        self.lock().values().map(Vec::len).sum()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<ApplyInput>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().values().map(Vec::len).sum()
     }
 }
 

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
 
 use http::Method;
+use parking_lot::Mutex;
 
 use super::request::{Query, ResourcePath};
 
@@ -44,7 +44,7 @@ impl RequestCounters {
             subresource: path.subresource.clone(),
             code,
         };
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut requests = self.requests.lock();
         if requests.len() < MAX_COUNTERS || requests.contains_key(&key) {
             *requests.entry(key).or_default() += 1;
         }
@@ -52,12 +52,12 @@ impl RequestCounters {
 
     /// Returns the sum of all counters.
     pub fn total(&self) -> u64 {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+        self.requests.lock().values().sum()
     }
 
     /// Sets all counters to 0.
     pub(crate) fn reset(&self) {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.requests.lock().clear();
     }
 
     /// Renders the counters in Prometheus' text format.
@@ -65,7 +65,7 @@ impl RequestCounters {
         let mut text = "# HELP apiserver_request_total [STABLE] Requests by verb, resource and code.\n\
                         # TYPE apiserver_request_total counter\n"
             .to_owned();
-        for (key, count) in self.requests.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for (key, count) in self.requests.lock().iter() {
             let CounterKey { verb, group, version, resource, subresource, code } = key;
             // Writing to a String cannot fail.
             let _ = writeln!(

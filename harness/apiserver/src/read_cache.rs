@@ -1,7 +1,7 @@
 //! A cache of what was read from stored configurations, until one of them is written. Upstream keeps the same up to
 //! date with informers: see `staging/src/k8s.io/apiserver/pkg/admission/configuration`.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 /// The cache of a value that is read from the configurations of an API group.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ impl<T: Clone + Default> ReadCache<T> {
         if writes == 0 {
             return T::default();
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if known.0 != writes {
             *known = (writes, read());
         }

@@ -3,7 +3,9 @@
 //! See `staging/src/k8s.io/apiserver/pkg/server/genericapiserver.go`.
 
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock};
+
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::admission::AdmissionConfig;
 use super::audit::AuditLog;
@@ -338,18 +340,18 @@ impl ApiServer {
 
     /// Returns the resources that are served now.
     pub(crate) fn registry(&self) -> Arc<Registry> {
-        self.shared.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.registry.read().clone()
     }
 
     /// Changes the set of served resources, as custom resource definitions are added and removed.
     pub(crate) fn change_registry(&self, change: impl FnOnce(&mut Registry)) {
-        let mut registry = self.shared.registry.write().unwrap_or_else(PoisonError::into_inner);
+        let mut registry = self.shared.registry.write();
         change(Arc::make_mut(&mut registry));
     }
 
     /// Locks the generator of uids and names.
     pub(crate) fn ids(&self) -> MutexGuard<'_, IdGenerator> {
-        self.shared.ids.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.ids.lock()
     }
 
     /// Returns the object under `namespace` (empty for cluster-scoped resources) and `name`.

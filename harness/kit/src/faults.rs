@@ -1,8 +1,10 @@
 //! Translates faults in the words of fixtures into fault rules of the server.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::apiserver::faults::{FaultAction, FaultRule, Faults, Predicate, RuleMatcher, WatchEnd, usual_reason};
 use crate::apiserver::{ResourceId, Status};
@@ -68,7 +70,7 @@ pub fn rule(
             let (crash, restart_after, last) = (crash.clone(), *restart_after, last.clone());
             let at = format!("{} {}", if *applied { "after" } else { "before" }, fault.on);
             let tell = move || {
-                let actor = last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let actor = last.lock().clone();
                 crash(CrashEvent { restart_after, at: at.clone(), actor });
             };
             FaultAction::Hang { applied: *applied, tell: Arc::new(tell) }
@@ -80,7 +82,7 @@ pub fn rule(
         let is_meant = means(request, origin);
         if is_meant {
             seen.fetch_add(1, Ordering::Relaxed);
-            *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(origin.actor());
+            *last.lock() = Some(origin.actor());
         }
         is_meant
     });

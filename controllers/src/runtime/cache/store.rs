@@ -1,6 +1,8 @@
 //! The store of one kind, and the changes that a write reports.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
+
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::indexer::Indexer;
 use crate::api::cache_object::CacheObject;
@@ -136,12 +138,11 @@ impl<V: CacheObject> Store<V> {
     }
 
     pub(super) fn read(&self) -> RwLockReadGuard<'_, Indexer<V>> {
-        // A poisoned lock only means that a reader panicked; writers never leave the content inconsistent.
-        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+        self.inner.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Indexer<V>> {
-        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+        self.inner.write()
     }
 }
 

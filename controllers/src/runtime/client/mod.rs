@@ -6,12 +6,13 @@
 
 mod transport;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
 use jiff::Timestamp;
 use kube::Client;
+use parking_lot::Mutex;
 
 use self::transport::Transport;
 use super::backoff::TokenBucket;
@@ -107,11 +108,11 @@ pub struct LastContact {
 impl LastContact {
     /// Returns the time of the last successful response or of the last data in a watch.
     pub fn last(&self) -> Option<Timestamp> {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.last.lock()
     }
 
     fn touch(&self, now: Timestamp) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        *self.last.lock() = Some(now);
     }
 }
 

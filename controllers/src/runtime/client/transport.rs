@@ -1,7 +1,7 @@
 //! Sends requests: throttling, timeout, retries, metrics.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use kube::Client;
 use kube::client::Body;
+use parking_lot::Mutex;
 use tower::BoxError;
 
 use super::{
@@ -137,7 +138,7 @@ impl Transport {
             return;
         }
         let now = self.builder.clock.monotonic();
-        let wait = self.builder.bucket.lock().unwrap_or_else(PoisonError::into_inner).reserve(now);
+        let wait = self.builder.bucket.lock().reserve(now);
         if wait > Duration::from_secs(1) {
             tracing::info!(wait_ms = wait.as_millis(), "waiting for the client-side rate limit");
         }
@@ -150,7 +151,7 @@ impl Transport {
     async fn backoff_short_watch(&self, path: &str) {
         let delay = {
             let now = self.builder.clock.monotonic();
-            let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut watches = self.watches.lock();
             let backoff = watches.entry(path.to_owned()).or_default();
             let short = backoff.started.is_some_and(|started| now.saturating_sub(started) < SHORT_WATCH);
             backoff.short_in_a_row = if short { backoff.short_in_a_row + 1 } else { 0 };

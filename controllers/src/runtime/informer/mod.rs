@@ -6,12 +6,13 @@
 //! but must not accumulate weeks of keys and events that no worker takes.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::{Client, Resource as _};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::backoff::{BACKOFF_BASE, BACKOFF_MAX, BACKOFF_RESET, exponential};
@@ -259,11 +260,11 @@ impl<V: CacheObject> Informer<V> {
     }
 
     fn handlers(&self) -> MutexGuard<'_, Vec<Handler<V>>> {
-        self.handlers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.handlers.lock()
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.lock()
     }
 }
 

@@ -1,8 +1,9 @@
 //! The informer against a server whose lists and watches misbehave.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -31,7 +32,7 @@ impl Setup {
         let informer = Arc::new(Informer::<PodView>::new(clock.clone(), &Metrics::new()));
         let changes = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&changes);
-        informer.add_event_handler(move |change| seen.lock().unwrap().push(describe(change)));
+        informer.add_event_handler(move |change| seen.lock().push(describe(change)));
         let builder = ClientBuilder::new(names::INFORMERS, clock.clone(), Limits::default());
         let mut running = tokio::task::JoinSet::new();
         let run = Arc::clone(&informer);
@@ -46,7 +47,7 @@ impl Setup {
     async fn after(&self, seconds: u64) -> String {
         // One millisecond more, so that even after(0) lets all tasks become idle.
         self.clock.sleep(Duration::from_millis(seconds * 1000 + 1)).await;
-        std::mem::take(&mut *self.changes.lock().unwrap()).join(" ")
+        std::mem::take(&mut *self.changes.lock()).join(" ")
     }
 
     fn requests(&self) -> Vec<String> {
@@ -54,7 +55,7 @@ impl Setup {
             Some((_, rest)) => format!("watch {}", rest.split('&').next().unwrap()),
             None => "list".to_owned(),
         };
-        self.log.lock().unwrap().iter().map(short).collect()
+        self.log.lock().iter().map(short).collect()
     }
 }
 
@@ -146,15 +147,15 @@ async fn a_late_handler_sees_the_cached_objects_and_then_every_change() {
     setup.after(5).await;
     let note = |seen: &Arc<Mutex<Vec<String>>>| {
         let seen = Arc::clone(seen);
-        move |change: &Change<PodView>| seen.lock().unwrap().push(describe(change))
+        move |change: &Change<PodView>| seen.lock().push(describe(change))
     };
     let (all, rest) = (Arc::default(), Arc::default());
     setup.informer.add_event_handler(note(&all));
     setup.informer.add_event_handler_without_replay(note(&rest));
-    assert_eq!(all.lock().unwrap().join(" "), "+a/1@1 +c/3@3");
+    assert_eq!(all.lock().join(" "), "+a/1@1 +c/3@3");
     setup.after(10).await;
-    assert_eq!(all.lock().unwrap().join(" "), "+a/1@1 +c/3@3 ~a/1@8");
-    assert_eq!(rest.lock().unwrap().join(" "), "~a/1@8");
+    assert_eq!(all.lock().join(" "), "+a/1@1 +c/3@3 ~a/1@8");
+    assert_eq!(rest.lock().join(" "), "~a/1@8");
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,7 +195,7 @@ async fn events_that_can_never_be_read_are_no_hot_loop() {
     let unreadable = || MockResponse::Watch(vec![event("MODIFIED", json!("?"))], true);
     let setup = Setup::new(move |seen| if seen.line.contains("watch=true") { unreadable() } else { list(5, &[]) });
     setup.after(120).await;
-    let lists: Vec<u128> = setup.log.lock().unwrap().iter().step_by(2).map(|seen| seen.at.as_millis()).collect();
+    let lists: Vec<u128> = setup.log.lock().iter().step_by(2).map(|seen| seen.at.as_millis()).collect();
     assert_eq!(lists, [0, 800, 2400, 5600, 12_000, 24_800, 50_400, 80_400, 110_400]);
 }
 
@@ -214,7 +215,7 @@ async fn a_failed_list_is_tried_again(#[case] broken: fn() -> MockResponse) {
 async fn failures_wait_longer_and_longer_without_jitter() {
     let setup = Setup::new(|_| failure(403, "Forbidden"));
     setup.after(120).await;
-    let starts: Vec<u128> = setup.log.lock().unwrap().iter().map(|seen| seen.at.as_millis()).collect();
+    let starts: Vec<u128> = setup.log.lock().iter().map(|seen| seen.at.as_millis()).collect();
     assert_eq!(starts, [0, 800, 2400, 5600, 12_000, 24_800, 50_400, 80_400, 110_400]);
     let status = setup.informer.status();
     assert_eq!(status.failures, 9);
@@ -246,7 +247,7 @@ async fn a_server_that_ends_every_watch_at_once_is_not_stormed() {
         if seen.line.contains("watch=true") { MockResponse::Watch(Vec::new(), false) } else { list(5, &[]) }
     });
     setup.after(60).await;
-    assert!(setup.log.lock().unwrap().len() < 12, "{:?}", setup.requests());
+    assert!(setup.log.lock().len() < 12, "{:?}", setup.requests());
 }
 
 #[tokio::test(start_paused = true)]
@@ -267,5 +268,5 @@ async fn a_quiet_watch_that_works_again_is_not_called_stale() {
 async fn requests_carry_the_user_agent() {
     let setup = Setup::script(vec![list(5, &[]), quiet()]);
     setup.after(1).await;
-    assert!(setup.log.lock().unwrap()[0].user_agent.ends_with("/shared-informers"));
+    assert!(setup.log.lock()[0].user_agent.ends_with("/shared-informers"));
 }

@@ -1,7 +1,8 @@
 //! Candidates against a server with one lease that may be unavailable, slow or wrong.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -26,10 +27,10 @@ const PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 
 impl Server {
     fn answer(&self, seen: &ReceivedRequest) -> MockResponse {
-        if let Some(fault) = *self.fault.lock().unwrap() {
+        if let Some(fault) = *self.fault.lock() {
             return fault();
         }
-        let mut lease = self.lease.lock().unwrap();
+        let mut lease = self.lease.lock();
         let version = lease.as_ref().map(|lease| lease["metadata"]["resourceVersion"].clone());
         let (method, path) = seen.line.split_once(' ').unwrap();
         let path = path.split('?').next().unwrap();
@@ -57,29 +58,28 @@ impl Server {
         body["metadata"]["resourceVersion"] = next.into();
         body["metadata"]["uid"] = "u".into();
         *lease = Some(body.clone());
-        if *self.torn.lock().unwrap() { MockResponse::Torn } else { MockResponse::Json(200, body) }
+        if *self.torn.lock() { MockResponse::Torn } else { MockResponse::Json(200, body) }
     }
 
     fn overtakes(&self) -> bool {
-        let mut left = self.overtaken.lock().unwrap();
+        let mut left = self.overtaken.lock();
         let overtakes = *left > 0;
         *left = left.saturating_sub(1);
         overtakes
     }
 
     fn holder(&self) -> String {
-        let lease = self.lease.lock().unwrap();
+        let lease = self.lease.lock();
         lease.as_ref().map_or("-", |lease| lease["spec"]["holderIdentity"].as_str().unwrap()).to_owned()
     }
 
     fn set(&self, holder: &str, version: &str) {
         let spec = json!({ "holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": 7 });
-        *self.lease.lock().unwrap() =
-            Some(json!({ "metadata": { "name": "l", "resourceVersion": version }, "spec": spec }));
+        *self.lease.lock() = Some(json!({ "metadata": { "name": "l", "resourceVersion": version }, "spec": spec }));
     }
 
     fn fail_with(&self, fault: Option<Fault>) {
-        *self.fault.lock().unwrap() = fault;
+        *self.fault.lock() = fault;
     }
 }
 
@@ -126,10 +126,10 @@ async fn the_first_creates_the_lease_and_renews_it_every_two_seconds_with_one_re
     assert_eq!(one.metrics.value("leader_election_master_status", &[("name", "l")]), Some(1.0));
     let kept = clock.timeout(s(61), one.elector.renew_until_lost()).await;
     assert!(kept.is_err(), "{kept:?}");
-    let puts = one.log.lock().unwrap().iter().filter(|seen| seen.line.starts_with("PUT")).count();
-    let gets = one.log.lock().unwrap().iter().filter(|seen| seen.line.starts_with("GET")).count();
+    let puts = one.log.lock().iter().filter(|seen| seen.line.starts_with("PUT")).count();
+    let gets = one.log.lock().iter().filter(|seen| seen.line.starts_with("GET")).count();
     assert_eq!((puts, gets), (30, 1));
-    let lease = server.lease.lock().unwrap().clone().unwrap();
+    let lease = server.lease.lock().clone().unwrap();
     assert_eq!(lease["spec"]["acquireTime"], "2026-01-01T00:00:00.000000Z");
     assert_eq!(lease["spec"]["renewTime"], "2026-01-01T00:01:00.000000Z");
     assert_eq!(lease["spec"]["leaseTransitions"], 0);
@@ -145,7 +145,7 @@ async fn a_standby_takes_over_when_the_lease_has_run_out_and_not_before() {
     must_end(two.elector.acquire()).await;
     assert!(clock.monotonic() < s(15) + s(5), "{:?}", clock.monotonic());
     assert_eq!(server.holder(), "two");
-    assert_eq!(server.lease.lock().unwrap().as_ref().unwrap()["spec"]["leaseTransitions"], 8);
+    assert_eq!(server.lease.lock().as_ref().unwrap()["spec"]["leaseTransitions"], 8);
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,7 +155,7 @@ async fn a_standby_waits_again_after_each_observed_renewal() {
     let mut two = candidate(&server, &clock, "two");
     for version in 4..20 {
         assert!(clock.timeout(s(12), two.elector.acquire()).await.is_err());
-        let mut lease = server.lease.lock().unwrap();
+        let mut lease = server.lease.lock();
         let lease = lease.as_mut().unwrap();
         lease["metadata"]["resourceVersion"] = version.to_string().into();
         lease["spec"]["renewTime"] = clock.now().to_string().into();
@@ -176,7 +176,7 @@ async fn a_released_lease_is_taken_at_the_next_look() {
     must_end(two.elector.acquire()).await;
     assert!(clock.monotonic() < released + s(5));
     clock.sleep(s(1)).await;
-    let log = one.log.lock().unwrap();
+    let log = one.log.lock();
     let events: Vec<_> = log.iter().filter_map(|seen| seen.body["message"].as_str()).collect();
     assert_eq!(events, ["one became leader", "one stopped leading"]);
 }
@@ -218,9 +218,9 @@ async fn a_renewal_whose_answer_was_lost_is_found_out_about() {
     let (server, clock) = (Server::default(), clock());
     let mut one = candidate(&server, &clock, "one");
     must_end(one.elector.acquire()).await;
-    *server.torn.lock().unwrap() = true;
+    *server.torn.lock() = true;
     assert!(clock.timeout(s(3), one.elector.renew_until_lost()).await.is_err());
-    *server.torn.lock().unwrap() = false;
+    *server.torn.lock() = false;
     assert!(clock.timeout(s(30), one.elector.renew_until_lost()).await.is_err(), "still leading");
     assert!(one.metrics.value("leader_election_slowpath_total", &[("name", "l")]) > Some(0.0));
 }
@@ -243,7 +243,7 @@ async fn a_lease_that_was_deleted_is_created_again() {
     let (server, clock) = (Server::default(), clock());
     let mut one = candidate(&server, &clock, "one");
     must_end(one.elector.acquire()).await;
-    *server.lease.lock().unwrap() = None;
+    *server.lease.lock() = None;
     assert!(clock.timeout(s(3), one.elector.renew_until_lost()).await.is_err());
     assert_eq!(server.holder(), "one");
 }
@@ -254,11 +254,11 @@ async fn a_release_that_a_renewal_overtakes_is_tried_again() {
     let (server, clock) = (Server::default(), clock());
     let mut one = candidate(&server, &clock, "one");
     must_end(one.elector.acquire()).await;
-    *server.overtaken.lock().unwrap() = 2;
-    let sent = one.log.lock().unwrap().len();
+    *server.overtaken.lock() = 2;
+    let sent = one.log.lock().len();
     must_end(one.elector.release()).await;
     assert_eq!(server.holder(), "");
-    let log = one.log.lock().unwrap();
+    let log = one.log.lock();
     let log: Vec<_> = log[sent..].iter().filter(|seen| seen.line.contains("/leases/")).collect();
     let log: Vec<_> = log.iter().map(|seen| &seen.line[..3]).collect();
     assert_eq!(log, ["GET", "PUT", "GET", "PUT", "GET", "PUT"]);
@@ -268,10 +268,10 @@ async fn a_release_that_a_renewal_overtakes_is_tried_again() {
 async fn a_lease_asked_for_in_vain_is_released_too() {
     let (server, clock) = (Server::default(), clock());
     let mut one = candidate(&server, &clock, "one");
-    *server.torn.lock().unwrap() = true;
+    *server.torn.lock() = true;
     assert!(clock.timeout(Duration::from_millis(500), one.elector.acquire()).await.is_err());
     assert_eq!(server.holder(), "one", "the write arrived, its answer did not");
-    *server.torn.lock().unwrap() = false;
+    *server.torn.lock() = false;
     must_end(one.elector.release()).await;
     assert_eq!(server.holder(), "");
 }

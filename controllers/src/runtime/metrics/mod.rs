@@ -8,10 +8,11 @@ mod requests;
 pub mod text;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -147,7 +148,7 @@ impl Metrics {
     }
 
     fn register(&self) {
-        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut registry = self.registry.lock();
         // The encoder appends `_total` to counters.
         let r = &mut *registry;
         let podgc = r.sub_registry_with_prefix("pod_gc_collector");
@@ -308,7 +309,7 @@ impl Metrics {
     /// Returns all metrics in the text format of `OpenMetrics`.
     pub fn encode(&self) -> String {
         let mut text = String::new();
-        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let registry = self.registry.lock();
         if prometheus_client::encoding::text::encode(&mut text, &registry).is_err() {
             tracing::error!("unable to encode metrics");
         }

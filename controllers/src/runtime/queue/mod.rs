@@ -27,9 +27,10 @@ pub mod rate_limit;
 mod delay_queue;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::delay_queue::DelayQueue;
@@ -101,7 +102,7 @@ pub trait WatchedQueue: Send + Sync {
 impl<K: Ord + Clone + Send + Sync> WatchedQueue for WorkQueue<K> {
     fn status(&self) -> QueueStatus {
         let now = self.shared.clock.monotonic();
-        let mut state = self.lock();
+        let mut state = self.shared.state.lock();
         state.promote_due(now, &self.shared.metrics);
         let running: Vec<Duration> = state.processing.values().map(|since| now.saturating_sub(*since)).collect();
         QueueStatus {
@@ -154,12 +155,12 @@ impl<K: Ord + Clone> WorkQueue<K> {
 
     /// Resets the failures of `key`, so that its next back-off is the shortest.
     pub fn forget(&self, key: &K) {
-        self.lock().limiter.forget(key);
+        self.shared.state.lock().limiter.forget(key);
     }
 
     /// Returns how often `key` was added rate limited since the last [`Self::forget`].
     pub fn num_requeues(&self, key: &K) -> u32 {
-        self.lock().limiter.num_requeues(key)
+        self.shared.state.lock().limiter.num_requeues(key)
     }
 
     /// Waits for a key and marks it as being processed; the caller must call [`Self::done`] with it.
@@ -169,7 +170,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         loop {
             let notified = self.shared.ready.notified();
             let deadline = {
-                let mut state = self.lock();
+                let mut state = self.shared.state.lock();
                 let now = self.shared.clock.monotonic();
                 state.promote_due(now, &self.shared.metrics);
                 if let Some(key) = state.take(now, &self.shared.metrics) {
@@ -206,17 +207,13 @@ impl<K: Ord + Clone> WorkQueue<K> {
     }
 
     fn with_state(&self, change: impl FnOnce(&mut QueueState<K>, Duration, &QueueMetrics)) {
-        let mut state = self.lock();
+        let mut state = self.shared.state.lock();
         let now = self.shared.clock.monotonic();
         // Keys that became due while all workers were busy come before the new one.
         state.promote_due(now, &self.shared.metrics);
         change(&mut state, now, &self.shared.metrics);
         drop(state);
         self.shared.ready.notify_one();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, QueueState<K>> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -39,7 +39,7 @@ impl Setup {
 
     async fn seen(&self) -> Vec<ReceivedRequest> {
         self.clock.sleep(Duration::from_mins(10)).await;
-        self.log.lock().unwrap().clone()
+        self.log.lock().clone()
     }
 
     fn dropped(&self, reason: &str) -> Option<f64> {
@@ -206,7 +206,7 @@ async fn writing_ends_when_all_recorders_are_gone() {
     recorder.event(budget(), EventType::Normal, "Reason", "text");
     drop(recorder);
     writing.unwrap().await;
-    assert_eq!(log.lock().unwrap().len(), 1, "tried once, without waiting");
+    assert_eq!(log.lock().len(), 1, "tried once, without waiting");
 }
 
 #[rstest]

@@ -3,10 +3,11 @@
 //!
 //! 64 cases each; `PROPTEST_CASES=100000 cargo test --release -p plumbline-apiserver --lib fuzz::` runs more.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderValue, Method, header};
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
@@ -120,7 +121,7 @@ proptest! {
                     let mut answer = serde_json::json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1",
                         "response": {"uid": review["request"]["uid"], "allowed": allowed, "patchType": "JSONPatch",
                             "patch": patch, "status": {}, "warnings": []}});
-                    apply(&mut answer, changes.lock().expect("no panic").clone());
+                    apply(&mut answer, changes.lock().clone());
                     answer
                 }
             });
@@ -159,7 +160,7 @@ proptest! {
                     let mut answer = serde_json::json!({"kind": "ConversionReview",
                         "apiVersion": "apiextensions.k8s.io/v1", "response": {"uid": review["request"]["uid"],
                             "convertedObjects": objects, "result": {"status": "Success"}}});
-                    apply(&mut answer, changes.lock().expect("no panic").clone());
+                    apply(&mut answer, changes.lock().clone());
                     answer
                 }
             });

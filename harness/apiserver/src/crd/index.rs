@@ -3,8 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Waker};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{GROUP, RESOURCE, kinds, names, text};
 use crate::faults::WatchEnd;
@@ -64,7 +66,7 @@ struct KnownDefinition {
 
 impl DefinitionIndex {
     fn lock(&self) -> MutexGuard<'_, IndexState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Returns the names that the other definitions of a group have.

@@ -5,18 +5,19 @@
 //! draws random numbers, and those come from the server's seed.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 
 use super::ids::IdGenerator;
-use super::work_order::WorkOrder;
 use super::request::Reply;
 use super::status::Status;
 use super::store::ResourceId;
+use super::work_order::WorkOrder;
 use crate::clock::Clock;
 use crate::record::{Origin, RecordedRequest};
 
@@ -313,10 +314,6 @@ impl Faults {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    fn lock(&self) -> MutexGuard<'_, FaultState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a rule after the existing ones.
     ///
     /// ```
@@ -347,12 +344,12 @@ impl Faults {
     /// # }
     /// ```
     pub fn arm(&self, rule: FaultRule) {
-        self.lock().rules.push(RuleState { rule, seen: 0, hits: 0 });
+        self.state.lock().rules.push(RuleState { rule, seen: 0, hits: 0 });
     }
 
     /// Removes the rules of this name, or all rules. Returns the number removed.
     pub fn clear(&self, name: Option<&str>) -> usize {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let before = state.rules.len();
         state.rules.retain(|armed| name.is_some_and(|name| armed.rule.name.as_deref() != Some(name)));
         before - state.rules.len()
@@ -360,13 +357,13 @@ impl Faults {
 
     /// Returns the number of requests that the rules of this name have hit.
     pub fn hits(&self, name: &str) -> u32 {
-        let state = self.lock();
+        let state = self.state.lock();
         state.rules.iter().filter(|armed| armed.rule.name.as_deref() == Some(name)).map(|armed| armed.hits).sum()
     }
 
     /// Decides the fate of a request.
     pub fn judge(&self, request: &RecordedRequest, origin: &Origin) -> FaultAction {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.outage {
             return FaultAction::Drop { applied: false };
         }
@@ -409,7 +406,7 @@ impl Faults {
 
     /// Starts or ends an outage: every request is dropped without a reply, and open watches break.
     pub fn set_outage(&self, outage: bool) {
-        self.lock().outage = outage;
+        self.state.lock().outage = outage;
         if outage {
             self.end_watches(None, WatchEnd::Broken);
         }
@@ -417,7 +414,7 @@ impl Faults {
 
     /// Ends the open watches of a resource, or all open watches.
     pub fn end_watches(&self, resource: Option<&ResourceId>, how: WatchEnd) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         self.changed();
         let gates = state.gates.iter_mut().filter(|(id, _)| resource.is_none_or(|wanted| wanted == *id));
         for (_, gate) in gates {
@@ -428,20 +425,20 @@ impl Faults {
 
     /// Holds back the watch events of a resource.
     pub fn hold(&self, resource: &ResourceId) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         self.changed();
         state.gates.entry(resource.clone()).or_default().held = true;
     }
 
     /// Returns true if watch events of a resource are held back.
     pub fn is_held(&self, resource: &ResourceId) -> bool {
-        self.lock().gates.get(resource).is_some_and(|gate| gate.held)
+        self.state.lock().gates.get(resource).is_some_and(|gate| gate.held)
     }
 
     /// Delivers the events held back. With `coalesce_up_to` (the current resourceVersion), only the last state of each
     /// object is delivered: a deletion and re-creation under one name arrives as one update.
     pub fn release(&self, resource: &ResourceId, coalesce_up_to: Option<u64>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         self.changed();
         let gate = state.gates.entry(resource.clone()).or_default();
         gate.held = false;
@@ -452,39 +449,39 @@ impl Faults {
 
     /// Makes lists of a resource return the state at `revision`; `None` restores the current state.
     pub fn set_stale(&self, resource: &ResourceId, revision: Option<u64>) {
-        self.lock().gates.entry(resource.clone()).or_default().stale_at = revision;
+        self.state.lock().gates.entry(resource.clone()).or_default().stale_at = revision;
     }
 
     /// The revision whose state lists of a resource show; `None`: the present one.
     pub fn stale_at(&self, resource: &ResourceId) -> Option<u64> {
-        self.lock().gates.get(resource)?.stale_at
+        self.state.lock().gates.get(resource)?.stale_at
     }
 
     /// Delivers each event of a resource twice, or once again.
     pub fn set_repeated(&self, resource: &ResourceId, repeated: bool) {
-        self.lock().gates.entry(resource.clone()).or_default().repeated = repeated;
+        self.state.lock().gates.entry(resource.clone()).or_default().repeated = repeated;
     }
 
     /// Returns true if each event of a resource is delivered twice.
     pub fn is_repeated(&self, resource: &ResourceId) -> bool {
-        self.lock().gates.get(resource).is_some_and(|gate| gate.repeated)
+        self.state.lock().gates.get(resource).is_some_and(|gate| gate.repeated)
     }
 
     /// Lets pages of lists of a resource have at most `size` objects; `None`: as many as the client asks for. A list
     /// without a limit has no pages.
     pub fn set_page_size(&self, resource: &ResourceId, size: Option<usize>) {
-        self.lock().gates.entry(resource.clone()).or_default().page_size = size;
+        self.state.lock().gates.entry(resource.clone()).or_default().page_size = size;
     }
 
     /// Returns the largest number of objects in a page of a list.
     pub fn page_size(&self, resource: &ResourceId) -> Option<usize> {
-        self.lock().gates.get(resource)?.page_size
+        self.state.lock().gates.get(resource)?.page_size
     }
 
     /// Makes open watches of a resource send a bookmark with the version of what they have sent, if their clients asked
     /// for bookmarks. Works while events are held.
     pub fn send_bookmarks(&self, resource: &ResourceId) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         self.changed();
         let gate = state.gates.entry(resource.clone()).or_default();
         gate.bookmarks += 1;
@@ -494,17 +491,17 @@ impl Faults {
     /// Lets simultaneous requests and events proceed in an order that `seed` decides and that changes `depth - 1`
     /// times, instead of in the order of arrival.
     pub fn set_order(&self, seed: u64, depth: u32) {
-        self.lock().order = Some(WorkOrder::new(seed, depth));
+        self.state.lock().order = Some(WorkOrder::new(seed, depth));
     }
 
     /// Returns the number of turns of the runtime that the next work of a line waits.
     pub(crate) fn turns(&self, line: impl FnOnce() -> String) -> u32 {
-        self.lock().order.as_mut().map_or(0, |order| order.turns(&line()))
+        self.state.lock().order.as_mut().map_or(0, |order| order.turns(&line()))
     }
 
     /// Registers a watch of a resource; call [`Faults::leave`] when it ends.
     pub fn enter(&self, resource: &ResourceId) -> WatchRegistration {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.next_watch += 1;
         let id = state.next_watch;
         let gate = state.gates.entry(resource.clone()).or_default();
@@ -525,7 +522,7 @@ impl Faults {
     }
 
     fn poll_gate_locked(&self, pass: &mut WatchRegistration, context: &Context<'_>) -> WatchGateState {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(gate) = state.gates.get_mut(&pass.resource) else { return WatchGateState::Open };
         let (held, releases, coalesce, bookmarks) = (gate.held, gate.releases, gate.coalesce_up_to, gate.bookmarks);
         let Some((end, waker)) = gate.watches.get_mut(&pass.id) else { return WatchGateState::Open };
@@ -548,14 +545,14 @@ impl Faults {
 
     /// Removes a watch that has ended.
     pub fn leave(&self, pass: &WatchRegistration) {
-        if let Some(gate) = self.lock().gates.get_mut(&pass.resource) {
+        if let Some(gate) = self.state.lock().gates.get_mut(&pass.resource) {
             gate.watches.remove(&pass.id);
         }
     }
 
     /// Number of open watches of a resource, or of all resources.
     pub fn open_watches(&self, resource: Option<&ResourceId>) -> usize {
-        let state = self.lock();
+        let state = self.state.lock();
         let gates = state.gates.iter().filter(|(id, _)| resource.is_none_or(|wanted| wanted == *id));
         gates.map(|(_, gate)| gate.watches.len()).sum()
     }

@@ -2,7 +2,9 @@
 //! `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go`.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 use super::options::manager_or_user_agent;
 use super::parsed_request::ParsedRequest;
@@ -71,7 +73,7 @@ impl<'a> RequestScope<'a> {
 
     /// Adds a warning to the reply; repeated texts are added once.
     pub(crate) fn warn(&self, text: impl Into<String>) {
-        let (mut warnings, text) = (self.warnings.lock().unwrap_or_else(PoisonError::into_inner), text.into());
+        let (mut warnings, text) = (self.warnings.lock(), text.into());
         if !warnings.contains(&text) {
             warnings.push(text);
         }
@@ -79,22 +81,22 @@ impl<'a> RequestScope<'a> {
 
     /// Returns true if a warning was added.
     pub(crate) fn has_warnings(&self) -> bool {
-        !self.warnings.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        !self.warnings.lock().is_empty()
     }
 
     /// Takes the warnings added so far.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.warnings.lock())
     }
 
     /// Adds an annotation to the request's audit event.
     pub(crate) fn annotate(&self, key: String, value: String) {
-        self.annotations.lock().unwrap_or_else(PoisonError::into_inner).add(key, value);
+        self.annotations.lock().add(key, value);
     }
 
     /// Takes the annotations added so far; `None` if there are none.
     pub(crate) fn take_annotations(&self) -> Option<AuditAnnotations> {
-        let annotations = std::mem::take(&mut *self.annotations.lock().unwrap_or_else(PoisonError::into_inner));
+        let annotations = std::mem::take(&mut *self.annotations.lock());
         Some(annotations).filter(|annotations| !annotations.0.is_empty())
     }
 

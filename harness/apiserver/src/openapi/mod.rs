@@ -11,11 +11,12 @@ mod root_documents;
 mod types;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderName;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
+use parking_lot::Mutex;
 
 use super::etag::document_hash;
 use super::registry::{Registry, Resource};
@@ -132,12 +133,12 @@ fn known_or_made<T>(
         return Arc::new(make(&kinds));
     }
     let key = (registry.kubernetes_version(), group.to_owned(), version.to_owned());
-    if let Some(found) = known.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+    if let Some(found) = known.lock().get(&key) {
         return Arc::clone(found);
     }
     // Built outside the lock: two threads may build the same document, and either is correct.
     let made = Arc::new(make(&kinds));
-    known.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&made));
+    known.lock().insert(key, Arc::clone(&made));
     made
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http1::SendRequest;
+use parking_lot::Mutex;
 
 use super::Endpoint;
 
@@ -31,7 +31,7 @@ impl IdleConnections {
     pub(super) async fn take(&self, target: &Endpoint) -> Option<Connection> {
         loop {
             let mut connection = {
-                let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut all = self.0.lock();
                 let idle = all.get_mut(target)?;
                 let latest = idle.pop();
                 if idle.is_empty() {
@@ -50,7 +50,7 @@ impl IdleConnections {
         if connection.is_closed() {
             return;
         }
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         // Targets whose connections are all closed are forgotten.
         all.retain(|_, idle| {
             idle.retain(|connection| !connection.is_closed());

@@ -16,7 +16,7 @@ mod target;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -30,6 +30,7 @@ use crate::schema;
 use connections::IdleConnections;
 #[cfg(not(feature = "listener"))]
 use https::IdleConnections;
+use parking_lot::RwLock;
 pub(crate) use target::{ClientConfig, Endpoint};
 
 /// The answer of a handler to the JSON body of a request, when it is ready.
@@ -50,7 +51,7 @@ pub(crate) struct Outbound {
 
 impl fmt::Debug for Outbound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let handlers = self.handlers.read().unwrap_or_else(PoisonError::into_inner);
+        let handlers = self.handlers.read();
         f.debug_struct("Outbound").field("handlers", &handlers.keys().collect::<Vec<_>>()).finish_non_exhaustive()
     }
 }
@@ -69,7 +70,7 @@ pub(crate) struct OutboundRequest {
 impl Outbound {
     /// Registers the handler of a URL without query; it replaces the one before.
     pub(crate) fn register(&self, url: &str, handler: WebhookHandler) {
-        self.handlers.write().unwrap_or_else(PoisonError::into_inner).insert(url.to_owned(), handler);
+        self.handlers.write().insert(url.to_owned(), handler);
     }
 
     /// Posts JSON to a webhook and returns its answer, decoded as the built-in type with this OpenAPI name.
@@ -86,7 +87,7 @@ impl Outbound {
     ) -> Result<Value, String> {
         let url = config.url();
         let query = format!("{}timeout={seconds}s", if url.contains('?') { "&" } else { "?" });
-        let handler = self.handlers.read().unwrap_or_else(PoisonError::into_inner).get(&url).cloned();
+        let handler = self.handlers.read().get(&url).cloned();
         let answer = async {
             match handler {
                 Some(handler) => Ok(Bytes::from(handler(body.clone().into()).await.to_string())),

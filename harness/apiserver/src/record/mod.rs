@@ -11,7 +11,7 @@ mod log;
 mod origin;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use delivery::{DeliveredObject, Delivery};
@@ -19,6 +19,7 @@ pub(crate) use json::Encoding;
 pub use json::RecordedJson;
 use log::Log;
 pub use origin::Origin;
+use parking_lot::Mutex;
 
 use crate::store::EventType;
 
@@ -203,16 +204,12 @@ impl Transcript {
     #[must_use]
     pub fn of_recent(bytes: usize) -> Self {
         let transcript = Self::new();
-        transcript.lock().keep = Some(bytes);
+        transcript.log.lock().keep = Some(bytes);
         transcript
     }
 
-    fn lock(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn push(&self, at: Duration, origin: Origin, what: EntryKind) -> usize {
-        let mut log = self.lock();
+        let mut log = self.log.lock();
         let seq = log.first + log.entries.len();
         log.grow(&what);
         log.entries.push(TranscriptEntry { seq, at, origin, what });
@@ -230,7 +227,7 @@ impl Transcript {
     /// Moves the time of all entries so far to the epoch: on the wall clock clients need time to start, in virtual time
     /// none.
     pub fn move_to_epoch(&self) {
-        let mut log = self.lock();
+        let mut log = self.log.lock();
         for entry in &mut log.entries {
             entry.at = Duration::ZERO;
             if let EntryKind::Request(exchange) = &mut entry.what
@@ -250,7 +247,7 @@ impl Transcript {
 
     /// Records the reply to request number `seq`.
     pub fn reply(&self, seq: usize, reply: RecordedReply) {
-        let mut log = self.lock();
+        let mut log = self.log.lock();
         let at = seq.checked_sub(log.first);
         if let Some(TranscriptEntry { what: EntryKind::Request(exchange), .. }) =
             at.and_then(|at| log.entries.get_mut(at))
@@ -271,7 +268,7 @@ impl Transcript {
     /// Attributes the change at position `seq` to `origin` and its request number `request`: for transcripts that are
     /// recorded outside of the server, where this is known only with the reply.
     pub fn attribute(&self, seq: usize, origin: impl Into<Origin>, request: usize) {
-        let mut log = self.lock();
+        let mut log = self.log.lock();
         let at = seq.checked_sub(log.first);
         if let Some(entry) = at.and_then(|at| log.entries.get_mut(at))
             && let EntryKind::Change(change) = &mut entry.what
@@ -283,7 +280,7 @@ impl Transcript {
 
     /// Records that the watch of request number `watch` sends an event about `object`.
     pub fn delivery(&self, at: Duration, watch: usize, object: DeliveredObject) {
-        let mut log = self.lock();
+        let mut log = self.log.lock();
         let position = log.first + log.entries.len();
         log.deliver(Delivery { position, at, watch, object });
     }
@@ -291,7 +288,7 @@ impl Transcript {
     /// Returns the watch events that were sent, in order.
     #[must_use]
     pub fn deliveries(&self) -> Vec<Delivery> {
-        self.lock().deliveries.clone()
+        self.log.lock().deliveries.clone()
     }
 
     /// Records an action of the program that embeds the server.
@@ -302,7 +299,7 @@ impl Transcript {
     /// Number of entries so far, dropped ones included.
     #[must_use]
     pub fn len(&self) -> usize {
-        let log = self.lock();
+        let log = self.log.lock();
         log.first + log.entries.len()
     }
 
@@ -315,11 +312,11 @@ impl Transcript {
     /// A copy of all entries; objects in it are shared, not copied.
     #[must_use]
     pub fn entries(&self) -> Vec<TranscriptEntry> {
-        self.lock().entries.clone()
+        self.log.lock().entries.clone()
     }
 
     /// Calls `look` with the entries, without a copy. Do not record from within `look`.
     pub fn with<T>(&self, look: impl FnOnce(&[TranscriptEntry]) -> T) -> T {
-        look(&self.lock().entries)
+        look(&self.log.lock().entries)
     }
 }

@@ -2,7 +2,9 @@
 //! `pkg/api/legacyscheme/scheme.go`.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use parking_lot::Mutex;
 
 use super::tables::{PACKAGES, Package};
 use super::{
@@ -14,7 +16,7 @@ use crate::json::{Key, Value};
 /// Returns the schema of a built-in type by its OpenAPI name, such as `io.k8s.api.core.v1.Pod`.
 pub(crate) fn builtin(name: &str) -> Option<Arc<Schema>> {
     static BUILT: Mutex<BTreeMap<String, Arc<Schema>>> = Mutex::new(BTreeMap::new());
-    if let Some(schema) = BUILT.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
+    if let Some(schema) = BUILT.lock().get(name) {
         return Some(Arc::clone(schema));
     }
     let (prefix, short) = name.rsplit_once('.')?;
@@ -22,7 +24,7 @@ pub(crate) fn builtin(name: &str) -> Option<Arc<Schema>> {
     index(package).get(short)?;
     let schema = Arc::new(BuiltinSchemaBuilder::build(package, short));
     // Built outside the lock: two threads may build the same schema, and the first to insert it wins.
-    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut built = BUILT.lock();
     Some(Arc::clone(built.entry(name.to_owned()).or_insert(schema)))
 }
 

@@ -15,9 +15,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
+
+use parking_lot::Mutex;
 
 mod content;
 mod interner;
@@ -203,24 +205,20 @@ impl Store {
         Self { inner: Mutex::new(inner), parts, words, pages, limits, admission_writes, flow_writes }
     }
 
-    fn lock(&self) -> MutexGuard<'_, StoreState> {
-        lock(&self.inner)
-    }
-
     /// Assembles the object of `draft` without a resourceVersion, sharing the parts that `old` and other objects have
     /// too.
     fn assemble(&self, mut draft: Draft, old: Option<&StoredObject>) -> StoredObject {
         // Nearly all parts and words of a changed object are in its old state, so the locks are seldom needed.
         let mut parts = None;
-        let content = draft.share(old, &mut |part| parts.get_or_insert_with(|| lock(&self.parts)).get(part));
+        let content = draft.share(old, &mut |part| parts.get_or_insert_with(|| self.parts.lock()).get(part));
         drop(parts);
         let mut words = None;
-        draft.assemble(content, old, &mut |word| words.get_or_insert_with(|| lock(&self.words)).get(word))
+        draft.assemble(content, old, &mut |word| words.get_or_insert_with(|| self.words.lock()).get(word))
     }
 
     /// Returns the newest resourceVersion.
     pub(crate) fn revision(&self) -> u64 {
-        self.lock().revision
+        self.inner.lock().revision
     }
 
     /// Returns the number of writes to configurations of admission, which are compiled again when it changes.
@@ -245,17 +243,17 @@ impl Store {
 
     /// Returns the resources that have or had objects.
     pub(crate) fn resources(&self) -> Vec<ResourceId> {
-        self.lock().resources.keys().cloned().collect()
+        self.inner.lock().resources.keys().cloned().collect()
     }
 
     /// Returns the object under `key`.
     pub(crate) fn get(&self, resource: &ResourceId, key: &str) -> Option<Arc<StoredObject>> {
-        self.lock().resources.get(resource)?.objects.get(key).cloned()
+        self.inner.lock().resources.get(resource)?.objects.get(key).cloned()
     }
 
     /// Returns the objects of `range` in key order, and the resourceVersion of the list.
     pub(crate) fn list(&self, resource: &ResourceId, range: KeyRange<'_>) -> (Vec<Arc<StoredObject>>, u64) {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let objects = inner.resources.get(resource).map(|shelf| shelf.collect(range)).unwrap_or_default();
         (objects, inner.revision)
     }
@@ -273,7 +271,7 @@ impl Store {
         limit: usize,
         select: Option<&dyn Fn(&StoredObject) -> bool>,
     ) -> Result<ListPage, CompactedError> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let at = revision.unwrap_or(inner.revision);
         let Some(shelf) = inner.resources.get(resource) else {
             return if at < inner.compacted {
@@ -320,7 +318,7 @@ impl Store {
     /// [`CommitError::Exists`] if the key is taken.
     pub(crate) fn create(&self, resource: &ResourceId, draft: Draft) -> Result<CommitResult, CommitError> {
         let mut stored = self.assemble(draft, None);
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         stored.revision = inner.revision + 1;
         let shelf = inner.resources.entry(resource.clone()).or_default();
         if let Some(existing) = shelf.objects.get(&stored.key) {
@@ -346,7 +344,7 @@ impl Store {
         draft: Draft,
     ) -> Result<CommitResult, CommitError> {
         let mut stored = self.assemble(draft, Some(from));
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let old = inner.expect(resource, &stored.key, from.revision)?;
         if old.content_eq(&stored) {
             return Ok(CommitResult { old: Some(old.clone()), new: old, changed: false });
@@ -366,7 +364,7 @@ impl Store {
     ///
     /// The same as for [`Store::update`].
     pub(crate) fn delete(&self, resource: &ResourceId, key: &str, expected: u64) -> Result<CommitResult, CommitError> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let old = inner.expect(resource, key, expected)?;
         let revision = inner.revision + 1;
         let gone = Arc::new(old.with_revision(revision));
@@ -379,7 +377,7 @@ impl Store {
 
     /// Drops the log up to `revision`: older watches and lists get 410 from now on.
     pub(crate) fn compact(&self, revision: u64) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let revision = revision.min(inner.revision);
         inner.compacted = inner.compacted.max(revision);
         for shelf in inner.resources.values_mut() {
@@ -395,7 +393,7 @@ impl Store {
     ///
     /// [`CompactedError`] if the log does not go back to `revision`.
     pub(crate) fn watch_from(&self, resource: &ResourceId, revision: u64) -> Result<WatchCursor, CompactedError> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.next_watch += 1;
         let (id, compacted) = (inner.next_watch, inner.compacted);
         let shelf = inner.resources.entry(resource.clone()).or_default();
@@ -413,7 +411,7 @@ impl Store {
         resource: &ResourceId,
         range: KeyRange<'_>,
     ) -> (Vec<Arc<StoredObject>>, u64, WatchCursor) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.next_watch += 1;
         let (id, revision) = (inner.next_watch, inner.revision);
         let shelf = inner.resources.entry(resource.clone()).or_default();
@@ -423,7 +421,7 @@ impl Store {
 
     /// Returns up to `limit` events after `cursor`; if there are none, the next change wakes `context`.
     pub(crate) fn poll_events(&self, cursor: &mut WatchCursor, limit: usize, context: &Context<'_>) -> EventPoll {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let (compacted, revision) = (inner.compacted, inner.revision);
         // `watch_from` and `list_and_watch` create the entry, and entries are never removed.
         let Some(shelf) = inner.resources.get_mut(&cursor.resource) else { return EventPoll::Idle { revision } };
@@ -442,7 +440,7 @@ impl Store {
 
     /// Closes a watch.
     pub(crate) fn unwatch(&self, cursor: &WatchCursor) {
-        if let Some(shelf) = self.lock().resources.get_mut(&cursor.resource) {
+        if let Some(shelf) = self.inner.lock().resources.get_mut(&cursor.resource) {
             shelf.wakers.remove(&cursor.id);
         }
     }
@@ -506,10 +504,6 @@ impl PostCommit {
         self.wakers.into_values().for_each(Waker::wake);
         drop(self.forgotten);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ResourceTable {

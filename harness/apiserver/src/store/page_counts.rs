@@ -5,7 +5,9 @@
 //! `n` less its own length. Counting again for every page of a large resource would cost more than the pages.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::{KeyRange, ResourceId};
 
@@ -34,7 +36,7 @@ impl PageCounts {
         }
         let namespace = range.namespace.map(Arc::from);
         let mark = PageEnd { resource: resource.clone(), namespace, revision, last: last.clone(), left };
-        let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut marks = self.0.lock();
         if marks.len() == MAX_PAGES {
             marks.pop_front();
         }
@@ -44,7 +46,7 @@ impl PageCounts {
     /// Returns the number of objects of `range` at `revision`, if the page that it continues is remembered.
     pub(super) fn left(&self, resource: &ResourceId, range: &KeyRange<'_>, revision: u64) -> Option<usize> {
         let after = range.after.filter(|_| range.name.is_none() && range.node.is_none())?;
-        let marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let marks = self.0.lock();
         let fits = |mark: &&PageEnd| {
             mark.revision == revision
                 && *mark.last == *after

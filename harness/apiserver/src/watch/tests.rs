@@ -54,8 +54,8 @@ fn described(event: &WatchEvent<ConfigMap>) -> String {
 }
 
 /// Starts a watch from the current revision in its own task; returns the log of the events received so far.
-fn watch(server: &ApiServer) -> std::sync::Arc<std::sync::Mutex<Vec<String>>> {
-    let log = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+fn watch(server: &ApiServer) -> std::sync::Arc<parking_lot::Mutex<Vec<String>>> {
+    let log = std::sync::Arc::new(parking_lot::Mutex::new(Vec::new()));
     let (maps, written) = (api(server), log.clone());
     let from = server.store().revision().to_string();
     tokio::spawn(async move {
@@ -68,7 +68,7 @@ fn watch(server: &ApiServer) -> std::sync::Arc<std::sync::Mutex<Vec<String>>> {
                 None => "end".to_owned(),
             };
             let over = line == "end" || line == "broken";
-            written.lock().unwrap().push(line);
+            written.lock().push(line);
             if over {
                 return;
             }
@@ -90,13 +90,13 @@ fn held_events_are_let_go(#[case] coalesce: Option<()>, #[case] expected: &[&str
         api(&server).delete("a", &DeleteParams::default()).await.unwrap();
         create(&server, "a", "3").await;
         settle().await;
-        assert!(log.lock().unwrap().is_empty());
+        assert!(log.lock().is_empty());
         server.faults().release(&maps(), coalesce.map(|()| server.store().revision()));
         settle().await;
-        assert_eq!(*log.lock().unwrap(), expected);
+        assert_eq!(*log.lock(), expected);
         set(&server, "a", "4").await;
         settle().await;
-        assert_eq!(log.lock().unwrap().last().unwrap(), "~a=4");
+        assert_eq!(log.lock().last().unwrap(), "~a=4");
     });
 }
 
@@ -115,7 +115,7 @@ fn deliveries_are_recorded_when_they_are_sent() {
         let released = server.transcript().len();
         server.faults().release(&maps(), None);
         settle().await;
-        assert_eq!(*log.lock().unwrap(), ["+a=1", "~a=2"]);
+        assert_eq!(*log.lock(), ["+a=1", "~a=2"]);
         let deliveries = server.transcript().deliveries();
         let described: Vec<_> = deliveries
             .iter()
@@ -148,7 +148,7 @@ fn events_can_be_delivered_twice() {
         server.faults().set_repeated(&maps(), false);
         set(&server, "a", "2").await;
         settle().await;
-        assert_eq!(*log.lock().unwrap(), ["+a=1", "+a=1", "~a=2"]);
+        assert_eq!(*log.lock(), ["+a=1", "+a=1", "~a=2"]);
     });
 }
 
@@ -181,7 +181,7 @@ fn another_order_loses_nothing() {
         set(&server, "a", "2").await;
         settle().await;
         for log in logs {
-            assert_eq!(*log.lock().unwrap(), ["+a=1", "~a=2"]);
+            assert_eq!(*log.lock(), ["+a=1", "~a=2"]);
         }
     });
 }
@@ -199,7 +199,7 @@ fn a_deletion_and_a_creation_merge_into_an_update() {
         api(&server).delete("b", &DeleteParams::default()).await.unwrap();
         server.faults().release(&maps(), Some(server.store().revision()));
         settle().await;
-        assert_eq!(*log.lock().unwrap(), ["~a=2"]);
+        assert_eq!(*log.lock(), ["~a=2"]);
     });
 }
 
@@ -213,10 +213,10 @@ fn watches_are_ended_from_outside(#[case] how: WatchEnd, #[case] last: &str) {
         assert_eq!(server.faults().open_watches(Some(&maps())), 1);
         server.faults().end_watches(Some(&ResourceId::new("", "pods")), how);
         settle().await;
-        assert!(log.lock().unwrap().is_empty());
+        assert!(log.lock().is_empty());
         server.faults().end_watches(Some(&maps()), how);
         settle().await;
-        assert_eq!(*log.lock().unwrap(), [last]);
+        assert_eq!(*log.lock(), [last]);
         assert_eq!(server.faults().open_watches(None), 0);
     });
 }

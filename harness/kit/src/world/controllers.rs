@@ -5,15 +5,16 @@ use std::fmt::Display;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 use super::service::{Connection, WorldService};
-use super::{Error, Result, World, lock};
+use super::{Error, Result, World};
 use crate::apiserver::ApiServer;
 use crate::expect::{line, requests};
 use crate::faults::CrashEvent;
@@ -71,7 +72,7 @@ impl WorldState {
     pub(super) fn start(self: &Arc<Self>, name: &str) -> Result {
         let connection = Connection::new(name, self.server.clock());
         let (start, token) = {
-            let mut controllers = lock(&self.controllers);
+            let mut controllers = self.controllers.lock();
             let registration = find(&mut controllers, name)?;
             if registration.running.is_some() {
                 return Err(Error::new(format!("`{name}` runs already; crash it first, or call restart")));
@@ -82,14 +83,14 @@ impl WorldState {
         let client =
             kube::Client::new(WorldService::new(&self.server, connection.clone(), token.as_deref()), "default");
         let task = tokio::spawn(supervise(Arc::downgrade(self), connection, start(client)));
-        if let Some((_, handle)) = lock(&self.controllers).get_mut(name).and_then(|found| found.running.as_mut()) {
+        if let Some((_, handle)) = self.controllers.lock().get_mut(name).and_then(|found| found.running.as_mut()) {
             *handle = Some(task.abort_handle());
         }
         Ok(())
     }
 
     pub(super) fn crash(&self, name: &str, note: &str) -> Result {
-        let mut controllers = lock(&self.controllers);
+        let mut controllers = self.controllers.lock();
         let registration = find(&mut controllers, name)?;
         let Some((connection, task)) = registration.running.take() else {
             return Err(Error::new(format!("`{name}` does not run; call start first")));
@@ -126,7 +127,7 @@ impl WorldState {
     /// Handles the end of a controller's task.
     fn ended(&self, connection: &Arc<Connection>, failure: Option<String>) {
         let name = &connection.name;
-        if let Some(found) = lock(&self.controllers).get_mut(name)
+        if let Some(found) = self.controllers.lock().get_mut(name)
             && found.running.as_ref().is_some_and(|(running, _)| Arc::ptr_eq(running, connection))
         {
             found.running = None;
@@ -139,13 +140,13 @@ impl WorldState {
         self.note(&text);
         if let Some(failure) = failure {
             let text = format!("controller `{name}` ended at {at}: {failure}{}", self.last_requests(name));
-            lock(&self.failure).get_or_insert(text);
+            self.failure.lock().get_or_insert(text);
         }
     }
 
     /// Returns an error if a controller has failed or loops.
     pub(super) fn check(&self) -> Result {
-        if let Some(text) = lock(&self.failure).clone() {
+        if let Some(text) = self.failure.lock().clone() {
             return Err(Error::new(text));
         }
         let hot = self.connections().into_iter().find_map(|connection| Some((connection.hot_loop()?, connection)));
@@ -160,9 +161,9 @@ impl WorldState {
     }
 
     fn connections(&self) -> Vec<Arc<Connection>> {
-        let controllers = lock(&self.controllers);
+        let controllers = self.controllers.lock();
         let running = controllers.values().filter_map(|found| Some(found.running.as_ref()?.0.clone()));
-        running.chain(lock(&self.services).iter().cloned()).collect()
+        running.chain(self.services.lock().iter().cloned()).collect()
     }
 
     fn last_requests(&self, name: &str) -> String {
@@ -202,7 +203,7 @@ impl WorldState {
         for connection in self.connections() {
             connection.close();
         }
-        for registration in lock(&self.controllers).values_mut() {
+        for registration in self.controllers.lock().values_mut() {
             if let Some((_, Some(task))) = registration.running.take() {
                 task.abort();
             }
@@ -286,7 +287,7 @@ impl World {
     fn register_boxed(&self, name: &str, start: Start, token: Option<String>) -> Result {
         check_name(name)?;
         {
-            let mut controllers = lock(&self.shared.controllers);
+            let mut controllers = self.shared.controllers.lock();
             if controllers.contains_key(name) {
                 return Err(Error::new(format!(
                     "a controller named `{name}` exists already; call restart, or rename it"
@@ -310,7 +311,7 @@ impl World {
     pub fn service(&self, name: &str) -> Result<WorldService> {
         here!(check_name(name))?;
         let connection = Connection::new(name, self.server().clock());
-        lock(&self.shared.services).push(connection.clone());
+        self.shared.services.lock().push(connection.clone());
         Ok(WorldService::new(self.server(), connection, None))
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::future::{Either, select};
 
 use super::objects::NAMESPACE;
-use super::{COMPARED, Error, Result, World, WorldBuilder, in_own_thread, lock, transcript};
+use super::{COMPARED, Error, Result, World, WorldBuilder, in_own_thread, transcript};
 use crate::expect::world::{Key, ObjectStates};
 use crate::expect::{is_subject_write, line};
 use crate::explore::breach::{self, Breach};
@@ -169,7 +169,7 @@ impl Explorer {
     }
 
     fn run_all(&self, test: &(impl AsyncFn(&World) -> Result + Sync)) -> Result<ExploreSummary> {
-        let _alone = lock(&COMPARED);
+        let _alone = COMPARED.lock();
         let watch = Stopwatch::start();
         let reference = self.reference(test)?;
         let plans = plans(&reference.points, reference.can_crash);
@@ -190,7 +190,7 @@ impl Explorer {
     }
 
     fn run_again(&self, plan: &str, test: &(impl AsyncFn(&World) -> Result + Sync)) -> Result {
-        let _alone = lock(&COMPARED);
+        let _alone = COMPARED.lock();
         let reference = self.reference(test)?;
         let found = plan.split_once('@').and_then(|(name, point)| {
             let point = reference.points.iter().find(|known| known.to_string() == point)?;
@@ -311,7 +311,7 @@ async fn history(
         return ended(breach::ALIVE, error);
     }
     let (resources, text) = (world.resources(), world.transcript().to_string());
-    let can_crash = !lock(&world.shared.controllers).is_empty();
+    let can_crash = !world.shared.controllers.lock().is_empty();
     world.with_run(|run| {
         let entries = run.entries;
         let before = ObjectStates::new(run, NAMESPACE);
@@ -452,7 +452,7 @@ impl World {
 impl super::controllers::WorldState {
     /// Kills all running controllers and starts them again.
     fn restart_all(self: &Arc<Self>) {
-        let names: Vec<String> = lock(&self.controllers).keys().cloned().collect();
+        let names: Vec<String> = self.controllers.lock().keys().cloned().collect();
         for name in names {
             if self.crash(&name, &format!("{name} crashes and starts again")).is_ok() {
                 drop(self.start(&name));

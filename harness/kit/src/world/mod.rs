@@ -68,7 +68,7 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::panic::Location;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -88,6 +88,7 @@ use crate::apiserver::{ApiServer, KubernetesVersion};
 use crate::time::{self, Clock};
 use crate::transcript::RecordedJson;
 use controllers::WorldState;
+use parking_lot::Mutex;
 use watchdog::{TICK, Tick};
 
 /// The longest time that [`World::advance`] takes: a year.
@@ -311,7 +312,7 @@ impl WorldBuilder {
     pub fn is_deterministic(self, runs: usize, test: impl AsyncFn(&World) -> Result + Sync) -> Result {
         let place = Location::caller();
         // Some hash maps have seeds from the addresses of the stack: equal ones need equal stacks, one after the other.
-        let _alone = lock(&COMPARED);
+        let _alone = COMPARED.lock();
         let run = || {
             in_own_thread(|| {
                 let mut text = String::new();
@@ -545,11 +546,6 @@ impl std::fmt::Debug for World {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("World").field("elapsed", &self.elapsed()).finish_non_exhaustive()
     }
-}
-
-/// Locks a mutex, also after a panic of another holder.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use http::{HeaderValue, Method, Request, Response, header};
+use parking_lot::Mutex;
 use tower::Service;
 
 use crate::apiserver::ApiServer;
@@ -77,7 +78,7 @@ impl Connection {
 
     /// Returns a description of the hot loop for which the connection was cut.
     pub(super) fn hot_loop(&self) -> Option<String> {
-        self.hot.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.hot.lock().clone()
     }
 
     /// Counts a request; returns false if it must not pass.
@@ -87,7 +88,7 @@ impl Connection {
         }
         let at = self.clock.elapsed();
         let now = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
-        let mut writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writes = self.writes.lock();
         if self.moment.swap(now, Ordering::SeqCst) != now {
             self.requests.store(0, Ordering::SeqCst);
             writes.clear();
@@ -108,7 +109,7 @@ impl Connection {
         } else {
             return true;
         };
-        *self.hot.lock().unwrap_or_else(PoisonError::into_inner) = Some(hot);
+        *self.hot.lock() = Some(hot);
         self.cut();
         false
     }

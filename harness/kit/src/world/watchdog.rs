@@ -3,9 +3,11 @@
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 /// Wall time between two wake-ups.
 pub(super) const TICK: Duration = Duration::from_millis(100);
@@ -40,14 +42,14 @@ impl Tick {
             watchdog
         });
         let tick = Arc::new(Self::default());
-        watchdog.ticks.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&tick));
+        watchdog.ticks.lock().push(Arc::downgrade(&tick));
         watchdog.added.notify_one();
         tick
     }
 
     /// Returns the number of ticks so far, and has `waker` woken at the next one.
     pub(super) fn next(&self, waker: &Waker) -> u64 {
-        *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
+        *self.waker.lock() = Some(waker.clone());
         let count = self.count.load(Ordering::Relaxed);
         self.polled.store(count, Ordering::Relaxed);
         count
@@ -64,7 +66,7 @@ impl Tick {
                 (TICK * u32::try_from(BLOCKED).unwrap_or_default()).as_secs()
             );
         }
-        if let Some(waker) = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(waker) = self.waker.lock().take() {
             waker.wake();
         }
     }
@@ -74,10 +76,10 @@ impl Watchdog {
     fn run(&self) {
         loop {
             std::thread::sleep(TICK);
-            let mut ticks = self.ticks.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut ticks = self.ticks.lock();
             ticks.retain(|tick| tick.strong_count() > 0);
             while ticks.is_empty() {
-                ticks = self.added.wait(ticks).unwrap_or_else(PoisonError::into_inner);
+                self.added.wait(&mut ticks);
             }
             let live: Vec<Arc<Tick>> = ticks.iter().filter_map(Weak::upgrade).collect();
             drop(ticks);

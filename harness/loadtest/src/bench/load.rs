@@ -118,7 +118,7 @@ pub(crate) struct CreateReplicaSets {
     /// The applications and namespaces.
     pub(crate) world: LoadSpec,
     /// uid by application.
-    pub(crate) uids: std::sync::Mutex<Vec<Arc<str>>>,
+    pub(crate) uids: parking_lot::Mutex<Vec<Arc<str>>>,
 }
 
 impl Work for CreateReplicaSets {
@@ -127,7 +127,7 @@ impl Work for CreateReplicaSets {
         let path = format!("/apis/apps/v1/namespaces/{}/replicasets", self.world.namespace(number));
         let reply = connection.exchange("POST", &path, &[body.as_bytes()], 201).await?;
         let uid = text_member(reply, "uid").ok_or_else(|| BenchError::Reply(format!("no uid after POST {path}")))?;
-        let mut uids = self.uids.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut uids = self.uids.lock();
         if let Some(place) = uids.get_mut(number) {
             *place = uid.into();
         }

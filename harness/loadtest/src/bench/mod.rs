@@ -23,9 +23,10 @@ pub mod report;
 mod watchers;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use plumbline::time::Clock;
 use serde::{Deserialize, Serialize};
 
@@ -335,7 +336,7 @@ impl ServerBench<'_> {
         load::run(clock, &endpoint, connections, apps, sets.clone()).await?;
         load::run(clock, &endpoint, connections, budgets, Arc::new(load::CreateBudgets(world))).await?;
         self.say(format!("write: {pods} pods, {}", self.shape.writers()));
-        let owners = sets.uids.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let owners = sets.uids.lock().clone();
         let before = self.usage();
         let took = load::run(clock, &endpoint, connections, pods, Arc::new(load::CreatePods { world, owners })).await?;
         let rate = Measurement::new("pods created and their status updated", Unit::PerSecond, took.rate());

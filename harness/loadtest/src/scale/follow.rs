@@ -2,10 +2,11 @@
 //! on the server during a measurement.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use plumbline::time::Clock;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
@@ -78,7 +79,7 @@ impl ServerFollower {
 
     /// Returns the state of the server.
     pub(super) fn held(&self) -> MutexGuard<'_, ServerState> {
-        lock(&self.held)
+        self.held.lock()
     }
 
     /// Waits for an event.
@@ -93,11 +94,6 @@ impl ServerFollower {
             () = self.changed.notified() => Ok(()),
         }
     }
-}
-
-/// Locks the state.
-pub(super) fn lock(held: &Mutex<ServerState>) -> MutexGuard<'_, ServerState> {
-    held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn ended(watches: &mut JoinSet<Result<(), ScaleError>>) -> ScaleError {
@@ -172,7 +168,7 @@ impl ResourceWatch {
             || opened.add_permits(1),
             |piece| {
                 let now = clock.elapsed();
-                let mut held = lock(held);
+                let mut held = held.lock();
                 lines.read(piece, |line| {
                     if failure.is_none() {
                         failure = take(&mut held, *kind, version, line, now);
@@ -223,7 +219,7 @@ impl ResourceWatch {
             }
         };
         self.version = version;
-        lock(&self.held).pods_are(&present, self.clock.elapsed());
+        self.held.lock().pods_are(&present, self.clock.elapsed());
         self.changed.notify_one();
         Ok(())
     }
@@ -329,7 +325,7 @@ mod tests {
         }
 
         let held = Arc::new(Mutex::new(ServerState::new(0, 0)));
-        lock(&held).expect_to_go([1, 2, 3, 4], ExpectedDeletion::Gone);
+        held.lock().expect_to_go([1, 2, 3, 4], ExpectedDeletion::Gone);
         let endpoint = endpoint(&server).await;
         let watch = ResourceWatch {
             kind: WatchedKind::Pods,
@@ -345,7 +341,7 @@ mod tests {
         let connection = endpoint.connect().await.unwrap();
         // From version 10 on nothing is served: the watch fails with a reason.
         let error = watch.follow(connection).await.unwrap_err().to_string();
-        assert_eq!(lock(&held).left().pods, 0);
+        assert_eq!(held.lock().left().pods, 0);
         assert!(error.starts_with("the watch of /api/v1/pods ended: GET /api/v1/pods?watch=1"), "{error}");
         assert!(error.contains("404"), "{error}");
         assert_eq!(resumed.load(Ordering::Relaxed), 4 + u64::from(ENDS) - 2);

@@ -1,9 +1,10 @@
 //! A measurement from the empty cluster to the report.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use plumbline::time::Clock;
 use plumbline_apiserver::metrics::RequestCounters;
 
@@ -342,7 +343,7 @@ async fn seed(
         let sets = Arc::new(load::CreateReplicaSets { world, uids });
         load::run(clock, endpoint, connections, apps, sets.clone()).await?;
         load::run(clock, endpoint, connections, apps, Arc::new(load::CreateBudgets(world))).await?;
-        let owners = sets.uids.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let owners = sets.uids.lock().clone();
         let work = Arc::new(load::CreatePods { world, owners: owners.clone() });
         load::run(clock, endpoint, connections, pods, work).await?;
         Ok(owners)

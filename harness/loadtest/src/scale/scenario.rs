@@ -1,9 +1,10 @@
 //! The scenarios and their ends. The load plays administrators, the replica set controller and kubelets.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use plumbline::time::Clock;
 
 use super::ScaleError;
@@ -106,7 +107,7 @@ impl ScaleBench<'_> {
         let mut left = self.until("rolling-restart, all but the last pods", |left| left.budgets == 0).await?;
         if left.is_none() {
             self.expect(0..count, 0);
-            let last = std::mem::take(&mut *rollout.last.lock().unwrap_or_else(PoisonError::into_inner));
+            let last = std::mem::take(&mut *rollout.last.lock());
             let ready = Arc::new(ReportReady { pods: self.pods(), last });
             self.load(self.options.connections, ready.last.len(), &ready).await?;
             left = self.until("rolling-restart, the last pods", |left| left.budgets == 0).await?;
@@ -277,7 +278,7 @@ impl Work for Rollout {
             if at + 1 < replaced.len() {
                 self.pods.report_ready(connection, *new, &created).await?;
             } else {
-                self.last.lock().unwrap_or_else(PoisonError::into_inner).push((*new, created));
+                self.last.lock().push((*new, created));
             }
         }
         Ok(())

@@ -20,9 +20,10 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin};
@@ -345,7 +346,7 @@ struct LimitedLog {
 
 impl LimitedLog {
     fn write(log: &Mutex<Self>, bytes: &[u8]) {
-        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = log.lock();
         let length = bytes.len() as u64;
         if log.left == 0 {
             return;

@@ -8,8 +8,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use super::crash_cleanup::{CleanupGuard, CrashCleanup};
@@ -48,7 +48,7 @@ impl RunDir {
         let logs = logs.map_or_else(|| root.path().join(LOGS), Path::to_owned);
         fs::create_dir_all(&logs)
             .map_err(|error| format!("unable to create the folder {}: {error}", logs.display()))?;
-        *ROOT.lock().unwrap_or_else(PoisonError::into_inner) = Some(root.path().to_owned());
+        *ROOT.lock() = Some(root.path().to_owned());
         Ok(Self { root: Some((root, guard)), logs })
     }
 
@@ -91,7 +91,7 @@ impl Drop for RunDir {
 }
 
 fn clear_root(root: &Path) {
-    let mut known = ROOT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = ROOT.lock();
     if known.as_deref() == Some(root) {
         *known = None;
     }
@@ -103,7 +103,7 @@ fn clear_root(root: &Path) {
 ///
 /// Returns an error if it cannot be created.
 pub fn create() -> Result<TempDir, TempDirError> {
-    let root = ROOT.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let root = ROOT.lock().clone();
     let mut builder = tempfile::Builder::new();
     let made = match root {
         Some(root) => builder.prefix("part-").tempdir_in(root),

@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use plumbline::expect::LiveChecker;
 use plumbline::expect::StepReply;
 use plumbline::faults::{self, ArmedFault, CrashEvent, CrashHandler};
@@ -589,7 +590,7 @@ impl<'a> FixtureRun<'a> {
                 self.recorder.update(|record| record.permits == 0).then(|| self.starts.try_acquire(self.recorder));
             self.monitor.launched(running.processes(), permit.flatten());
         }
-        *self.cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(running.kill_switch());
+        *self.cut.lock() = Some(running.kill_switch());
         *self.running.borrow_mut() = Some(running);
         Ok(())
     }
@@ -623,7 +624,7 @@ impl<'a> FixtureRun<'a> {
         let crash: CrashHandler = Arc::new(move |crashed| {
             crashing.fetch_add(1, Ordering::Relaxed);
             door.shut(true);
-            if let Some(cut) = cut.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            if let Some(cut) = cut.lock().as_ref() {
                 cut.trip();
             }
             // If the receiver is gone, the fixture is over.

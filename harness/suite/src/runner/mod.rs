@@ -24,10 +24,11 @@ pub mod suite;
 mod timing;
 pub mod verdict;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 pub use error::{RunError, StartUpError};
 pub use starts::StartLimit;
@@ -107,7 +108,7 @@ impl RunRecord {
 impl RunRecorder {
     /// Updates the record.
     pub fn update<T>(&self, change: impl FnOnce(&mut RunRecord) -> T) -> T {
-        change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.inner.lock())
     }
 
     /// Records an error of the run.

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use plumbline::fixture::{Fixture, Problems, Release, parse};
 use plumbline::time::Stopwatch;
 use plumbline_apiserver::KubernetesVersion;
@@ -379,9 +380,7 @@ fn run_part(
             .map(|fixture| (with_min_tolerance(fixture, options.tolerance), Mutex::default()))
             .collect(),
     );
-    let recorder_of = |shared: &[(Fixture, Mutex<RunRecorder>)], index: usize| {
-        shared[index].1.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    };
+    let recorder_of = |shared: &[(Fixture, Mutex<RunRecorder>)], index: usize| shared[index].1.lock().clone();
     let starts = Arc::new(StartLimit::new(capacity::starts(options.start_cost.as_ref(), load::cores())));
     let work = {
         let (shared, test_bed, starts) = (shared.clone(), test_bed.clone(), starts.clone());
@@ -390,7 +389,7 @@ fn run_part(
             let (mut attempt, mut before) = (1, None);
             loop {
                 let fresh = RunRecorder::default();
-                *recorder.lock().unwrap_or_else(PoisonError::into_inner) = fresh.clone();
+                *recorder.lock() = fresh.clone();
                 let judged = run_once(fixture, &test_bed, options, test_bed.context(&starts, timer), &fresh);
                 match judged.report.outcome {
                     Outcome::Fail if attempt < attempts && signals::requested().is_none() => {

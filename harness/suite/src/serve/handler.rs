@@ -1,9 +1,10 @@
 //! Routes requests: below `/plumbline/worlds/NAME` to the world of that name, everything else to the first world.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
 use http::{Method, header, uri::Authority};
+use parking_lot::RwLock;
 use plumbline::time::Clock;
 use plumbline_apiserver::listener::RequestHandler;
 use plumbline_apiserver::request::{ApiRequest, Reply};
@@ -81,20 +82,20 @@ impl ServeHandler {
     async fn world(&self, spec: &Arc<WorldSpec>) -> Result<ServedWorld, String> {
         let world = ServedWorld::start(spec.clone(), self.shared.clock.now()).await?;
         // All worlds accept the listener's token; those of service accounts are signed with a key made from it.
-        let token = self.shared.token.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let token = self.shared.token.read().clone();
         world.server().rekey(&token);
         Ok(world)
     }
 
     fn named(&self, name: &str) -> Option<Arc<ServedWorld>> {
-        self.shared.worlds.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.shared.worlds.read().get(name).cloned()
     }
 
     /// Handles a request about the worlds themselves.
     async fn worlds(&self, origin: &Origin, request: &ApiRequest, name: &str) -> Result<Reply, ControlError> {
         match (&request.method, name) {
             (&Method::GET, "") => {
-                let worlds = self.shared.worlds.read().unwrap_or_else(PoisonError::into_inner);
+                let worlds = self.shared.worlds.read();
                 let items: Vec<Value> = worlds.keys().map(|name| origin.describe(name, request)).collect();
                 Ok(Reply::json(200, json!({"items": items}).to_string()))
             }
@@ -104,7 +105,7 @@ impl ServeHandler {
                 None => Err(gone(name)),
             },
             (&Method::DELETE, name) => {
-                let removed = self.shared.worlds.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+                let removed = self.shared.worlds.write().remove(name);
                 removed.map(|_| Reply::json(200, json!({"name": name}).to_string())).ok_or_else(|| gone(name))
             }
             _ => Err(ControlError::method(&request.method, "GET, POST, DELETE")),
@@ -136,7 +137,7 @@ impl ServeHandler {
         };
         let spec = Arc::new(WorldSpec { clock, ..WorldSpec::clone(&origin.spec) });
         let world = Arc::new(self.world(&spec).await.map_err(ControlError::internal)?);
-        let mut worlds = self.shared.worlds.write().unwrap_or_else(PoisonError::into_inner);
+        let mut worlds = self.shared.worlds.write();
         if worlds.len() >= WORLDS_MAX {
             return Err(ControlError::conflict(format!("there are {WORLDS_MAX} worlds; delete one of them first")));
         }
@@ -216,12 +217,12 @@ impl RequestHandler for ServeHandler {
     }
 
     fn rekey(&self, token: &str) {
-        token.clone_into(&mut self.shared.token.write().unwrap_or_else(PoisonError::into_inner));
+        token.clone_into(&mut self.shared.token.write());
     }
 
     fn issued_token(&self, token: &str) -> bool {
         let first = self.shared.origin.get().is_some_and(|origin| origin.first.issued_token(token));
-        let worlds = self.shared.worlds.read().unwrap_or_else(PoisonError::into_inner);
+        let worlds = self.shared.worlds.read();
         first || worlds.values().any(|world| world.issued_token(token))
     }
 }

@@ -2,12 +2,13 @@
 //! it through a queue, one after another. A reply is sent when the world has come to rest, so the next request sees all
 //! consequences that need no time.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use http::header;
 use jiff::Timestamp;
+use parking_lot::RwLock;
 use plumbline::time::{run_virtual, settle};
 use plumbline_apiserver::ApiServer;
 use plumbline_apiserver::faults::WatchEnd;
@@ -62,7 +63,7 @@ impl ManualWorld {
 
     /// Returns the server, for what does not depend on its clock.
     pub(super) fn server(&self) -> ApiServer {
-        self.server.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.server.read().clone()
     }
 
     /// Handles a request.
@@ -177,7 +178,7 @@ async fn live(spec: Arc<WorldSpec>, now: Timestamp, mut queue: mpsc::Receiver<Co
                     world = restored;
                 });
                 settle().await;
-                *shared.write().unwrap_or_else(PoisonError::into_inner) = world.server.clone();
+                *shared.write() = world.server.clone();
                 let _ = reply.send(outcome);
             }
         }

@@ -1,10 +1,11 @@
 //! A world that answers requests, in either time.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use plumbline::time::{Clock, run_wall};
 use plumbline_apiserver::ApiServer;
 use plumbline_apiserver::faults::{FaultRuleSpec, WatchEnd};
@@ -132,7 +133,7 @@ impl ServedWorld {
     pub(super) fn server(&self) -> ApiServer {
         match &self.place {
             Place::Manual(world) => world.server(),
-            Place::Wall(world) => world.read().unwrap_or_else(PoisonError::into_inner).server.clone(),
+            Place::Wall(world) => world.read().server.clone(),
         }
     }
 
@@ -214,7 +215,7 @@ impl ServedWorld {
             Place::Wall(world) => {
                 let restored = WallWorld::start(&self.spec, state.as_ref())?;
                 self.server().faults().end_watches(None, WatchEnd::Closed);
-                *world.write().unwrap_or_else(PoisonError::into_inner) = restored;
+                *world.write() = restored;
                 Ok(())
             }
         }
@@ -236,6 +237,6 @@ impl ServedWorld {
 
     /// Locks the saved states.
     pub(super) fn saved(&self) -> MutexGuard<'_, BTreeMap<String, Arc<WorldState>>> {
-        self.saved.lock().unwrap_or_else(PoisonError::into_inner)
+        self.saved.lock()
     }
 }

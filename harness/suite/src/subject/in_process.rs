@@ -1,12 +1,13 @@
 //! Our own controllers, in the fixture's runtime and time. The only module of the harness that imports their crate.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser as _;
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
+use parking_lot::Mutex;
 use plumbline::fixture::{Capability, Controller};
 use plumbline::time::Clock;
 use plumbline_controllers::app::{App, AppError, Config};
@@ -93,7 +94,7 @@ impl Subject for InProcess {
 /// with a few command lines, and building the parser takes as long as some of the runs.
 fn parsed(argv: Vec<String>) -> Result<Config, SubjectError> {
     static PARSED: Mutex<BTreeMap<Vec<String>, Config>> = Mutex::new(BTreeMap::new());
-    let mut parsed = PARSED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut parsed = PARSED.lock();
     if let Some(config) = parsed.get(&argv) {
         return Ok(config.clone());
     }

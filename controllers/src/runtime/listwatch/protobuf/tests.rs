@@ -1,12 +1,13 @@
 //! Lists and watches against a server that supports protobuf, does not, or truncates its responses.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
 use kube::Client;
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use rstest::rstest;
 
@@ -181,8 +182,8 @@ impl Setup {
         let service = tower::service_fn(move |request: Request<Body>| {
             let query = request.uri().query().unwrap_or_default().trim_start_matches('&').to_owned();
             let accept = request.headers().get("accept").map_or("", |accept| accept.to_str().unwrap());
-            seen.lock().unwrap().push(format!("{}{query}", if accept.contains("protobuf") { "" } else { "json " }));
-            let answer = answers.lock().unwrap().pop_front().unwrap_or_else(quiet);
+            seen.lock().push(format!("{}{query}", if accept.contains("protobuf") { "" } else { "json " }));
+            let answer = answers.lock().pop_front().unwrap_or_else(quiet);
             async move {
                 let MockResponse(code, kind, pieces, open) = answer;
                 let pieces =
@@ -210,7 +211,7 @@ impl Setup {
 
     /// Returns the queries without the parameters that all watches have.
     fn queries(&self) -> Vec<String> {
-        let lines = self.lines.lock().unwrap();
+        let lines = self.lines.lock();
         lines
             .iter()
             .map(|line| line.replace("watch=true&timeoutSeconds=290&allowWatchBookmarks=true&", "watch "))

@@ -1,8 +1,8 @@
 //! Rules E-001…E-033, from `pkg/registry/core/pod/storage/eviction.go`, on a store with one pod and its budgets.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use rstest::rstest;
 
 use super::*;
@@ -32,7 +32,7 @@ impl FakeBackend {
     }
 
     fn log(&self) -> Vec<String> {
-        self.0.lock().expect("lock").log.clone()
+        self.0.lock().log.clone()
     }
 
     fn deletes(&self) -> usize {
@@ -40,11 +40,11 @@ impl FakeBackend {
     }
 
     fn budget(&self) -> Value {
-        self.0.lock().expect("lock").budgets[0].clone()
+        self.0.lock().budgets[0].clone()
     }
 
     fn script(&self, deletes: impl IntoIterator<Item = (Result<(), Status>, Option<Value>)>) {
-        self.0.lock().expect("lock").deletes = deletes.into_iter().collect();
+        self.0.lock().deletes = deletes.into_iter().collect();
     }
 
     fn evict(&self, body: &Value, dry_run: &[&str]) -> Result<Status, Status> {
@@ -55,7 +55,7 @@ impl FakeBackend {
 
 impl EvictionBackend for FakeBackend {
     fn pod(&self, _: &str, name: &str) -> Result<Value, Status> {
-        let state = self.0.lock().expect("lock");
+        let state = self.0.lock();
         if state.pod.is_null() {
             return Err(Status::not_found(GroupResource::new("", "pods"), name));
         }
@@ -68,7 +68,7 @@ impl EvictionBackend for FakeBackend {
         _: &str,
         change: &mut (dyn FnMut(&mut Value) -> Result<(), Status> + Send),
     ) -> Result<Value, Status> {
-        let mut state = self.0.lock().expect("lock");
+        let mut state = self.0.lock();
         let mut pod = state.pod.clone();
         change(&mut pod)?;
         state.version += 1;
@@ -79,7 +79,7 @@ impl EvictionBackend for FakeBackend {
     }
 
     fn delete_pod(&self, _: &str, _: &str, options: &Value) -> Result<(), Status> {
-        let mut state = self.0.lock().expect("lock");
+        let mut state = self.0.lock();
         let pinned = pinned_version(options).map_or(String::new(), |v| format!(" at {v}"));
         let dry = if options.get("dryRun").is_some() { " dry" } else { "" };
         state.log.push(format!("delete{pinned}{dry}"));
@@ -91,17 +91,17 @@ impl EvictionBackend for FakeBackend {
     }
 
     fn budgets(&self, _: &str) -> Result<Vec<Value>, Status> {
-        Ok(self.0.lock().expect("lock").budgets.clone())
+        Ok(self.0.lock().budgets.clone())
     }
 
     fn budget(&self, _: &str, name: &str) -> Result<Value, Status> {
-        let state = self.0.lock().expect("lock");
+        let state = self.0.lock();
         let found = state.budgets.iter().find(|b| meta::name(b) == name).cloned();
         found.ok_or_else(|| Status::not_found(GroupResource::new("policy", "poddisruptionbudgets"), name))
     }
 
     fn update_budget_status(&self, _: &str, budget: Value) -> Result<(), Status> {
-        let mut state = self.0.lock().expect("lock");
+        let mut state = self.0.lock();
         if state.budget_conflicts > 0 {
             state.budget_conflicts -= 1;
             return Err(conflict());
@@ -112,7 +112,7 @@ impl EvictionBackend for FakeBackend {
     }
 
     fn kubernetes_version(&self) -> KubernetesVersion {
-        self.0.lock().expect("lock").kubernetes
+        self.0.lock().kubernetes
     }
 
     fn now(&self) -> String {
@@ -121,7 +121,7 @@ impl EvictionBackend for FakeBackend {
 
     async fn pause(&self, time: Duration) {
         assert_eq!(time, RETRY_INTERVAL);
-        self.0.lock().expect("lock").log.push("pause".to_owned());
+        self.0.lock().log.push("pause".to_owned());
         std::future::ready(()).await;
     }
 }
@@ -392,7 +392,7 @@ fn e_033_broken_budgets_have_a_cause_from_1_37_on(#[case] allowed: i64, #[case] 
     let fake = FakeBackend::new(pod("Running", true), vec![guard]);
     let before = fake.evict(&eviction(), &[]).expect_err("refused");
     assert!(before.details.is_some_and(|details| details.causes.is_empty()));
-    fake.0.lock().expect("lock").kubernetes = KubernetesVersion::V1_37;
+    fake.0.lock().kubernetes = KubernetesVersion::V1_37;
     let refused = fake.evict(&eviction(), &[]).expect_err("refused");
     assert_eq!((refused.code, refused.message.as_str()), (403, before.message.as_str()));
     assert_eq!(cause(&refused), format!("The disruption budget foo does not allow evicting pods currently: {why}"));
@@ -414,7 +414,7 @@ fn e_021_two_budgets_are_too_many() {
 #[case::twenty(20, 409)]
 fn e_022_conflicts_on_the_budget_are_tried_again(#[case] conflicts: usize, #[case] expected: u16) {
     let fake = FakeBackend::new(pod("Running", true), vec![budget(1, 3, 2)]);
-    fake.0.lock().expect("lock").budget_conflicts = conflicts;
+    fake.0.lock().budget_conflicts = conflicts;
     let code = fake.evict(&eviction(), &[]).map_or_else(|s| s.code, |s| s.code);
     assert_eq!(code, expected);
     assert_eq!(fake.log().iter().filter(|l| *l == "pause").count(), 19);
@@ -455,7 +455,7 @@ fn e_024_unsafe_deletes_are_invalid() {
 fn e_025_the_pod_is_marked_before_it_goes() {
     let fake = FakeBackend::new(pod("Succeeded", false), vec![]);
     fake.evict(&eviction(), &[]).expect("evicted");
-    let pod = fake.0.lock().expect("lock").pod.clone();
+    let pod = fake.0.lock().pod.clone();
     let mark = conditions::find(&pod["status"], "DisruptionTarget").expect("marked");
     assert_eq!(mark["reason"], "EvictionByEvictionAPI");
     assert_eq!(mark["message"], "Eviction API: evicting");

@@ -28,7 +28,6 @@ mod tracker;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -51,6 +50,7 @@ use super::{Access, Answer, Call, Cluster, ClusterError, Sandbox, SeedError, cli
 use crate::cluster::subject_endpoint::SubjectEndpoint;
 use crate::process::signals;
 use follow::ResourceFollower;
+use parking_lot::Mutex;
 use proxy::{Proxy, ProxyConfig};
 
 /// Time limit for the cleanup after a fixture: a server without storage blocks each request for a minute.
@@ -125,7 +125,7 @@ impl RemoteCluster {
 
     /// The tested controllers whose built-in versions run in this cluster.
     pub fn built_in(&self) -> Vec<plumbline::fixture::Controller> {
-        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = self.server.lock();
         server.as_ref().map(|server| server.built_in.clone()).unwrap_or_default()
     }
 }
@@ -182,13 +182,13 @@ impl Cluster for RemoteCluster {
     }
 
     fn broken(&self) -> Option<String> {
-        let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut server = self.server.lock();
         let server = server.as_mut()?;
         self.runtime.block_on(server.ended())
     }
 
     fn stop(&self) -> Result<(), ClusterError> {
-        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let server = self.server.lock().take();
         let Some(server) = server else { return Ok(()) };
         Ok(self.runtime.block_on(server.stop())?)
     }
@@ -367,7 +367,7 @@ impl RemoteSandbox {
         for follower in &self.followers {
             let at = follower.list().await?;
             let task = tokio::spawn(follower.clone().follow(at));
-            self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+            self.tasks.lock().push(task);
         }
         Ok(self.proxy.tracker().record())
     }
@@ -490,7 +490,7 @@ impl Sandbox for RemoteSandbox {
     fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), ClusterError>> {
         async move {
             self.stop.cancel();
-            for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            for task in self.tasks.lock().drain(..) {
                 task.abort();
             }
             if self.proxy.failure().is_some() {

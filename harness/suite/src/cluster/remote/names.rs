@@ -6,8 +6,8 @@
 //! fixture's names.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use plumbline::object_meta;
 use plumbline_apiserver::request::{Query, ResourcePath};
 use serde_json::Value;
@@ -48,7 +48,7 @@ impl NameMapper {
     }
 
     fn uids(&self) -> MutexGuard<'_, UidMap> {
-        self.uids.lock().unwrap_or_else(PoisonError::into_inner)
+        self.uids.lock()
     }
 
     /// Returns the server's name for a namespace or a node of the fixture.

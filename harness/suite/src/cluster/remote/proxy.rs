@@ -1,7 +1,7 @@
 //! The proxy between the subject and a real server: records every request and reply, applies the fixture's faults, and
 //! forwards in the server's names and in JSON.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +9,7 @@ use futures::StreamExt as _;
 use http::{HeaderMap, HeaderValue, Method, Request, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
+use parking_lot::Mutex;
 use plumbline::object_meta;
 use plumbline::time::Clock;
 use plumbline::transcript::{Attributed as _, ChangeKind, DeliveredObject, Origin, Transcript};
@@ -120,11 +121,11 @@ impl Proxy {
 
     /// The first sign that the server is gone.
     pub(super) fn failure(&self) -> Option<String> {
-        self.0.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.failure.lock().clone()
     }
 
     pub(super) fn mark_failed(&self, why: String) {
-        self.0.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+        self.0.failure.lock().get_or_insert(why);
     }
 
     /// Sends a request of the harness, in the server's names, and waits for the complete response.

@@ -220,7 +220,7 @@ fn merge(events: &mut VecDeque<Value>, up_to: u64) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use futures::StreamExt as _;
     use futures::stream;
@@ -274,7 +274,7 @@ mod tests {
             let sent = Arc::new(Mutex::new(Vec::new()));
             let record: EventRecorder = {
                 let sent = sent.clone();
-                Box::new(move |event| sent.lock().unwrap().push(version(&event["object"])))
+                Box::new(move |event| sent.lock().push(version(&event["object"])))
             };
             let mut watch = WatchRelay::new(lines, (sort, record), faults.clone(), &resource, None, clock);
             let send = |kind, name, version| {
@@ -292,7 +292,7 @@ mod tests {
             let line = watch.next().await.unwrap().unwrap();
             let event: Value = serde_json::from_slice(&line).unwrap();
             assert_eq!(version(&event["object"]), 4);
-            assert_eq!(*sent.lock().unwrap(), [2, 4], "what is sent is recorded");
+            assert_eq!(*sent.lock(), [2, 4], "what is sent is recorded");
             faults.end_watches(None, WatchEnd::Broken);
             assert!(watch.next().await.unwrap().is_err());
             drop(watch);

@@ -5,9 +5,9 @@
 //! whose response has its resourceVersion, otherwise to the write in flight for that object.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use plumbline::expect::world::Key;
 use plumbline::object_meta;
 use plumbline::time::Clock;
@@ -100,31 +100,27 @@ impl ChangeTracker {
         Self { state: Mutex::default(), news: Notify::new(), transcript, clock }
     }
 
-    fn lock(&self) -> MutexGuard<'_, TrackerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The highest resourceVersion so far.
     pub(super) fn revision(&self) -> u64 {
-        self.lock().revision
+        self.state.lock().revision
     }
 
     /// Records a resourceVersion that occurred in a response.
     pub(super) fn saw_revision(&self, revision: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.revision = state.revision.max(revision);
     }
 
     /// Returns all known objects.
     pub(super) fn objects(&self) -> Vec<(Key, RecordedJson)> {
-        self.lock().objects.iter().map(|(key, object)| (key.clone(), object.clone())).collect()
+        self.state.lock().objects.iter().map(|(key, object)| (key.clone(), object.clone())).collect()
     }
 
     /// Replaces the state of a resource by a list at `revision`, and follows the resource from now on. Differences to
     /// the known state are changes.
     pub(super) fn reset(&self, group: &str, resource: &str, listed: Vec<(Key, Value)>, revision: u64) {
         let known: Vec<Key> = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.revision = state.revision.max(revision);
             let id = (group.to_owned(), resource.to_owned());
             if !state.followed.contains(&id) {
@@ -144,14 +140,14 @@ impl ChangeTracker {
     /// Starts to record changes in the transcript. Returns the current objects: other clients in the cluster may have
     /// changed them since the list.
     pub(super) fn record(&self) -> Vec<RecordedJson> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.recording = true;
         state.objects.values().cloned().collect()
     }
 
     /// Records a watch event.
     pub(super) fn observe(&self, seen: ObservedChange) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let ObservedChange { key, version, object } = seen;
         state.revision = state.revision.max(version);
         if state.versions.get(&key).is_some_and(|known| *known >= version) {
@@ -208,7 +204,7 @@ impl ChangeTracker {
             answered: None,
             seen: false,
         };
-        self.lock().writes.push(write);
+        self.state.lock().writes.push(write);
     }
 
     /// Records the outcome of a write and the object in its response. Waits until the change was observed, if there is
@@ -216,7 +212,7 @@ impl ChangeTracker {
     pub(super) async fn end(&self, request: usize, succeeded: bool, object: Option<&Value>) {
         let version = object.map(version).filter(|version| *version > 0);
         let waits = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let now = self.clock.elapsed();
             if !succeeded {
                 state.writes.retain(|write| write.request != request);
@@ -234,7 +230,7 @@ impl ChangeTracker {
         loop {
             let news = self.news.notified();
             let left = limit.saturating_sub(self.clock.elapsed());
-            if left.is_zero() || self.lock().is_done(request, version) {
+            if left.is_zero() || self.state.lock().is_done(request, version) {
                 return;
             }
             self.clock.timeout(left, news).await;

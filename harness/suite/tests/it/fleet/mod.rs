@@ -4,12 +4,13 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{HeaderValue, Method, Request, Response, header};
 use kube::client::Body;
+use parking_lot::Mutex;
 use plumbline::apiserver::service::HttpBody;
 use plumbline::apiserver::{ApiRequest, ApiServer, ResourceId};
 use plumbline_controllers::app::{App, AppError, Config};
@@ -37,7 +38,7 @@ impl Dice {
     }
 
     pub(crate) fn roll(&self, sides: u64) -> u64 {
-        let mut state = self.0.lock().unwrap();
+        let mut state = self.0.lock();
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = *state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

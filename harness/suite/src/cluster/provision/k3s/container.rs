@@ -2,11 +2,11 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use plumbline::time::Clock;
 use serde_json::{Value, json};
 use testcontainers::core::IntoContainerPort as _;
@@ -113,7 +113,7 @@ fn request(options: &K3sOptions, label: &str, log: &Path) -> Result<ContainerReq
     })?;
     let log = Mutex::new((file, LOG_LIMIT));
     let keep = move |frame: &LogFrame| {
-        let (file, left) = &mut *log.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (file, left) = &mut *log.lock();
         let bytes = frame.bytes();
         let kept = bytes.len().min(*left);
         *left -= kept;
