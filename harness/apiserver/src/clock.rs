@@ -1,10 +1,10 @@
 //! Time: the [`Clock`] of a server and its clients, and [`settle`], the exact moment at which every task waits.
 //!
 //! In virtual time everything runs on one OS thread in a runtime made by [`run_virtual`]: tokio's time is paused and
-//! jumps to the next timer only when nothing can run. [`settle`] hooks into that moment: just before the runtime would park, the hook
-//! wakes the tasks that wait in `settle`; tokio then checks its queue again and continues *without* moving time. So a
-//! step's consequences (any chain of tasks, channels and yields) are complete when `settle` returns, and no virtual
-//! time has passed. Nothing here polls or guesses.
+//! jumps to the next timer only when nothing can run. [`settle`] hooks into that moment: just before the runtime would
+//! park, the hook wakes the tasks that wait in `settle`; tokio then checks its queue again and continues *without*
+//! moving time. So the consequences of a request (any chain of tasks, channels and yields) are complete when `settle`
+//! returns, and no virtual time has passed. Nothing here polls or guesses.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};

@@ -28,8 +28,8 @@
 //! | part | public names |
 //! |---|---|
 //! | the server | [`ApiServer`], [`ApiServerBuilder`], [`ApiServerConfig`] |
-//! | its options | [`AdmissionPlugin`], [`ClientUsers`], [`HistoryLimits`], [`RecordMode`], [`KubernetesVersion`], [`UnknownVersion`] |
-//! | its reported version, its audit log | [`ReportedVersion`], [`AuditLog`] |
+//! | its options | [`AdmissionPlugin`], [`HistoryLimits`], [`RecordMode`], [`KubernetesVersion`], [`UnknownVersion`] |
+//! | its reported version, its audit log, users | [`ReportedVersion`], [`AuditLog`], [`ClientUsers`] |
 //! | objects | [`ResourceId`], [`StoredObject`], [`json`]; errors of seeding: [`SeedError`], [`FieldsError`] |
 //! | requests, replies | [`ApiRequest`], [`Reply`], [`ReplyBody`], [`Status`]; their parts: [`request`], [`status`] |
 //! | time, the record of requests and changes | [`clock`], [`record`] |

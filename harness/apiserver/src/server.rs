@@ -60,7 +60,7 @@ pub struct ApiServerConfig {
     pub actor_name: fn(&Origin) -> String,
 }
 
-/// The users as which clients are authorized, whatever they authenticate as; a function of the request's [`Origin`].
+/// The users as which clients are authorized instead of those that they authenticate as, by the request's [`Origin`].
 #[derive(Clone, Default)]
 pub struct ClientUsers(Option<Arc<UserOfClient>>);
 

@@ -1,5 +1,5 @@
-//! The order in which simultaneous requests and watches proceed: some wait a few turns of the runtime, so that others go
-//! first. PURE.
+//! The order in which simultaneous requests and watches proceed: some wait a few turns of the runtime, so that others
+//! go first. PURE.
 //!
 //! The choice is that of PCT ("A randomized scheduler with probabilistic guarantees of finding bugs", ASPLOS 2010):
 //! each line of work has a random priority, and at a few random steps the line that is about to go falls behind all

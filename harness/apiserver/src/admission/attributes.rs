@@ -4,6 +4,9 @@ use crate::json::{Value, json};
 use crate::metadata;
 use crate::status::{GroupResource, Status};
 
+/// The API group of the configurations.
+pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
+
 /// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
@@ -75,7 +78,7 @@ pub(crate) struct Attributes {
 impl Attributes {
     /// Returns true for the configurations of admission themselves, so that no mistake in them is permanent.
     pub(super) fn is_exempt(&self) -> bool {
-        self.kind.group == super::GROUP
+        self.kind.group == GROUP
             && matches!(
                 self.kind.kind.as_str(),
                 "ValidatingWebhookConfiguration"

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::attributes::GROUP;
 use super::conditions::{self, NamedExpressions};
 #[cfg(feature = "controllers")]
 use crate::expressions::CelType;
@@ -11,9 +12,6 @@ use crate::json::Value;
 use crate::metadata;
 use crate::registry::ObjectLister;
 use crate::registry::label_selector::array_field;
-
-/// The API group of the configurations.
-pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
 
 /// Seconds that a webhook has for its answer unless it says something else.
 const TIMEOUT_SECONDS: u64 = 10;

@@ -34,10 +34,10 @@ use crate::registry::{ObjectLister, Registry};
 use crate::schema::Schema;
 use crate::status::Status;
 
-pub(crate) use attributes::{Attributes, Gvk, Gvr, Operation};
+pub(crate) use attributes::{Attributes, GROUP, Gvk, Gvr, Operation};
 #[cfg(feature = "controllers")]
 pub(crate) use config::type_errors;
-pub(crate) use config::{AdmissionConfig, GROUP};
+pub(crate) use config::AdmissionConfig;
 use matching::Invocation;
 use reinvocation::Reinvocation;
 

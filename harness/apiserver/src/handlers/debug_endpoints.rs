@@ -1,4 +1,5 @@
-//! Endpoints that are about the server itself: `/metrics`, and the paths under `/plumbline`, which only this server has.
+//! Endpoints that are about the server itself: `/metrics`, and the paths under `/plumbline`, which only this server
+//! has.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method};

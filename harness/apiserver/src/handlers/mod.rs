@@ -1,8 +1,8 @@
 //! Handlers of requests for resources. The order of their steps follows
 //! `staging/src/k8s.io/apiserver/pkg/endpoints/handlers` of Kubernetes 1.36.
 //!
-//! A `RequestScope` holds a request for a resource and its context. Every step is a function of its module that takes the scope, so a
-//! call such as `write::create(scope)` names the file.
+//! A `RequestScope` holds a request for a resource and its context. Every step is a function of its module that takes
+//! the scope, so a call such as `write::create(scope)` names the file.
 //!
 //! - `parsed_request`: what is read from a request, once; `impersonation`: its users; `authorization`: their rights
 //! - [`handle`]: records the request, applies faults, serves it; `describe`: requests and replies for the transcript

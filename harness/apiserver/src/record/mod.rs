@@ -2,8 +2,8 @@
 //!
 //! Clients cannot forge it. The entry of a request is written when the request arrives; the reply is filled in later
 //! (never, if it was lost), so the order of entries is the order of arrivals and commits. An [`Origin`] names the
-//! originator: a client with its user agent and its authenticated user, the server itself, or the program that embeds it. A [`Delivery`]
-//! is a watch event, with its watch and its place between the entries.
+//! originator: a client with its user agent and its authenticated user, the server itself, or the program that embeds
+//! it. A [`Delivery`] is a watch event, with its watch and its place between the entries.
 
 mod delivery;
 mod json;
