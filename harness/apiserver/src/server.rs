@@ -3,6 +3,7 @@
 //! See `staging/src/k8s.io/apiserver/pkg/server/genericapiserver.go`.
 
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
@@ -133,6 +134,10 @@ impl ApiServerConfig {
 pub struct ApiServer {
     shared: Arc<ServerState>,
 }
+
+// No lock is held while what it guards is half changed by code that may panic.
+impl UnwindSafe for ServerState {}
+impl RefUnwindSafe for ServerState {}
 
 #[derive(Debug)]
 struct ServerState {

@@ -35,9 +35,9 @@ use crate::schema::Schema;
 use crate::status::Status;
 
 pub(crate) use attributes::{Attributes, GROUP, Gvk, Gvr, Operation};
+pub(crate) use config::AdmissionConfig;
 #[cfg(feature = "controllers")]
 pub(crate) use config::type_errors;
-pub(crate) use config::AdmissionConfig;
 use matching::Invocation;
 use reinvocation::Reinvocation;
 

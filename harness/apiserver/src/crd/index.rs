@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::{GROUP, RESOURCE, kinds, names, text};
 use crate::faults::WatchEnd;
@@ -65,57 +65,53 @@ struct KnownDefinition {
 }
 
 impl DefinitionIndex {
-    fn lock(&self) -> MutexGuard<'_, IndexState> {
-        self.state.lock()
-    }
-
     /// Returns the names that the other definitions of a group have.
     pub(super) fn rivals(&self, group: &str, name: &str) -> Vec<Value> {
-        let state = self.lock();
+        let state = self.state.lock();
         let names = state.groups.get(group).into_iter().flatten().filter(|other| *other != name);
         names.filter_map(|other| Some(state.definitions.get(other)?.accepted.clone())).collect()
     }
 
     /// Returns a definition that may be out of line.
     pub(super) fn next_due(&self) -> Option<String> {
-        self.lock().due.first().cloned()
+        self.state.lock().due.first().cloned()
     }
 
     /// Notes that a definition is in line, or that a task looks after it.
     pub(super) fn clear_due(&self, name: &str) {
-        self.lock().due.remove(name);
+        self.state.lock().due.remove(name);
     }
 
     /// Notes that a definition may be out of line.
     pub(super) fn mark_due(&self, name: &str) {
-        self.lock().due.insert(name.to_owned());
+        self.state.lock().due.insert(name.to_owned());
     }
 
     /// Notes that a task looks after a definition; `false` if one does already.
     pub(super) fn begin_tending(&self, name: &str) -> bool {
-        self.lock().tended.insert(name.to_owned())
+        self.state.lock().tended.insert(name.to_owned())
     }
 
     /// Notes that the task of a definition has ended.
     pub(super) fn end_tending(&self, name: &str) {
-        self.lock().tended.remove(name);
+        self.state.lock().tended.remove(name);
     }
 
     /// Returns true if a task looks after a definition.
     pub(super) fn is_tended(&self, name: &str) -> bool {
-        self.lock().tended.contains(name)
+        self.state.lock().tended.contains(name)
     }
 
     /// Notes that all objects of a definition have been deleted or wait for their finalizers.
     pub(super) fn mark_swept(&self, name: &str) {
-        if let Some(known) = self.lock().definitions.get_mut(name) {
+        if let Some(known) = self.state.lock().definitions.get_mut(name) {
             known.swept = true;
         }
     }
 
     /// Returns true if all objects of a definition have been deleted or wait for their finalizers.
     pub(super) fn is_swept(&self, name: &str) -> bool {
-        self.lock().definitions.get(name).is_some_and(|known| known.swept)
+        self.state.lock().definitions.get(name).is_some_and(|known| known.swept)
     }
 }
 

@@ -8,7 +8,6 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -331,7 +330,7 @@ fn a_second_writer_would_be_found() {
         (server, ())
     })
     .unwrap();
-    let found = std::panic::catch_unwind(AssertUnwindSafe(|| server.transcript().with(check_writers)));
+    let found = std::panic::catch_unwind(|| server.transcript().with(check_writers));
     let found = *found.unwrap_err().downcast::<String>().unwrap();
     assert!(found.contains("arrived from replica-9, the lease is 's"), "{found}");
 }
