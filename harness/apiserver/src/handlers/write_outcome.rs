@@ -1,4 +1,5 @@
-//! Writes as data: the part of an object that is written, the conditions, and the outcome.
+//! Writes as data: the part of an object that is written, the conditions, and the outcome. Upstream passes them as
+//! arguments and results of `Create` and `Update` in `staging/src/k8s.io/apiserver/pkg/registry/rest/rest.go`.
 
 use std::sync::Arc;
 

@@ -185,17 +185,17 @@ fn set_progress(conditions: &mut Conditions, deployment: &Value, status: &Value,
     if status["replicas"] == status["updatedReplicas"] && reason(conditions) == AVAILABLE {
         return;
     }
-    let subject = match new {
+    let rolled_out = match new {
         Some(set) => format!("ReplicaSet {:?}", metadata::name(set)),
         None => format!("Deployment {:?}", metadata::name(deployment)),
     };
     if is_complete(deployment, status) {
-        let message = format!("{subject} has successfully progressed.");
+        let message = format!("{rolled_out} has successfully progressed.");
         conditions.set("Progressing", "True", AVAILABLE, &message);
     } else if has_progressed(&deployment["status"], status) {
-        conditions.progressed(&format!("{subject} is progressing."));
+        conditions.progressed(&format!("{rolled_out} is progressing."));
     } else if is_timed_out(conditions, deadline, now) {
-        conditions.set("Progressing", "False", TIMED_OUT, &format!("{subject} has timed out progressing."));
+        conditions.set("Progressing", "False", TIMED_OUT, &format!("{rolled_out} has timed out progressing."));
     }
 }
 
