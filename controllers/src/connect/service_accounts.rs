@@ -203,12 +203,12 @@ mod tests {
     }
 
     fn lines(log: &RequestLog) -> Vec<String> {
-        log.lock().unwrap().iter().map(|seen| seen.line.clone()).collect()
+        log.lock().iter().map(|seen| seen.line.clone()).collect()
     }
 
     /// The `Authorization` of the latest request.
     fn shown(log: &RequestLog) -> String {
-        log.lock().unwrap().last().unwrap().authorization.clone()
+        log.lock().last().unwrap().authorization.clone()
     }
 
     #[tokio::test(start_paused = true)]
@@ -221,9 +221,9 @@ mod tests {
         assert_eq!(lines(&requested), [TOKEN]);
         let body = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
             "spec": { "expirationSeconds": 3600 } });
-        assert_eq!(requested.lock().unwrap()[0].body, body);
-        assert_eq!(requested.lock().unwrap()[0].authorization, "", "the transport of the own client adds its own");
-        let sent: Vec<String> = sent.lock().unwrap().iter().map(|seen| seen.authorization.clone()).collect();
+        assert_eq!(requested.lock()[0].body, body);
+        assert_eq!(requested.lock()[0].authorization, "", "the transport of the own client adds its own");
+        let sent: Vec<String> = sent.lock().iter().map(|seen| seen.authorization.clone()).collect();
         assert_eq!(sent, ["Bearer t1"; 5]);
     }
 
@@ -254,7 +254,7 @@ mod tests {
         ask(&client).await.unwrap();
         assert_eq!(lines(&requested), [TOKEN, ACCOUNTS, TOKEN]);
         let body = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "ttl-controller" } });
-        assert_eq!(requested.lock().unwrap()[1].body, body);
+        assert_eq!(requested.lock()[1].body, body);
         assert_eq!(shown(&sent), "Bearer t1");
     }
 

@@ -91,18 +91,15 @@ fn decide(
         }
     };
     let mut spec = user.spec();
-    let (resource, name, why) = match resource {
-        Some(path) => {
-            let name = authorized_name(path, verb, &parsed.query);
-            spec["resourceAttributes"] = attributes(path, verb);
-            spec["resourceAttributes"]["name"] = json!(name);
-            (GroupResource::new(&path.group, &path.resource), name, describe_attributes(path, verb))
-        }
-        None => {
-            let path = &parsed.request.path;
-            spec["nonResourceAttributes"] = json!({"path": path, "verb": verb});
-            (GroupResource::new("", ""), Cow::Borrowed(""), format!("{verb} path {path:?}"))
-        }
+    let (resource, name, why) = if let Some(path) = resource {
+        let name = authorized_name(path, verb, &parsed.query);
+        spec["resourceAttributes"] = attributes(path, verb);
+        spec["resourceAttributes"]["name"] = json!(name);
+        (GroupResource::new(&path.group, &path.resource), name, describe_attributes(path, verb))
+    } else {
+        let path = &parsed.request.path;
+        spec["nonResourceAttributes"] = json!({"path": path, "verb": verb});
+        (GroupResource::new("", ""), Cow::Borrowed(""), format!("{verb} path {path:?}"))
     };
     allowance(server, &user, &spec).ok_or_else(|| {
         let why = format!("User {:?} cannot {why}", user.name);
