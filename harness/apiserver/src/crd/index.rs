@@ -118,7 +118,7 @@ impl DefinitionIndex {
 /// Registers the kinds of the established definitions that were written since the last call, and removes the kinds of
 /// others. Watches of kinds that change or go end after their last events.
 pub(super) fn sync_registry(server: &ApiServer) {
-    let mut state = server.definitions().lock();
+    let mut state = server.definitions().state.lock();
     for name in changed(server, &mut state) {
         let resource = ResourceId::new(GROUP, RESOURCE);
         match server.get(&resource, "", &name) {
