@@ -22,7 +22,7 @@ DEPLOY = Path(__file__).resolve().parent.parent
 REPOSITORY = DEPLOY.parent.parent
 PROGRAM = os.environ["PLUMBLINE"]
 ARCHIVE = f"plumbline-{os.uname().machine}-linux.tar.gz"
-CRATES = {"plumbline-apiserver", "plumbline-controllers", "plumbline-entropy", "plumbline-k8s", "plumbline-suite"}
+CRATES = {f"plumbline-{name}" for name in ("apiserver", "controllers", "entropy", "guest", "k8s", "suite")}
 
 
 def archive(program):
