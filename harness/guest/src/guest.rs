@@ -1,172 +1,36 @@
 //! A guest: a command that runs in virtual time, and its settings.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use jiff::Timestamp;
-
 use crate::clock::Clock;
-use crate::report::Report;
-
-/// The time of day with which a guest begins.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Epoch {
-    /// The real time at the start, in whole seconds.
-    #[default]
-    Now,
-    /// A fixed time. The monotonic clocks begin with a fixed value as well, so that runs are alike.
-    Fixed(Timestamp),
-}
-
-/// The network of a guest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Network {
-    /// A network namespace of its own with nothing but a loopback device, where that is permitted; else the report
-    /// has a warning. Peers outside live in real time: while a program waits for one, virtual time flows.
-    #[default]
-    Private,
-    /// The network of the calling process.
-    Shared,
-}
-
-/// A standard stream of a guest's command.
-#[derive(Debug, Default)]
-#[non_exhaustive]
-pub enum Stdio {
-    /// That of the calling process.
-    #[default]
-    Inherit,
-    /// Nothing: `/dev/null`.
-    Null,
-    /// A file or one end of a pipe.
-    File(OwnedFd),
-}
-
-impl From<File> for Stdio {
-    fn from(file: File) -> Self {
-        Self::File(file.into())
-    }
-}
-
-impl From<io::PipeReader> for Stdio {
-    fn from(pipe: io::PipeReader) -> Self {
-        Self::File(pipe.into())
-    }
-}
-
-impl From<io::PipeWriter> for Stdio {
-    fn from(pipe: io::PipeWriter) -> Self {
-        Self::File(pipe.into())
-    }
-}
-
-/// An error that keeps a guest from running.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum GuestError {
-    /// The machine is none on which programs can be traced.
-    #[error(
-        "programs run in virtual time on Linux on x86-64 only, not on {os} on {arch}: use the container image of \
-         plumbline for linux/amd64"
-    )]
-    Unsupported {
-        /// The operating system.
-        os: &'static str,
-        /// The processor.
-        arch: &'static str,
-    },
-    /// The program cannot be executed.
-    #[error("{}: {source}", program.display())]
-    Program {
-        /// The program.
-        program: PathBuf,
-        /// The reason: not found, not executable, made for another machine.
-        source: io::Error,
-    },
-    /// The system forbids what the tracer needs.
-    #[error("{what}: {source}")]
-    System {
-        /// The operation, and what to do.
-        what: &'static str,
-        /// The system's reason.
-        source: io::Error,
-    },
-}
-
-/// The reason for which a run has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum End {
-    /// The command has ended by itself.
-    Exited,
-    /// The limit of virtual time was reached; everything was killed.
-    VirtualLimit,
-    /// The limit of real time was reached; everything was killed.
-    RealLimit,
-    /// There were more processes than permitted; everything was killed.
-    TooManyProcesses,
-    /// [`Running::terminate`] was called.
-    Terminated,
-}
-
-/// The result of a run.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Outcome {
-    /// The exit status of the command.
-    pub status: ExitStatus,
-    /// The reason for the end.
-    pub end: End,
-    /// The account of the run.
-    pub report: Report,
-}
+use crate::outcome::{GuestError, KILL, Outcome, TERMINATE, TracerThread};
+use crate::settings::{Command, Epoch, Network, Settings, Stdio};
 
 /// A command to run in virtual time, and its settings.
 #[derive(Debug)]
 pub struct Guest {
-    pub(crate) program: OsString,
-    pub(crate) arguments: Vec<OsString>,
-    pub(crate) variables: Vec<(OsString, Option<OsString>)>,
-    pub(crate) has_empty_environment: bool,
-    pub(crate) directory: Option<PathBuf>,
-    pub(crate) standard: [Stdio; 3],
-    pub(crate) settings: Settings,
-}
-
-/// The settings of the tracer.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) epoch: Epoch,
-    pub(crate) seed: Option<u64>,
-    pub(crate) network: Network,
-    pub(crate) is_manual: bool,
-    pub(crate) virtual_limit: Option<Duration>,
-    pub(crate) real_limit: Option<Duration>,
-    pub(crate) process_limit: usize,
-    pub(crate) spin: Duration,
-    pub(crate) grace: Duration,
+    command: Command,
+    settings: Settings,
 }
 
 impl Guest {
     /// Makes a guest of a program, which is looked for in `PATH` unless its name contains a slash.
     pub fn new(program: impl Into<OsString>) -> Self {
         Self {
-            program: program.into(),
-            arguments: Vec::new(),
-            variables: Vec::new(),
-            has_empty_environment: false,
-            directory: None,
-            standard: [Stdio::Inherit, Stdio::Inherit, Stdio::Inherit],
+            command: Command {
+                program: program.into(),
+                arguments: Vec::new(),
+                variables: Vec::new(),
+                has_empty_environment: false,
+                directory: None,
+                standard: [Stdio::Inherit, Stdio::Inherit, Stdio::Inherit],
+            },
             settings: Settings {
                 epoch: Epoch::Now,
                 seed: None,
@@ -184,7 +48,7 @@ impl Guest {
     /// Adds an argument.
     #[must_use]
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
-        self.arguments.push(argument.as_ref().to_owned());
+        self.command.arguments.push(argument.as_ref().to_owned());
         self
     }
 
@@ -197,50 +61,50 @@ impl Guest {
     /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
-        self.variables.push((name.as_ref().to_owned(), Some(value.as_ref().to_owned())));
+        self.command.variables.push((name.as_ref().to_owned(), Some(value.as_ref().to_owned())));
         self
     }
 
     /// Removes an environment variable.
     #[must_use]
     pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Self {
-        self.variables.push((name.as_ref().to_owned(), None));
+        self.command.variables.push((name.as_ref().to_owned(), None));
         self
     }
 
     /// Begins with an empty environment instead of that of the calling process.
     #[must_use]
     pub fn env_clear(mut self) -> Self {
-        self.variables.clear();
-        self.has_empty_environment = true;
+        self.command.variables.clear();
+        self.command.has_empty_environment = true;
         self
     }
 
     /// Sets the working directory.
     #[must_use]
     pub fn current_dir(mut self, directory: impl AsRef<Path>) -> Self {
-        self.directory = Some(directory.as_ref().to_owned());
+        self.command.directory = Some(directory.as_ref().to_owned());
         self
     }
 
     /// Sets the standard input.
     #[must_use]
     pub fn stdin(mut self, file: impl Into<Stdio>) -> Self {
-        self.standard[0] = file.into();
+        self.command.standard[0] = file.into();
         self
     }
 
     /// Sets the standard output.
     #[must_use]
     pub fn stdout(mut self, file: impl Into<Stdio>) -> Self {
-        self.standard[1] = file.into();
+        self.command.standard[1] = file.into();
         self
     }
 
     /// Sets the standard error.
     #[must_use]
     pub fn stderr(mut self, file: impl Into<Stdio>) -> Self {
-        self.standard[2] = file.into();
+        self.command.standard[2] = file.into();
         self
     }
 
@@ -327,7 +191,7 @@ impl Guest {
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn start_tracer(guest: Guest, socket: &Path, end: Arc<AtomicU8>) -> Result<TracerThread, GuestError> {
-    crate::linux::start(guest, socket, end)
+    crate::linux::start(guest.command, guest.settings, socket, end)
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -345,15 +209,6 @@ fn terminate_on_signals(_: Arc<AtomicU8>) -> Result<(), GuestError> {
 fn start_tracer(_: Guest, _: &Path, _: Arc<AtomicU8>) -> Result<TracerThread, GuestError> {
     Err(GuestError::Unsupported { os: std::env::consts::OS, arch: std::env::consts::ARCH })
 }
-
-/// The order to end the command with `SIGTERM`.
-pub(crate) const TERMINATE: u8 = 1;
-
-/// The order to kill everything; higher numbers are as well.
-pub(crate) const KILL: u8 = 2;
-
-/// The thread that traces.
-pub(crate) type TracerThread = JoinHandle<Result<Outcome, GuestError>>;
 
 /// A guest that runs. Dropping it kills the command and everything that it has started.
 #[derive(Debug)]

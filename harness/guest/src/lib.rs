@@ -19,10 +19,14 @@ mod clock;
 mod guest;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod linux;
+mod outcome;
 mod protocol;
 mod report;
+mod settings;
 
 pub use clock::Clock;
-pub use guest::{End, Epoch, Guest, GuestError, Network, Outcome, Running, Stdio};
+pub use guest::{Guest, Running};
+pub use outcome::{End, GuestError, Outcome};
 pub use protocol::{Order, Reading, TIME_SOCKET};
 pub use report::{Report, Spin, UnvirtualCall};
+pub use settings::{Epoch, Network, Stdio};

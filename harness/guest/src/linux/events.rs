@@ -161,7 +161,7 @@ impl Tracer {
         if self.phase == Phase::Killing {
             let _ = sys::kill(process, libc::SIGKILL);
         } else if self.table.processes.len() > self.settings.process_limit {
-            self.kill(crate::guest::End::TooManyProcesses);
+            self.kill(crate::outcome::End::TooManyProcesses);
         }
     }
 

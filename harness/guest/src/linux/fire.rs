@@ -6,7 +6,7 @@ use super::state::Tracer;
 use super::sys;
 use super::table::{Activity, SocketWait};
 use super::watch;
-use crate::guest::End;
+use crate::outcome::End;
 
 /// A step that was taken at rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

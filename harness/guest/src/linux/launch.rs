@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use super::filter;
 use super::routes;
 use super::sys::{self, Launch};
-use crate::guest::{Guest, GuestError, Network, Stdio};
+use crate::outcome::GuestError;
 use crate::protocol::TIME_SOCKET;
+use crate::settings::{Command, Network, Settings, Stdio};
 
 fn string(text: &OsStr) -> io::Result<CString> {
     CString::new(text.as_bytes()).map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "it contains a zero byte"))
@@ -46,16 +47,16 @@ fn open(file: Stdio, index: usize) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Prepares the command of a guest. The tracer's thread does it shortly before the fork.
-pub(crate) fn prepare(guest: Guest, socket: &Path) -> Result<Launch, GuestError> {
-    let program = PathBuf::from(&guest.program);
-    prepare_command(guest, socket).map_err(|source| GuestError::Program { program, source })
+/// Prepares the command of a command. The tracer's thread does it shortly before the fork.
+pub(crate) fn prepare(command: Command, settings: &Settings, socket: &Path) -> Result<Launch, GuestError> {
+    let program = PathBuf::from(&command.program);
+    prepare_command(command, settings, socket).map_err(|source| GuestError::Program { program, source })
 }
 
-fn prepare_command(guest: Guest, socket: &Path) -> io::Result<Launch> {
-    let inherited = std::env::vars_os().filter(|_| !guest.has_empty_environment);
+fn prepare_command(command: Command, settings: &Settings, socket: &Path) -> io::Result<Launch> {
+    let inherited = std::env::vars_os().filter(|_| !command.has_empty_environment);
     let mut variables: BTreeMap<OsString, OsString> = inherited.collect();
-    for (name, value) in guest.variables {
+    for (name, value) in command.variables {
         match value {
             Some(value) => variables.insert(name, value),
             None => variables.remove(&name),
@@ -63,7 +64,7 @@ fn prepare_command(guest: Guest, socket: &Path) -> io::Result<Launch> {
     }
     variables.insert(TIME_SOCKET.into(), socket.into());
     let path = variables.get(OsStr::new("PATH")).map(OsString::as_os_str);
-    let file = find(&guest.program, path, guest.directory.as_deref())?;
+    let file = find(&command.program, path, command.directory.as_deref())?;
     let environment = variables.into_iter().map(|(name, value)| {
         let mut line = name.into_vec();
         line.push(b'=');
@@ -71,19 +72,23 @@ fn prepare_command(guest: Guest, socket: &Path) -> io::Result<Launch> {
         string(OsStr::from_bytes(&line))
     });
     let mut standard = [None, None, None];
-    for (index, file) in guest.standard.into_iter().enumerate() {
+    for (index, file) in command.standard.into_iter().enumerate() {
         standard[index] = open(file, index)?;
     }
     let (user, group) = sys::user_and_group();
     let map = |id: u32| string(OsStr::new(&format!("{id} {id} 1\n")));
     Ok(Launch {
         program: string(file.as_os_str())?,
-        arguments: [guest.program].iter().chain(&guest.arguments).map(|text| string(text)).collect::<Result<_, _>>()?,
+        arguments: [command.program]
+            .iter()
+            .chain(&command.arguments)
+            .map(|text| string(text))
+            .collect::<Result<_, _>>()?,
         environment: environment.collect::<Result<_, _>>()?,
-        directory: guest.directory.map(|directory| string(directory.as_os_str())).transpose()?,
+        directory: command.directory.map(|directory| string(directory.as_os_str())).transpose()?,
         standard,
-        filter: filter::compile(guest.settings.seed.is_some()).map_err(io::Error::other)?,
-        network: (guest.settings.network == Network::Private).then(routes::quick_acknowledgements),
+        filter: filter::compile(settings.seed.is_some()).map_err(io::Error::other)?,
+        network: (settings.network == Network::Private).then(routes::quick_acknowledgements),
         maps: [map(user)?, map(group)?],
         files: sys::raise_file_limit(),
     })

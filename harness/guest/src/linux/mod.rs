@@ -36,16 +36,22 @@ use self::state::Tracer;
 pub(crate) use self::sys::order_on_signals as terminate_on_signals;
 use self::sys::{Interrupter, Step};
 use self::table::Activity;
-use crate::guest::{Epoch, Guest, GuestError, Outcome, Settings, TracerThread};
+use crate::outcome::{GuestError, Outcome, TracerThread};
+use crate::settings::{Command, Epoch, Settings};
 
 /// The monotonic clocks at the start of a guest with a fixed epoch: a machine that has run for a day.
 const UPTIME: u64 = 86_400 * SECOND;
 
 /// Starts the thread that traces, and returns once the command's program is executed.
-pub(crate) fn start(guest: Guest, socket: &Path, order: Arc<AtomicU8>) -> Result<TracerThread, GuestError> {
+pub(crate) fn start(
+    command: Command,
+    settings: Settings,
+    socket: &Path,
+    order: Arc<AtomicU8>,
+) -> Result<TracerThread, GuestError> {
     let (sender, started) = channel();
     let socket = socket.to_owned();
-    let trace = move || trace(guest, &socket, order, sender);
+    let trace = move || trace(command, settings, &socket, order, sender);
     let thread = thread::Builder::new().name("plumbline-guest".to_owned()).spawn(trace);
     let thread = thread.map_err(|source| GuestError::System { what: "a thread for the tracer", source })?;
     match started.recv() {
@@ -71,11 +77,16 @@ fn clocks(settings: &Settings) -> Clocks {
 }
 
 /// Runs a guest on the calling thread.
-fn trace(guest: Guest, socket: &Path, order: Arc<AtomicU8>, started: Sender<()>) -> Result<Outcome, GuestError> {
+fn trace(
+    command: Command,
+    settings: Settings,
+    socket: &Path,
+    order: Arc<AtomicU8>,
+    started: Sender<()>,
+) -> Result<Outcome, GuestError> {
     let system = |what| move |source| GuestError::System { what, source };
-    let settings = guest.settings.clone();
-    let program = PathBuf::from(&guest.program);
-    let launch = launch::prepare(guest, socket)?;
+    let program = PathBuf::from(&command.program);
+    let launch = launch::prepare(command, &settings, socket)?;
     let control = Control::new(socket, settings.is_manual).map_err(system("the time socket"))?;
     let interrupter = Interrupter::new().map_err(system("a timer of the tracer"))?;
     let image = Image::new();

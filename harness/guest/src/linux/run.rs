@@ -8,7 +8,7 @@ use super::fire::Progress;
 use super::state::{Phase, Tracer};
 use super::sys;
 use super::watch;
-use crate::guest::{End, KILL, TERMINATE};
+use crate::outcome::{End, KILL, TERMINATE};
 use crate::report::Spin;
 
 /// The pauses between two attempts to prove rest, in nanoseconds. The first ones only let others run.
@@ -70,7 +70,7 @@ impl Tracer {
         }
         let nap_end = self.end_naps(now);
         if attempts >= PAUSES.len() {
-            // Nobody waits for these longer than for the pause.
+            // Orders wait no longer than the pause.
             let next = self.next_deadline();
             self.control.receive(|| Self::reading(&self.clocks, next));
             self.guard(now);

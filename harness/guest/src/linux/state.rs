@@ -14,9 +14,10 @@ use super::image::Image;
 use super::sys::{self, Child, Interrupter, Registers};
 use super::table::{Activity, Table};
 use super::timers::Timers;
-use crate::guest::{End, Settings};
+use crate::outcome::End;
 use crate::protocol::Reading;
 use crate::report::{Report, UnvirtualCall};
+use crate::settings::Settings;
 
 /// The phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

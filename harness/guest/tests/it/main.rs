@@ -1,5 +1,5 @@
-//! Tests of guests: programs of every kind in virtual time. Their subjects are small programs in Python, shell, Java and
-//! Go, and this program itself in a role.
+//! Tests of guests: programs of every kind in virtual time. Their subjects are small programs in Python, shell, Java
+//! and Go, and this program itself in a role.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 

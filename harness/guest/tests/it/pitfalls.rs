@@ -234,7 +234,8 @@ fn other_timed_calls_are_virtual() {
 import ctypes, errno, mmap, os, struct, time
 libc = ctypes.CDLL(None, use_errno=True)
 start = time.monotonic()
-def at(what, result): print(what, result, errno.errorcode.get(ctypes.get_errno()), round((time.monotonic() - start) * 1000))
+def now(): return round((time.monotonic() - start) * 1000)
+def at(what, result): print(what, result, errno.errorcode.get(ctypes.get_errno()), now())
 def spec(seconds): return (ctypes.c_long * 2)(int(seconds), int(seconds % 1 * 1e9))
 def call(what, *arguments): ctypes.set_errno(0); at(what, libc.syscall(*arguments))
 word = ctypes.c_uint(1)
