@@ -145,7 +145,7 @@ fn exports(code: &str) -> Vec<(String, String)> {
 
 /// Returns the names directly below `root` in the paths of a file whose module is `depth` levels deep.
 fn names_below(root: &[&str], code: &str, depth: usize) -> Vec<String> {
-    let own = format!("crate::{}", root.iter().map(|module| format!("{module}::")).collect::<String>());
+    let own = format!("crate::{}", root.iter().flat_map(|module| [*module, "::"]).collect::<String>());
     let mut found = Vec::new();
     for (at, _) in code.match_indices("crate::").chain(code.match_indices("super::")) {
         let before = code[..at].chars().next_back();
