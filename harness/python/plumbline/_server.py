@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import base64
 import json
 import os
@@ -66,6 +67,8 @@ class Server:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
             )
+        # For scripts that do not close it.
+        atexit.register(self.close)
         try:
             self.url = self._ready()
             with open(path, encoding="utf-8") as file:
@@ -146,6 +149,7 @@ class Server:
 
     def close(self) -> None:
         """Ends the process, unless it is kept."""
+        atexit.unregister(self.close)
         if self._process.stdout and not self._process.stdout.closed:
             self._process.stdout.close()
         if self._keep:

@@ -99,6 +99,10 @@ def test_the_program_runs_in_an_environment_of_its_own(wheel, tmp_path):
     script = "import plumbline\nwith plumbline.Server() as server: print(server.world().advance('1h').minute >= 0)"
     done = alone.run("python", "-c", script, folder=tmp_path)
     assert done.stdout == "True\n", done.stderr
+    # One that is not closed ends with the script.
+    done = alone.run("python", "-c", "import plumbline; print(plumbline.Server().pid)", folder=tmp_path)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(done.stdout), 0)
 
 
 def test_a_project_passes_with_it(environment, tmp_path):
