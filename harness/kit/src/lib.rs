@@ -1,10 +1,11 @@
 //! Test kit for Kubernetes controllers: a controller of yours, unmodified, against an API server in the process of the
 //! test, in virtual time.
 //!
-//! Start at [`world`]; `README.md` of this package has a recipe for each task.
+//! Start at [`world`]; `README.md` of this package has a recipe for each task. [`apiserver`] is the server that a world
+//! runs, [`time`] is the world's time of day for other crates, [`Error`] and [`Result`] are those of tests.
 //!
-//! The other modules are what the conformance suite for Kubernetes' own controllers shares with the kit. They are not
-//! documented and have no stability: their names and types change in any release.
+//! The other modules are what the conformance suite for Kubernetes' own controllers shares with the kit. They are
+//! hidden from the documentation and have no stability: their names and types change in any release.
 
 #[doc(hidden)]
 pub mod expect;

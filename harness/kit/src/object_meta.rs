@@ -84,14 +84,14 @@ pub fn remove(object: &mut Value, fields: &[&str]) {
 }
 
 /// Returns a copy without the fields that the server changes at each write.
-pub fn without_bookkeeping(object: &Value) -> Value {
+pub(crate) fn without_bookkeeping(object: &Value) -> Value {
     let mut object = object.clone();
     remove(&mut object, &BOOKKEEPING);
     object
 }
 
 /// Returns true if two states of an object differ in nothing but what the server changes at each write.
-pub fn is_same(old: &Value, new: &Value) -> bool {
+pub(crate) fn is_same(old: &Value, new: &Value) -> bool {
     let (Some(one), Some(other)) = (old.as_object(), new.as_object()) else { return old == new };
     let is_equal = |(name, value): (&String, &Value)| match (name.as_str(), value, other.get(name)) {
         ("metadata", Value::Object(one), Some(Value::Object(other))) => {

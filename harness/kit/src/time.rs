@@ -1,10 +1,14 @@
-//! Time in the harness: the API server's [`Clock`] with [`settle`], and a stopwatch for reports.
+//! The time of day in the world of a thread.
+//!
+//! The names that are hidden from the documentation are shared with the suite, and have no stability: the API server's
+//! clock, and a stopwatch for reports.
 
 use std::cell::Cell;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
+#[doc(hidden)]
 pub use plumbline_apiserver::clock::{Clock, epoch, is_paused, run_virtual, run_virtual_with_io, run_wall, settle};
 
 thread_local! {
@@ -30,6 +34,7 @@ pub(crate) fn set_time_of_day(start: Option<Timestamp>) {
 }
 
 /// A wall-clock stopwatch, for reports only: nothing is decided by it.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(std::time::Instant);
 

@@ -274,7 +274,9 @@ pub fn stamp(repository: &Path) -> Result<u64, Failure> {
     let mut hasher = DefaultHasher::new();
     let own = ["harness/mutants/bugs.toml", "harness/mutants/semantic.toml", ".cargo/mutants.toml"].map(str::to_owned);
     let decides = |path: &String| {
-        ["controllers/src/", "harness/kit/src/", "harness/suite/src/", "harness/apiserver/src/", "fixtures/", "Cargo"].iter().any(|head| path.starts_with(head))
+        ["controllers/src/", "harness/kit/src/", "harness/suite/src/", "harness/apiserver/src/", "fixtures/", "Cargo"]
+            .iter()
+            .any(|head| path.starts_with(head))
     };
     for path in tracked(repository)?.into_iter().filter(decides).chain(own) {
         let Ok(text) = fs::read(repository.join(&path)) else { continue };
@@ -299,7 +301,8 @@ fn cargo(copy: &Path, work: &Path, args: &[&str]) -> Command {
 
 /// Builds the program; returns the compiler's errors, one JSON document each.
 fn compile(copy: &Path, work: &Path) -> Result<Vec<String>, Failure> {
-    let args = ["build", "--release", "--locked", "-p", "plumbline-suite", "--bin", "plumbline", "--message-format=json"];
+    let args =
+        ["build", "--release", "--locked", "-p", "plumbline-suite", "--bin", "plumbline", "--message-format=json"];
     let output = cargo(copy, work, &args).stderr(Stdio::inherit()).output()?;
     let lines = String::from_utf8(output.stdout)?;
     let error = |line: &&str| serde_json::from_str::<Value>(line).is_ok_and(|it| it["message"]["level"] == "error");

@@ -231,8 +231,7 @@ fn others(operator: &syn::BinOp) -> &'static [&'static str] {
         B::Le(_) => &[">", "<"],
         B::Ge(_) => &["<", ">"],
         B::Add(_) => &["-", "*"],
-        B::Sub(_) => &["+", "/"],
-        B::Mul(_) => &["+", "/"],
+        B::Sub(_) | B::Mul(_) => &["+", "/"],
         B::Div(_) => &["%", "*"],
         B::Rem(_) => &["/", "+"],
         B::Shl(_) => &[">>"],
@@ -241,8 +240,7 @@ fn others(operator: &syn::BinOp) -> &'static [&'static str] {
         B::BitOr(_) => &["&", "^"],
         B::BitXor(_) => &["|", "&"],
         B::AddAssign(_) => &["-=", "*="],
-        B::SubAssign(_) => &["+=", "/="],
-        B::MulAssign(_) => &["+=", "/="],
+        B::SubAssign(_) | B::MulAssign(_) => &["+=", "/="],
         _ => &[],
     }
 }
@@ -298,7 +296,6 @@ fn path_values(segment: &syn::PathSegment) -> Vec<String> {
         "String" => vec!["String::new()".to_owned(), "\"xyzzy\".to_owned()".to_owned()],
         "Option" => std::iter::once("None".to_owned()).chain(wrapped("Some(", ")")).collect(),
         "Vec" => std::iter::once("Vec::new()".to_owned()).chain(wrapped("vec![", "]")).collect(),
-        "BTreeMap" | "BTreeSet" => vec!["Default::default()".to_owned()],
         "Result" => wrapped("Ok(", ")"),
         "Arc" => wrapped("std::sync::Arc::new(", ")"),
         "Ordering" => ["Less", "Equal", "Greater"].map(|way| format!("std::cmp::Ordering::{way}")).into(),

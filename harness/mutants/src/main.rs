@@ -116,8 +116,7 @@ fn work(args: &Args) -> Result<bool, Failure> {
     let config = build::Config::load(&args.repository)?;
     // The operators' mutants take most of the time to compile.
     let is_alone = ["bugs", "semantic"].contains(&args.verb.as_str()) || args.only.as_deref() == Some("semantic");
-    let mut tree =
-        if is_alone { build::Tree::default() } else { build::Tree::of_mutants(&args.repository, &config)? };
+    let mut tree = if is_alone { build::Tree::default() } else { build::Tree::of_mutants(&args.repository, &config)? };
     let memory = args.repository.join("harness/mutants/caught.toml");
     let hints = report::caught(&memory)?;
     if let Some(number) = args.sample {

@@ -47,7 +47,7 @@ impl Runner {
             timeout: Duration::from_hours(1),
             hints: Caught::new(),
         };
-        let begin = Instant::now();
+        let begin = now();
         if let Some(fixture) = runner.run(0, &[])? {
             return Err(format!("without any mutant {fixture} fails").into());
         }
@@ -64,7 +64,7 @@ impl Runner {
     /// Switches `subject` on and finds the first fixture that fails: it tries the one that caught it last time, then
     /// those of its controller, then all others.
     pub fn judge(&self, subject: &Subject) -> Result<Outcome, Failure> {
-        let begin = Instant::now();
+        let begin = now();
         let suite = SUITES.into_iter().find(|suite| subject.place.contains(&format!("/{}/", suite.replace('-', "_"))));
         let hint = self.hints.get(&subject.name).map(|fixture| vec![fixture.as_str()]);
         let hint = hint.filter(|_| self.explore.is_none());
@@ -103,11 +103,10 @@ impl Runner {
             .spawn()?;
         let Some(code) = wait(&mut child, self.timeout)? else { return Ok(Some("(hangs)".to_owned())) };
         match code {
-            0 => Ok(None),
+            // The remembered fixture may have been renamed.
+            0 | NOTHING => Ok(None),
             FAILED if self.explore.is_some() => Ok(Some(first_finding(&self.report)?)),
             FAILED => Ok(Some(first_failure(&self.report)?)),
-            // The remembered fixture was renamed.
-            NOTHING => Ok(None),
             // A panic of the whole harness or an out-of-memory kill counts as caught.
             other => Ok(Some(format!("(exit code {other})"))),
         }
@@ -116,7 +115,7 @@ impl Runner {
 
 /// Waits for the exit code; `None` after `timeout`.
 fn wait(child: &mut Child, timeout: Duration) -> Result<Option<i32>, Failure> {
-    let begin = Instant::now();
+    let begin = now();
     while begin.elapsed() < timeout {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status.code().unwrap_or(-1)));
@@ -143,4 +142,10 @@ fn first_finding(report: &Path) -> Result<String, Failure> {
     let seconds = report["wallMillis"].as_f64().unwrap_or_default() / 1000.0;
     let (fingerprint, plan, runs) = (text("fingerprint"), text("plan"), &report["runs"]);
     Ok(format!("{fingerprint} ({plan}; {runs} runs, {seconds:.1} s, shrunk to {lines} lines)"))
+}
+
+/// The time of the wall clock, for the limits of runs and for reports.
+#[expect(clippy::disallowed_methods, reason = "this program has no other clock")]
+fn now() -> Instant {
+    Instant::now()
 }

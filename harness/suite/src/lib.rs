@@ -29,9 +29,11 @@
 //! | [`guest`] | this program in virtual time, with all that it starts |
 //! | [`cli`], [`exit`] | the program |
 //!
-//! Invariants: the judge (`expect`, `invariants`, `apiserver`) shares no code with the controllers, which only
-//! `subject/in_process.rs` imports; only `time` reads a clock or sleeps; no order depends on a hash, a thread or a
-//! random number.
+//! Fixtures are read, and runs are judged, by modules of the test kit [`plumbline`] that have no stability: `fixture`,
+//! `expect`, `invariants`, `transcript`.
+//!
+//! Invariants: the judge (the API server, the kit) shares no code with the controllers, which only
+//! `subject/in_process.rs` imports; no order depends on a hash, a thread or a random number.
 
 pub mod catalogue;
 pub mod cli;

@@ -20,7 +20,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
 use plumbline_suite::cli::{self, ServeArgs};
 
 use catalogue::CatalogueArgs;

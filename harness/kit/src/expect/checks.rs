@@ -16,26 +16,26 @@ use crate::transcript::{Attributed as _, Exchange, TranscriptEntry};
 
 /// A point of a run at which checks are evaluated.
 #[derive(Debug, Clone, Copy)]
-pub struct CheckPoint<'a> {
+pub(crate) struct CheckPoint<'a> {
     /// The run.
-    pub run: &'a Run<'a>,
+    pub(crate) run: &'a Run<'a>,
     /// The objects at this point.
-    pub world: &'a ObjectStates,
+    pub(crate) world: &'a ObjectStates,
     /// The entries in which to count requests: from the begin of the window, or of the run, up to this point.
-    pub entries: &'a [TranscriptEntry],
+    pub(crate) entries: &'a [TranscriptEntry],
     /// The time of the point.
-    pub at: Duration,
+    pub(crate) at: Duration,
     /// True if `entries` is a window, all of which `quiet` inspects.
-    pub window: bool,
+    pub(crate) window: bool,
 }
 
 /// The difference between the expected and the observed state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gap {
+pub(crate) struct Gap {
     /// The expected state.
-    pub expected: String,
+    pub(crate) expected: String,
     /// The observed state.
-    pub observed: String,
+    pub(crate) observed: String,
 }
 
 impl Gap {
@@ -49,7 +49,7 @@ impl Gap {
 /// # Errors
 ///
 /// If the check does not hold: the difference.
-pub fn evaluate(check: &Check, point: CheckPoint<'_>) -> Result<(), Gap> {
+pub(crate) fn evaluate(check: &Check, point: CheckPoint<'_>) -> Result<(), Gap> {
     match &check.kind {
         CheckKind::Exists(target) => exists(target, point),
         CheckKind::Absent(target) => absent(target, point),
@@ -94,7 +94,7 @@ pub fn evaluate(check: &Check, point: CheckPoint<'_>) -> Result<(), Gap> {
 }
 
 /// Describes a check in the words of a fixture.
-pub fn describe(check: &Check) -> String {
+pub(crate) fn describe(check: &Check) -> String {
     match &check.kind {
         CheckKind::Exists(target) => format!("exists: {target}"),
         CheckKind::Absent(target) => format!("absent: {target}"),
@@ -239,7 +239,7 @@ fn floor_seconds(duration: jiff::SignedDuration) -> i64 {
 }
 
 /// Returns true if `text` matches the pattern.
-pub fn text_matches(pattern: &TextPattern, text: &str) -> bool {
+pub(crate) fn text_matches(pattern: &TextPattern, text: &str) -> bool {
     match pattern {
         TextPattern::Exact(wanted) => wanted == text,
         TextPattern::Glob(pattern) => glob(pattern, text),
@@ -247,7 +247,7 @@ pub fn text_matches(pattern: &TextPattern, text: &str) -> bool {
 }
 
 /// Returns true if an Event matches `pattern`, ignoring the count.
-pub fn is_event(pattern: &EventPattern, event: &Value) -> bool {
+pub(crate) fn is_event(pattern: &EventPattern, event: &Value) -> bool {
     let subject = if event["involvedObject"].is_null() { &event["regarding"] } else { &event["involvedObject"] };
     let message = event["message"].as_str().or_else(|| event["note"].as_str()).unwrap_or_default();
     event["reason"] == pattern.reason.as_str()
@@ -309,7 +309,7 @@ fn quiet(point: CheckPoint<'_>) -> Result<(), Gap> {
 }
 
 /// Returns true if `pattern` covers this request of `run`.
-pub fn covers(pattern: &RequestPattern, entry: &TranscriptEntry, exchange: &Exchange, run: &Run<'_>) -> bool {
+pub(crate) fn covers(pattern: &RequestPattern, entry: &TranscriptEntry, exchange: &Exchange, run: &Run<'_>) -> bool {
     let request = &exchange.request;
     let by = match &pattern.actor {
         Some(actor) => entry.actor().name() == actor,

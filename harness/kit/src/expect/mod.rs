@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::fixture::{Fixture, matching};
 use crate::transcript::{Actor, Attributed as _, EntryKind, Exchange, RecordedJson, TranscriptEntry, is_judged};
 
-pub mod checks;
+pub(crate) mod checks;
 mod live;
 mod temporal;
 mod traffic;
@@ -58,7 +58,7 @@ pub struct Run<'a> {
 
 impl Run<'_> {
     /// Returns true if `at` equals `wanted`, within the tolerances of the clock.
-    pub fn is_at(&self, wanted: Duration, at: Duration) -> bool {
+    pub(crate) fn is_at(&self, wanted: Duration, at: Duration) -> bool {
         wanted <= at + self.tolerance && at <= wanted + self.tolerance + self.late
     }
 
@@ -120,7 +120,7 @@ pub fn judge(fixture: &Fixture, run: &Run<'_>) -> Vec<BrokenPromise> {
 
 /// Judges the expectations at the end of `run` and those about its requests. Unlike in [`judge`], a write that no
 /// expectation explains is fine unless the fixture has `only`. `quiet` is about the entries from `window` on.
-pub fn judge_now(fixture: &Fixture, run: &Run<'_>, window: usize) -> Vec<BrokenPromise> {
+pub(crate) fn judge_now(fixture: &Fixture, run: &Run<'_>, window: usize) -> Vec<BrokenPromise> {
     let begin = ObjectStates::new(run, &fixture.given.namespace);
     let context = JudgeContext { fixture, run, begin: &begin };
     let mut failures = temporal::at_the_end_of(context, window);
@@ -131,13 +131,13 @@ pub fn judge_now(fixture: &Fixture, run: &Run<'_>, window: usize) -> Vec<BrokenP
 
 /// The fixture and the run to judge.
 #[derive(Debug, Clone, Copy)]
-pub struct JudgeContext<'a> {
+pub(crate) struct JudgeContext<'a> {
     /// The promises.
-    pub fixture: &'a Fixture,
+    pub(crate) fixture: &'a Fixture,
     /// The recorded run.
-    pub run: &'a Run<'a>,
+    pub(crate) run: &'a Run<'a>,
     /// The objects before the first entry.
-    pub begin: &'a ObjectStates,
+    pub(crate) begin: &'a ObjectStates,
 }
 
 /// Returns the requests among `entries`.

@@ -138,7 +138,7 @@ fn uid_of(object: &RecordedJson) -> Option<String> {
 }
 
 /// Compares API groups. Events are the same objects in both of their groups.
-pub fn same_group(pattern: &str, group: &str) -> bool {
+pub(crate) fn same_group(pattern: &str, group: &str) -> bool {
     pattern == group || (pattern.is_empty() && group == "events.k8s.io")
 }
 
@@ -162,7 +162,7 @@ pub fn kinds<'o>(objects: impl IntoIterator<Item = &'o Value>) -> Resources {
 }
 
 /// Returns the resource of a custom resource definition, in its first version.
-pub fn resource_of_definition(crd: &Value) -> Resource {
+pub(crate) fn resource_of_definition(crd: &Value) -> Resource {
     let spec = &crd["spec"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     Resource {

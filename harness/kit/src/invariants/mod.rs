@@ -161,7 +161,7 @@ pub fn check_from(fixture: &Fixture, run: &Run<'_>, begin: &ObjectStates) -> Vec
 }
 
 /// Checks the invariants of these names.
-pub fn check_named(names: &[&str], fixture: &Fixture, run: &Run<'_>) -> Vec<BrokenPromise> {
+pub(crate) fn check_named(names: &[&str], fixture: &Fixture, run: &Run<'_>) -> Vec<BrokenPromise> {
     let begin = ObjectStates::new(run, &fixture.given.namespace);
     check_those(fixture, run, &begin, |invariant| names.contains(&invariant.name))
 }

@@ -127,7 +127,7 @@ fn general(tail: &str, object: &str) -> String {
 }
 
 /// Joins runs of the same write to different objects.
-pub fn join_runs(lines: &[RenderedLine]) -> Vec<Paragraph> {
+pub(crate) fn join_runs(lines: &[RenderedLine]) -> Vec<Paragraph> {
     let mut out = Vec::with_capacity(lines.len());
     let mut rest = lines;
     while let Some(first) = rest.first() {

@@ -1,10 +1,10 @@
 //! Measurements of API servers as an HTML page with a curve for each row. PURE.
 
 use maud::{Markup, html};
-
-use super::report::{BenchReport, Measurement, Unit, tell};
 use plumbline_suite::html::chart::{Chart, Series, charts, distinct, legend};
 use plumbline_suite::html::plain_page;
+
+use super::report::{BenchReport, Measurement, Unit, tell};
 
 /// Returns the page of a report, with the other sizes that it has and with reports `beside` it.
 #[must_use]

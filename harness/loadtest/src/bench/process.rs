@@ -5,12 +5,12 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use plumbline::time::Clock;
+use plumbline_suite::process::tree::{cpu, kilobytes};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
 use super::BenchError;
 use super::http::Endpoint;
-use plumbline_suite::process::tree::{cpu, kilobytes};
 
 /// A server started here; dropping it ends it.
 pub(crate) struct ServeProcess {

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use plumbline_suite::cli::read_report;
 use plumbline_suite::cli::{CliError, notify};
+use plumbline_suite::exit::Exit;
 
 use super::PROGRAM;
 use crate::bench::{self, LoadShape, ServerUnderTest, report::BenchReport};
-use plumbline_suite::exit::Exit;
 
 /// Flags of `bench`.
 #[derive(Debug, clap::Args)]

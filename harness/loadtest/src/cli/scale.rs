@@ -6,20 +6,19 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use plumbline::fixture::Controller;
-
 use plumbline_suite::cli::read_report;
 use plumbline_suite::cli::{CliError, notify};
 use plumbline_suite::cli::{ClusterKind, RealClusterArgs, controller, variable};
+use plumbline_suite::duration::parse_duration;
+use plumbline_suite::exit::Exit;
+use plumbline_suite::process::tempdir::RunDir;
+use plumbline_suite::subject::command;
 
 use super::PROGRAM;
 use crate::scale::{
     self, ClusterChoice, ClusterShape, ProgressEvent, ProgressSink, ScaleError, ScaleOptions, ScaleReport, Scenario,
     subject::MeasuredCommand,
 };
-use plumbline_suite::duration::parse_duration;
-use plumbline_suite::exit::Exit;
-use plumbline_suite::process::tempdir::RunDir;
-use plumbline_suite::subject::command;
 
 /// Our own controllers, the default subject.
 const OURS: &str = "plumbline-controllers";

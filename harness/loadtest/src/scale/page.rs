@@ -1,11 +1,11 @@
 //! Measurements as an HTML page with curves: time, CPU time, memory and calls of each scenario over the size. PURE.
 
 use maud::{Markup, html};
+use plumbline_suite::html::chart::{Chart, Series, charts, distinct, legend};
+use plumbline_suite::html::plain_page;
 
 use super::report::{CurvePoint, MeasureComparison, ScaleReport, Scenario, ScenarioResult, SubjectReport};
 use crate::bench::report::{Unit, tell};
-use plumbline_suite::html::chart::{Chart, Series, charts, distinct, legend};
-use plumbline_suite::html::plain_page;
 
 /// A measure of a scenario: heading, format, value.
 type ScenarioMeasure = (&'static str, fn(f64) -> String, fn(&ScenarioResult) -> Option<f64>);

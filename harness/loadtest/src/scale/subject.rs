@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use plumbline::fixture::Controller;
 use plumbline::time::Clock;
+use plumbline_suite::cluster::Access;
+use plumbline_suite::subject::{Launch, Running, Subject as _, command};
 
 use super::ScaleError;
 use crate::bench::process::Usage;
-use plumbline_suite::cluster::Access;
-use plumbline_suite::subject::{Launch, Running, Subject as _, command};
 
 /// Time limit for its process to appear.
 const PROCESS_LIMIT: Duration = Duration::from_secs(5);

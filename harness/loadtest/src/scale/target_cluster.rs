@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use plumbline::time::Clock;
 use plumbline_apiserver::KubernetesVersion;
-
-use super::ScaleError;
 use plumbline_suite::cluster::provision::{RealCluster, Server};
 use plumbline_suite::process::{self, GuardedProcess, ProcessSpec};
+
+use super::ScaleError;
 
 /// Time limit for the fake server to listen.
 const READY_LIMIT: Duration = Duration::from_secs(30);

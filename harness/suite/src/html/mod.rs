@@ -43,10 +43,9 @@ pub use comparison::{TimelineTexts, comparison_page};
 use maud::Markup;
 use model::AlignedLines;
 use page::PageParts;
+use plumbline::fixture::Fixture;
 use serde_json::json;
 pub use timeline::timeline;
-
-use plumbline::fixture::Fixture;
 
 use crate::conformance::compare::aligned;
 use crate::report::{Event, JudgedRun, Outcome, Reporter, RunReport};

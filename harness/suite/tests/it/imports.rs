@@ -1,4 +1,5 @@
-//! The top-level modules of each crate do not import each other in circles, nor do more than two parts of a module.
+//! The packages depend on each other in one direction. The top-level modules of each crate do not import each other in
+//! circles, nor do more than two parts of a module.
 //!
 //! The graph is read from the sources: `use` declarations and inline paths that begin with `crate::` or `super::`.
 //! Tests do not count. Inherent methods that another module implements are not imports, and not seen.
@@ -13,6 +14,18 @@ const CRATES: [&str; 5] =
 
 /// Parts of a module may import each other in pairs.
 const PAIR: usize = 2;
+
+/// The packages of the workspace, each with those of them that it may depend on; tests may depend on more.
+const PACKAGES: [(&str, &[&str]); 8] = [
+    ("controllers", &[]),
+    ("harness/apiserver", &[]),
+    ("harness/entropy", &[]),
+    ("harness/guest", &[]),
+    ("harness/kit", &["plumbline-apiserver"]),
+    ("harness/loadtest", &["plumbline", "plumbline-apiserver", "plumbline-suite"]),
+    ("harness/suite", &["plumbline", "plumbline-apiserver", "plumbline-controllers", "plumbline-guest"]),
+    ("harness/xtask", &["plumbline", "plumbline-apiserver", "plumbline-suite"]),
+];
 
 /// Circles that exist: folder, modules in order, and why. The list only gets shorter.
 const KNOWN: &[(&str, &[&str], &str)] = &[
@@ -367,6 +380,28 @@ fn circles_of_files_are_found() {
     assert_eq!(circles(&graph), BTreeSet::from([vec!["a", "a::b", "a::c", "a::d"]]));
     assert_eq!(graph["a::b"].keys().collect::<Vec<_>>(), ["a::c", "a::d"]);
     assert_eq!(graph["a::c"].keys().collect::<Vec<_>>(), ["a"]);
+}
+
+#[test]
+fn packages_depend_on_each_other_in_one_direction() {
+    let root = repository();
+    let mut offences = Vec::new();
+    for manifest in files_below(&root, "toml") {
+        let Some(package) = manifest.path.strip_suffix("/Cargo.toml") else { continue };
+        if !manifest.text.contains("\nversion.workspace = true\n") || package.starts_with("harness/examples/") {
+            continue;
+        }
+        let Some((_, allowed)) = PACKAGES.iter().find(|(name, _)| *name == package) else {
+            offences.push(format!("{package} is new: list what it may depend on"));
+            continue;
+        };
+        let section = manifest.text.split("\n[dependencies]\n").nth(1).unwrap_or_default();
+        let lines = section.lines().take_while(|line| !line.starts_with('['));
+        let names = lines.filter_map(|line| line.split([' ', '.', '=']).next());
+        let foreign = names.filter(|name| name.starts_with("plumbline") && !allowed.contains(name));
+        offences.extend(foreign.map(|name| format!("{package} depends on {name}")));
+    }
+    assert!(offences.is_empty(), "packages depend on each other:\n  {}", offences.join("\n  "));
 }
 
 /// The files of a crate, by path.

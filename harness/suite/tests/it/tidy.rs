@@ -66,6 +66,32 @@ const API_SERVER_NAMES: &[&str] = &[
     "workloads",
 ];
 
+/// Files of the test kit, each with its documented names. All other modules of the kit are hidden.
+const KIT_NAMES: [(&str, &[&str]); 3] = [
+    ("harness/kit/src/lib.rs", &["Error", "Result", "apiserver", "time", "world"]),
+    ("harness/kit/src/time.rs", &["time_of_day"]),
+    (
+        "harness/kit/src/world/mod.rs",
+        &[
+            "Error",
+            "ExploreSummary",
+            "Explorer",
+            "FaultHandle",
+            "Result",
+            "Rule",
+            "Simulation",
+            "TaskOutput",
+            "TranscriptView",
+            "World",
+            "WorldBuilder",
+            "WorldService",
+            "hours",
+            "minutes",
+            "seconds",
+        ],
+    ),
+];
+
 /// Banned expressions, and their replacements.
 const BANNED: [(&str, &str); 7] = [
     ("#[ignore", "skip the test with a reason"),
@@ -171,20 +197,75 @@ fn the_judge_shares_no_code_with_the_judged() {
 #[test]
 fn the_api_server_has_no_other_public_names() {
     let root = fs::read_to_string(repository().join(API_SERVER_ROOT)).expect("a readable file");
-    let (docs, code): (Vec<&str>, Vec<&str>) = root.lines().partition(|line| line.starts_with("//!"));
-    let mut names = BTreeSet::new();
-    for item in code.join("\n").split_inclusive([';', '}']).filter_map(|item| item.split_once("pub ")) {
-        let words = item.1.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
-        let declared = words.filter(|word| !word.is_empty() && !["mod", "use"].contains(word));
-        // `pub use module::{Name, Other};`: the first word is the module.
-        names.extend(declared.skip(usize::from(item.1.starts_with("use "))).map(str::to_owned));
-    }
-    let listed: BTreeSet<String> = API_SERVER_NAMES.iter().map(|name| (*name).to_owned()).collect();
-    let added = names.difference(&listed).map(|name| format!("{name} is new: keep it private or list it"));
-    let gone = listed.difference(&names).map(|name| format!("{name} is not public: strike it"));
+    let docs: Vec<&str> = root.lines().filter(|line| line.starts_with("//!")).collect();
+    let names = documented_names(&root);
     let bare = names.iter().filter(|name| !docs.iter().any(|line| line.contains(&format!("`{name}`"))));
     let bare = bare.map(|name| format!("{name} is not in the table of the crate's documentation"));
-    none("the API server's public names are listed and documented", &added.chain(gone).chain(bare).collect::<Vec<_>>());
+    let offences: Vec<String> = changes(&names, API_SERVER_NAMES).into_iter().chain(bare).collect();
+    none("the API server's public names are listed and documented", &offences);
+}
+
+/// The documented API of the test kit is a world and what its signatures mention.
+#[test]
+fn the_test_kit_documents_no_other_names() {
+    let mut offences = Vec::new();
+    for (file, listed) in KIT_NAMES {
+        let text = fs::read_to_string(repository().join(file)).expect("a readable file");
+        offences
+            .extend(changes(&documented_names(&text), listed).into_iter().map(|change| format!("{file}: {change}")));
+    }
+    none("the test kit's documented names are listed", &offences);
+}
+
+/// Returns the differences between the public names of a file and their list.
+fn changes(names: &BTreeSet<String>, listed: &[&str]) -> Vec<String> {
+    let listed: BTreeSet<String> = listed.iter().map(|name| (*name).to_owned()).collect();
+    let added = names.difference(&listed).map(|name| format!("{name} is new: keep it private or list it"));
+    let gone = listed.difference(names).map(|name| format!("{name} is not public: strike it"));
+    added.chain(gone).collect()
+}
+
+/// Returns the names of the public items at the top level of a file, without those that are hidden from the
+/// documentation. The file is formatted: such an item begins in the first column.
+fn documented_names(text: &str) -> BTreeSet<String> {
+    const KINDS: [&str; 11] =
+        ["pub", "mod", "use", "fn", "async", "const", "static", "struct", "enum", "trait", "type"];
+    let mut names = BTreeSet::new();
+    let mut is_hidden = false;
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if !line.starts_with("pub ") {
+            // Attributes and comments stand between `#[doc(hidden)]` and its item.
+            is_hidden = line == "#[doc(hidden)]" || is_hidden && line.starts_with(['#', '/']);
+            continue;
+        }
+        let mut item = line.to_owned();
+        while line.starts_with("pub use ") && !item.ends_with(';') {
+            item.push_str(lines.next().unwrap_or(";"));
+        }
+        if std::mem::take(&mut is_hidden) {
+            continue;
+        }
+        if let Some(path) = item.strip_prefix("pub use ") {
+            // `module::{Name, Other as New}`: the last word of each part is the name.
+            let parts = path.split_once('{').map_or(path, |(_, parts)| parts).split(',');
+            let name =
+                |part: &str| part.rsplit([':', ' ']).next().map(|name| name.trim_end_matches(['}', ';']).to_owned());
+            names.extend(parts.filter_map(|part| name(part.trim())).filter(|name| !name.is_empty()));
+        } else {
+            let words = item.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+            names.extend(words.into_iter().find(|word| !KINDS.contains(word)).map(str::to_owned));
+        }
+    }
+    names
+}
+
+#[test]
+fn the_search_for_public_names_works() {
+    let text = "pub mod a;\n#[doc(hidden)]\n#[derive(Debug)]\npub struct Hidden;\npub(crate) mod b;\npub use c::{\n    D,\n    \
+                e::F as G,\n};\npub use h::I;\npub const fn j() {\n    pub fn k() {}\n}\n#[doc(hidden)]\npub use l::M;\npub trait N {}\n";
+    let names: Vec<String> = documented_names(text).into_iter().collect();
+    assert_eq!(names, ["D", "G", "I", "N", "a", "j"]);
 }
 
 #[test]

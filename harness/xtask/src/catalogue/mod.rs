@@ -6,7 +6,6 @@ mod render;
 use std::io::Write as _;
 
 use plumbline::fixture::parse;
-
 use plumbline_suite::catalogue::{Catalogue, CoverageMap};
 use plumbline_suite::cli::CliError;
 use plumbline_suite::cli::FixturesFolder;

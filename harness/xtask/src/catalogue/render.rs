@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
-
 use plumbline_suite::catalogue::{CatalogueEntry, CoverageMap, CoverageRow};
+use serde_json::{Value, json};
 
 /// Renders a table for terminals: one line per id.
 #[must_use]

@@ -6,10 +6,10 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use plumbline::time::Clock;
+use plumbline_suite::process::{self, GuardedProcess, ProcessSpec};
 use serde_json::Value;
 
 use super::{RunOptions, UpstreamError};
-use plumbline_suite::process::{self, GuardedProcess, ProcessSpec};
 
 /// Time limit for the start of the server.
 const START_LIMIT: Duration = Duration::from_secs(30);

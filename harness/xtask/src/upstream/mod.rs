@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use plumbline_suite::process::{signals, tempdir};
 
 use self::cluster::ServedCluster;
 use self::program::{E2eProgram, SpecOutcome, SpecResult};
 use self::report::{SpecComparison, UpstreamReport};
 use self::selection::{Difference, Rules, SelectedSpec};
-use plumbline_suite::process::{signals, tempdir};
 
 pub(crate) use self::verb::{UpstreamArgs, main};
 

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plumbline::time::{Clock, Stopwatch};
+use plumbline_suite::process::{GuardedProcess, ProcessSpec};
 use serde::{Deserialize, Serialize};
 
 use super::selection::SelectedSpec;
 use super::{RunOptions, UpstreamError};
-use plumbline_suite::process::{GuardedProcess, ProcessSpec};
 
 /// Time limit for listing the specs.
 const LIST_LIMIT: Duration = Duration::from_mins(5);

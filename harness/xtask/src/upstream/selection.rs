@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use plumbline_suite::duration::parse_duration;
 use regex::Regex;
 use serde::Deserialize;
 
 use super::UpstreamError;
 use super::program::Spec;
-use plumbline_suite::duration::parse_duration;
 
 const SPECS: &str = include_str!("specs.yaml");
 const DIFFERENCES: &str = include_str!("differences.yaml");

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use regex::Regex;
-
-use super::selection::{Difference, Rules};
-use super::{RunOptions, UpstreamError};
 use plumbline_suite::cli::{CliError, notify, stdout};
 use plumbline_suite::duration::parse_duration;
 use plumbline_suite::exit::Exit;
 use plumbline_suite::process::signals;
+use regex::Regex;
+
+use super::selection::{Difference, Rules};
+use super::{RunOptions, UpstreamError};
 
 /// Flags of `serve` with the real kube-controller-manager: all but its own loops. The images are those that the specs
 /// expect not to exist.
