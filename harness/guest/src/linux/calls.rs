@@ -145,7 +145,11 @@ fn long(memory: &impl Memory, address: u64) -> Option<i64> {
 
 /// Reads seconds and parts of a second. `None` if the kernel would refuse them: then it does so itself.
 fn time(memory: &impl Memory, address: u64, parts: i64) -> Option<u64> {
-    let (seconds, part) = (long(memory, address)?, long(memory, address.wrapping_add(8))?);
+    let mut bytes = [0; 16];
+    if !memory.read(address, &mut bytes) {
+        return None;
+    }
+    let (seconds, part) = (i64::from_ne_bytes(*bytes.first_chunk()?), i64::from_ne_bytes(*bytes.last_chunk()?));
     if seconds < 0 || part < 0 || part >= parts {
         return None;
     }
@@ -443,9 +447,8 @@ pub(super) mod tests {
 
     impl Memory for Numbers {
         fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
-            // A pair is read from an address that is a multiple of 16, and 8 behind it.
-            let number = if address.is_multiple_of(16) { self.0 } else { self.1 };
-            bytes.copy_from_slice(&number.to_ne_bytes()[..bytes.len()]);
+            let numbers = [self.0.to_ne_bytes(), self.1.to_ne_bytes()].concat();
+            bytes.copy_from_slice(&numbers[..bytes.len()]);
             address != 13 && address != 0
         }
     }

@@ -2,7 +2,7 @@
 
 use super::arch::Architecture as _;
 use super::state::{Phase, Tracer};
-use super::sys::{self, CALL_STOP, EVENT_STOP};
+use super::sys::{self, CALL_STOP, EVENT_STOP, Event};
 use super::table::{Activity, Process, Thread};
 use super::waits::next_random;
 use super::watch;
@@ -16,9 +16,9 @@ impl Tracer {
         let mut is_any = false;
         loop {
             match sys::next_event(false) {
-                Ok(Some((thread, status))) => {
+                Ok(Some(event)) => {
                     is_any = true;
-                    self.handle(thread, status);
+                    self.handle(event);
                 }
                 Ok(None) => return Some(is_any),
                 Err(_) => return None,
@@ -27,10 +27,11 @@ impl Tracer {
     }
 
     /// Handles one event.
-    pub(crate) fn handle(&mut self, thread: i32, status: i32) {
+    pub(crate) fn handle(&mut self, event: Event) {
+        let Event { thread, status, processor_time } = event;
         self.report.stops += 1;
         if !libc::WIFSTOPPED(status) {
-            self.on_end(thread, status);
+            self.on_end(thread, status, processor_time);
             return;
         }
         if !self.table.threads.contains_key(&thread) {
@@ -62,7 +63,7 @@ impl Tracer {
         }
     }
 
-    fn on_end(&mut self, thread: i32, status: i32) {
+    fn on_end(&mut self, thread: i32, status: i32, processor_time: u64) {
         if thread == self.main.process {
             self.status = Some(status);
         }
@@ -71,6 +72,9 @@ impl Tracer {
         }
         if let Some(process) = self.table.remove(thread) {
             self.timers.end(process);
+            // Not more than it can have used since the last rest.
+            let most = sys::real_monotonic().saturating_sub(self.last_rest);
+            self.ended_time += processor_time.min(most);
         }
     }
 

@@ -129,7 +129,7 @@ impl Tracer {
     fn start_program(&mut self, program: &Path, started: Sender<()>) -> Result<(), GuestError> {
         while !self.has_started {
             match sys::next_event(true) {
-                Ok(Some((thread, status))) => self.handle(thread, status),
+                Ok(Some(event)) => self.handle(event),
                 Ok(None) => {}
                 Err(_) => break,
             }

@@ -37,7 +37,7 @@ impl Tracer {
         // Most often, the thread that was busy last time still is.
         if let Some(entry) = self.busy.and_then(|thread| self.table.threads.get_mut(&thread)) {
             entry.resting = None;
-            if !entry.is_asleep() {
+            if !entry.is_stopped && !entry.watch.is_blocked() {
                 return false;
             }
         }

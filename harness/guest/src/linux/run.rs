@@ -83,8 +83,8 @@ impl Tracer {
         self.interrupter.set(nanoseconds);
         let event = sys::next_event(true);
         self.interrupter.set(0);
-        if let Ok(Some((thread, status))) = event {
-            self.handle(thread, status);
+        if let Ok(Some(event)) = event {
+            self.handle(event);
         }
     }
 

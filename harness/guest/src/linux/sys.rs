@@ -83,15 +83,32 @@ pub(crate) fn event_message(thread: i32) -> io::Result<u64> {
     Ok(message)
 }
 
-/// Returns the thread and the status of the next event of a traced thread or child of the calling thread. `None` if
-/// there is none now, or if a blocking call was interrupted; `ECHILD` if nothing is traced.
-pub(crate) fn next_event(block: bool) -> io::Result<Option<(i32, i32)>> {
+/// An event of a traced thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Event {
+    /// The thread.
+    pub(crate) thread: i32,
+    /// Its status, as of `wait`.
+    pub(crate) status: i32,
+    /// The processor time of its process, its threads and children that have ended included, in nanoseconds.
+    pub(crate) processor_time: u64,
+}
+
+/// Returns the next event of a traced thread or child of the calling thread. `None` if there is none now, or if a
+/// blocking call was interrupted; `ECHILD` if nothing is traced.
+pub(crate) fn next_event(block: bool) -> io::Result<Option<Event>> {
     let mut status: c_int = 0;
+    // SAFETY: plain integers; zero is a value of each.
+    let mut usage: libc::rusage = unsafe { zeroed() };
     let flags = libc::__WALL | libc::__WNOTHREAD | if block { 0 } else { libc::WNOHANG };
-    // SAFETY: `status` outlives the call.
-    match check(i64::from(unsafe { libc::waitpid(-1, &raw mut status, flags) })) {
+    // SAFETY: `status` and `usage` outlive the call.
+    match check(i64::from(unsafe { libc::wait4(-1, &raw mut status, flags, &raw mut usage) })) {
         Ok(0) => Ok(None),
-        Ok(thread) => Ok(Some((thread as i32, status))),
+        Ok(thread) => {
+            let time = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+            let processor_time = time(usage.ru_utime) + time(usage.ru_stime);
+            Ok(Some(Event { thread: thread as i32, status, processor_time }))
+        }
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
         Err(error) => Err(error),
     }

@@ -87,6 +87,11 @@ print('over')
     assert_eq!(finished.lines(), ["over"]);
     let spin = &finished.report().spins[0];
     assert!(spin.program.starts_with("python") && spin.processor_time >= Duration::from_millis(150), "{spin:?}");
+    // Each process of this one is short.
+    let script = "until [ $(date +%s) -ge 1893456001 ]; do :; done; echo over";
+    let finished = run(shell(script).spin_guard(Duration::from_millis(150)));
+    assert_eq!(finished.lines(), ["over"]);
+    assert_eq!(finished.report().spins.len(), 1, "{finished:?}");
     let calm = run(python("for _ in range(3_000_000): pass"));
     assert!(calm.report().spins.is_empty() && calm.seconds() == 0.0, "{calm:?}");
 }
