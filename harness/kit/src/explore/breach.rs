@@ -34,7 +34,8 @@ impl Breach {
     /// Creates a breach by the whole run.
     #[must_use]
     pub fn of_run(oracle: &str, kind: &str, at: Duration, text: String) -> Self {
-        let (oracle, kind) = (oracle.to_owned(), kind.to_owned());
+        let oracle = oracle.to_owned();
+        let kind = kind.to_owned();
         Self { oracle, resource: String::new(), kind, at, text, expected: json!({ "quiet": true }) }
     }
 

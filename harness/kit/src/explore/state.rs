@@ -293,13 +293,15 @@ pub fn differences(
     let keys: BTreeSet<&Key> = wanted.keys().chain(found.keys()).collect();
     let state = |objects: &ChangedObjects, key: &Key| objects.get(key).cloned().unwrap_or_else(|| initial(key));
     let differs = |key: &Key| {
-        let (wanted, found) = (state(wanted, key), state(found, key));
+        let wanted = state(wanted, key);
+        let found = state(found, key);
         let (kind, text, field) = match (wanted, found) {
             (None, None) => return None,
             (Some(_), None) => (MISSING.to_owned(), "it is missing; without the fault it exists".to_owned(), None),
             (None, Some(_)) => (LEFT.to_owned(), "it exists; without the fault it is deleted".to_owned(), None),
             (Some(wanted), Some(found)) => {
-                let (wanted, found) = (essence(&wanted), essence(&found));
+                let wanted = essence(&wanted);
+                let found = essence(&found);
                 let mut path = Vec::new();
                 let (old, new) = first_difference(&wanted, &found, &mut path)?;
                 let field = path.join(".");
@@ -358,7 +360,8 @@ mod tests {
     #[case::terminating(json!({"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}}), false)]
     #[case::no_time(json!({"status": {"startTime": null}}), false)]
     fn only_the_essence_counts(#[case] change: Value, #[case] same: bool) {
-        let (one, other) = (pod(&json!({})), pod(&change));
+        let one = pod(&json!({}));
+        let other = pod(&change);
         assert_eq!(essence(&one) == essence(&other), same);
         let digest = |pod: Value| digest(&key("a"), Some(&pod.into()), Scope::Full);
         assert_eq!(digest(one) == digest(other), same);

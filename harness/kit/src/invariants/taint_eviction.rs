@@ -63,7 +63,8 @@ pub(super) fn no_early_eviction(context: &JudgeContext<'_>) -> Vec<Violation> {
 /// State that existed from the start counts from a start that is only as exact as the run's times; every later change
 /// is recorded by the server before the subject sees it.
 fn earliest(context: &JudgeContext<'_>, uid: &str, before: usize) -> Option<Duration> {
-    let (mut world, slack) = (context.begin.clone(), context.run.slack());
+    let mut world = context.begin.clone();
+    let slack = context.run.slack();
     let mut earliest = toleration_limit(&world, uid).map(|limit| limit.saturating_sub(context.run.tolerance));
     for entry in context.run.entries.iter().take_while(|entry| entry.seq < before) {
         if let EntryKind::Change(change) = &entry.what {

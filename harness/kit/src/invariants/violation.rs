@@ -24,7 +24,9 @@ impl<'a> JudgeContext<'a> {
         is_meant: impl Fn(&TranscriptEntry, &Exchange) -> bool,
         mut visit: impl FnMut(&'a TranscriptEntry, &'a Exchange, &ObjectStates) -> Option<Violation>,
     ) -> Vec<Violation> {
-        let (mut world, mut stepped, mut violations) = (None, 0, Vec::new());
+        let mut world = None;
+        let mut stepped = 0;
+        let mut violations = Vec::new();
         for (index, entry) in self.run.entries.iter().enumerate() {
             let EntryKind::Request(exchange) = &entry.what else { continue };
             if is_meant(entry, exchange) {

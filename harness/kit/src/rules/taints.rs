@@ -43,7 +43,8 @@ pub fn toleration_limit_of(world: &ObjectStates, pod: &Value) -> Option<Duration
 
 fn tolerates(toleration: &Value, taint: &Value) -> bool {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (key, effect) = (text(&toleration["key"]), text(&toleration["effect"]));
+    let key = text(&toleration["key"]);
+    let effect = text(&toleration["effect"]);
     let fits = (effect.is_empty() || taint["effect"] == effect) && (key.is_empty() || taint["key"] == key);
     fits && match text(&toleration["operator"]).as_str() {
         "Exists" => true,

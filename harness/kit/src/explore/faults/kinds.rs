@@ -588,7 +588,8 @@ mod tests {
     #[test]
     fn a_flaky_server_refuses_every_second_request() {
         let injection = inject("flaky", &put(3, None));
-        let (mut seen, mut hits) = (vec![0; injection.faults.len()], vec![0; injection.faults.len()]);
+        let mut seen = vec![0; injection.faults.len()];
+        let mut hits = vec![0; injection.faults.len()];
         let mut refused = Vec::new();
         for request in 1..=40 {
             let hit = injection.faults.iter().enumerate().find(|(number, fault)| {
@@ -609,7 +610,8 @@ mod tests {
             Effect::Delay { by, applied: true } => by.as_secs(),
             other => panic!("{other:?}"),
         };
-        let (followed, last) = (put(1, Some(Duration::from_secs(17))), put(1, None));
+        let followed = put(1, Some(Duration::from_secs(17)));
+        let last = put(1, None);
         assert_eq!((delay(&followed), delay(&last)), (8, 5));
         let across = |point: &FaultPoint| Disturbance::at(point).any(|fault| fault.name() == "late-across");
         assert!(across(&followed) && !across(&last), "only a step that follows makes it another fault");

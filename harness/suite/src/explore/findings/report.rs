@@ -277,7 +277,8 @@ mod tests {
     #[test]
     fn the_text_names_gaps_and_the_json_can_be_read() {
         let report = part(1, &["a"]);
-        let (mut text, mut json) = (Vec::new(), Vec::new());
+        let mut text = Vec::new();
+        let mut json = Vec::new();
         report.write_text(&mut text).expect("memory can be written");
         report.write_json(&mut json).expect("memory can be written");
         let text = String::from_utf8(text).expect("UTF-8");

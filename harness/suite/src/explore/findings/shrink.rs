@@ -190,7 +190,9 @@ impl Shrinker<'_> {
     /// Runs the candidate on a thread of its own, because a part that is dropped may be what ends its history.
     fn run(&self, case: &Case) -> Option<(FaultPlan, Breach)> {
         let fixture = Arc::new(parsed(&case.document, self.fixture)?);
-        let (test_bed, fingerprint, faults) = (self.test_bed.clone(), self.fingerprint.to_owned(), case.faults.clone());
+        let test_bed = self.test_bed.clone();
+        let fingerprint = self.fingerprint.to_owned();
+        let faults = case.faults.clone();
         let work = move |_: usize, _: &JobTimer| breach_of(&test_bed, &fixture, &faults, &fingerprint);
         let mut found = None;
         isolate::run_each(1, 1, HANG, work, |_, outcome| {
@@ -251,7 +253,8 @@ impl Shrinker<'_> {
                 }
             }
             let Some((point, number)) = case.faults[index].1.rsplit_once('#') else { continue };
-            let (point, number) = (point.to_owned(), number.parse::<u32>().unwrap_or(1));
+            let point = point.to_owned();
+            let number = number.parse::<u32>().unwrap_or(1);
             for lower in 1..number.min(20) {
                 let mut candidate = case.clone();
                 candidate.faults[index].1 = format!("{point}#{lower}");

@@ -244,7 +244,8 @@ impl RandomHistory {
     }
 
     fn workloads(&mut self) -> (Vec<String>, Vec<String>) {
-        let (mut owners, mut pods) = (Vec::new(), Vec::new());
+        let mut owners = Vec::new();
+        let mut pods = Vec::new();
         for (owner, percent) in [("rs/web", 70), ("sts/db", 30)] {
             if !self.draw.chance(percent) {
                 continue;
@@ -451,7 +452,8 @@ impl RandomHistory {
 
     /// Changes one object again and again: a pod that becomes ready and unready, the annotations of a node.
     fn restless(&mut self) -> Vec<String> {
-        let (node, pod) = (self.node(), self.pod());
+        let node = self.node();
+        let pod = self.pod();
         let of_node = |number: u64| format!("annotate: {{ nodes/{node}: {{ heartbeat: \"{number}\" }} }}");
         match pod {
             Some(pod) if !self.large && self.draw.chance(60) => (0..20_u64)
@@ -482,7 +484,8 @@ impl RandomHistory {
 
     /// Deletes or creates nodes again, several at once.
     fn resize(&mut self) -> String {
-        let (many, removes) = (4 + self.draw.below(10), self.draw.chance(60));
+        let many = 4 + self.draw.below(10);
+        let removes = self.draw.chance(60);
         let mut names = Vec::new();
         for (name, exists) in self.nodes.iter_mut().filter(|(_, exists)| *exists == removes) {
             if names.len() as u64 == many {

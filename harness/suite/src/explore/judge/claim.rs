@@ -29,7 +29,8 @@ pub(super) fn dropped(fixture: &Fixture, begin: &ObjectStates, explored: Explore
         return Vec::new();
     }
     let found = changes(explored.until_quiet(), Actor::Disruption, BUDGETS).find_map(|(entry, change)| {
-        let (old, new) = (change.old.as_deref()?, change.new.as_deref()?);
+        let old = change.old.as_deref()?;
+        let new = change.new.as_deref()?;
         let now = explored.record.start.checked_add(entry.at).ok()?;
         let claimed = old["status"]["disruptedPods"].as_object()?.iter();
         let dropped = claimed.filter(|(pod, _)| new["status"]["disruptedPods"].get(pod).is_none());

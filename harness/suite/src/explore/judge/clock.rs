@@ -24,7 +24,8 @@ pub(super) fn follows_wall_clock(reference: &ReferenceRun, explored: ExploredRun
     let times = |observation: &Observation| -> BTreeMap<WriteKey, Duration> {
         observation.last_writes.iter().filter(|(key, _)| measures(key)).map(|(key, at)| (key.clone(), *at)).collect()
     };
-    let (normal, found) = (times(&reference.observation), times(explored.observation));
+    let normal = times(&reference.observation);
+    let found = times(explored.observation);
     let moved = normal.iter().find_map(|(key, usual)| {
         let at = found.get(key)?;
         (at.abs_diff(*usual) > SAME_TIME).then(|| Breach {

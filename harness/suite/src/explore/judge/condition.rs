@@ -32,7 +32,8 @@ pub(super) fn unexplained(fixture: &Fixture, begin: &ObjectStates, explored: Exp
     let delay = write_delay(explored.plan);
     let mut nodes = None;
     let found = changes(explored.until_quiet(), Actor::PodGc, "pods").find_map(|(entry, change)| {
-        let (old, new) = (change.old.as_deref()?, change.new.as_deref()?);
+        let old = change.old.as_deref()?;
+        let new = change.new.as_deref()?;
         let node = old["spec"]["nodeName"].as_str().filter(|name| !name.is_empty())?;
         let nodes = nodes.get_or_insert_with(|| NodeTimes::new(begin, explored.until_quiet()));
         let was = |state: NodeState| nodes.was(node, state, entry.at.saturating_sub(delay), entry.at);
@@ -52,7 +53,8 @@ pub(super) fn unexplained(fixture: &Fixture, begin: &ObjectStates, explored: Exp
 /// Returns true if a condition says that `PodGC` deletes the pod, with a message, and about a generation that it had.
 fn says_why(pod: &Value) -> bool {
     let is_whole = condition(pod, DISRUPTION_TARGET).is_some_and(|found| {
-        let (about, current) = (found["observedGeneration"].as_i64(), object_meta::generation(pod));
+        let about = found["observedGeneration"].as_i64();
+        let current = object_meta::generation(pod);
         let is_about_pod = current.is_none() || about.is_some() && about <= current;
         found["message"] != "" && !found["message"].is_null() && is_about_pod
     });

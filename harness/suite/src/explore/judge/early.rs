@@ -167,7 +167,8 @@ mod tests {
     #[case::recovered_before(50, &["early · pods · podgc"])]
     fn a_recovery_counts(#[case] at: u64, #[case] found: &[&str]) {
         let transcript = Transcript::new();
-        let (lost, well) = (node("False", OUT_OF_SERVICE), node("True", OUT_OF_SERVICE));
+        let lost = node("False", OUT_OF_SERVICE);
+        let well = node("True", OUT_OF_SERVICE);
         change(&transcript, at, None, "nodes", [Some(lost.clone()), Some(well)]);
         change(&transcript, 60, Some("pod-garbage-collector"), "pods", [Some(pod("Failed", "")), None]);
         assert_eq!(judged("podgc", &transcript, vec![lost]), found);

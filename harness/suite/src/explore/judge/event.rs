@@ -291,7 +291,8 @@ fn cancellations(begin: &ObjectStates, entries: &[TranscriptEntry], calm: bool) 
             "{count} Events say that the eviction of pods/{} is cancelled, at {:?}; its countdowns ended at {certain:?}",
             key.1, reports.cancelled
         );
-        let (oracle, resource) = (ORACLE.to_owned(), "pods".to_owned());
+        let oracle = ORACLE.to_owned();
+        let resource = "pods".to_owned();
         Some(Breach { oracle, resource, kind: kind.to_owned(), at: last, text, expected: json!({ "quiet": true }) })
     })
 }

@@ -90,7 +90,9 @@ mod tests {
             Origin::Client { user_agent, .. } => user_agent.to_string(),
             _ => String::new(),
         };
-        let (verb, resource, name) = (verb.to_owned(), resource.to_owned(), Some("a".to_owned()));
+        let verb = verb.to_owned();
+        let resource = resource.to_owned();
+        let name = Some("a".to_owned());
         let request = RecordedRequest { verb, resource, name, user_agent, ..RecordedRequest::default() };
         transcript.request(Duration::from_secs(at), origin, request)
     }

@@ -207,7 +207,9 @@ fn budgets(world: &ObjectStates, fixture: &Fixture, moment: ModelMoment) -> Vec<
 /// Returns the breach of a budget that cannot be computed and does not say so, gives another reason, or allows
 /// disruptions.
 fn unsafe_budget(key: &Key, budget: &Value, lost: &[LostPod], calm: bool) -> Option<ModelBreach> {
-    let (name, status, pod) = (&key.name, &budget["status"], &lost.first()?.name);
+    let name = &key.name;
+    let status = &budget["status"];
+    let pod = &lost.first()?.name;
     let allowed = &status["disruptionsAllowed"];
     if *allowed != json!(0) {
         let text = format!("pdb/{name}: disruptionsAllowed is {allowed}, although the owner of pods/{pod} is missing");

@@ -38,7 +38,8 @@ pub(super) fn broken(fixture: &Fixture, begin: &ObjectStates, explored: Explored
 /// Returns the smallest and the largest number of nodes of a history.
 fn numbers_of_nodes(begin: &ObjectStates, entries: &[TranscriptEntry]) -> (usize, usize) {
     let mut count = begin.all("nodes").count();
-    let (mut least, mut most) = (count, count);
+    let mut least = count;
+    let mut most = count;
     for entry in entries {
         let EntryKind::Change(change) = &entry.what else { continue };
         match (change.resource.as_str(), change.old.is_some(), change.new.is_some()) {
@@ -62,7 +63,8 @@ fn disagreement(fixture: &Fixture, begin: &ObjectStates, explored: ExploredRun<'
     }
     let mut world = begin.clone();
     let nodes = world.all("nodes").count();
-    let (mut least, mut most) = (nodes, nodes);
+    let mut least = nodes;
+    let mut most = nodes;
     let mut last = Duration::ZERO;
     for entry in explored.until_quiet() {
         if !is_change(entry) {

@@ -104,7 +104,8 @@ mod tests {
         let name = "pod-garbage-collector";
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}});
         let ask = |at: u64| {
-            let (verb, resource) = ("delete".to_owned(), "pods".to_owned());
+            let verb = "delete".to_owned();
+            let resource = "pods".to_owned();
             let request = RecordedRequest { verb, resource, ..RecordedRequest::default() };
             let reply = RecordedReply::new(Duration::from_secs(at + 1), 200);
             exchange(&transcript, Duration::from_secs(at), name, request, reply);

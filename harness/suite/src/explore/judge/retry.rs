@@ -96,7 +96,8 @@ impl Retries {
                 match &entry.what {
                     EntryKind::Change(change) if entry.actor() != self.policy.actor => self.disturb(change, &failed),
                     EntryKind::Request(exchange) if entry.actor() == self.policy.actor => {
-                        let (resource, verb) = (exchange.request.resource.as_str(), exchange.request.verb.as_str());
+                        let resource = exchange.request.resource.as_str();
+                        let verb = exchange.request.verb.as_str();
                         if resource == "events" || matches!(verb, "list" | "watch") {
                             continue;
                         }

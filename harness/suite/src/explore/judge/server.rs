@@ -37,7 +37,9 @@ pub(super) fn misbehaves(begin: &ObjectStates, explored: ExploredRun<'_>) -> Opt
             }
             EntryKind::Note(_) => return None,
         };
-        let (oracle, kind, at) = ("server".to_owned(), kind.to_owned(), entry.at);
+        let oracle = "server".to_owned();
+        let kind = kind.to_owned();
+        let at = entry.at;
         Some(Breach { oracle, resource, kind, at, text, expected: json!({ "quiet": true }) })
     })
 }

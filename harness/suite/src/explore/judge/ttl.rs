@@ -47,7 +47,8 @@ pub(super) fn wrong_values(fixture: &Fixture, begin: &ObjectStates, explored: Ex
 /// Returns the times at which the TTL changes, each with its place in [`TTL_RANGES`]. A controller that starts counts
 /// the nodes one by one.
 fn ttl_steps(nodes: usize, entries: &[TranscriptEntry]) -> Vec<(Duration, usize)> {
-    let (mut count, mut step) = (nodes, 0);
+    let mut count = nodes;
+    let mut step = 0;
     while count > TTL_RANGES[step].1 {
         step += 1;
     }

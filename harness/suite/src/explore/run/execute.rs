@@ -17,7 +17,9 @@ pub fn execute(test_bed: &TestBed, script: &Script) -> RunRecord {
 
 /// Runs `script` until `is_over` returns true at the end of the quiet window, and returns its record.
 pub fn execute_until(test_bed: &TestBed, script: &Script, is_over: impl Fn(&RunRecord) -> bool) -> RunRecord {
-    let (recorder, starts, timer) = (RunRecorder::default(), StartLimit::new(1), JobTimer::default());
+    let recorder = RunRecorder::default();
+    let starts = StartLimit::new(1);
+    let timer = JobTimer::default();
     let until = |step: usize| step == script.quiet && recorder.update(|record| is_over(record));
     let context = RunContext {
         cluster: &*test_bed.cluster,
@@ -46,11 +48,13 @@ pub fn first_divergence(one: &RunRecord, other: &RunRecord) -> Option<Divergence
     let text = |record: &RunRecord| {
         record.transcript.with(|entries: &[TranscriptEntry]| to_text(&render(record.start, &record.initial, entries)))
     };
-    let (one, other) = (text(one), text(other));
+    let one = text(one);
+    let other = text(other);
     if one == other {
         return None;
     }
-    let (mut was, mut is) = (one.lines(), other.lines());
+    let mut was = one.lines();
+    let mut is = other.lines();
     let mut pairs = std::iter::from_fn(|| Some((was.next(), is.next())));
     let (was, is) = pairs.find(|(was, is)| was != is || was.is_none()).unwrap_or_default();
     let line = |line: Option<&str>| line.unwrap_or("(end)").trim().to_owned();

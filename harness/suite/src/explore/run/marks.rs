@@ -78,7 +78,8 @@ const CONCERNS: [(&str, &str, &str, &str); 16] = [
 pub fn marks(entries: &[TranscriptEntry]) -> BTreeSet<String> {
     let mut marks = BTreeSet::new();
     for (entry, exchange) in requests(entries).filter(|(entry, _)| entry.actor().is_subject()) {
-        let (request, actor) = (&exchange.request, entry.actor());
+        let request = &exchange.request;
+        let actor = entry.actor();
         if matches!(request.verb.as_str(), "list" | "watch") {
             continue;
         }

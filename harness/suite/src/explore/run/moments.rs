@@ -21,7 +21,9 @@ pub struct Moment {
 /// Returns the circumstances of each point of a run.
 #[must_use]
 pub fn moments(entries: &[TranscriptEntry], points: &[FaultPoint]) -> Vec<Moment> {
-    let (mut count, mut before, mut after) = (0, Vec::with_capacity(entries.len()), BTreeMap::new());
+    let mut count = 0;
+    let mut before = Vec::with_capacity(entries.len());
+    let mut after = BTreeMap::new();
     for entry in entries {
         before.push(count);
         match &entry.what {

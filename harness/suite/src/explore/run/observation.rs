@@ -95,7 +95,8 @@ pub fn observe(script: &Script, record: &RunRecord, entries: &[TranscriptEntry])
     let mark = |step: usize| record.marks.get(step).copied().unwrap_or(entries.len());
     let original = |step: usize| script.boundaries.iter().any(|boundary| boundary.action == step);
     let replies = record.replies.iter().filter(|reply| original(reply.step)).map(|reply| reply.code).collect();
-    let (converged, quiet) = (mark(script.converged), mark(script.quiet));
+    let converged = mark(script.converged);
+    let quiet = mark(script.quiet);
     let mut observation = Observation { replies, quiet_at: quiet, ..Observation::default() };
     let mut digest = StateDigest::default();
     let mut boundaries = script.boundaries.iter().map(|boundary| mark(boundary.marker)).peekable();

@@ -111,7 +111,9 @@ pub fn script(fixture: &Fixture, plan: &FaultPlan) -> Script {
 
 /// Returns a check that makes the runner read the subject's metrics.
 fn scrape() -> Check {
-    let (name, labels, count) = (String::new(), Vec::new(), Count::at_least(0));
+    let name = String::new();
+    let labels = Vec::new();
+    let count = Count::at_least(0);
     Check { line: 0, kind: CheckKind::Metric { name, labels, count } }
 }
 

@@ -44,7 +44,8 @@ impl Candidate {
 
 /// Returns the orders of simultaneous work to try: all fixtures with the first seed, then with the next.
 fn orders(references: &[Arc<ReferenceRun>], options: &ExploreOptions) -> Vec<Candidate> {
-    let (part, parts) = (options.shard.0.saturating_sub(1), options.shard.1.max(1));
+    let part = options.shard.0.saturating_sub(1);
+    let parts = options.shard.1.max(1);
     let mut all = Vec::new();
     for number in 0..ORDERS {
         let seed = u32::try_from(options.seed).unwrap_or_default().wrapping_mul(ORDERS).wrapping_add(number + 1).max(1);
@@ -85,12 +86,14 @@ pub(super) fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOpti
     let mut all: Vec<(u64, String, Candidate)> = Vec::new();
     let mut left_out = 0;
     for (index, reference) in references.iter().enumerate() {
-        let (controls, watches) = (controls_subject(&reference.fixture), disturbs_watches(&reference.fixture));
+        let controls = controls_subject(&reference.fixture);
+        let watches = disturbs_watches(&reference.fixture);
         // A partition or a flaky server spreads what the fixture's own faults concern over the back-off.
         let faults = has_faults(&reference.fixture);
         // Requests that an outage drops are not counted by faults.
         let outage = first_outage(&reference.fixture);
-        let (mut moments, mut met) = (BTreeSet::new(), MetPlans::default());
+        let mut moments = BTreeSet::new();
+        let mut met = MetPlans::default();
         // The whole fixture has the same points before the last step of a beginning.
         let from = if is_beginning(&reference.fixture.id) { reference.fixture.end() } else { Duration::ZERO };
         for (place, point) in reference.points.iter().enumerate().filter(|(_, point)| point.at >= from) {
@@ -119,7 +122,8 @@ pub(super) fn candidates(references: &[Arc<ReferenceRun>], options: &ExploreOpti
                 }
                 let target = &point.target;
                 let subresource = target.subresource.as_deref().unwrap_or_default();
-                let (suite, plural) = (&reference.fixture.suite, &target.resource.plural);
+                let suite = &reference.fixture.suite;
+                let plural = &target.resource.plural;
                 let class = format!("{suite} {:?} {plural} {subresource} {disturbance}", point.site);
                 all.push((
                     hash,

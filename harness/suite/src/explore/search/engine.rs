@@ -79,9 +79,12 @@ pub fn explore(
     let share = if options.strategy == Strategy::All { BEFORE_RANDOM } else { 100 };
     let spent = |share: u32| options.budget.is_some_and(|most| stopwatch.elapsed() >= most * share / 100);
     let is_over = || signals::requested().is_some() || spent(share);
-    let (shared, queue) = (Arc::new(references), Arc::new(candidates));
+    let shared = Arc::new(references);
+    let queue = Arc::new(candidates);
     let work = {
-        let (shared, queue, test_bed) = (shared.clone(), queue.clone(), test_bed.clone());
+        let shared = shared.clone();
+        let queue = queue.clone();
+        let test_bed = test_bed.clone();
         move |index: usize, _: &JobTimer| {
             let candidate = queue[index];
             run_candidate(&test_bed, &shared[candidate.reference], candidate, index.is_multiple_of(SAMPLE))
@@ -143,7 +146,8 @@ fn references(
 ) -> Vec<Arc<ReferenceRun>> {
     let shared = Arc::new(histories(fixtures, options, exploration));
     let work = {
-        let (shared, test_bed) = (shared.clone(), test_bed.clone());
+        let shared = shared.clone();
+        let test_bed = test_bed.clone();
         move |index: usize, _: &JobTimer| {
             let fixture = &shared[index];
             if is_beginning(&fixture.id) {

@@ -101,7 +101,8 @@ pub fn classes(reference: &ReferenceRun) -> Vec<(FaultPlan, Vec<FaultPlan>)> {
 }
 
 fn class(reference: &ReferenceRun, place: usize, disturbance: Disturbance) -> Option<Class> {
-    let (point, moment) = (reference.points.get(place)?, reference.moments.get(place)?);
+    let point = reference.points.get(place)?;
+    let moment = reference.moments.get(place)?;
     let plain = !has_faults(&reference.fixture) && !disturbs_watches(&reference.fixture);
     let population = reference.populations.get(&*point.target.resource.plural).copied().unwrap_or(usize::MAX);
     let at = point.at.as_nanos();

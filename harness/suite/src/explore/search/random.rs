@@ -70,7 +70,8 @@ pub(super) fn explore(
     let is_over = |exploration: &Exploration| {
         is_over() || signals::requested().is_some() || (options.fail_fast && !exploration.findings.is_empty())
     };
-    let (parts, part) = (options.shard.1.max(1), options.shard.0.saturating_sub(1));
+    let parts = options.shard.1.max(1);
+    let part = options.shard.0.saturating_sub(1);
     let mut first = 0;
     while first < most && !is_over(exploration) {
         let numbers = first..most.min(first + ROUND);
@@ -107,7 +108,8 @@ fn run_round(
 ) {
     let shared: Arc<[u64]> = seeds.into();
     let work = {
-        let (shared, test_bed) = (shared.clone(), test_bed.clone());
+        let shared = shared.clone();
+        let test_bed = test_bed.clone();
         move |index: usize, timer: &JobTimer| run_history(&test_bed, shared[index], plans.clone(), timer)
     };
     let mut outcomes = BTreeMap::new();
@@ -199,7 +201,8 @@ fn random_fault(
     draw: &mut Draw,
 ) -> Option<(Disturbance, FaultPoint)> {
     const TRIES: usize = 20;
-    let (controls, watches) = (controls_subject(&reference.fixture), disturbs_watches(&reference.fixture));
+    let controls = controls_subject(&reference.fixture);
+    let watches = disturbs_watches(&reference.fixture);
     for _ in 0..TRIES {
         let disturbance = *draw.pick(kinds)?;
         if controls && disturbance.is(FaultTrait::ControlsSubject) {

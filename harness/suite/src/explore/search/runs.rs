@@ -49,7 +49,8 @@ type ReferenceResult = Result<(ReferenceRun, OracleVerdict), Divergence>;
 /// Returns the first divergence if the two runs differ.
 pub fn reference(test_bed: &TestBed, fixture: &Arc<Fixture>) -> ReferenceResult {
     let script = script(fixture, &FaultPlan::calm(&fixture.id));
-    let (record, again) = (execute(test_bed, &script), execute(test_bed, &script));
+    let record = execute(test_bed, &script);
+    let again = execute(test_bed, &script);
     match first_divergence(&record, &again) {
         Some(divergence) => Err(divergence),
         None => Ok(reference_of(fixture, &script, &record)),
