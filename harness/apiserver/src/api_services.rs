@@ -221,7 +221,7 @@ async fn check(server: &ApiServer, object: &Value) -> Availability {
     }
     match check_discovery(server, object).await {
         Ok(()) => ("True", "Passed", "all checks passed".to_owned()),
-        Err(why) => ("False", "FailedDiscoveryCheck", why),
+        Err(error) => ("False", "FailedDiscoveryCheck", error.to_string()),
     }
 }
 

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 pub(crate) use super::registry::time::rfc3339;
 use super::registry::{Resource, Strategy, custom, meta};
 use super::request::{DeleteOptions, Propagation};
-use super::status::{GroupResource, Status};
+use super::status::{GroupResource, NumberError, Status};
 use crate::json::{Map, Value};
 use crate::metadata;
 
@@ -134,21 +134,18 @@ fn set_or_remove(map: &mut Map, field: &str, value: Option<Value>) {
 /// 500 with the text of Go's `strconv.ParseUint` if it is not a number, as upstream replies.
 pub(crate) fn resource_version(object: &Value) -> Result<u64, Status> {
     let text = metadata::resource_version(object);
-    if text.is_empty() { Ok(0) } else { parse_version(text).map_err(Status::untyped_error) }
+    if text.is_empty() { Ok(0) } else { parse_version(text).map_err(|error| Status::untyped_error(error.to_string())) }
 }
 
 /// Parses a resourceVersion.
 ///
 /// # Errors
 ///
-/// The text of Go's `strconv.ParseUint` if it is not a number.
-pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
-    let valid = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let quoted = super::status::go_quote(text);
-    if !valid {
-        return Err(format!("strconv.ParseUint: parsing {quoted}: invalid syntax"));
-    }
-    text.parse().map_err(|_| format!("strconv.ParseUint: parsing {quoted}: value out of range"))
+/// The error of Go's `strconv.ParseUint` if it is not a number.
+pub(crate) fn parse_version(text: &str) -> Result<u64, NumberError> {
+    let failed = |out_of_range| NumberError { function: "ParseUint", text: text.to_owned(), out_of_range };
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number { text.parse().map_err(|_| failed(true)) } else { Err(failed(false)) }
 }
 
 fn grace(object: &Value) -> Option<i64> {
@@ -387,7 +384,7 @@ mod tests {
     #[case("x", Err("strconv.ParseUint: parsing \"x\": invalid syntax"))]
     #[case("-1", Err("strconv.ParseUint: parsing \"-1\": invalid syntax"))]
     fn versions(#[case] text: &str, #[case] expected: Result<u64, &str>) {
-        assert_eq!(parse_version(text), expected.map_err(str::to_owned));
+        assert_eq!(parse_version(text).map_err(|error| error.to_string()), expected.map_err(str::to_owned));
     }
 
     #[test]

@@ -8,8 +8,52 @@ use std::borrow::Cow;
 use super::field_errors::{self, Path};
 use super::metadata;
 use super::registry::{Resource, names};
+use super::status::go_quote;
 use super::store::StoredObject;
 use crate::json::Value;
+
+/// Reasons why a text is not a selector, in upstream's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SelectorError {
+    /// A token that does not belong there.
+    #[error("found '{found}', expected: {expected}")]
+    Token { found: String, expected: &'static str },
+    /// An operator for sets without values.
+    #[error("found '{0}' expected: '('")]
+    NoValues(String),
+    /// A key that is no qualified name.
+    #[error("<nil>: Invalid value: {}: {}", go_quote(.key), .why.join("; "))]
+    Key { key: String, why: Vec<String> },
+    /// Values that are not allowed.
+    #[error("{0}")]
+    Values(String),
+    /// A requirement with one of the mistakes above.
+    #[error("unable to parse requirement: {0}")]
+    Requirement(Box<Self>),
+    /// A term without an operator.
+    #[error("invalid selector: '{selector}'; can't understand '{term}'")]
+    Term { selector: String, term: String },
+    /// A backslash before another character than those that need one.
+    #[error("invalid field selector: invalid escape sequence: \\{0}")]
+    Escape(String),
+    /// A character that needs a backslash.
+    #[error("invalid field selector: unescaped character in value: {}", u32::from(*.0))]
+    Unescaped(char),
+    /// A field by which jobs cannot be selected.
+    #[error("field label {} not supported for Job", go_quote(.0))]
+    JobField(String),
+    /// A field by which objects of a kind with field labels of its own cannot be selected.
+    #[error("field label not supported: {0}")]
+    Field(String),
+    /// A field by which objects of other kinds cannot be selected.
+    #[error("{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", go_quote(.0))]
+    UnknownField(String),
+}
+
+/// Returns the error about a token.
+fn unexpected(found: &str, expected: &'static str) -> SelectorError {
+    SelectorError::Token { found: found.to_owned(), expected }
+}
 
 /// The operator of a label requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +121,7 @@ impl LabelSelector {
     /// # Errors
     ///
     /// Upstream's message if the text is not a selector.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut requirements = Parser::new(text).parse()?;
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(Self { requirements })
@@ -212,14 +256,14 @@ impl Parser {
         taken
     }
 
-    fn parse(mut self) -> Result<Vec<Requirement>, String> {
+    fn parse(mut self) -> Result<Vec<Requirement>, SelectorError> {
         let mut requirements = Vec::new();
         loop {
             let (token, literal) = self.peek();
             match token {
                 SelectorToken::Identifier | SelectorToken::Not => {
                     let requirement =
-                        self.requirement().map_err(|error| format!("unable to parse requirement: {error}"))?;
+                        self.requirement().map_err(|error| SelectorError::Requirement(Box::new(error)))?;
                     requirements.push(requirement);
                     let (token, literal) = self.take();
                     match token {
@@ -227,30 +271,31 @@ impl Parser {
                         SelectorToken::Comma => {
                             let (token, literal) = self.peek();
                             if !matches!(token, SelectorToken::Identifier | SelectorToken::Not) {
-                                return Err(format!("found '{literal}', expected: identifier after ','"));
+                                return Err(unexpected(literal, "identifier after ','"));
                             }
                         }
-                        _ => return Err(format!("found '{literal}', expected: ',' or 'end of string'")),
+                        _ => return Err(unexpected(&literal, "',' or 'end of string'")),
                     }
                 }
                 SelectorToken::End => return Ok(requirements),
-                _ => return Err(format!("found '{literal}', expected: !, identifier, or 'end of string'")),
+                _ => return Err(unexpected(literal, "!, identifier, or 'end of string'")),
             }
         }
     }
 
-    fn requirement(&mut self) -> Result<Requirement, String> {
+    fn requirement(&mut self) -> Result<Requirement, SelectorError> {
         let (mut token, mut literal) = self.take();
         let negated = token == SelectorToken::Not;
         if negated {
             (token, literal) = self.take();
         }
         if token != SelectorToken::Identifier {
-            return Err(format!("found '{literal}', expected: identifier"));
+            return Err(unexpected(&literal, "identifier"));
         }
         let key = literal;
-        if let Some(error) = key_error(&key) {
-            return Err(error);
+        let why = names::qualified_name(&key);
+        if !why.is_empty() {
+            return Err(SelectorError::Key { key, why });
         }
         if negated {
             return requirement(key, Operator::DoesNotExist, Vec::new());
@@ -268,35 +313,31 @@ impl Parser {
             SelectorToken::NotEquals => requirement(key, Operator::NotIn, self.exact_value()?),
             SelectorToken::GreaterThan => requirement(key, Operator::GreaterThan, self.exact_value()?),
             SelectorToken::LessThan => requirement(key, Operator::LessThan, self.exact_value()?),
-            _ => Err(format!("found '{literal}', expected: in, notin, =, ==, !=, gt, lt")),
+            _ => Err(unexpected(&literal, "in, notin, =, ==, !=, gt, lt")),
         }
     }
 
-    fn values(&mut self) -> Result<Vec<String>, String> {
+    fn values(&mut self) -> Result<Vec<String>, SelectorError> {
         let (token, literal) = self.take();
         if token != SelectorToken::OpenPar {
-            return Err(format!("found '{literal}' expected: '('"));
+            return Err(SelectorError::NoValues(literal));
         }
         let (token, literal) = self.peek();
         match token {
             SelectorToken::Identifier | SelectorToken::Comma => {
                 let values = self.identifiers()?;
                 let (token, literal) = self.take();
-                if token == SelectorToken::ClosedPar {
-                    Ok(values)
-                } else {
-                    Err(format!("found '{literal}', expected: ')'"))
-                }
+                if token == SelectorToken::ClosedPar { Ok(values) } else { Err(unexpected(&literal, "')'")) }
             }
             SelectorToken::ClosedPar => {
                 self.take();
                 Ok(vec![String::new()])
             }
-            _ => Err(format!("found '{literal}', expected: ',', ')' or identifier")),
+            _ => Err(unexpected(literal, "',', ')' or identifier")),
         }
     }
 
-    fn identifiers(&mut self) -> Result<Vec<String>, String> {
+    fn identifiers(&mut self) -> Result<Vec<String>, SelectorError> {
         let mut values = Vec::new();
         loop {
             let (token, literal) = self.take();
@@ -307,7 +348,7 @@ impl Parser {
                     match token {
                         SelectorToken::Comma => {}
                         SelectorToken::ClosedPar => return Ok(values),
-                        _ => return Err(format!("found '{literal}', expected: ',' or ')'")),
+                        _ => return Err(unexpected(literal, "',' or ')'")),
                     }
                 }
                 SelectorToken::Comma => {
@@ -323,31 +364,21 @@ impl Parser {
                         _ => {}
                     }
                 }
-                _ => return Err(format!("found '{literal}', expected: ',', or identifier")),
+                _ => return Err(unexpected(&literal, "',', or identifier")),
             }
         }
     }
 
-    fn exact_value(&mut self) -> Result<Vec<String>, String> {
+    fn exact_value(&mut self) -> Result<Vec<String>, SelectorError> {
         if matches!(self.peek().0, SelectorToken::End | SelectorToken::Comma) {
             return Ok(vec![String::new()]);
         }
         let (token, literal) = self.take();
-        if token == SelectorToken::Identifier {
-            Ok(vec![literal])
-        } else {
-            Err(format!("found '{literal}', expected: identifier"))
-        }
+        if token == SelectorToken::Identifier { Ok(vec![literal]) } else { Err(unexpected(&literal, "identifier")) }
     }
 }
 
-fn key_error(key: &str) -> Option<String> {
-    let errors = names::qualified_name(key);
-    let quoted = super::status::go_quote(key);
-    (!errors.is_empty()).then(|| format!("<nil>: Invalid value: {quoted}: {}", errors.join("; ")))
-}
-
-fn requirement(key: String, operator: Operator, mut values: Vec<String>) -> Result<Requirement, String> {
+fn requirement(key: String, operator: Operator, mut values: Vec<String>) -> Result<Requirement, SelectorError> {
     values.sort();
     values.dedup();
     let path = Path::new("values");
@@ -368,7 +399,9 @@ fn requirement(key: String, operator: Operator, mut values: Vec<String>) -> Resu
             ));
         }
     }
-    errors.to_aggregate_message().map_or(Ok(Requirement { key, operator, values }), Err)
+    errors
+        .to_aggregate_message()
+        .map_or(Ok(Requirement { key, operator, values }), |why| Err(SelectorError::Values(why)))
 }
 
 /// A term of a field selector.
@@ -394,13 +427,13 @@ impl FieldSelector {
     /// # Errors
     ///
     /// Upstream's message if the text is not a selector.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut parts = split_terms(text);
         parts.sort_unstable();
         let mut terms = Vec::new();
         for part in parts.into_iter().filter(|part| !part.is_empty()) {
             let Some((field, equal, value)) = split_term(part) else {
-                return Err(format!("invalid selector: '{text}'; can't understand '{part}'"));
+                return Err(SelectorError::Term { selector: text.to_owned(), term: part.to_owned() });
             };
             terms.push(FieldTerm { field: field.to_owned(), value: unescape(value)?, equal });
         }
@@ -417,7 +450,7 @@ impl FieldSelector {
     /// # Errors
     ///
     /// Upstream's message for an unsupported field.
-    pub(crate) fn check(&mut self, kind: &Resource) -> Result<(), String> {
+    pub(crate) fn check(&mut self, kind: &Resource) -> Result<(), SelectorError> {
         for term in &mut self.terms {
             if term.field == "spec.host" && kind.group.is_empty() && kind.plural == "pods" {
                 "spec.nodeName".clone_into(&mut term.field);
@@ -428,16 +461,13 @@ impl FieldSelector {
                 field => kind.selectable.iter().any(|known| known.label == field),
             };
             if !known {
+                let field = term.field.clone();
                 return Err(if &*kind.group == "batch" && &*kind.plural == "jobs" {
-                    let label = super::status::go_quote(&term.field);
-                    format!("field label {label} not supported for Job")
+                    SelectorError::JobField(field)
                 } else if has_own_labels(kind) {
-                    format!("field label not supported: {}", term.field)
+                    SelectorError::Field(field)
                 } else {
-                    format!(
-                        "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
-                        super::status::go_quote(&term.field)
-                    )
+                    SelectorError::UnknownField(field)
                 });
             }
         }
@@ -495,19 +525,16 @@ fn split_term(term: &str) -> Option<(&str, bool, &str)> {
     None
 }
 
-fn unescape(value: &str) -> Result<String, String> {
+fn unescape(value: &str) -> Result<String, SelectorError> {
     let mut plain = String::with_capacity(value.len());
     let mut chars = value.chars();
     while let Some(c) = chars.next() {
         match c {
             '\\' => match chars.next() {
                 Some(c @ ('\\' | ',' | '=')) => plain.push(c),
-                Some(c) => return Err(format!("invalid field selector: invalid escape sequence: \\{c}")),
-                None => return Err("invalid field selector: invalid escape sequence: \\".to_owned()),
+                other => return Err(SelectorError::Escape(other.map(String::from).unwrap_or_default())),
             },
-            ',' | '=' => {
-                return Err(format!("invalid field selector: unescaped character in value: {}", u32::from(c)));
-            }
+            ',' | '=' => return Err(SelectorError::Unescaped(c)),
             c => plain.push(c),
         }
     }
@@ -632,7 +659,7 @@ mod tests {
         "unable to parse requirement: values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be an integer"
     )]
     fn label_selector_errors_are_upstreams(#[case] selector: &str, #[case] error: &str) {
-        assert_eq!(LabelSelector::parse(selector).unwrap_err(), error);
+        assert_eq!(LabelSelector::parse(selector).unwrap_err().to_string(), error);
     }
 
     #[rstest]
@@ -652,7 +679,7 @@ mod tests {
     #[case("a=b=c", "invalid field selector: unescaped character in value: 61")]
     #[case(r"a=b\x", r"invalid field selector: invalid escape sequence: \x")]
     fn field_selector_errors_are_upstreams(#[case] selector: &str, #[case] error: &str) {
-        assert_eq!(FieldSelector::parse(selector).unwrap_err(), error);
+        assert_eq!(FieldSelector::parse(selector).unwrap_err().to_string(), error);
     }
 
     proptest! {

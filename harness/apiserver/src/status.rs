@@ -10,6 +10,18 @@ pub use super::field_errors::go_quote;
 use super::field_errors::{self, ErrorList};
 use crate::json::Value;
 
+/// The error of Go's `strconv` about a text that is no number.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("strconv.{function}: parsing {}: {}", go_quote(.text), if *.out_of_range { "value out of range" } else { "invalid syntax" })]
+pub(crate) struct NumberError {
+    /// `ParseInt` or `ParseUint`.
+    pub function: &'static str,
+    /// The text.
+    pub text: String,
+    /// The text is a number, but too large or too small.
+    pub out_of_range: bool,
+}
+
 /// A `metav1.Status` object: an error, or the reply to a deletion that removed its object.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]

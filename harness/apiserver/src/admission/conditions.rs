@@ -6,7 +6,9 @@ use super::AdmissionHost;
 use super::attributes::Attributes;
 use super::matching::Invocation;
 use super::review;
-use crate::expressions::admission::{Activation, AdmissionExpression, AdmissionVariables, ReturnType};
+use crate::expressions::admission::{
+    Activation, AdmissionExpression, AdmissionVariables, BudgetExceeded, ExpressionError, ReturnType,
+};
 use crate::expressions::cost::CONDITIONS_BUDGET;
 use crate::expressions::{SharedValue, authorizer, from_json};
 use crate::json::{Map, Value, json};
@@ -110,6 +112,20 @@ fn authorizer_of(host: &dyn AdmissionHost, attributes: &Attributes) -> SharedVal
     authorizer(host.reviewer(), user, resource)
 }
 
+/// Reasons why conditions cannot be evaluated.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ConditionError {
+    /// Together they cost too much.
+    #[error(transparent)]
+    Budget(#[from] BudgetExceeded),
+    /// The error of one condition.
+    #[error(transparent)]
+    One(ExpressionError),
+    /// Errors of several conditions.
+    #[error("[{}]", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
+    Several(Vec<ExpressionError>),
+}
+
 /// Returns true if all conditions hold.
 ///
 /// # Errors
@@ -118,18 +134,18 @@ pub(super) fn hold(
     conditions: &NamedExpressions,
     activation: &mut Activation<'_>,
     ignores_failures: bool,
-) -> Result<bool, String> {
+) -> Result<bool, ConditionError> {
     let mut budget = CONDITIONS_BUDGET;
-    let mut errors: Vec<String> = Vec::new();
+    let mut errors: Vec<ExpressionError> = Vec::new();
     let mut failed = false;
     for (_, condition) in conditions {
         match activation.evaluate(condition, &mut budget) {
             Err(exceeded) => {
-                return if ignores_failures { Ok(false) } else { Err(exceeded.to_string()) };
+                return if ignores_failures { Ok(false) } else { Err(exceeded.into()) };
             }
-            Ok(Err(why)) => {
-                if !errors.contains(&why) {
-                    errors.push(why);
+            Ok(Err(error)) => {
+                if !errors.contains(&error) {
+                    errors.push(error);
                 }
             }
             Ok(Ok(value)) => failed |= value.as_bool() == Some(false),
@@ -141,7 +157,7 @@ pub(super) fn hold(
     match (errors.as_slice(), ignores_failures) {
         ([], _) => Ok(true),
         (_, true) => Ok(false),
-        ([one], false) => Err(one.clone()),
-        (all, false) => Err(format!("[{}]", all.join(", "))),
+        ([one], false) => Err(ConditionError::One(one.clone())),
+        (_, false) => Err(ConditionError::Several(errors)),
     }
 }

@@ -219,8 +219,9 @@ pub(crate) fn type_errors(spec: &Value, object: &CelType, params: Option<&CelTyp
                 continue;
             }
             if let Some(error) = AdmissionExpression::compile(&source, &known, ReturnType::Any).error() {
-                let error = error.strip_prefix("compilation failed: ").unwrap_or(error);
-                errors.push((format!("spec.validations[{index}].{field}"), error.to_owned()));
+                let error = error.to_string();
+                let why = error.strip_prefix("compilation failed: ").unwrap_or(&error);
+                errors.push((format!("spec.validations[{index}].{field}"), why.to_owned()));
             }
         }
     }

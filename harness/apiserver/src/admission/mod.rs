@@ -31,7 +31,7 @@ use crate::expressions::AccessReviewer;
 use crate::json::Value;
 use crate::outbound::Outbound;
 use crate::registry::{ObjectLister, Registry};
-use crate::schema::Schema;
+use crate::schema::{DecodeError, Schema};
 use crate::status::Status;
 
 pub(crate) use attributes::{Attributes, GROUP, Gvk, Gvr, Operation};
@@ -110,8 +110,8 @@ fn mutated(
     schema: &Schema,
     invocation: &Invocation,
     changed: &Value,
-) -> Result<Value, String> {
-    let decoded = schema.convert(changed).map_err(|error| error.to_string())?;
+) -> Result<Value, DecodeError> {
+    let decoded = schema.convert(changed)?;
     let mut object = invocation.restore(decoded.value);
     host.default(&mut object);
     Ok(object)

@@ -1,19 +1,20 @@
 //! `MutatingAdmissionPolicy`. Follows `plugin/policy/mutating` in `staging/src/k8s.io/apiserver/pkg/admission`.
 
 use super::attributes::Attributes;
-use super::conditions::{self, RequestValues};
+use super::conditions::{self, ConditionError, RequestValues};
 use super::config::{AdmissionConfig, Mutation, Policy};
 use super::matching::Invocation;
 use super::policies::for_each_binding;
 use super::reinvocation::Reinvocation;
 use super::{AdmissionHost, mutated};
-use crate::expressions::admission::Activation;
+use crate::expressions::admission::{Activation, BudgetExceeded, ExpressionError};
 use crate::expressions::cost::OBJECT_BUDGET;
-use crate::expressions::to_json;
+use crate::expressions::{CompileError, JsonError, to_json};
 use crate::json::{Map, Value};
+use crate::managedfields::PathElementError;
 use crate::metadata;
 use crate::patch;
-use crate::schema::{ElementRelationship, Schema, TypeKind, TypeRef};
+use crate::schema::{DecodeError, ElementRelationship, Schema, TypeKind, TypeRef};
 use crate::status::Status;
 
 /// A policy, its binding and the namespace and name of its parameter.
@@ -60,7 +61,9 @@ fn apply_all(
             let name = binding.map(|binding| binding.name.clone()).unwrap_or_default();
             match outcome {
                 Ok((invocation, params)) => found.push((policy, name, invocation.clone(), params.cloned())),
-                Err(message) => errors.push(PolicyError { message: describe(policy, &name, &message), reason: "" }),
+                Err(error) => {
+                    errors.push(PolicyError { message: describe(policy, &name, &error.to_string()), reason: "" });
+                }
             }
         });
     }
@@ -71,10 +74,10 @@ fn apply_all(
             continue;
         }
         let before = attributes.object.clone();
-        if let Err(why) = apply(host, policy, attributes, (&invocation, params.as_ref()))
+        if let Err(error) = apply(host, policy, attributes, (&invocation, params.as_ref()))
             && !policy.ignores_failures
         {
-            errors.push(PolicyError { message: describe(policy, &binding, &why), reason: "Invalid" });
+            errors.push(PolicyError { message: describe(policy, &binding, &error.to_string()), reason: "Invalid" });
         }
         if attributes.object != before {
             again.mark_changed();
@@ -100,13 +103,48 @@ fn describe(policy: &Policy, binding: &str, why: &str) -> String {
     format!("policy '{}' with binding '{binding}' denied request: {why}", policy.name)
 }
 
+/// Reasons why a policy cannot be applied, in upstream's words.
+#[derive(Debug, thiserror::Error)]
+enum MutationError {
+    #[error(transparent)]
+    Condition(#[from] ConditionError),
+    #[error(transparent)]
+    Compilation(CompileError),
+    /// A message in the expression has the type of another field.
+    #[error("{0}")]
+    TypeName(String),
+    #[error(transparent)]
+    Budget(#[from] BudgetExceeded),
+    #[error(transparent)]
+    Expression(#[from] ExpressionError),
+    #[error("the expression evaluated to a type that could not marshal to JSON: {0}")]
+    Json(#[from] JsonError),
+    #[error("unsupported return type from ApplyConfiguration expression")]
+    NoObject,
+    #[error("error applying patch: failed to convert patch object to typed object: {0}")]
+    Untyped(String),
+    #[error("error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}", .0.join(", "))]
+    Atomic(Vec<String>),
+    #[error("error applying patch: {0}")]
+    Merge(#[from] PathElementError),
+    #[error("type mismatch: JSONPatchType.expression should evaluate to array")]
+    NoList,
+    #[error("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch")]
+    NoPatch,
+    #[error("JSON Patch: {}", unappliable(.0))]
+    Operation(Value),
+    /// The object is not one of its kind any more.
+    #[error(transparent)]
+    Object(#[from] DecodeError),
+}
+
 /// Applies one policy with one set of parameters.
 fn apply(
     host: &dyn AdmissionHost,
     policy: &Policy,
     attributes: &mut Attributes,
     (invocation, params): (&Invocation, Option<&Value>),
-) -> Result<(), String> {
+) -> Result<(), MutationError> {
     let mut invocation = invocation.clone();
     // An earlier policy may have changed the object.
     if invocation.other().is_none() {
@@ -141,39 +179,35 @@ fn apply(
 fn evaluate(
     activation: &mut Activation<'_>,
     expression: &crate::expressions::admission::AdmissionExpression,
-) -> Result<Value, String> {
-    if let Some(why) = expression.error() {
-        return Err(why.to_owned());
+) -> Result<Value, MutationError> {
+    if let Some(error) = expression.error() {
+        return Err(MutationError::Compilation(error.clone()));
     }
     if let Some(why) = &expression.misnamed {
-        return Err(why.clone());
+        return Err(MutationError::TypeName(why.clone()));
     }
     let mut budget = OBJECT_BUDGET;
-    let value = activation.evaluate(expression, &mut budget).map_err(|why| why.to_string())??;
-    to_json(&value).map_err(|ty| format!("the expression evaluated to a type that could not marshal to JSON: {ty}"))
+    let value = activation.evaluate(expression, &mut budget)??;
+    Ok(to_json(&value)?)
 }
 
 /// Merges an apply configuration into the object.
-fn merged(schema: &Schema, object: &Value, mut config: Value) -> Result<Option<Value>, String> {
+fn merged(schema: &Schema, object: &Value, mut config: Value) -> Result<Option<Value>, MutationError> {
     let Some(fields) = config.as_object_mut() else {
-        return Err("unsupported return type from ApplyConfiguration expression".to_owned());
+        return Err(MutationError::NoObject);
     };
     for field in ["apiVersion", "kind"] {
         fields.insert(field, object[field].clone());
     }
-    let failed = |why: String| format!("error applying patch: {why}");
     if let Some(why) = patch::apply::schema_error(schema, &config) {
-        return Err(failed(format!("failed to convert patch object to typed object: {why}")));
+        return Err(MutationError::Untyped(why));
     }
     let mut atomics = Vec::new();
     find_atomics(schema, schema.root(), &config, String::new(), &mut atomics);
     if !atomics.is_empty() {
-        let all = atomics.join(", ");
-        return Err(failed(format!(
-            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {all}"
-        )));
+        return Err(MutationError::Atomic(atomics));
     }
-    patch::apply::merge(schema, object, &config).map(Some).map_err(failed)
+    Ok(Some(patch::apply::merge(schema, object, &config)?))
 }
 
 fn find_atomics(schema: &Schema, ty: TypeRef, value: &Value, path: String, found: &mut Vec<String>) {
@@ -221,21 +255,21 @@ fn unappliable(operation: &Value) -> String {
 }
 
 /// Applies a JSON patch; `None` if a `test` in it fails.
-fn patched(object: &Value, operations: &Value) -> Result<Option<Value>, String> {
+fn patched(object: &Value, operations: &Value) -> Result<Option<Value>, MutationError> {
     let Value::Array(operations) = operations else {
-        return Err("type mismatch: JSONPatchType.expression should evaluate to array".to_owned());
+        return Err(MutationError::NoList);
     };
     let mut current = object.clone();
     for operation in operations {
         let Some(fields) = operation.as_object() else {
-            return Err("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch".to_owned());
+            return Err(MutationError::NoPatch);
         };
         let fields: Map = fields.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         let is_test = fields.get("op").is_some_and(|op| *op == "test");
         match patch::json::apply(current, vec![Value::Object(fields)]) {
             Ok(changed) => current = changed,
             Err(_) if is_test => return Ok(None),
-            Err(_) => return Err(format!("JSON Patch: {}", unappliable(operation))),
+            Err(_) => return Err(MutationError::Operation(operation.clone())),
         }
     }
     Ok(Some(current))

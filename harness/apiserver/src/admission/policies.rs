@@ -9,7 +9,7 @@ use super::conditions::{self, RequestValues};
 use super::config::{AdmissionConfig, Binding, Policy, Validation};
 use super::matching::{self, Criteria, Invocation};
 use crate::expressions::SharedValue;
-use crate::expressions::admission::Activation;
+use crate::expressions::admission::{Activation, BudgetExceeded};
 use crate::expressions::cost::OBJECT_BUDGET;
 use crate::json::{Value, json};
 use crate::metadata;
@@ -41,8 +41,30 @@ impl Denial {
     }
 }
 
+/// The error of a policy or a binding that is not configured well.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to configure {what}: {why}")]
+pub(super) struct ConfigurationError {
+    what: &'static str,
+    why: String,
+}
+
+/// Reasons why a binding has no parameters, in upstream's words.
+#[derive(Debug, thiserror::Error)]
+enum ParameterError {
+    #[error("failed to find resource referenced by paramKind: '{api_version}, Kind={kind}'")]
+    Kind { api_version: String, kind: String },
+    #[error("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")]
+    Namespace,
+    #[error("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")]
+    NoNamespace,
+    #[error("no params found for policy binding with `Deny` parameterNotFoundAction")]
+    NotFound,
+}
+
 /// Gets a binding, if it is known, and how it matches with one of its parameters.
-pub(super) type EachBinding<'e> = dyn FnMut(Option<&Binding>, Result<(&Invocation, Option<&Value>), String>) + 'e;
+pub(super) type EachBinding<'e> =
+    dyn FnMut(Option<&Binding>, Result<(&Invocation, Option<&Value>), ConfigurationError>) + 'e;
 
 /// Validates a request by all policies; the first refusal counts.
 pub(super) fn validate(
@@ -56,7 +78,7 @@ pub(super) fn validate(
         for_each_binding(host, policy, attributes, &mut |binding, outcome| {
             let denials = match outcome {
                 Ok(invocation) => evaluate(host, (policy, binding), attributes, invocation, &mut annotations),
-                Err(why) => Err(Denial::new(why)),
+                Err(error) => Err(Denial::new(error.to_string())),
             };
             if let Err(denial) = denials
                 && denied.is_none()
@@ -99,7 +121,7 @@ pub(super) fn for_each_binding(
         }
         match parameters(host, policy, binding, attributes) {
             Ok(all) => all.iter().for_each(|params| each(Some(binding), Ok((&invocation, params.as_ref())))),
-            Err(why) => misconfigured(policy, each, Some(binding), &why),
+            Err(error) => misconfigured(policy, each, Some(binding), &error.to_string()),
         }
     }
 }
@@ -108,7 +130,7 @@ pub(super) fn for_each_binding(
 fn misconfigured(policy: &Policy, each: &mut EachBinding<'_>, binding: Option<&Binding>, why: &str) {
     if !policy.ignores_failures {
         let what = if binding.is_some() { "binding" } else { "policy" };
-        each(binding, Err(format!("failed to configure {what}: {why}")));
+        each(binding, Err(ConfigurationError { what, why: why.to_owned() }));
     }
 }
 
@@ -118,7 +140,7 @@ fn parameters(
     policy: &Policy,
     binding: &Binding,
     attributes: &Attributes,
-) -> Result<Vec<Option<Value>>, String> {
+) -> Result<Vec<Option<Value>>, ParameterError> {
     let (kind, reference) = (&policy.spec["paramKind"], &binding.spec["paramRef"]);
     if !kind.is_object() || !reference.is_object() {
         return Ok(vec![None]);
@@ -128,19 +150,16 @@ fn parameters(
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version.as_str()));
     let registry = host.registry();
     let resource = registry.resource_for_kind(group, version, &name);
-    let resource = resource
-        .ok_or_else(|| format!("failed to find resource referenced by paramKind: '{api_version}, Kind={name}'"))?;
+    let unknown = || ParameterError::Kind { api_version: api_version.clone(), kind: name.clone() };
+    let resource = resource.ok_or_else(unknown)?;
     let given = text(reference, "namespace");
     if !resource.namespaced && !given.is_empty() {
-        return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned());
+        return Err(ParameterError::Namespace);
     }
     let namespace = match (resource.namespaced, given.is_empty()) {
         (false, _) => String::new(),
         (true, false) => given,
-        (true, true) if attributes.namespace.is_empty() => {
-            let why = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources";
-            return Err(why.to_owned());
-        }
+        (true, true) if attributes.namespace.is_empty() => return Err(ParameterError::NoNamespace),
         (true, true) => attributes.namespace.clone(),
     };
     let (group, plural) = (&resource.storage.group, &resource.storage.resource);
@@ -157,7 +176,7 @@ fn parameters(
         host.lister().get(group, plural, &namespace, &wanted).into_iter().collect()
     };
     if stored.is_empty() && reference["parameterNotFoundAction"] == "Deny" {
-        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
+        return Err(ParameterError::NotFound);
     }
     Ok(stored.into_iter().map(|object| Some(resource.from_storage(object))).collect())
 }
@@ -178,7 +197,7 @@ fn evaluate(
         match conditions::hold(&policy.conditions, &mut activation, policy.ignores_failures) {
             Ok(true) => {}
             Ok(false) => return Ok(()),
-            Err(why) => return act(host, policy, binding, (0, Denial::new(why))),
+            Err(error) => return act(host, policy, binding, (0, Denial::new(error.to_string()))),
         }
     }
     let mut activation = Activation::new(values.with(params, true), &policy.variables);
@@ -200,9 +219,9 @@ fn evaluate(
             Ok(value) if value.as_bool() == Some(true) => Ok(()),
             Ok(_) => match said(validation, &mut messages, &mut budget) {
                 Ok(message) => Err(Denial { message, reason: validation.reason.clone() }),
-                Err(why) => tolerant(why),
+                Err(exceeded) => tolerant(format!("failed messageExpression: {exceeded}")),
             },
-            Err(why) => tolerant(why),
+            Err(error) => tolerant(error.to_string()),
         };
         if let Err(denial) = decided {
             first = first.and(act(host, policy, binding, (index, denial)));
@@ -234,17 +253,16 @@ fn act(
 }
 
 /// Returns the message of a validation that failed.
-fn said(validation: &Validation, messages: &mut Activation<'_>, budget: &mut u64) -> Result<String, String> {
+fn said(validation: &Validation, messages: &mut Activation<'_>, budget: &mut u64) -> Result<String, BudgetExceeded> {
     if let Some(expression) = &validation.message_expression {
-        let value = messages.evaluate(expression, budget).map_err(|why| format!("failed messageExpression: {why}"))?;
-        match value {
+        match messages.evaluate(expression, budget)? {
             Ok(value) => {
                 let message = value.as_text().unwrap_or_default().trim();
                 if !message.is_empty() && message.len() <= MESSAGE_MAX && !message.contains('\n') {
                     return Ok(message.to_owned());
                 }
             }
-            Err(why) => tracing::info!(why, "a messageExpression has no value"),
+            Err(error) => tracing::info!(%error, "a messageExpression has no value"),
         }
     }
     if !validation.message.is_empty() {
@@ -263,11 +281,11 @@ fn annotate(
     let mut activation = Activation::new(values.with(params, true), &policy.variables);
     let mut budget = OBJECT_BUDGET;
     for (key, expression) in &policy.audit_annotations {
-        let value = match activation.evaluate(expression, &mut budget) {
-            Ok(value) => value,
+        let evaluated = match activation.evaluate(expression, &mut budget) {
+            Ok(evaluated) => evaluated.map_err(|error| error.to_string()),
             Err(exceeded) => Err(exceeded.to_string()),
         };
-        match value {
+        match evaluated {
             Ok(value) => publish(key, &value, annotations),
             Err(why) if policy.ignores_failures => {
                 tracing::info!(policy = policy.name, key, why, "no audit annotation");

@@ -68,38 +68,61 @@ pub(super) struct ReviewResponse {
     pub(super) patch_type: String,
 }
 
+/// Reasons why an answer is not one to a review, in upstream's words.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReviewError {
+    #[error("webhook response was absent")]
+    NoResponse,
+    #[error("webhook returned a patch that is not base64")]
+    PatchEncoding,
+    #[error("expected response.uid={wanted:?}, got {given:?}")]
+    Uid { wanted: String, given: String },
+    #[error("expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {given}, Kind={kind}")]
+    Kind { given: String, kind: String },
+    #[error("webhook returned response.patch but not response.patchType")]
+    PatchWithoutType,
+    #[error("webhook returned response.patchType but not response.patch")]
+    TypeWithoutPatch,
+    #[error("webhook returned invalid response.patchType of {0:?}")]
+    PatchType(String),
+    #[error("validating webhook may not return response.patch")]
+    ValidatingPatch,
+    #[error("validating webhook may not return response.patchType")]
+    ValidatingPatchType,
+}
+
 /// Reads a decoded answer.
 ///
 /// # Errors
 /// The answer is not one to this review.
-pub(super) fn response(answer: &Value, version: &str, uid: &str, mutating: bool) -> Result<ReviewResponse, String> {
+pub(super) fn response(
+    answer: &Value,
+    version: &str,
+    uid: &str,
+    mutating: bool,
+) -> Result<ReviewResponse, ReviewError> {
     let response = answer.get("response").filter(|response| response.is_object());
-    let response = response.ok_or("webhook response was absent")?;
+    let response = response.ok_or(ReviewError::NoResponse)?;
     let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
     let mut patch_type = text(response, "patchType");
-    let patch =
-        go_base64::decode(&text(response, "patch")).map_err(|_| "webhook returned a patch that is not base64")?;
+    let patch = go_base64::decode(&text(response, "patch")).map_err(|_| ReviewError::PatchEncoding)?;
     if version == "v1" {
         let given = text(response, "uid");
         if given != uid {
-            return Err(format!("expected response.uid={uid:?}, got {given:?}"));
+            return Err(ReviewError::Uid { wanted: uid.to_owned(), given });
         }
         let (api_version, kind) = (text(answer, "apiVersion"), text(answer, "kind"));
         if api_version != "admission.k8s.io/v1" || kind != "AdmissionReview" {
             let slash = if api_version.contains('/') { "" } else { "/" };
-            return Err(format!(
-                "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {slash}{api_version}, Kind={kind}"
-            ));
+            return Err(ReviewError::Kind { given: format!("{slash}{api_version}"), kind });
         }
         let typed = response.get("patchType").is_some_and(|given| !given.is_null());
         match (mutating, patch.is_empty(), typed) {
-            (true, false, false) => return Err("webhook returned response.patch but not response.patchType".into()),
-            (true, true, true) => return Err("webhook returned response.patchType but not response.patch".into()),
-            (true, _, true) if patch_type.is_empty() => {
-                return Err(format!("webhook returned invalid response.patchType of {patch_type:?}"));
-            }
-            (false, false, _) => return Err("validating webhook may not return response.patch".into()),
-            (false, _, true) => return Err("validating webhook may not return response.patchType".into()),
+            (true, false, false) => return Err(ReviewError::PatchWithoutType),
+            (true, true, true) => return Err(ReviewError::TypeWithoutPatch),
+            (true, _, true) if patch_type.is_empty() => return Err(ReviewError::PatchType(patch_type)),
+            (false, false, _) => return Err(ReviewError::ValidatingPatch),
+            (false, _, true) => return Err(ReviewError::ValidatingPatchType),
             _ => {}
         }
     } else {
@@ -149,7 +172,7 @@ mod tests {
         "webhook returned response.patch but not response.patchType"
     )]
     fn answers_to_something_else_are_refused(#[case] answer: Value, #[case] why: &str) {
-        assert_eq!(response(&answer, "v1", "u", true).unwrap_err(), why);
+        assert_eq!(response(&answer, "v1", "u", true).unwrap_err().to_string(), why);
     }
 
     #[rstest]

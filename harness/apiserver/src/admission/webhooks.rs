@@ -46,9 +46,9 @@ fn invocation(host: &dyn AdmissionHost, hook: &Webhook, attributes: &Attributes)
     match holds {
         Ok(true) => Ok(Some(invocation)),
         Ok(false) => Ok(None),
-        Err(why) => {
+        Err(error) => {
             let resource = GroupResource::new(&attributes.resource.group, &attributes.resource.resource);
-            Err(Status::forbidden(resource, &attributes.name, &why))
+            Err(Status::forbidden(resource, &attributes.name, &error.to_string()))
         }
     }
 }
@@ -168,7 +168,7 @@ fn patched(
     let changed = patch::json::apply(object.clone(), operations)
         .map_err(|_| internal("a patch of an admission webhook cannot be applied to the object".to_owned()))?;
     let types = invocation.other().and_then(|other| schema::builtin(&other.schema)).unwrap_or_else(|| host.schema());
-    mutated(host, &types, invocation, &changed).map(Some).map_err(internal)
+    mutated(host, &types, invocation, &changed).map(Some).map_err(|error| internal(error.to_string()))
 }
 
 fn undecodable(why: &str) -> String {

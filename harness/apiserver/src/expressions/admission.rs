@@ -7,7 +7,8 @@ use std::sync::Arc;
 use cel::common::ast::{EntryExpr, Expr, IdedExpr};
 
 use super::check::{AUTHORIZER, JSON_PATCH, OBJECT, check_with_patches};
-use super::evaluate::{EvaluationError, LAZY, LazyFields, evaluate_with};
+use super::compile_error::CompileError;
+use super::evaluate::{EvaluationError, LAZY, LazyFields, VariableError, VariableFault, evaluate_with};
 use super::parse::{Expression, parse};
 use super::shared::SharedValue;
 use super::types::CelType;
@@ -156,6 +157,25 @@ impl ReturnType {
     }
 }
 
+/// Reasons why an expression of admission has no value, in upstream's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ExpressionError {
+    /// The expression is not compiled.
+    #[error("compilation error: {0}")]
+    Compilation(CompileError),
+    /// The expression is too deep for the stack, and there is no larger one.
+    #[error("{NO_THREAD}")]
+    NoThread,
+    /// The evaluation failed.
+    #[error("expression '{expression}' resulted in error: {why}")]
+    Evaluation {
+        /// The expression.
+        expression: String,
+        /// The error of CEL.
+        why: String,
+    },
+}
+
 /// An expression that was compiled, or the reason why it cannot be.
 #[derive(Debug)]
 pub(crate) struct AdmissionExpression {
@@ -165,7 +185,7 @@ pub(crate) struct AdmissionExpression {
     pub(crate) ty: CelType,
     /// The error of a message whose type does not fit the field that it is the value of.
     pub(crate) misnamed: Option<String>,
-    program: Result<Expression, String>,
+    program: Result<Expression, CompileError>,
 }
 
 impl AdmissionExpression {
@@ -182,8 +202,8 @@ impl AdmissionExpression {
     }
 
     /// Returns the reason why the expression cannot be compiled.
-    pub(crate) fn error(&self) -> Option<&str> {
-        self.program.as_ref().err().map(String::as_str)
+    pub(crate) fn error(&self) -> Option<&CompileError> {
+        self.program.as_ref().err()
     }
 }
 
@@ -207,18 +227,21 @@ fn misnamed_type(expression: &IdedExpr) -> Option<String> {
     })
 }
 
-fn compile(source: &str, variables: &AdmissionVariables, returns: ReturnType) -> Result<(Expression, CelType), String> {
-    let failed = |why: String| format!("compilation failed: {why}");
-    let expression = parse(source).map_err(failed)?;
+fn compile(
+    source: &str,
+    variables: &AdmissionVariables,
+    returns: ReturnType,
+) -> Result<(Expression, CelType), CompileError> {
+    let expression = parse(source)?;
     let scope = variables.scope();
     let checked = expression.walk(|program| check_with_patches(program, scope, variables.patches));
-    let checked = checked.ok_or_else(|| failed(NO_THREAD.to_owned()))?;
+    let checked = checked.ok_or(CompileError::NoThread)?;
     if !checked.errors.is_empty() {
-        return Err(failed(checked.errors.join("\n")));
+        return Err(CompileError::Types(checked.errors));
     }
     // An unknown type is not exactly the one that is wanted: cel-go calls it dyn and refuses it.
     if !returns.takes(&checked.ty) {
-        return Err(format!("{} but got {}", returns.wanted(), checked.ty));
+        return Err(CompileError::ReturnType { wanted: returns.wanted(), got: checked.ty.to_string() });
     }
     Ok((expression, checked.ty))
 }
@@ -231,14 +254,9 @@ pub(crate) struct Activation<'a> {
 }
 
 /// The cost of the expressions exceeds their budget.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("validation failed due to running out of cost budget, no further validation rules will be run")]
 pub(crate) struct BudgetExceeded;
-
-impl std::fmt::Display for BudgetExceeded {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("validation failed due to running out of cost budget, no further validation rules will be run")
-    }
-}
 
 impl<'a> Activation<'a> {
     /// Creates an activation from the values and the named expressions of a policy.
@@ -255,10 +273,10 @@ impl<'a> Activation<'a> {
         &mut self,
         expression: &AdmissionExpression,
         budget: &mut u64,
-    ) -> Result<Result<SharedValue, String>, BudgetExceeded> {
+    ) -> Result<Result<SharedValue, ExpressionError>, BudgetExceeded> {
         let program = match &expression.program {
             Ok(program) => program,
-            Err(why) => return Ok(Err(format!("compilation error: {why}"))),
+            Err(error) => return Ok(Err(ExpressionError::Compilation(error.clone()))),
         };
         let (values, fields) = (self.values.clone(), &mut self.fields);
         let walked = program.walk(move |program| {
@@ -266,10 +284,12 @@ impl<'a> Activation<'a> {
             let (value, cost) = evaluate_with(program, &library::ENV, values, Some(&mut *fields));
             (value, cost.saturating_add(std::mem::take(&mut fields.spent)))
         });
-        let Some((value, cost)) = walked else { return Ok(Err(NO_THREAD.to_owned())) };
+        let Some((value, cost)) = walked else { return Ok(Err(ExpressionError::NoThread)) };
         *budget = budget.checked_sub(cost).ok_or(BudgetExceeded)?;
-        let failed = |why: &str| format!("expression '{}' resulted in error: {why}", expression.source);
-        Ok(value.map_err(|error| failed(&text_of(&error))))
+        Ok(value.map_err(|error| ExpressionError::Evaluation {
+            expression: expression.source.clone(),
+            why: text_of(&error),
+        }))
     }
 }
 
@@ -285,7 +305,7 @@ fn text_of(error: &EvaluationError) -> String {
 struct LazyVariables<'a> {
     variables: &'a [(String, AdmissionExpression)],
     values: Vec<(&'static str, SharedValue)>,
-    known: BTreeMap<String, Result<SharedValue, String>>,
+    known: BTreeMap<String, Result<SharedValue, VariableError>>,
     /// Number of variables that are being evaluated, each for the one before.
     nesting: usize,
     /// Cost of the variables that were evaluated since it was last taken.
@@ -293,32 +313,32 @@ struct LazyVariables<'a> {
 }
 
 impl LazyVariables<'_> {
-    fn compute(&mut self, name: &str) -> Option<Result<SharedValue, String>> {
+    fn compute(&mut self, name: &str) -> Option<Result<SharedValue, VariableError>> {
+        let failed = |why| VariableError { name: name.to_owned(), why };
         let variables = self.variables;
         // Of variables with one name, the last counts.
         let (_, expression) = variables.iter().rev().find(|(known, _)| known == name)?;
         let program = match &expression.program {
             Ok(program) => program,
-            Err(why) => return Some(Err(format!("composited variable {name:?} fails to compile: {why}"))),
+            Err(error) => return Some(Err(failed(VariableFault::Compilation(error.clone())))),
         };
         if self.nesting > MAX_NESTING {
-            return Some(Err(format!("composited variable {name:?} fails to evaluate: nested too deeply")));
+            return Some(Err(failed(VariableFault::Nesting)));
         }
         // Of two variables of one name, the second can refer to the first, which is not kept.
-        let own = format!("composited variable {name:?} fails to evaluate: refers to itself");
-        self.known.insert(name.to_owned(), Err(own));
+        self.known.insert(name.to_owned(), Err(failed(VariableFault::Recursion)));
         self.nesting += 1;
         let values = self.values.iter().map(|(name, value)| (*name, value.clone())).collect();
         let walked = program.walk(|program| evaluate_with(program, &library::ENV, values, Some(&mut *self)));
         self.nesting -= 1;
-        let Some((value, cost)) = walked else { return Some(Err(NO_THREAD.to_owned())) };
+        let Some((value, cost)) = walked else { return Some(Err(failed(VariableFault::NoThread))) };
         self.spent = self.spent.saturating_add(cost);
-        Some(value.map_err(|error| format!("composited variable {name:?} fails to evaluate: {}", text_of(&error))))
+        Some(value.map_err(|error| failed(VariableFault::Evaluation(text_of(&error)))))
     }
 }
 
 impl LazyFields for LazyVariables<'_> {
-    fn field(&mut self, name: &str) -> Option<Result<SharedValue, String>> {
+    fn field(&mut self, name: &str) -> Option<Result<SharedValue, VariableError>> {
         if let Some(known) = self.known.get(name) {
             return Some(known.clone());
         }

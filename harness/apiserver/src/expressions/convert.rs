@@ -39,18 +39,29 @@ fn from_json_at(value: &Value, depth: usize) -> SharedValue {
     }
 }
 
+/// The kind of a value that has no form in JSON.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum JsonError {
+    #[error("a value that is nested too deeply")]
+    Depth,
+    #[error("a map with keys of type {0}")]
+    Keys(String),
+    #[error("{0}")]
+    Type(String),
+}
+
 /// Returns a CEL value as JSON.
 ///
 /// # Errors
-/// The value, or a part of it, has no form in JSON; the error is the name of its type.
-pub(crate) fn to_json(value: &SharedValue) -> Result<Value, String> {
+/// The value, or a part of it, has no form in JSON.
+pub(crate) fn to_json(value: &SharedValue) -> Result<Value, JsonError> {
     to_json_at(value, 0)
 }
 
-fn to_json_at(value: &SharedValue, depth: usize) -> Result<Value, String> {
-    let unsupported = || value.get_type().name().to_owned();
+fn to_json_at(value: &SharedValue, depth: usize) -> Result<Value, JsonError> {
+    let unsupported = || JsonError::Type(value.get_type().name().to_owned());
     if depth > MAX_DEPTH {
-        return Err("a value that is nested too deeply".to_owned());
+        return Err(JsonError::Depth);
     }
     if let Some(list) = value.as_list() {
         let items = list.inner().iter().map(|item| to_json_at(&SharedValue::copy(&**item), depth + 1));
@@ -60,7 +71,7 @@ fn to_json_at(value: &SharedValue, depth: usize) -> Result<Value, String> {
         let mut fields = Map::new();
         for (key, item) in map.inner() {
             let key = SharedValue::copy(key.inner());
-            let key = key.as_text().ok_or_else(|| format!("a map with keys of type {}", key.get_type().name()))?;
+            let key = key.as_text().ok_or_else(|| JsonError::Keys(key.get_type().name().to_owned()))?;
             fields.insert(key, to_json_at(&SharedValue::copy(&**item), depth + 1)?);
         }
         return Ok(Value::Object(fields));
@@ -113,6 +124,6 @@ mod tests {
     #[test]
     fn values_that_json_has_no_form_for_are_named() {
         let map = SharedValue::map(vec![(CelMapKey::from(1_i64), SharedValue::bool(true))]);
-        assert_eq!(to_json(&map), Err("a map with keys of type int".to_owned()));
+        assert_eq!(to_json(&map), Err(JsonError::Keys("int".to_owned())));
     }
 }

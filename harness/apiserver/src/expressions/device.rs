@@ -24,7 +24,7 @@ pub(crate) fn device_selector_error(source: &str) -> Option<String> {
     let failed = |why: String| Some(format!("compilation failed: {why}"));
     let expression = match parse(source) {
         Ok(expression) => expression,
-        Err(why) => return failed(why),
+        Err(error) => return failed(error.to_string()),
     };
     // Upstream has `cel.bind` here, and nowhere else. Its types are not checked.
     if source.contains("cel.bind(") {

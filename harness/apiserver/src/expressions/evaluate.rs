@@ -14,11 +14,12 @@ use cel::common::value::{CowVal, Val};
 use cel::{Context, Env, ExecutionError, Program, Value as CelValue};
 use regex::{Regex, RegexBuilder};
 
-use super::authorizer;
+use super::compile_error::CompileError;
 use super::cost::{self, CostMeter, LimitExceeded};
 use super::library;
 use super::macros::MAP_INSERT;
 use super::shared::SharedValue;
+use super::{NO_THREAD, authorizer};
 
 /// Largest compiled regular expression in bytes.
 const REGEX_BYTES: usize = 1 << 20;
@@ -50,10 +51,33 @@ impl From<ExecutionError> for EvaluationError {
 /// The result of an evaluation.
 pub(crate) type Evaluated = Result<SharedValue, EvaluationError>;
 
+/// The error of a variable of a policy, in upstream's words.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("composited variable {name:?} fails to {}", .why)]
+pub(crate) struct VariableError {
+    pub(crate) name: String,
+    pub(crate) why: VariableFault,
+}
+
+/// Reasons why a variable has no value.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum VariableFault {
+    #[error("compile: {0}")]
+    Compilation(CompileError),
+    #[error("evaluate: nested too deeply")]
+    Nesting,
+    #[error("evaluate: refers to itself")]
+    Recursion,
+    #[error("evaluate: {NO_THREAD}")]
+    NoThread,
+    #[error("evaluate: {0}")]
+    Evaluation(String),
+}
+
 /// The fields of the variable `variables`, which are computed when an expression first reads them.
 pub(crate) trait LazyFields: Send {
     /// Returns a field, or why it has no value; `None` if there is no such field.
-    fn field(&mut self, name: &str) -> Option<Result<SharedValue, String>>;
+    fn field(&mut self, name: &str) -> Option<Result<SharedValue, VariableError>>;
 }
 
 /// The name of the variable with lazy fields.
@@ -251,7 +275,7 @@ impl<'a> Evaluation<'a> {
         }
         Some(match found {
             None => Err(ExecutionError::NoSuchKey(Arc::new(select.field.clone())).into()),
-            Some(value) => value.map_err(|why| ExecutionError::function_error(LAZY, why).into()),
+            Some(value) => value.map_err(|error| ExecutionError::function_error(LAZY, error).into()),
         })
     }
 

@@ -19,7 +19,7 @@ use regex::Regex;
 
 use super::formats::{FORMATS, NamedFormat, Url};
 use super::macros;
-use super::semver::Version;
+use super::semver::{Version, VersionError};
 use super::shared::SharedValue;
 use crate::quantity::Quantity;
 
@@ -270,7 +270,7 @@ fn compare_versions(args: &[CowVal<'_, '_>]) -> Result<Ordering, ExecutionError>
 }
 
 /// Returns the version in the first argument; the second one says that it is normalized.
-fn parse_version(args: &[CowVal<'_, '_>]) -> Result<Version, String> {
+fn parse_version(args: &[CowVal<'_, '_>]) -> Result<Version, VersionError> {
     let normalize = args.get(1).and_then(|value| value.downcast_ref::<CelBool>()).is_some_and(|flag| *flag.inner());
     Version::parse(string_argument(args, 0), normalize)
 }
@@ -282,7 +282,7 @@ fn number_of_version<'b, 'v>(args: &[CowVal<'_, '_>], index: usize) -> CelResult
 fn versions() -> Vec<FunctionEntry> {
     let parse: Function = |args| match parse_version(&args) {
         Ok(version) => library_value(LibraryValue::Version(version)),
-        Err(why) => Err(function_error("semver", why)),
+        Err(error) => Err(function_error("semver", error)),
     };
     let is_valid: Function = |args| bool_value(parse_version(&args).is_ok());
     vec![

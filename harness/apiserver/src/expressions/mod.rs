@@ -14,6 +14,7 @@
 pub(crate) mod admission;
 mod authorizer;
 mod check;
+mod compile_error;
 mod convert;
 pub(crate) mod cost;
 mod device;
@@ -33,7 +34,8 @@ use cel::{ExecutionError, Value as CelValue};
 
 pub(crate) use authorizer::{AccessReviewer, authorizer};
 pub(crate) use check::{CheckResult, check};
-pub(crate) use convert::{from_json, to_json};
+pub(crate) use compile_error::CompileError;
+pub(crate) use convert::{JsonError, from_json, to_json};
 pub(crate) use device::device_selector_error;
 pub(crate) use evaluate::{EvaluationError, evaluate};
 pub(crate) use parse::{Expression, parse};

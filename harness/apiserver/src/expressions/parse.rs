@@ -17,7 +17,23 @@ const MAX_OPERATORS: usize = 10_000;
 /// Deepest expression. cel-go counts the levels of each rule of the grammar separately, up to the number in the
 /// message.
 const MAX_DEPTH: usize = 1_000;
-const RECURSION_LIMIT: &str = "ERROR: <input>:-1:0: expression recursion limit exceeded: 250";
+
+/// Reasons why a text is no expression, in the words of cel-go.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ParseError {
+    /// The text is too long.
+    #[error("ERROR: <input>:-1:0: expression code point size exceeds limit: size: {0}, limit {MAX_CHARACTERS}")]
+    Size(usize),
+    /// The expression is nested too deeply.
+    #[error("ERROR: <input>:-1:0: expression recursion limit exceeded: 250")]
+    Depth,
+    /// The text does not follow the grammar.
+    #[error("{0}")]
+    Syntax(String),
+    /// There is no stack that is large enough.
+    #[error("unable to start a thread that parses the expression")]
+    NoThread,
+}
 
 /// Depth from which an expression is walked on a stack of its own.
 const DEEP: usize = 30;
@@ -40,14 +56,13 @@ impl Expression {
 }
 
 /// Parses an expression.
-pub(crate) fn parse(source: &str) -> Result<Expression, String> {
+pub(crate) fn parse(source: &str) -> Result<Expression, ParseError> {
     let size = source.chars().count();
     if size > MAX_CHARACTERS {
-        let why = format!("expression code point size exceeds limit: size: {size}, limit {MAX_CHARACTERS}");
-        return Err(format!("ERROR: <input>:-1:0: {why}"));
+        return Err(ParseError::Size(size));
     }
     if source.bytes().filter(|byte| b".+-*/%<=>!([{?".contains(byte)).count() > MAX_OPERATORS {
-        return Err(RECURSION_LIMIT.to_owned());
+        return Err(ParseError::Depth);
     }
     let parsed = on_large_stack(|| {
         let program = library::ENV.compile(source).map_err(|errors| {
@@ -58,13 +73,13 @@ pub(crate) fn parse(source: &str) -> Result<Expression, String> {
                 let offset = before + usize::try_from(column).unwrap_or(1).max(1) - 1;
                 check::format_error(source, offset, &error.msg)
             });
-            texts.collect::<Vec<_>>().join("\n")
+            ParseError::Syntax(texts.collect::<Vec<_>>().join("\n"))
         })?;
         let depth = depth(program.expression());
         // Too deep an expression is dropped here, which is recursive as well.
-        if depth > MAX_DEPTH { Err(RECURSION_LIMIT.to_owned()) } else { Ok(Expression { program, deep: depth > DEEP }) }
+        if depth > MAX_DEPTH { Err(ParseError::Depth) } else { Ok(Expression { program, deep: depth > DEEP }) }
     });
-    parsed.unwrap_or_else(|| Err("unable to start a thread that parses the expression".to_owned()))
+    parsed.unwrap_or(Err(ParseError::NoThread))
 }
 
 /// Calls a function on a thread with a large stack and waits for it.

@@ -3,6 +3,33 @@
 
 use std::cmp::Ordering;
 
+/// Reasons why a text is not a version, in the words of `github.com/blang/semver`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum VersionError {
+    #[error("short version cannot contain PreRelease/Build meta data")]
+    ShortWithParts,
+    #[error("Version string empty")]
+    Empty,
+    #[error("No Major.Minor.Patch elements found")]
+    MissingNumbers,
+    #[error("Invalid character(s) found in {} number {text:?}", .name.to_lowercase())]
+    Number { name: &'static str, text: String },
+    #[error("{name} number must not contain leading zeroes {text:?}")]
+    LeadingZeroes { name: &'static str, text: String },
+    #[error("strconv.ParseUint: parsing {0:?}: value out of range")]
+    Range(String),
+    #[error("Prerelease is empty")]
+    EmptyPrerelease,
+    #[error("Invalid character(s) found in prerelease {0:?}")]
+    Prerelease(String),
+    #[error("Numeric PreRelease version must not contain leading zeroes {0:?}")]
+    PrereleaseZeroes(String),
+    #[error("Build meta data is empty")]
+    EmptyBuild,
+    #[error("Invalid character(s) found in build meta data {0:?}")]
+    Build(String),
+}
+
 /// A version; build metadata does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Version {
@@ -20,7 +47,7 @@ enum Identifier {
 
 impl Version {
     /// Parses a version. With `normalize`, a leading `v`, leading zeroes and missing numbers are accepted.
-    pub(super) fn parse(text: &str, normalize: bool) -> Result<Self, String> {
+    pub(super) fn parse(text: &str, normalize: bool) -> Result<Self, VersionError> {
         if normalize { parse(&normalized(text)?) } else { parse(text) }
     }
 
@@ -36,7 +63,7 @@ impl Version {
     }
 }
 
-fn normalized(text: &str) -> Result<String, String> {
+fn normalized(text: &str) -> Result<String, VersionError> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let without_zeroes = |part: &str| {
         let short = part.trim_start_matches('0');
@@ -51,19 +78,19 @@ fn normalized(text: &str) -> Result<String, String> {
     };
     let mut parts: Vec<String> = text.splitn(3, '.').map(without_zeroes).collect();
     if parts.len() < 3 && parts.last().is_some_and(|last| last.contains(['+', '-'])) {
-        return Err("short version cannot contain PreRelease/Build meta data".to_owned());
+        return Err(VersionError::ShortWithParts);
     }
     parts.resize(3, "0".to_owned());
     Ok(parts.join("."))
 }
 
-fn parse(text: &str) -> Result<Version, String> {
+fn parse(text: &str) -> Result<Version, VersionError> {
     if text.is_empty() {
-        return Err("Version string empty".to_owned());
+        return Err(VersionError::Empty);
     }
     let parts: Vec<&str> = text.splitn(3, '.').collect();
     let [major, minor, rest] = parts.as_slice() else {
-        return Err("No Major.Minor.Patch elements found".to_owned());
+        return Err(VersionError::MissingNumbers);
     };
     let (rest, build) = rest.split_once('+').map_or((*rest, None), |(rest, build)| (rest, Some(build)));
     let (patch, before) = rest.split_once('-').map_or((rest, None), |(patch, before)| (patch, Some(before)));
@@ -71,10 +98,10 @@ fn parse(text: &str) -> Result<Version, String> {
     let before = before.map_or(Ok(Vec::new()), |before| before.split('.').map(identifier).collect())?;
     for part in build.into_iter().flat_map(|build| build.split('.')) {
         if part.is_empty() {
-            return Err("Build meta data is empty".to_owned());
+            return Err(VersionError::EmptyBuild);
         }
         if !is_identifier(part) {
-            return Err(format!("Invalid character(s) found in build meta data {part:?}"));
+            return Err(VersionError::Build(part.to_owned()));
         }
     }
     Ok(Version { numbers, before })
@@ -84,29 +111,28 @@ fn is_identifier(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-fn number(text: &str, name: &str) -> Result<u64, String> {
+fn number(text: &str, name: &'static str) -> Result<u64, VersionError> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("Invalid character(s) found in {} number {text:?}", name.to_lowercase()));
+        return Err(VersionError::Number { name, text: text.to_owned() });
     }
     if text.len() > 1 && text.starts_with('0') {
-        return Err(format!("{name} number must not contain leading zeroes {text:?}"));
+        return Err(VersionError::LeadingZeroes { name, text: text.to_owned() });
     }
-    text.parse().map_err(|_| format!("strconv.ParseUint: parsing {text:?}: value out of range"))
+    text.parse().map_err(|_| VersionError::Range(text.to_owned()))
 }
 
-fn identifier(text: &str) -> Result<Identifier, String> {
+fn identifier(text: &str) -> Result<Identifier, VersionError> {
     if text.is_empty() {
-        return Err("Prerelease is empty".to_owned());
+        return Err(VersionError::EmptyPrerelease);
     }
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        let malformed = || format!("Invalid character(s) found in prerelease {text:?}");
+        let malformed = || VersionError::Prerelease(text.to_owned());
         return if is_identifier(text) { Ok(Identifier::Text(text.to_owned())) } else { Err(malformed()) };
     }
     if text.len() > 1 && text.starts_with('0') {
-        return Err(format!("Numeric PreRelease version must not contain leading zeroes {text:?}"));
+        return Err(VersionError::PrereleaseZeroes(text.to_owned()));
     }
-    let too_large = |_| format!("strconv.ParseUint: parsing {text:?}: value out of range");
-    text.parse().map(Identifier::Number).map_err(too_large)
+    text.parse().map(Identifier::Number).map_err(|_| VersionError::Range(text.to_owned()))
 }
 
 #[cfg(test)]
@@ -124,7 +150,7 @@ mod tests {
     #[case("1.2.3-a_b", "Invalid character(s) found in prerelease \"a_b\"")]
     #[case("1.2.3+", "Build meta data is empty")]
     fn malformed_versions(#[case] text: &str, #[case] expected: &str) {
-        assert_eq!(Version::parse(text, false).unwrap_err(), expected);
+        assert_eq!(Version::parse(text, false).unwrap_err().to_string(), expected);
     }
 
     #[rstest]

@@ -162,9 +162,9 @@ async fn delete_all(
     let server = agent.server();
     let left = server.list(resource, Some(namespace));
     if left.iter().any(|stored| !stored.is_terminating())
-        && let Err(error) = delete_collection(agent, kind, namespace, &left).await
+        && let Err(refusal) = delete_collection(agent, kind, namespace, &left).await
     {
-        content.errors.push(error);
+        content.errors.push(refusal.body()["message"].as_str().unwrap_or_default().to_owned());
         return;
     }
     let left = server.list(resource, Some(namespace));
@@ -183,25 +183,23 @@ async fn delete_all(
     }
 }
 
-/// Deletes a collection, or each of its objects if it cannot be deleted as a whole.
+/// Deletes a collection, or each of its objects if it cannot be deleted as a whole. The error is the first refusal.
 async fn delete_collection(
     agent: &ControllerClient,
     kind: &Resource,
     namespace: &str,
     objects: &[Arc<StoredObject>],
-) -> Result<(), String> {
+) -> Result<(), ControllerResponse> {
     let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"});
     let is_unsupported = |response: &ControllerResponse| matches!(response.code, 404 | 405);
-    let failed =
-        |response: &ControllerResponse| Err(response.body()["message"].as_str().unwrap_or_default().to_owned());
     let all = agent.delete(&path_of(kind, namespace, ""), Some(&options)).await;
     if !is_unsupported(&all) {
-        return if all.is_ok() { Ok(()) } else { failed(&all) };
+        return if all.is_ok() { Ok(()) } else { Err(all) };
     }
     for object in objects {
         let one = agent.delete(&path_of(kind, namespace, object.name()), Some(&options)).await;
         if !one.is_ok() && !is_unsupported(&one) {
-            return failed(&one);
+            return Err(one);
         }
     }
     Ok(())

@@ -11,6 +11,8 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use super::parsed_request::ParsedRequest;
 use crate::json::{Value, json};
+#[cfg(feature = "controllers")]
+use crate::outbound::OutboundError;
 use crate::outbound::{self, ClientConfig, OutboundRequest};
 use crate::registry::Registry;
 use crate::request::{ApiRequest, Reply, ReplyBody};
@@ -48,7 +50,7 @@ async fn send(server: &ApiServer, parsed: &ParsedRequest, config: &ClientConfig)
     let endpoint = match outbound::endpoint(server, server.clock(), config) {
         Ok(endpoint) => endpoint,
         Err(error) => {
-            tracing::info!(path = request.path, error, "an aggregated API is not available");
+            tracing::info!(path = request.path, %error, "an aggregated API is not available");
             return Reply::text(503, "service unavailable\n");
         }
     };
@@ -154,12 +156,26 @@ async fn ask_for_resources(server: &ApiServer, user: &Value, config: &ClientConf
     parts.status.is_success().then(|| serde_json::from_slice(&text).ok()).flatten()
 }
 
+/// Reasons why an aggregated API does not answer, in upstream's words.
+#[cfg(feature = "controllers")]
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DiscoveryError {
+    #[error("failing or missing response from {url}: {error}")]
+    Unreachable { url: String, error: OutboundError },
+    #[error("failing or missing response from {url}: bad status from {url}: {status}")]
+    Status { url: String, status: u16 },
+    #[error("failing or missing response from {url}: Get {url:?}: {error}")]
+    Failed { url: String, error: OutboundError },
+    #[error("failing or missing response from {0}: Get {0:?}: context deadline exceeded")]
+    Deadline(String),
+}
+
 /// Requests the resources of an aggregated API, as kube-aggregator does to see whether it is available.
 ///
 /// # Errors
 /// The API does not answer in time, or not with success.
 #[cfg(feature = "controllers")]
-pub(crate) async fn check_discovery(server: &ApiServer, service: &Value) -> Result<(), String> {
+pub(crate) async fn check_discovery(server: &ApiServer, service: &Value) -> Result<(), DiscoveryError> {
     let (spec, Some(config)) = (&service["spec"], client_config(service)) else { return Ok(()) };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let path = format!("/apis/{}/{}", text(&spec["group"]), text(&spec["version"]));
@@ -167,17 +183,19 @@ pub(crate) async fn check_discovery(server: &ApiServer, service: &Value) -> Resu
     let stored = server.get(&ResourceId::new("", "services"), &namespace, &name).map(|stored| stored.value());
     let address = stored.map(|stored| text(&stored["spec"]["clusterIP"])).unwrap_or_default();
     let url = format!("https://{address}:{}{path}", spec["service"]["port"].as_u64().unwrap_or(443));
-    let failed = |why: String| format!("failing or missing response from {url}: {why}");
-    let endpoint = outbound::endpoint(server, server.clock(), &config).map_err(&failed)?;
+    let endpoint = match outbound::endpoint(server, server.clock(), &config) {
+        Ok(endpoint) => endpoint,
+        Err(error) => return Err(DiscoveryError::Unreachable { url, error }),
+    };
     let mut headers = HeaderMap::new();
     headers.insert("x-remote-user", HeaderValue::from_static("system:kube-aggregator"));
     headers.insert("x-remote-group", HeaderValue::from_static("system:masters"));
     let outbound = OutboundRequest { method: http::Method::GET, uri: path, headers, body: Bytes::new() };
     match server.clock().timeout(DISCOVERY_TIME, outbound::forward(&endpoint, outbound)).await {
         Some(Ok((parts, _))) if parts.status.is_success() => Ok(()),
-        Some(Ok((parts, _))) => Err(failed(format!("bad status from {url}: {}", parts.status.as_u16()))),
-        Some(Err(why)) => Err(failed(format!("Get {url:?}: {why}"))),
-        None => Err(failed(format!("Get {url:?}: context deadline exceeded"))),
+        Some(Ok((parts, _))) => Err(DiscoveryError::Status { url, status: parts.status.as_u16() }),
+        Some(Err(error)) => Err(DiscoveryError::Failed { url, error }),
+        None => Err(DiscoveryError::Deadline(url)),
     }
 }
 

@@ -12,7 +12,7 @@ use super::request_scope::RequestScope;
 use crate::crd;
 use crate::json::{Map, Value};
 use crate::registry::{ErrorList, Path, meta};
-use crate::schema::{self, DecodeError, DecodedBody, FieldValidation, NO_KIND, Schema};
+use crate::schema::{self, DecodeError, DecodedBody, TypeMetaError, FieldValidation, NO_KIND, Schema};
 use crate::status::{Status, go_quote};
 use crate::yaml;
 
@@ -58,8 +58,17 @@ fn summary(body: &[u8]) -> String {
     }
 }
 
-/// Like [`schema::type_meta`] for text that has been decoded: parses the text again only if decoding found something unusual.
-fn decoded_type_meta(decoded: &Result<DecodedBody, DecodeError>, text: &[u8]) -> Result<(String, String), String> {
+/// The errors of strict decoding.
+#[derive(Debug, thiserror::Error)]
+#[error("strict decoding error: {}", .0.join(", "))]
+struct StrictDecodingError(Vec<String>);
+
+/// Like [`schema::type_meta`] for text that has been decoded: parses the text again only if decoding found something
+/// unusual.
+fn decoded_type_meta(
+    decoded: &Result<DecodedBody, DecodeError>,
+    text: &[u8],
+) -> Result<(String, String), TypeMetaError> {
     if let Ok(DecodedBody { value: Value::Object(map), strict }) = decoded
         && strict.is_empty()
     {
@@ -100,13 +109,13 @@ pub(crate) fn decode_kind(
     let (text, again): (Bytes, Vec<String>) = match body_format(scope.request.header(CONTENT_TYPE), body, wanted)? {
         BodyFormat::Json => (body.clone(), Vec::new()),
         BodyFormat::Yaml => {
-            let read = yaml::to_json(body).map_err(|why| unrecognized_object(wanted, &why, body))?;
+            let read = yaml::to_json(body).map_err(|error| unrecognized_object(wanted, &error.to_string(), body))?;
             (read.json.into(), read.again)
         }
     };
     let decoded = decode_as(schema.as_deref(), &text);
     let (kind, api_version) =
-        decoded_type_meta(&decoded, &text).map_err(|why| unrecognized_object(wanted, &why, body))?;
+        decoded_type_meta(&decoded, &text).map_err(|error| unrecognized_object(wanted, &error.to_string(), body))?;
     if scope.kind.is_unstructured() && schema.as_ref().is_some_and(|schema| schema.is_structural()) {
         // Custom resources must have kind and apiVersion.
         if kind.is_empty() {
@@ -151,7 +160,8 @@ pub(crate) fn decode_kind(
     if api_version != own_version && !old_eviction {
         return Err(wrong_version_error(scope, &kind, &api_version, &own_version, &wrong));
     }
-    apply_field_validation(scope, options.field_validation, again, strict).map_err(|why| wrong(&why))?;
+    apply_field_validation(scope, options.field_validation, again, strict)
+        .map_err(|error| wrong(&error.to_string()))?;
     set_type_meta(&mut object, wanted, &own_version);
     Ok(object)
 }
@@ -174,7 +184,7 @@ fn apply_field_validation(
     validation: FieldValidation,
     again: Vec<String>,
     mut strict: Vec<String>,
-) -> Result<(), String> {
+) -> Result<(), StrictDecodingError> {
     match validation {
         FieldValidation::Ignore => {}
         FieldValidation::Warn => again.into_iter().chain(strict).for_each(|warning| scope.warn(warning)),
@@ -183,7 +193,7 @@ fn apply_field_validation(
                 strict.insert(0, yaml::duplicate_keys_error(&again));
             }
             if !strict.is_empty() {
-                return Err(format!("strict decoding error: {}", strict.join(", ")));
+                return Err(StrictDecodingError(strict));
             }
         }
     }

@@ -80,9 +80,9 @@ fn delete_options(scope: &RequestScope<'_>) -> Result<DeleteOptions, Status> {
     }
     let text = match body_format(scope.request.header(http::header::CONTENT_TYPE), body, "DeleteOptions")? {
         BodyFormat::Json => body.to_vec(),
-        BodyFormat::Yaml => yaml::to_json(body).map_err(Status::bad_request)?.json,
+        BodyFormat::Yaml => yaml::to_json(body).map_err(|error| Status::bad_request(error.to_string()))?.json,
     };
-    let (kind, api_version) = schema::type_meta(&text).map_err(Status::bad_request)?;
+    let (kind, api_version) = schema::type_meta(&text).map_err(|error| Status::bad_request(error.to_string()))?;
     if !kind.is_empty() && kind != "DeleteOptions" {
         let version = if api_version.is_empty() { "meta.k8s.io/v1" } else { &api_version };
         return Err(Status::bad_request(format!(

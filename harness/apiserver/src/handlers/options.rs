@@ -7,7 +7,7 @@ pub(crate) use crate::request::DeleteOptions;
 use crate::request::Query;
 use crate::request::delete_options::{META_GROUP, check_dry_run};
 use crate::schema::FieldValidation;
-use crate::selectors::{FieldSelector, LabelSelector, ListSelector};
+use crate::selectors::{FieldSelector, LabelSelector, ListSelector, SelectorError};
 use crate::status::Status;
 
 /// The values of `resourceVersionMatch`.
@@ -15,6 +15,10 @@ use crate::status::Status;
 pub(crate) enum VersionMatch {
     Exact,
     NotOlderThan,
+}
+
+fn bad_selector(error: SelectorError) -> Status {
+    Status::bad_request(error.to_string())
 }
 
 /// Parameters of lists and watches.
@@ -46,8 +50,8 @@ impl ListOptions {
             send_initial_events: query.flag("sendInitialEvents"),
             selection: ListSelector::default(),
         };
-        let labels = LabelSelector::parse(&text("labelSelector")).map_err(Status::bad_request)?;
-        let mut fields = FieldSelector::parse(&text("fieldSelector")).map_err(Status::bad_request)?;
+        let labels = LabelSelector::parse(&text("labelSelector")).map_err(bad_selector)?;
+        let mut fields = FieldSelector::parse(&text("fieldSelector")).map_err(bad_selector)?;
         let version_match = text("resourceVersionMatch");
         let errors = options.check(&version_match);
         if !errors.is_empty() {
@@ -58,7 +62,7 @@ impl ListOptions {
             "NotOlderThan" => Some(VersionMatch::NotOlderThan),
             _ => None,
         };
-        fields.check(kind).map_err(Status::bad_request)?;
+        fields.check(kind).map_err(bad_selector)?;
         if !name.is_empty() {
             if fields.is_empty() {
                 fields = FieldSelector::for_name(name);

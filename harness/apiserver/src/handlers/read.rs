@@ -24,7 +24,7 @@ use crate::printers::{IncludeObject, TableOptions};
 use crate::protobuf;
 use crate::request::{Reply, ReplyBody};
 use crate::selectors::ListSelector;
-use crate::status::{Status, StatusMeta};
+use crate::status::{NumberError, Status, StatusMeta};
 use crate::store::{KeyRange, StoredObject};
 use crate::watch::{self, EventEncoding, Watch, WatchScope, WatchStart};
 
@@ -64,7 +64,7 @@ pub(crate) async fn get(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let version = scope.query.get("resourceVersion").unwrap_or_default();
     if !version.is_empty() {
         let wanted =
-            parse_version(version).map_err(|why| Status::untyped_error(resource_version_error(version, &why)))?;
+            parse_version(version).map_err(|error| Status::untyped_error(resource_version_error(version, &error)))?;
         let current = scope.server.store().revision();
         if wanted > current {
             return Err(Status::too_large_resource_version(wanted, current));
@@ -175,8 +175,8 @@ fn page(scope: &RequestScope<'_>, options: &ListOptions) -> Result<ListPosition,
     if version.is_empty() {
         return Ok(ListPosition::default());
     }
-    let wanted = parse_version(version).map_err(|why| {
-        Status::bad_request(format!("invalid resource version: {}", resource_version_error(version, &why)))
+    let wanted = parse_version(version).map_err(|error| {
+        Status::bad_request(format!("invalid resource version: {}", resource_version_error(version, &error)))
     })?;
     let current = scope.server.store().revision();
     // A limited list at an old resourceVersion without a match is served at exactly that version.
@@ -295,7 +295,7 @@ fn watch_start(scope: &RequestScope<'_>, options: &ListOptions) -> Result<Result
     let version = options.resource_version.as_str();
     let wanted = match version {
         "" => 0,
-        text => parse_version(text).map_err(|why| Status::untyped_error(resource_version_error(text, &why)))?,
+        text => parse_version(text).map_err(|error| Status::untyped_error(resource_version_error(text, &error)))?,
     };
     let store = scope.server.store();
     let any = wanted == 0;
@@ -344,8 +344,8 @@ struct ListPosition {
     unlimited: bool,
 }
 
-fn resource_version_error(text: &str, why: &str) -> String {
-    field_errors::FieldError::invalid(&Path::new("resourceVersion"), text, why).to_string()
+fn resource_version_error(text: &str, error: &NumberError) -> String {
+    field_errors::FieldError::invalid(&Path::new("resourceVersion"), text, error.to_string()).to_string()
 }
 
 /// Base 64 for URLs, without padding. As in Go, unused bits of the last character may be set.

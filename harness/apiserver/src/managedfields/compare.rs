@@ -1,7 +1,7 @@
 //! Compares two objects of one type by field. Follows `typed/compare.go` of `sigs.k8s.io/structured-merge-diff/v6`.
 
 use super::super::schema::{ElementRelationship, FieldCursor, ListType, Schema, StructType, TypeKind, TypeRef};
-use super::path_element::index_key;
+use super::path_element::{PathElementError, index_key};
 use super::set::{FieldSet, build_node};
 use crate::json::{Key, Map, Value};
 
@@ -27,7 +27,7 @@ impl Comparison {
 ///
 /// # Errors
 /// Items of a list cannot be identified.
-pub(crate) fn compare(schema: &Schema, left: &Value, right: &Value) -> Result<Comparison, String> {
+pub(crate) fn compare(schema: &Schema, left: &Value, right: &Value) -> Result<Comparison, PathElementError> {
     let mut root = NodeDifference::default();
     walk(schema, schema.root(), Some(left), Some(right), &mut root)?;
     let [removed, modified, added] = root.children.map(FieldSet::from_map);
@@ -71,7 +71,7 @@ fn is_granular(schema: &Schema, ty: TypeRef, sides: [Option<&Value>; 2]) -> bool
 }
 
 /// Returns the fields below a value that is added or removed as a whole. All of them are members of the set.
-fn whole(schema: &Schema, ty: TypeRef, value: &Value) -> Result<Map, String> {
+fn whole(schema: &Schema, ty: TypeRef, value: &Value) -> Result<Map, PathElementError> {
     // With room for one more, the mark of a member with children.
     let mut parts = Map::new();
     match (schema.shape(ty), value) {
@@ -128,7 +128,7 @@ fn walk(
     left: Option<&Value>,
     right: Option<&Value>,
     out: &mut NodeDifference,
-) -> Result<(), String> {
+) -> Result<(), PathElementError> {
     let (side, value) = match (left, right) {
         (Some(left), Some(right)) => return walk_both(schema, ty, left, right, out),
         (None, Some(value)) => (ADDED, value),
@@ -146,7 +146,7 @@ fn walk_both(
     left: &Value,
     right: &Value,
     out: &mut NodeDifference,
-) -> Result<(), String> {
+) -> Result<(), PathElementError> {
     if let TypeKind::List(list) = schema.shape(ty) {
         return walk_list(schema, list, left, right, out);
     }
@@ -199,7 +199,7 @@ fn walk_list(
     left: &Value,
     right: &Value,
     out: &mut NodeDifference,
-) -> Result<(), String> {
+) -> Result<(), PathElementError> {
     let left_items = left.as_array().map(Vec::as_slice).unwrap_or_default();
     let right_items = right.as_array().map(Vec::as_slice).unwrap_or_default();
     if list.topology == ElementRelationship::Atomic || (left_items.is_empty() && right_items.is_empty()) {
@@ -239,7 +239,7 @@ fn compare_items(
     left: &[&Value],
     right: &[&Value],
     out: &mut NodeDifference,
-) -> Result<(), String> {
+) -> Result<(), PathElementError> {
     match (left.len(), right.len()) {
         (0 | 1, 0 | 1) => walk(schema, list.items, left.first().copied(), right.first().copied(), out)?,
         (2.., 2..) => out.member[MODIFIED] |= left != right,

@@ -34,6 +34,19 @@ impl Operation {
     }
 }
 
+/// Reasons why an entry is malformed, in upstream's words.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EntryError {
+    #[error("operation must be `Apply` or `Update`")]
+    Operation,
+    #[error("apiVersion must not be empty")]
+    ApiVersion,
+    #[error("invalid fieldsType {0:?} in managed fields entry")]
+    FieldsType(String),
+    #[error("error decoding set")]
+    Set,
+}
+
 /// An entry of managedFields.
 #[derive(Clone, Debug)]
 pub(crate) struct ManagedFieldsEntry {
@@ -75,23 +88,23 @@ impl ManagedFieldsEntry {
         }
     }
 
-    fn read(mut value: Value) -> Result<Self, String> {
+    fn read(mut value: Value) -> Result<Self, EntryError> {
         let fields = value.get_mut("fieldsV1").map(Value::take);
         let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
         let operation = match text("operation") {
             "Apply" => Operation::Apply,
             "Update" => Operation::Update,
-            _ => return Err("operation must be `Apply` or `Update`".to_owned()),
+            _ => return Err(EntryError::Operation),
         };
         if text("apiVersion").is_empty() {
-            return Err("apiVersion must not be empty".to_owned());
+            return Err(EntryError::ApiVersion);
         }
         if text("fieldsType") != "FieldsV1" {
-            return Err(format!("invalid fieldsType {:?} in managed fields entry", text("fieldsType")));
+            return Err(EntryError::FieldsType(text("fieldsType").to_owned()));
         }
         let set = match fields {
             None | Some(Value::Null) => FieldSet::default(),
-            Some(fields) => FieldSet::from_value(fields).ok_or("error decoding set")?,
+            Some(fields) => FieldSet::from_value(fields).ok_or(EntryError::Set)?,
         };
         Ok(Self {
             manager: text("manager").to_owned(),
@@ -173,7 +186,7 @@ impl ManagedEntries {
     ///
     /// # Errors
     /// Upstream's message for the first malformed entry.
-    pub(crate) fn read(value: Value) -> Result<Self, String> {
+    pub(crate) fn read(value: Value) -> Result<Self, EntryError> {
         let mut entries: Vec<ManagedFieldsEntry> = Vec::new();
         let Value::Array(list) = value else { return Ok(Self::default()) };
         for value in list {

@@ -29,7 +29,7 @@ use crate::json::{Map, Value};
 pub(crate) use compare::{Comparison, compare};
 pub(crate) use entry::Operation;
 pub(crate) use entry::{ManagedEntries, ManagedFieldsEntry, stamp};
-pub(crate) use path_element::{index_key, list_item_path_element};
+pub(crate) use path_element::{PathElementError, index_key, list_item_path_element};
 pub(crate) use reset::ResetFields;
 pub(crate) use set::{FieldSet, build_node, format_path_element, is_member};
 
@@ -115,7 +115,7 @@ pub(crate) fn move_ownership(
     new: &Value,
     entries: &mut ManagedEntries,
     write: &WriteInfo<'_>,
-) -> Result<(), String> {
+) -> Result<(), PathElementError> {
     let mut comparison = compare(schema, live.unwrap_or_else(|| schema.empty()), new)?;
     comparison.exclude(write.reset);
     let Comparison { removed, modified, added } = comparison;

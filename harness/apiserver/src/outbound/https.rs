@@ -1,7 +1,6 @@
 //! Connections to webhooks and aggregated API servers over HTTPS.
 //! See `staging/src/k8s.io/apiserver/pkg/util/webhook/client.go`.
 
-use std::error::Error as _;
 use std::io;
 use std::sync::{Arc, LazyLock};
 
@@ -12,7 +11,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{VerifierBuilderError, WebPkiServerVerifier, verify_server_name};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -22,7 +21,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::connections::IdleConnections;
-use super::{Endpoint, OutboundRequest};
+use super::{Endpoint, OutboundError, OutboundRequest};
 use crate::request::BodyStream;
 
 /// The certificate authorities of this machine, read once.
@@ -39,7 +38,7 @@ pub(super) async fn send(
     endpoint: &Endpoint,
     request: OutboundRequest,
     most: usize,
-) -> Result<(u16, Bytes), String> {
+) -> Result<(u16, Bytes), OutboundError> {
     let message = message(endpoint, request)?;
     let (mut connection, response) = loop {
         let kept = idle.take(endpoint).await;
@@ -51,14 +50,14 @@ pub(super) async fn send(
         match connection.send_request(message.clone()).await {
             Ok(response) => break (connection, response),
             Err(error) if is_new || !(error.is_closed() || error.is_canceled() || error.is_incomplete_message()) => {
-                return Err(describe(&error));
+                return Err(OutboundError::Http(error));
             }
             Err(_) => {}
         }
     };
     let status = response.status().as_u16();
     let body = Limited::new(response.into_body(), most).collect().await;
-    let body = body.map_err(|error| format!("unable to read the response: {error}"))?;
+    let body = body.map_err(OutboundError::Body)?;
     // The connection is ready once its task has seen the end of the answer.
     if connection.ready().await.is_ok() {
         idle.put(endpoint, connection);
@@ -70,7 +69,7 @@ pub(super) async fn send(
 pub(super) async fn forward(
     endpoint: &Endpoint,
     request: OutboundRequest,
-) -> Result<(http::response::Parts, BodyStream), String> {
+) -> Result<(http::response::Parts, BodyStream), OutboundError> {
     let (parts, body) = respond(endpoint, request).await?.into_parts();
     let chunks = FrameStream::new(body).filter_map(|frame| async move {
         match frame {
@@ -81,18 +80,18 @@ pub(super) async fn forward(
     Ok((parts, Box::pin(chunks)))
 }
 
-async fn respond(endpoint: &Endpoint, request: OutboundRequest) -> Result<http::Response<Incoming>, String> {
+async fn respond(endpoint: &Endpoint, request: OutboundRequest) -> Result<http::Response<Incoming>, OutboundError> {
     let message = message(endpoint, request)?;
     let mut connection = connect(endpoint).await?;
-    connection.send_request(message).await.map_err(|error| describe(&error))
+    connection.send_request(message).await.map_err(OutboundError::Http)
 }
 
 /// Returns the HTTP message of a request.
-fn message(endpoint: &Endpoint, request: OutboundRequest) -> Result<http::Request<Full<Bytes>>, String> {
+fn message(endpoint: &Endpoint, request: OutboundRequest) -> Result<http::Request<Full<Bytes>>, OutboundError> {
     let mut message = http::Request::new(Full::new(request.body));
     *message.method_mut() = request.method;
-    *message.uri_mut() =
-        request.uri.parse::<http::Uri>().map_err(|error| format!("invalid path {:?}: {error}", request.uri))?;
+    let uri = request.uri.parse::<http::Uri>();
+    *message.uri_mut() = uri.map_err(|error| OutboundError::InvalidPath { path: request.uri, error })?;
     *message.headers_mut() = request.headers;
     let host = format!("{}:{}", endpoint.server_name, endpoint.port);
     if let Ok(host) = http::HeaderValue::from_str(&host) {
@@ -101,44 +100,24 @@ fn message(endpoint: &Endpoint, request: OutboundRequest) -> Result<http::Reques
     Ok(message)
 }
 
-/// Returns the words of Go's client for an error of a connection.
-fn describe(error: &hyper::Error) -> String {
-    if error.is_incomplete_message() || error.is_closed() {
-        return "EOF".to_owned();
-    }
-    error.source().map_or_else(|| error.to_string(), ToString::to_string)
-}
-
-async fn connect(endpoint: &Endpoint) -> Result<SendRequest<Full<Bytes>>, String> {
+async fn connect(endpoint: &Endpoint) -> Result<SendRequest<Full<Bytes>>, OutboundError> {
     let (host, port) = (endpoint.host.as_str(), endpoint.port);
-    let dial = |error: io::Error| {
-        let why = match error.kind() {
-            io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
-            _ => error.to_string(),
-        };
-        format!("dial tcp {host}:{port}: {why}")
-    };
+    let dial = |error: io::Error| OutboundError::Dial { host: host.to_owned(), port, error };
     let stream = TcpStream::connect((host, port)).await.map_err(dial)?;
     if endpoint.plain {
         return handshake(TokioIo::new(stream)).await;
     }
-    let name = ServerName::try_from(endpoint.server_name.clone()).map_err(|error| error.to_string())?;
+    let name = ServerName::try_from(endpoint.server_name.clone())?;
     let connector = TlsConnector::from(Arc::new(tls_config(endpoint)?));
-    let stream = connector.connect(name, stream).await.map_err(|error| {
-        let certificate = matches!(
-            error.get_ref().and_then(|inner| inner.downcast_ref()),
-            Some(rustls::Error::InvalidCertificate(_))
-        );
-        if certificate { format!("tls: failed to verify certificate: x509: {error}") } else { error.to_string() }
-    })?;
+    let stream = connector.connect(name, stream).await.map_err(OutboundError::Tls)?;
     handshake(TokioIo::new(stream)).await
 }
 
-async fn handshake<T>(stream: T) -> Result<SendRequest<Full<Bytes>>, String>
+async fn handshake<T>(stream: T) -> Result<SendRequest<Full<Bytes>>, OutboundError>
 where
     T: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
 {
-    let (sender, connection) = http1::handshake(stream).await.map_err(|error| error.to_string())?;
+    let (sender, connection) = http1::handshake(stream).await.map_err(OutboundError::Handshake)?;
     // Ends when the sender and the body of the answer are dropped.
     tokio::spawn(async move {
         if let Err(error) = connection.with_upgrades().await {
@@ -148,11 +127,9 @@ where
     Ok(sender)
 }
 
-fn tls_config(endpoint: &Endpoint) -> Result<ClientConfig, String> {
+fn tls_config(endpoint: &Endpoint) -> Result<ClientConfig, OutboundError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
+    let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
     let trust = if endpoint.insecure { Trust::All } else { Trust::authorities(endpoint, provider.clone())? };
     let verifier = Arc::new(EndpointVerifier { trust, provider });
     Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
@@ -169,7 +146,7 @@ enum Trust {
 }
 
 impl Trust {
-    fn authorities(endpoint: &Endpoint, provider: Arc<CryptoProvider>) -> Result<Self, String> {
+    fn authorities(endpoint: &Endpoint, provider: Arc<CryptoProvider>) -> Result<Self, OutboundError> {
         let given: Vec<_> = CertificateDer::pem_slice_iter(&endpoint.authorities).filter_map(Result::ok).collect();
         let roots = if endpoint.authorities.is_empty() {
             NATIVE_ROOTS.clone()
@@ -178,8 +155,7 @@ impl Trust {
             roots.add_parsable_certificates(given.iter().cloned());
             Arc::new(roots)
         };
-        let failed = |error: VerifierBuilderError| error.to_string();
-        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build().map_err(failed)?;
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build()?;
         Ok(Self::Authorities { verifier, given })
     }
 }

@@ -6,6 +6,7 @@
 
 #[cfg(feature = "listener")]
 mod connections;
+mod error;
 #[cfg(feature = "listener")]
 mod https;
 #[cfg(not(feature = "listener"))]
@@ -28,6 +29,7 @@ use crate::schema;
 
 #[cfg(feature = "listener")]
 use connections::IdleConnections;
+pub(crate) use error::{CallError, OutboundError};
 #[cfg(not(feature = "listener"))]
 use https::IdleConnections;
 use parking_lot::RwLock;
@@ -84,27 +86,26 @@ impl Outbound {
         config: &ClientConfig,
         (body, answer_type): (&Value, &str),
         seconds: u64,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, CallError> {
         let url = config.url();
         let query = format!("{}timeout={seconds}s", if url.contains('?') { "&" } else { "?" });
         let handler = self.handlers.read().get(&url).cloned();
         let answer = async {
             match handler {
-                Some(handler) => Ok(Bytes::from(handler(body.clone().into()).await.to_string())),
+                Some(handler) => Ok((200, Bytes::from(handler(body.clone().into()).await.to_string()))),
                 None => self.post(lister, clock, config, &query, body).await,
             }
         };
-        let answer = clock.timeout(Duration::from_secs(seconds), answer).await;
-        let failed = |why: String| format!("Post \"{url}{query}\": {why}");
-        match answer {
-            None => Err(failed("context deadline exceeded".to_owned())),
-            Some(Err(CallFailure::Transport(why))) => Err(failed(why)),
-            Some(Err(CallFailure::Answer(why))) => Err(why),
-            Some(Ok(answer)) => decoded(&answer, answer_type),
+        let url = || format!("{url}{query}");
+        match clock.timeout(Duration::from_secs(seconds), answer).await {
+            None => Err(CallError::Deadline(url())),
+            Some(Err(error)) => Err(CallError::Transport { url: url(), error }),
+            Some(Ok((200..300, answer))) => decoded(&answer, answer_type),
+            Some(Ok((status, answer))) => Err(CallError::Status { status, body: answer.to_vec() }),
         }
     }
 
-    /// Posts over a socket.
+    /// Posts over a socket; returns the status code and the body of the answer.
     async fn post(
         &self,
         lister: &dyn ObjectLister,
@@ -112,9 +113,9 @@ impl Outbound {
         config: &ClientConfig,
         query: &str,
         body: &Value,
-    ) -> Result<Bytes, CallFailure> {
+    ) -> Result<(u16, Bytes), OutboundError> {
         use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
-        let endpoint = endpoint(lister, clock, config).map_err(CallFailure::Transport)?;
+        let endpoint = endpoint(lister, clock, config)?;
         let mut headers = http::HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, */*"));
@@ -122,30 +123,29 @@ impl Outbound {
         let uri = format!("{}{query}", endpoint.path);
         let request =
             OutboundRequest { method: http::Method::POST, uri, headers, body: body.to_string().into_bytes().into() };
-        let (status, answer) =
-            https::send(&self.idle, &endpoint, request, ANSWER_MAX).await.map_err(CallFailure::Transport)?;
-        if !(200..300).contains(&status) {
-            return Err(CallFailure::Answer(status_error(status, &answer)));
-        }
-        Ok(answer)
+        https::send(&self.idle, &endpoint, request, ANSWER_MAX).await
     }
 }
 
 /// Decodes an answer as a built-in type.
-fn decoded(answer: &[u8], answer_type: &str) -> Result<Value, String> {
-    let types = schema::builtin(answer_type).ok_or_else(|| format!("no type {answer_type:?} is known"))?;
+fn decoded(answer: &[u8], answer_type: &str) -> Result<Value, CallError> {
+    let types = schema::builtin(answer_type).ok_or_else(|| CallError::UnknownType(answer_type.to_owned()))?;
     schema::type_meta(answer)?;
-    types.decode(answer).map(|body| body.value).map_err(|error| error.to_string())
+    Ok(types.decode(answer)?.value)
 }
 
 /// Returns where a target is.
 ///
 /// # Errors
 /// The service does not exist, or there are no sockets because time is virtual.
-pub(crate) fn endpoint(lister: &dyn ObjectLister, clock: &Clock, config: &ClientConfig) -> Result<Endpoint, String> {
+pub(crate) fn endpoint(
+    lister: &dyn ObjectLister,
+    clock: &Clock,
+    config: &ClientConfig,
+) -> Result<Endpoint, OutboundError> {
     let endpoint = config.resolve(lister)?;
     if clock.is_virtual() {
-        return Err(NO_HANDLER.to_owned());
+        return Err(OutboundError::NoHandler);
     }
     Ok(endpoint)
 }
@@ -154,40 +154,8 @@ pub(crate) fn endpoint(lister: &dyn ObjectLister, clock: &Clock, config: &Client
 pub(crate) async fn forward(
     endpoint: &Endpoint,
     request: OutboundRequest,
-) -> Result<(http::response::Parts, crate::request::BodyStream), String> {
+) -> Result<(http::response::Parts, crate::request::BodyStream), OutboundError> {
     https::forward(endpoint, request).await
-}
-
-/// The error of a call that would need sockets where there are none.
-const NO_HANDLER: &str = "no handler is registered for this URL, and a server in virtual time opens no connections; register one with ApiServer::handle_webhook";
-
-/// The reason why a call has no answer.
-enum CallFailure {
-    /// There was no answer.
-    Transport(String),
-    /// The answer is not usable.
-    Answer(String),
-}
-
-/// Returns the error of an answer that is no success: `NewGenericServerResponse`.
-fn status_error(status: u16, body: &[u8]) -> String {
-    /// Longest part of a body that is shown.
-    const SHOWN: usize = 2048;
-    let text = String::from_utf8_lossy(&body[..body.len().min(SHOWN)]).trim().to_owned();
-    match status {
-        400 => "the server rejected our request for an unknown reason".to_owned(),
-        401 => "the server has asked for the client to provide credentials".to_owned(),
-        404 => "the server could not find the requested resource".to_owned(),
-        405 => "the server does not allow this method on the requested resource".to_owned(),
-        503 if text.is_empty() => "the server is currently unable to handle the request".to_owned(),
-        403 | 503 => text,
-        504 => {
-            "the server was unable to return a response in the time allotted, but may still be processing the request"
-                .to_owned()
-        }
-        500.. => format!("an error on the server ({text:?}) has prevented the request from succeeding"),
-        _ => format!("the server responded with the status code {status} but did not return more information"),
-    }
 }
 
 #[cfg(test)]
@@ -226,18 +194,19 @@ mod tests {
     #[case::conversion(CONVERSION, json!({"response": {"result": {"status": 1}}}), "json: cannot unmarshal number into Go struct field Status.response.result.status of type string")]
     #[case::converted(CONVERSION, json!({"response": {"convertedObjects": {}}}), "json: cannot unmarshal object into Go struct field ConversionResponse.response.convertedObjects of type []runtime.RawExtension")]
     fn values_of_other_types_are_refused(#[case] ty: &str, #[case] answer: Value, #[case] why: &str) {
-        assert_eq!(decoded(answer.to_string().as_bytes(), ty), Err(why.to_owned()));
+        let refused = decoded(answer.to_string().as_bytes(), ty).unwrap_err();
+        assert_eq!(refused.to_string(), why);
     }
 
     #[test]
     fn an_answer_is_an_object() {
-        let why = decoded(b"[1]", REVIEW).unwrap_err();
+        let why = decoded(b"[1]", REVIEW).unwrap_err().to_string();
         assert!(why.starts_with("couldn't get version/kind; json parse error: json: cannot unmarshal array"), "{why}");
     }
 
     #[test]
     fn what_is_no_json_is_refused() {
-        let why = decoded(b"<html>", REVIEW).unwrap_err();
+        let why = decoded(b"<html>", REVIEW).unwrap_err().to_string();
         assert!(why.starts_with("couldn't get version/kind; json parse error: invalid character '<'"), "{why}");
     }
 }

@@ -4,7 +4,7 @@ use std::future::{Ready, ready};
 
 use bytes::Bytes;
 
-use super::{Endpoint, NO_HANDLER, OutboundRequest};
+use super::{Endpoint, OutboundError, OutboundRequest};
 use crate::request::BodyStream;
 
 /// The connections of a server that has none.
@@ -17,11 +17,14 @@ pub(super) fn send(
     _: &Endpoint,
     _: OutboundRequest,
     _: usize,
-) -> Ready<Result<(u16, Bytes), String>> {
-    ready(Err(NO_HANDLER.to_owned()))
+) -> Ready<Result<(u16, Bytes), OutboundError>> {
+    ready(Err(OutboundError::NoHandler))
 }
 
 /// Refuses to send a request whose response is a stream.
-pub(super) fn forward(_: &Endpoint, _: OutboundRequest) -> Ready<Result<(http::response::Parts, BodyStream), String>> {
-    ready(Err(NO_HANDLER.to_owned()))
+pub(super) fn forward(
+    _: &Endpoint,
+    _: OutboundRequest,
+) -> Ready<Result<(http::response::Parts, BodyStream), OutboundError>> {
+    ready(Err(OutboundError::NoHandler))
 }

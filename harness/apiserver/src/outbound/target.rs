@@ -1,6 +1,7 @@
 //! The address of a webhook or an aggregated API server: a URL, or a service of the cluster
 //! (`staging/src/k8s.io/apiserver/pkg/util/webhook/client.go`). PURE.
 
+use super::OutboundError;
 use crate::go_base64;
 use crate::json::Value;
 use crate::registry::ObjectLister;
@@ -51,12 +52,12 @@ impl ClientConfig {
     ///
     /// # Errors
     /// There is no such service, it has no such port, or the URL has no host.
-    pub(super) fn resolve(&self, lister: &dyn ObjectLister) -> Result<Endpoint, String> {
+    pub(super) fn resolve(&self, lister: &dyn ObjectLister) -> Result<Endpoint, OutboundError> {
         let Some((namespace, name)) = &self.service else { return self.resolve_url() };
-        let missing = || format!("service {name:?} not found");
+        let missing = || OutboundError::NoService(name.clone());
         let service = lister.get("", "services", namespace, name).ok_or_else(missing)?;
         let port = array_field(&service["spec"], "ports").iter().find(|port| port["port"].as_u64() == Some(self.port));
-        let port = port.ok_or_else(|| format!("no service port {} found for service {name:?}", self.port))?;
+        let port = port.ok_or_else(|| OutboundError::NoServicePort { service: name.clone(), port: self.port })?;
         let (host, port) = match service["spec"]["type"].as_str() {
             Some("ExternalName") => {
                 (service["spec"]["externalName"].as_str().unwrap_or_default().to_owned(), self.port)
@@ -66,7 +67,7 @@ impl ClientConfig {
         };
         Ok(Endpoint {
             host,
-            port: u16::try_from(port).map_err(|_| format!("invalid port {port}"))?,
+            port: u16::try_from(port).map_err(|_| OutboundError::InvalidPort(port))?,
             server_name: format!("{name}.{namespace}.svc"),
             path: self.path.clone(),
             authorities: self.authorities.clone(),
@@ -75,8 +76,8 @@ impl ClientConfig {
         })
     }
 
-    fn resolve_url(&self) -> Result<Endpoint, String> {
-        let invalid = || format!("invalid URL {:?}", self.url);
+    fn resolve_url(&self) -> Result<Endpoint, OutboundError> {
+        let invalid = || OutboundError::InvalidUrl(self.url.clone());
         let uri: http::Uri = self.url.parse().map_err(|_| invalid())?;
         let host = uri.host().ok_or_else(invalid)?.trim_matches(['[', ']']).to_owned();
         let plain = uri.scheme_str() == Some("http");

@@ -156,12 +156,21 @@ fn finish<E: std::fmt::Display>(
     }
 }
 
+/// Reasons why a body is not an object, in the words of Go's decoder.
+#[derive(Debug, thiserror::Error)]
+enum BodyError {
+    #[error("{0}")]
+    Json(String),
+    #[error("json: cannot unmarshal {0} into Go value of type map[string]interface {{}}")]
+    Type(&'static str),
+}
+
 /// Errors for duplicate fields of a body, and the object; `None` for `null`.
 type DecodedObject = (Vec<String>, Option<Map>);
 
 /// Decodes a body that must be an object or `null`. Error messages have no prefix.
-fn decode_object(body: &[u8]) -> Result<DecodedObject, String> {
-    let decoded = decode_untyped(body).map_err(|e| e.message)?;
+fn decode_object(body: &[u8]) -> Result<DecodedObject, BodyError> {
+    let decoded = decode_untyped(body).map_err(|error| BodyError::Json(error.message))?;
     let found = match decoded.value {
         Value::Object(map) => return Ok((decoded.strict, Some(map))),
         Value::Null => return Ok((decoded.strict, None)),
@@ -170,7 +179,7 @@ fn decode_object(body: &[u8]) -> Result<DecodedObject, String> {
         Value::Number(_) => "number",
         Value::Bool(_) => "bool",
     };
-    Err(format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"))
+    Err(BodyError::Type(found))
 }
 
 /// Formats a value as Go's `%v` does: `map[a:1 b:[x y]]`.

@@ -28,7 +28,7 @@ type Object = Map;
 /// # Errors
 /// 400 if it is not a JSON object.
 pub(crate) fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, Object), Status> {
-    let (strict, patch) = decode_object(body).map_err(Status::bad_request)?;
+    let (strict, patch) = decode_object(body).map_err(|error| Status::bad_request(error.to_string()))?;
     let strict = if validation == FieldValidation::Ignore { Vec::new() } else { strict };
     Ok((strict, patch.unwrap_or_default()))
 }

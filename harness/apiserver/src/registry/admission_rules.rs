@@ -264,8 +264,8 @@ fn expression(
         return None;
     }
     let compiled = AdmissionExpression::compile(source, known, returns);
-    if let Some(why) = compiled.error() {
-        errors.invalid(&path.child(field), source, why);
+    if let Some(error) = compiled.error() {
+        errors.invalid(&path.child(field), source, error.to_string());
     }
     Some(compiled)
 }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures::Stream;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-use super::status::Status;
+use super::status::{NumberError, Status};
 pub use delete_options::{DeleteOptions, Propagation};
 
 /// A request from a socket or an in-process client, with its complete body.
@@ -194,17 +194,16 @@ impl Query {
     ///
     /// 400 with the text of Go's `strconv.ParseInt` if it is not an integer.
     pub fn number(&self, name: &str) -> Result<Option<i64>, Status> {
-        self.get(name).map(|value| parse_int(value).map_err(Status::bad_request)).transpose()
+        self.get(name).map(|value| parse_int(value).map_err(|error| Status::bad_request(error.to_string()))).transpose()
     }
 }
 
-fn parse_int(text: &str) -> Result<i64, String> {
-    let quoted = super::status::go_quote(text);
-    text.parse::<i64>().map_err(|error| match error.kind() {
-        std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => {
-            format!("strconv.ParseInt: parsing {quoted}: value out of range")
-        }
-        _ => format!("strconv.ParseInt: parsing {quoted}: invalid syntax"),
+fn parse_int(text: &str) -> Result<i64, NumberError> {
+    use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+    text.parse::<i64>().map_err(|error| NumberError {
+        function: "ParseInt",
+        text: text.to_owned(),
+        out_of_range: matches!(error.kind(), PosOverflow | NegOverflow),
     })
 }
 

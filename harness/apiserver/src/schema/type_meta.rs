@@ -17,8 +17,19 @@ const GO_TYPE_META: &str =
 /// Prefix of errors about text in which no kind could be found.
 pub(crate) const NO_KIND: &str = "couldn't get version/kind; json parse error: ";
 
+/// Reasons why a text has no kind and apiVersion, in the words of Go's decoder.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TypeMetaError {
+    #[error("{NO_KIND}{0}")]
+    Json(String),
+    #[error("{NO_KIND}json: cannot unmarshal {found} into Go struct field .{field} of type string")]
+    Field { field: &'static str, found: &'static str },
+    #[error("{NO_KIND}json: cannot unmarshal {0} into Go value of type {GO_TYPE_META}")]
+    NoObject(&'static str),
+}
+
 /// Returns kind and apiVersion of a body; empty if they are absent.
-pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), String> {
+pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), TypeMetaError> {
     // serde would accept a list as the fields in order.
     let is_list = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     if let Ok(found) = serde_json::from_slice::<TypeMeta>(text)
@@ -26,24 +37,20 @@ pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), String> {
     {
         return Ok((found.kind, found.api_version));
     }
-    let why = match super::decode_untyped(text) {
-        Err(error) => error.message,
-        Ok(decoded) => match &decoded.value {
-            Value::Null => return Ok((String::new(), String::new())),
-            Value::Object(map) => {
-                let wrong = |name: &str, go: &str| {
-                    let value = map.get(name).filter(|value| !value.is_string() && !value.is_null())?;
-                    let found = value.json_type();
-                    Some(format!("json: cannot unmarshal {found} into Go struct field .{go} of type string"))
-                };
-                let Some(error) = wrong("apiVersion", "apiVersion").or_else(|| wrong("kind", "kind")) else {
-                    let text = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-                    return Ok((text("kind"), text("apiVersion")));
-                };
-                error
+    let decoded = super::decode_untyped(text).map_err(|error| TypeMetaError::Json(error.message))?;
+    match &decoded.value {
+        Value::Null => Ok((String::new(), String::new())),
+        Value::Object(map) => {
+            let wrong = |field: &'static str| {
+                let value = map.get(field).filter(|value| !value.is_string() && !value.is_null())?;
+                Some(TypeMetaError::Field { field, found: value.json_type() })
+            };
+            if let Some(error) = wrong("apiVersion").or_else(|| wrong("kind")) {
+                return Err(error);
             }
-            other => format!("json: cannot unmarshal {} into Go value of type {GO_TYPE_META}", other.json_type()),
-        },
-    };
-    Err(format!("{NO_KIND}{why}"))
+            let text = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+            Ok((text("kind"), text("apiVersion")))
+        }
+        other => Err(TypeMetaError::NoObject(other.json_type())),
+    }
 }

@@ -10,9 +10,25 @@ use super::{DecodedBody, Scalar, Schema, TypeKind, TypeRef, scalar};
 use crate::json::{Map, Value};
 use crate::status::go_quote;
 
+/// Reasons why a value is not of a type, in upstream's words.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConversionError {
+    #[error("cannot restore struct from: {0}")]
+    Struct(&'static str),
+    #[error("cannot restore map from {0}")]
+    Map(&'static str),
+    #[error("cannot restore slice from {0}")]
+    Slice(&'static str),
+    #[error("cannot convert float64 to {0}")]
+    Float(String),
+    /// The reason of the scalar's own decoder.
+    #[error("{0}")]
+    Scalar(String),
+}
+
 impl Schema {
-    /// Converts and normalizes a value of the root type. The error is upstream's message.
-    pub(crate) fn convert_unstructured(&self, mut value: Value) -> Result<DecodedBody, String> {
+    /// Converts and normalizes a value of the root type.
+    pub(crate) fn convert_unstructured(&self, mut value: Value) -> Result<DecodedBody, ConversionError> {
         let mut converter = Converter { schema: self, path: String::new(), strict: Vec::new() };
         converter.value(self.root(), &mut value)?;
         let mut strict = converter.strict;
@@ -29,14 +45,14 @@ struct Converter<'a> {
 }
 
 impl Converter<'_> {
-    fn value(&mut self, ty: TypeRef, value: &mut Value) -> Result<(), String> {
+    fn value(&mut self, ty: TypeRef, value: &mut Value) -> Result<(), ConversionError> {
         if value.is_null() {
             return Ok(());
         }
         match (self.schema.shape(ty), value) {
             (TypeKind::Any, _) => Ok(()),
             (TypeKind::Struct(shape), Value::Object(map)) => self.structure(shape, map),
-            (TypeKind::Struct(_), other) => Err(format!("cannot restore struct from: {}", go_kind(other))),
+            (TypeKind::Struct(_), other) => Err(ConversionError::Struct(go_kind(other))),
             (TypeKind::Map(shape), Value::Object(map)) => {
                 let values = shape.values;
                 for (name, value) in map.iter_mut() {
@@ -44,7 +60,7 @@ impl Converter<'_> {
                 }
                 Ok(())
             }
-            (TypeKind::Map(_), other) => Err(format!("cannot restore map from {}", go_kind(other))),
+            (TypeKind::Map(_), other) => Err(ConversionError::Map(go_kind(other))),
             (TypeKind::List(list), Value::Array(items)) => {
                 let length = self.path.len();
                 for (i, item) in items.iter_mut().enumerate() {
@@ -54,7 +70,7 @@ impl Converter<'_> {
                 }
                 Ok(())
             }
-            (TypeKind::List(_), other) => Err(format!("cannot restore slice from {}", go_kind(other))),
+            (TypeKind::List(_), other) => Err(ConversionError::Slice(go_kind(other))),
             (TypeKind::Scalar(scalar), value) => self.scalar(*scalar, ty, value),
         }
     }
@@ -70,7 +86,7 @@ impl Converter<'_> {
         result
     }
 
-    fn structure(&mut self, shape: &super::StructType, map: &mut Map) -> Result<(), String> {
+    fn structure(&mut self, shape: &super::StructType, map: &mut Map) -> Result<(), ConversionError> {
         let mut unknown = Vec::new();
         for (name, value) in map.iter_mut() {
             match (shape.field(name), shape.additional) {
@@ -87,7 +103,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    fn scalar(&self, scalar: Scalar, ty: TypeRef, value: &mut Value) -> Result<(), String> {
+    fn scalar(&self, scalar: Scalar, ty: TypeRef, value: &mut Value) -> Result<(), ConversionError> {
         let go = &*self.schema.get(ty).go;
         let read = match (scalar, &*value) {
             (Scalar::Float, Value::Number(_)) | (Scalar::Bool, Value::Bool(_)) => return Ok(()),
@@ -102,7 +118,7 @@ impl Converter<'_> {
                     Some(i) => Ok(Value::from(i64::from(i as i32))),
                     None => match n.as_f64() {
                         Some(f) if f.fract() == 0.0 => Ok(Value::from(f as i64)),
-                        _ => return Err(format!("cannot convert float64 to {go}")),
+                        _ => return Err(ConversionError::Float(go.to_owned())),
                     },
                 }
             }
@@ -114,8 +130,8 @@ impl Converter<'_> {
                 *value = read;
                 Ok(())
             }
-            Err(scalar::ScalarError::InvalidValue(message)) => Err(message),
-            Err(scalar::ScalarError::WrongType) => Err(conversion_error(scalar, go, value)),
+            Err(scalar::ScalarError::InvalidValue(message)) => Err(ConversionError::Scalar(message)),
+            Err(scalar::ScalarError::WrongType) => Err(ConversionError::Scalar(conversion_error(scalar, go, value))),
         }
     }
 }

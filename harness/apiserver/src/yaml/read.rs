@@ -7,6 +7,29 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 use super::plain_json::is_plain_object;
 use crate::json::{Map, Value};
 
+/// Reasons why a text is not YAML, in the words of Go's parser.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum YamlError {
+    /// The text is not UTF-8.
+    #[error("yaml: invalid leading UTF-8 octet")]
+    Encoding,
+    /// The text has control characters.
+    #[error("yaml: control characters are not allowed")]
+    ControlCharacters,
+    /// The document begins with a tab.
+    #[error("yaml: found character that cannot start any token")]
+    Tab,
+    /// The document is nested too deeply.
+    #[error("yaml: exceeded max depth of 10000")]
+    TooDeep,
+    /// The document is not well-formed.
+    #[error("yaml: {0}")]
+    Malformed(String),
+    /// The document has no form in JSON.
+    #[error("yaml: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
 /// A decoded YAML document.
 pub(crate) struct JsonDocument {
     /// The document as JSON text.
@@ -21,29 +44,28 @@ pub(crate) fn is_plain_json(text: &[u8]) -> bool {
 }
 
 /// Converts a YAML document to JSON text; errors are worded as Go's parser does. Only the first document counts.
-pub(crate) fn to_json(text: &[u8]) -> Result<JsonDocument, String> {
-    let text = std::str::from_utf8(text).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
+pub(crate) fn to_json(text: &[u8]) -> Result<JsonDocument, YamlError> {
+    let text = std::str::from_utf8(text).map_err(|_| YamlError::Encoding)?;
     if text.contains(is_control) {
-        return Err("yaml: control characters are not allowed".to_owned());
+        return Err(YamlError::ControlCharacters);
     }
     if text.trim_start_matches('\n').starts_with('\t') {
-        return Err("yaml: found character that cannot start any token".to_owned());
+        return Err(YamlError::Tab);
     }
     if is_plain_object(text) {
         return Ok(JsonDocument { json: text.as_bytes().to_vec(), again: Vec::new() });
     }
     let (value, again) = read_all(text)?;
-    let json = serde_json::to_vec(&value).map_err(|error| format!("yaml: {error}"))?;
+    let json = serde_json::to_vec(&value)?;
     Ok(JsonDocument { json, again })
 }
 
 /// Decodes a document of any permitted depth, with complaints about duplicate keys.
-pub(super) fn read_all(text: &str) -> Result<(Value, Vec<String>), String> {
-    let read = match read_yaml(text, DEPTH_USUAL) {
-        Err(complaint) if complaint == TOO_DEEP => with_large_stack(|| read_yaml(text, DEPTH))?,
+pub(super) fn read_all(text: &str) -> Result<(Value, Vec<String>), YamlError> {
+    match read_yaml(text, DEPTH_USUAL) {
+        Err(YamlError::TooDeep) => with_large_stack(|| read_yaml(text, DEPTH)).unwrap_or(Err(YamlError::TooDeep)),
         read => read,
-    };
-    read.map_err(|complaint| format!("yaml: {complaint}"))
+    }
 }
 
 /// Joins complaints of Go's YAML parser into one message.
@@ -55,11 +77,9 @@ pub(crate) fn duplicate_keys_error(again: &[String]) -> String {
 const DEPTH: usize = 120;
 /// Depth for which the parser needs no larger stack.
 const DEPTH_USUAL: usize = 48;
-/// Upstream's error for documents nested too deeply.
-const TOO_DEEP: &str = "exceeded max depth of 10000";
 
 /// Decodes the first document, with complaints about duplicate keys; errors are worded as Go's parser does.
-fn read_yaml(text: &str, depth: usize) -> Result<(Value, Vec<String>), String> {
+fn read_yaml(text: &str, depth: usize) -> Result<(Value, Vec<String>), YamlError> {
     // A document has fewer nodes than bytes, except for aliases, which upstream limits, too.
     let nodes = text.len().max(10_000);
     let options = |duplicates| {
@@ -81,24 +101,22 @@ fn read_yaml(text: &str, depth: usize) -> Result<(Value, Vec<String>), String> {
         }
         read => read,
     };
-    let complain = |error: String| go_error(text, &error);
     match read.map_err(|error| error.to_string()) {
         Ok(value) => Ok((value, Vec::new())),
         Err(error) if error.contains("duplicate mapping key") => {
-            last_wins(text, options(DuplicateKeyPolicy::LastWins)).map_err(complain)
+            last_wins(text, options(DuplicateKeyPolicy::LastWins)).map_err(|error| go_error(text, &error.to_string()))
         }
-        Err(error) => Err(complain(error)),
+        Err(error) => Err(go_error(text, &error)),
     }
 }
 
-/// Runs `read` on a thread with a stack large enough for the deepest document.
-fn with_large_stack<T: Send>(read: impl FnOnce() -> T + Send) -> Result<T, String> {
+/// Runs `read` on a thread with a stack large enough for the deepest document; `None` if there is no such thread.
+fn with_large_stack<T: Send>(read: impl FnOnce() -> T + Send) -> Option<T> {
     const STACK: usize = 16 * 1024 * 1024;
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, read);
         thread.ok()?.join().ok()
     })
-    .ok_or_else(|| format!("yaml: {TOO_DEEP}"))
 }
 
 /// Returns true for characters that Go's YAML reader rejects everywhere.
@@ -118,16 +136,16 @@ fn unknown_anchor(text: &str) -> &str {
 }
 
 /// Translates an error to the words of Go's YAML parser, which gives a line only from the second on.
-fn go_error(text: &str, error: &str) -> String {
+fn go_error(text: &str, error: &str) -> YamlError {
     let first = error.lines().next().unwrap_or_default();
     if first.contains("recursion limit") || first.contains("Depth {") {
-        return TOO_DEEP.to_owned();
+        return YamlError::TooDeep;
     }
     if first.contains("unknown anchor") {
-        return format!("unknown anchor '{}' referenced", unknown_anchor(text));
+        return YamlError::Malformed(format!("unknown anchor '{}' referenced", unknown_anchor(text)));
     }
     if first.contains("alias") || first.contains("budget breached") {
-        return "document contains excessive aliasing".to_owned();
+        return YamlError::Malformed("document contains excessive aliasing".to_owned());
     }
     let rest = first.strip_prefix("error: ").unwrap_or(first);
     let line = rest.strip_prefix("line ").and_then(|rest| rest.split(' ').next()?.parse::<usize>().ok()).unwrap_or(1);
@@ -154,17 +172,17 @@ fn go_error(text: &str, error: &str) -> String {
         let found = message.split_once(", did not find").map(|(_, rest)| format!("did not find{rest}"));
         (line, found.unwrap_or_else(|| message.to_owned()))
     };
-    match line {
+    YamlError::Malformed(match line {
         0 | 1 => message,
         // Marks of Go's parser count from zero, those of its scanner from one.
         line if message.starts_with("did not") => format!("line {}: {message}", line - 1),
         line => format!("line {line}: {message}"),
-    }
+    })
 }
 
 /// Decodes a document with duplicate keys: the last value counts, and every duplicate is reported with its line.
-fn last_wins(text: &str, options: serde_saphyr::Options) -> Result<(Value, Vec<String>), String> {
-    let read: YamlNode = serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
+fn last_wins(text: &str, options: serde_saphyr::Options) -> Result<(Value, Vec<String>), serde_saphyr::Error> {
+    let read: YamlNode = serde_saphyr::from_str_with_options(text, options)?;
     Ok((read.value, read.again.into_iter().map(|(_, complaint)| complaint).collect()))
 }
 

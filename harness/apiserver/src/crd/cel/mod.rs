@@ -19,8 +19,8 @@ use crate::expressions::estimate::{self, SchemaCost, estimate};
 use crate::expressions::sizes::{self, SizedType};
 use crate::expressions::value::{self, TypedValue};
 use crate::expressions::{
-    CelType, CheckResult, EvaluationError, Expression, NO_THREAD, SharedValue, check, describe, evaluate, library,
-    parse,
+    CelType, CheckResult, CompileError, EvaluationError, Expression, NO_THREAD, SharedValue, check, describe, evaluate,
+    library, parse,
 };
 use crate::field_errors::{BadValue, ErrorList, ErrorType, FieldError};
 use crate::json::{Value, json};
@@ -114,7 +114,7 @@ impl CompiledRules {
         for rule in schema[RULES].as_array().into_iter().flatten() {
             match compile(rule, &own) {
                 Ok(rule) => rules.push(rule),
-                Err(why) => tracing::warn!(definition, rule = text(rule, "rule"), why, "a rule is not asked"),
+                Err(error) => tracing::warn!(definition, rule = text(rule, "rule"), %error, "a rule is not asked"),
             }
         }
         let untyped = !typed && schema[RULES].as_array().is_some_and(|rules| !rules.is_empty());
@@ -189,11 +189,22 @@ impl CompiledRules {
     }
 }
 
-fn compile(rule: &Value, own: &CelType) -> Result<CompiledRule, String> {
+/// Reasons why a `messageExpression` is not evaluated, in upstream's words.
+#[derive(Debug, thiserror::Error)]
+enum MessageError {
+    #[error(
+        "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
+    )]
+    Budget,
+    #[error("no further validation rules will be run due to call cost exceeds limit for messageExpression: {0:?}")]
+    Limit(String),
+}
+
+fn compile(rule: &Value, own: &CelType) -> Result<CompiledRule, CompileError> {
     let source = text(rule, "rule").trim().to_owned();
     let program = parse(&source)?;
     let old = old_type(rule, own);
-    let checked = program.walk(|program| check(program, own, Some(&old))).ok_or(NO_THREAD)?;
+    let checked = program.walk(|program| check(program, own, Some(&old))).ok_or(CompileError::NoThread)?;
     let expression = text(rule, "messageExpression").trim();
     let message_expression = if expression.is_empty() { None } else { parse(expression).ok() };
     let reason = match text(rule, "reason") {
@@ -279,9 +290,9 @@ impl CompiledRule {
         let field = if whole.is_empty() { ROOT_PATH.to_owned() } else { whole };
         let said = match self.said(input, budget) {
             Ok(said) => said,
-            Err(why) => {
+            Err(error) => {
                 let own = text(input.schema, "type").to_owned();
-                errors.push(error_at(ErrorType::Invalid, field, BadValue::Quoted(own), why));
+                errors.push(error_at(ErrorType::Invalid, field, BadValue::Quoted(own), error.to_string()));
                 return Err(BudgetExhausted);
             }
         };
@@ -300,19 +311,15 @@ impl CompiledRule {
     }
 
     /// Returns the text of the `messageExpression`; an error if it costs too much, `None` if it is not usable.
-    fn said(&self, input: &RuleInput<'_>, budget: &mut u64) -> Result<Option<String>, String> {
+    fn said(&self, input: &RuleInput<'_>, budget: &mut u64) -> Result<Option<String>, MessageError> {
         let Some(program) = &self.message_expression else { return Ok(None) };
         let (answer, cost) = self.evaluate(program, input);
         let Some(left) = budget.checked_sub(cost) else {
-            let why = "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run";
-            return Err(why.to_owned());
+            return Err(MessageError::Budget);
         };
         *budget = left;
         if matches!(answer, Err(EvaluationError::Limit)) {
-            let source = &self.message_expression_source;
-            return Err(format!(
-                "no further validation rules will be run due to call cost exceeds limit for messageExpression: {source:?}"
-            ));
+            return Err(MessageError::Limit(self.message_expression_source.clone()));
         }
         let said = answer.ok().and_then(|answer| Some(answer.as_text()?.trim().to_owned()));
         Ok(said.filter(|said| !said.is_empty() && !said.contains('\n') && said.len() <= MESSAGE_MAX))
@@ -416,7 +423,7 @@ impl SchemaChecker<'_> {
             }
             let old = old_type(rule, &own);
             match checked(source, &own, &old, &sized) {
-                Err(why) => self.invalid(at("rule"), rule, format!("compilation failed: {why}")),
+                Err(error) => self.invalid(at("rule"), rule, error.to_string()),
                 Ok((result, _)) if !matches!(result.ty, CelType::Bool | CelType::Dyn) => {
                     self.invalid(at("rule"), rule, "cel expression must evaluate to a bool".to_owned());
                 }
@@ -430,10 +437,7 @@ impl SchemaChecker<'_> {
                 continue;
             }
             match checked(expression, &own, &old, &sized) {
-                Err(why) => {
-                    let why = format!("messageExpression compilation failed: {why}");
-                    self.invalid(at("messageExpression"), rule, why);
-                }
+                Err(error) => self.invalid(at("messageExpression"), rule, format!("messageExpression {error}")),
                 Ok((result, _)) if !matches!(result.ty, CelType::Text | CelType::Dyn) => {
                     let why = "messageExpression must evaluate to a string".to_owned();
                     self.invalid(at("messageExpression"), rule, why);
@@ -480,15 +484,20 @@ impl SchemaChecker<'_> {
 }
 
 /// Parses an expression and checks its types; returns the estimate of its cost, too.
-fn checked(source: &str, own: &CelType, old: &CelType, sized: &Arc<SizedType>) -> Result<(CheckResult, u64), String> {
+fn checked(
+    source: &str,
+    own: &CelType,
+    old: &CelType,
+    sized: &Arc<SizedType>,
+) -> Result<(CheckResult, u64), CompileError> {
     let expression = parse(source)?;
     let walked = expression.walk(|program| {
         let result = check(program, own, Some(old));
         let cost = if result.errors.is_empty() { estimate(program.expression(), &result.types, sized) } else { 0 };
         (result, cost)
     });
-    let (result, cost) = walked.ok_or(NO_THREAD)?;
-    if result.errors.is_empty() { Ok((result, cost)) } else { Err(result.errors.join("\n")) }
+    let (result, cost) = walked.ok_or(CompileError::NoThread)?;
+    if result.errors.is_empty() { Ok((result, cost)) } else { Err(CompileError::Types(result.errors)) }
 }
 
 /// Prints a rule as upstream's internal type is printed in errors.

@@ -1,7 +1,7 @@
 //! Merges the applied object into the live one: fields and items of both, of which the applied ones win. Follows
 //! `typed/merge.go` of `sigs.k8s.io/structured-merge-diff/v6`.
 
-use super::super::super::managedfields::index_key;
+use super::super::super::managedfields::{PathElementError, index_key};
 use super::super::super::schema::{ElementRelationship, ListType, Schema, TypeKind, TypeRef};
 use crate::json::{Map, Value};
 
@@ -9,12 +9,17 @@ use crate::json::{Map, Value};
 ///
 /// # Errors
 /// Items of a list cannot be identified.
-pub(crate) fn merge(schema: &Schema, live: &Value, applied: &Value) -> Result<Value, String> {
+pub(crate) fn merge(schema: &Schema, live: &Value, applied: &Value) -> Result<Value, PathElementError> {
     let merged = walk(schema, schema.root(), Some(live), Some(applied))?;
     Ok(merged.unwrap_or_else(|| Value::Object(Map::new())))
 }
 
-fn walk(schema: &Schema, ty: TypeRef, left: Option<&Value>, right: Option<&Value>) -> Result<Option<Value>, String> {
+fn walk(
+    schema: &Schema,
+    ty: TypeRef,
+    left: Option<&Value>,
+    right: Option<&Value>,
+) -> Result<Option<Value>, PathElementError> {
     let keep = || right.or(left).cloned();
     let granular = match schema.shape(ty) {
         TypeKind::Scalar(_) => false,
@@ -58,7 +63,7 @@ fn walk_list(
     list: &ListType,
     left: Option<&Value>,
     right: Option<&Value>,
-) -> Result<Option<Value>, String> {
+) -> Result<Option<Value>, PathElementError> {
     let items = |v: Option<&'_ Value>| v.and_then(Value::as_array).cloned().unwrap_or_default();
     let (left_items, right_items) = (items(left), items(right));
     if left_items.is_empty() && right_items.is_empty() {

@@ -15,8 +15,8 @@ pub(crate) use merge::merge;
 pub(crate) use validate::fits;
 
 use super::super::managedfields::{
-    BEFORE_FIRST_APPLY, Comparison, FieldSet, ManagedEntries, ManagedFieldsEntry, Operation, WriteInfo, compare,
-    move_ownership, stamp, take_managed_fields,
+    BEFORE_FIRST_APPLY, Comparison, FieldSet, ManagedEntries, ManagedFieldsEntry, Operation, PathElementError,
+    WriteInfo, compare, move_ownership, stamp, take_managed_fields,
 };
 use super::super::schema::Schema;
 use super::super::status::{Cause, Status};
@@ -199,7 +199,7 @@ fn transfer_ownership(
     merged: &Value,
     entries: &mut ManagedEntries,
     write: &WriteInfo<'_>,
-) -> Result<Vec<Conflict>, String> {
+) -> Result<Vec<Conflict>, PathElementError> {
     let mut comparison = compare(schema, live, merged)?;
     comparison.exclude(write.reset);
     let Comparison { removed, modified, added } = comparison;
