@@ -3,7 +3,7 @@
 //! `staging/src/k8s.io/apiserver/pkg/authentication/serviceaccount/util.go` of Kubernetes 1.36.
 //!
 //! The administrator and the service accounts of kube-system may do everything; other accounts need stored roles
-//! (`handlers/impersonation.rs`). Tokens are JSON Web Tokens signed with HS256 by a key of the server. They become
+//! (`handlers/authorization.rs`). Tokens are JSON Web Tokens signed with HS256 by a key of the server. They become
 //! invalid when they expire, and when their account or the object they are bound to is deleted.
 
 use std::collections::BTreeMap;

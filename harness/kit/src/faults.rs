@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::apiserver::faults::{FaultAction, FaultRule, Faults, Predicate, RuleMatcher, WatchEnd, usual_reason};
-use crate::apiserver::{ResourceId, Status};
+use crate::apiserver::ResourceId;
+use crate::apiserver::faults::{FaultAction, FaultRule, Faults, Predicate, RuleMatcher, WatchEnd};
 use crate::fixture::{Effect, Fault, RequestPattern, Resource, WatchFault};
 use crate::time::Clock;
 use crate::transcript::{Actor, Attributed as _, Origin, RecordedRequest};
@@ -56,13 +56,9 @@ pub fn rule(
     let last: Arc<Mutex<Option<Actor>>> = Arc::default();
     let verdict = match &fault.effect {
         Effect::Reply { code, reason, message, retry_after, applied } => {
-            let reason = reason.clone().unwrap_or_else(|| usual_reason(*code).to_owned());
             let message = message.clone().unwrap_or_else(|| format!("the fixture's fault answers {code}"));
-            let mut status = Status::failure(*code, &reason, message);
-            if let Some(seconds) = retry_after {
-                status = status.with_retry_after(i32::try_from(*seconds).unwrap_or(i32::MAX));
-            }
-            FaultAction::Reply { status, applied: *applied }
+            let retry_after = retry_after.map(|seconds| i32::try_from(seconds).unwrap_or(i32::MAX));
+            FaultAction::reply(*code, reason.as_deref(), message, retry_after, *applied)
         }
         Effect::Drop { applied } => FaultAction::Drop { applied: *applied },
         Effect::Delay { by, applied } => FaultAction::Delay { by: *by, applied: *applied },

@@ -125,6 +125,21 @@ impl std::fmt::Debug for FaultAction {
 }
 
 impl FaultAction {
+    /// Replies with a `Status`: its reason is by default the API's usual one for `code`, `retry_after` is in seconds.
+    pub fn reply(
+        code: u16,
+        reason: Option<&str>,
+        message: impl Into<String>,
+        retry_after: Option<i32>,
+        applied: bool,
+    ) -> Self {
+        let mut status = Status::failure(code, reason.unwrap_or_else(|| usual_reason(code)), message);
+        if let Some(seconds) = retry_after {
+            status = status.with_retry_after(seconds);
+        }
+        Self::Reply { status, applied }
+    }
+
     /// Describes the fault; `None` for [`FaultAction::Pass`].
     pub fn fault(&self) -> Option<String> {
         (!matches!(self, Self::Pass)).then(|| self.describe())
@@ -719,13 +734,8 @@ impl From<FaultRuleSpec> for FaultRule {
         let verdict = match spec.verdict {
             FaultActionSpec::Pass => FaultAction::Pass,
             FaultActionSpec::Reply { code, reason, message, retry_after, applied } => {
-                let reason = reason.unwrap_or_else(|| usual_reason(code).to_owned());
                 let message = message.unwrap_or_else(|| format!("a fault rule answered {code}"));
-                let mut status = Status::failure(code, &reason, message);
-                if let Some(seconds) = retry_after {
-                    status = status.with_retry_after(seconds);
-                }
-                FaultAction::Reply { status, applied }
+                FaultAction::reply(code, reason.as_deref(), message, retry_after, applied)
             }
             FaultActionSpec::Drop { applied } => FaultAction::Drop { applied },
             FaultActionSpec::Delay { milliseconds, applied } => {

@@ -12,7 +12,7 @@ use super::request_scope::RequestScope;
 use crate::crd;
 use crate::json::{Map, Value};
 use crate::registry::{ErrorList, Path, meta};
-use crate::schema::{self, DecodeError, DecodedBody, TypeMetaError, FieldValidation, NO_KIND, Schema};
+use crate::schema::{self, DecodeError, DecodedBody, FieldValidation, NO_KIND, Schema, TypeMetaError};
 use crate::status::{Status, go_quote};
 use crate::yaml;
 

