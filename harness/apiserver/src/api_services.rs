@@ -211,7 +211,8 @@ async fn check(server: &ApiServer, object: &Value) -> Availability {
         return ("True", "Local", "Local APIServices are always available".to_owned());
     }
     let text = |field: &str| wanted[field].as_str().unwrap_or_default();
-    let (namespace, name) = (text("namespace"), text("name"));
+    let namespace = text("namespace");
+    let name = text("name");
     let Some(service) = server.get(&ResourceId::new("", "services"), namespace, name) else {
         return ("False", "ServiceNotFound", format!("service/{name} in {namespace:?} is not present"));
     };

@@ -207,7 +207,8 @@ impl Drop for OpenWatch {
 pub(crate) fn new_id(number: u64) -> String {
     // Spread over all digits, because some clients use the first digits as a key.
     let spread = u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-    let (high, low) = ((spread >> 64) as u64, spread as u64);
+    let high = (spread >> 64) as u64;
+    let low = spread as u64;
     format!(
         "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
         high >> 32,

@@ -7,7 +7,8 @@
 #[expect(clippy::inline_always, reason = "builds without optimization, too, spend their time here")]
 #[inline(always)]
 pub(crate) fn least<const N: usize>(chunk: &[u8; N], distance: impl Fn(u8) -> u8) -> u8 {
-    let (mut least, mut at) = (u8::MAX, 0);
+    let mut least = u8::MAX;
+    let mut at = 0;
     while at < N {
         least = min(least, distance(chunk[at]));
         at += 1;

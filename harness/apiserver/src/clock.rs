@@ -327,7 +327,8 @@ pub fn is_paused() -> bool {
     if tokio::runtime::Handle::try_current().is_err() {
         return false;
     }
-    let (system, tokio) = (std::time::Instant::now(), tokio::time::Instant::now());
+    let system = std::time::Instant::now();
+    let tokio = tokio::time::Instant::now();
     while system.elapsed() < Duration::from_micros(5) {
         std::hint::spin_loop();
     }
@@ -408,7 +409,8 @@ mod tests {
             let clock = Clock::virtual_from(epoch());
             let fired = Arc::new(AtomicU64::new(0));
             tokio::spawn({
-                let (clock, fired) = (clock.clone(), fired.clone());
+                let clock = clock.clone();
+                let fired = fired.clone();
                 async move {
                     loop {
                         clock.sleep(Duration::from_millis(1)).await;
@@ -431,7 +433,8 @@ mod tests {
             let clock = Clock::virtual_from(epoch());
             let fired = Arc::new(AtomicU64::new(0));
             for _ in 0..100 {
-                let (clock, fired) = (clock.clone(), fired.clone());
+                let clock = clock.clone();
+                let fired = fired.clone();
                 tokio::spawn(async move {
                     clock.sleep_until_offset(Duration::from_secs(40)).await;
                     tokio::task::yield_now().await;
@@ -486,7 +489,8 @@ mod tests {
             let clock = Clock::virtual_from(epoch());
             let done = Arc::new(AtomicU64::new(0));
             for _ in 0..20 {
-                let (clock, done) = (clock.clone(), done.clone());
+                let clock = clock.clone();
+                let done = done.clone();
                 tokio::spawn(async move {
                     clock.sleep_until_offset(Duration::from_secs(40)).await;
                     for _ in 0..50 {

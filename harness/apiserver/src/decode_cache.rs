@@ -103,7 +103,9 @@ mod tests {
 
     #[test]
     fn the_last_ones_are_remembered_and_the_others_read() {
-        let (store, recent, id) = (Store::default(), DecodeCache::default(), ResourceId::new("", "x"));
+        let store = Store::default();
+        let recent = DecodeCache::default();
+        let id = ResourceId::new("", "x");
         let object = |number: usize, text: &str| json!({"metadata": {"name": format!("o{number}")}, "data": {"n": 1.5, "m": -3, "l": [null], "t": text}});
         let mut all = Vec::new();
         for number in 0..MAX_NEW + 2 {

@@ -243,7 +243,8 @@ fn controller(object: &Value, kind: &str) -> Option<Value> {
 
 fn events_of_pod(change: &Change) -> Vec<Event> {
     let mut events = Vec::new();
-    let (old, new) = (&change.old, &change.new);
+    let old = &change.old;
+    let new = &change.new;
     if change.deleted {
         return events;
     }
@@ -317,7 +318,8 @@ fn started(container: &Value) -> Vec<(&'static str, String)> {
 
 fn events_of_replica_set(change: &Change) -> Vec<Event> {
     let size = |set: &Value| set["spec"]["replicas"].as_i64().unwrap_or(0);
-    let (before, now) = (size(&change.old), size(&change.new));
+    let before = size(&change.old);
+    let now = size(&change.new);
     let Some(owner) = controller(&change.new, "Deployment").filter(|_| !change.deleted && before != now) else {
         return Vec::new();
     };

@@ -116,7 +116,8 @@ fn lists(rule: &Value, field: &str, text: &str) -> bool {
 }
 
 fn takes_resource(verb: &str, path: &ResourcePath, rule: &Value) -> bool {
-    let (resource, subresource) = (&path.resource, &path.subresource);
+    let resource = &path.resource;
+    let subresource = &path.subresource;
     let resource = if subresource.is_empty() { resource.clone() } else { format!("{resource}/{subresource}") };
     // A namespace is in itself.
     let of_itself = path.group.is_empty() && path.resource == "namespaces" && path.namespace.is_empty();
@@ -185,7 +186,9 @@ mod tests {
 
     fn path(group: &str, resource: &str, namespace: &str, name: &str, subresource: &str) -> ResourcePath {
         let text = str::to_owned;
-        let (group, resource, namespace) = (text(group), text(resource), text(namespace));
+        let group = text(group);
+        let resource = text(resource);
+        let namespace = text(namespace);
         ResourcePath {
             group,
             resource,

@@ -36,7 +36,8 @@ pub(crate) fn encode_document(value: &Value) -> Vec<u8> {
 /// Returns the schema that defines the field order of an object; `None` for custom resources.
 pub(crate) fn schema_for(object: &Value) -> Option<Arc<Schema>> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let api_version = text("apiVersion");
+    let kind = text("kind");
     match kind {
         "" => None,
         "PartialObjectMetadata" => builtin(META),
@@ -71,7 +72,9 @@ pub(crate) fn encode_in_order(value: &Value, order: &[&str]) -> Vec<u8> {
 /// Pretty-prints JSON with two spaces per level, without a line feed at the end.
 pub(crate) fn pretty_print(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len() * 2);
-    let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
+    let mut depth = 0_usize;
+    let mut quoted = false;
+    let mut escaped = false;
     let line = |out: &mut Vec<u8>, depth: usize| {
         out.push(b'\n');
         out.resize(out.len() + 2 * depth, b' ');
@@ -122,7 +125,8 @@ pub(crate) fn list_metadata(metadata: &Value, custom: bool) -> Vec<u8> {
 
 /// Encodes an object's metadata.
 pub(crate) fn metadata_json(object: &Value) -> String {
-    let (mut out, schema) = (Vec::new(), builtin(META));
+    let mut out = Vec::new();
+    let schema = builtin(META);
     let place = schema.as_deref().and_then(|schema| Some((schema, schema.field_type(schema.root(), "metadata")?)));
     write(&mut out, place, object.get("metadata").unwrap_or(&Value::Null));
     String::from_utf8_lossy(&out).into_owned()
@@ -482,7 +486,8 @@ mod tests {
     proptest! {
         #[test]
         fn texts_are_written_alike_the_quick_way_and_the_general_one(text in "([a-z.-]{0,9}|[<>&\"\\\\\u{0}-\u{1f}\u{7f}\u{2028}\u{2029}\u{2713}\u{e9}]|\\PC){0,6}") {
-            let (mut quick, mut general) = (b"x".to_vec(), b"x".to_vec());
+            let mut quick = b"x".to_vec();
+            let mut general = b"x".to_vec();
             write_text(&mut quick, &text);
             write_escaped(&mut general, &text);
             prop_assert_eq!(quick, general);

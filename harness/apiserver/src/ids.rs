@@ -67,7 +67,8 @@ impl IdGenerator {
 
     /// Returns a uid in the form of a version 4 UUID.
     pub(crate) fn uid(&mut self) -> String {
-        let (high, low) = (self.number(), self.number());
+        let high = self.number();
+        let low = self.number();
         format!(
             "{:08x}-{:04x}-4{:03x}-{:x}{:03x}-{:012x}",
             high >> 32,
@@ -100,7 +101,8 @@ mod tests {
 
     #[test]
     fn ids_are_repeatable_and_look_like_upstreams() {
-        let (mut a, mut b) = (IdGenerator::new(7), IdGenerator::new(7));
+        let mut a = IdGenerator::new(7);
+        let mut b = IdGenerator::new(7);
         let uid = a.uid();
         assert_eq!(uid, b.uid());
         assert_ne!(uid, a.uid());
@@ -114,8 +116,10 @@ mod tests {
 
     #[test]
     fn ids_of_an_object_do_not_depend_on_others() {
-        let (mut a, mut b) = (IdGenerator::new(7).by_object(), IdGenerator::new(7).by_object());
-        let (x, y) = (["pods", "default", "x-"], ["pods", "default", "y-"]);
+        let mut a = IdGenerator::new(7).by_object();
+        let mut b = IdGenerator::new(7).by_object();
+        let x = ["pods", "default", "x-"];
+        let y = ["pods", "default", "y-"];
         let first = [a.name_of(&x, "x-"), a.name_of(&x, "x-"), a.name_of(&y, "y-"), a.uid_of(&x)];
         let then = [b.uid_of(&x), b.name_of(&y, "y-"), b.name_of(&x, "x-"), b.name_of(&x, "x-")];
         assert_eq!(first, [then[2].clone(), then[3].clone(), then[1].clone(), then[0].clone()]);

@@ -199,7 +199,8 @@ fn clause(part: &str) -> Option<(i32, AcceptClause<'_>)> {
     let mut quality = 1000;
     let mut params = Vec::new();
     for (name, value) in pieces.filter_map(|piece| piece.split_once('=')) {
-        let (name, value) = (name.trim(), value.trim());
+        let name = name.trim();
+        let value = value.trim();
         if name == "q" {
             quality = value.parse::<f32>().map_or(1000, |q| (q.clamp(0.0, 1.0) * 1000.0) as i32);
         } else {

@@ -241,7 +241,8 @@ fn shorten_grace_period(object: &mut Value, left: i64, mut seconds: i64, now: Ti
 }
 
 fn preconditions(kind: &Resource, object: &Value, options: &DeleteOptions) -> Result<(), Status> {
-    let (name, uid) = (metadata::name(object), metadata::uid(object));
+    let name = metadata::name(object);
+    let uid = metadata::uid(object);
     let version = metadata::resource_version(object);
     let qualified = GroupResource::new(&kind.group, &kind.kind);
     if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {

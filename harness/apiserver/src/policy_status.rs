@@ -102,7 +102,9 @@ fn kinds(registry: &Registry, spec: &Value) -> Vec<Arc<Resource>> {
             texts.sort_unstable();
             texts
         };
-        let (groups, versions, mut resources) = (sorted("apiGroups"), sorted("apiVersions"), sorted("resources"));
+        let groups = sorted("apiGroups");
+        let versions = sorted("apiVersions");
+        let mut resources = sorted("resources");
         if groups.iter().chain(&versions).any(|text| text.contains('*')) {
             continue;
         }

@@ -65,11 +65,13 @@ fn is_relevant(resource: &ResourceId, event: &LogEntry, now: Timestamp) -> bool 
         (EventType::Deleted, _) | (EventType::Modified, None) => true,
         // Charges leave `status.hard` alone; another client's change of it is put right.
         (EventType::Modified, Some(previous)) if of_quotas => {
-            let (old, new) = (previous.value(), event.current.value());
+            let old = previous.value();
+            let new = event.current.value();
             old["spec"] != new["spec"] || new["spec"]["hard"] != new["status"]["hard"]
         }
         (EventType::Modified, Some(previous)) => {
-            let (old, new) = (previous.value(), event.current.value());
+            let old = previous.value();
+            let new = event.current.value();
             QuotaRequest { old: Some(&old), ..request(resource, &new, now) }.changes_usage()
         }
     }

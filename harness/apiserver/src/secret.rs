@@ -49,7 +49,8 @@ mod tests {
 
     #[test]
     fn tokens_differ() {
-        let (one, two) = (random_token().unwrap(), random_token().unwrap());
+        let one = random_token().unwrap();
+        let two = random_token().unwrap();
         assert_eq!(one.len(), 32);
         assert_ne!(one, two);
     }

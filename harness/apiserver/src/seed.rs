@@ -133,7 +133,8 @@ impl ApiServer {
 
     fn seed_one(&self, registry: &Registry, mut object: Value) -> Result<(), SeedError> {
         let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (api_version, kind_name) = (text("apiVersion"), text("kind"));
+        let api_version = text("apiVersion");
+        let kind_name = text("kind");
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
         let kind = registry
             .resource_for_kind(group, version, &kind_name)

@@ -497,7 +497,8 @@ fn has_own_labels(kind: &Resource) -> bool {
 
 fn split_terms(text: &str) -> Vec<&str> {
     let mut terms = Vec::new();
-    let (mut start, mut escaped) = (0, false);
+    let mut start = 0;
+    let mut escaped = false;
     for (at, c) in text.char_indices() {
         match c {
             _ if escaped => escaped = false,

@@ -112,7 +112,8 @@ impl ApiServerConfig {
 
     /// Returns the default configuration on `clock`.
     pub fn new(clock: Clock) -> Self {
-        let (history, record) = (HistoryLimits::default(), RecordMode::All);
+        let history = HistoryLimits::default();
+        let record = RecordMode::All;
         Self {
             clock,
             seed: 0,

@@ -89,7 +89,8 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let server = self.server.clone();
-        let (user_agent, attributor) = (self.user_agent.clone(), self.attributor.clone());
+        let user_agent = self.user_agent.clone();
+        let attributor = self.attributor.clone();
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
             if let Some(user_agent) = user_agent {

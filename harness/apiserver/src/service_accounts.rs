@@ -108,10 +108,8 @@ mod tests {
             let shop = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
             assert!(client.create("/api/v1/namespaces", &shop).await.is_ok());
             settle().await;
-            let (account, map) = (
-                "/api/v1/namespaces/shop/serviceaccounts/default",
-                "/api/v1/namespaces/shop/configmaps/kube-root-ca.crt",
-            );
+            let account = "/api/v1/namespaces/shop/serviceaccounts/default";
+            let map = "/api/v1/namespaces/shop/configmaps/kube-root-ca.crt";
             for path in ["/api/v1/namespaces/kube-system/serviceaccounts/default", account, map] {
                 assert!(client.send(Method::GET, path, "", None).await.is_ok(), "{path}");
             }

@@ -116,7 +116,8 @@ proptest! {
             let policy = if closed { "Fail" } else { "Ignore" };
             webhook(&server, mutating, json!({"failurePolicy": policy, "timeoutSeconds": 1})).await;
             server.handle_webhook(HOOK, move |review| {
-                let (changes, patch) = (Arc::clone(&changes), patch.clone());
+                let changes = Arc::clone(&changes);
+                let patch = patch.clone();
                 async move {
                     let mut answer = serde_json::json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1",
                         "response": {"uid": review["request"]["uid"], "allowed": allowed, "patchType": "JSONPatch",

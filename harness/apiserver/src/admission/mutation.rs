@@ -242,7 +242,8 @@ fn find_atomics(schema: &Schema, ty: TypeRef, value: &Value, path: String, found
 /// Returns the error of an operation that cannot be applied.
 fn unappliable(operation: &Value) -> String {
     let text = |field: &str| operation[field].as_str().unwrap_or_default();
-    let (op, path) = (text("op"), text("path"));
+    let op = text("op");
+    let path = text("path");
     let key = path.rsplit('/').next().unwrap_or_default();
     match op {
         "remove" => {

@@ -141,12 +141,14 @@ fn parameters(
     binding: &Binding,
     attributes: &Attributes,
 ) -> Result<Vec<Option<Value>>, ParameterError> {
-    let (kind, reference) = (&policy.spec["paramKind"], &binding.spec["paramRef"]);
+    let kind = &policy.spec["paramKind"];
+    let reference = &binding.spec["paramRef"];
     if !kind.is_object() || !reference.is_object() {
         return Ok(vec![None]);
     }
     let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
-    let (api_version, name) = (text(kind, "apiVersion"), text(kind, "kind"));
+    let api_version = text(kind, "apiVersion");
+    let name = text(kind, "kind");
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version.as_str()));
     let registry = host.registry();
     let resource = registry.resource_for_kind(group, version, &name);
@@ -162,7 +164,8 @@ fn parameters(
         (true, true) if attributes.namespace.is_empty() => return Err(ParameterError::NoNamespace),
         (true, true) => attributes.namespace.clone(),
     };
-    let (group, plural) = (&resource.storage.group, &resource.storage.resource);
+    let group = &resource.storage.group;
+    let plural = &resource.storage.resource;
     let wanted = text(reference, "name");
     let stored = if wanted.is_empty() {
         let selector = reference.get("selector");
@@ -238,7 +241,9 @@ fn act(
     (index, denial): (usize, Denial),
 ) -> Result<(), Denial> {
     let Some(binding) = binding else { return Err(denial) };
-    let (name, own, message) = (&policy.name, &binding.name, &denial.message);
+    let name = &policy.name;
+    let own = &binding.name;
+    let message = &denial.message;
     if binding.has_action("Warn") {
         host.warn(format!("Validation failed for ValidatingAdmissionPolicy '{name}' with binding '{own}': {message}"));
     }

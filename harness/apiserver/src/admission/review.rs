@@ -111,7 +111,8 @@ pub(super) fn response(
         if given != uid {
             return Err(ReviewError::Uid { wanted: uid.to_owned(), given });
         }
-        let (api_version, kind) = (text(answer, "apiVersion"), text(answer, "kind"));
+        let api_version = text(answer, "apiVersion");
+        let kind = text(answer, "kind");
         if api_version != "admission.k8s.io/v1" || kind != "AdmissionReview" {
             let slash = if api_version.contains('/') { "" } else { "/" };
             return Err(ReviewError::Kind { given: format!("{slash}{api_version}"), kind });

@@ -83,7 +83,8 @@ fn cluster_objects(now: jiff::Timestamp) -> Vec<Value> {
 
 /// Returns the service of the API server itself, with its address and endpoints.
 fn kubernetes_service(server: SocketAddr) -> [Value; 4] {
-    let (ip, port) = (server.ip().to_string(), server.port());
+    let ip = server.ip().to_string();
+    let port = server.port();
     let family = if server.is_ipv4() { "IPv4" } else { "IPv6" };
     let mut spec = field_set(&["clusterIP", "internalTrafficPolicy", "ipFamilyPolicy", "sessionAffinity", "type"]);
     let mut ports = json!({".": {}});

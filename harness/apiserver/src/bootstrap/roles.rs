@@ -28,7 +28,8 @@ fn object(line: &str) -> Option<Value> {
     let (head, body) = line.split_once(" = ").or_else(|| Some((line.strip_suffix(" =")?, "")))?;
     let (head, role) = head.split_once(" > ").map_or((head, None), |(head, role)| (head, Some(role)));
     let mut words = head.split(' ');
-    let (kind, full_name) = (words.next()?, words.next()?);
+    let kind = words.next()?;
+    let full_name = words.next()?;
     let (namespace, name) = full_name.split_once('/').map_or((None, full_name), |(space, name)| (Some(space), name));
     let mut marks = Map::from_iter([(DEFAULTS.to_owned(), "rbac-defaults".into())]);
     for word in words {

@@ -23,7 +23,9 @@ pub(super) fn error(bundle: &[u8]) -> Option<String> {
     }
     let failed = |why: &str| Some(format!("unable to load root certificates: {why}"));
     let text = String::from_utf8_lossy(bundle);
-    let (mut rest, mut blocks, mut malformed) = (&*text, 0, false);
+    let mut rest = &*text;
+    let mut blocks = 0;
+    let mut malformed = false;
     while let Some((kind, body, after)) = next_block(rest) {
         rest = after;
         blocks += 1;

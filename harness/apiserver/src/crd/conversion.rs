@@ -101,9 +101,11 @@ async fn ask(
         if given != uid {
             return Err(ConversionError::Uid { wanted: uid, given: given.to_owned() });
         }
-        let (kind, given) = (text(&answer, "kind"), text(&answer, "apiVersion"));
+        let kind = text(&answer, "kind");
+        let given = text(&answer, "apiVersion");
         if kind != "ConversionReview" || given != api_version {
-            let (kind, given) = (kind.to_owned(), given.to_owned());
+            let kind = kind.to_owned();
+            let given = given.to_owned();
             return Err(ConversionError::Review { wanted: api_version, given, kind });
         }
     }
@@ -120,7 +122,8 @@ fn checked(original: &Value, mut new: Value, desired: &str) -> Result<Value, Con
     if version != desired {
         return Err(ConversionError::Version { wanted: desired.to_owned(), given: version.to_owned() });
     }
-    let (wanted, given) = (text(original, "kind"), text(&new, "kind"));
+    let wanted = text(original, "kind");
+    let given = text(&new, "kind");
     if wanted != given {
         return Err(ConversionError::Kind { wanted: wanted.to_owned(), given: given.to_owned() });
     }

@@ -59,7 +59,8 @@ impl Strategy for DefinitionStrategy {
             errors.invalid(&Path::new("metadata.name"), name, "must be spec.names.plural+\".\"+spec.group");
         }
         if !crate::metadata::generate_name(object).is_empty() {
-            let (path, prefix) = (Path::new("metadata.generateName"), crate::metadata::generate_name(object));
+            let path = Path::new("metadata.generateName");
+            let prefix = crate::metadata::generate_name(object);
             errors.invalid(&path, prefix, "must be spec.names.plural+\".\"+spec.group");
         }
         validate_spec(spec, &mut errors);
@@ -360,7 +361,8 @@ fn validate_conversion(conversion: &Value, errors: &mut ErrorList) {
         "None" | "Webhook" => {}
         other => errors.not_supported(&path.child("strategy"), other, &["None", "Webhook"]),
     }
-    let (config, versions) = (path.child("webhookClientConfig"), path.child("conversionReviewVersions"));
+    let config = path.child("webhookClientConfig");
+    let versions = path.child("conversionReviewVersions");
     let client = conversion.pointer("/webhook/clientConfig").filter(|client| !client.is_null());
     let listed = conversion.pointer("/webhook/conversionReviewVersions").and_then(Value::as_array);
     let listed = listed.filter(|listed| !listed.is_empty());

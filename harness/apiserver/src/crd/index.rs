@@ -218,7 +218,8 @@ fn replace(
     kinds: Vec<Resource>,
 ) {
     let served = |known: Option<&KnownDefinition>| known.map(|known| known.served.clone()).unwrap_or_default();
-    let (before, now) = (served(old), served(new));
+    let before = served(old);
+    let now = served(new);
     if !before.is_empty() || !kinds.is_empty() {
         server.change_registry(|registry| {
             for (version, plural, _) in before.iter().filter(|entry| !now.contains(entry)) {

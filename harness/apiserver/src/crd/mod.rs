@@ -246,7 +246,9 @@ fn deprecation(spec: &Value, version: &Value) -> String {
     if let Some(own) = version.get("deprecationWarning").and_then(Value::as_str) {
         return own.to_owned();
     }
-    let (group, kind, name) = (text(spec, "group"), text(&spec["names"], "kind"), text(version, "name"));
+    let group = text(spec, "group");
+    let kind = text(&spec["names"], "kind");
+    let name = text(version, "name");
     let better = spec["versions"].as_array().into_iter().flatten().filter(|other| {
         other["served"] == json!(true)
             && other["deprecated"] != json!(true)

@@ -179,7 +179,8 @@ impl Strategy for CustomResourceStrategy {
 
     /// Takes only the status from `new`. Unlike with most built-in kinds, labels and annotations cannot change here.
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
-        let (status, metadata) = (new.get("status").cloned(), new.get("metadata").cloned());
+        let status = new.get("status").cloned();
+        let metadata = new.get("metadata").cloned();
         *new = old.clone();
         let kept = ["managedFields", "resourceVersion"];
         if let (Some(fields), Some(metadata)) = (meta::object_or_insert(new, "metadata"), metadata) {

@@ -470,7 +470,8 @@ fn rules(schema: &Value, path: &str, errors: &mut ErrorList) {
         let fields = rule.as_object().unwrap_or(&none);
         let at = |field: &str| format!("{path}.x-kubernetes-validations[{index}].{field}");
         let given = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
-        let (expression, message) = (given("rule"), given("message"));
+        let expression = given("rule");
+        let message = given("message");
         let blank = |value: &str| value.trim().is_empty();
         let lines = |value: &str| value.trim().contains(['\n', '\r']);
         if blank(expression) {

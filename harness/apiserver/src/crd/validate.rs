@@ -279,7 +279,9 @@ impl<'a> SchemaValidator<'a> {
                 })
                 .collect()
         };
-        let (any, one, all) = (outcomes("anyOf"), outcomes("oneOf"), outcomes("allOf"));
+        let any = outcomes("anyOf");
+        let one = outcomes("oneOf");
+        let all = outcomes("allOf");
         if !any.is_empty() && any.iter().all(|own| !own.is_empty()) {
             errors.invalid(&path("<nil>"), "", format!("{name:?} must validate at least one schema (anyOf)"));
             append_best(any, errors);

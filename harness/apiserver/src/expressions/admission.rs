@@ -87,7 +87,8 @@ fn request_type() -> CelType {
 }
 
 fn namespace_type() -> CelType {
-    let (text, time) = (|| CelType::Text, || CelType::Timestamp);
+    let text = || CelType::Text;
+    let time = || CelType::Timestamp;
     let condition = object([
         ("status", text()),
         ("type", text()),
@@ -278,7 +279,8 @@ impl<'a> Activation<'a> {
             Ok(program) => program,
             Err(error) => return Ok(Err(ExpressionError::Compilation(error.clone()))),
         };
-        let (values, fields) = (self.values.clone(), &mut self.fields);
+        let values = self.values.clone();
+        let fields = &mut self.fields;
         let walked = program.walk(move |program| {
             let values = values.iter().map(|(name, value)| (*name, value.clone())).collect();
             let (value, cost) = evaluate_with(program, &library::ENV, values, Some(&mut *fields));

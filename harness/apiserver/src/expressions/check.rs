@@ -214,7 +214,8 @@ impl Checker<'_> {
                 common_type(&types).list()
             }
             Expr::Map(map) => {
-                let (mut keys, mut values) = (Vec::new(), Vec::new());
+                let mut keys = Vec::new();
+                let mut values = Vec::new();
                 for entry in &map.entries {
                     if let EntryExpr::MapEntry(entry) = &entry.expr {
                         keys.push(self.expression(&entry.key));

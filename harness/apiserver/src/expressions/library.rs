@@ -251,7 +251,8 @@ fn properties_of_addresses() -> Vec<FunctionEntry> {
             library_value(LibraryValue::Cidr(masked(address, bits), bits))
         }),
         ("containsCIDR", Some(&CIDR), vec![&ANY], |args| {
-            let (outer, inner) = (prefix(&args, 0, "containsCIDR")?, prefix(&args, 1, "containsCIDR")?);
+            let outer = prefix(&args, 0, "containsCIDR")?;
+            let inner = prefix(&args, 1, "containsCIDR")?;
             let same = outer.0.is_ipv4() == inner.0.is_ipv4();
             bool_value(same && outer.1 <= inner.1 && masked(inner.0, outer.1) == masked(outer.0, outer.1))
         }),

@@ -92,7 +92,8 @@ fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
 
 /// Returns the number of levels of an expression.
 fn depth(expression: &IdedExpr) -> usize {
-    let (mut deepest, mut open) = (0, vec![(expression, 1)]);
+    let mut deepest = 0;
+    let mut open = vec![(expression, 1)];
     while let Some((one, level)) = open.pop() {
         deepest = deepest.max(level);
         let mut add = |inner| open.push((inner, level + 1));

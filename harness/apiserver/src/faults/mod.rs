@@ -521,7 +521,8 @@ impl Faults {
         let id = state.next_watch;
         let gate = state.gates.entry(resource.clone()).or_default();
         gate.watches.insert(id, (None, None));
-        let (releases, bookmarks) = (gate.releases, gate.bookmarks);
+        let releases = gate.releases;
+        let bookmarks = gate.bookmarks;
         WatchRegistration { resource: resource.clone(), id, releases, bookmarks, open: None }
     }
 
@@ -539,7 +540,10 @@ impl Faults {
     fn poll_gate_locked(&self, pass: &mut WatchRegistration, context: &Context<'_>) -> WatchGateState {
         let mut state = self.state.lock();
         let Some(gate) = state.gates.get_mut(&pass.resource) else { return WatchGateState::Open };
-        let (held, releases, coalesce, bookmarks) = (gate.held, gate.releases, gate.coalesce_up_to, gate.bookmarks);
+        let held = gate.held;
+        let releases = gate.releases;
+        let coalesce = gate.coalesce_up_to;
+        let bookmarks = gate.bookmarks;
         let Some((end, waker)) = gate.watches.get_mut(&pass.id) else { return WatchGateState::Open };
         if let Some(end) = end {
             return WatchGateState::End(*end);

@@ -236,7 +236,8 @@ mod tests {
 
     #[test]
     fn a_settled_object_is_looked_at_again_when_its_owners_change_or_may_have_changed() {
-        let (mut graph, pods) = (Graph::default(), ResourceId::new("", "pods"));
+        let mut graph = Graph::default();
+        let pods = ResourceId::new("", "pods");
         let touches = |graph: &mut Graph, owner, phase| graph.insert(&pods, &stored(owner, phase)).len();
         assert_eq!(touches(&mut graph, "set", "Pending"), 1);
         assert_eq!(touches(&mut graph, "set", "Running"), 1, "not handled yet");

@@ -50,7 +50,8 @@ impl<'s> Admission<'s> {
     /// Returns the admission of a deletion; `None` if nothing is configured.
     fn of_deletion(scope: &'s RequestScope<'_>, stored: &StoredObject, options: &DeleteOptions) -> Option<Self> {
         let config = scope.server.admission()?;
-        let (old, dry_run) = (Some(scope.value(stored)), options.dry_run);
+        let old = Some(scope.value(stored));
+        let dry_run = options.dry_run;
         Some(Self { scope, config, operation: Operation::Delete, old, options: delete_options(options), dry_run })
     }
 
@@ -101,7 +102,8 @@ impl<'s> Admission<'s> {
     }
 
     fn attributes(&self, object: Option<Value>) -> Result<Attributes, Status> {
-        let (scope, path) = (self.scope, &self.scope.path);
+        let scope = self.scope;
+        let path = &self.scope.path;
         let own = scope.kind.subresource(&path.subresource).filter(|sub| !sub.version.is_empty());
         let kind = if let Some(sub) = own {
             Gvk { group: sub.group.to_string(), version: sub.version.to_string(), kind: sub.kind.to_string() }
@@ -264,7 +266,8 @@ impl AdmissionHost for Admission<'_> {
     }
 
     fn admit_again(&self, object: &mut Value) -> Result<(), Status> {
-        let (strategy, context) = (&self.scope.kind.strategy, self.scope.context());
+        let strategy = &self.scope.kind.strategy;
+        let context = self.scope.context();
         match (&self.old, self.operation) {
             _ if self.is_foreign() || !self.scope.path.subresource.is_empty() => Ok(()),
             (None, Operation::Create) => strategy.admit_create(object, &context),

@@ -89,7 +89,8 @@ fn aggregated(server: &ApiServer, registry: &Registry) -> Vec<(String, String, C
     let stored = server.list(&ResourceId::new(GROUP, RESOURCE), None);
     let of = |service: Value| {
         let text = |field: &str| service["spec"][field].as_str().unwrap_or_default().to_owned();
-        let (group, version) = (text("group"), text("version"));
+        let group = text("group");
+        let version = text("version");
         let config = client_config(&service)?;
         (!registry.has_version(&group, &version)).then_some((group, version, config))
     };
@@ -179,7 +180,8 @@ pub(crate) async fn check_discovery(server: &ApiServer, service: &Value) -> Resu
     let (spec, Some(config)) = (&service["spec"], client_config(service)) else { return Ok(()) };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let path = format!("/apis/{}/{}", text(&spec["group"]), text(&spec["version"]));
-    let (namespace, name) = (text(&spec["service"]["namespace"]), text(&spec["service"]["name"]));
+    let namespace = text(&spec["service"]["namespace"]);
+    let name = text(&spec["service"]["name"]);
     let stored = server.get(&ResourceId::new("", "services"), &namespace, &name).map(|stored| stored.value());
     let address = stored.map(|stored| text(&stored["spec"]["clusterIP"])).unwrap_or_default();
     let url = format!("https://{address}:{}{path}", spec["service"]["port"].as_u64().unwrap_or(443));
@@ -237,7 +239,8 @@ fn discovered(list: &Value, group: &str, version: &str) -> Vec<Value> {
 /// Returns where the API of a path is, if it is an aggregated one.
 fn target(server: &ApiServer, registry: &Registry, path: &str) -> Option<ClientConfig> {
     let mut parts = path.strip_prefix("/apis/")?.split('/');
-    let (group, version) = (parts.next()?, parts.next()?);
+    let group = parts.next()?;
+    let version = parts.next()?;
     if registry.has_version(group, version) {
         return None;
     }

@@ -146,7 +146,8 @@ pub(crate) fn decode_kind(
     // Upstream detects excessive depth while it looks for the kind, before anything else.
     let deep = |error: &DecodeError| unrecognized_object(wanted, &format!("{NO_KIND}{error}"), body);
     let decoded = decoded.map_err(|error| if error.too_deep() { deep(&error) } else { wrong(&error.message) })?;
-    let (mut object, mut strict) = (decoded.value, decoded.strict);
+    let mut object = decoded.value;
+    let mut strict = decoded.strict;
     if scope.kind.is_unstructured() && wanted == scope.kind.kind {
         strict.sort_by_cached_key(|what| strict_error_rank(what));
         metadata_error(scope, &object).map_or(Ok(()), |why| Err(wrong(&why)))?;

@@ -181,7 +181,8 @@ fn unknown_resource(server: &ApiServer, registry: &Registry, path: &ResourcePath
     if crd::is_unresolvable(server, path) {
         return Status::internal("error resolving resource").into();
     }
-    let (group, version) = (path.group.as_str(), path.version.as_str());
+    let group = path.group.as_str();
+    let version = path.version.as_str();
     let known = registry.has_version(group, version);
     let names: BTreeSet<String> = if known {
         let kinds = registry.kinds().filter(|kind| kind.group == group && kind.version == version);

@@ -44,7 +44,9 @@ impl EffectiveUser {
             values.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
         };
         let first = |name: &str| texts(name).into_iter().next().unwrap_or_default();
-        let (name, groups, uid) = (first(USER), texts(GROUP), first(UID));
+        let name = first(USER);
+        let groups = texts(GROUP);
+        let uid = first(UID);
         let mut extra = Map::new();
         for header in request.headers.keys() {
             if let Some(key) = header.as_str().strip_prefix(EXTRA) {

@@ -75,7 +75,8 @@ fn apply_patch(
 /// resources.
 fn check_custom_type_unchanged(scope: &RequestScope<'_>, value: &Value) -> Result<(), Status> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
-    let (kind, api_version) = (text("kind"), text("apiVersion"));
+    let kind = text("kind");
+    let api_version = text("apiVersion");
     if !scope.kind.is_unstructured() || (kind == scope.kind.kind && api_version == scope.kind.api_version()) {
         return Ok(());
     }
@@ -96,7 +97,8 @@ fn kind_error(scope: &RequestScope<'_>, value: &Value) -> Option<String> {
         return metadata_error(scope, value);
     }
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
-    let (kind, api_version) = (text("kind"), text("apiVersion"));
+    let kind = text("kind");
+    let api_version = text("apiVersion");
     // An apiVersion without a kind counts as the path's kind.
     let own = (kind == scope.kind.kind || kind.is_empty()) && api_version == scope.kind.api_version();
     if own || is_untyped(value) {

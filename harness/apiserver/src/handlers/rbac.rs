@@ -45,7 +45,8 @@ pub(super) fn rules_of(server: &ApiServer, user: (&str, &[&str]), namespace: &st
         let given = |field: &&&str| !array_field(rule, field).is_empty();
         fields.iter().filter(given).map(|field| ((*field).to_owned(), rule[*field].clone())).collect::<Value>()
     };
-    let (mut resources, mut paths) = (Vec::new(), Vec::new());
+    let mut resources = Vec::new();
+    let mut paths = Vec::new();
     for one in matching_bindings(server, user, namespace) {
         for rule in &one.rules {
             if !array_field(rule, "resources").is_empty() {
@@ -119,7 +120,8 @@ fn rule_allows(rule: &Value, spec: &Value) -> bool {
         return holds("verbs", meta::str_field(path, "verb")) && urls.iter().filter_map(Value::as_str).any(fits);
     }
     let part = &spec["resourceAttributes"];
-    let (resource, sub) = (meta::str_field(part, "resource"), meta::str_field(part, "subresource"));
+    let resource = meta::str_field(part, "resource");
+    let sub = meta::str_field(part, "subresource");
     let whole = if sub.is_empty() { resource.to_owned() } else { format!("{resource}/{sub}") };
     let names = array_field(rule, "resourceNames");
     holds("verbs", meta::str_field(part, "verb"))
@@ -138,6 +140,7 @@ fn explain(kind: &str, namespace: &str, binding: &Value, subject: &Value) -> Str
         }
         kind => format!("{kind} {:?}", meta::str_field(subject, "name")),
     };
-    let (role_kind, role) = (meta::str_field(role, "kind"), meta::str_field(role, "name"));
+    let role_kind = meta::str_field(role, "kind");
+    let role = meta::str_field(role, "name");
     format!("RBAC: allowed by {kind} {place:?} of {role_kind} {role:?} to {who}")
 }

@@ -152,7 +152,8 @@ fn concatenated_list(scope: &RequestScope<'_>, metadata: &Value, items: &[Arc<St
     complete_list(scope, &mut metadata);
     let metadata =
         String::from_utf8_lossy(&go_json::list_metadata(&metadata, scope.kind.is_unstructured())).into_owned();
-    let (kind, version) = (json!(scope.kind.list_kind), json!(scope.kind.api_version()));
+    let kind = json!(scope.kind.list_kind);
+    let version = json!(scope.kind.api_version());
     // Lists of custom resources are maps in Go, whose keys are sorted.
     let (head, end) = if scope.kind.is_unstructured() {
         (format!("{{\"apiVersion\":{version},\"items\":["), format!("],\"kind\":{kind},\"metadata\":{metadata}}}\n"))
@@ -325,7 +326,8 @@ mod tests {
 
     #[test]
     fn pieces_join_to_the_list() {
-        let (store, resource) = (Store::default(), ResourceId::new("", "pods"));
+        let store = Store::default();
+        let resource = ResourceId::new("", "pods");
         for number in 0..20 {
             let object = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": format!("p{number}")}});
             store.create(&resource, Draft::new(&object, Vec::new())).unwrap();
@@ -341,7 +343,9 @@ mod tests {
             expected: 0,
         };
         let whole = pieces().next_chunk(usize::MAX);
-        let (mut small, mut joined, mut count) = (pieces(), Vec::new(), 0);
+        let mut small = pieces();
+        let mut joined = Vec::new();
+        let mut count = 0;
         while !small.over {
             joined.extend_from_slice(&small.next_chunk(200));
             count += 1;

@@ -73,7 +73,8 @@ impl<'a> RequestScope<'a> {
 
     /// Adds a warning to the reply; repeated texts are added once.
     pub(crate) fn warn(&self, text: impl Into<String>) {
-        let (mut warnings, text) = (self.warnings.lock(), text.into());
+        let mut warnings = self.warnings.lock();
+        let text = text.into();
         if !warnings.contains(&text) {
             warnings.push(text);
         }

@@ -134,7 +134,8 @@ fn check_selector(attributes: &Value, name: &str, errors: &mut ErrorList) {
     let Some(selector) = attributes.get(name).filter(|selector| !selector.is_null()) else { return };
     let shown = format!("spec.resourceAttributes.{name}");
     let path = Path::new(&shown);
-    let (raw, requirements) = (meta::str_field(selector, "rawSelector"), array_field(selector, "requirements"));
+    let raw = meta::str_field(selector, "rawSelector");
+    let requirements = array_field(selector, "requirements");
     match (raw.is_empty(), requirements.is_empty()) {
         (false, false) => {
             let why = "may not specified at the same time as requirements";
@@ -151,7 +152,8 @@ fn check_selector(attributes: &Value, name: &str, errors: &mut ErrorList) {
 fn check_access(review: &Value, scope: &RequestScope<'_>) -> Result<(), Status> {
     let spec = review.get("spec").unwrap_or(&Value::Null);
     let given = |field: &str| spec.get(field).filter(|part| !part.is_null());
-    let (resource, other) = (given("resourceAttributes"), given("nonResourceAttributes"));
+    let resource = given("resourceAttributes");
+    let other = given("nonResourceAttributes");
     let local = scope.kind.kind == "LocalSubjectAccessReview";
     let mut errors = ErrorList::new();
     let path = Path::new("spec");

@@ -57,7 +57,8 @@ async fn dispatch_custom(scope: &RequestScope<'_>, break_after: Option<Duration>
     if !fits {
         return Ok(discovery::page_not_found());
     }
-    let (name, subresource) = (&scope.path.name, &*scope.path.subresource);
+    let name = &scope.path.name;
+    let subresource = &*scope.path.subresource;
     if subresource.is_empty() {
         return handle_custom(scope, verb, break_after).await;
     }
@@ -114,7 +115,8 @@ fn require_name(scope: &RequestScope<'_>) -> Result<(), Status> {
 
 /// Returns true if the path has a namespace exactly if the kind is namespaced, or lists across namespaces.
 fn scope_matches(scope: &RequestScope<'_>) -> bool {
-    let (namespace, name) = (&scope.path.namespace, &scope.path.name);
+    let namespace = &scope.path.namespace;
+    let name = &scope.path.name;
     if scope.kind.namespaced { !namespace.is_empty() || name.is_empty() } else { namespace.is_empty() }
 }
 

@@ -78,8 +78,8 @@ pub(super) async fn handle(scope: &RequestScope<'_>, verb: &str) -> Result<Reply
 fn show_scale(scope: &RequestScope<'_>, shown: &Value, negotiated: Negotiation) -> Result<Reply, Status> {
     Ok(match negotiated.transform {
         Some((Representation::Table, version)) => {
-            let (printer, rendering) =
-                (printers::scale_printer(scope.kind.is_unstructured()), reply::rendering(scope, version)?);
+            let printer = printers::scale_printer(scope.kind.is_unstructured());
+            let rendering = reply::rendering(scope, version)?;
             encode(200, &printers::table_of_object(&printer, shown, &rendering, true), negotiated.media)
         }
         Some((Representation::PartialObjectMetadata, version)) => {
@@ -94,7 +94,8 @@ async fn apply_scale(scope: &RequestScope<'_>) -> Result<Value, Status> {
     let options = WriteOptions::parse(scope.query, "PatchOptions", Some(true))?;
     let rules = UpdateOptions { dry_run: options.dry_run, ..UpdateOptions::default() };
     let (scale, again) = field_manager::decode_apply_body(scope)?;
-    let (kind, version) = (meta::str_field(&scale, "kind"), meta::str_field(&scale, "apiVersion"));
+    let kind = meta::str_field(&scale, "kind");
+    let version = meta::str_field(&scale, "apiVersion");
     if kind != "Scale" || version != "autoscaling/v1" {
         let slash = if version.contains('/') { "" } else { "/" };
         let why = format!("invalid object type: {slash}{version}, Kind={kind}");

@@ -27,7 +27,8 @@ pub(super) async fn admit(scope: &RequestScope<'_>, object: &mut Value) -> Resul
     if pod_account::is_mirror(object) {
         return pod_account::check_mirror(object).map_err(refuse);
     }
-    let (name, namespace) = (pod_account::name_account(object), &scope.path.namespace);
+    let name = pod_account::name_account(object);
+    let namespace = &scope.path.namespace;
     let account = find(scope, &name).await.ok_or_else(|| {
         refuse(&format!("error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not found"))
     })?;

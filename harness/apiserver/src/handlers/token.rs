@@ -21,8 +21,9 @@ const SCHEMA: &str = "io.k8s.api.authentication.v1.TokenRequest";
 
 /// Checks that the object to which a token is bound exists.
 fn check_bound_object(scope: &RequestScope<'_>, target: &Value) -> Result<(String, String, String), Status> {
-    let (kind, version, name) =
-        (meta::str_field(target, "kind"), meta::str_field(target, "apiVersion"), meta::str_field(target, "name"));
+    let kind = meta::str_field(target, "kind");
+    let version = meta::str_field(target, "apiVersion");
+    let name = meta::str_field(target, "name");
     let (plural, namespace) = match (version, kind) {
         ("v1", "Pod") => ("pods", &*scope.path.namespace),
         ("v1", "Secret") => ("secrets", &*scope.path.namespace),

@@ -85,7 +85,8 @@ change!(theirs, serde_json::Map<String, Model>, Model);
 proptest! {
     #[test]
     fn values_read_write_and_compare_as_serde_json_has_it(one in models(), other in models()) {
-        let (ours, theirs) = (Value::from(one.clone()), Value::from(other.clone()));
+        let ours = Value::from(one.clone());
+        let theirs = Value::from(other.clone());
         prop_assert_eq!(ours.to_string(), one.to_string());
         prop_assert_eq!(format!("{ours:#}"), format!("{one:#}"));
         prop_assert_eq!(&serde_json::from_str::<Value>(&one.to_string()).unwrap(), &Value::from(serde_json::from_str::<Model>(&one.to_string()).unwrap()));
@@ -95,9 +96,11 @@ proptest! {
 
     #[test]
     fn objects_change_as_serde_json_has_it_and_copies_stay(all in prop_oneof![4 => prop::collection::vec(changes(), 0..30), 1 => prop::collection::vec(changes(), 0..300)]) {
-        let (mut map, mut model) = (Map::new(), serde_json::Map::new());
+        let mut map = Map::new();
+        let mut model = serde_json::Map::new();
         for change in &all {
-            let (copy, before) = (map.clone(), model.clone());
+            let copy = map.clone();
+            let before = model.clone();
             prop_assert_eq!(ours(&mut map, change).map(Model::from), theirs(&mut model, change));
             prop_assert_eq!(Model::from(Value::from(map.clone())), Model::Object(model.clone()));
             prop_assert_eq!(map.len(), model.len());
@@ -208,7 +211,8 @@ fn few_and_many_are_equal_when_their_members_are() {
     many.remove("n064");
     assert_eq!((&few, &many), (&many, &few));
     assert!(many.iter().rev().eq(few.iter().rev()) && !many.ptr_eq(&few) && many.ptr_eq(&many.clone()));
-    let (mut copy, before) = (many.clone(), many.clone());
+    let mut copy = many.clone();
+    let before = many.clone();
     for (_, value) in &mut copy {
         *value = Value::Null;
     }

@@ -36,7 +36,8 @@ fn has_affinity(node: &Value, pod: &Value) -> bool {
 /// Returns true if the node meets a node selector, which is a list of terms.
 pub(crate) fn has_labels(node: &Value, selector: &Value) -> bool {
     array_field(selector, "nodeSelectorTerms").iter().any(|term| {
-        let (labels, fields) = (array_field(term, "matchExpressions"), array_field(term, "matchFields"));
+        let labels = array_field(term, "matchExpressions");
+        let fields = array_field(term, "matchFields");
         let label = |key: &str| metadata::label(node, key);
         let field = |key: &str| (key == "metadata.name").then(|| metadata::name(node));
         (!labels.is_empty() || !fields.is_empty())
@@ -68,7 +69,8 @@ fn is_met<'n>(requirement: &Value, value_of: impl Fn(&str) -> Option<&'n str>) -
 fn tolerates(pod: &Value, taint: &Value) -> bool {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     array_field(&pod["spec"], "tolerations").iter().any(|toleration| {
-        let (key, effect) = (text(&toleration["key"]), text(&toleration["effect"]));
+        let key = text(&toleration["key"]);
+        let effect = text(&toleration["effect"]);
         let exists = toleration["operator"] == "Exists";
         (effect.is_empty() || effect == text(&taint["effect"]))
             && ((key.is_empty() && exists)

@@ -132,7 +132,8 @@ impl Placements {
         let nothing = NodeUsage::default();
         let usage = self.usage.get(metadata::name(node)).unwrap_or(&nothing);
         let room = |name: &str| allocatable.get(name).and_then(Quantity::of);
-        let (mut reasons, mut is_resolvable) = (Vec::new(), true);
+        let mut reasons = Vec::new();
+        let mut is_resolvable = true;
         if room("pods").is_some_and(|most| i128::try_from(usage.pods + 1).unwrap_or(i128::MAX) > most.ceil()) {
             reasons.push("Too many pods".to_owned());
         }
@@ -152,11 +153,13 @@ impl Placements {
 
     /// Compares the required affinities of a pod and of those that are placed.
     fn affinity(&self, node: &Value, pod: &Value, cluster: &Cluster<'_>) -> Option<Rejection> {
-        let (wants, avoids) = (terms(pod, "podAffinity"), terms(pod, "podAntiAffinity"));
+        let wants = terms(pod, "podAffinity");
+        let avoids = terms(pod, "podAntiAffinity");
         if wants.is_empty() && avoids.is_empty() && self.special.1 == 0 {
             return None;
         }
-        let (own_namespace, own_labels) = (metadata::namespace(pod), &pod["metadata"]["labels"]);
+        let own_namespace = metadata::namespace(pod);
+        let own_labels = &pod["metadata"]["labels"];
         let selects = |term: &Value, (namespace, _): &PodKey, placed: &PlacedPod| {
             cluster.selects(term, own_namespace, namespace, &placed.labels)
         };
@@ -197,7 +200,9 @@ impl Placements {
             return "no nodes available to schedule pods".to_owned();
         }
         let reasons = rejections.iter().flat_map(|(_, rejection)| rejection.reasons.iter().map(String::as_str));
-        let (mut hopeless, mut fruitless, mut refused) = (0, 0, 0);
+        let mut hopeless = 0;
+        let mut fruitless = 0;
+        let mut refused = 0;
         for (node, rejection) in rejections {
             if !rejection.is_resolvable {
                 hopeless += 1;

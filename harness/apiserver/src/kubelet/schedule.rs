@@ -172,7 +172,9 @@ impl Scheduler {
 
     /// Writes that a pod is unschedulable, into its status and an Event.
     async fn report(&self, agent: &ControllerClient, pod: &Value, message: &str) {
-        let (namespace, name, uid) = (metadata::namespace(pod), metadata::name(pod), metadata::uid(pod));
+        let namespace = metadata::namespace(pod);
+        let name = metadata::name(pod);
+        let uid = metadata::uid(pod);
         let about = json!({"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid,
             "resourceVersion": metadata::resource_version(pod)});
         // Longer ones are cut off, as in `truncateMessage`.

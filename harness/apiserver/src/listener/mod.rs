@@ -296,7 +296,8 @@ pub async fn listen<H: RequestHandler>(server: H, options: ListenOptions) -> Res
     let address = listener.local_addr().map_err(bind_error)?;
     let identity = if options.plain { None } else { Some(tls::ServerCertificate::make(address.ip())?) };
     server.rekey(&token);
-    let (token, door) = (token.into(), ConnectionGate::default());
+    let token = token.into();
+    let door = ConnectionGate::default();
     let ListenOptions { anonymous, limits, .. } = options;
     Ok(ApiListener { server, listener, address, identity, token, anonymous, limits, door })
 }
@@ -386,7 +387,8 @@ impl<H: RequestHandler> ApiListener<H> {
             };
             match accepted {
                 Ok((stream, permit)) => {
-                    let (shared, acceptor) = (shared.clone(), acceptor.clone());
+                    let shared = shared.clone();
+                    let acceptor = acceptor.clone();
                     open.spawn(async move {
                         shared.connection(stream, acceptor).await;
                         drop(permit);
@@ -637,7 +639,8 @@ mod tests {
         let options =
             ListenOptions { plain: true, limits, token: Some("t0ken".to_owned()), ..ListenOptions::loopback() };
         let listening = listen(server, options).await.unwrap();
-        let (address, stop) = (listening.address(), CancellationToken::new());
+        let address = listening.address();
+        let stop = CancellationToken::new();
         let config = listening.kubeconfig();
         let task = tokio::spawn(listening.serve(stop.clone()));
         (address, config, stop, task)

@@ -34,7 +34,8 @@ impl<S> WriteTimeoutStream<S> {
             self.stalled = None;
             return done;
         }
-        let (clock, limit) = (&self.clock, self.limit);
+        let clock = &self.clock;
+        let limit = self.limit;
         let timer = self.stalled.get_or_insert_with(|| {
             let clock = clock.clone();
             Box::pin(async move { clock.sleep(limit).await })

@@ -162,7 +162,8 @@ fn walk_both(
         }
     }
     let mut declared = struct_of(schema, ty).map(FieldCursor::new);
-    let (left_map, right_map) = (left.as_object(), right.as_object());
+    let left_map = left.as_object();
+    let right_map = right.as_object();
     let mut left_items = left_map.into_iter().flatten().peekable();
     let mut right_items = right_map.into_iter().flatten().peekable();
     loop {

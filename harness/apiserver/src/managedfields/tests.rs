@@ -273,7 +273,8 @@ proptest! {
         let set = |v: &Value| {
             FieldSet::from_map(v.as_object().unwrap().keys().map(|k| (format!("f:{k}"), json!({}))).collect())
         };
-        let (a, b) = (set(&a), set(&b));
+        let a = set(&a);
+        let b = set(&b);
         let mut only_a = a.clone();
         only_a.difference(&b);
         prop_assert!(only_a.intersection(&b).is_empty());

@@ -95,7 +95,8 @@ fn below(schema: &mut Value, mut each: impl FnMut(&mut Value)) {
 /// Drops what version 2, or kubectl's use of it, has no form for: `ToStructuralOpenAPIV2` in
 /// `staging/src/k8s.io/apiextensions-apiserver/pkg/controller/openapi/v2/conversion.go`.
 fn reduce(schema: &mut Value) {
-    let (nullable, open) = (has(schema, "nullable"), has(schema, "x-kubernetes-preserve-unknown-fields"));
+    let nullable = has(schema, "nullable");
+    let open = has(schema, "x-kubernetes-preserve-unknown-fields");
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     let optional: Vec<String> =
         properties.filter(|(_, inner)| has(inner, "nullable")).map(|(name, _)| name.to_string()).collect();

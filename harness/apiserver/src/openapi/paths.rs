@@ -218,7 +218,8 @@ impl PathOperation {
 
     /// Returns the media types of replies.
     fn media_types(&self) -> impl Iterator<Item = &'static str> {
-        let (typed, watched) = (!self.custom, self.watched);
+        let typed = !self.custom;
+        let watched = self.watched;
         MEDIA_TYPES.into_iter().filter(move |media| {
             (typed || !media.contains("protobuf")) && (watched && typed || !media.ends_with(";stream=watch"))
         })

@@ -101,7 +101,8 @@ fn message(endpoint: &Endpoint, request: OutboundRequest) -> Result<http::Reques
 }
 
 async fn connect(endpoint: &Endpoint) -> Result<SendRequest<Full<Bytes>>, OutboundError> {
-    let (host, port) = (endpoint.host.as_str(), endpoint.port);
+    let host = endpoint.host.as_str();
+    let port = endpoint.port;
     let dial = |error: io::Error| OutboundError::Dial { host: host.to_owned(), port, error };
     let stream = TcpStream::connect((host, port)).await.map_err(dial)?;
     if endpoint.plain {

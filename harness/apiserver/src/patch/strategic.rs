@@ -254,7 +254,8 @@ fn check_order(changed: &[Value], order: &[Value], merge_key: Option<&str>) -> R
             }
         }
         if !found {
-            let (changed, order) = (go_text(&Value::from(changed)), go_text(&Value::from(order)));
+            let changed = go_text(&Value::from(changed));
+            let order = go_text(&Value::from(order));
             return Err(failed(format!(
                 "The order in patch list:\n{changed}\n doesn't match {ELEMENT_ORDER} list:\n{order}\n"
             )));
@@ -319,7 +320,8 @@ fn check_items(current: &[Value], patch: &[Value]) -> Result<bool, Status> {
     }
     let kind = go_type(first);
     if all.any(|v| go_type(v) != kind) {
-        let (current, patch) = (go_text(&Value::from(current)), go_text(&Value::from(patch)));
+        let current = go_text(&Value::from(current));
+        let patch = go_text(&Value::from(patch));
         return Err(failed(format!("list element types are not identical: [{current} {patch}]")));
     }
     Ok(first.is_object())
@@ -391,7 +393,8 @@ fn sort_by_element_order(
             Some(key) => other.get(key) == item.get(key),
         })
     };
-    let (mut named, mut others) = (Vec::new(), Vec::new());
+    let mut named = Vec::new();
+    let mut others = Vec::new();
     for item in items {
         if let Some(key) = merge_key {
             key_of(&item, key)?;
@@ -401,7 +404,8 @@ fn sort_by_element_order(
     named.sort_by_key(|item| place(order, item));
     others.sort_by_key(|item| place(before, item).map_or(-1, |i| i64::try_from(i).unwrap_or(i64::MAX)));
     let mut out = Vec::with_capacity(named.len() + others.len());
-    let (mut named, mut others) = (named.into_iter().peekable(), others.into_iter().peekable());
+    let mut named = named.into_iter().peekable();
+    let mut others = others.into_iter().peekable();
     loop {
         let other_first = match (others.peek(), named.peek()) {
             (None, None) => return Ok(out),

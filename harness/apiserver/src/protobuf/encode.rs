@@ -111,7 +111,8 @@ pub(crate) fn event_frame(event_type: &str, object: &[u8]) -> Bytes {
 /// Returns the body for an object or a list; `None` if no protobuf message is known for its kind.
 pub(crate) fn from_json(object: &Value) -> Option<Vec<u8>> {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let api_version = text("apiVersion");
+    let kind = text("kind");
     let fields = object.as_object()?;
     let mut raw = Vec::new();
     match (find_message(api_version, kind), object.get("items").and_then(Value::as_array)) {

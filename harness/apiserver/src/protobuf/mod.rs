@@ -255,7 +255,8 @@ fn entry(
     depth: usize,
 ) -> Result<(String, Value), ProtobufError> {
     let WireValue::Bytes(bytes) = wire else { return Err(ProtobufError::Malformed) };
-    let (mut key, mut found) = (String::new(), None);
+    let mut key = String::new();
+    let mut found = None;
     let mut reader = WireReader { rest: bytes };
     while let Some((number, wire)) = reader.next()? {
         match (number, wire) {
@@ -317,7 +318,9 @@ fn value(package: &'static str, kind: &'static str, wire: WireValue<'_>, depth: 
 /// the two.
 fn schema_or_other(package: &'static str, wrapper: &str, bytes: &[u8], depth: usize) -> Result<Value, ProtobufError> {
     let schema = |bytes| Ok(Value::Object(message(package, "JSONSchemaProps", bytes, depth + 1)?));
-    let (mut single, mut list, mut allows) = (None, Vec::new(), false);
+    let mut single = None;
+    let mut list = Vec::new();
+    let mut allows = false;
     let mut reader = WireReader { rest: bytes };
     while let Some((number, wire)) = reader.next()? {
         match (wrapper, number, wire) {

@@ -110,7 +110,8 @@ pub struct Reply {
 impl Reply {
     /// Creates a JSON reply.
     pub fn json(status: u16, body: impl Into<Bytes>) -> Self {
-        let (headers, extensions) = (HeaderMap::new(), http::Extensions::new());
+        let headers = HeaderMap::new();
+        let extensions = http::Extensions::new();
         let mut reply =
             Self { status, headers, body: ReplyBody::Full(body.into()), drop_connection: false, extensions };
         reply.headers.insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));

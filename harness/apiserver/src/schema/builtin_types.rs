@@ -200,7 +200,8 @@ impl BuiltinSchemaBuilder {
             None => None,
         };
         let plain = StructField::plain(name, ty);
-        let (name, element) = (Key::new_static(name), leak_static(plain.element));
+        let name = Key::new_static(name);
+        let element = leak_static(plain.element);
         StructField {
             name,
             element,

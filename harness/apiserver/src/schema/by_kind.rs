@@ -34,7 +34,8 @@ mod tests {
     #[test]
     fn every_built_in_kind_has_its_schema() {
         for kind in Registry::builtin().kinds() {
-            let (found, own) = (schema_of(&kind.api_version(), &kind.kind), builtin(&kind.schema));
+            let found = schema_of(&kind.api_version(), &kind.kind);
+            let own = builtin(&kind.schema);
             let same = found.zip(own).is_some_and(|(found, own)| Arc::ptr_eq(&found, &own));
             assert!(same, "{} {}", kind.api_version(), kind.kind);
         }

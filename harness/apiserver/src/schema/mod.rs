@@ -253,7 +253,8 @@ pub(crate) struct StructField {
 impl StructField {
     /// Creates an optional field without further rules.
     fn plain(name: &str, ty: TypeRef) -> Self {
-        let (emit, patch) = (EmitRule::OmitEmpty, PatchStrategy::default());
+        let emit = EmitRule::OmitEmpty;
+        let patch = PatchStrategy::default();
         let (name, element) = (name.into(), ["f:", name].concat().into());
         Self { name, element, ty, pointer: true, emit, patch, key_default: None, order: 0, embedded: "".into() }
     }

@@ -364,7 +364,8 @@ pub(super) fn operation_values(text: &[u8]) -> Result<Vec<Option<String>>> {
 }
 
 fn without_spaces(text: &[u8]) -> String {
-    let (mut quoted, mut escaped) = (false, false);
+    let mut quoted = false;
+    let mut escaped = false;
     let kept = text.iter().copied().filter(|&c| {
         if quoted {
             quoted = escaped || c != b'"';

@@ -149,7 +149,8 @@ impl ContentBuilder {
         let digits = self.head.len();
         let mut own = Vec::with_capacity(length - self.parts.iter().map(|(from, to)| to - from).sum::<usize>());
         own.extend_from_slice(&self.head);
-        let (mut shared, mut at) = (Vec::with_capacity(self.parts.len()), 0);
+        let mut shared = Vec::with_capacity(self.parts.len());
+        let mut at = 0;
         for (from, to) in self.parts {
             own.extend_from_slice(&self.rest[at..from]);
             let part = &self.rest[from..to];
@@ -198,7 +199,8 @@ mod tests {
             json!({"v": 7, "managed": [{"fieldsV1": {"f": long}, "time": "1"}, {}, 5], "spec": {"a": [long], "b": 1}});
         let two = json!({"v": 7, "managed": [{"fieldsV1": {"f": long}, "time": "2"}], "spec": {"a": [long], "b": 2}});
         let none = json!({"v": 7, "managed": [], "spec": {}});
-        let (first, second) = (encode(&one, &mut known), encode(&two, &mut known));
+        let first = encode(&one, &mut known);
+        let second = encode(&two, &mut known);
         assert_eq!((text(&first), text(&second), text(&encode(&none, &mut known))), (one.clone(), two, none));
         assert_eq!(known.len(), 2);
         assert!(first.own.len() < 100, "{}", first.own.len());

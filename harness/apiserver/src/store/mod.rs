@@ -199,8 +199,10 @@ impl Store {
     /// Creates an empty store. Its resourceVersion is 1, as in etcd, so the first write gets 2.
     pub(crate) fn new(limits: HistoryLimits) -> Self {
         let inner = StoreState { revision: 1, compacted: 0, resources: BTreeMap::new(), next_watch: 0 };
-        let (parts, words) = (Mutex::default(), Mutex::default());
-        let (admission_writes, flow_writes) = (AtomicU64::new(0), AtomicU64::new(0));
+        let parts = Mutex::default();
+        let words = Mutex::default();
+        let admission_writes = AtomicU64::new(0);
+        let flow_writes = AtomicU64::new(0);
         let pages = page_counts::PageCounts::default();
         Self { inner: Mutex::new(inner), parts, words, pages, limits, admission_writes, flow_writes }
     }
@@ -395,7 +397,8 @@ impl Store {
     pub(crate) fn watch_from(&self, resource: &ResourceId, revision: u64) -> Result<WatchCursor, CompactedError> {
         let mut inner = self.inner.lock();
         inner.next_watch += 1;
-        let (id, compacted) = (inner.next_watch, inner.compacted);
+        let id = inner.next_watch;
+        let compacted = inner.compacted;
         let shelf = inner.resources.entry(resource.clone()).or_default();
         let oldest = shelf.forgotten.max(compacted);
         if revision < oldest {
@@ -413,7 +416,8 @@ impl Store {
     ) -> (Vec<Arc<StoredObject>>, u64, WatchCursor) {
         let mut inner = self.inner.lock();
         inner.next_watch += 1;
-        let (id, revision) = (inner.next_watch, inner.revision);
+        let id = inner.next_watch;
+        let revision = inner.revision;
         let shelf = inner.resources.entry(resource.clone()).or_default();
         let position = shelf.dropped + shelf.log.len() as u64;
         (shelf.collect(range), revision, WatchCursor { id, resource: resource.clone(), position })
@@ -422,7 +426,8 @@ impl Store {
     /// Returns up to `limit` events after `cursor`; if there are none, the next change wakes `context`.
     pub(crate) fn poll_events(&self, cursor: &mut WatchCursor, limit: usize, context: &Context<'_>) -> EventPoll {
         let mut inner = self.inner.lock();
-        let (compacted, revision) = (inner.compacted, inner.revision);
+        let compacted = inner.compacted;
+        let revision = inner.revision;
         // `watch_from` and `list_and_watch` create the entry, and entries are never removed.
         let Some(shelf) = inner.resources.get_mut(&cursor.resource) else { return EventPoll::Idle { revision } };
         if cursor.position < shelf.dropped {

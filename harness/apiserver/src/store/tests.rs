@@ -127,7 +127,8 @@ fn each_page_says_how_many_follow(
     }
     store.create(&pods(), Draft::new(&json!({"metadata": {"name": "x", "namespace": "z"}}), Vec::new())).unwrap();
     let revision = store.revision();
-    let (mut after, mut seen) = (None, 0);
+    let mut after = None;
+    let mut seen = 0;
     for (limit, left) in limits.iter().zip(expected) {
         let range = KeyRange { namespace, after: after.as_deref(), ..KeyRange::default() };
         let page = store.page(&pods(), range, Some(revision), *limit, None).unwrap();

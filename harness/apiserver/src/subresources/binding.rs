@@ -105,10 +105,12 @@ fn merge(pod: &mut Value, binding: &Value, field: &str) {
 
 fn check_preconditions(pod: &Value, binding: &Value, name: &str) -> Result<(), Status> {
     let empty = Value::Null;
-    let (wanted, own) = (binding.get("metadata").unwrap_or(&empty), pod.get("metadata").unwrap_or(&empty));
+    let wanted = binding.get("metadata").unwrap_or(&empty);
+    let own = pod.get("metadata").unwrap_or(&empty);
     let namespace = meta::str_field(own, "namespace");
     for (field, what) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
-        let (precondition, actual) = (meta::str_field(wanted, field), meta::str_field(own, field));
+        let precondition = meta::str_field(wanted, field);
+        let actual = meta::str_field(own, field);
         if !precondition.is_empty() && precondition != actual {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {precondition}, {what} in object meta: {actual}"

@@ -167,7 +167,8 @@ impl Binder {
 
     /// Makes a volume for a claim, on the node of its pod.
     async fn provision(&self, claim: &Value, class: &Value, node: Option<&Value>) {
-        let (namespace, name) = (metadata::namespace(claim), metadata::name(claim));
+        let namespace = metadata::namespace(claim);
+        let name = metadata::name(claim);
         let volume_name = format!("pvc-{}", metadata::uid(claim));
         let path = format!("/var/local-path-provisioner/{volume_name}_{namespace}_{name}");
         let mut volume = json!({"apiVersion": "v1", "kind": "PersistentVolume",
@@ -274,7 +275,8 @@ fn volume_path(name: &str) -> String {
 }
 
 fn claim_path(claim: &Value) -> String {
-    let (namespace, name) = (metadata::namespace(claim), metadata::name(claim));
+    let namespace = metadata::namespace(claim);
+    let name = metadata::name(claim);
     format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")
 }
 

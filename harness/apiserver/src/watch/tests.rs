@@ -56,7 +56,8 @@ fn described(event: &WatchEvent<ConfigMap>) -> String {
 /// Starts a watch from the current revision in its own task; returns the log of the events received so far.
 fn watch(server: &ApiServer) -> std::sync::Arc<parking_lot::Mutex<Vec<String>>> {
     let log = std::sync::Arc::new(parking_lot::Mutex::new(Vec::new()));
-    let (maps, written) = (api(server), log.clone());
+    let maps = api(server);
+    let written = log.clone();
     let from = server.store().revision().to_string();
     tokio::spawn(async move {
         let params = WatchParams::default().timeout(290);

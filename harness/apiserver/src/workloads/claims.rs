@@ -88,7 +88,8 @@ pub(super) async fn create_missing(desk: &NamespaceController, set: &Value, pod:
             let response = desk.agent.create(&desk.core_path(CLAIMS, ""), &claim).await;
             all &= response.is_ok();
             if !response.is_ok() && !response.is_for_ending_namespace() {
-                let (set_name, error) = (metadata::name(set), response.message());
+                let set_name = metadata::name(set);
+                let error = response.message();
                 let message =
                     format!("Create Claim {name} for Pod {pod} in StatefulSet {set_name} failed error: {error}");
                 desk.record(set, "FailedCreate", message);

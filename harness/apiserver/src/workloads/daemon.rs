@@ -75,7 +75,9 @@ fn pod_for(desk: &NamespaceController, set: &Value, node: &str, hash: &str) -> V
 /// Creates missing pods and deletes surplus ones and those of old templates.
 async fn move_on(desk: &NamespaceController, set: &Value, wanted: &[&str], hash: &str, now: Timestamp) {
     let pods = desk.controlled_objects("", "pods", set);
-    let (mut unavailable, mut replaced, mut candidates) = (0, Vec::new(), Vec::new());
+    let mut unavailable = 0;
+    let mut replaced = Vec::new();
+    let mut candidates = Vec::new();
     for node in wanted {
         let mut own = pods.iter().filter(|pod| pod["spec"]["nodeName"] == *node && !is_deleted(pod));
         let Some(pod) = own.next() else {
@@ -175,7 +177,8 @@ mod tests {
                 "metadata": {"labels": {"app": "d"}}, "spec": {"containers": [{"name": "c", "image": "0"}]}}}});
         assert!(client.create(sets, &set).await.is_ok());
         let revisions = |image: i64| {
-            let (client, server) = (&client, &server);
+            let client = &client;
+            let server = &server;
             async move {
                 let image = json!({"spec": {"template": {"spec": {"containers": [
                     {"name": "c", "image": image.to_string()}]}}}});

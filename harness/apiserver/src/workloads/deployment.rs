@@ -294,7 +294,9 @@ mod tests {
 
     #[test]
     fn a_rollover_keeps_the_pods_that_are_available() {
-        let (first, second, new) = (set("first", 1, 1), set("second", 1, 0), set("new", 0, 0));
+        let first = set("first", 1, 1);
+        let second = set("second", 1, 0);
+        let new = set("new", 0, 0);
         let sets = [first, second, new.clone()];
         let changes = next_replicas(&deployment(1, &json!(1), &json!(0)), &new, &sets);
         let shown: Vec<(&str, i64)> = changes.iter().map(|(set, size)| (metadata::uid(set), *size)).collect();

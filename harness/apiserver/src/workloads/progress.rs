@@ -304,7 +304,8 @@ mod tests {
 
     #[test]
     fn unavailable_replicas_are_those_of_the_specs() {
-        let (old, new) = (set("o", 1, 1, 1), set("n", 1, 0, 0));
+        let old = set("o", 1, 1, 1);
+        let new = set("n", 1, 0, 0);
         let found = status(&deployment(&json!({}), "ReplicaSetUpdated"), &[old, new.clone()], Some(&new), at(0));
         assert_eq!((&found["unavailableReplicas"], &found["replicas"]), (&json!(1), &json!(1)));
     }

@@ -25,7 +25,8 @@ pub(super) fn resolve_fenceposts(deployment: &Value) -> (i64, i64) {
         }
         other => other.as_i64().unwrap_or(0),
     };
-    let (surge, unavailable) = (resolve(&rolling["maxSurge"], true), resolve(&rolling["maxUnavailable"], false));
+    let surge = resolve(&rolling["maxSurge"], true);
+    let unavailable = resolve(&rolling["maxUnavailable"], false);
     if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }
 }
 

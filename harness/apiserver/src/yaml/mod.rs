@@ -215,7 +215,8 @@ fn is_plain(text: &str) -> bool {
 fn compare_keys(a: &str, b: &str) -> Ordering {
     let (left, right): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let Some(at) = left.iter().zip(&right).position(|(a, b)| a != b) else { return left.len().cmp(&right.len()) };
-    let (x, y) = (left[at], right[at]);
+    let x = left[at];
+    let y = right[at];
     let after_digit = at > 0 && left[at - 1].is_numeric();
     match (x.is_alphabetic(), y.is_alphabetic()) {
         (true, true) => x.cmp(&y),

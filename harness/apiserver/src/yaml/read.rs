@@ -246,7 +246,8 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<YamlNode, A::Error> {
-        let (mut items, mut again) = (Vec::new(), Vec::new());
+        let mut items = Vec::new();
+        let mut again = Vec::new();
         while let Some(item) = list.next_element::<YamlNode>()? {
             items.push(item.value);
             again.extend(item.again);
@@ -255,7 +256,8 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<YamlNode, A::Error> {
-        let (mut map, mut again) = (Map::new(), Vec::new());
+        let mut map = Map::new();
+        let mut again = Vec::new();
         while let Some(key) = entries.next_key::<Spanned<String>>()? {
             let line = key.referenced.line();
             if map.contains_key(&key.value) {

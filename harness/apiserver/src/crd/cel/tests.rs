@@ -19,7 +19,8 @@ fn described(errors: &ErrorList) -> Vec<String> {
 fn objects_are_refused_with_the_same_words() {
     let mut differences = String::new();
     for case in recorded()["cases"].as_array().expect("cases") {
-        let (schema, name) = (&case["schema"], text(case, "name"));
+        let schema = &case["schema"];
+        let name = text(case, "name");
         let rules = CompiledRules::of(schema, name).unwrap_or_else(|| panic!("{name}: no rules"));
         let mut stored: Option<Value> = None;
         for step in case["steps"].as_array().expect("steps") {

@@ -322,7 +322,8 @@ fn addresses(name: &str, operands: &Operands<'_, '_>) -> Range {
 
 /// Estimates the equality of two values of a type that Kubernetes adds.
 fn equality(operands: &Operands<'_, '_>) -> Option<Range> {
-    let (a, b) = (operands.node(0)?, operands.node(1)?);
+    let a = operands.node(0)?;
+    let b = operands.node(1)?;
     let CelType::Other(name) = a.ty else { return None };
     if a.ty != b.ty {
         return None;

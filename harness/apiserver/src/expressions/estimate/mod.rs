@@ -186,7 +186,8 @@ impl<'a> Estimator<'a> {
             Expr::Select(select) => self.select(expression, select),
             Expr::Call(call) => self.call(expression, call),
             Expr::List(list) => {
-                let (mut cost, mut value) = (Range::exactly(10), None);
+                let mut cost = Range::exactly(10);
+                let mut value = None;
                 for element in &list.elements {
                     cost = cost.plus(self.cost(element));
                     widen(&mut value, self.size_or_unknown(element));
@@ -196,7 +197,9 @@ impl<'a> Estimator<'a> {
                 cost
             }
             Expr::Map(map) => {
-                let (mut cost, mut key, mut value) = (Range::exactly(30), None, None);
+                let mut cost = Range::exactly(30);
+                let mut key = None;
+                let mut value = None;
                 for entry in &map.entries {
                     let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
                     cost = cost.plus(self.cost(&entry.key)).plus(self.cost(&entry.value));
@@ -276,7 +279,8 @@ impl<'a> Estimator<'a> {
 
     /// Estimates a variable's definition with the expression that uses it: `costBind`.
     fn binding(&mut self, expression: &'a IdedExpr, parts: &'a ComprehensionExpr) -> Range {
-        let (range, value) = (self.cost(&parts.iter_range), self.cost(&parts.accu_init));
+        let range = self.cost(&parts.iter_range);
+        let value = self.cost(&parts.accu_init);
         self.push(&parts.accu_var, &parts.accu_init);
         let result = self.cost(&parts.result);
         self.scope.pop();

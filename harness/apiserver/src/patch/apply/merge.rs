@@ -35,7 +35,8 @@ fn walk(
         }
     };
     let object = |v: Option<&Value>| v.is_none_or(|v| matches!(v, Value::Object(_) | Value::Null));
-    let (left_map, right_map) = (left.and_then(Value::as_object), right.and_then(Value::as_object));
+    let left_map = left.and_then(Value::as_object);
+    let right_map = right.and_then(Value::as_object);
     let empty = |m: Option<&Map>| m.is_none_or(Map::is_empty);
     if !granular || !object(left) || !object(right) || (empty(left_map) && empty(right_map)) {
         return Ok(keep());
@@ -65,7 +66,8 @@ fn walk_list(
     right: Option<&Value>,
 ) -> Result<Option<Value>, PathElementError> {
     let items = |v: Option<&'_ Value>| v.and_then(Value::as_array).cloned().unwrap_or_default();
-    let (left_items, right_items) = (items(left), items(right));
+    let left_items = items(left);
+    let right_items = items(right);
     if left_items.is_empty() && right_items.is_empty() {
         return Ok(right.or(left).cloned());
     }
@@ -82,7 +84,8 @@ fn walk_list(
     let mut shared = right_keys.iter().map(|(k, _)| k.as_str()).filter(|k| in_left(k)).peekable();
     let mut merged: Vec<&str> = Vec::new();
     let mut out = Vec::with_capacity(left_keys.len().max(right_keys.len()));
-    let (mut l, mut r) = (0, 0);
+    let mut l = 0;
+    let mut r = 0;
     while l < left_keys.len() || r < right_keys.len() {
         if let (Some((left_key, _)), Some((right_key, right_item))) = (left_keys.get(l), right_keys.get(r)) {
             if left_key == right_key {

@@ -103,7 +103,8 @@ fn internal_error(message: String) -> Status {
 /// Checks that the body is an object of the endpoint's kind, has no managedFields and fits the type.
 fn check(schema: &Schema, config: Value, request: &ApplyRequest<'_>) -> Result<Value, Status> {
     let text = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let api_version = text("apiVersion");
+    let kind = text("kind");
     if api_version != request.write.api_version || kind != request.kind {
         return Err(Status::bad_request(format!("invalid object type: {}", show_kind(&api_version, &kind))));
     }

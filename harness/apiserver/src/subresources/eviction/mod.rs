@@ -228,7 +228,8 @@ fn can_evict_unready(budget: &Value) -> bool {
     if policy == "AlwaysAllow" {
         return true;
     }
-    let (current, desired) = (count(budget, "currentHealthy"), count(budget, "desiredHealthy"));
+    let current = count(budget, "currentHealthy");
+    let desired = count(budget, "desiredHealthy");
     current >= desired && desired > 0
 }
 
@@ -298,7 +299,8 @@ fn disruption_not_allowed(budget: &Value, name: &str) -> Status {
         let c = condition.unwrap_or(&empty);
         (meta::str_field(c, "reason"), meta::str_field(c, "message"))
     };
-    let (current, desired) = (count(budget, "currentHealthy"), count(budget, "desiredHealthy"));
+    let current = count(budget, "currentHealthy");
+    let desired = count(budget, "desiredHealthy");
     let why = if condition.is_some() && reason == "SyncFailed" {
         format!("The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}")
     } else if current <= desired {
@@ -343,8 +345,10 @@ fn mark_and_delete<B: EvictionBackend>(
 
 fn check_preconditions(pod: &Value, options: &Value) -> Result<(), Status> {
     let Some(wanted) = options.get("preconditions") else { return Ok(()) };
-    let (uid, version) = (meta::str_field(wanted, "uid"), meta::str_field(wanted, "resourceVersion"));
-    let (actual_uid, actual_version) = (metadata::uid(pod), metadata::resource_version(pod));
+    let uid = meta::str_field(wanted, "uid");
+    let version = meta::str_field(wanted, "resourceVersion");
+    let actual_uid = metadata::uid(pod);
+    let actual_version = metadata::resource_version(pod);
     let why = if !uid.is_empty() && uid != actual_uid {
         format!(
             "the UID in the precondition ({uid}) does not match the UID in record ({actual_uid}). The object might have been deleted and then recreated"

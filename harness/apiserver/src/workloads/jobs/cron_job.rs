@@ -61,7 +61,9 @@ impl CronJobSync<'_> {
     async fn report_missing(&self, jobs: &[Value]) {
         let is_there = |reference: &Value| jobs.iter().any(|job| reference["uid"] == metadata::uid(job));
         for reference in self.active().iter().filter(|reference| !is_there(reference)) {
-            let (namespace, name, now) = (&self.desk.namespace, metadata::name(&self.cron_job), format_time(self.now));
+            let namespace = &self.desk.namespace;
+            let name = metadata::name(&self.cron_job);
+            let now = format_time(self.now);
             let job = reference["name"].as_str().unwrap_or_default();
             let event = json!({"apiVersion": "v1", "kind": "Event",
                 "metadata": {"namespace": namespace, "name": format!("{name}.{:x}", self.now.as_nanosecond())},

@@ -141,7 +141,8 @@ impl JobSync<'_> {
 
     /// Returns the number of pods that have succeeded and failed, counted or not.
     fn ended(&mut self) -> (i64, i64) {
-        let (known_good, known_bad) = (self.uncounted("succeeded"), self.uncounted("failed"));
+        let known_good = self.uncounted("succeeded");
+        let known_bad = self.uncounted("failed");
         let is_new =
             |pod: &&Value, known: &BTreeSet<String>| pods::is_tracked(pod) && !known.contains(metadata::uid(pod));
         let good = self.pods.iter().filter(|pod| pods::has_phase(pod, "Succeeded") && is_new(pod, &known_good)).count();

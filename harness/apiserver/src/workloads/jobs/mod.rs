@@ -84,8 +84,10 @@ impl JobController {
     /// Syncs the cron jobs and jobs of a namespace; returns the time of the next sync, if there is one.
     async fn sync_namespace(&mut self, namespace: &str) -> Option<Timestamp> {
         let registry = self.server.registry();
-        let (cron_jobs, jobs) = (registry.get("batch", "v1", "cronjobs")?, registry.get("batch", "v1", "jobs")?);
-        let (mut next, mut refused) = (None, false);
+        let cron_jobs = registry.get("batch", "v1", "cronjobs")?;
+        let jobs = registry.get("batch", "v1", "jobs")?;
+        let mut next = None;
+        let mut refused = false;
         for name in self.names(cron_jobs, namespace) {
             let desk = NamespaceController::new(&self.server, cron_jobs, namespace);
             next = earliest(next, cron_job::sync(&desk, &name).await);
