@@ -1,5 +1,6 @@
-//! Endpoints that are about the server itself: `/metrics` (`staging/src/k8s.io/apiserver/pkg/server/routes/metrics.go`),
-//! and the paths under `/plumbline`, which only this server has.
+//! Endpoints that are about the server itself: `/metrics`, as in
+//! `staging/src/k8s.io/apiserver/pkg/server/routes/metrics.go`, and the paths under `/plumbline`, which only this
+//! server has.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method};

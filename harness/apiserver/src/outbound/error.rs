@@ -1,4 +1,5 @@
-//! Errors of requests that the server makes itself, in the words of Go's client.
+//! Errors of requests that the server makes itself, in the words of Go's client and of
+//! `staging/src/k8s.io/apiserver/pkg/util/webhook`.
 
 #[cfg(feature = "listener")]
 use std::io;
