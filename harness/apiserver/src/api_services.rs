@@ -11,10 +11,10 @@ use http::Method;
 use crate::backoff::Retries;
 use crate::controllers::{ControllerClient, WatchChange, WatchMux, WatchSet};
 use crate::handlers::check_discovery;
+use crate::json::fields::array_field;
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::object_lifecycle::rfc3339;
-use crate::registry::label_selector::array_field;
 use crate::server::ApiServer;
 use crate::store::ResourceId;
 

@@ -14,10 +14,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::RwLock;
 use ring::hmac;
 
-use super::registry::meta;
 #[cfg(test)]
 pub(crate) use super::user::NO_USER;
 pub(crate) use super::user::UserInfo;
+use crate::json::fields::str_field;
 use crate::json::{Value, json};
 
 /// Issuer and only audience of the tokens.
@@ -87,8 +87,7 @@ impl Claims {
     fn from_json(claims: &Value) -> Option<Self> {
         let own = &claims["kubernetes.io"];
         let account = &own["serviceaccount"];
-        let text =
-            |value: &Value, field: &str| Some(meta::str_field(value, field).to_owned()).filter(|t| !t.is_empty());
+        let text = |value: &Value, field: &str| Some(str_field(value, field).to_owned()).filter(|t| !t.is_empty());
         let bound = ["pod", "secret", "node"].into_iter().find_map(|kind| {
             let target = own.get(kind)?;
             Some((kind.to_owned(), text(target, "name")?, text(target, "uid").unwrap_or_default()))

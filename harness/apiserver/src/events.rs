@@ -15,10 +15,10 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::controllers::{ControllerClient, MERGE_PATCH, WatchChange, WatchMux, WatchSet};
+use crate::json::fields::array_field;
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::object_lifecycle::rfc3339;
-use crate::registry::label_selector::array_field;
 use crate::server::ApiServer;
 use crate::store::{EventType, LogEntry, ResourceId};
 

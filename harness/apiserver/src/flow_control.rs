@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use http::HeaderValue;
 
 use crate::json::Value;
+use crate::json::fields::array_field;
 use crate::metadata;
 use crate::registry::ObjectLister;
-use crate::registry::label_selector::array_field;
 use crate::request::ResourcePath;
 
 /// The API group of flow schemas and priority levels.

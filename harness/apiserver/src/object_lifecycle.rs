@@ -11,8 +11,10 @@ pub(crate) use super::registry::time::rfc3339;
 use super::registry::{Resource, Strategy, custom, meta};
 use super::request::{DeleteOptions, Propagation};
 use super::status::{GroupResource, NumberError, Status};
+use crate::json::fields::{is_empty_value, semantic_equal, str_field};
 use crate::json::{Map, Value};
 use crate::metadata;
+use crate::registry::prepare::set_generation;
 
 /// Maximum number of names tried for a creation with `generateName`.
 pub(crate) const GENERATE_NAME_ATTEMPTS: usize = 8;
@@ -85,8 +87,8 @@ pub(crate) fn dedup_owners(object: &mut Value) -> Vec<String> {
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
     let mut again = Vec::new();
     for owner in owners.drain(..) {
-        if kept.iter().any(|other| meta::semantic_equal(Some(other), Some(&owner))) {
-            again.push(meta::str_field(&owner, "uid").to_owned());
+        if kept.iter().any(|other| semantic_equal(Some(other), Some(&owner))) {
+            again.push(str_field(&owner, "uid").to_owned());
         } else {
             kept.push(owner);
         }
@@ -106,7 +108,7 @@ pub(crate) fn preserve_generation(new: &mut Value, old: &Value) {
 pub(crate) fn preserve_immutable_metadata(new: &mut Value, old: &Value) {
     let metadata = metadata::fields_mut(new);
     let before = |field: &str| old.get("metadata").and_then(|m| m.get(field)).filter(|v| !v.is_null()).cloned();
-    if meta::is_empty_value(metadata.get("uid")) {
+    if is_empty_value(metadata.get("uid")) {
         set_or_remove(metadata, "uid", before("uid"));
     }
     set_or_remove(metadata, "creationTimestamp", before("creationTimestamp"));
@@ -114,7 +116,7 @@ pub(crate) fn preserve_immutable_metadata(new: &mut Value, old: &Value) {
         metadata.insert("deletionTimestamp", moment);
     }
     if let Some(seconds) = before("deletionGracePeriodSeconds")
-        && meta::is_empty_value(metadata.get("deletionGracePeriodSeconds"))
+        && is_empty_value(metadata.get("deletionGracePeriodSeconds"))
     {
         metadata.insert("deletionGracePeriodSeconds", seconds);
     }
@@ -177,7 +179,7 @@ pub(crate) fn mark_as_deleting(object: &mut Value, now: Timestamp) {
 fn bump_generation(object: &mut Value) {
     let generation = meta::generation(object);
     if generation > 0 {
-        meta::set_generation(object, generation + 1);
+        set_generation(object, generation + 1);
     }
 }
 

@@ -11,13 +11,12 @@ use crate::admission::{self, GROUP};
 use crate::backoff::Retries;
 use crate::controllers::{ControllerClient, WatchMux, WatchSet};
 use crate::expressions::CelType;
+use crate::json::fields::array_field;
 use crate::json::{Value, json};
-use crate::metadata;
-use crate::openapi;
-use crate::registry::label_selector::array_field;
 use crate::registry::{Registry, Resource};
 use crate::server::ApiServer;
 use crate::store::ResourceId;
+use crate::{metadata, openapi};
 
 const RESOURCE: &str = "validatingadmissionpolicies";
 

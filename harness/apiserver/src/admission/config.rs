@@ -9,9 +9,9 @@ use super::conditions::{self, NamedExpressions};
 use crate::expressions::CelType;
 use crate::expressions::admission::{AdmissionExpression, AdmissionVariables, ReturnType};
 use crate::json::Value;
+use crate::json::fields::array_field;
 use crate::metadata;
 use crate::registry::ObjectLister;
-use crate::registry::label_selector::array_field;
 
 /// Seconds that a webhook has for its answer unless it says something else.
 const TIMEOUT_SECONDS: u64 = 10;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::AdmissionHost;
 use super::attributes::{Attributes, Gvk, Gvr, Operation};
 use crate::json::Value;
+use crate::json::fields::array_field;
 use crate::metadata;
-use crate::registry::label_selector::{self, array_field};
-use crate::registry::{Registry, Resource};
+use crate::registry::{Registry, Resource, label_selector};
 use crate::status::{GroupResource, Status};
 
 /// The resource as which a configuration matched a request, with the objects in that version.

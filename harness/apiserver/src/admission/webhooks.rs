@@ -9,12 +9,11 @@ use super::matching::{self, Criteria, Invocation};
 use super::reinvocation::Reinvocation;
 use super::{AdmissionHost, conditions, mutated, review};
 use crate::expressions::admission::Activation;
+use crate::json::fields::array_field;
 use crate::json::{Value, json};
 use crate::outbound::ClientConfig;
-use crate::patch;
-use crate::registry::label_selector::array_field;
-use crate::schema;
 use crate::status::{GroupResource, Status};
+use crate::{patch, schema};
 
 /// The reason why a webhook did not allow a request.
 enum CallError {

@@ -5,10 +5,12 @@
 use super::structural_schema::validate_schema;
 use super::{ca_bundle, names, text};
 use crate::field_errors::{BadValue, ErrorList, Path};
+use crate::json::fields::is_empty_value;
 use crate::json::path::JsonPath;
 use crate::json::{Value, json};
-use crate::registry::admission_rules::{client_config, review_versions};
-use crate::registry::{NameFormat, Strategy, StrategyContext, meta, names as rules};
+use crate::registry::admissionregistration::webhooks::{client_config, review_versions};
+use crate::registry::prepare::{copy_field, set_generation};
+use crate::registry::{NameFormat, Strategy, StrategyContext, checks, meta, names as rules};
 use crate::status::go_quote;
 
 /// The strategy of definitions.
@@ -48,7 +50,7 @@ impl Strategy for DefinitionStrategy {
                 json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
             fields.insert("status", status);
         }
-        meta::set_generation(object, 1);
+        set_generation(object, 1);
     }
 
     fn validate(&self, object: &Value) -> ErrorList {
@@ -81,9 +83,9 @@ impl Strategy for DefinitionStrategy {
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
-        meta::copy_field(new, old, "status");
+        copy_field(new, old, "status");
         let changed = new.get("spec") != old.get("spec");
-        meta::set_generation(new, meta::generation(old) + i64::from(changed));
+        set_generation(new, meta::generation(old) + i64::from(changed));
         let stored = stored_versions(&new["spec"]);
         if let Some(known) = new.pointer_mut("/status/storedVersions").and_then(Value::as_array_mut) {
             for version in stored {
@@ -99,7 +101,7 @@ impl Strategy for DefinitionStrategy {
         validate_spec(&new["spec"], &mut errors);
         validate_ca_bundle(new, old, &mut errors);
         let mut immutable = |pointer: &str, field: &str| {
-            meta::validate_immutable(new.pointer(pointer), old.pointer(pointer), &Path::new(field), &mut errors);
+            checks::validate_immutable(new.pointer(pointer), old.pointer(pointer), &Path::new(field), &mut errors);
         };
         if names::is_established(old) {
             immutable("/spec/scope", "spec.scope");
@@ -241,7 +243,7 @@ fn versions_of(spec: &Value) -> &[Value] {
 
 /// Returns a field of a version; `None` if it is empty.
 fn non_empty_field<'a>(version: &'a Value, field: &str) -> Option<&'a Value> {
-    version.get(field).filter(|value| !meta::is_empty_value(Some(value)))
+    version.get(field).filter(|value| !is_empty_value(Some(value)))
 }
 
 /// Returns true if all versions agree in a field. It is then validated once, with the path it had in v1beta1.

@@ -5,8 +5,10 @@ use std::sync::{Arc, OnceLock};
 
 use super::{CustomResource, cel, defaults, lookup, text, validate};
 use crate::field_errors::{ErrorList, ErrorType, Path};
+use crate::json::fields::object_or_insert;
 use crate::json::{Key, Value};
 use crate::metadata;
+use crate::registry::prepare::{copy_field, set_generation};
 use crate::registry::{NameFormat, Strategy, StrategyContext, meta};
 
 /// The strategy of one served version of a definition.
@@ -141,7 +143,7 @@ impl Strategy for CustomResourceStrategy {
         {
             fields.remove("status");
         }
-        meta::set_generation(object, 1);
+        set_generation(object, 1);
     }
 
     fn validate(&self, object: &Value) -> ErrorList {
@@ -158,10 +160,10 @@ impl Strategy for CustomResourceStrategy {
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
         if self.own.status {
-            meta::copy_field(new, old, "status");
+            copy_field(new, old, "status");
         }
         let changed = without_metadata(new) != without_metadata(old);
-        meta::set_generation(new, meta::generation(old) + i64::from(changed));
+        set_generation(new, meta::generation(old) + i64::from(changed));
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
@@ -183,7 +185,7 @@ impl Strategy for CustomResourceStrategy {
         let metadata = new.get("metadata").cloned();
         *new = old.clone();
         let kept = ["managedFields", "resourceVersion"];
-        if let (Some(fields), Some(metadata)) = (meta::object_or_insert(new, "metadata"), metadata) {
+        if let (Some(fields), Some(metadata)) = (object_or_insert(new, "metadata"), metadata) {
             fields.extend(kept.iter().filter_map(|name| Some(((*name).to_owned(), metadata.get(*name)?.clone()))));
         }
         if let Some(fields) = new.as_object_mut() {

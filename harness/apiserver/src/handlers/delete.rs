@@ -7,17 +7,15 @@ use super::options::{DeleteOptions, ListOptions, VersionMatch};
 use super::read;
 use super::reply::{self, ReplyContent};
 use super::request_scope::RequestScope;
-use crate::crd;
+use crate::json::fields::object_or_insert;
 use crate::json::{Value, json};
-use crate::metadata;
 use crate::object_lifecycle::{self, DeletionStep};
-use crate::registry;
 use crate::request::Reply;
 use crate::schema;
 use crate::server::{draft, draft_and_stored};
 use crate::status::{Details, Status, go_quote};
 use crate::store::{CommitError, EventType, StoredObject};
-use crate::yaml;
+use crate::{crd, metadata, yaml};
 
 const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
 
@@ -244,7 +242,7 @@ fn terminate_namespace(
         return Ok(waits.then_some(Some(DeleteOutcome { object, gone: false })));
     }
     metadata::fields_mut(&mut object).insert("deletionTimestamp", object_lifecycle::rfc3339(now).into());
-    if let Some(status) = registry::meta::object_or_insert(&mut object, "status") {
+    if let Some(status) = object_or_insert(&mut object, "status") {
         status.insert("phase", "Terminating".into());
     }
     Ok(Some(store_terminating(scope, current, object, options)))

@@ -7,7 +7,7 @@ use http::header::CONTENT_TYPE;
 use super::proxy;
 use super::request_scope::RequestScope;
 use crate::json::Value;
-use crate::registry::{ErrorList, NO_FIELD, Path, meta};
+use crate::registry::{ErrorList, NO_FIELD, Path, checks};
 use crate::request::{Query, Reply};
 use crate::status::Status;
 use crate::store::ResourceId;
@@ -48,16 +48,16 @@ fn node_of(pod: &Value) -> &str {
 fn log_errors(query: &Query) -> Result<ErrorList, Status> {
     let mut errors = ErrorList::new();
     if let Some(lines) = query.number("tailLines")?.filter(|lines| *lines < 0) {
-        errors.invalid(&Path::new("tailLines"), lines, meta::NON_NEGATIVE_MESSAGE);
+        errors.invalid(&Path::new("tailLines"), lines, checks::NON_NEGATIVE_MESSAGE);
     }
     if let Some(bytes) = query.number("limitBytes")?.filter(|bytes| *bytes < 1) {
-        errors.invalid(&Path::new("limitBytes"), bytes, meta::POSITIVE_MESSAGE);
+        errors.invalid(&Path::new("limitBytes"), bytes, checks::POSITIVE_MESSAGE);
     }
     let seconds = query.number("sinceSeconds")?;
     if seconds.is_some() && query.get("sinceTime").is_some_and(|time| !time.is_empty()) {
         errors.forbidden(&Path::new(NO_FIELD), "at most one of `sinceTime` or `sinceSeconds` may be specified");
     } else if let Some(seconds) = seconds.filter(|seconds| *seconds < 1) {
-        errors.invalid(&Path::new("sinceSeconds"), seconds, meta::POSITIVE_MESSAGE);
+        errors.invalid(&Path::new("sinceSeconds"), seconds, checks::POSITIVE_MESSAGE);
     }
     if query.get("stream").is_some_and(|stream| !stream.is_empty()) {
         errors.forbidden(&Path::new("stream"), "may not be specified");

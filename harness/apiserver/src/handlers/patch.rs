@@ -10,13 +10,12 @@ use super::request_scope::RequestScope;
 use super::write;
 use super::write_outcome::{UpdateOptions, WriteOutcome, WriteTarget};
 use crate::idle_apply::ApplyInput;
+use crate::json::fields::str_field;
 use crate::json::{Map, Value};
-use crate::metadata;
-use crate::object_lifecycle;
 use crate::patch::{self, PatchType};
-use crate::registry::{ErrorList, Path, meta};
-use crate::schema;
+use crate::registry::{ErrorList, Path};
 use crate::status::{Details, Status};
+use crate::{metadata, object_lifecycle, schema};
 
 /// Handles PATCH of an object or of its status.
 pub(crate) async fn object(scope: &RequestScope<'_>, part: WriteTarget) -> Result<WriteOutcome, Status> {
@@ -59,8 +58,8 @@ fn apply_patch(
         object_lifecycle::check_name(&Value::Null, &scope.path.name)?;
     }
     if !scope.kind.is_unstructured()
-        && meta::str_field(&value, "kind").is_empty()
-        && !meta::str_field(&value, "apiVersion").is_empty()
+        && str_field(&value, "kind").is_empty()
+        && !str_field(&value, "apiVersion").is_empty()
     {
         value["kind"] = scope.kind.kind.as_ref().into();
     }

@@ -6,7 +6,7 @@
 use super::authorization;
 use super::request_scope::RequestScope;
 use crate::json::Value;
-use crate::registry::label_selector::array_field;
+use crate::json::fields::{array_field, str_field};
 use crate::registry::meta;
 use crate::request::Reply;
 use crate::status::Status;
@@ -27,13 +27,11 @@ pub(crate) fn connect(scope: &RequestScope<'_>) -> Result<Reply, Status> {
             let why = format!("no endpoints available for service {:?}", scope.path.name);
             Status::failure(503, "ServiceUnavailable", why)
         }
-        "nodes" => {
-            match array_field(&target["status"], "addresses").iter().map(|a| meta::str_field(a, "address")).next() {
-                None => Status::untyped_error("no preferred addresses found; known addresses: []"),
-                Some(address) if is_public(address) => unreachable(&format!("{address}:10250")),
-                Some(_) => refused(),
-            }
-        }
+        "nodes" => match array_field(&target["status"], "addresses").iter().map(|a| str_field(a, "address")).next() {
+            None => Status::untyped_error("no preferred addresses found; known addresses: []"),
+            Some(address) if is_public(address) => unreachable(&format!("{address}:10250")),
+            Some(_) => refused(),
+        },
         _ => match target.pointer("/status/podIP").and_then(Value::as_str) {
             Some(address) if is_public(address) => unreachable(&format!("{address}:{port}")),
             _ => refused(),
@@ -67,7 +65,7 @@ pub(crate) fn upgrade(scope: &RequestScope<'_>) -> Result<Reply, Status> {
 fn kubelet_address(node: &Value) -> String {
     let addresses = array_field(&node["status"], "addresses");
     let internal = addresses.iter().find(|address| address["type"] == "InternalIP").or(addresses.first());
-    let address = internal.map_or_else(|| meta::name(node), |internal| meta::str_field(internal, "address"));
+    let address = internal.map_or_else(|| meta::name(node), |internal| str_field(internal, "address"));
     let port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"].as_u64().filter(|port| *port > 0);
     format!("{address}:{}", port.unwrap_or(10_250))
 }

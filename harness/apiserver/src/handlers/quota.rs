@@ -42,7 +42,9 @@ pub(crate) fn charge(
         return Ok(());
     }
     let mut quotas: Vec<Value> = stored.iter().map(|quota| quota.value()).collect();
-    let refuse = |why: String| Status::forbidden(scope.group_resource(), metadata::admitted_name(object), &why);
+    let refuse = |why: quota::QuotaError| {
+        Status::forbidden(scope.group_resource(), metadata::admitted_name(object), &why.to_string())
+    };
     let mut last = None;
     for _ in 0..=RETRIES {
         let charged = quota::add_usage(&quotas, &request).map_err(refuse)?;

@@ -2,8 +2,8 @@
 //!
 //! Follows `plugin/pkg/auth/authorizer/rbac/rbac.go` of Kubernetes 1.36.
 
+use crate::json::fields::{array_field, str_field};
 use crate::json::{Value, json};
-use crate::registry::label_selector::array_field;
 use crate::registry::meta;
 use crate::server::ApiServer;
 use crate::store::ResourceId;
@@ -32,7 +32,7 @@ pub(super) fn authorize(server: &ApiServer, spec: &Value) -> Value {
         return json!({"allowed": true});
     }
     let namespace = spec.pointer("/resourceAttributes/namespace").and_then(Value::as_str).unwrap_or_default();
-    let mut all = matching_bindings(server, (meta::str_field(spec, "user"), &groups), namespace);
+    let mut all = matching_bindings(server, (str_field(spec, "user"), &groups), namespace);
     match all.find(|one| one.rules.iter().any(|rule| rule_allows(rule, spec))) {
         Some(one) => json!({"allowed": true, "reason": explain(one.kind, one.scope, &one.binding, &one.subject)}),
         None => json!({"allowed": false}),
@@ -83,8 +83,8 @@ fn matching_bindings<'s>(
 
 /// Returns true if a subject of a binding matches the user. Service accounts without a namespace belong to `scope`.
 fn subject_matches(subject: &Value, user: &str, groups: &[&str], scope: &str) -> bool {
-    let name = meta::str_field(subject, "name");
-    match meta::str_field(subject, "kind") {
+    let name = str_field(subject, "name");
+    match str_field(subject, "kind") {
         "User" => name == user,
         "Group" => groups.contains(&name),
         "ServiceAccount" => match account_namespace(subject, scope) {
@@ -96,51 +96,51 @@ fn subject_matches(subject: &Value, user: &str, groups: &[&str], scope: &str) ->
 }
 
 fn account_namespace<'a>(subject: &'a Value, scope: &'a str) -> &'a str {
-    match meta::str_field(subject, "namespace") {
+    match str_field(subject, "namespace") {
         "" => scope,
         namespace => namespace,
     }
 }
 
 fn role_rules(server: &ApiServer, role: &Value, namespace: &str) -> Vec<Value> {
-    let (resource, namespace) = match meta::str_field(role, "kind") {
+    let (resource, namespace) = match str_field(role, "kind") {
         "Role" => ("roles", namespace),
         _ => ("clusterroles", ""),
     };
-    let found = server.get(&ResourceId::new(GROUP, resource), namespace, meta::str_field(role, "name"));
+    let found = server.get(&ResourceId::new(GROUP, resource), namespace, str_field(role, "name"));
     found.map_or_else(Vec::new, |role| array_field(&role.value(), "rules").to_vec())
 }
 
 fn rule_allows(rule: &Value, spec: &Value) -> bool {
     let holds = |field: &str, wanted: &str| array_field(rule, field).iter().any(|one| one == "*" || one == wanted);
     if let Some(path) = spec.get("nonResourceAttributes").filter(|part| !part.is_null()) {
-        let wanted = meta::str_field(path, "path");
+        let wanted = str_field(path, "path");
         let fits = |url: &str| url == wanted || url.strip_suffix('*').is_some_and(|start| wanted.starts_with(start));
         let urls = array_field(rule, "nonResourceURLs");
-        return holds("verbs", meta::str_field(path, "verb")) && urls.iter().filter_map(Value::as_str).any(fits);
+        return holds("verbs", str_field(path, "verb")) && urls.iter().filter_map(Value::as_str).any(fits);
     }
     let part = &spec["resourceAttributes"];
-    let resource = meta::str_field(part, "resource");
-    let sub = meta::str_field(part, "subresource");
+    let resource = str_field(part, "resource");
+    let sub = str_field(part, "subresource");
     let whole = if sub.is_empty() { resource.to_owned() } else { format!("{resource}/{sub}") };
     let names = array_field(rule, "resourceNames");
-    holds("verbs", meta::str_field(part, "verb"))
-        && holds("apiGroups", meta::str_field(part, "group"))
+    holds("verbs", str_field(part, "verb"))
+        && holds("apiGroups", str_field(part, "group"))
         && (holds("resources", &whole) || (!sub.is_empty() && holds("resources", &format!("*/{sub}"))))
-        && (names.is_empty() || names.iter().any(|name| name == meta::str_field(part, "name")))
+        && (names.is_empty() || names.iter().any(|name| name == str_field(part, "name")))
 }
 
 fn explain(kind: &str, namespace: &str, binding: &Value, subject: &Value) -> String {
     let name = meta::name(binding);
     let place = if namespace.is_empty() { name.to_owned() } else { format!("{name}/{namespace}") };
     let role = &binding["roleRef"];
-    let who = match meta::str_field(subject, "kind") {
+    let who = match str_field(subject, "kind") {
         "ServiceAccount" => {
-            format!("ServiceAccount \"{}/{}\"", meta::str_field(subject, "name"), account_namespace(subject, namespace))
+            format!("ServiceAccount \"{}/{}\"", str_field(subject, "name"), account_namespace(subject, namespace))
         }
-        kind => format!("{kind} {:?}", meta::str_field(subject, "name")),
+        kind => format!("{kind} {:?}", str_field(subject, "name")),
     };
-    let role_kind = meta::str_field(role, "kind");
-    let role = meta::str_field(role, "name");
+    let role_kind = str_field(role, "kind");
+    let role = str_field(role, "name");
     format!("RBAC: allowed by {kind} {place:?} of {role_kind} {role:?} to {who}")
 }

@@ -15,15 +15,13 @@ use super::request_scope::RequestScope;
 use super::{authorization, field_manager, subresources};
 use crate::authn::ISSUER;
 use crate::field_errors::BadValue;
-use crate::go_json;
+use crate::json::fields::{array_field, str_field};
 use crate::json::{Value, json};
-use crate::metadata;
-use crate::object_lifecycle;
-use crate::registry::label_selector::array_field;
-use crate::registry::{ErrorList, Path, meta};
+use crate::registry::{ErrorList, Path};
 use crate::request::Reply;
 use crate::server::ApiServer;
 use crate::status::Status;
+use crate::{go_json, metadata, object_lifecycle};
 
 /// Handles POST of a kind that is not stored.
 pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<Reply, Status> {
@@ -52,7 +50,7 @@ pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<Reply, Status> {
         },
         "SubjectAccessReview" | "LocalSubjectAccessReview" => rbac::authorize(scope.server, &review["spec"]),
         "SelfSubjectRulesReview" => {
-            let namespace = meta::str_field(&review["spec"], "namespace");
+            let namespace = str_field(&review["spec"], "namespace");
             if namespace.is_empty() {
                 return Err(Status::bad_request("no namespace on request"));
             }
@@ -110,7 +108,7 @@ fn token_status(scope: &RequestScope<'_>, review: &Value) -> Result<Value, Statu
 
 /// Reviews a token. The server knows its caller's token and those that it issued to service accounts.
 fn review_token(scope: &RequestScope<'_>, spec: &Value) -> Result<Value, Status> {
-    let token = meta::str_field(spec, "token");
+    let token = str_field(spec, "token");
     if token.is_empty() {
         return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
@@ -134,7 +132,7 @@ fn check_selector(attributes: &Value, name: &str, errors: &mut ErrorList) {
     let Some(selector) = attributes.get(name).filter(|selector| !selector.is_null()) else { return };
     let shown = format!("spec.resourceAttributes.{name}");
     let path = Path::new(&shown);
-    let raw = meta::str_field(selector, "rawSelector");
+    let raw = str_field(selector, "rawSelector");
     let requirements = array_field(selector, "requirements");
     match (raw.is_empty(), requirements.is_empty()) {
         (false, false) => {
@@ -158,7 +156,7 @@ fn check_access(review: &Value, scope: &RequestScope<'_>) -> Result<(), Status> 
     let mut errors = ErrorList::new();
     let path = Path::new("spec");
     let own_names = |part: &Value| {
-        let text = |field: &str| Value::from(meta::str_field(part, field));
+        let text = |field: &str| Value::from(str_field(part, field));
         BadValue::Raw(format!("{{\"Path\":{},\"Verb\":{}}}", text("path"), text("verb")))
     };
     match (resource, other) {
@@ -175,7 +173,7 @@ fn check_access(review: &Value, scope: &RequestScope<'_>) -> Result<(), Status> 
         _ => {}
     }
     if scope.kind.kind != "SelfSubjectAccessReview"
-        && meta::str_field(spec, "user").is_empty()
+        && str_field(spec, "user").is_empty()
         && array_field(spec, "groups").is_empty()
     {
         errors.invalid(&path.child("user"), "", "at least one of user or group must be specified");
@@ -193,7 +191,7 @@ fn check_access(review: &Value, scope: &RequestScope<'_>) -> Result<(), Status> 
     }
     if local {
         let attributes = path.child("resourceAttributes");
-        let namespace = resource.map_or("", |part| meta::str_field(part, "namespace"));
+        let namespace = resource.map_or("", |part| str_field(part, "namespace"));
         if resource.is_some() && namespace != scope.path.namespace {
             errors.invalid(&attributes.child("namespace"), namespace, "must match metadata.namespace");
         }

@@ -10,14 +10,12 @@ use super::write_outcome::{UpdateOptions, WriteOutcome, WriteTarget};
 use super::{body, field_manager, patch, reply, write};
 use crate::json::{Value, json};
 use crate::managedfields::{self, BEFORE_FIRST_APPLY};
-use crate::metadata;
 use crate::negotiate::{Negotiation, Representation};
-use crate::object_lifecycle;
 use crate::patch::PatchType;
-use crate::printers;
-use crate::registry::meta;
+use crate::{metadata, object_lifecycle, printers, schema};
+
+use crate::json::fields::str_field;
 use crate::request::Reply;
-use crate::schema;
 use crate::status::{GroupResource, Status};
 use crate::subresources::scale;
 
@@ -94,8 +92,8 @@ async fn apply_scale(scope: &RequestScope<'_>) -> Result<Value, Status> {
     let options = WriteOptions::parse(scope.query, "PatchOptions", Some(true))?;
     let rules = UpdateOptions { dry_run: options.dry_run, ..UpdateOptions::default() };
     let (scale, again) = field_manager::decode_apply_body(scope)?;
-    let kind = meta::str_field(&scale, "kind");
-    let version = meta::str_field(&scale, "apiVersion");
+    let kind = str_field(&scale, "kind");
+    let version = str_field(&scale, "apiVersion");
     if kind != "Scale" || version != "autoscaling/v1" {
         let slash = if version.contains('/') { "" } else { "/" };
         let why = format!("invalid object type: {slash}{version}, Kind={kind}");

@@ -1,4 +1,5 @@
-//! The admission plugin `ServiceAccount` for new pods: finds the account that `registry::pod::service_account` applies.
+//! The admission plugin `ServiceAccount` for new pods: finds the account that `registry::core::pod::service_account`
+//! applies.
 //! See `plugin/pkg/admission/serviceaccount/admission.go`.
 
 use std::time::Duration;
@@ -6,7 +7,7 @@ use std::time::Duration;
 use super::request_scope::RequestScope;
 use crate::json::Value;
 use crate::metadata;
-use crate::registry::pod::service_account as pod_account;
+use crate::registry::core::pod::service_account as pod_account;
 use crate::registry::{AdmissionPlugin, ObjectLister};
 use crate::status::Status;
 
@@ -35,7 +36,7 @@ pub(super) async fn admit(scope: &RequestScope<'_>, object: &mut Value) -> Resul
     let pod = if pod_name.is_empty() { metadata::generate_name(object).to_owned() } else { pod_name.clone() };
     let key = ["", "volumes", &**namespace, &*pod];
     let volume_name = || scope.server.ids().name_of(&key, pod_account::TOKEN_VOLUME_PREFIX);
-    pod_account::admit(object, &account, volume_name).map_err(|why| refuse(&why))
+    pod_account::admit(object, &account, volume_name).map_err(|why| refuse(&why.to_string()))
 }
 
 /// Returns the account of this name in the request's namespace. Waits a second for the account `default`.

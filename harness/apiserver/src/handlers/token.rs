@@ -6,24 +6,22 @@ use super::reply::ReplyContent;
 use super::request_scope::RequestScope;
 use super::{admission, body, reply};
 use crate::authn::{Claims, ISSUER};
+use crate::json::fields::{array_field, is_empty_value, str_field};
 use crate::json::{Value, json};
 use crate::managedfields::{self, WriteInfo};
-use crate::metadata;
-use crate::object_lifecycle;
-use crate::registry::label_selector::array_field;
-use crate::registry::{ErrorList, Path, meta};
+use crate::registry::{ErrorList, Path};
 use crate::request::Reply;
-use crate::schema;
 use crate::status::{GroupResource, Status};
 use crate::store::ResourceId;
+use crate::{metadata, object_lifecycle, schema};
 
 const SCHEMA: &str = "io.k8s.api.authentication.v1.TokenRequest";
 
 /// Checks that the object to which a token is bound exists.
 fn check_bound_object(scope: &RequestScope<'_>, target: &Value) -> Result<(String, String, String), Status> {
-    let kind = meta::str_field(target, "kind");
-    let version = meta::str_field(target, "apiVersion");
-    let name = meta::str_field(target, "name");
+    let kind = str_field(target, "kind");
+    let version = str_field(target, "apiVersion");
+    let name = str_field(target, "name");
     let (plural, namespace) = match (version, kind) {
         ("v1", "Pod") => ("pods", &*scope.path.namespace),
         ("v1", "Secret") => ("secrets", &*scope.path.namespace),
@@ -82,7 +80,7 @@ pub(super) async fn issue(scope: &RequestScope<'_>) -> Result<Reply, Status> {
         let write = WriteInfo { manager: &manager, api_version, subresource: "token", reset: None, now };
         managedfields::update(&schema, None, &mut body, &write);
     }
-    if meta::is_empty_value(body["spec"].get("audiences")) {
+    if is_empty_value(body["spec"].get("audiences")) {
         body["spec"]["audiences"] = json!([ISSUER]);
     }
     let token = scope.server.tokens().sign(&Claims {

@@ -14,14 +14,13 @@ use super::{authorization, body, field_manager, quota, service_account, status_u
 use crate::admission::Operation;
 use crate::crd;
 use crate::json::Value;
-use crate::managedfields;
-use crate::metadata;
-use crate::object_lifecycle;
+use crate::registry::prepare::{copy_field, copy_metadata_fields};
 use crate::registry::{self, ErrorList, meta};
 use crate::request::Reply;
 use crate::server::draft_and_stored;
 use crate::status::{GroupResource, Status};
 use crate::store::{CommitError, Draft, EventType, StoredObject};
+use crate::{managedfields, metadata, object_lifecycle};
 
 /// Largest object in bytes: etcd's limit for a request. Upstream stores most kinds as protobuf, which is slightly
 /// shorter.
@@ -321,10 +320,10 @@ async fn prepare_update(
         WriteTarget::Status => {
             strategy.prepare_for_status_update(&mut new, old, &context);
             if scope.kind.status_keeps_metadata {
-                meta::copy_metadata_fields(&mut new, old, &STATUS_METADATA);
+                copy_metadata_fields(&mut new, old, &STATUS_METADATA);
             }
         }
-        WriteTarget::Finalize => meta::copy_field(&mut new, old, "status"),
+        WriteTarget::Finalize => copy_field(&mut new, old, "status"),
     }
     object_lifecycle::preserve_immutable_metadata(&mut new, old);
     let errors = match part {

@@ -11,11 +11,13 @@
 //! index.rs     `value["name"]`, `value[0]`, pointers
 //! encode.rs    conversion from and to text and `serde_json`'s values
 //! path.rs      JSON paths
+//! fields.rs    members of objects: reading, defaults, Go's empty values
 //! ```
 //!
 //! Pure.
 
 mod encode;
+pub(crate) mod fields;
 mod index;
 mod map;
 pub mod path;

@@ -2,9 +2,9 @@
 //! tolerate. PURE. See `nodeaffinity`, `tainttoleration` and `nodeunschedulable` in `pkg/scheduler/framework/plugins`,
 //! and `staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go`.
 
+use crate::json::fields::array_field;
 use crate::json::{Value, json};
 use crate::metadata;
-use crate::registry::label_selector::array_field;
 
 /// Returns true if the node accepts the pod.
 pub(crate) fn takes(node: &Value, pod: &Value) -> bool {

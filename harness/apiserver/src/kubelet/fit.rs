@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 
 use super::filters;
+use crate::json::fields::array_field;
 use crate::json::{Map, Value};
 use crate::metadata;
 use crate::quantity::Quantity;
-use crate::registry::label_selector::{self, array_field};
+use crate::registry::label_selector;
 use crate::registry::quota::{ResourceList, pod_resources};
 
 /// Namespace and name of a pod.

@@ -1,8 +1,8 @@
 //! Images that cannot be pulled, and the pods that wait for them. PURE. See `pkg/kubelet/images/image_manager.go` and
 //! `GenerateContainersReadyCondition` in `pkg/kubelet/status/generate.go`.
 
+use crate::json::fields::array_field;
 use crate::json::{Value, json};
-use crate::registry::label_selector::array_field;
 
 /// The reason of a container that waits for its image.
 const WAITING: &str = "ImagePullBackOff";

@@ -4,8 +4,8 @@
 use super::OutboundError;
 use crate::go_base64;
 use crate::json::Value;
+use crate::json::fields::array_field;
 use crate::registry::ObjectLister;
-use crate::registry::label_selector::array_field;
 
 /// The port of a service unless another one is given.
 const HTTPS_PORT: u64 = 443;

@@ -157,6 +157,9 @@ pub(crate) const AGE: Column = Column::string(
     CellSource::Since("/metadata/creationTimestamp"),
 );
 
+/// The columns of kinds that show only their name and age.
+pub(crate) const NAME_AND_AGE: &[Column] = &[NAME, AGE];
+
 /// `Created At`: the creation timestamp, in the table of kinds without their own printer.
 pub(crate) const CREATED_AT: Column = Column::new(
     "Created At",
@@ -183,4 +186,10 @@ pub(crate) const fn images(pointer: &'static str) -> Column {
         CellSource::ContainerImages(pointer),
     )
     .wide()
+}
+
+/// Returns the cells of an object at the epoch, for tests.
+#[cfg(test)]
+pub(crate) fn cells(columns: &[Column], object: &Value) -> Vec<Value> {
+    columns.iter().map(|column| column.read(object, Timestamp::UNIX_EPOCH)).collect()
 }

@@ -1,19 +1,43 @@
 //! Reads fields of objects and formats cells, for all printers. PURE. See `pkg/printers/internalversion/printers.go`.
 
 use crate::json::Value;
+use crate::metadata;
+
+/// Returns the addresses of a load balancer's ingress points, sorted and without duplicates.
+pub(crate) fn ingress_addresses(object: &Value) -> Vec<&str> {
+    let mut addresses: Vec<&str> = items(object, "/status/loadBalancer/ingress")
+        .iter()
+        .map(|ingress| text_or(ingress, "/ip", text(ingress, "/hostname")))
+        .filter(|address| !address.is_empty())
+        .collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
+}
+
+pub(crate) fn default_class(class: &Value, annotations: &[&str]) -> String {
+    let name = text(class, "/metadata/name");
+    let is_default = annotations.iter().any(|annotation| metadata::annotation(class, annotation) == Some("true"));
+    if is_default { format!("{name} (default)") } else { name.to_owned() }
+}
+
+pub(crate) fn joined<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    texts.collect::<Vec<_>>().join(",")
+}
 
 /// The cell of an empty value.
-pub(super) const NONE: &str = "<none>";
+pub(crate) const NONE: &str = "<none>";
+
 /// The cell of an unset field.
-pub(super) const UNSET: &str = "<unset>";
+pub(crate) const UNSET: &str = "<unset>";
 
 /// Returns the string at a JSON pointer, or `""`.
-pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Returns the string at a JSON pointer, or `otherwise` if it is absent or empty.
-pub(super) fn text_or<'a>(object: &'a Value, pointer: &str, otherwise: &'a str) -> &'a str {
+pub(crate) fn text_or<'a>(object: &'a Value, pointer: &str, otherwise: &'a str) -> &'a str {
     match text(object, pointer) {
         "" => otherwise,
         found => found,
@@ -21,22 +45,22 @@ pub(super) fn text_or<'a>(object: &'a Value, pointer: &str, otherwise: &'a str) 
 }
 
 /// Returns the integer at a JSON pointer, or 0.
-pub(super) fn number(object: &Value, pointer: &str) -> i64 {
+pub(crate) fn number(object: &Value, pointer: &str) -> i64 {
     object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
 }
 
 /// Returns the boolean at a JSON pointer, or `false`.
-pub(super) fn flag(object: &Value, pointer: &str) -> bool {
+pub(crate) fn flag(object: &Value, pointer: &str) -> bool {
     object.pointer(pointer).and_then(Value::as_bool).unwrap_or_default()
 }
 
 /// Returns the items of the list at a JSON pointer; none if it is absent.
-pub(super) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+pub(crate) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Returns the number of entries of the map or list at a JSON pointer.
-pub(super) fn count(object: &Value, pointer: &str) -> usize {
+pub(crate) fn count(object: &Value, pointer: &str) -> usize {
     match object.pointer(pointer) {
         Some(Value::Object(map)) => map.len(),
         Some(Value::Array(list)) => list.len(),
@@ -45,7 +69,7 @@ pub(super) fn count(object: &Value, pointer: &str) -> usize {
 }
 
 /// Returns true if the condition of this type has status `True`.
-pub(super) fn condition_is_true(object: &Value, kind: &str) -> bool {
+pub(crate) fn condition_is_true(object: &Value, kind: &str) -> bool {
     items(object, "/status/conditions")
         .iter()
         .find(|condition| text(condition, "/type") == kind)
@@ -53,7 +77,7 @@ pub(super) fn condition_is_true(object: &Value, kind: &str) -> bool {
 }
 
 /// Returns an int-or-string value, or `otherwise` if it is absent.
-pub(super) fn int_or_string(object: &Value, pointer: &str, otherwise: &str) -> String {
+pub(crate) fn int_or_string(object: &Value, pointer: &str, otherwise: &str) -> String {
     match object.pointer(pointer) {
         Some(Value::String(text)) => text.to_string(),
         Some(Value::Number(number)) => number.to_string(),
@@ -68,7 +92,7 @@ pub(super) fn containers(object: &Value, pointer: &str) -> (String, String) {
 }
 
 /// Formats a map of labels as `a=b,c=d`, sorted by key; `<none>` if it is empty.
-pub(super) fn labels(object: &Value, pointer: &str) -> String {
+pub(crate) fn labels(object: &Value, pointer: &str) -> String {
     let Some(map) = object.pointer(pointer).and_then(Value::as_object).filter(|map| !map.is_empty()) else {
         return NONE.to_owned();
     };
@@ -78,7 +102,7 @@ pub(super) fn labels(object: &Value, pointer: &str) -> String {
 }
 
 /// Formats a label selector in canonical form (`a=b,c in (d,e),!f`); `""` if it has no requirements.
-pub(super) fn selector(object: &Value, pointer: &str) -> String {
+pub(crate) fn selector(object: &Value, pointer: &str) -> String {
     let Some(selector) = object.pointer(pointer) else { return String::new() };
     let mut requirements: Vec<(String, String)> = Vec::new();
     if let Some(map) = selector.get("matchLabels").and_then(Value::as_object) {

@@ -12,18 +12,11 @@ use jiff::Timestamp;
 use crate::json::{Map, Value, json};
 use crate::metadata;
 
-mod certificates;
-mod column;
-mod control_plane;
-mod core;
+pub(crate) mod column;
 pub(crate) mod custom;
 pub(crate) mod duration;
-mod format;
-mod infrastructure;
-mod pod;
-mod quota;
-mod storage_and_devices;
-mod workloads;
+pub(crate) mod format;
+mod scale;
 
 use column::Column;
 
@@ -103,77 +96,8 @@ pub(crate) fn scale_printer(custom: bool) -> Printer {
     if custom {
         Printer::Custom(custom::CustomColumns::for_scale())
     } else {
-        Printer::BuiltIn(TableHandler::new(core::SCALE))
+        Printer::BuiltIn(TableHandler::new(scale::COLUMNS))
     }
-}
-
-/// Returns the table of a built-in resource.
-pub(crate) fn table_handler(group: &str, plural: &str) -> TableHandler {
-    match (group, plural) {
-        ("", "pods") => TableHandler::new(pod::COLUMNS).row_conditions(pod::row_conditions),
-        ("flowcontrol.apiserver.k8s.io", "flowschemas") => {
-            TableHandler::new(control_plane::FLOW_SCHEMAS).sorted_by(control_plane::flow_schema_order)
-        }
-        _ => built_in(group, plural).map_or(TableHandler::DEFAULT, TableHandler::new),
-    }
-}
-
-fn built_in(group: &str, plural: &str) -> Option<&'static [Column]> {
-    Some(match (group, plural) {
-        ("", "nodes") => core::NODES,
-        ("", "namespaces") => core::NAMESPACES,
-        ("", "componentstatuses") => core::COMPONENT_STATUSES,
-        ("", "configmaps") => core::CONFIG_MAPS,
-        ("", "secrets") => core::SECRETS,
-        ("", "services") => core::SERVICES,
-        ("", "endpoints") => core::ENDPOINTS,
-        ("", "podtemplates") => core::POD_TEMPLATES,
-        ("", "replicationcontrollers") => core::REPLICATION_CONTROLLERS,
-        ("", "persistentvolumes") => infrastructure::PERSISTENT_VOLUMES,
-        ("", "resourcequotas") => quota::RESOURCE_QUOTAS,
-        ("", "persistentvolumeclaims") => infrastructure::PERSISTENT_VOLUME_CLAIMS,
-        ("" | "events.k8s.io", "events") => core::EVENTS,
-        ("apps", "deployments") => workloads::DEPLOYMENTS,
-        ("certificates.k8s.io", "certificatesigningrequests") => certificates::CERTIFICATE_SIGNING_REQUESTS,
-        ("apps", "replicasets") => workloads::REPLICA_SETS,
-        ("apps", "statefulsets") => workloads::STATEFUL_SETS,
-        ("apps", "daemonsets") => workloads::DAEMON_SETS,
-        ("apps", "controllerrevisions") => workloads::CONTROLLER_REVISIONS,
-        ("batch", "jobs") => workloads::JOBS,
-        ("batch", "cronjobs") => workloads::CRON_JOBS,
-        ("policy", "poddisruptionbudgets") => core::POD_DISRUPTION_BUDGETS,
-        ("coordination.k8s.io", "leases") => core::LEASES,
-        ("apiregistration.k8s.io", "apiservices") => core::API_SERVICES,
-        ("autoscaling", "horizontalpodautoscalers") => infrastructure::HORIZONTAL_POD_AUTOSCALERS,
-        ("networking.k8s.io", "ingresses") => infrastructure::INGRESSES,
-        ("networking.k8s.io", "ingressclasses") => infrastructure::INGRESS_CLASSES,
-        ("networking.k8s.io", "networkpolicies") => infrastructure::NETWORK_POLICIES,
-        ("discovery.k8s.io", "endpointslices") => infrastructure::ENDPOINT_SLICES,
-        ("rbac.authorization.k8s.io", "rolebindings") => infrastructure::ROLE_BINDINGS,
-        ("rbac.authorization.k8s.io", "clusterrolebindings") => infrastructure::CLUSTER_ROLE_BINDINGS,
-        ("scheduling.k8s.io", "priorityclasses") => infrastructure::PRIORITY_CLASSES,
-        ("storage.k8s.io", "storageclasses") => infrastructure::STORAGE_CLASSES,
-        ("storage.k8s.io", "csidrivers") => storage_and_devices::CSI_DRIVERS,
-        ("storage.k8s.io", "volumeattributesclasses") => storage_and_devices::VOLUME_ATTRIBUTES_CLASSES,
-        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings" | "validatingadmissionpolicybindings") => {
-            storage_and_devices::ADMISSION_POLICY_BINDINGS
-        }
-        ("resource.k8s.io", "resourceclaims") => storage_and_devices::RESOURCE_CLAIMS,
-        ("resource.k8s.io", "resourceslices") => storage_and_devices::RESOURCE_SLICES,
-        ("storage.k8s.io", "csinodes") => infrastructure::CSI_NODES,
-        ("storage.k8s.io", "volumeattachments") => infrastructure::VOLUME_ATTACHMENTS,
-        ("node.k8s.io", "runtimeclasses") => infrastructure::RUNTIME_CLASSES,
-        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations" | "validatingwebhookconfigurations") => {
-            infrastructure::WEBHOOK_CONFIGURATIONS
-        }
-        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => control_plane::PRIORITY_LEVELS,
-        ("networking.k8s.io", "servicecidrs") => control_plane::SERVICE_CIDRS,
-        ("networking.k8s.io", "ipaddresses") => control_plane::IP_ADDRESSES,
-        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => control_plane::VALIDATING_POLICIES,
-        ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => control_plane::MUTATING_POLICIES,
-        ("", "serviceaccounts") | ("resource.k8s.io", "deviceclasses" | "resourceclaimtemplates") => core::NAME_AND_AGE,
-        _ => return None,
-    })
 }
 
 impl Printer {
@@ -308,10 +232,11 @@ fn api_version(version: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::Registry;
     use rstest::rstest;
 
     fn printer(group: &str, plural: &str) -> Printer {
-        Printer::BuiltIn(table_handler(group, plural))
+        Registry::builtin().get(group, "v1", plural).expect("served").printer()
     }
 
     fn render(include: IncludeObject) -> TableOptions {

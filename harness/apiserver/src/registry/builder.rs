@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use super::{
-    Conversion, DefaultStrategy, Resource, STANDARD_VERBS, SelectableField, StaticStr, StorageId, Strategy, Subresource,
+use super::served_resource::{
+    Conversion, Resource, STANDARD_VERBS, SelectableField, StaticStr, StorageId, Subresource,
 };
+use super::strategy::{DefaultStrategy, Strategy};
 use crate::managedfields::ResetFields;
-use crate::printers::table_handler;
+use crate::printers::TableHandler;
+use crate::printers::column::Column;
 
 /// The verbs of most `/status` endpoints and of `/scale`.
 const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
 
 /// Builds a [`Resource`].
-pub(super) struct ResourceBuilder(pub(super) Resource);
+pub(super) struct ResourceBuilder(Resource);
 
 fn static_strs(items: &[&'static str]) -> Vec<StaticStr> {
     items.iter().map(|t| StaticStr::Borrowed(*t)).collect()
@@ -44,7 +46,7 @@ pub(super) fn resource(
         storage_version_hash: "".into(),
         reset_fields: ResetFields::default(),
         status_keeps_metadata: false,
-        table: table_handler(group, plural),
+        table: TableHandler::DEFAULT,
         selectable: Vec::new(),
         strategy: Arc::new(DefaultStrategy),
         custom: None,
@@ -117,6 +119,17 @@ impl ResourceBuilder {
         self.sub("scale", "autoscaling", "v1", "Scale", STATUS_VERBS)
     }
 
+    /// Sets the columns of the table that kubectl shows.
+    pub(super) fn columns(self, columns: &'static [Column]) -> Self {
+        self.table(TableHandler::new(columns))
+    }
+
+    /// Sets the table that kubectl shows.
+    pub(super) fn table(mut self, table: TableHandler) -> Self {
+        self.0.table = table;
+        self
+    }
+
     pub(super) fn hash(mut self, hash: &'static str) -> Self {
         self.0.storage_version_hash = hash.into();
         self
@@ -148,6 +161,10 @@ impl ResourceBuilder {
     pub(super) fn rules(mut self, strategy: impl Strategy + 'static) -> Self {
         self.0.strategy = Arc::new(strategy);
         self
+    }
+
+    pub(super) fn build(self) -> Resource {
+        self.0
     }
 }
 

@@ -1,9 +1,64 @@
 //! Checks that the validation of several kinds shares; upstream's are in `pkg/apis/core/validation`. PURE.
 
-use super::label_selector;
-use super::meta::{self, non_null};
-use crate::field_errors::{ErrorList, Path};
+use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::Value;
+use crate::json::fields::{non_null, semantic_equal, str_field};
+use crate::quantity::Quantity;
+use crate::registry::names;
+
+/// Requires a number that is not negative.
+pub(crate) fn validate_non_negative(value: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+    let value = value.and_then(Value::as_i64).unwrap_or(0);
+    if value < 0 {
+        errors.invalid(path, value, NON_NEGATIVE_MESSAGE);
+    }
+}
+
+/// Requires a field to be unchanged.
+pub(crate) fn validate_immutable(new: Option<&Value>, old: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+    if !semantic_equal(new, old) {
+        errors.invalid(path, BadValue::from(new), IMMUTABLE_MESSAGE);
+    }
+}
+
+/// The message for numbers that must not be negative.
+pub(crate) const NON_NEGATIVE_MESSAGE: &str = "must be greater than or equal to 0";
+
+/// The message for numbers that must be positive.
+pub(crate) const POSITIVE_MESSAGE: &str = "must be greater than 0";
+
+/// The message for immutable fields.
+pub(super) const IMMUTABLE_MESSAGE: &str = "field is immutable";
+
+/// Validates a text such as `acme.io/foo`.
+pub(super) fn domain_prefixed_path(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    const FORMAT: &str = "[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+";
+    if text.is_empty() {
+        return errors.required(path, "");
+    }
+    let Some((host, rest)) = text.split_once('/').filter(|(host, rest)| !host.is_empty() && !rest.is_empty()) else {
+        return errors.invalid(path, text, "must be a domain-prefixed path (such as \"acme.io/foo\")");
+    };
+    format(host, names::dns1123_subdomain, path, errors);
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
+    if !rest.bytes().all(fits) {
+        errors.invalid(path, rest, names::regex_error("Invalid path", FORMAT, &[]));
+    }
+}
+
+/// Returns a quantity as the value of an error.
+pub(super) fn quantity_value(quantity: Quantity) -> BadValue {
+    BadValue::Quoted(quantity.to_string())
+}
+
+/// Requires one of the `allowed` values, which are printed in this order.
+pub(super) fn validate_enum(value: &str, allowed: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
+    if value.is_empty() {
+        errors.required(path, "");
+    } else if !allowed.contains(&value) {
+        errors.not_supported(path, value, allowed);
+    }
+}
 
 /// Checks a text field against the supported values, which are sorted; a missing field is fine.
 pub(super) fn one_of(object: &Value, field: &str, supported: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
@@ -22,7 +77,7 @@ pub(super) fn required_one_of(
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {
-    if meta::str_field(object, field).is_empty() {
+    if str_field(object, field).is_empty() {
         errors.required(&path.child(field), "");
     } else {
         one_of(object, field, supported, path, errors);
@@ -44,13 +99,8 @@ pub(super) fn required_format(
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {
-    match meta::str_field(object, field) {
+    match str_field(object, field) {
         "" => errors.required(&path.child(field), ""),
         text => format(text, check, &path.child(field), errors),
     }
-}
-
-/// Checks a label selector field strictly.
-pub(super) fn selector(object: &Value, field: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    errors.append(label_selector::validate(non_null(object, field), false, &path.child(field)));
 }

@@ -3,21 +3,23 @@
 //! See `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go` and
 //! `staging/src/k8s.io/apimachinery/pkg/api/meta/conditions.go`.
 
-use super::label_selector::array_field;
-use super::{meta, names};
 use crate::field_errors::{ErrorList, Path};
+use crate::json::fields::{array_field, is_empty_value, str_field};
 use crate::json::{Value, json};
+use crate::registry::names;
 
 const REASON_FORMAT: &str = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?";
+
 const REASON_MESSAGE: &str = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
+
 const REASON_EXAMPLES: &[&str] = &["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"];
 
 /// Validates a list of `metav1.Condition` under `path`.
 pub(crate) fn validate(conditions: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     for (i, condition) in conditions.iter().enumerate() {
         let path = path.index(i);
-        let kind = meta::str_field(condition, "type");
-        if conditions[..i].iter().any(|c| meta::str_field(c, "type") == kind) {
+        let kind = str_field(condition, "type");
+        if conditions[..i].iter().any(|c| str_field(c, "type") == kind) {
             errors.duplicate(&path.child("type"), kind);
         }
         validate_one(condition, kind, &path, errors);
@@ -28,7 +30,7 @@ fn validate_one(condition: &Value, kind: &str, path: &Path<'_>, errors: &mut Err
     for message in names::qualified_name(kind) {
         errors.invalid(&path.child("type"), kind, message);
     }
-    let status = meta::str_field(condition, "status");
+    let status = str_field(condition, "status");
     if !matches!(status, "True" | "False" | "Unknown") {
         errors.not_supported(&path.child("status"), status, &["False", "True", "Unknown"]);
     }
@@ -36,10 +38,10 @@ fn validate_one(condition: &Value, kind: &str, path: &Path<'_>, errors: &mut Err
     if generation < 0 {
         errors.invalid(&path.child("observedGeneration"), generation, "must be greater than or equal to zero");
     }
-    if meta::is_empty_value(condition.get("lastTransitionTime")) {
+    if is_empty_value(condition.get("lastTransitionTime")) {
         errors.required(&path.child("lastTransitionTime"), "");
     }
-    let reason = meta::str_field(condition, "reason");
+    let reason = str_field(condition, "reason");
     if reason.is_empty() {
         errors.required(&path.child("reason"), "");
     } else {
@@ -51,7 +53,7 @@ fn validate_one(condition: &Value, kind: &str, path: &Path<'_>, errors: &mut Err
             errors.too_long(&path.child("reason"), 1024);
         }
     }
-    if meta::str_field(condition, "message").len() > 32 * 1024 {
+    if str_field(condition, "message").len() > 32 * 1024 {
         errors.too_long(&path.child("message"), 32 * 1024);
     }
 }
@@ -66,27 +68,20 @@ fn is_reason(reason: &str) -> bool {
 
 /// Returns the condition of this type in `status`.
 pub(crate) fn find<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
-    array_field(status, "conditions").iter().find(|c| meta::str_field(c, "type") == kind)
+    array_field(status, "conditions").iter().find(|c| str_field(c, "type") == kind)
 }
 
 /// Returns true if the condition of this type is `True`.
 pub(crate) fn is_true(status: &Value, kind: &str) -> bool {
-    find(status, kind).is_some_and(|c| meta::str_field(c, "status") == "True")
+    find(status, kind).is_some_and(|c| str_field(c, "status") == "True")
 }
 
 /// Sets a condition with the common five fields in a list; the transition time changes only with the status.
 pub(crate) fn set(conditions: &mut Vec<Value>, kind: &str, status: &str, reason: &str, message: &str, now: &str) {
-    let found = conditions.iter_mut().find(|condition| meta::str_field(condition, "type") == kind);
-    let since = match &found {
-        Some(old) if meta::str_field(old, "status") == status => old["lastTransitionTime"].clone(),
-        _ => now.into(),
-    };
-    let condition =
-        json!({"type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message});
-    match found {
-        Some(old) => *old = condition,
-        None => conditions.push(condition),
-    }
+    replace(
+        conditions,
+        json!({"type": kind, "status": status, "lastTransitionTime": now, "reason": reason, "message": message}),
+    );
 }
 
 /// Sets a pod condition (with `lastProbeTime`) in `status`; the transition time changes only with the status.
@@ -98,12 +93,6 @@ pub(crate) fn upsert_pod_condition(
     message: &str,
     now: &str,
 ) {
-    let Some(map) = status.as_object_mut() else { return };
-    let list = map.entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
-    if !list.is_array() {
-        *list = Value::Array(Vec::new());
-    }
-    let Some(list) = list.as_array_mut() else { return };
     let mut condition = json!({"type": kind, "status": value, "lastProbeTime": null, "lastTransitionTime": now});
     if !reason.is_empty() {
         condition["reason"] = reason.into();
@@ -111,15 +100,7 @@ pub(crate) fn upsert_pod_condition(
     if !message.is_empty() {
         condition["message"] = message.into();
     }
-    match list.iter_mut().find(|c| meta::str_field(c, "type") == kind) {
-        None => list.push(condition),
-        Some(old) => {
-            if meta::str_field(old, "status") == value {
-                condition["lastTransitionTime"] = old.get("lastTransitionTime").cloned().unwrap_or(Value::Null);
-            }
-            *old = condition;
-        }
-    }
+    replace_in(status, condition);
 }
 
 /// Sets a `metav1.Condition` in `status`; the transition time changes only with the status.
@@ -132,24 +113,34 @@ pub(crate) fn upsert(
     message: &str,
     now: &str,
 ) {
-    let Some(map) = status.as_object_mut() else { return };
-    let list = map.entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
-    if !list.is_array() {
-        *list = Value::Array(Vec::new());
-    }
-    let Some(list) = list.as_array_mut() else { return };
     let mut condition =
         json!({"type": kind, "status": value, "lastTransitionTime": now, "reason": reason, "message": message});
     if generation != 0 {
         condition["observedGeneration"] = generation.into();
     }
-    match list.iter_mut().find(|c| meta::str_field(c, "type") == kind) {
-        None => list.push(condition),
-        Some(old) => {
-            if meta::str_field(old, "status") == value {
-                condition["lastTransitionTime"] = old.get("lastTransitionTime").cloned().unwrap_or(Value::Null);
-            }
-            *old = condition;
-        }
+    replace_in(status, condition);
+}
+
+/// Like [`replace`] in the conditions of `status`.
+fn replace_in(status: &mut Value, condition: Value) {
+    let Some(map) = status.as_object_mut() else { return };
+    let list = map.entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
+    if !list.is_array() {
+        *list = Value::Array(Vec::new());
     }
+    if let Some(list) = list.as_array_mut() {
+        replace(list, condition);
+    }
+}
+
+/// Replaces the condition of the same type, whose transition time stays if the status does, or adds one.
+fn replace(conditions: &mut Vec<Value>, mut condition: Value) {
+    let Some(old) = conditions.iter_mut().find(|old| str_field(old, "type") == str_field(&condition, "type")) else {
+        conditions.push(condition);
+        return;
+    };
+    if str_field(old, "status") == str_field(&condition, "status") {
+        condition["lastTransitionTime"] = old.get("lastTransitionTime").cloned().unwrap_or(Value::Null);
+    }
+    *old = condition;
 }

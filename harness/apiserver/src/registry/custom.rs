@@ -3,14 +3,16 @@
 
 use std::sync::Arc;
 
-use super::Strategy;
 use crate::json::Value;
+use crate::registry::strategy::Strategy;
 use crate::schema::Schema;
 
 /// Resource name of definitions.
 pub(crate) const RESOURCE: &str = "customresourcedefinitions";
+
 /// API group of definitions.
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
+
 /// The finalizer that keeps a definition until its objects are deleted.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 

@@ -3,9 +3,14 @@
 //! Its options are the methods of `RESTCreateStrategy` and `RESTUpdateStrategy`
 //! (`staging/src/k8s.io/apiserver/pkg/registry/rest/{create,update}.go`) in which such resources differ.
 
-use super::{NameFormat, Strategy, StrategyContext, meta};
 use crate::field_errors::{ErrorList, Path};
-use crate::json::{Key, Map, Value};
+use crate::json::fields::semantic_equal;
+use crate::json::{Key, Value};
+use crate::metadata;
+use crate::registry::meta;
+use crate::registry::names::NameFormat;
+use crate::registry::prepare::{copy_field, drop_status, set_generation, specs_equal};
+use crate::registry::strategy::{Strategy, StrategyContext};
 
 /// The changes that increment `metadata.generation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +61,7 @@ impl Generic {
 impl Strategy for Generic {
     fn prepare_for_create(&self, object: &mut Value, _ctx: &StrategyContext<'_>) {
         if self.generation != Generation::None {
-            meta::set_generation(object, 1);
+            set_generation(object, 1);
         }
         if self.status {
             drop_status(object);
@@ -69,10 +74,10 @@ impl Strategy for Generic {
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
         if self.status {
-            meta::copy_field(new, old, "status");
+            copy_field(new, old, "status");
         }
         if changed(self.generation, new, old) {
-            meta::set_generation(new, meta::generation(old) + 1);
+            set_generation(new, metadata::generation(old) + 1);
         }
     }
 
@@ -97,19 +102,10 @@ impl Strategy for Generic {
     }
 }
 
-/// Empties the status of a new object; a missing status remains missing.
-pub(crate) fn drop_status(object: &mut Value) {
-    if let Some(map) = object.as_object_mut()
-        && map.contains_key("status")
-    {
-        map.insert("status", Value::Object(Map::new()));
-    }
-}
-
 fn changed(generation: Generation, new: &Value, old: &Value) -> bool {
     match generation {
         Generation::None | Generation::Fixed => false,
-        Generation::Spec => !meta::specs_equal(new, old),
+        Generation::Spec => !specs_equal(new, old),
         Generation::AllButStatus => {
             let outside = |k: &&Key| !matches!(k.as_str(), "metadata" | "status" | "kind" | "apiVersion");
             let keys = |v: &Value| -> Vec<Key> {
@@ -117,7 +113,7 @@ fn changed(generation: Generation, new: &Value, old: &Value) -> bool {
             };
             let mut all = keys(new);
             all.extend(keys(old));
-            all.iter().any(|k| !meta::semantic_equal(new.get(k), old.get(k)))
+            all.iter().any(|k| !semantic_equal(new.get(k), old.get(k)))
         }
     }
 }

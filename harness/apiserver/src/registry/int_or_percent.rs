@@ -2,9 +2,9 @@
 //!
 //! See `ValidatePositiveIntOrPercent` in `pkg/apis/apps/validation/validation.go`.
 
-use super::{meta, names};
 use crate::field_errors::{ErrorList, Path};
 use crate::json::Value;
+use crate::registry::{checks, names};
 
 /// Requires a non-negative number, or digits with a percent sign.
 pub(crate) fn validate_positive(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
@@ -14,7 +14,7 @@ pub(crate) fn validate_positive(value: &Value, path: &Path<'_>, errors: &mut Err
                 errors.invalid(path, text.as_str(), message);
             }
         }
-        number => meta::validate_non_negative(Some(number), path, errors),
+        number => checks::validate_non_negative(Some(number), path, errors),
     }
 }
 

@@ -3,9 +3,45 @@
 //! See `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go` and
 //! `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go`.
 
-use super::{meta, names};
+use std::fmt::Write;
+
 use crate::field_errors::{ErrorList, Path};
+use crate::json::fields::{array_field, is_empty_value, non_null, str_field};
 use crate::json::{Map, Value};
+use crate::registry::{meta, names};
+
+/// Checks a label selector field strictly.
+pub(super) fn validate_field(object: &Value, field: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    errors.append(validate(non_null(object, field), false, &path.child(field)));
+}
+
+/// Encodes a `metav1.LabelSelector` like Go.
+pub(super) fn selector_json(selector: Option<&Value>) -> String {
+    let Some(selector) = selector.filter(|s| !s.is_null()) else { return "null".to_owned() };
+    let mut parts = Vec::new();
+    if let Some(labels) = selector.get("matchLabels").filter(|v| !is_empty_value(Some(v))) {
+        parts.push(format!("\"matchLabels\":{labels}"));
+    }
+    if let Some(expressions) = selector.get("matchExpressions").and_then(Value::as_array).filter(|e| !e.is_empty()) {
+        let all: Vec<String> = expressions
+            .iter()
+            .map(|e| {
+                let mut out = format!(
+                    "{{\"key\":{},\"operator\":{}",
+                    Value::from(str_field(e, "key")),
+                    Value::from(str_field(e, "operator"))
+                );
+                if let Some(values) = e.get("values").filter(|v| !is_empty_value(Some(v))) {
+                    let _ = write!(out, ",\"values\":{values}");
+                }
+                out.push('}');
+                out
+            })
+            .collect();
+        parts.push(format!("\"matchExpressions\":[{}]", all.join(",")));
+    }
+    format!("{{{}}}", parts.join(","))
+}
 
 /// Validates a `metav1.LabelSelector`. `lenient` accepts invalid values in expressions, for old objects that have
 /// some.
@@ -22,14 +58,9 @@ pub(crate) fn validate(selector: Option<&Value>, lenient: bool, path: &Path<'_>)
     errors
 }
 
-/// Returns the items of an array field; empty if it is missing.
-pub(crate) fn array_field<'a>(value: &'a Value, field: &str) -> &'a [Value] {
-    value.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
 fn validate_expression(expression: &Value, lenient: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let values = array_field(expression, "values");
-    let operator = meta::str_field(expression, "operator");
+    let operator = str_field(expression, "operator");
     match operator {
         "In" | "NotIn" => {
             if values.is_empty() {
@@ -44,7 +75,7 @@ fn validate_expression(expression: &Value, lenient: bool, path: &Path<'_>, error
         }
         _ => errors.invalid(&path.child("operator"), operator, "not a valid selector operator"),
     }
-    let key = meta::str_field(expression, "key");
+    let key = str_field(expression, "key");
     for message in names::qualified_name(key) {
         errors.invalid(&path.child("key"), key, message);
     }
@@ -94,7 +125,7 @@ pub(crate) fn matches(selector: Option<&Value>, labels: Option<&Value>) -> Optio
 }
 
 fn expression_matches(expression: &Value, labels: &Map) -> Option<bool> {
-    let key = meta::str_field(expression, "key");
+    let key = str_field(expression, "key");
     let values = array_field(expression, "values");
     let fine = names::qualified_name(key).is_empty()
         && values.iter().all(|v| names::label_value(v.as_str().unwrap_or_default()).is_empty());
@@ -102,7 +133,7 @@ fn expression_matches(expression: &Value, labels: &Map) -> Option<bool> {
         return None;
     }
     let actual = labels.get(key);
-    match meta::str_field(expression, "operator") {
+    match str_field(expression, "operator") {
         "In" if !values.is_empty() => Some(actual.is_some_and(|v| values.contains(v))),
         "NotIn" if !values.is_empty() => Some(!actual.is_some_and(|v| values.contains(v))),
         "Exists" if values.is_empty() => Some(actual.is_some()),

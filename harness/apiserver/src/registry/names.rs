@@ -1,11 +1,48 @@
 //! The formats of object names. See `staging/src/k8s.io/apimachinery/pkg/api/validation/generic.go`.
 
-use super::NameFormat;
+use std::net::IpAddr;
+
 pub(crate) use crate::name_formats::{
     config_map_key, dns1035_label, dns1123_label, dns1123_subdomain, dns1123_subdomain_with_underscore, env_var_name,
     inclusive_range_error, label_value, mask_trailing_dash, path_segment, percent, port_name, port_number,
     qualified_name, regex_error,
 };
+
+/// The required format of object names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NameFormat {
+    /// A lowercase RFC 1123 subdomain (most resources).
+    Subdomain,
+    /// A lowercase RFC 1123 label (namespaces, and services since 1.35's relaxed names).
+    Label,
+    /// A valid URL path segment (RBAC roles, legacy event names).
+    PathSegment,
+    /// An IP address in its canonical form.
+    Address,
+}
+
+/// Returns what is wrong with a canonical IP address.
+fn address(value: &str) -> Vec<String> {
+    let Ok(address) = value.parse::<IpAddr>() else {
+        return vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()];
+    };
+    if matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some()) {
+        return vec!["must not be an IPv4-mapped IPv6 address".to_owned()];
+    }
+    let canonical = address.to_string();
+    if canonical == value { Vec::new() } else { vec![format!("must be in canonical form ({canonical:?})")] }
+}
+
+/// Returns true for a CIDR; the prefix length may have digits only.
+pub(super) fn is_cidr(text: &str) -> bool {
+    let Some((address, length)) = text.split_once('/') else { return false };
+    let longest = match address.parse::<IpAddr>() {
+        Ok(IpAddr::V4(_)) => 32,
+        Ok(IpAddr::V6(_)) => 128,
+        Err(_) => return false,
+    };
+    length.bytes().all(|byte| byte.is_ascii_digit()) && length.parse::<u8>().is_ok_and(|length| length <= longest)
+}
 
 /// Validates an object's name or, with `prefix`, its `generateName`.
 pub(crate) fn object_name(rule: NameFormat, value: &str, prefix: bool) -> Vec<String> {
@@ -13,11 +50,28 @@ pub(crate) fn object_name(rule: NameFormat, value: &str, prefix: bool) -> Vec<St
         return path_segment(value, prefix);
     }
     if rule == NameFormat::Address {
-        return super::addresses::address(value);
+        return address(value);
     }
     let value = if prefix { mask_trailing_dash(value) } else { value.into() };
     match rule {
         NameFormat::Label => dns1123_label(&value),
         NameFormat::Subdomain | NameFormat::PathSegment | NameFormat::Address => dns1123_subdomain(&value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("fe80::42:1dff:fe84:f9e2", &[])]
+    #[case("10.0.0.1", &[])]
+    #[case("FE80::1", &["must be in canonical form (\"fe80::1\")"])]
+    #[case("::ffff:1.2.3.4", &["must not be an IPv4-mapped IPv6 address"])]
+    #[case("a.b", &["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"])]
+    fn names_are_addresses(#[case] name: &str, #[case] expected: &[&str]) {
+        assert_eq!(address(name), expected);
     }
 }

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::label_selector::array_field;
-use super::meta;
-use super::pod::qos;
+use crate::json::fields::{array_field, is_empty_value, object_or_insert, str_field};
 use crate::json::{Map, Value};
 use crate::metadata;
 use crate::quantity::Quantity;
+use crate::registry::core::pod::qos;
+use crate::registry::resource_names::COMPUTE_RESOURCES;
 
 /// Amounts by resource name.
 pub(crate) type ResourceList = BTreeMap<String, Quantity>;
@@ -33,21 +33,6 @@ pub(crate) struct QuotaRequest<'a> {
     /// Server time.
     pub now: Timestamp,
 }
-
-/// Quota resources that apply to pods.
-const POD_RESOURCES: [&str; 11] = [
-    "count/pods",
-    "cpu",
-    "memory",
-    "ephemeral-storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-];
 
 /// A quota on any of these requires containers to specify amounts.
 const REQUIRED_COMPUTE_RESOURCES: [&str; 6] =
@@ -107,7 +92,10 @@ impl QuotaRequest<'_> {
         if self.is("pods") {
             let extended = resource.strip_prefix("requests.").is_some_and(is_extended);
             let huge = resource.starts_with("hugepages-") || resource.starts_with("requests.hugepages-");
-            return POD_RESOURCES.contains(&resource) || huge || extended;
+            return COMPUTE_RESOURCES.contains(&resource)
+                || matches!(resource, "pods" | "count/pods")
+                || huge
+                || extended;
         }
         let claim = |resource: &str| matches!(resource, "persistentvolumeclaims" | "requests.storage");
         if self.is("persistentvolumeclaims") && resource.split_once(STORAGE_CLASS).is_some_and(|(_, kind)| claim(kind))
@@ -154,9 +142,9 @@ impl QuotaRequest<'_> {
             .filter_map(Value::as_str)
             .map(|scope| (scope, "Exists", &[] as &[Value]));
         let selector = spec.get("scopeSelector").map_or(&[][..], |selector| array_field(selector, "matchExpressions"));
-        let expressions = selector.iter().map(|one| {
-            (meta::str_field(one, "scopeName"), meta::str_field(one, "operator"), array_field(one, "values"))
-        });
+        let expressions = selector
+            .iter()
+            .map(|one| (str_field(one, "scopeName"), str_field(one, "operator"), array_field(one, "values")));
         let fits = |scope| match self.plural {
             "pods" => in_scope(object, scope),
             "persistentvolumeclaims" => claim_in_scope(object, scope),
@@ -171,7 +159,7 @@ impl QuotaRequest<'_> {
 pub(crate) fn recount<'o>(quota: &Value, objects: impl Iterator<Item = QuotaRequest<'o>>) -> Option<Value> {
     let hard = quota.pointer("/spec/hard").cloned().unwrap_or_else(|| Value::Object(Map::new()));
     let mut recounted = quota.clone();
-    meta::object_or_insert(&mut recounted, "status")?.insert("hard", hard);
+    object_or_insert(&mut recounted, "status")?.insert("hard", hard);
     let limits = amounts(recounted.pointer("/status/hard"));
     let mut used: ResourceList = limits.keys().map(|name| (name.clone(), Quantity::from(0))).collect();
     for request in objects.filter(|request| request.matches(&recounted, request.object)) {
@@ -183,8 +171,28 @@ pub(crate) fn recount<'o>(quota: &Value, objects: impl Iterator<Item = QuotaRequ
         return None;
     }
     let used: Map = used.into_iter().map(|(name, amount)| (name, amount.to_string())).collect();
-    meta::object_or_insert(&mut recounted, "status")?.insert("used", Value::Object(used));
+    object_or_insert(&mut recounted, "status")?.insert("used", Value::Object(used));
     Some(recounted["status"].take())
+}
+
+/// The reason for which a quota rejects a request.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum QuotaError {
+    /// Containers have no amounts of resources that the quota restricts: resource and containers.
+    #[error(
+        "failed quota: {quota}: must specify {}",
+        missing.iter().map(|(resource, names)| format!("{resource} for: {}", names.join(","))).collect::<Vec<_>>().join("; ")
+    )]
+    MissingAmounts { quota: String, missing: Vec<(String, Vec<String>)> },
+    /// The usage of these resources has not been counted yet.
+    #[error("status unknown for quota: {quota}, resources: {}", resources.join(","))]
+    Uncounted { quota: String, resources: Vec<String> },
+    /// The object uses less than nothing.
+    #[error("quota usage is negative for resource(s): {}", .0.join(","))]
+    Negative(Vec<String>),
+    /// The usage would exceed the limit.
+    #[error("exceeded quota: {quota}, requested: {requested}, used: {used}, limited: {limited}")]
+    Exceeded { quota: String, requested: String, used: String, limited: String },
 }
 
 /// Returns the changed quotas, with the usage after the request.
@@ -192,28 +200,30 @@ pub(crate) fn recount<'o>(quota: &Value, objects: impl Iterator<Item = QuotaRequ
 /// # Errors
 ///
 /// The reason for which the request is rejected.
-pub(crate) fn add_usage(quotas: &[Value], request: &QuotaRequest<'_>) -> Result<Vec<Value>, String> {
+pub(crate) fn add_usage(quotas: &[Value], request: &QuotaRequest<'_>) -> Result<Vec<Value>, QuotaError> {
     let mut concerned = Vec::new();
     for quota in quotas.iter().filter(|quota| request.matches(quota, request.object)) {
         let hard = hard(quota);
         let restricted: Vec<&str> =
             hard.keys().map(String::as_str).filter(|name| request.matches_resource(name)).collect();
         if request.is("pods") {
-            require_amounts(request.object, &restricted)
-                .map_err(|why| format!("failed quota: {}: {why}", meta::name(quota)))?;
+            let missing = missing_amounts(request.object, &restricted);
+            if !missing.is_empty() {
+                return Err(QuotaError::MissingAmounts { quota: metadata::name(quota).to_owned(), missing });
+            }
         }
         let used = amounts(quota.pointer("/status/used"));
         if restricted.iter().any(|name| !used.contains_key(*name)) {
-            let resources = restricted.join(",");
-            return Err(format!("status unknown for quota: {}, resources: {resources}", meta::name(quota)));
+            let resources = restricted.into_iter().map(str::to_owned).collect();
+            return Err(QuotaError::Uncounted { quota: metadata::name(quota).to_owned(), resources });
         }
         concerned.push((quota, hard, used));
     }
     let usage = request.usage(request.object);
-    let negative: Vec<&str> =
-        usage.iter().filter(|(_, amount)| amount.sign() < 0).map(|(name, _)| name.as_str()).collect();
+    let negative: Vec<String> =
+        usage.iter().filter(|(_, amount)| amount.sign() < 0).map(|(name, _)| name.clone()).collect();
     if !negative.is_empty() {
-        return Err(format!("quota usage is negative for resource(s): {}", negative.join(",")));
+        return Err(QuotaError::Negative(negative));
     }
     let mut charged = Vec::new();
     for (quota, hard, used) in concerned {
@@ -236,7 +246,7 @@ fn add(
     hard: &ResourceList,
     mut used: ResourceList,
     wanted: &ResourceList,
-) -> Result<Option<Value>, String> {
+) -> Result<Option<Value>, QuotaError> {
     if wanted.is_empty() {
         return Ok(None);
     }
@@ -254,11 +264,15 @@ fn add(
             let shown = exceeded.iter().filter_map(|name| amounts.get(*name).map(|amount| format!("{name}={amount}")));
             shown.collect::<Vec<_>>().join(",")
         };
-        let (name, requested, used, limited) = (meta::name(quota), show(wanted), show(&now), show(hard));
-        return Err(format!("exceeded quota: {name}, requested: {requested}, used: {used}, limited: {limited}"));
+        return Err(QuotaError::Exceeded {
+            quota: metadata::name(quota).to_owned(),
+            requested: show(wanted),
+            used: show(&now),
+            limited: show(hard),
+        });
     }
     let mut changed = quota.clone();
-    if let Some(status) = meta::object_or_insert(&mut changed, "status") {
+    if let Some(status) = object_or_insert(&mut changed, "status") {
         let used: Map = used.into_iter().map(|(name, amount)| (name, amount.to_string())).collect();
         status.insert("used", Value::Object(used));
     }
@@ -311,7 +325,7 @@ fn in_scope(pod: &Value, (scope, operator, values): (&str, &str, &[Value])) -> b
         "BestEffort" => qos::class(spec) == "BestEffort",
         "NotBestEffort" => qos::class(spec) != "BestEffort",
         "PriorityClass" => {
-            let class = meta::str_field(spec, "priorityClassName");
+            let class = str_field(spec, "priorityClassName");
             let listed = values.iter().any(|value| value == class);
             match operator {
                 "Exists" => !class.is_empty(),
@@ -340,14 +354,13 @@ fn crosses_namespaces(spec: &Value) -> bool {
     })
 }
 
-/// Requires containers to specify amounts of the `restricted` resources.
-fn require_amounts(pod: &Value, restricted: &[&str]) -> Result<(), String> {
+/// Returns the `restricted` resources of which containers specify no amounts, with these containers.
+fn missing_amounts(pod: &Value, restricted: &[&str]) -> Vec<(String, Vec<String>)> {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
-    let own = |field: &str| {
-        spec.pointer(&format!("/resources/{field}")).is_some_and(|list| !meta::is_empty_value(Some(list)))
-    };
+    let own =
+        |field: &str| spec.pointer(&format!("/resources/{field}")).is_some_and(|list| !is_empty_value(Some(list)));
     if own("requests") || own("limits") {
-        return Ok(());
+        return Vec::new();
     }
     let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for container in array_field(spec, "containers").iter().chain(array_field(spec, "initContainers")) {
@@ -356,16 +369,11 @@ fn require_amounts(pod: &Value, restricted: &[&str]) -> Result<(), String> {
         for name in
             restricted.iter().filter(|name| REQUIRED_COMPUTE_RESOURCES.contains(name) && !said.contains_key(**name))
         {
-            missing.entry(name).or_default().insert(meta::str_field(container, "name"));
+            missing.entry(name).or_default().insert(str_field(container, "name"));
         }
     }
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let parts = missing
-        .into_iter()
-        .map(|(resource, names)| format!("{resource} for: {}", names.into_iter().collect::<Vec<_>>().join(",")));
-    Err(format!("must specify {}", parts.collect::<Vec<_>>().join("; ")))
+    let owned = |names: BTreeSet<&str>| names.into_iter().map(str::to_owned).collect();
+    missing.into_iter().map(|(resource, names)| (resource.to_owned(), owned(names))).collect()
 }
 
 /// Converts requests and limits to quota resources.
@@ -390,12 +398,12 @@ fn to_quota_resources(requests: &ResourceList, limits: &ResourceList) -> Resourc
 /// Adds the usage of a pod, unless it has terminated.
 fn pod_usage(pod: &Value, now: Timestamp, used: &mut ResourceList) {
     let status = pod.get("status").unwrap_or(&Value::Null);
-    if matches!(meta::str_field(status, "phase"), "Failed" | "Succeeded") {
+    if matches!(str_field(status, "phase"), "Failed" | "Succeeded") {
         return;
     }
     let metadata = pod.get("metadata").unwrap_or(&Value::Null);
     let grace = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64);
-    if let (Ok(deleted), Some(grace)) = (meta::str_field(metadata, "deletionTimestamp").parse::<Timestamp>(), grace)
+    if let (Ok(deleted), Some(grace)) = (str_field(metadata, "deletionTimestamp").parse::<Timestamp>(), grace)
         && now.as_second() > deleted.as_second().saturating_add(grace)
     {
         return;
@@ -414,7 +422,7 @@ pub(crate) fn pod_resources(pod: &Value, field: &str) -> ResourceList {
     let (mut beside, mut most) = (ResourceList::new(), ResourceList::new());
     for container in array_field(spec, "initContainers") {
         let mut own = of(container);
-        if meta::str_field(container, "restartPolicy") == "Always" {
+        if str_field(container, "restartPolicy") == "Always" {
             add_all(&mut total, &own);
             add_all(&mut beside, &own);
             own.clone_from(&beside);
@@ -456,7 +464,7 @@ fn service_usage(service: &Value, used: &mut ResourceList) {
     let spec = service.get("spec").unwrap_or(&Value::Null);
     let ports = array_field(spec, "ports");
     let given = ports.iter().filter(|port| port.get("nodePort").and_then(Value::as_i64).unwrap_or(0) != 0).count();
-    let (balancers, node_ports) = match meta::str_field(spec, "type") {
+    let (balancers, node_ports) = match str_field(spec, "type") {
         "NodePort" => (0, ports.len()),
         "LoadBalancer" if spec.get("allocateLoadBalancerNodePorts") == Some(&Value::Bool(false)) => (1, given),
         "LoadBalancer" => (1, ports.len()),
@@ -472,7 +480,7 @@ fn claim_usage(claim: &Value, used: &mut ResourceList) {
     const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
     let annotated = metadata::annotation(claim, BETA_CLASS).unwrap_or_default();
     let class = if annotated.is_empty() {
-        claim.get("spec").map_or("", |s| meta::str_field(s, "storageClassName"))
+        claim.get("spec").map_or("", |s| str_field(s, "storageClassName"))
     } else {
         annotated
     };
@@ -497,8 +505,8 @@ fn claim_usage(claim: &Value, used: &mut ResourceList) {
 /// Adds the devices that a resource claim may be given, by class; of alternatives, the most of each class. See
 /// `pkg/quota/v1/evaluator/core/resource_claims.go`.
 fn device_usage(claim: &Value, used: &mut ResourceList) {
-    let class = |request: &Value| format!("{}{DEVICES}", meta::str_field(request, "deviceClassName"));
-    let devices = |request: &Value| match meta::str_field(request, "allocationMode") {
+    let class = |request: &Value| format!("{}{DEVICES}", str_field(request, "deviceClassName"));
+    let devices = |request: &Value| match str_field(request, "allocationMode") {
         "ExactCount" => Quantity::from(request.get("count").and_then(Value::as_i64).unwrap_or(0)),
         "All" => Quantity::from(MOST_DEVICES),
         _ => Quantity::from(0),
@@ -566,7 +574,7 @@ mod tests {
     #[case(None, "failed quota: small: must specify requests.cpu for: c")]
     fn a_pod_that_is_too_much(#[case] cpu: Option<&str>, #[case] expected: &str) {
         let quotas = [quota(json!({"pods": "2", "requests.cpu": "1"}), json!({"pods": "1", "requests.cpu": "400m"}))];
-        assert_eq!(add_usage(&quotas, &ask("pods", &pod(cpu), None)).unwrap_err(), expected);
+        assert_eq!(add_usage(&quotas, &ask("pods", &pod(cpu), None)).unwrap_err().to_string(), expected);
     }
 
     #[test]
@@ -581,7 +589,7 @@ mod tests {
         let object = json!({"metadata": {"name": "x"}});
         let unknown = [quota(json!({"configmaps": "4"}), json!({}))];
         assert_eq!(
-            add_usage(&unknown, &ask("configmaps", &object, None)).unwrap_err(),
+            add_usage(&unknown, &ask("configmaps", &object, None)).unwrap_err().to_string(),
             "status unknown for quota: small, resources: configmaps"
         );
         assert_eq!(add_usage(&unknown, &ask("secrets", &object, None)), Ok(Vec::new()));

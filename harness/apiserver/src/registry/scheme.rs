@@ -6,7 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use indexmap::IndexMap;
 
-use super::{Resource, Strategy, builtin};
+use crate::registry::builtin;
+use crate::registry::served_resource::Resource;
+use crate::registry::strategy::Strategy;
 use crate::version::KubernetesVersion;
 
 type ResourcesByPlural = BTreeMap<String, Arc<Resource>>;

@@ -1,10 +1,18 @@
 //! Defaults, validation errors and updates, with expectations recorded from kube-apiserver 1.36.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use rstest::rstest;
 
-use super::*;
+use crate::authn;
+use crate::field_errors::ErrorList;
 use crate::json::{Value, json};
+use crate::registry::lister::EmptyLister;
+use crate::registry::scheme::Registry;
+use crate::registry::served_resource::Resource;
+use crate::registry::strategy::StrategyContext;
+use crate::registry::validation::{validate_create, validate_status_update, validate_update};
 
 /// Returns the first resource with this plural name in any group.
 fn kind(plural: &str) -> Arc<Resource> {
@@ -13,7 +21,7 @@ fn kind(plural: &str) -> Arc<Resource> {
 }
 
 fn context() -> StrategyContext<'static> {
-    StrategyContext { now: Timestamp::UNIX_EPOCH, user: &crate::authn::NO_USER, lookup: &EmptyLister }
+    StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &EmptyLister }
 }
 
 fn create(plural: &str, mut object: Value) -> Result<Value, Vec<String>> {

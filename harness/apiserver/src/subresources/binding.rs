@@ -4,8 +4,9 @@
 
 use crate::field_errors::{ErrorList, Path};
 use crate::json::Value;
+use crate::json::fields::{array_field, object_or_insert, str_field};
 use crate::metadata;
-use crate::registry::{ObjectLister, conditions, label_selector, meta, topology_labels};
+use crate::registry::{ObjectLister, conditions, meta, topology_labels};
 use crate::status::{GroupResource, Status};
 
 /// Validates a Binding.
@@ -13,11 +14,11 @@ pub(crate) fn validate(binding: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let target = binding.get("target").unwrap_or(&Value::Null);
     let path = Path::new("target");
-    let kind = meta::str_field(target, "kind");
+    let kind = str_field(target, "kind");
     if !kind.is_empty() && kind != "Node" {
         errors.not_supported(&path.child("kind"), kind, &["Node", "<empty>"]);
     }
-    if meta::str_field(target, "name").is_empty() {
+    if str_field(target, "name").is_empty() {
         errors.required(&path.child("name"), "");
     }
     errors
@@ -39,13 +40,13 @@ pub(crate) fn check(binding: &Value, name: Option<&str>) -> Result<(), Status> {
 
 /// `PodTopologyLabels` admission: adds the labels of the node's zone and region, which the pod gets.
 pub(crate) fn admit(binding: &mut Value, lookup: &dyn ObjectLister) {
-    let node = binding.get("target").map_or("", |t| meta::str_field(t, "name")).to_owned();
+    let node = binding.get("target").map_or("", |t| str_field(t, "name")).to_owned();
     let labels = topology_labels(lookup, &node);
     if labels.is_empty() {
         return;
     }
     let Some(metadata) = binding.get_mut("metadata") else { return };
-    if let Some(own) = meta::object_or_insert(metadata, "labels") {
+    if let Some(own) = object_or_insert(metadata, "labels") {
         own.extend(labels);
     }
 }
@@ -59,12 +60,12 @@ pub(crate) fn apply(pod: &mut Value, binding: &Value, now: &str) -> Result<(), S
     check_preconditions(pod, binding, &name)?;
     let empty = Value::Null;
     let spec = pod.get("spec").unwrap_or(&empty);
-    let node = meta::str_field(spec, "nodeName");
+    let node = str_field(spec, "nodeName");
     let refusal = if metadata::is_deleted(pod) {
         Some(format!("pod {name} is being deleted, cannot be assigned to a host"))
     } else if !node.is_empty() {
         Some(format!("pod {name} is already assigned to node \"{node}\""))
-    } else if !label_selector::array_field(spec, "schedulingGates").is_empty() {
+    } else if !array_field(spec, "schedulingGates").is_empty() {
         Some(format!("pod {name} has non-empty .spec.schedulingGates"))
     } else {
         None
@@ -72,14 +73,14 @@ pub(crate) fn apply(pod: &mut Value, binding: &Value, now: &str) -> Result<(), S
     if let Some(why) = refusal {
         return Err(Status::conflict(GroupResource::new("", "pods/binding"), &name, &why));
     }
-    let target = binding.get("target").map_or("", |t| meta::str_field(t, "name"));
-    if let Some(spec) = meta::object_or_insert(pod, "spec") {
+    let target = binding.get("target").map_or("", |t| str_field(t, "name"));
+    if let Some(spec) = object_or_insert(pod, "spec") {
         spec.insert("nodeName", target.into());
     }
     for field in ["annotations", "labels"] {
         merge(pod, binding, field);
     }
-    if meta::object_or_insert(pod, "status").is_some()
+    if object_or_insert(pod, "status").is_some()
         && let Some(status) = pod.get_mut("status")
     {
         if let Some(map) = status.as_object_mut() {
@@ -96,7 +97,7 @@ fn merge(pod: &mut Value, binding: &Value, field: &str) {
         return;
     }
     let Some(metadata) = pod.get_mut("metadata") else { return };
-    if let Some(own) = meta::object_or_insert(metadata, field) {
+    if let Some(own) = object_or_insert(metadata, field) {
         for (key, value) in given {
             own.insert(key.clone(), value.clone());
         }
@@ -107,10 +108,10 @@ fn check_preconditions(pod: &Value, binding: &Value, name: &str) -> Result<(), S
     let empty = Value::Null;
     let wanted = binding.get("metadata").unwrap_or(&empty);
     let own = pod.get("metadata").unwrap_or(&empty);
-    let namespace = meta::str_field(own, "namespace");
+    let namespace = str_field(own, "namespace");
     for (field, what) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
-        let precondition = meta::str_field(wanted, field);
-        let actual = meta::str_field(own, field);
+        let precondition = str_field(wanted, field);
+        let actual = str_field(own, field);
         if !precondition.is_empty() && precondition != actual {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {precondition}, {what} in object meta: {actual}"

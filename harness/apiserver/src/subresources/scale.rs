@@ -5,8 +5,9 @@
 use std::borrow::Cow;
 
 use crate::field_errors::{ErrorList, Path};
+use crate::json::fields::{array_field, object_or_insert, str_field};
 use crate::json::{Map, Value, json};
-use crate::registry::{NameFormat, label_selector, meta};
+use crate::registry::{NameFormat, checks, meta};
 use crate::status::Status;
 
 /// The `subresources.scale` of a definition: the fields that a Scale reads and writes.
@@ -105,7 +106,7 @@ pub(crate) fn validate(scale: &Value) -> ErrorList {
     let mut errors = meta::validate(scale, true, NameFormat::Subdomain, &Path::new("metadata"));
     let spec = Path::new("spec");
     let replicas = scale.get("spec").and_then(|s| s.get("replicas"));
-    meta::validate_non_negative(replicas, &spec.child("replicas"), &mut errors);
+    checks::validate_non_negative(replicas, &spec.child("replicas"), &mut errors);
     errors
 }
 
@@ -124,14 +125,14 @@ pub(crate) fn apply(object: &mut Value, scale: &Value, paths: Option<&ScalePaths
     let replicas = scale.get("spec").and_then(|s| s.get("replicas")).and_then(Value::as_i64).unwrap_or(0);
     match paths {
         None => {
-            if let Some(spec) = meta::object_or_insert(object, "spec") {
+            if let Some(spec) = object_or_insert(object, "spec") {
                 spec.insert("replicas", replicas.into());
             }
         }
         Some(paths) => set_at_path(object, &paths.spec_replicas, replicas.into()),
     }
-    let version = meta::str_field(metadata, "resourceVersion");
-    if let Some(own) = meta::object_or_insert(object, "metadata") {
+    let version = str_field(metadata, "resourceVersion");
+    if let Some(own) = object_or_insert(object, "metadata") {
         if version.is_empty() {
             own.remove("resourceVersion");
         } else {
@@ -177,12 +178,11 @@ pub(crate) fn selector_to_string(selector: Option<&Value>) -> String {
     for (key, value) in labels.into_iter().flatten() {
         requirements.push((key, format!("{key}={}", value.as_str().unwrap_or_default()).into()));
     }
-    for expression in label_selector::array_field(selector, "matchExpressions") {
-        let key = meta::str_field(expression, "key");
-        let mut values: Vec<&str> =
-            label_selector::array_field(expression, "values").iter().filter_map(Value::as_str).collect();
+    for expression in array_field(selector, "matchExpressions") {
+        let key = str_field(expression, "key");
+        let mut values: Vec<&str> = array_field(expression, "values").iter().filter_map(Value::as_str).collect();
         values.sort_unstable();
-        let text = match meta::str_field(expression, "operator") {
+        let text = match str_field(expression, "operator") {
             "In" => format!("{key} in ({})", values.join(",")),
             "NotIn" => format!("{key} notin ({})", values.join(",")),
             "DoesNotExist" => format!("!{key}"),

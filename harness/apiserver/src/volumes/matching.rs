@@ -2,10 +2,11 @@
 //! `staging/src/k8s.io/component-helpers/storage/volume/pv_helpers.go`.
 
 use crate::json::Value;
+use crate::json::fields::array_field;
 use crate::kubelet::filters::has_labels;
 use crate::metadata;
 use crate::quantity::Quantity;
-use crate::registry::label_selector::{self, array_field};
+use crate::registry::label_selector;
 
 /// Returns the volume for a claim: one that is reserved for it, or else the smallest one that suits it. With a `node`,
 /// volumes have to be usable there. `reserved_only` is set for claims that wait for their pod.

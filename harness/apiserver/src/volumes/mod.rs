@@ -6,8 +6,8 @@ mod matching;
 mod protection;
 
 use crate::json::Value;
+use crate::json::fields::array_field;
 use crate::metadata;
-use crate::registry::label_selector::array_field;
 
 pub use binding::bind_volumes;
 pub use protection::release_volumes;

@@ -10,7 +10,8 @@ use crate::backoff::Retries;
 use crate::controllers::{ControllerClient, WatchMux, WatchSet};
 use crate::json::Value;
 use crate::metadata;
-use crate::registry::defaults::{CLAIM_FINALIZER, VOLUME_FINALIZER};
+use crate::registry::core::persistent_volume::VOLUME_FINALIZER;
+use crate::registry::core::persistent_volume_claim::CLAIM_FINALIZER;
 use crate::server::ApiServer;
 use crate::store::{ResourceId, StoredObject};
 

@@ -4,9 +4,9 @@
 
 use super::NamespaceController;
 use crate::controllers::MERGE_PATCH;
+use crate::json::fields::array_field;
 use crate::json::{Value, json};
 use crate::metadata;
-use crate::registry::label_selector::array_field;
 use crate::store::ResourceId;
 
 /// The resource of claims.

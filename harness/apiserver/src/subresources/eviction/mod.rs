@@ -9,6 +9,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::field_errors::{ErrorList, FieldError, Path};
+use crate::json::fields::{array_field, object_or_insert, str_field};
 use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::registry::{conditions, label_selector, meta};
@@ -123,10 +124,8 @@ impl<'a> EvictionRequest<'a> {
             return Err(Status::invalid("policy", "Eviction", name, &errors));
         }
         let mut options = given.cloned().unwrap_or_else(|| Value::Object(Map::new()));
-        let in_body: Vec<String> = label_selector::array_field(&options, "dryRun")
-            .iter()
-            .filter_map(|v| v.as_str().map(str::to_owned))
-            .collect();
+        let in_body: Vec<String> =
+            array_field(&options, "dryRun").iter().filter_map(|v| v.as_str().map(str::to_owned)).collect();
         if in_body.is_empty() {
             if !dry_run.is_empty() {
                 options["dryRun"] = dry_run.into();
@@ -144,7 +143,7 @@ impl<'a> EvictionRequest<'a> {
         Ok(Self {
             namespace,
             name,
-            dry_run: label_selector::array_field(&options, "dryRun").iter().any(|v| v == "All"),
+            dry_run: array_field(&options, "dryRun").iter().any(|v| v == "All"),
             client_pins_version: pinned_version(&options).is_some(),
             options,
         })
@@ -224,7 +223,7 @@ async fn charge_budget<B: EvictionBackend + Sync>(
 
 /// Returns true if an unready pod may be deleted without charging the budget.
 fn can_evict_unready(budget: &Value) -> bool {
-    let policy = budget.get("spec").map_or("", |s| meta::str_field(s, "unhealthyPodEvictionPolicy"));
+    let policy = budget.get("spec").map_or("", |s| str_field(s, "unhealthyPodEvictionPolicy"));
     if policy == "AlwaysAllow" {
         return true;
     }
@@ -260,7 +259,7 @@ fn check_and_decrement(budget: &Value, pod: &str, now: &str, version: Kubernetes
     if allowed == 1 {
         conditions::upsert(status, "DisruptionAllowed", "False", observed, "InsufficientPods", "", now);
     }
-    if let Some(pods) = meta::object_or_insert(status, "disruptedPods") {
+    if let Some(pods) = object_or_insert(status, "disruptedPods") {
         pods.insert(pod.to_owned(), now.into());
     }
     Ok(charged)
@@ -294,10 +293,10 @@ fn disruption_not_allowed(budget: &Value, name: &str) -> Status {
     let condition = budget
         .get("status")
         .and_then(|s| conditions::find(s, "DisruptionAllowed"))
-        .filter(|c| meta::str_field(c, "status") == "False" && !meta::str_field(c, "message").is_empty());
+        .filter(|c| str_field(c, "status") == "False" && !str_field(c, "message").is_empty());
     let (reason, message) = {
         let c = condition.unwrap_or(&empty);
-        (meta::str_field(c, "reason"), meta::str_field(c, "message"))
+        (str_field(c, "reason"), str_field(c, "message"))
     };
     let current = count(budget, "currentHealthy");
     let desired = count(budget, "desiredHealthy");
@@ -345,8 +344,8 @@ fn mark_and_delete<B: EvictionBackend>(
 
 fn check_preconditions(pod: &Value, options: &Value) -> Result<(), Status> {
     let Some(wanted) = options.get("preconditions") else { return Ok(()) };
-    let uid = meta::str_field(wanted, "uid");
-    let version = meta::str_field(wanted, "resourceVersion");
+    let uid = str_field(wanted, "uid");
+    let version = str_field(wanted, "resourceVersion");
     let actual_uid = metadata::uid(pod);
     let actual_version = metadata::resource_version(pod);
     let why = if !uid.is_empty() && uid != actual_uid {
@@ -368,7 +367,7 @@ fn pinned_version(options: &Value) -> Option<&str> {
 }
 
 fn set_resource_version(options: &mut Value, version: &str) {
-    if let Some(preconditions) = meta::object_or_insert(options, "preconditions") {
+    if let Some(preconditions) = object_or_insert(options, "preconditions") {
         preconditions.insert("resourceVersion", version.into());
     }
 }
@@ -378,7 +377,7 @@ fn resource_version(object: &Value) -> &str {
 }
 
 fn phase(pod: &Value) -> &str {
-    pod.get("status").map_or("", |s| meta::str_field(s, "phase"))
+    pod.get("status").map_or("", |s| str_field(s, "phase"))
 }
 
 fn can_ignore_budget(pod: &Value) -> bool {

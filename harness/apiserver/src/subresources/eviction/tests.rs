@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use rstest::rstest;
 
 use super::*;
+use crate::json::fields::str_field;
 use crate::json::json;
 
 /// A store with one pod and some budgets in namespace `n`, which records the operations on it.
@@ -191,7 +192,7 @@ fn e_003_the_budget_is_charged_first(#[case] before: i64, #[case] after: i64, #[
     let status = fake.budget()["status"].clone();
     assert_eq!(status["disruptionsAllowed"], after);
     assert_eq!(status["disruptedPods"], json!({"p": "2024-01-01T00:00:00Z"}));
-    let condition = conditions::find(&status, "DisruptionAllowed").map(|c| meta::str_field(c, "reason"));
+    let condition = conditions::find(&status, "DisruptionAllowed").map(|c| str_field(c, "reason"));
     assert_eq!(condition, reason);
 }
 

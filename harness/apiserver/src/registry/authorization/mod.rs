@@ -1,0 +1,3 @@
+//! The kinds of `authorization.k8s.io`. See `pkg/registry/authorization`.
+
+pub(in crate::registry) mod reviews;

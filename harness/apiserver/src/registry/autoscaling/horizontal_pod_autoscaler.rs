@@ -1,0 +1,510 @@
+//! `autoscaling` `HorizontalPodAutoscaler`: stored as `v2`; `v1` has only a CPU target. See
+//! `pkg/apis/autoscaling/v1/conversion.go`, `pkg/apis/autoscaling/v2/defaults.go` and
+//! `pkg/apis/autoscaling/validation/validation.go`.
+
+use crate::field_errors::{ErrorList, Path};
+use crate::json::fields::{
+    array_field, is_empty_value, non_null, object_or_default, object_or_insert, spec_of, str_field, value_default,
+};
+use crate::json::{Map, Value, json};
+use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
+use crate::printers::format::{NONE, UNSET, int_or_string, items, text, text_or};
+use crate::quantity::Quantity;
+use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::generic::Generic;
+use crate::registry::kind_strategy::KindStrategy;
+use crate::registry::served_resource::Conversion;
+use crate::registry::{checks, names};
+
+/// The resource `horizontalpodautoscalers` of `autoscaling/v2`.
+pub(in crate::registry) fn v2() -> ResourceBuilder {
+    resource(
+        "autoscaling",
+        "v2",
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
+        "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler",
+    )
+    .short(&["hpa"])
+    .categories(&["all"])
+    .status()
+    .hash("qwQve8ut294=")
+    .rules(KindStrategy::new(Generic { status: true, ..Generic::NEW }, default_v2).check_with(validate))
+    .columns(COLUMNS)
+}
+
+/// The resource `horizontalpodautoscalers` of `autoscaling/v1`.
+pub(in crate::registry) fn v1() -> ResourceBuilder {
+    resource(
+        "autoscaling",
+        "v1",
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
+        "io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler",
+    )
+    .short(&["hpa"])
+    .categories(&["all"])
+    .status()
+    .hash("qwQve8ut294=")
+    .with_conversion(&CONVERSION)
+    .rules(KindStrategy::new(Generic { status: true, ..Generic::NEW }, default_v1).check_with(validate_v1))
+    .columns(COLUMNS)
+}
+
+/// Converts between `v2`, the storage version, and `v1`.
+const CONVERSION: Conversion = Conversion { to_storage: to_v2, from_storage: to_v1 };
+
+const PERCENTAGE: &str = "targetCPUUtilizationPercentage";
+
+/// The utilization to aim at unless a metric is set (`DefaultCPUUtilization`).
+const DEFAULT_PERCENTAGE: i64 = 80;
+
+const CURRENT: &str = "currentCPUUtilizationPercentage";
+
+fn to_v2(mut object: Value) -> Value {
+    object["apiVersion"] = "autoscaling/v2".into();
+    if let Some(spec) = object_or_insert(&mut object, "spec") {
+        // The default of v2 holds for v1, too.
+        let percentage = spec.remove(PERCENTAGE).filter(|value| !value.is_null()).unwrap_or(json!(DEFAULT_PERCENTAGE));
+        let target = json!({"type": "Utilization", "averageUtilization": percentage});
+        let metric = json!({"type": "Resource", "resource": {"name": "cpu", "target": target}});
+        spec.insert("metrics", json!([metric]));
+    }
+    if let Some(status) = object_or_insert(&mut object, "status") {
+        let current = status.remove(CURRENT).map_or(Value::Null, |percentage| {
+            let current = json!({"averageUtilization": percentage, "averageValue": "0"});
+            json!([{"type": "Resource", "resource": {"name": "cpu", "current": current}}])
+        });
+        status.insert("currentMetrics", current);
+        if status.get("currentReplicas") == Some(&json!(0)) {
+            status.remove("currentReplicas");
+        }
+    }
+    object
+}
+
+fn to_v1(mut object: Value) -> Value {
+    object["apiVersion"] = "autoscaling/v1".into();
+    if let Some(spec) = object_or_insert(&mut object, "spec") {
+        let metrics = spec.remove("metrics");
+        spec.remove("behavior");
+        if let Some(percentage) = cpu_metric_value(metrics.as_ref(), "/resource/target/averageUtilization") {
+            spec.insert(PERCENTAGE, percentage);
+        }
+    }
+    if let Some(status) = object_or_insert(&mut object, "status") {
+        let metrics = status.remove("currentMetrics");
+        status.remove("conditions");
+        if let Some(percentage) = cpu_metric_value(metrics.as_ref(), "/resource/current/averageUtilization") {
+            status.insert(CURRENT, percentage);
+        }
+        for field in ["currentReplicas", "desiredReplicas"] {
+            status.entry(field).or_insert(json!(0));
+        }
+    }
+    object
+}
+
+/// Returns the value at a pointer in the CPU metric.
+fn cpu_metric_value(metrics: Option<&Value>, pointer: &str) -> Option<Value> {
+    let metrics = metrics.and_then(Value::as_array)?;
+    let processor = metrics.iter().find(|metric| {
+        metric.get("type").is_some_and(|kind| kind == "Resource")
+            && metric.pointer("/resource/name").is_some_and(|name| name == "cpu")
+    })?;
+    processor.pointer(pointer).cloned()
+}
+
+/// Defaults of `v1`.
+fn default_v1(map: &mut Map) {
+    if let Some(spec) = map.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.entry("minReplicas").or_insert(json!(1));
+    }
+    if let Some(status) = map.entry("status").or_insert_with(|| json!({})).as_object_mut() {
+        for field in ["currentReplicas", "desiredReplicas"] {
+            status.entry(field).or_insert(json!(0));
+        }
+    }
+}
+
+/// Defaults of `v2`'s scaling behavior, if it is set.
+fn default_behavior(spec: &mut Map) {
+    let Some(behavior) = spec.get_mut("behavior").and_then(Value::as_object_mut) else { return };
+    let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
+    let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
+    for (direction, policies) in [("scaleUp", json!([pods, percent])), ("scaleDown", json!([percent]))] {
+        let rules = behavior.entry(direction).or_insert_with(|| json!({}));
+        let Some(rules) = rules.as_object_mut() else { continue };
+        rules.entry("selectPolicy").or_insert_with(|| "Max".into());
+        if is_empty_value(rules.get("policies")) {
+            rules.insert("policies", policies);
+        }
+        if direction == "scaleUp" {
+            rules.entry("stabilizationWindowSeconds").or_insert(json!(0));
+        }
+    }
+}
+
+/// Defaults of `HorizontalPodAutoscaler` v2.
+fn default_v2(map: &mut Map) {
+    if let Some(spec) = object_or_default(map, "spec") {
+        value_default(spec, "minReplicas", 1);
+        if is_empty_value(spec.get("metrics")) {
+            let cpu = json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}});
+            spec.insert("metrics", json!([{"type": "Resource", "resource": cpu}]));
+        }
+        default_behavior(spec);
+    }
+    if let Some(status) = object_or_default(map, "status") {
+        value_default(status, "desiredReplicas", 0);
+        status.entry("currentMetrics").or_insert(Value::Null);
+    }
+}
+
+const SPEC: Path<'static> = Path::new("spec");
+
+/// Types of metrics, and for each the field with its source.
+const SOURCES: [(&str, &str); 5] = [
+    ("ContainerResource", "containerResource"),
+    ("External", "external"),
+    ("Object", "object"),
+    ("Pods", "pods"),
+    ("Resource", "resource"),
+];
+
+const TYPES: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Resource"];
+
+/// Validates an autoscaler of version v2.
+fn validate(object: &Value) -> ErrorList {
+    let mut errors = validate_v1(object);
+    let spec = spec_of(object);
+    let root = SPEC.child("metrics");
+    for (index, one) in array_field(spec, "metrics").iter().enumerate() {
+        metric(one, &root.index(index), &mut errors);
+    }
+    let path = SPEC.child("behavior");
+    for field in ["scaleUp", "scaleDown"] {
+        if let Some(rules) = non_null(&spec["behavior"], field) {
+            scaling_rules(rules, &path.child(field), &mut errors);
+        }
+    }
+    errors
+}
+
+/// Validates the fields that version v1 has as well.
+fn validate_v1(object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let spec = spec_of(object);
+    let (least, most) = (spec["minReplicas"].as_i64(), spec["maxReplicas"].as_i64().unwrap_or(0));
+    if let Some(least) = least.filter(|least| *least < 1) {
+        errors.invalid(&SPEC.child("minReplicas"), least, "must be greater than or equal to 1");
+    }
+    let path = SPEC.child("maxReplicas");
+    match most {
+        0 => errors.required(&path, "must be set and greater than 0"),
+        ..0 => errors.invalid(&path, most, "must be greater than or equal to 1"),
+        _ => {}
+    }
+    if least.is_some_and(|least| most < least) {
+        errors.invalid(&path, most, "must be greater than or equal to `minReplicas`");
+    }
+    reference(&spec["scaleTargetRef"], false, &SPEC.child("scaleTargetRef"), &mut errors);
+    errors
+}
+
+fn segment(text: &str) -> Vec<String> {
+    names::path_segment(text, false)
+}
+
+/// Validates the reference to an object, whose group may be missing if it is only measured.
+fn reference(reference: &Value, measured: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    checks::required_format(reference, "kind", segment, path, errors);
+    checks::required_format(reference, "name", segment, path, errors);
+    // The core group has no scalable kind but replication controllers, whose version is written `v1`.
+    let version = str_field(reference, "apiVersion");
+    match version.matches('/').count() {
+        0 if !measured && !version.is_empty() && version != "v1" => {
+            errors.invalid(&path.child("apiVersion"), version, "apiVersion must specify API group");
+        }
+        0 | 1 => {}
+        _ => {
+            let why = format!("unexpected GroupVersion string: {version}");
+            errors.invalid(&path.child("apiVersion"), version, why);
+        }
+    }
+}
+
+fn metric(metric: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let kind = str_field(metric, "type");
+    let expected = SOURCES.iter().find(|(name, _)| *name == kind).map(|(_, field)| *field);
+    if kind.is_empty() {
+        errors.required(&path.child("type"), "must specify a metric source type");
+    }
+    if expected.is_none() {
+        errors.not_supported(&path.child("type"), kind, &TYPES);
+    }
+    // Only the first source is looked into.
+    let order = ["object", "external", "pods", "resource", "containerResource"];
+    let present: Vec<&str> = order.into_iter().filter(|field| non_null(metric, field).is_some()).collect();
+    if let Some(first) = present.first() {
+        source(first, &metric[*first], &path.child(first), errors);
+    }
+    match expected {
+        None => errors.not_supported(&path.child("type"), kind, &TYPES),
+        Some(field) if !present.contains(&field) => {
+            errors.required(&path.child(field), "must populate information for the given metric source");
+        }
+        Some(_) => {}
+    }
+    if present.len() != 1 {
+        for field in present.iter().filter(|field| Some(**field) != expected) {
+            errors.forbidden(&path.child(field), "must populate the given metric source only");
+        }
+    }
+}
+
+fn source(field: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    match field {
+        "object" | "external" | "pods" => {
+            if field == "object" {
+                reference(&source["describedObject"], true, &path.child("describedObject"), errors);
+            }
+            let path = path.child("metric");
+            match str_field(&source["metric"], "name") {
+                "" => errors.required(&path.child("name"), "must specify a metric name"),
+                name => checks::format(name, segment, &path.child("name"), errors),
+            }
+        }
+        _ => {
+            if str_field(source, "name").is_empty() {
+                errors.required(&path.child("name"), "must specify a resource name");
+            }
+            if field == "containerResource" && str_field(source, "container").is_empty() {
+                errors.required(&path.child("container"), "must specify a container");
+            }
+        }
+    }
+    let (target, path) = (&source["target"], path.child("target"));
+    metric_target(target, &path, errors);
+    let given = |field: &str| non_null(target, field).is_some();
+    let (value, average) = (given("value"), given("averageValue"));
+    match (field, value || average, value && average) {
+        ("object", false, _) => {
+            errors.required(&path.child("averageValue"), "must set either a target value or averageValue");
+        }
+        ("external", false, _) => {
+            let why = "must set either a target value for metric or a per-pod target";
+            errors.required(&path.child("averageValue"), why);
+        }
+        ("external", _, true) => {
+            let why = "may not set both a target value for metric and a per-pod target";
+            errors.forbidden(&path.child("value"), why);
+        }
+        ("pods", ..) if !average => {
+            errors.required(&path.child("averageValue"), "must specify a positive target averageValue");
+        }
+        ("resource" | "containerResource", ..) => match (given("averageUtilization"), average) {
+            (false, false) => {
+                let why = "must set either a target raw value or a target utilization";
+                errors.required(&path.child("averageUtilization"), why);
+            }
+            (true, true) => {
+                let why = "may not set both a target raw value and a target utilization";
+                errors.forbidden(&path.child("averageValue"), why);
+            }
+            _ => {}
+        },
+        _ => {}
+    }
+}
+
+fn metric_target(target: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let kind = str_field(target, "type");
+    if kind.is_empty() {
+        errors.required(&path.child("type"), "must specify a metric target type");
+    }
+    if !["Utilization", "Value", "AverageValue"].contains(&kind) {
+        errors.invalid(&path.child("type"), kind, "must be either Utilization, Value, or AverageValue");
+    }
+    for field in ["value", "averageValue"] {
+        if let Some(amount) = Quantity::of(&target[field]).filter(|amount| amount.sign() != 1) {
+            errors.invalid(&path.child(field), amount.to_string(), "must be positive");
+        }
+    }
+    if let Some(percent) = target["averageUtilization"].as_i64().filter(|percent| *percent < 1) {
+        errors.invalid(&path.child("averageUtilization"), percent, "must be greater than 0");
+    }
+}
+
+fn scaling_rules(rules: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    /// Longest stabilization window in seconds, and longest period of a policy.
+    const WINDOW_MAX: i64 = 3600;
+    const PERIOD_MAX: i64 = 1800;
+    let window = path.child("stabilizationWindowSeconds");
+    match rules["stabilizationWindowSeconds"].as_i64() {
+        Some(seconds @ ..0) => errors.invalid(&window, seconds, "must be greater than or equal to zero"),
+        Some(seconds) if seconds > WINDOW_MAX => {
+            errors.invalid(&window, seconds, format!("must be less than or equal to {WINDOW_MAX}"));
+        }
+        _ => {}
+    }
+    checks::one_of(rules, "selectPolicy", &["Disabled", "Max", "Min"], path, errors);
+    let (root, policies) = (path.child("policies"), array_field(rules, "policies"));
+    if policies.is_empty() {
+        errors.required(&root, "must specify at least one Policy");
+    }
+    for (index, policy) in policies.iter().enumerate() {
+        let path = root.index(index);
+        let kind = str_field(policy, "type");
+        if !["Percent", "Pods"].contains(&kind) {
+            errors.not_supported(&path.child("type"), kind, &["Percent", "Pods"]);
+        }
+        let number = |field: &str| policy[field].as_i64().unwrap_or(0);
+        for field in ["value", "periodSeconds"] {
+            if number(field) <= 0 {
+                errors.invalid(&path.child(field), number(field), "must be greater than zero");
+            }
+        }
+        let period = number("periodSeconds");
+        if period > PERIOD_MAX {
+            let why = format!("must be less than or equal to {PERIOD_MAX}");
+            errors.invalid(&path.child("periodSeconds"), period, why);
+        }
+    }
+}
+
+/// The columns of `horizontalpodautoscalers`.
+const COLUMNS: &[Column] = &[
+    NAME,
+    Column::string(
+        "Reference",
+        Description::Field("api.autoscaling.v2.HorizontalPodAutoscalerSpec", "scaleTargetRef"),
+        CellSource::Custom(|hpa, _| {
+            json!(format!("{}/{}", text(hpa, "/spec/scaleTargetRef/kind"), text(hpa, "/spec/scaleTargetRef/name")))
+        }),
+    ),
+    Column::string(
+        "Targets",
+        Description::Field("api.autoscaling.v2.HorizontalPodAutoscalerSpec", "metrics"),
+        CellSource::Custom(|hpa, _| json!(targets(hpa))),
+    ),
+    Column::string(
+        "MinPods",
+        Description::Field("api.autoscaling.v2.HorizontalPodAutoscalerSpec", "minReplicas"),
+        CellSource::Custom(|hpa, _| json!(int_or_string(hpa, "/spec/minReplicas", UNSET))),
+    ),
+    Column::string(
+        "MaxPods",
+        Description::Field("api.autoscaling.v2.HorizontalPodAutoscalerSpec", "maxReplicas"),
+        CellSource::Number("/spec/maxReplicas"),
+    ),
+    Column::string(
+        "Replicas",
+        Description::Field("api.autoscaling.v2.HorizontalPodAutoscalerStatus", "currentReplicas"),
+        CellSource::Number("/status/currentReplicas"),
+    ),
+    AGE,
+];
+
+const METRICS_SHOWN: usize = 2;
+
+const UNKNOWN: &str = "<unknown>";
+
+/// Formats current and target value of each metric. The stored form is `autoscaling/v2`.
+fn targets(hpa: &Value) -> String {
+    let specs = items(hpa, "/spec/metrics");
+    if specs.is_empty() {
+        // `v1` has one metric.
+        let percent = |pointer: &str| hpa.pointer(pointer).and_then(Value::as_i64).map(|percent| format!("{percent}%"));
+        let Some(wanted) = percent("/spec/targetCPUUtilizationPercentage") else { return NONE.to_owned() };
+        let current = percent("/status/currentCPUUtilizationPercentage").unwrap_or_else(|| UNKNOWN.to_owned());
+        return format!("cpu: {current}/{wanted}");
+    }
+    let statuses = items(hpa, "/status/currentMetrics");
+    let mut shown: Vec<String> = specs
+        .iter()
+        .enumerate()
+        .map(|(index, spec)| target(spec, statuses.get(index).unwrap_or(&Value::Null)))
+        .collect();
+    let more = shown.len().saturating_sub(METRICS_SHOWN);
+    shown.truncate(METRICS_SHOWN);
+    let list = shown.join(", ");
+    if more > 0 { format!("{list} + {more} more...") } else { list }
+}
+
+fn target(spec: &Value, status: &Value) -> String {
+    let source = match text(spec, "/type") {
+        "External" => "external",
+        "Pods" => "pods",
+        "Object" => "object",
+        "Resource" => "resource",
+        "ContainerResource" => "containerResource",
+        _ => return "<unknown type>".to_owned(),
+    };
+    let wanted = |field: &str| text(spec, &format!("/{source}/target/{field}"));
+    let current = |field: &str| text_or(status, &format!("/{source}/current/{field}"), UNKNOWN);
+    let percent = |value: Option<&Value>, absent: &str| {
+        value.and_then(Value::as_i64).map_or_else(|| absent.to_owned(), |percent| format!("{percent}%"))
+    };
+    let of_resource = matches!(source, "resource" | "containerResource");
+    let name = text(spec, &format!("/{source}/name"));
+    match (wanted("averageValue"), of_resource) {
+        ("", true) => {
+            let now = percent(status.pointer(&format!("/{source}/current/averageUtilization")), UNKNOWN);
+            format!(
+                "{name}: {now}/{}",
+                percent(spec.pointer(&format!("/{source}/target/averageUtilization")), "<auto>")
+            )
+        }
+        (average, true) => format!("{name}: {}/{average}", current("averageValue")),
+        ("", false) => format!("{}/{}", current("value"), wanted("value")),
+        (average, false) if source == "pods" => format!("{}/{average}", current("averageValue")),
+        (average, false) => format!("{}/{average} (avg)", current("averageValue")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[test]
+    fn the_processor_goes_there_and_back() {
+        let first = json!({"apiVersion": "autoscaling/v1", "spec": {"maxReplicas": 3, PERCENTAGE: 50},
+            "status": {"currentReplicas": 0, "desiredReplicas": 0, CURRENT: 7}});
+        let stored = to_v2(first.clone());
+        assert_eq!(stored.pointer("/spec/metrics/0/resource/target/averageUtilization"), Some(&json!(50)));
+        assert_eq!(stored["apiVersion"], "autoscaling/v2");
+        assert_eq!(to_v1(stored), first);
+        let stored = to_v2(json!({"spec": {"maxReplicas": 3}}));
+        assert_eq!(stored.pointer("/spec/metrics/0/resource/target/averageUtilization"), Some(&json!(80)));
+    }
+
+    #[test]
+    fn both_directions_are_filled_in() {
+        let mut spec = json!({"behavior": {"scaleDown": {"stabilizationWindowSeconds": 60}}});
+        default_behavior(spec.as_object_mut().unwrap());
+        assert_eq!(
+            spec["behavior"],
+            json!({
+                "scaleUp": {"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": [
+                    {"type": "Pods", "value": 4, "periodSeconds": 15},
+                    {"type": "Percent", "value": 100, "periodSeconds": 15}]},
+                "scaleDown": {"stabilizationWindowSeconds": 60, "selectPolicy": "Max", "policies": [
+                    {"type": "Percent", "value": 100, "periodSeconds": 15}]},
+            })
+        );
+    }
+
+    #[rstest]
+    #[case(json!({}), "<none>")]
+    #[case(json!({"spec": {"metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"averageUtilization": 80}}}]}}),
+        "cpu: <unknown>/80%")]
+    #[case(json!({"spec": {"metrics": [{"type": "Pods", "pods": {"target": {"averageValue": "5"}}}, {"type": "External",
+        "external": {"target": {"value": "9"}}}, {"type": "Object"}]}, "status": {"currentMetrics": [{"pods": {"current":
+        {"averageValue": "3"}}}]}}), "3/5, <unknown>/9 + 1 more...")]
+    fn autoscaling_targets(#[case] hpa: Value, #[case] shown: &str) {
+        assert_eq!(targets(&hpa), shown);
+    }
+}

@@ -1,0 +1,185 @@
+//! Validation and warnings of jobs, and of the job templates of cron jobs. See
+//! `pkg/apis/batch/validation/validation.go`. PURE.
+
+use crate::field_errors::{BadValue, ErrorList, Path};
+use crate::json::Value;
+use crate::json::fields::{non_null, spec_of, str_field};
+use crate::metadata;
+use crate::registry::batch::job::policies;
+use crate::registry::core::pod::{self, validation, warnings};
+use crate::registry::{checks, label_selector, names};
+
+const SPEC: Path<'static> = Path::new("spec");
+
+/// Job fields that must not be negative, in upstream's order.
+const COUNTS: [&str; 7] = [
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+];
+
+/// Validates a job, except for its metadata.
+pub(super) fn validate_job(object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let spec = spec_of(object);
+    job_spec(spec, &SPEC, &mut errors);
+    let selector = non_null(spec, "selector");
+    let path = SPEC.child("selector");
+    if selector.is_none() {
+        errors.required(&path, "");
+    }
+    errors.append(label_selector::validate(selector, false, &path));
+    let labels = spec.pointer("/template/metadata/labels");
+    if label_selector::matches(selector, labels) == Some(false) {
+        let path = SPEC.child("template");
+        let path = path.child("metadata");
+        let shown = labels.map_or_else(|| BadValue::Raw("null".to_owned()), BadValue::from);
+        errors.invalid(&path.child("labels"), shown, "`selector` does not match template `labels`");
+    }
+    errors
+}
+
+/// Validates an update of a job.
+pub(super) fn validate_job_update(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = validate_job(new);
+    let (now, before) = (spec_of(new), spec_of(old));
+    let mut keep =
+        |field: &str| checks::validate_immutable(now.get(field), before.get(field), &SPEC.child(field), &mut errors);
+    let indexed = str_field(now, "completionMode") == "Indexed";
+    if !indexed {
+        keep("completions");
+    }
+    keep("selector");
+    if before.get("suspend") != Some(&Value::Bool(true)) && now.get("template") != before.get("template") {
+        let shown = BadValue::Raw(pod::template_text(now.get("template").unwrap_or(&Value::Null)));
+        errors.invalid(&SPEC.child("template"), shown, checks::IMMUTABLE_MESSAGE);
+    }
+    let mut keep =
+        |field: &str| checks::validate_immutable(now.get(field), before.get(field), &SPEC.child(field), &mut errors);
+    for field in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
+        keep(field);
+    }
+    let completions = non_null(now, "completions");
+    let moved = indexed && completions.is_some() && completions != before.get("completions");
+    if moved && completions != now.get("parallelism") {
+        let why = "can only be modified in tandem with spec.parallelism";
+        errors.invalid(&SPEC.child("completions"), BadValue::from(completions), why);
+    }
+    errors
+}
+
+/// Validates the spec of a job or of a job template.
+pub(in crate::registry) fn job_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for field in COUNTS {
+        checks::validate_non_negative(spec.get(field), &path.child(field), errors);
+    }
+    if non_null(spec, "maxFailedIndexes").is_some() && non_null(spec, "backoffLimitPerIndex").is_none() {
+        errors.required(&path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified");
+    }
+    policies::managed_by(spec, path, errors);
+    policies::completion_mode(spec, path, errors);
+    policies::policies(spec, path, errors);
+    let template = spec.get("template").unwrap_or(&Value::Null);
+    let path = path.child("template");
+    validation::template(template, &path, errors);
+    let policy = template.pointer("/spec/restartPolicy").and_then(Value::as_str).unwrap_or_default();
+    let path = path.child("spec");
+    let path = path.child("restartPolicy");
+    match policy {
+        "" | "Always" => errors.required(&path, "valid values: \"OnFailure\", \"Never\""),
+        "OnFailure" if non_null(spec, "podFailurePolicy").is_some() => {
+            errors.invalid(&path, policy, "only \"Never\" is supported when podFailurePolicy is specified");
+        }
+        "OnFailure" | "Never" => {}
+        _ => errors.not_supported(&path, policy, &["OnFailure", "Never"]),
+    }
+}
+
+/// Returns the warnings for a new job, or for an update that increments the generation.
+pub(super) fn job_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+    template_warnings((new, old), spec_of(new), "spec")
+}
+
+/// Returns the warnings for a job or a job template at `path`: for a new object, or an update that increments the
+/// generation.
+pub(in crate::registry) fn template_warnings(
+    (new, old): (&Value, Option<&Value>),
+    job: &Value,
+    path: &str,
+) -> Vec<String> {
+    /// Limits of completions and parallelism above which the status of an indexed job may grow too large.
+    const MOST: (i64, i64) = (100_000, 10_000);
+    if old.is_some_and(|old| metadata::generation(old) == metadata::generation(new)) {
+        return Vec::new();
+    }
+    let mut warnings = Vec::from_iter(warnings::name_warning(new).filter(|_| old.is_none()));
+    let number = |field: &str| job.get(field).and_then(Value::as_i64).unwrap_or(0);
+    let many = number("completions") > MOST.0 && number("parallelism") > MOST.1;
+    if str_field(job, "completionMode") == "Indexed" && many {
+        warnings.push(format!(
+            "{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+        ));
+    }
+    let template = job.get("template").unwrap_or(&Value::Null);
+    warnings.extend(warnings::pod_warnings(template, &format!("{path}.template")));
+    warnings
+}
+
+/// Validates the name of an indexed job: the pod name with the last index must be a DNS label.
+pub(super) fn validate_indexed_job_name(object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let spec = spec_of(object);
+    let count = spec.get("completions").and_then(Value::as_i64).unwrap_or(0);
+    if str_field(spec, "completionMode") == "Indexed" && count > 0 {
+        let (name, last) = (metadata::name(object), format!("{}-{}", metadata::name(object), count - 1));
+        if !names::dns1123_label(&last).is_empty() {
+            let why = format!("will not able to create pod with invalid DNS label: {last}");
+            errors.invalid(&Path::new("metadata").child("name"), name, why);
+        }
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::json::json;
+
+    fn spec() -> Value {
+        json!({"parallelism": 1, "completions": 1, "completionMode": "NonIndexed",
+            "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {
+            "containers": [{"name": "c", "image": "i", "imagePullPolicy": "Always", "terminationMessagePolicy": "File",
+                "terminationMessagePath": "/dev/termination-log", "resources": {}}],
+            "dnsPolicy": "ClusterFirst", "restartPolicy": "Never"}}})
+    }
+
+    #[rstest]
+    #[case::fine("/parallelism", json!(2), &[])]
+    #[case::negative("/parallelism", json!(-1), &["spec.parallelism: Invalid value: -1: must be greater than or equal to 0"])]
+    #[case::mode("/completionMode", json!("Foo"), &["spec.completionMode: Unsupported value: \"Foo\": supported values: \"NonIndexed\", \"Indexed\""])]
+    #[case::restarts("/template/spec/restartPolicy", json!("Always"),
+        &["spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\""])]
+    #[case::selector("/selector/matchLabels/a", json!("c"),
+        &["spec.template.metadata.labels: Invalid value: {\"a\":\"b\"}: `selector` does not match template `labels`"])]
+    fn jobs_are_refused(#[case] pointer: &str, #[case] value: Value, #[case] expected: &[&str]) {
+        let mut spec = spec();
+        *spec.pointer_mut(pointer).expect("there") = value;
+        let errors = validate_job(&json!({"spec": spec}));
+        assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_job_keeps_what_it_completes() {
+        let (old, mut new) = (json!({"spec": spec()}), json!({"spec": spec()}));
+        new["spec"]["completions"] = 5.into();
+        let errors = validate_job_update(&new, &old);
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["spec.completions: Invalid value: 5: field is immutable"]);
+    }
+}

@@ -1,0 +1,5 @@
+//! The kinds of `batch`. See `pkg/registry/batch`.
+
+pub(in crate::registry) mod cron_job;
+pub(in crate::registry) mod job;
+pub(in crate::registry) mod schedule;

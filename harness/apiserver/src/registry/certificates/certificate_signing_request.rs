@@ -1,0 +1,384 @@
+//! `certificates.k8s.io/v1` `CertificateSigningRequest`.
+//!
+//! See `pkg/registry/certificates/certificates/strategy.go` and `pkg/apis/certificates/validation/validation.go`. Of
+//! a request only the PEM block type is checked, since there is no X.509 parser here.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::field_errors::{ErrorList, Path};
+use crate::json::fields::{array_field, is_empty_value, object_or_insert, str_field};
+use crate::json::{Map, Value, json};
+use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
+use crate::printers::duration::human_duration;
+use crate::printers::format::{NONE, items, text, text_or};
+use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::meta;
+use crate::registry::names::{self, NameFormat};
+use crate::registry::prepare::copy_field;
+use crate::registry::strategy::{Strategy, StrategyContext};
+use crate::registry::time::rfc3339;
+
+/// The resource `certificatesigningrequests` of `certificates.k8s.io/v1`.
+pub(in crate::registry) fn definition() -> ResourceBuilder {
+    resource(
+        "certificates.k8s.io",
+        "v1",
+        "certificatesigningrequests",
+        "CertificateSigningRequest",
+        "io.k8s.api.certificates.v1.CertificateSigningRequest",
+    )
+    .cluster()
+    .short(&["csr"])
+    .sub("approval", "", "", "CertificateSigningRequest", &["get", "patch", "update"])
+    .status()
+    .resets("", &[&["spec"], &["status"]])
+    .resets("approval", &[&["spec"], &["status", "certificate"]])
+    .resets("status", &[&["spec"], &["status", "conditions"]])
+    .hash("95fRKMXA+00=")
+    .fields(&[("spec.signerName", "")])
+    .rules(CertificateSigningRequest)
+    .columns(COLUMNS)
+}
+
+/// The strategy of certificate signing requests: records the requesting user, keeps the spec immutable, and lets
+/// `/approval` write the conditions and `/status` the certificate.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CertificateSigningRequest;
+
+const APPROVED: &str = "Approved";
+
+const DENIED: &str = "Denied";
+
+const FAILED: &str = "Failed";
+
+const SHORTEST_SECONDS: i64 = 600;
+
+const USAGES: [&str; 23] = [
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+];
+
+impl Strategy for CertificateSigningRequest {
+    fn default(&self, object: &mut Value) {
+        object_or_insert(object, "spec");
+        object_or_insert(object, "status");
+        each_condition(object, |condition| {
+            if is_empty_value(condition.get("status")) {
+                condition.insert("status", "True".into());
+            }
+        });
+    }
+
+    fn prepare_for_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) {
+        if let Some(spec) = object_or_insert(object, "spec") {
+            for field in ["username", "uid", "groups", "extra"] {
+                spec.remove(field);
+            }
+            spec.insert("username", ctx.user.name.as_str().into());
+            if !ctx.user.uid.is_empty() {
+                spec.insert("uid", ctx.user.uid.as_str().into());
+            }
+            spec.insert("groups", json!(ctx.user.groups));
+            if !ctx.user.extra.is_empty() {
+                spec.insert("extra", json!(ctx.user.extra));
+            }
+        }
+        if let Some(map) = object.as_object_mut() {
+            map.insert("status", json!({}));
+        }
+    }
+
+    fn validate(&self, object: &Value) -> ErrorList {
+        validate(object)
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
+        copy_field(new, old, "spec");
+        copy_field(new, old, "status");
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
+        validate_csr_update(new, old, false, false)
+    }
+
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) {
+        copy_field(new, old, "spec");
+        for kind in [APPROVED, DENIED] {
+            let kept: Vec<Value> = conditions_of_type(old, kind).cloned().collect();
+            if kept.len() != conditions_of_type(new, kind).count() {
+                continue;
+            }
+            let mut kept = kept.into_iter();
+            each_condition(new, |condition| {
+                if condition.get("type").is_some_and(|own| own == kind)
+                    && let Some(Value::Object(before)) = kept.next()
+                {
+                    *condition = before;
+                }
+            });
+        }
+        default_condition_times(new, old, ctx);
+    }
+
+    fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
+        validate_csr_update(new, old, false, true)
+    }
+
+    fn prepare_for_subresource_update(
+        &self,
+        _subresource: &str,
+        new: &mut Value,
+        old: &Value,
+        ctx: &StrategyContext<'_>,
+    ) {
+        default_condition_times(new, old, ctx);
+        let conditions = new.pointer_mut("/status/conditions").map(Value::take);
+        copy_field(new, old, "spec");
+        copy_field(new, old, "status");
+        let Some(status) = object_or_insert(new, "status") else { return };
+        match conditions {
+            Some(conditions) => status.insert("conditions", conditions),
+            None => status.remove("conditions"),
+        };
+    }
+
+    fn validate_subresource_update(&self, _subresource: &str, new: &Value, old: &Value) -> ErrorList {
+        validate_csr_update(new, old, true, false)
+    }
+}
+
+fn conditions(object: &Value) -> &[Value] {
+    object.get("status").map_or(&[][..], |status| array_field(status, "conditions"))
+}
+
+fn conditions_of_type<'a>(object: &'a Value, kind: &str) -> impl Iterator<Item = &'a Value> {
+    conditions(object).iter().filter(move |condition| str_field(condition, "type") == kind)
+}
+
+fn each_condition(object: &mut Value, mut change: impl FnMut(&mut Map)) {
+    let list = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+    list.into_iter().flatten().filter_map(Value::as_object_mut).for_each(&mut change);
+}
+
+/// Sets missing times of conditions; the transition time is kept as long as the status is unchanged.
+fn default_condition_times(new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) {
+    let now = Value::from(rfc3339(ctx.now));
+    each_condition(new, |condition| {
+        if is_empty_value(condition.get("lastUpdateTime")) {
+            condition.insert("lastUpdateTime", now.clone());
+        }
+        if is_empty_value(condition.get("lastTransitionTime")) {
+            let same =
+                |before: &&Value| ["type", "status"].iter().all(|field| before.get(field) == condition.get(*field));
+            let before = conditions(old).iter().find(same).and_then(|before| before.get("lastTransitionTime"));
+            let time = before.filter(|time| !time.is_null()).unwrap_or(&now).clone();
+            condition.insert("lastTransitionTime", time);
+        }
+    });
+}
+
+fn validate(object: &Value) -> ErrorList {
+    let mut errors = meta::validate(object, false, NameFormat::PathSegment, &Path::new("metadata"));
+    let empty = Value::Null;
+    let spec = object.get("spec").unwrap_or(&empty);
+    let path = Path::new("spec");
+    let request = str_field(spec, "request");
+    if !STANDARD.decode(request).is_ok_and(|bytes| is_request(&bytes)) {
+        errors.invalid(&path.child("request"), request, "PEM block type must be CERTIFICATE REQUEST");
+    }
+    let usages: Vec<&str> = array_field(spec, "usages").iter().filter_map(Value::as_str).collect();
+    let usages_path = path.child("usages");
+    if usages.is_empty() {
+        errors.required(&usages_path, "");
+    }
+    for (index, usage) in usages.iter().enumerate() {
+        if !USAGES.contains(usage) {
+            errors.not_supported(&usages_path.index(index), *usage, &USAGES);
+        }
+    }
+    for (index, usage) in usages.iter().enumerate() {
+        if usages[..index].contains(usage) {
+            errors.duplicate(&usages_path.index(index), *usage);
+        }
+    }
+    validate_signer(str_field(spec, "signerName"), &path.child("signerName"), &mut errors);
+    if let Some(seconds) = spec.get("expirationSeconds").and_then(Value::as_i64).filter(|s| *s < SHORTEST_SECONDS) {
+        let why = "may not specify a duration less than 600 seconds (10 minutes)";
+        errors.invalid(&path.child("expirationSeconds"), seconds, why);
+    }
+    validate_conditions(conditions(object), &mut errors);
+    errors
+}
+
+/// Returns true if the bytes have a PEM block of the right type.
+fn is_request(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    text.contains("-----BEGIN CERTIFICATE REQUEST-----") && text.contains("-----END CERTIFICATE REQUEST-----")
+}
+
+fn validate_signer(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if name.is_empty() {
+        errors.required(path, "");
+        return;
+    }
+    if name == "kubernetes.io/legacy-unknown" {
+        errors.invalid(path, name, "the legacy signerName is not allowed via this API version");
+        return;
+    }
+    let Some((domain, rest)) = name.split_once('/').filter(|(_, rest)| !rest.contains('/')) else {
+        errors.invalid(path, name, "must be a fully qualified domain and path of the form 'example.com/signer-name'");
+        return;
+    };
+    for message in names::dns1123_subdomain(domain) {
+        errors.invalid(path, domain, format!("validating label {domain:?}: {message}"));
+    }
+    if !domain.contains('.') {
+        errors.invalid(path, domain, "should be a domain with at least two segments separated by dots");
+    }
+    for message in names::dns1123_subdomain(rest) {
+        errors.invalid(path, rest, format!("validating label {rest:?}: {message}"));
+    }
+}
+
+fn validate_conditions(conditions: &[Value], errors: &mut ErrorList) {
+    let status = Path::new("status");
+    let path = status.child("conditions");
+    let mut both = [false, false];
+    for (index, condition) in conditions.iter().enumerate() {
+        let at = path.index(index);
+        let kind = str_field(condition, "type");
+        if kind.is_empty() {
+            errors.required(&at.child("type"), "");
+        }
+        let allowed: &[&str] =
+            if [APPROVED, DENIED, FAILED].contains(&kind) { &["True"] } else { &["False", "True", "Unknown"] };
+        match str_field(condition, "status") {
+            "" => errors.required(&at.child("status"), ""),
+            value if !allowed.contains(&value) => errors.not_supported(&at.child("status"), value, allowed),
+            _ => {}
+        }
+        both[0] |= kind == APPROVED;
+        both[1] |= kind == DENIED;
+        if (kind == APPROVED || kind == DENIED) && both == [true, true] {
+            errors.invalid(&path, kind, "Approved and Denied conditions are mutually exclusive");
+        }
+        if conditions[..index].iter().any(|other| str_field(other, "type") == kind) {
+            errors.duplicate(&at.child("type"), kind);
+        }
+    }
+}
+
+fn validate_csr_update(new: &Value, old: &Value, approves: bool, certifies: bool) -> ErrorList {
+    let mut errors = validate(new);
+    let status = Path::new("status");
+    let path = status.child("conditions");
+    for kind in [APPROVED, DENIED, FAILED] {
+        if conditions_of_type(new, kind).count() < conditions_of_type(old, kind).count() {
+            errors.forbidden(&path, format!("updates may not remove a condition of type {kind:?}"));
+        }
+    }
+    if !approves {
+        for kind in [APPROVED, DENIED] {
+            if conditions_of_type(new, kind).count() > conditions_of_type(old, kind).count() {
+                errors.forbidden(&path, format!("updates may not add a condition of type {kind:?}"));
+            }
+        }
+    }
+    let certificate =
+        |object: &Value| object.pointer("/status/certificate").cloned().filter(|c| !is_empty_value(Some(c)));
+    let (before, after) = (certificate(old), certificate(new));
+    if before != after {
+        let path = status.child("certificate");
+        if !certifies {
+            errors.forbidden(&path, "updates may not set certificate content");
+        } else if before.is_some() {
+            errors.forbidden(&path, "updates may not modify existing certificate content");
+        }
+    }
+    errors.append(meta::validate_update(new, old, &Path::new("metadata")));
+    errors
+}
+
+const SPEC_TYPE: &str = "api.certificates.v1.CertificateSigningRequestSpec";
+
+/// The columns of `certificatesigningrequests`.
+const COLUMNS: &[Column] = &[
+    NAME,
+    AGE,
+    Column::string(
+        "SignerName",
+        Description::Field(SPEC_TYPE, "signerName"),
+        CellSource::Custom(|request, _| json!(text_or(request, "/spec/signerName", NONE))),
+    ),
+    Column::string("Requestor", Description::Field(SPEC_TYPE, "request"), CellSource::Text("/spec/username", "")),
+    Column::string(
+        "RequestedDuration",
+        Description::Field(SPEC_TYPE, "expirationSeconds"),
+        CellSource::Custom(|request, _| {
+            let seconds = request.pointer("/spec/expirationSeconds").and_then(Value::as_i64);
+            json!(seconds.map_or_else(|| NONE.to_owned(), human_duration))
+        }),
+    ),
+    Column::string(
+        "Condition",
+        Description::Field("api.certificates.v1.CertificateSigningRequestStatus", "conditions"),
+        CellSource::Custom(|request, _| json!(condition(request))),
+    ),
+];
+
+/// Returns Denied, Approved or Pending in this order of precedence, with `,Failed` and `,Issued` appended.
+fn condition(request: &Value) -> String {
+    let has = |kind: &str| items(request, "/status/conditions").iter().any(|one| text(one, "/type") == kind);
+    let mut shown = match () {
+        () if has("Denied") => "Denied",
+        () if has("Approved") => "Approved",
+        () => "Pending",
+    }
+    .to_owned();
+    if has("Failed") {
+        shown.push_str(",Failed");
+    }
+    if !text(request, "/status/certificate").is_empty() {
+        shown.push_str(",Issued");
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(json!([]), "", "Pending")]
+    #[case(json!([{"type": "Approved"}]), "", "Approved")]
+    #[case(json!([{"type": "Approved"}]), "Yw==", "Approved,Issued")]
+    #[case(json!([{"type": "Approved"}, {"type": "Failed"}]), "", "Approved,Failed")]
+    #[case(json!([{"type": "Denied"}]), "", "Denied")]
+    fn the_state_of_a_request(#[case] conditions: Value, #[case] certificate: &str, #[case] expected: &str) {
+        assert_eq!(condition(&json!({"status": {"conditions": conditions, "certificate": certificate}})), expected);
+    }
+}

@@ -1,0 +1,324 @@
+//! Core `v1` `PersistentVolumeClaim`, and the claim templates of pods and stateful sets. See
+//! `pkg/registry/core/persistentvolumeclaim/strategy.go`, and `ValidatePersistentVolumeClaimSpec` in
+//! `pkg/apis/core/validation/validation.go`.
+
+use crate::field_errors::{BadValue, ErrorList, Path};
+use crate::json::fields::{array_field, non_null, object_or_default, object_or_insert, str_field, text_default};
+use crate::json::{Map, Value, json};
+use crate::metadata;
+use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
+use crate::printers::format::{UNSET, text, text_or};
+use crate::quantity::Quantity;
+use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::core::limit_ranger;
+use crate::registry::core::persistent_volume;
+use crate::registry::core::pod::defaults;
+use crate::registry::generic::Generic;
+use crate::registry::kind_strategy::KindStrategy;
+use crate::registry::strategy::StrategyContext;
+use crate::registry::{checks, label_selector, names};
+use crate::status::Status;
+
+/// The resource `persistentvolumeclaims`.
+pub(in crate::registry) fn definition() -> ResourceBuilder {
+    resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", "io.k8s.api.core.v1.PersistentVolumeClaim")
+        .short(&["pvc"])
+        .status()
+        .hash("QWTyNDq0dC4=")
+        .rules(
+            KindStrategy::new(Generic { status: true, revalidates: true, ..Generic::NEW }, defaults)
+                .admit_with(admit)
+                .with_finalizer(CLAIM_FINALIZER)
+                .check_with(validate)
+                .drop_with(complete_data_sources),
+        )
+        .columns(COLUMNS)
+}
+
+/// The finalizer of `PersistentVolumeClaim`s, added by admission.
+pub(crate) const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
+
+/// Defaults of `PersistentVolumeClaim`.
+fn defaults(map: &mut Map) {
+    if let Some(spec) = object_or_default(map, "spec") {
+        defaults::claim_spec(spec);
+    }
+    if let Some(status) = object_or_default(map, "status") {
+        text_default(status, "phase", "Pending");
+    }
+}
+
+/// The plugins `LimitRanger` and `DefaultStorageClass`.
+fn admit(claim: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+    limit_ranger::admit_claim(claim, ctx)?;
+    admit_default_class(claim, ctx);
+    Ok(())
+}
+
+/// The annotations of a storage class that makes it the default; the second one is from beta.
+const DEFAULT_CLASS: [&str; 2] =
+    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+
+/// The plugin `DefaultStorageClass`: a claim that names no class gets the default one, of several the newest. See
+/// `plugin/pkg/admission/storage/storageclass/setdefault/admission.go`.
+fn admit_default_class(claim: &mut Value, ctx: &StrategyContext<'_>) {
+    let given = claim.pointer("/spec/storageClassName").is_some_and(|class| !class.is_null());
+    if given || metadata::annotation(claim, "volume.beta.kubernetes.io/storage-class").is_some() {
+        return;
+    }
+    let classes = ctx.lookup.list_holding("storage.k8s.io", "storageclasses", "", "is-default-class");
+    let is_default = |class: &&Value| DEFAULT_CLASS.iter().any(|key| metadata::annotation(class, key) == Some("true"));
+    let newest = classes.iter().filter(is_default).min_by_key(|class| {
+        let created = metadata::text(class, "creationTimestamp");
+        (std::cmp::Reverse(created.to_owned()), metadata::name(class).to_owned())
+    });
+    if let (Some(class), Some(spec)) = (newest, object_or_insert(claim, "spec")) {
+        spec.insert("storageClassName", metadata::name(class).into());
+    }
+}
+
+const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+
+/// Completes the two fields for the source of a claim's data. References to other namespaces are behind a feature gate
+/// that is off by default, and unknown kinds without a reference are dropped. See
+/// `pkg/api/persistentvolumeclaim/util.go`.
+fn complete_data_sources(claim: &mut Value) {
+    let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let text = |value: &Value, field: &str| str_field(value, field).to_owned();
+    if spec.get("dataSourceRef").is_some_and(|reference| !text(reference, "namespace").is_empty()) {
+        spec.remove("dataSourceRef");
+    }
+    let set = |spec: &Map, field: &str| spec.get(field).filter(|value| !value.is_null()).cloned();
+    match (set(spec, "dataSource"), set(spec, "dataSourceRef")) {
+        (Some(source), None) => {
+            let known = [("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")];
+            let (group, kind) = (text(&source, "apiGroup"), text(&source, "kind"));
+            if known.contains(&(group.as_str(), kind.as_str())) {
+                spec.insert("dataSourceRef", source);
+            } else {
+                spec.remove("dataSource");
+            }
+        }
+        (None, Some(reference)) => {
+            spec.insert("dataSource", reference);
+        }
+        _ => {}
+    }
+}
+
+/// Validates a `PersistentVolumeClaim`, except for its metadata.
+fn validate(claim: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    validate_spec(claim.get("spec").unwrap_or(&Value::Null), &Path::new("spec"), &mut errors);
+    errors
+}
+
+/// Validates the spec of a claim.
+pub(in crate::registry) fn validate_spec(claim: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let modes = array_field(claim, "accessModes");
+    let modes_path = path.child("accessModes");
+    if modes.is_empty() {
+        errors.required(&modes_path, "at least 1 access mode is required");
+    }
+    errors.append(label_selector::validate(non_null(claim, "selector"), false, &path.child("selector")));
+    let known = |mode: &&str| ACCESS_MODES.contains(mode);
+    let texts = || modes.iter().map(|mode| mode.as_str().unwrap_or_default());
+    for mode in texts().filter(|mode| !known(mode)) {
+        errors.not_supported(&modes_path, mode, &ACCESS_MODES);
+    }
+    if modes.iter().any(|m| m == "ReadWriteOncePod") && texts().filter(known).any(|m| m != "ReadWriteOncePod") {
+        errors.forbidden(&modes_path, "may not use ReadWriteOncePod with other access modes");
+    }
+    let resources = path.child("resources");
+    let storage_path = resources.key("storage");
+    match claim.pointer("/resources/requests/storage").map(defaults::quantity_text) {
+        None => errors.required(&storage_path, ""),
+        Some(text) => {
+            let storage = Quantity::parse(&text);
+            if storage.is_some_and(|storage| storage.sign() <= 0) {
+                errors.invalid(&storage_path, text, "must be greater than zero");
+            } else if storage.is_some_and(|storage| !storage.is_whole()) {
+                errors.invalid(&storage_path, text, "must be an integer");
+            }
+        }
+    }
+    validate_class_name(claim, "storageClassName", path, errors);
+    if let Some(mode) = non_null(claim, "volumeMode").and_then(Value::as_str)
+        && !matches!(mode, "Block" | "Filesystem")
+    {
+        errors.not_supported(&path.child("volumeMode"), mode, &["Block", "Filesystem"]);
+    }
+    data_sources(claim, path, errors);
+    validate_class_name(claim, "volumeAttributesClassName", path, errors);
+}
+
+fn data_sources(claim: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let (source, reference) = (non_null(claim, "dataSource"), non_null(claim, "dataSourceRef"));
+    if let Some(source) = source {
+        data_source(source, &path.child("dataSource"), errors);
+    }
+    let namespace = reference.map_or("", |reference| str_field(reference, "namespace"));
+    if let Some(reference) = reference {
+        let path = path.child("dataSourceRef");
+        data_source(reference, &path, errors);
+        if !namespace.is_empty() {
+            checks::format(namespace, names::dns1123_label, &path.child("namespace"), errors);
+        }
+    }
+    let (Some(source), Some(reference)) = (source, reference) else { return };
+    let same = ["apiGroup", "kind", "name"].iter().all(|field| str_field(source, field) == str_field(reference, field));
+    // Upstream shows the path of the field, which has no members in JSON.
+    let shown = BadValue::Raw("{}".to_owned());
+    if !namespace.is_empty() {
+        errors.invalid(path, shown, "may not be specified when dataSourceRef.namespace is specified");
+    } else if !same {
+        errors.invalid(path, shown, "must match dataSourceRef");
+    }
+}
+
+fn data_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for field in ["name", "kind"] {
+        if str_field(source, field).is_empty() {
+            errors.required(&path.child(field), "");
+        }
+    }
+    let (group, kind) = (str_field(source, "apiGroup"), str_field(source, "kind"));
+    if !group.is_empty() {
+        checks::format(group, names::dns1123_subdomain, &path.child("apiGroup"), errors);
+    } else if kind != "PersistentVolumeClaim" {
+        errors.invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup");
+    }
+}
+
+fn validate_class_name(claim: &Value, field: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let name = str_field(claim, field);
+    if !name.is_empty() {
+        for message in names::dns1123_subdomain(name) {
+            errors.invalid(&path.child(field), name, message);
+        }
+    }
+}
+
+/// The columns of `persistentvolumeclaims`.
+const COLUMNS: &[Column] = &[
+    NAME,
+    Column::string(
+        "Status",
+        Description::Field("api.core.v1.PersistentVolumeClaimStatus", "phase"),
+        CellSource::Custom(|claim, _| json!(persistent_volume::shown_phase(claim))),
+    ),
+    Column::string(
+        "Volume",
+        Description::Field("api.core.v1.PersistentVolumeClaimSpec", "volumeName"),
+        CellSource::Text("/spec/volumeName", ""),
+    ),
+    Column::string(
+        "Capacity",
+        Description::Field("api.core.v1.PersistentVolumeClaimStatus", "capacity"),
+        CellSource::Custom(|claim, _| match text(claim, "/spec/volumeName") {
+            "" => json!(""),
+            _ => json!(text_or(claim, "/status/capacity/storage", "0")),
+        }),
+    ),
+    Column::string(
+        "Access Modes",
+        Description::Field("api.core.v1.PersistentVolumeClaimStatus", "accessModes"),
+        CellSource::Custom(|claim, _| match text(claim, "/spec/volumeName") {
+            "" => json!(""),
+            _ => json!(persistent_volume::shown_modes(claim, "/status/accessModes")),
+        }),
+    ),
+    Column::string(
+        "StorageClass",
+        Description::Text("StorageClass of the pvc"),
+        CellSource::Custom(|claim, _| json!(persistent_volume::shown_class(claim))),
+    ),
+    Column::string(
+        "VolumeAttributesClass",
+        Description::Text("VolumeAttributesClass of the pvc"),
+        CellSource::Text("/spec/volumeAttributesClassName", UNSET),
+    ),
+    AGE,
+    Column::string(
+        "VolumeMode",
+        Description::Field("api.core.v1.PersistentVolumeClaimSpec", "volumeMode"),
+        CellSource::Text("/spec/volumeMode", UNSET),
+    )
+    .wide(),
+];
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use jiff::Timestamp;
+
+    use crate::authn;
+    use crate::registry::lister::ObjectLister;
+
+    #[rstest]
+    #[case::foreign(json!({"dataSource": {"kind": "Tape", "name": "t"}}), json!({}))]
+    #[case::claim(json!({"dataSource": {"kind": "PersistentVolumeClaim", "name": "c"}}),
+        json!({"dataSource": {"kind": "PersistentVolumeClaim", "name": "c"}, "dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "c"}}))]
+    #[case::reference(json!({"dataSourceRef": {"apiGroup": "a.io", "kind": "Tape", "name": "t"}}),
+        json!({"dataSource": {"apiGroup": "a.io", "kind": "Tape", "name": "t"}, "dataSourceRef": {"apiGroup": "a.io", "kind": "Tape", "name": "t"}}))]
+    #[case::namespace(json!({"dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "c", "namespace": "n"}}), json!({}))]
+    fn data_sources_are_completed(#[case] given: Value, #[case] expected: Value) {
+        let mut claim = json!({"spec": given});
+        complete_data_sources(&mut claim);
+        assert_eq!(claim, json!({"spec": expected}));
+    }
+
+    #[rstest]
+    #[case::fine(json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}), &[])]
+    #[case::nothing(
+        json!({}),
+        &["spec.accessModes: Required value: at least 1 access mode is required", "spec.resources[storage]: Required value"]
+    )]
+    #[case::odd(
+        json!({"accessModes": ["ReadWriteOncePod", "ReadWriteOnce"], "resources": {"requests": {"storage": "0"}},
+            "volumeMode": "Tape"}),
+        &[
+            "spec.accessModes: Forbidden: may not use ReadWriteOncePod with other access modes",
+            "spec.resources[storage]: Invalid value: \"0\": must be greater than zero",
+            "spec.volumeMode: Unsupported value: \"Tape\": supported values: \"Block\", \"Filesystem\"",
+        ]
+    )]
+    fn claims_ask_for_something(#[case] spec: Value, #[case] expected: &[&str]) {
+        let errors = validate(&json!({"spec": spec}));
+        assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
+    }
+
+    /// Three classes, two of which are defaults.
+    struct Classes;
+
+    impl ObjectLister for Classes {
+        fn get(&self, _: &str, _: &str, _: &str, _: &str) -> Option<Value> {
+            None
+        }
+
+        fn list(&self, _: &str, _: &str, _: &str) -> Vec<Value> {
+            let class = |name: &str, created: &str, key: &str, value: &str| {
+                let metadata = json!({"name": name, "creationTimestamp": created, "annotations": {key: value}});
+                json!({"metadata": metadata})
+            };
+            vec![
+                class("old", "2026-01-01T00:00:00Z", DEFAULT_CLASS[0], "true"),
+                class("new", "2026-01-02T00:00:00Z", DEFAULT_CLASS[1], "true"),
+                class("other", "2026-01-03T00:00:00Z", DEFAULT_CLASS[0], "false"),
+            ]
+        }
+    }
+
+    #[rstest]
+    #[case::none(json!({"spec": {}}), json!("new"))]
+    #[case::empty(json!({"spec": {"storageClassName": ""}}), json!(""))]
+    #[case::own(json!({"spec": {"storageClassName": "own"}}), json!("own"))]
+    #[case::beta(json!({"metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "x"}}, "spec": {}}), json!(null))]
+    fn a_claim_without_a_class_gets_the_newest_default(#[case] mut claim: Value, #[case] expected: Value) {
+        let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &Classes };
+        admit_default_class(&mut claim, &ctx);
+        assert_eq!(claim["spec"]["storageClassName"], expected);
+    }
+}

@@ -1,0 +1,425 @@
+//! Validation of services, in upstream's order.
+//!
+//! See `ValidateServiceCreate` and `ValidateServiceUpdate` in `pkg/apis/core/validation/validation.go`.
+
+use crate::field_errors::{BadValue, ErrorList, Path};
+use crate::json::Value;
+use crate::json::fields::{array_field, is_empty_value, semantic_equal, spec_of, str_field};
+use crate::registry::core::service::fields::{is_external, is_headless, kind_of, needs_address, needs_health_check};
+use crate::registry::meta;
+use crate::registry::names::{self, is_cidr};
+
+const SPEC: Path<'static> = Path::new("spec");
+
+const BAD_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+
+fn list_json(spec: &Value, field: &str) -> BadValue {
+    BadValue::Raw(Value::Array(array_field(spec, field).to_vec()).to_string())
+}
+
+/// Requires the primary cluster IP and the health check port to be unchanged once they are set.
+pub(super) fn addresses_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    if !needs_address(kind_of(new)) || !needs_address(kind_of(old)) {
+        return;
+    }
+    let first = |service: &Value| array_field(spec_of(service), "clusterIPs").first().cloned();
+    let Some(before) = first(old) else { return };
+    let list = SPEC.child("clusterIPs");
+    match first(new) {
+        None => {
+            errors.invalid(&list.index(0), list_json(spec_of(new), "clusterIPs"), "primary clusterIP can not be unset");
+        }
+        Some(now) if now != before => {
+            errors.invalid(&list.index(0), list_json(spec_of(new), "clusterIPs"), "may not change once set");
+        }
+        Some(_) => {}
+    }
+    let number = |service: &Value| number(spec_of(service), "healthCheckNodePort");
+    if needs_health_check(old) && needs_health_check(new) && number(old) != number(new) {
+        errors.forbidden(&SPEC.child("healthCheckNodePort"), "field is immutable");
+    }
+}
+
+/// Validates a service, except for its metadata.
+pub(super) fn service(service: &Value, errors: &mut ErrorList) {
+    let spec = spec_of(service);
+    let kind = kind_of(service);
+    let ports = array_field(spec, "ports");
+    if ports.is_empty() && !is_headless(service) && kind != "ExternalName" {
+        errors.required(&SPEC.child("ports"), "");
+    }
+    validate_type(service, kind, errors);
+    let ports_path = SPEC.child("ports");
+    for (i, port) in ports.iter().enumerate() {
+        validate_port(port, &ports[..i], ports.len() > 1, &ports_path.index(i), errors);
+    }
+    if let Some(labels) = spec.get("selector").and_then(Value::as_object) {
+        meta::validate_labels(labels, &SPEC.child("selector"), errors);
+    }
+    validate_session_affinity(spec, errors);
+    addresses(spec, kind, errors);
+    external_addresses(spec, errors);
+    if !matches!(kind, "ClusterIP" | "ExternalName" | "LoadBalancer" | "NodePort") {
+        let allowed = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+        errors.not_supported(&SPEC.child("type"), kind, &allowed);
+    }
+    unique_ports(ports, kind, &ports_path, errors);
+    source_ranges(spec, kind, errors);
+    if spec.get("allocateLoadBalancerNodePorts").is_some_and(|v| !v.is_null()) && kind != "LoadBalancer" {
+        let why = "may only be used when `type` is 'LoadBalancer'";
+        errors.forbidden(&SPEC.child("allocateLoadBalancerNodePorts"), why);
+    }
+    balancer_class(spec, kind, errors);
+    validate_policies(service, spec, errors);
+}
+
+fn validate_type(service: &Value, kind: &str, errors: &mut ErrorList) {
+    let spec = spec_of(service);
+    let list = SPEC.child("clusterIPs");
+    match kind {
+        "LoadBalancer" | "NodePort" if is_headless(service) => {
+            errors.invalid(&list.index(0), "None", format!("may not be set to 'None' for {kind} services"));
+        }
+        "ExternalName" => {
+            for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+                if !is_empty_value(spec.get(field)) {
+                    errors.forbidden(&SPEC.child(field), "may not be set for ExternalName services");
+                }
+            }
+            let name = str_field(spec, "externalName");
+            let name = name.strip_suffix('.').unwrap_or(name);
+            let path = SPEC.child("externalName");
+            if name.is_empty() {
+                errors.required(&path, "");
+            } else {
+                for message in names::dns1123_subdomain(name) {
+                    errors.invalid(&path, name, message);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn number(value: &Value, field: &str) -> i64 {
+    value.get(field).and_then(Value::as_i64).unwrap_or(0)
+}
+
+fn validate_port(port: &Value, before: &[Value], named: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    let name = str_field(port, "name");
+    if name.is_empty() {
+        if named {
+            errors.required(&path.child("name"), "");
+        }
+    } else {
+        for message in names::dns1123_label(name) {
+            errors.invalid(&path.child("name"), name, message);
+        }
+        if before.iter().any(|p| str_field(p, "name") == name) {
+            errors.duplicate(&path.child("name"), name);
+        }
+    }
+    let own = number(port, "port");
+    if let Some(message) = names::port_number(own) {
+        errors.invalid(&path.child("port"), own, message);
+    }
+    let protocol = str_field(port, "protocol");
+    if protocol.is_empty() {
+        errors.required(&path.child("protocol"), "");
+    } else if !matches!(protocol, "SCTP" | "TCP" | "UDP") {
+        errors.not_supported(&path.child("protocol"), protocol, &["SCTP", "TCP", "UDP"]);
+    }
+    let target_path = path.child("targetPort");
+    match port.get("targetPort") {
+        Some(Value::String(name)) => {
+            for message in names::port_name(name) {
+                errors.invalid(&target_path, name.as_str(), message);
+            }
+        }
+        target => {
+            let target = target.and_then(Value::as_i64).unwrap_or(0);
+            if let Some(message) = names::port_number(target) {
+                errors.invalid(&target_path, target, message);
+            }
+        }
+    }
+    if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
+        for message in names::qualified_name(protocol) {
+            errors.invalid(&path.child("appProtocol"), protocol, message);
+        }
+    }
+}
+
+fn validate_session_affinity(spec: &Value, errors: &mut ErrorList) {
+    let affinity = str_field(spec, "sessionAffinity");
+    if affinity.is_empty() {
+        errors.required(&SPEC.child("sessionAffinity"), "");
+    } else if !matches!(affinity, "ClientIP" | "None") {
+        errors.not_supported(&SPEC.child("sessionAffinity"), affinity, &["ClientIP", "None"]);
+    }
+    if affinity == "ClientIP" {
+        let timeout = spec.pointer("/sessionAffinityConfig/clientIP/timeoutSeconds").and_then(Value::as_i64);
+        if let Some(timeout) = timeout.filter(|t| !(1..=86_400).contains(t)) {
+            let config = SPEC.child("sessionAffinityConfig");
+            let client = config.child("clientIP");
+            let why = "must be greater than 0 and less than 86400";
+            errors.invalid(&client.child("timeoutSeconds"), timeout, why);
+        }
+    }
+}
+
+/// Validates `loadBalancerClass`, which is allowed only for load balancers.
+fn balancer_class(spec: &Value, kind: &str, errors: &mut ErrorList) {
+    let Some(class) = spec.get("loadBalancerClass").and_then(Value::as_str) else { return };
+    let path = SPEC.child("loadBalancerClass");
+    if kind == "LoadBalancer" {
+        for message in names::qualified_name(class) {
+            errors.invalid(&path, class, message);
+        }
+    } else {
+        errors.forbidden(&path, "may only be used when `type` is 'LoadBalancer'");
+    }
+}
+
+/// Requires `loadBalancerClass` to be unchanged while the service is a load balancer.
+pub(super) fn balancer_class_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let (now, before) = (spec_of(new).get("loadBalancerClass"), spec_of(old).get("loadBalancerClass"));
+    if kind_of(new) == "LoadBalancer" && kind_of(old) == "LoadBalancer" && !semantic_equal(now, before) {
+        errors.invalid(
+            &SPEC.child("loadBalancerClass"),
+            now.cloned().unwrap_or(Value::Null),
+            "may not change once set",
+        );
+    }
+}
+
+fn source_ranges(spec: &Value, kind: &str, errors: &mut ErrorList) {
+    let ranges = array_field(spec, "loadBalancerSourceRanges");
+    // Upstream's path has the field's Go name.
+    let path = SPEC.child("LoadBalancerSourceRanges");
+    if !ranges.is_empty() && kind != "LoadBalancer" {
+        errors.forbidden(&path, "may only be used when `type` is 'LoadBalancer'");
+    }
+    for (i, range) in ranges.iter().enumerate() {
+        let range = range.as_str().unwrap_or_default().trim();
+        if !is_cidr(range) {
+            errors.invalid(&path.index(i), range, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
+        }
+    }
+}
+
+/// Validates the load balancer status.
+pub(super) fn validate_load_balancer_status(service: &Value, errors: &mut ErrorList) {
+    let status = Path::new("status");
+    let balancer = status.child("loadBalancer");
+    let path = balancer.child("ingress");
+    let points = service.pointer("/status/loadBalancer").map_or(&[][..], |balancer| array_field(balancer, "ingress"));
+    if kind_of(service) != "LoadBalancer" {
+        if !points.is_empty() {
+            errors.forbidden(&path, "may only be used when `spec.type` is 'LoadBalancer'");
+        }
+        return;
+    }
+    for (i, point) in points.iter().enumerate() {
+        let path = path.index(i);
+        let (ip, host) = (str_field(point, "ip"), str_field(point, "hostname"));
+        if !ip.is_empty() && ip.parse::<std::net::IpAddr>().is_err() {
+            errors.invalid(&path.child("ip"), ip, BAD_IP);
+        }
+        match point.get("ipMode").and_then(Value::as_str) {
+            Some(_) if ip.is_empty() => {
+                errors.forbidden(&path.child("ipMode"), "may not be specified when `ip` is not set");
+            }
+            Some(mode) if !matches!(mode, "Proxy" | "VIP") => {
+                errors.not_supported(&path.child("ipMode"), mode, &["Proxy", "VIP"]);
+            }
+            _ => {}
+        }
+        if !host.is_empty() {
+            for message in names::dns1123_subdomain(host) {
+                errors.invalid(&path.child("hostname"), host, message);
+            }
+            if host.parse::<std::net::IpAddr>().is_ok() {
+                errors.invalid(&path.child("hostname"), host, "must be a DNS name, not an IP address");
+            }
+        }
+    }
+}
+
+/// Validates cluster IPs, IP families and their policy.
+pub(super) fn addresses(spec: &Value, kind: &str, errors: &mut ErrorList) {
+    if kind == "ExternalName" {
+        return;
+    }
+    let path = SPEC.child("clusterIPs");
+    let (single, list) = (str_field(spec, "clusterIP"), array_field(spec, "clusterIPs"));
+    match (single.is_empty(), list.first()) {
+        (false, None) => errors.required(&path, ""),
+        (false, Some(first)) if first != single => {
+            errors.invalid(&path, list_json(spec, "clusterIPs"), "first value must match `clusterIP`");
+        }
+        (true, Some(_)) => {
+            let why = "must be empty when `clusterIP` is not specified";
+            errors.invalid(&path, list_json(spec, "clusterIPs"), why);
+        }
+        _ => {}
+    }
+    let families = SPEC.child("ipFamilies");
+    let all = array_field(spec, "ipFamilies");
+    for (i, family) in all.iter().enumerate() {
+        let family = family.as_str().unwrap_or_default();
+        if !matches!(family, "IPv4" | "IPv6") {
+            errors.not_supported(&families.index(i), family, &["IPv4", "IPv6"]);
+        }
+        if all[..i].iter().any(|f| f == family) {
+            errors.duplicate(&families.index(i), family);
+        }
+    }
+    let policy = str_field(spec, "ipFamilyPolicy");
+    if !matches!(policy, "" | "PreferDualStack" | "RequireDualStack" | "SingleStack") {
+        let allowed = ["PreferDualStack", "RequireDualStack", "SingleStack"];
+        errors.not_supported(&SPEC.child("ipFamilyPolicy"), policy, &allowed);
+    }
+    let mut bad = false;
+    for (i, address) in list.iter().enumerate() {
+        let address = address.as_str().unwrap_or_default();
+        if i == 0 && address == "None" {
+            if list.len() > 1 {
+                bad = true;
+                let why = "'None' must be the first and only value";
+                errors.invalid(&path, list_json(spec, "clusterIPs"), why);
+            }
+        } else if address.parse::<std::net::IpAddr>().is_err() {
+            bad = true;
+            errors.invalid(&path.index(i), address, BAD_IP);
+        }
+    }
+    if list.len() > 2 {
+        errors.invalid(&path, list_json(spec, "clusterIPs"), "may only hold up to 2 values");
+    }
+    if !bad {
+        validate_families(spec, errors);
+    }
+}
+
+/// Requires one cluster IP per family, matching `ipFamilies`.
+fn validate_families(spec: &Value, errors: &mut ErrorList) {
+    let path = SPEC.child("clusterIPs");
+    let texts =
+        |field: &str| array_field(spec, field).iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>();
+    let (list, families) = (texts("clusterIPs"), texts("ipFamilies"));
+    let is_v6 = |address: &str| address.contains(':');
+    if list.len() > 1 && (list.len() != 2 || is_v6(&list[0]) == is_v6(&list[1])) {
+        let why = "may specify no more than one IP for each IP family";
+        errors.invalid(&path, list_json(spec, "clusterIPs"), why);
+    }
+    if list.first().is_none_or(|first| first == "None") {
+        return;
+    }
+    for (i, (address, family)) in list.iter().zip(&families).enumerate() {
+        let expected = match (family.as_str(), is_v6(address)) {
+            ("IPv4", true) => "an IPv4",
+            ("IPv6", false) => "an IPv6",
+            _ => continue,
+        };
+        let why = format!("expected {expected} value as indicated by `ipFamilies[{i}]`");
+        errors.invalid(&path.index(i), address.as_str(), why);
+    }
+}
+
+fn external_addresses(spec: &Value, errors: &mut ErrorList) {
+    let path = SPEC.child("externalIPs");
+    for (i, address) in array_field(spec, "externalIPs").iter().enumerate() {
+        let address = address.as_str().unwrap_or_default();
+        let path = path.index(i);
+        let Ok(ip) = address.parse::<std::net::IpAddr>() else {
+            errors.invalid(&path, address, BAD_IP);
+            continue;
+        };
+        if ip.is_unspecified() {
+            errors.invalid(&path, address, format!("may not be unspecified ({address})"));
+        }
+        if ip.is_loopback() {
+            errors.invalid(&path, address, "may not be in the loopback range (127.0.0.0/8, ::1/128)");
+        }
+        let (link_local, link_local_multicast) = match ip {
+            std::net::IpAddr::V4(ip) => (ip.is_link_local(), ip.octets()[..3] == [224, 0, 0]),
+            std::net::IpAddr::V6(ip) => (ip.is_unicast_link_local(), ip.segments()[0] & 0xff0f == 0xff02),
+        };
+        if link_local {
+            errors.invalid(&path, address, "may not be in the link-local range (169.254.0.0/16, fe80::/10)");
+        }
+        if link_local_multicast {
+            let why = "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)";
+            errors.invalid(&path, address, why);
+        }
+    }
+}
+
+fn unique_ports(ports: &[Value], kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if kind == "ClusterIP" {
+        for (i, port) in ports.iter().enumerate() {
+            if number(port, "nodePort") != 0 {
+                let why = "may not be used when `type` is 'ClusterIP'";
+                errors.forbidden(&path.index(i).child("nodePort"), why);
+            }
+        }
+    }
+    let same = |a: &Value, b: &Value, field: &str| {
+        str_field(a, "protocol") == str_field(b, "protocol") && number(a, field) == number(b, field)
+    };
+    for (i, port) in ports.iter().enumerate() {
+        let node_port = number(port, "nodePort");
+        if node_port != 0 && ports[..i].iter().any(|p| same(p, port, "nodePort")) {
+            errors.duplicate(&path.index(i).child("nodePort"), node_port);
+        }
+    }
+    for (i, port) in ports.iter().enumerate() {
+        if ports[..i].iter().any(|p| same(p, port, "port")) {
+            let shown = format!(
+                "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{},\"TargetPort\":0,\"NodePort\":0}}",
+                Value::from(str_field(port, "protocol")),
+                number(port, "port")
+            );
+            errors.duplicate(&path.index(i), BadValue::Raw(shown));
+        }
+    }
+}
+
+fn validate_policies(service: &Value, spec: &Value, errors: &mut ErrorList) {
+    let external = str_field(spec, "externalTrafficPolicy");
+    let path = SPEC.child("externalTrafficPolicy");
+    if is_external(service) {
+        if external.is_empty() {
+            errors.required(&path, "");
+        } else if !matches!(external, "Cluster" | "Local") {
+            errors.not_supported(&path, external, &["Cluster", "Local"]);
+        }
+    } else if !external.is_empty() {
+        errors.invalid(&path, external, "may only be set for externally-accessible services");
+    }
+    let (path, port) = (SPEC.child("healthCheckNodePort"), number(spec, "healthCheckNodePort"));
+    if port != 0 {
+        if !needs_health_check(service) {
+            let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+            errors.invalid(&path, port, why);
+        } else if let Some(message) = names::port_number(port) {
+            errors.invalid(&path, port, message);
+        }
+    }
+    let internal = str_field(spec, "internalTrafficPolicy");
+    let path = SPEC.child("internalTrafficPolicy");
+    if internal.is_empty() {
+        if needs_address(kind_of(service)) {
+            errors.required(&path, "");
+        }
+    } else if !matches!(internal, "Cluster" | "Local") {
+        errors.not_supported(&path, internal, &["Cluster", "Local"]);
+    }
+    if let Some(wish) = spec.get("trafficDistribution").and_then(Value::as_str) {
+        let allowed = ["PreferClose", "PreferSameZone", "PreferSameNode"];
+        if !allowed.contains(&wish) {
+            errors.not_supported(&SPEC.child("trafficDistribution"), wish, &allowed);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Core `v1` `ServiceAccount`. See `pkg/registry/core/serviceaccount/strategy.go`.
+
+use crate::json::Value;
+use crate::printers::column::NAME_AND_AGE;
+use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::generic::Generic;
+use crate::registry::kind_strategy::KindStrategy;
+use crate::registry::served_resource::CREATE_ONLY_VERBS;
+
+/// The resource `serviceaccounts`.
+pub(in crate::registry) fn definition() -> ResourceBuilder {
+    resource("", "v1", "serviceaccounts", "ServiceAccount", "io.k8s.api.core.v1.ServiceAccount")
+        .short(&["sa"])
+        .sub("token", "authentication.k8s.io", "v1", "TokenRequest", CREATE_ONLY_VERBS)
+        .hash("pbx9ZvyFpBE=")
+        .rules(
+            KindStrategy::new(Generic { revalidates: true, ..Generic::NEW }, |_| {}).drop_with(keep_names_of_secrets),
+        )
+        .columns(NAME_AND_AGE)
+}
+
+/// Reduces the secrets of a service account to their names. See `pkg/registry/core/serviceaccount/strategy.go`.
+fn keep_names_of_secrets(account: &mut Value) {
+    let secrets = account.get_mut("secrets").and_then(Value::as_array_mut);
+    for secret in secrets.into_iter().flatten().filter_map(Value::as_object_mut) {
+        secret.retain(|field, _| field.as_str() == "name");
+    }
+}

@@ -1,0 +1,189 @@
+//! `discovery.k8s.io/v1` `EndpointSlice`. See `pkg/registry/discovery/endpointslice/strategy.go` and
+//! `pkg/apis/discovery/validation/validation.go`.
+
+use std::net::IpAddr;
+
+use crate::field_errors::{ErrorList, Path};
+use crate::json::fields::{array_field, items_mut, non_null, str_field, text_default, value_default};
+use crate::json::{Map, Value, json};
+use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
+use crate::printers::format::{UNSET, items};
+use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::generic::{Generation, Generic};
+use crate::registry::kind_strategy::KindStrategy;
+use crate::registry::{checks, names};
+
+/// The resource `endpointslices` of `discovery.k8s.io/v1`.
+pub(in crate::registry) fn definition() -> ResourceBuilder {
+    resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", "io.k8s.api.discovery.v1.EndpointSlice")
+        .hash("qgS0xkrxYAI=")
+        .rules(
+            KindStrategy::new(Generic { generation: Generation::AllButStatus, ..Generic::NEW }, defaults)
+                .check_with(validate),
+        )
+        .columns(COLUMNS)
+}
+
+/// Defaults of `EndpointSlice`.
+fn defaults(map: &mut Map) {
+    for port in items_mut(map, "ports") {
+        value_default(port, "name", "");
+        text_default(port, "protocol", "TCP");
+    }
+}
+
+const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
+
+const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+
+/// Most endpoints and ports of a slice, addresses of an endpoint, and hints.
+const ENDPOINTS_MAX: usize = 1000;
+
+const PORTS_MAX: usize = 20_000;
+
+const ADDRESSES_MAX: usize = 100;
+
+const HINTS_MAX: usize = 8;
+
+/// Returns what is wrong with a text.
+type Format = fn(&str) -> Vec<String>;
+
+/// Validates an `EndpointSlice`.
+fn validate(object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let kind = str_field(object, "addressType");
+    match kind {
+        "" => errors.required(&Path::new("addressType"), ""),
+        _ if !ADDRESS_TYPES.contains(&kind) => {
+            errors.not_supported(&Path::new("addressType"), kind, &ADDRESS_TYPES);
+        }
+        _ => {}
+    }
+    ports(array_field(object, "ports"), &mut errors);
+    let (root, endpoints) = (Path::new("endpoints"), array_field(object, "endpoints"));
+    if endpoints.len() > ENDPOINTS_MAX {
+        errors.too_many(&root, endpoints.len(), ENDPOINTS_MAX);
+        return errors;
+    }
+    for (index, one) in endpoints.iter().enumerate() {
+        endpoint(one, kind, &root.index(index), &mut errors);
+    }
+    errors
+}
+
+fn ports(ports: &[Value], errors: &mut ErrorList) {
+    let root = Path::new("ports");
+    if ports.len() > PORTS_MAX {
+        return errors.too_many(&root, ports.len(), PORTS_MAX);
+    }
+    for (index, port) in ports.iter().enumerate() {
+        let (path, name) = (root.index(index), str_field(port, "name"));
+        if !name.is_empty() {
+            checks::format(name, names::dns1123_label, &path.child("name"), errors);
+        }
+        if ports[..index].iter().any(|other| str_field(other, "name") == name) {
+            errors.duplicate(&path.child("name"), name);
+        }
+        checks::required_one_of(port, "protocol", &PROTOCOLS, &path, errors);
+        if let Some(protocol) = non_null(port, "appProtocol").and_then(Value::as_str) {
+            checks::format(protocol, names::qualified_name, &path.child("appProtocol"), errors);
+        }
+    }
+}
+
+fn endpoint(endpoint: &Value, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let (root, addresses) = (path.child("addresses"), array_field(endpoint, "addresses"));
+    match addresses.len() {
+        0 => errors.required(&root, "must contain at least 1 address"),
+        count if count > ADDRESSES_MAX => errors.too_many(&root, count, ADDRESSES_MAX),
+        _ => {}
+    }
+    for (index, address) in addresses.iter().filter_map(Value::as_str).enumerate() {
+        match (kind, address.parse::<IpAddr>()) {
+            ("IPv4" | "IPv6", Err(_)) => {
+                let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+                errors.invalid(&root.index(index), address, why);
+            }
+            ("IPv4", Ok(ip)) if !ip.is_ipv4() => errors.invalid(&root, address, "must be an IPv4 address"),
+            ("IPv6", Ok(ip)) if !ip.is_ipv6() => errors.invalid(&root, address, "must be an IPv6 address"),
+            _ => {}
+        }
+    }
+    if let Some(node) = non_null(endpoint, "nodeName").and_then(Value::as_str) {
+        checks::format(node, names::dns1123_subdomain, &path.child("nodeName"), errors);
+    }
+    if let Some(name) = non_null(endpoint, "hostname").and_then(Value::as_str) {
+        checks::format(name, names::dns1123_label, &path.child("hostname"), errors);
+    }
+    let (hints, root) = (&endpoint["hints"], path.child("hints"));
+    for (field, check) in [("forZones", names::label_value as Format), ("forNodes", names::dns1123_subdomain as Format)]
+    {
+        let (all, path) = (array_field(hints, field), root.child(field));
+        if all.len() > HINTS_MAX {
+            return errors.too_many(&path, all.len(), HINTS_MAX);
+        }
+        for (index, hint) in all.iter().enumerate() {
+            let name = str_field(hint, "name");
+            if all[..index].iter().any(|other| str_field(other, "name") == name) {
+                errors.duplicate(&path.index(index).child("name"), name);
+            }
+            checks::format(name, check, &path.index(index).child("name"), errors);
+        }
+    }
+}
+
+/// The columns of `endpointslices`.
+const COLUMNS: &[Column] = &[
+    NAME,
+    Column::string(
+        "AddressType",
+        Description::Field("api.discovery.v1.EndpointSlice", "addressType"),
+        CellSource::Text("/addressType", ""),
+    ),
+    Column::string(
+        "Ports",
+        Description::Field("api.discovery.v1.EndpointSlice", "ports"),
+        CellSource::Custom(|slice, _| json!(join_truncated(items(slice, "/ports").iter().map(slice_port).collect()))),
+    ),
+    Column::string(
+        "Endpoints",
+        Description::Field("api.discovery.v1.EndpointSlice", "endpoints"),
+        CellSource::Custom(|slice, _| {
+            let addresses = items(slice, "/endpoints").iter().flat_map(|endpoint| items(endpoint, "/addresses"));
+            json!(join_truncated(addresses.filter_map(Value::as_str).map(str::to_owned).collect()))
+        }),
+    ),
+    AGE,
+];
+
+fn slice_port(port: &Value) -> String {
+    match (port.get("port").and_then(Value::as_i64), port.get("name").and_then(Value::as_str)) {
+        (Some(number), _) => number.to_string(),
+        (None, Some(name)) => name.to_owned(),
+        (None, None) => "*".to_owned(),
+    }
+}
+
+fn join_truncated(all: Vec<String>) -> String {
+    const SHOWN: usize = 3;
+    match all.len() {
+        0 => UNSET.to_owned(),
+        count if count > SHOWN => format!("{} + {} more...", all[..SHOWN].join(","), count - SHOWN),
+        _ => all.join(","),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(&[], "<unset>")]
+    #[case(&["1", "2", "3"], "1,2,3")]
+    #[case(&["1", "2", "3", "4", "5"], "1,2,3 + 2 more...")]
+    fn three_are_shown(#[case] all: &[&str], #[case] shown: &str) {
+        assert_eq!(join_truncated(all.iter().map(|&text| text.to_owned()).collect()), shown);
+    }
+}

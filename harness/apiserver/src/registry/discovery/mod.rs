@@ -1,0 +1,3 @@
+//! The kinds of `discovery.k8s.io`. See `pkg/registry/discovery`.
+
+pub(in crate::registry) mod endpoint_slice;

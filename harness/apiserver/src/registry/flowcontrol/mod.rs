@@ -1,0 +1,4 @@
+//! The kinds of `flowcontrol.apiserver.k8s.io`. See `pkg/registry/flowcontrol`.
+
+pub(in crate::registry) mod flow_schema;
+pub(in crate::registry) mod priority_level_configuration;

@@ -1,0 +1,170 @@
+//! The strategy of kinds with few rules: the generic one, with functions for defaults, validation and warnings.
+
+use crate::Status;
+use crate::field_errors::ErrorList;
+use crate::json::fields::object_or_insert;
+use crate::json::{Map, Value, json};
+use crate::registry::generic::Generic;
+use crate::registry::strategy::{Strategy, StrategyContext};
+
+/// A generic strategy with defaults, validation and warnings.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KindStrategy {
+    /// The generic rules.
+    pub rules: Generic,
+    /// Fills in defaults.
+    pub default: fn(&mut Map),
+    /// Admission on create.
+    pub admit: fn(&mut Value, &StrategyContext<'_>) -> Result<(), Status>,
+    /// The finalizer that admission adds to new objects; empty for none.
+    pub finalizer: &'static str,
+    /// Kind-specific validation.
+    pub check: fn(&Value) -> ErrorList,
+    /// Kind-specific validation of an update, beside that of the new object.
+    pub check_update: fn(&Value, &Value) -> ErrorList,
+    /// Kind-specific validation of a new object among others.
+    pub check_among_others: fn(&Value, &StrategyContext<'_>) -> ErrorList,
+    /// Drops what clients cannot set.
+    pub drop_fields: fn(&mut Value),
+    /// Returns warnings for a new object (`None`) or an update (the old object).
+    pub warn: fn(&Value, Option<&Value>) -> Vec<String>,
+}
+
+impl KindStrategy {
+    /// Creates a strategy that adds defaults to the generic rules.
+    pub(crate) const fn new(rules: Generic, default: fn(&mut Map)) -> Self {
+        Self {
+            rules,
+            default,
+            admit: |_, _| Ok(()),
+            finalizer: "",
+            check: |_| ErrorList::new(),
+            check_update: |_, _| ErrorList::new(),
+            check_among_others: |_, _| ErrorList::new(),
+            drop_fields: |_| {},
+            warn: |_, _| Vec::new(),
+        }
+    }
+
+    /// Adds admission on create, before that of the finalizer.
+    #[must_use]
+    pub(crate) const fn admit_with(
+        mut self,
+        admit: fn(&mut Value, &StrategyContext<'_>) -> Result<(), Status>,
+    ) -> Self {
+        self.admit = admit;
+        self
+    }
+
+    /// Makes admission add a finalizer to new objects.
+    #[must_use]
+    pub(crate) const fn with_finalizer(mut self, finalizer: &'static str) -> Self {
+        self.finalizer = finalizer;
+        self
+    }
+
+    /// Adds kind-specific validation.
+    #[must_use]
+    pub(crate) const fn check_with(mut self, check: fn(&Value) -> ErrorList) -> Self {
+        self.check = check;
+        self
+    }
+
+    /// Adds kind-specific validation of the new and the old object of an update.
+    #[must_use]
+    pub(crate) const fn check_update_with(mut self, check: fn(&Value, &Value) -> ErrorList) -> Self {
+        self.check_update = check;
+        self
+    }
+
+    /// Adds kind-specific validation of a new object that needs other objects.
+    #[must_use]
+    pub(crate) const fn check_among_others_with(
+        mut self,
+        check: fn(&Value, &StrategyContext<'_>) -> ErrorList,
+    ) -> Self {
+        self.check_among_others = check;
+        self
+    }
+
+    /// Adds a function that drops what clients cannot set.
+    #[must_use]
+    pub(crate) const fn drop_with(mut self, drop_fields: fn(&mut Value)) -> Self {
+        self.drop_fields = drop_fields;
+        self
+    }
+
+    /// Adds warnings.
+    #[must_use]
+    pub(crate) const fn warn_with(mut self, warn: fn(&Value, Option<&Value>) -> Vec<String>) -> Self {
+        self.warn = warn;
+        self
+    }
+}
+
+impl Strategy for KindStrategy {
+    fn default(&self, object: &mut Value) {
+        if let Some(map) = object.as_object_mut() {
+            (self.default)(map);
+        }
+    }
+
+    fn admit_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        (self.admit)(object, ctx)?;
+        if self.finalizer.is_empty() {
+            return Ok(());
+        }
+        let Some(metadata) = object_or_insert(object, "metadata") else { return Ok(()) };
+        let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
+        if let Some(finalizers) = finalizers.as_array_mut()
+            && finalizers.iter().all(|f| f != self.finalizer)
+        {
+            finalizers.push(self.finalizer.into());
+        }
+        Ok(())
+    }
+
+    fn prepare_for_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) {
+        self.rules.prepare_for_create(object, ctx);
+        (self.drop_fields)(object);
+        self.default(object);
+    }
+
+    fn validate_among_others(&self, object: &Value, ctx: &StrategyContext<'_>) -> ErrorList {
+        (self.check_among_others)(object, ctx)
+    }
+
+    fn validate(&self, object: &Value) -> ErrorList {
+        let mut errors = self.rules.validate(object);
+        errors.append((self.check)(object));
+        errors
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) {
+        (self.drop_fields)(new);
+        self.rules.prepare_for_update(new, old, ctx);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = self.rules.validate_update(new, old);
+        errors.append((self.check)(new));
+        errors.append((self.check_update)(new, old));
+        errors
+    }
+
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        (self.warn)(object, None)
+    }
+
+    fn warnings_on_update(&self, new: &Value, old: &Value) -> Vec<String> {
+        (self.warn)(new, Some(old))
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        self.rules.create_on_update
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        self.rules.unconditional
+    }
+}

@@ -1,0 +1,243 @@
+//! `networking.k8s.io/v1` Ingress. See `pkg/registry/networking/ingress/strategy.go` and
+//! `pkg/apis/networking/validation/validation.go`.
+
+use std::net::IpAddr;
+
+use crate::field_errors::{BadValue, ErrorList, Path};
+use crate::json::fields::{array_field, non_null, object_or_default, spec_of, str_field, value_default};
+use crate::json::{Map, Value, json};
+use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
+use crate::printers::format::{NONE, count, ingress_addresses, items, text};
+use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::generic::{Generation, Generic};
+use crate::registry::kind_strategy::KindStrategy;
+use crate::registry::networking::reference::typed_reference;
+use crate::registry::{checks, names};
+
+/// The resource `ingresses` of `networking.k8s.io/v1`.
+pub(in crate::registry) fn definition() -> ResourceBuilder {
+    resource("networking.k8s.io", "v1", "ingresses", "Ingress", "io.k8s.api.networking.v1.Ingress")
+        .short(&["ing"])
+        .status()
+        .hash("39NQlfNR+bo=")
+        .rules(
+            KindStrategy::new(
+                Generic { generation: Generation::Spec, status: true, revalidates: true, ..Generic::NEW },
+                defaults,
+            )
+            .check_with(validate),
+        )
+        .columns(COLUMNS)
+}
+
+/// Defaults of `Ingress`.
+fn defaults(map: &mut Map) {
+    if let Some(status) = object_or_default(map, "status") {
+        value_default(status, "loadBalancer", json!({}));
+    }
+}
+
+const SPEC: Path<'static> = Path::new("spec");
+
+/// Validates an `Ingress`, except for its metadata.
+fn validate(object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let spec = spec_of(object);
+    let (rules, default) = (array_field(spec, "rules"), non_null(spec, "defaultBackend"));
+    if rules.is_empty() && default.is_none() {
+        let why = "either `defaultBackend` or `rules` must be specified";
+        errors.invalid(&SPEC, BadValue::Raw("null".to_owned()), why);
+    }
+    if let Some(backend) = default {
+        ingress_backend(backend, &SPEC.child("defaultBackend"), &mut errors);
+    }
+    let all = SPEC.child("rules");
+    for (i, rule) in rules.iter().enumerate() {
+        ingress_rule(rule, &all.index(i), &mut errors);
+    }
+    let all = SPEC.child("tls");
+    for (i, tls) in array_field(spec, "tls").iter().enumerate() {
+        let path = all.index(i);
+        let hosts = path.child("hosts");
+        for (j, name) in array_field(tls, "hosts").iter().enumerate() {
+            host(name.as_str().unwrap_or_default(), &hosts.index(j), &mut errors);
+        }
+        let secret = str_field(tls, "secretName");
+        if !secret.is_empty() {
+            checks::format(secret, names::dns1123_subdomain, &path.child("secretName"), &mut errors);
+        }
+    }
+    let class = str_field(spec, "ingressClassName");
+    if non_null(spec, "ingressClassName").is_some() {
+        for message in names::dns1123_subdomain(class) {
+            errors.invalid(&SPEC.child("ingressClassName"), class, message);
+        }
+    }
+    errors
+}
+
+fn host(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    // A wildcard may replace the first label.
+    let plain = name.strip_prefix("*.").unwrap_or(name);
+    for message in names::dns1123_subdomain(plain) {
+        errors.invalid(path, name, message);
+    }
+}
+
+fn ingress_rule(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let name = str_field(rule, "host");
+    if name.parse::<IpAddr>().is_ok() {
+        errors.invalid(&path.child("host"), name, "must be a DNS name, not an IP address");
+    }
+    if !name.is_empty() {
+        host(name, &path.child("host"), errors);
+    }
+    let Some(http) = non_null(rule, "http") else { return };
+    let path = path.child("http");
+    let all = path.child("paths");
+    if array_field(http, "paths").is_empty() {
+        errors.required(&all, "");
+    }
+    for (i, one) in array_field(http, "paths").iter().enumerate() {
+        let (path, target) = (all.index(i), str_field(one, "path"));
+        let Some(kind) = non_null(one, "pathType").and_then(Value::as_str) else {
+            errors.required(&path.child("pathType"), "pathType must be specified");
+            continue;
+        };
+        let exact = matches!(kind, "Exact" | "Prefix");
+        if !exact && kind != "ImplementationSpecific" {
+            let known = ["Exact", "ImplementationSpecific", "Prefix"];
+            errors.not_supported(&path.child("pathType"), kind, &known);
+        } else if !target.starts_with('/') && (exact || !target.is_empty()) {
+            errors.invalid(&path.child("path"), target, "must be an absolute path");
+        }
+        if exact {
+            let path = path.child("path");
+            for sequence in ["//", "/./", "/../", "%2f", "%2F"].iter().filter(|text| target.contains(**text)) {
+                errors.invalid(&path, target, format!("must not contain '{sequence}'"));
+            }
+            for end in ["/..", "/."].iter().filter(|end| target.ends_with(**end)) {
+                errors.invalid(&path, target, format!("cannot end with '{end}'"));
+            }
+        }
+        ingress_backend(one.get("backend").unwrap_or(&Value::Null), &path.child("backend"), errors);
+    }
+}
+
+fn ingress_backend(backend: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let service = match (non_null(backend, "resource"), non_null(backend, "service")) {
+        (Some(_), Some(_)) => {
+            errors.invalid(path, "", "cannot set both resource and service backends");
+            return;
+        }
+        (Some(resource), None) => return typed_reference(resource, &path.child("resource"), errors),
+        (None, None) => {
+            errors.invalid(path, "", "resource or service backend is required");
+            return;
+        }
+        (None, Some(service)) => service,
+    };
+    let (of_service, name) = (path.child("service"), str_field(service, "name"));
+    if name.is_empty() {
+        errors.required(&of_service.child("name"), "");
+    } else {
+        for message in names::dns1123_label(name) {
+            errors.invalid(&of_service.child("name"), name, message);
+        }
+    }
+    let port = service.get("port").unwrap_or(&Value::Null);
+    let (name, number) = (str_field(port, "name"), port.get("number").and_then(Value::as_i64).unwrap_or(0));
+    let of_port = of_service.child("port");
+    match (name.is_empty(), number) {
+        (true, 0) => errors.required(path, "port name or number is required"),
+        (true, number) => {
+            if let Some(message) = names::port_number(number) {
+                errors.invalid(&of_port.child("number"), number, message);
+            }
+        }
+        (false, 0) => {
+            for message in names::port_name(name) {
+                errors.invalid(&of_port.child("name"), name, message);
+            }
+        }
+        (false, _) => errors.invalid(path, "", "cannot set both port name & port number"),
+    }
+}
+
+/// The columns of `ingresses`.
+const COLUMNS: &[Column] = &[
+    NAME,
+    Column::string(
+        "Class",
+        Description::Text("The name of the IngressClass resource that should be used for additional configuration"),
+        CellSource::Text("/spec/ingressClassName", NONE),
+    ),
+    Column::string(
+        "Hosts",
+        Description::Text("Hosts that incoming requests are matched against before the ingress rule"),
+        CellSource::Custom(|ingress, _| json!(hosts(ingress))),
+    ),
+    Column::string(
+        "Address",
+        Description::Text("Address is a list containing ingress points for the load-balancer"),
+        CellSource::Custom(|ingress, _| json!(ingress_addresses(ingress).join(","))),
+    ),
+    Column::string(
+        "Ports",
+        Description::Text("Ports of TLS configurations that open"),
+        CellSource::Custom(|ingress, _| json!(if count(ingress, "/spec/tls") == 0 { "80" } else { "80, 443" })),
+    ),
+    AGE,
+];
+
+const HOSTS_SHOWN: usize = 3;
+
+fn hosts(ingress: &Value) -> String {
+    let rules = items(ingress, "/spec/rules");
+    let named: Vec<&str> = rules.iter().map(|rule| text(rule, "/host")).filter(|host| !host.is_empty()).collect();
+    let shown = named.iter().take(HOSTS_SHOWN).copied().collect::<Vec<_>>().join(",");
+    let third = rules.iter().enumerate().filter(|(_, rule)| !text(rule, "/host").is_empty()).nth(HOSTS_SHOWN - 1);
+    match (shown.as_str(), third) {
+        ("", _) => "*".to_owned(),
+        (_, Some((index, _))) if index + 1 < rules.len() => format!("{shown} + {} more...", rules.len() - HOSTS_SHOWN),
+        _ => shown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn texts(errors: &ErrorList) -> Vec<String> {
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[rstest]
+    #[case::nothing(json!({}), &["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"])]
+    #[case::star(json!({"rules": [{"host": "*.a.b"}]}), &[])]
+    #[case::paths(
+        json!({"rules": [{"http": {"paths": [{"path": "x"}, {"path": "x", "pathType": "Exact", "backend": {}}]}}]}),
+        &[
+            "spec.rules[0].http.paths[0].pathType: Required value: pathType must be specified",
+            "spec.rules[0].http.paths[1].path: Invalid value: \"x\": must be an absolute path",
+            "spec.rules[0].http.paths[1].backend: Invalid value: \"\": resource or service backend is required",
+        ]
+    )]
+    #[case::ports(
+        json!({"defaultBackend": {"service": {"name": "s", "port": {"name": "http", "number": 1}}}}),
+        &["spec.defaultBackend: Invalid value: \"\": cannot set both port name & port number"]
+    )]
+    fn ingresses_are_refused(#[case] spec: Value, #[case] expected: &[&str]) {
+        assert_eq!(texts(&validate(&json!({"spec": spec}))), expected);
+    }
+
+    #[rstest]
+    #[case(json!({}), "*")]
+    #[case(json!({"spec": {"rules": [{"host": "a"}, {"host": "b"}]}}), "a,b")]
+    #[case(json!({"spec": {"rules": [{"host": "a"}, {"host": "b"}, {"host": "c"}, {"host": "d"}]}}), "a,b,c + 1 more...")]
+    fn ingress_hosts(#[case] ingress: Value, #[case] shown: &str) {
+        assert_eq!(hosts(&ingress), shown);
+    }
+}

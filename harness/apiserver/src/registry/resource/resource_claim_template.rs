@@ -1,0 +1,68 @@
+//! `resource.k8s.io/v1` `ResourceClaimTemplate`. See `pkg/registry/resource/resourceclaimtemplate/strategy.go`.
+
+use crate::field_errors::{ErrorList, Path};
+use crate::json::fields::{object_mut, spec_of};
+use crate::json::{Map, Value};
+use crate::printers::column::NAME_AND_AGE;
+use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::generic::Generic;
+use crate::registry::kind_strategy::KindStrategy;
+use crate::registry::resource::claim_spec::{self, access, claim_spec};
+use crate::registry::resource::resource_claim;
+use crate::registry::strategy::StrategyContext;
+use crate::registry::template_metadata;
+
+const SPEC: Path<'static> = Path::new("spec");
+
+/// The resource `resourceclaimtemplates` of `resource.k8s.io/v1`.
+pub(in crate::registry) fn definition() -> ResourceBuilder {
+    resource(
+        "resource.k8s.io",
+        "v1",
+        "resourceclaimtemplates",
+        "ResourceClaimTemplate",
+        "io.k8s.api.resource.v1.ResourceClaimTemplate",
+    )
+    .hash("TuzjC49aUfM=")
+    .rules(
+        KindStrategy::new(Generic::NEW, defaults)
+            .check_with(validate)
+            .check_among_others_with(validate_access)
+            .check_update_with(claim_spec::spec_stays),
+    )
+    .columns(NAME_AND_AGE)
+}
+
+/// Defaults of `ResourceClaimTemplate`.
+fn defaults(map: &mut Map) {
+    if let Some(spec) = object_mut(map, "spec") {
+        resource_claim::defaults(spec);
+    }
+}
+
+/// Validates a `ResourceClaimTemplate`, except for administrative access.
+fn validate(object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let template = spec_of(object);
+    template_metadata::validate(template, &SPEC.child("metadata"), &mut errors);
+    claim_spec(spec_of(template), &SPEC.child("spec"), &mut errors);
+    errors
+}
+
+/// Like [`claim_access`] for a template.
+fn validate_access(object: &Value, ctx: &StrategyContext<'_>) -> ErrorList {
+    access(spec_of(spec_of(object)), object, ctx)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::json;
+
+    #[test]
+    fn templates_have_labels_and_annotations_only() {
+        let errors = validate(&json!({"spec": {"metadata": {"name": "n", "labels": {"a": "b"}}, "spec": {}}}));
+        let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(errors, ["spec.metadata.name: Forbidden: cannot be set"]);
+    }
+}

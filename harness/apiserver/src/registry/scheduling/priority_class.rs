@@ -1,0 +1,103 @@
+//! `scheduling.k8s.io/v1` `PriorityClass`. See `pkg/registry/scheduling/priorityclass/strategy.go` and
+//! `pkg/apis/scheduling/validation/validation.go`.
+
+use crate::field_errors::{ErrorList, Path};
+use crate::json::Value;
+use crate::json::fields::{str_field, text_default};
+use crate::metadata;
+use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
+use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::generic::{Generation, Generic};
+use crate::registry::names::NameFormat;
+use crate::registry::strategy::{Strategy, StrategyContext};
+use crate::registry::{checks, meta};
+
+/// The resource `priorityclasses` of `scheduling.k8s.io/v1`.
+pub(in crate::registry) fn definition() -> ResourceBuilder {
+    resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", "io.k8s.api.scheduling.v1.PriorityClass")
+        .cluster()
+        .short(&["pc"])
+        .hash("1QwjyaZjj3Y=")
+        .rules(PriorityClass)
+        .columns(COLUMNS)
+}
+
+const METADATA: Path<'static> = Path::new("metadata");
+
+/// `scheduling.k8s.io/v1` `PriorityClass`.
+#[derive(Debug, Clone, Copy)]
+struct PriorityClass;
+
+const STRATEGY: Generic = Generic { generation: Generation::Fixed, namespaced: false, ..Generic::NEW };
+
+/// The highest priority of user-defined classes.
+const HIGHEST_USER_PRIORITY: i64 = 1_000_000_000;
+
+impl Strategy for PriorityClass {
+    fn default(&self, object: &mut Value) {
+        if let Some(map) = object.as_object_mut() {
+            text_default(map, "preemptionPolicy", "PreemptLowerPriority");
+        }
+    }
+
+    fn prepare_for_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) {
+        STRATEGY.prepare_for_create(object, ctx);
+    }
+
+    fn validate(&self, object: &Value) -> ErrorList {
+        let mut errors = meta::validate(object, false, NameFormat::Subdomain, &METADATA);
+        let (name, value) = (metadata::name(object), object.get("value").and_then(Value::as_i64).unwrap_or(0));
+        if name.starts_with("system-") {
+            let known = matches!(
+                (name, value),
+                ("system-cluster-critical", 2_000_000_000) | ("system-node-critical", 2_000_001_000)
+            );
+            if !known {
+                let why = format!(
+                    "priority class names with 'system-' prefix are reserved for system use only. error: {name} is not a known system priority class"
+                );
+                errors.forbidden(&METADATA.child("name"), why);
+            }
+        } else if value > HIGHEST_USER_PRIORITY {
+            let why = format!("maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}");
+            errors.forbidden(&Path::new("value"), why);
+        }
+        let policy = str_field(object, "preemptionPolicy");
+        if !matches!(policy, "" | "PreemptLowerPriority" | "Never") {
+            errors.not_supported(&Path::new("preemptionPolicy"), policy, &["PreemptLowerPriority", "Never"]);
+        }
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = meta::validate_update(new, old, &METADATA);
+        let value = |o: &Value| o.get("value").and_then(Value::as_i64).unwrap_or(0);
+        if value(new) != value(old) {
+            errors.forbidden(&Path::new("value"), "may not be changed in an update.");
+        }
+        let path = Path::new("preemptionPolicy");
+        checks::validate_immutable(new.get("preemptionPolicy"), old.get("preemptionPolicy"), &path, &mut errors);
+        errors
+    }
+}
+
+/// The columns of `priorityclasses`.
+const COLUMNS: &[Column] = &[
+    NAME,
+    Column::integer(
+        "Value",
+        Description::Field("api.scheduling.v1.PriorityClass", "value"),
+        CellSource::Number("/value"),
+    ),
+    Column::boolean(
+        "Global-Default",
+        Description::Field("api.scheduling.v1.PriorityClass", "globalDefault"),
+        CellSource::Flag("/globalDefault"),
+    ),
+    AGE,
+    Column::string(
+        "PreemptionPolicy",
+        Description::Field("api.scheduling.v1.PriorityClass", "preemptionPolicy"),
+        CellSource::Text("/preemptionPolicy", ""),
+    ),
+];

@@ -1,0 +1,137 @@
+//! `storage.k8s.io/v1` `StorageClass`. See `pkg/registry/storage/storageclass/strategy.go` and
+//! `pkg/apis/storage/validation/validation.go`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::field_errors::{ErrorList, Path};
+use crate::json::fields::{array_field, str_field, text_default};
+use crate::json::{Map, Value, json};
+use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
+use crate::printers::format::default_class;
+use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::generic::Generic;
+use crate::registry::kind_strategy::KindStrategy;
+use crate::registry::storage::common::{parameters, provisioner};
+use crate::registry::{checks, names};
+
+/// The resource `storageclasses` of `storage.k8s.io/v1`.
+pub(in crate::registry) fn definition() -> ResourceBuilder {
+    resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", "io.k8s.api.storage.v1.StorageClass")
+        .cluster()
+        .short(&["sc"])
+        .hash("K+m6uJwbjGY=")
+        .rules(
+            KindStrategy::new(Generic { namespaced: false, ..Generic::NEW }, defaults)
+                .check_with(validate)
+                .check_update_with(validate_update),
+        )
+        .columns(COLUMNS)
+}
+
+/// Defaults of `StorageClass`.
+fn defaults(map: &mut Map) {
+    text_default(map, "reclaimPolicy", "Delete");
+    text_default(map, "volumeBindingMode", "Immediate");
+}
+
+/// Validates a `StorageClass`.
+fn validate(object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let root = |field| Path::new(field);
+    provisioner(object, "provisioner", &mut errors);
+    parameters(object, true, &mut errors);
+    if !str_field(object, "reclaimPolicy").is_empty() {
+        let supported = ["Delete", "Retain"];
+        let given = str_field(object, "reclaimPolicy");
+        if !supported.contains(&given) {
+            errors.not_supported(&root("reclaimPolicy"), given, &supported);
+        }
+    }
+    let supported = ["Immediate", "WaitForFirstConsumer"];
+    match str_field(object, "volumeBindingMode") {
+        "" => errors.required(&root("volumeBindingMode"), ""),
+        given if !supported.contains(&given) => {
+            errors.not_supported(&root("volumeBindingMode"), given, &supported);
+        }
+        _ => {}
+    }
+    let path = root("allowedTopologies");
+    let terms = array_field(object, "allowedTopologies");
+    for (index, term) in terms.iter().enumerate() {
+        let path = path.index(index);
+        topology_term(term, &path, &mut errors);
+        let same = |other: &&Value| topology(other) == topology(term);
+        for _ in terms[..index].iter().filter(same) {
+            errors.duplicate(&path.child("matchLabelExpressions"), "");
+        }
+    }
+    errors
+}
+
+/// Returns the values of each key of a topology term.
+fn topology(term: &Value) -> BTreeMap<&str, BTreeSet<&str>> {
+    let all = array_field(term, "matchLabelExpressions").iter();
+    all.map(|one| {
+        let values = array_field(one, "values").iter().filter_map(Value::as_str).collect();
+        (str_field(one, "key"), values)
+    })
+    .collect()
+}
+
+fn topology_term(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let root = path.child("matchLabelExpressions");
+    let expressions = array_field(term, "matchLabelExpressions");
+    for (index, expression) in expressions.iter().enumerate() {
+        let path = root.index(index);
+        let (key, values) = (str_field(expression, "key"), array_field(expression, "values"));
+        let of_values = path.child("values");
+        if values.is_empty() {
+            errors.required(&of_values, "");
+        }
+        for (index, value) in values.iter().enumerate().filter(|(index, value)| values[..*index].contains(value)) {
+            errors.duplicate(&of_values.index(index), value);
+        }
+        checks::format(key, names::qualified_name, &path.child("key"), errors);
+        if expressions[..index].iter().any(|other| str_field(other, "key") == key) {
+            errors.duplicate(&path.child("key"), key);
+        }
+    }
+}
+
+/// Validates an update of a `StorageClass`.
+fn validate_update(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
+        checks::validate_immutable(new.get(field), old.get(field), &Path::new(field), &mut errors);
+    }
+    errors
+}
+
+/// The columns of `storageclasses`.
+const COLUMNS: &[Column] = &[
+    NAME.with_source(CellSource::Custom(|class, _| json!(default_class(class, DEFAULT_CLASS)))),
+    Column::string(
+        "Provisioner",
+        Description::Field("api.storage.v1.StorageClass", "provisioner"),
+        CellSource::Text("/provisioner", ""),
+    ),
+    Column::string(
+        "ReclaimPolicy",
+        Description::Field("api.storage.v1.StorageClass", "reclaimPolicy"),
+        CellSource::Text("/reclaimPolicy", "Delete"),
+    ),
+    Column::string(
+        "VolumeBindingMode",
+        Description::Field("api.storage.v1.StorageClass", "volumeBindingMode"),
+        CellSource::Text("/volumeBindingMode", "Immediate"),
+    ),
+    Column::string(
+        "AllowVolumeExpansion",
+        Description::Field("api.storage.v1.StorageClass", "allowVolumeExpansion"),
+        CellSource::Flag("/allowVolumeExpansion"),
+    ),
+    AGE,
+];
+
+const DEFAULT_CLASS: &[&str] =
+    &["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];

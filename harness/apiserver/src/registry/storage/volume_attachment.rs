@@ -1,0 +1,88 @@
+//! `storage.k8s.io/v1` `VolumeAttachment`. See `pkg/registry/storage/volumeattachment/strategy.go` and
+//! `pkg/apis/storage/validation/validation.go`.
+
+use crate::field_errors::{ErrorList, Path};
+use crate::json::fields::{non_null, object_or_default, spec_of, str_field, value_default};
+use crate::json::{Map, Value, json};
+use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
+use crate::printers::format::flag;
+use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::generic::Generic;
+use crate::registry::kind_strategy::KindStrategy;
+use crate::registry::storage::common::csi_driver_name;
+use crate::registry::{checks, names};
+
+const SPEC: Path<'static> = Path::new("spec");
+
+/// The resource `volumeattachments` of `storage.k8s.io/v1`.
+pub(in crate::registry) fn definition() -> ResourceBuilder {
+    resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", "io.k8s.api.storage.v1.VolumeAttachment")
+        .cluster()
+        .status_without_metadata()
+        .hash("tJx/ezt6UDU=")
+        .rules(
+            KindStrategy::new(
+                Generic { status: true, unconditional: false, namespaced: false, ..Generic::NEW },
+                defaults,
+            )
+            .check_with(validate),
+        )
+        .columns(COLUMNS)
+}
+
+/// Defaults of `VolumeAttachment`.
+fn defaults(map: &mut Map) {
+    if let Some(status) = object_or_default(map, "status") {
+        value_default(status, "attached", false);
+    }
+}
+
+/// Validates a `VolumeAttachment`.
+fn validate(object: &Value) -> ErrorList {
+    const EXACTLY_ONE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+    let mut errors = ErrorList::new();
+    let spec = spec_of(object);
+    csi_driver_name(str_field(spec, "attacher"), &SPEC.child("attacher"), &mut errors);
+    let (source, path) = (&spec["source"], SPEC.child("source"));
+    let volume = non_null(source, "persistentVolumeName").and_then(Value::as_str);
+    match (volume, non_null(source, "inlineVolumeSpec")) {
+        (None, None) => errors.required(&path, EXACTLY_ONE),
+        (Some(_), Some(_)) => errors.forbidden(&path, EXACTLY_ONE),
+        (Some(""), None) => {
+            errors.required(&path.child("persistentVolumeName"), "must specify non empty persistentVolumeName");
+        }
+        _ => {}
+    }
+    checks::format(str_field(spec, "nodeName"), names::dns1123_subdomain, &SPEC.child("nodeName"), &mut errors);
+    if let Some(volume) = volume {
+        checks::format(volume, names::dns1123_subdomain, &path.child("persistentVolumeName"), &mut errors);
+    }
+    errors
+}
+
+/// The columns of `volumeattachments`.
+const COLUMNS: &[Column] = &[
+    NAME,
+    Column::string(
+        "Attacher",
+        Description::Field("api.storage.v1.VolumeAttachmentSpec", "attacher"),
+        CellSource::Text("/spec/attacher", ""),
+    )
+    .named(),
+    Column::string(
+        "PV",
+        Description::Field("api.storage.v1.VolumeAttachmentSource", "persistentVolumeName"),
+        CellSource::Text("/spec/source/persistentVolumeName", ""),
+    ),
+    Column::string(
+        "Node",
+        Description::Field("api.storage.v1.VolumeAttachmentSpec", "nodeName"),
+        CellSource::Text("/spec/nodeName", ""),
+    ),
+    Column::boolean(
+        "Attached",
+        Description::Field("api.storage.v1.VolumeAttachmentStatus", "attached"),
+        CellSource::Custom(|o, _| json!(flag(o, "/status/attached"))),
+    ),
+    AGE,
+];

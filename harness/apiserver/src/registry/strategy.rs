@@ -1,0 +1,169 @@
+//! The rules of a resource, in the steps of a request.
+
+use std::fmt::Debug;
+
+use jiff::Timestamp;
+
+use crate::field_errors::ErrorList;
+use crate::json::Value;
+use crate::registry::lister::ObjectLister;
+use crate::registry::prepare::reset_all_but_status;
+use crate::status::Status;
+use crate::user::UserInfo;
+
+/// The data of a request that strategies may use in addition to the objects.
+#[derive(Clone, Copy)]
+pub(crate) struct StrategyContext<'a> {
+    /// Server time.
+    pub now: Timestamp,
+    /// The requesting user.
+    pub user: &'a UserInfo,
+    /// Other objects, for admission (priority classes, services' addresses, namespaces).
+    pub lookup: &'a dyn ObjectLister,
+}
+
+impl Debug for StrategyContext<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context").field("now", &self.now).field("user", &self.user.name).finish_non_exhaustive()
+    }
+}
+
+/// The rules of a resource: `RESTCreateStrategy`, `RESTUpdateStrategy`, defaulting and the default admission plugins.
+///
+/// The default methods do nothing, so a resource without rules needs no code.
+pub(crate) trait Strategy: Send + Sync + Debug {
+    /// Fills in default values; runs first on every decoded object.
+    fn default(&self, _object: &mut Value) {}
+
+    /// Like [`Strategy::default`] for an object that has its defaults except in the status.
+    fn default_status(&self, object: &mut Value) {
+        self.default(object);
+    }
+
+    /// Mutating and validating admission on create, for the plugins that are enabled by default.
+    fn admit_create(&self, _object: &mut Value, _ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Mutating and validating admission on update.
+    fn admit_update(&self, _new: &mut Value, _old: &Value, _ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Drops fields that clients may not set on create (status) and sets the first generation.
+    fn prepare_for_create(&self, _object: &mut Value, _ctx: &StrategyContext<'_>) {}
+
+    /// Kind-specific validation on create; [`validate_create`] adds the rules for all metadata.
+    fn validate(&self, _object: &Value) -> ErrorList {
+        ErrorList::new()
+    }
+
+    /// Validation on create that needs other objects; its errors come first.
+    fn validate_among_others(&self, _object: &Value, _ctx: &StrategyContext<'_>) -> ErrorList {
+        ErrorList::new()
+    }
+
+    /// Runs on a valid new object right before it is stored, to allocate IP addresses and ports.
+    fn begin_create(&self, _object: &mut Value, _ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Like [`Strategy::begin_create`] for a valid update.
+    fn begin_update(&self, _new: &mut Value, _old: &Value, _ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Restores fields that this endpoint may not change (status) and increments the generation.
+    fn prepare_for_update(&self, _new: &mut Value, _old: &Value, _ctx: &StrategyContext<'_>) {}
+
+    /// Kind-specific validation on update; [`validate_update`] adds the rules for all metadata.
+    fn validate_update(&self, _new: &Value, _old: &Value) -> ErrorList {
+        ErrorList::new()
+    }
+
+    /// Restores all fields except the status (and others that the kind allows) on a write to `/status`.
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
+        reset_all_but_status(new, old);
+    }
+
+    /// Kind-specific validation on a write to `/status`.
+    fn validate_status_update(&self, _new: &Value, _old: &Value) -> ErrorList {
+        ErrorList::new()
+    }
+
+    /// Restores fields that a write through `subresource` (not the object itself or its status) may not change. As
+    /// upstream, this runs after field ownership is updated: a manager that tried to change such a field owns it.
+    fn narrow(&self, _subresource: &str, _new: &mut Value, _old: &Value) {}
+
+    /// Prepares a write through `subresource` for storage.
+    fn prepare_for_subresource_update(
+        &self,
+        subresource: &str,
+        new: &mut Value,
+        old: &Value,
+        ctx: &StrategyContext<'_>,
+    ) {
+        self.narrow(subresource, new, old);
+        self.prepare_for_update(new, old, ctx);
+    }
+
+    /// Kind-specific validation on a write through `subresource`.
+    fn validate_subresource_update(&self, _subresource: &str, new: &Value, old: &Value) -> ErrorList {
+        self.validate_update(new, old)
+    }
+
+    /// Validating admission on a valid write through `subresource`.
+    fn admit_subresource(
+        &self,
+        _subresource: &str,
+        _new: &Value,
+        _old: &Value,
+        _ctx: &StrategyContext<'_>,
+    ) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Returns warnings for the client, without a prefix.
+    fn warnings_on_create(&self, _object: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns warnings for the client, without a prefix.
+    fn warnings_on_update(&self, _new: &Value, _old: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns true if PUT on a name that does not exist creates the object.
+    fn allow_create_on_update(&self) -> bool {
+        false
+    }
+
+    /// Returns true if updates do not need a resourceVersion.
+    fn allow_unconditional_update(&self) -> bool {
+        true
+    }
+
+    /// Like [`Strategy::allow_unconditional_update`] for writes to `/status`.
+    fn allow_unconditional_status_update(&self) -> bool {
+        self.allow_unconditional_update()
+    }
+
+    /// Returns the grace period in seconds of a graceful deletion; `None` for kinds that are deleted immediately.
+    ///
+    /// `wanted` is `gracePeriodSeconds` of the request.
+    fn grace_period(&self, _object: &Value, _wanted: Option<i64>) -> Option<i64> {
+        None
+    }
+
+    /// Returns true if dependents are orphaned when a deletion has no policy (batch/v1 Job and core/v1
+    /// `ReplicationController`).
+    fn orphans_by_default(&self) -> bool {
+        false
+    }
+}
+
+/// The strategy of resources without rules.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct DefaultStrategy;
+
+impl Strategy for DefaultStrategy {}
