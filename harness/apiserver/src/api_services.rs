@@ -76,7 +76,7 @@ fn slices() -> ResourceId {
     ResourceId::new("discovery.k8s.io", "endpointslices")
 }
 
-/// What is known of definitions and API services, so that a change of one needs no look at the others.
+/// The definitions and API services that exist, so that a change of one needs no look at the others.
 #[derive(Default)]
 struct KnownServices {
     /// The API services that each definition wants, by the definition's name.

@@ -278,7 +278,7 @@ impl ControllerClient {
             ReplyBody::Full(bytes) => bytes,
             ReplyBody::Stream(_) => Bytes::new(),
         };
-        // A lost connection has no code, whatever the server did.
+        // A lost connection has no code, even if the request took effect.
         let code = if reply.drop_connection { 0 } else { reply.status };
         let response = ControllerResponse { code, body };
         if response.calls_for_retry(&method) {

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::controllers::{ControllerClient, MERGE_PATCH, WatchChange, WatchMux, WatchSet};
+use crate::event_sink::Event;
 use crate::json::fields::array_field;
 use crate::json::{Value, json};
 use crate::metadata;
@@ -54,24 +54,6 @@ pub async fn publish_events(server: ApiServer) {
                 written += 1;
                 event.write(&agent, written).await;
             }
-        }
-    }
-}
-
-/// Passes the events that loops record on to [`publish_events`]; without it, they are dropped.
-#[derive(Debug, Default)]
-pub(crate) struct EventSink(Mutex<Option<mpsc::UnboundedSender<Event>>>);
-
-impl EventSink {
-    fn attach(&self, sender: mpsc::UnboundedSender<Event>) {
-        *self.0.lock() = Some(sender);
-    }
-
-    /// Records an event.
-    pub(crate) fn record(&self, event: Event) {
-        if let Some(sender) = &*self.0.lock() {
-            // The receiver is gone when the loop has ended.
-            _ = sender.send(event);
         }
     }
 }
@@ -164,29 +146,7 @@ impl Change {
     }
 }
 
-/// An event.
-#[derive(Debug)]
-pub(crate) struct Event {
-    /// The object that it is about.
-    about: Value,
-    component: &'static str,
-    /// The node of a kubelet.
-    host: String,
-    warning: bool,
-    reason: String,
-    message: String,
-}
-
 impl Event {
-    /// Creates a warning about the object of a reference.
-    pub(crate) fn warning(about: Value, component: &'static str, reason: &str, message: String) -> Self {
-        Self { warning: true, ..Self::new(about, component, reason, message) }
-    }
-
-    fn new(about: Value, component: &'static str, reason: &str, message: String) -> Self {
-        Self { about, component, host: String::new(), warning: false, reason: reason.to_owned(), message }
-    }
-
     /// Creates the event; `number` tells events of the same moment apart.
     async fn write(self, agent: &ControllerClient, number: i128) {
         let now = agent.server().clock().now();

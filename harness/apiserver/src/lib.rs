@@ -54,16 +54,21 @@ mod builder;
 mod byte_scan;
 pub mod clock;
 #[cfg(feature = "controllers")]
+mod cluster_roles;
+#[cfg(feature = "controllers")]
 pub mod compaction;
 #[cfg(feature = "controllers")]
 mod controllers;
 mod crd;
 mod decode_cache;
+mod definition_index;
 mod descriptions;
 mod discovery;
 #[cfg(feature = "controllers")]
 pub mod endpoints;
 mod etag;
+#[cfg(feature = "controllers")]
+mod event_sink;
 #[cfg(feature = "controllers")]
 pub mod event_ttl;
 #[cfg(feature = "controllers")]
@@ -121,6 +126,8 @@ pub mod service_accounts;
 pub mod status;
 mod store;
 mod subresources;
+#[cfg(feature = "controllers")]
+mod token_secrets;
 mod user;
 mod version;
 #[cfg(feature = "controllers")]

@@ -31,7 +31,7 @@ struct Scenario {
     start: fn(&ApiServer),
     /// Requests of a user: method, path and body.
     requests: fn() -> Vec<(&'static str, &'static str, Value)>,
-    /// What the loop brings about, as a text that is the same in each run.
+    /// Returns what the loop brings about, as a text that is the same in each run.
     outcome: fn(&ApiServer) -> String,
 }
 
@@ -113,297 +113,380 @@ fn definition() -> Value {
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 fn scenarios() -> Vec<Scenario> {
-    let mut all = vec![
-        Scenario {
-            name: "replica sets",
-            seed: Vec::new,
-            start: start_workloads,
-            requests: || {
-                let scale = json!({"spec": {"replicas": 1}});
-                vec![
-                    (
-                        "POST",
-                        "/apis/apps/v1/namespaces/default/replicasets",
-                        apps("ReplicaSet", &json!({"replicas": 3})),
-                    ),
-                    ("PATCH", "/apis/apps/v1/namespaces/default/replicasets/w", scale),
-                ]
-            },
-            outcome: |server| {
-                count(server, "", "pods")
-                    + &fields(server, "apps", "replicasets", &["/status/replicas", "/status/conditions"])
-            },
-        },
-        Scenario {
-            name: "replication controllers",
-            seed: || vec![pod("stray", "")],
-            start: start_workloads,
-            requests: || {
-                let controller = json!({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "w"},
-                    "spec": {"replicas": 2, "selector": {"app": "x"}, "template": template()}});
-                vec![("POST", "/api/v1/namespaces/default/replicationcontrollers", controller)]
-            },
-            outcome: |server| {
-                fields(server, "", "pods", &["/metadata/ownerReferences/0/name"])
-                    + &fields(server, "", "replicationcontrollers", &["/status/replicas"])
-            },
-        },
-        Scenario {
-            name: "stateful sets",
-            seed: Vec::new,
-            start: start_workloads,
-            requests: || {
-                let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"],
-                    "resources": {"requests": {"storage": "1Gi"}}}});
-                let set = apps("StatefulSet", &json!({"replicas": 1, "volumeClaimTemplates": [claim]}));
-                vec![("POST", "/apis/apps/v1/namespaces/default/statefulsets", set)]
-            },
-            outcome: |server| {
-                fields(server, "", "pods", &["/metadata/name"])
-                    + &count(server, "", "persistentvolumeclaims")
-                    + &count(server, "apps", "controllerrevisions")
-                    + &fields(server, "apps", "statefulsets", &["/status/replicas", "/status/currentRevision"])
-            },
-        },
-        Scenario {
-            name: "daemon sets",
-            seed: || vec![node()],
-            start: start_workloads,
-            requests: || vec![("POST", "/apis/apps/v1/namespaces/default/daemonsets", apps("DaemonSet", &json!({})))],
-            outcome: |server| {
-                count(server, "", "pods")
-                    + &count(server, "apps", "controllerrevisions")
-                    + &fields(server, "apps", "daemonsets", &["/status/currentNumberScheduled"])
-            },
-        },
-        Scenario {
-            name: "deployments",
-            seed: Vec::new,
-            start: start_workloads,
-            requests: || {
-                let image = json!({"spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "j"}]}}}});
-                vec![
-                    (
-                        "POST",
-                        "/apis/apps/v1/namespaces/default/deployments",
-                        apps("Deployment", &json!({"replicas": 2})),
-                    ),
-                    ("PATCH", "/apis/apps/v1/namespaces/default/deployments/w", image),
-                ]
-            },
-            outcome: |server| {
-                count(server, "", "pods")
-                    + &fields(
-                        server,
-                        "apps",
-                        "replicasets",
-                        &["/spec/replicas", "/spec/template/spec/containers/0/image"],
-                    )
-                    + &fields(server, "apps", "deployments", &["/status/observedGeneration", "/status/updatedReplicas"])
-            },
-        },
-        Scenario {
-            name: "jobs",
-            seed: || vec![node()],
-            start: start_jobs,
-            requests: || {
-                let mut template = template();
-                template["spec"]["restartPolicy"] = json!("Never");
-                let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"},
-                    "spec": {"completions": 2, "parallelism": 2, "template": template}});
-                vec![("POST", "/apis/batch/v1/namespaces/default/jobs", job)]
-            },
-            outcome: |server| {
-                fields(server, "batch", "jobs", &["/status/succeeded", "/status/conditions/1/type"])
-                    + &fields(server, "", "pods", &["/status/phase", "/metadata/finalizers"])
-            },
-        },
+    let all: &[fn() -> Scenario] = &[
+        replica_sets,
+        replication_controllers,
+        stateful_sets,
+        daemon_sets,
+        deployments,
+        jobs,
+        endpoints,
+        service_accounts,
+        token_secrets,
+        cluster_roles,
+        quotas,
+        policies,
+        volumes,
+        kubelet_and_scheduler,
+        api_services,
+        garbage,
+        foreground_deletion,
+        orphans,
+        namespaces,
+        definitions,
     ];
-    all.extend(further_scenarios());
-    all.extend(collecting_scenarios());
-    all
+    all.iter().map(|scenario| scenario()).collect()
 }
 
-fn further_scenarios() -> Vec<Scenario> {
-    vec![
-        Scenario {
-            name: "endpoints",
-            seed: || {
-                let mut pod = pod("p", "n");
-                pod["status"] = json!({"phase": "Running", "podIP": "10.0.0.1",
+fn replica_sets() -> Scenario {
+    Scenario {
+        name: "replica sets",
+        seed: Vec::new,
+        start: start_workloads,
+        requests: || {
+            let scale = json!({"spec": {"replicas": 1}});
+            vec![
+                ("POST", "/apis/apps/v1/namespaces/default/replicasets", apps("ReplicaSet", &json!({"replicas": 3}))),
+                ("PATCH", "/apis/apps/v1/namespaces/default/replicasets/w", scale),
+            ]
+        },
+        outcome: |server| {
+            count(server, "", "pods")
+                + &fields(server, "apps", "replicasets", &["/status/replicas", "/status/conditions"])
+        },
+    }
+}
+
+fn replication_controllers() -> Scenario {
+    Scenario {
+        name: "replication controllers",
+        seed: || vec![pod("stray", "")],
+        start: start_workloads,
+        requests: || {
+            let controller = json!({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "w"},
+                    "spec": {"replicas": 2, "selector": {"app": "x"}, "template": template()}});
+            vec![("POST", "/api/v1/namespaces/default/replicationcontrollers", controller)]
+        },
+        outcome: |server| {
+            fields(server, "", "pods", &["/metadata/ownerReferences/0/name"])
+                + &fields(server, "", "replicationcontrollers", &["/status/replicas"])
+        },
+    }
+}
+
+fn stateful_sets() -> Scenario {
+    Scenario {
+        name: "stateful sets",
+        seed: Vec::new,
+        start: start_workloads,
+        requests: || {
+            let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"],
+                    "resources": {"requests": {"storage": "1Gi"}}}});
+            let set = apps("StatefulSet", &json!({"replicas": 1, "volumeClaimTemplates": [claim]}));
+            vec![("POST", "/apis/apps/v1/namespaces/default/statefulsets", set)]
+        },
+        outcome: |server| {
+            fields(server, "", "pods", &["/metadata/name"])
+                + &count(server, "", "persistentvolumeclaims")
+                + &count(server, "apps", "controllerrevisions")
+                + &fields(server, "apps", "statefulsets", &["/status/replicas", "/status/currentRevision"])
+        },
+    }
+}
+
+fn daemon_sets() -> Scenario {
+    Scenario {
+        name: "daemon sets",
+        seed: || vec![node()],
+        start: start_workloads,
+        requests: || vec![("POST", "/apis/apps/v1/namespaces/default/daemonsets", apps("DaemonSet", &json!({})))],
+        outcome: |server| {
+            count(server, "", "pods")
+                + &count(server, "apps", "controllerrevisions")
+                + &fields(server, "apps", "daemonsets", &["/status/currentNumberScheduled"])
+        },
+    }
+}
+
+fn deployments() -> Scenario {
+    Scenario {
+        name: "deployments",
+        seed: Vec::new,
+        start: start_workloads,
+        requests: || {
+            let image =
+                json!({"spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "j"}]}}}});
+            vec![
+                ("POST", "/apis/apps/v1/namespaces/default/deployments", apps("Deployment", &json!({"replicas": 2}))),
+                ("PATCH", "/apis/apps/v1/namespaces/default/deployments/w", image),
+            ]
+        },
+        outcome: |server| {
+            count(server, "", "pods")
+                + &fields(server, "apps", "replicasets", &["/spec/replicas", "/spec/template/spec/containers/0/image"])
+                + &fields(server, "apps", "deployments", &["/status/observedGeneration", "/status/updatedReplicas"])
+        },
+    }
+}
+
+fn jobs() -> Scenario {
+    Scenario {
+        name: "jobs",
+        seed: || vec![node()],
+        start: start_jobs,
+        requests: || {
+            let mut template = template();
+            template["spec"]["restartPolicy"] = json!("Never");
+            let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"},
+                    "spec": {"completions": 2, "parallelism": 2, "template": template}});
+            vec![("POST", "/apis/batch/v1/namespaces/default/jobs", job)]
+        },
+        outcome: |server| {
+            fields(server, "batch", "jobs", &["/status/succeeded", "/status/conditions/1/type"])
+                + &fields(server, "", "pods", &["/status/phase", "/metadata/finalizers"])
+        },
+    }
+}
+
+fn endpoints() -> Scenario {
+    Scenario {
+        name: "endpoints",
+        seed: || {
+            let mut pod = pod("p", "n");
+            pod["status"] = json!({"phase": "Running", "podIP": "10.0.0.1",
                     "conditions": [{"type": "Ready", "status": "True"}]});
-                vec![node(), pod]
-            },
-            start: |server| _ = tokio::spawn(endpoints::publish_endpoints(server.clone())),
-            requests: || {
-                let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
+            vec![node(), pod]
+        },
+        start: |server| _ = tokio::spawn(endpoints::publish_endpoints(server.clone())),
+        requests: || {
+            let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
                     "spec": {"selector": {"app": "x"}, "ports": [{"port": 80}]}});
-                vec![("POST", "/api/v1/namespaces/default/services", service)]
-            },
-            outcome: |server| {
-                fields(server, "", "endpoints", &["/subsets/0/addresses/0/ip"])
-                    + &fields(server, "discovery.k8s.io", "endpointslices", &["/endpoints/0/addresses/0"])
-            },
+            vec![("POST", "/api/v1/namespaces/default/services", service)]
         },
-        Scenario {
-            name: "service accounts",
-            seed: Vec::new,
-            start: |server| {
-                let authority = Some("pem".to_owned());
-                tokio::spawn(service_accounts::publish_service_accounts(server.clone(), authority));
-            },
-            requests: || {
-                let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}});
-                vec![("POST", "/api/v1/namespaces", namespace)]
-            },
-            outcome: |server| {
-                fields(server, "", "serviceaccounts", &["/metadata/namespace"])
-                    + &fields(server, "", "configmaps", &["/metadata/namespace"])
-            },
+        outcome: |server| {
+            fields(server, "", "endpoints", &["/subsets/0/addresses/0/ip"])
+                + &fields(server, "discovery.k8s.io", "endpointslices", &["/endpoints/0/addresses/0"])
         },
-        Scenario {
-            name: "quotas",
-            seed: || vec![pod("p", "")],
-            start: |server| _ = tokio::spawn(quota_usage::publish_quota_usage(server.clone())),
-            requests: || {
-                let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"},
+    }
+}
+
+fn service_accounts() -> Scenario {
+    Scenario {
+        name: "service accounts",
+        seed: Vec::new,
+        start: |server| {
+            let authority = Some("pem".to_owned());
+            tokio::spawn(service_accounts::publish_service_accounts(server.clone(), authority));
+        },
+        requests: || {
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}});
+            vec![("POST", "/api/v1/namespaces", namespace)]
+        },
+        outcome: |server| {
+            fields(server, "", "serviceaccounts", &["/metadata/namespace"])
+                + &fields(server, "", "configmaps", &["/metadata/namespace"])
+        },
+    }
+}
+
+fn token_secrets() -> Scenario {
+    Scenario {
+        name: "token secrets",
+        seed: || vec![json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}})],
+        start: |server| {
+            tokio::spawn(service_accounts::publish_service_accounts(server.clone(), None));
+        },
+        requests: || {
+            let secret = |name: &str, account: &str| {
+                json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+                        "metadata": {"name": name, "annotations": {"kubernetes.io/service-account.name": account}}})
+            };
+            let secrets = "/api/v1/namespaces/default/secrets";
+            vec![("POST", secrets, secret("filled", "robot")), ("POST", secrets, secret("lost", "missing"))]
+        },
+        outcome: |server| fields(server, "", "secrets", &["/metadata/name", "/data/namespace"]),
+    }
+}
+
+fn cluster_roles() -> Scenario {
+    Scenario {
+        name: "cluster roles",
+        seed: Vec::new,
+        start: |server| {
+            tokio::spawn(service_accounts::publish_service_accounts(server.clone(), None));
+        },
+        requests: || {
+            let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+            let part = json!({"metadata": {"name": "part", "labels": {"part": "yes"}},
+                    "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
+            let whole = json!({"metadata": {"name": "whole"}, "rules": null,
+                    "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"part": "yes"}}]}});
+            vec![("POST", path, part), ("POST", path, whole)]
+        },
+        outcome: |server| fields(server, "rbac.authorization.k8s.io", "clusterroles", &["/metadata/name", "/rules"]),
+    }
+}
+
+fn quotas() -> Scenario {
+    Scenario {
+        name: "quotas",
+        seed: || vec![pod("p", "")],
+        start: |server| _ = tokio::spawn(quota_usage::publish_quota_usage(server.clone())),
+        requests: || {
+            let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"},
                     "spec": {"hard": {"pods": "2"}}});
-                vec![("POST", "/api/v1/namespaces/default/resourcequotas", quota)]
-            },
-            outcome: |server| fields(server, "", "resourcequotas", &["/status"]),
+            vec![("POST", "/api/v1/namespaces/default/resourcequotas", quota)]
         },
-        Scenario {
-            name: "policies",
-            seed: Vec::new,
-            start: |server| _ = tokio::spawn(policy_status::publish_policy_status(server.clone())),
-            requests: || {
-                let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        outcome: |server| fields(server, "", "resourcequotas", &["/status"]),
+    }
+}
+
+fn policies() -> Scenario {
+    Scenario {
+        name: "policies",
+        seed: Vec::new,
+        start: |server| _ = tokio::spawn(policy_status::publish_policy_status(server.clone())),
+        requests: || {
+            let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
                     "metadata": {"name": "p"}, "spec": {"validations": [{"expression": "true"}], "matchConstraints": {
                         "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
                             "resources": ["pods"]}]}}});
-                vec![("POST", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", policy)]
-            },
-            outcome: |server| {
-                let group = "admissionregistration.k8s.io";
-                fields(server, group, "validatingadmissionpolicies", &["/status/observedGeneration"])
-            },
+            vec![("POST", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", policy)]
         },
-        Scenario {
-            name: "volumes",
-            seed: || {
-                let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": {
-                    "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/x"},
-                    "persistentVolumeReclaimPolicy": "Delete"}});
-                vec![volume]
-            },
-            start: |server| {
-                tokio::spawn(volumes::bind_volumes(server.clone()));
-                tokio::spawn(volumes::release_volumes(server.clone()));
-            },
-            requests: || {
-                let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {
-                    "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
-                let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
-                vec![
-                    ("POST", claims, claim),
-                    ("DELETE", "/api/v1/namespaces/default/persistentvolumeclaims/c", Value::Null),
-                ]
-            },
-            outcome: |server| count(server, "", "persistentvolumeclaims") + &count(server, "", "persistentvolumes"),
+        outcome: |server| {
+            let group = "admissionregistration.k8s.io";
+            fields(server, group, "validatingadmissionpolicies", &["/status/observedGeneration"])
         },
-        Scenario {
-            name: "kubelet and scheduler",
-            seed: || vec![node()],
-            start: |server| _ = tokio::spawn(kubelet::run(server.clone(), KubeletOptions::default())),
-            requests: || {
-                let pods = "/api/v1/namespaces/default/pods";
-                vec![
-                    ("POST", pods, pod("stays", "")),
-                    ("POST", pods, pod("goes", "")),
-                    ("DELETE", "/api/v1/namespaces/default/pods/goes", Value::Null),
-                ]
-            },
-            outcome: |server| {
-                fields(server, "", "pods", &["/metadata/name", "/spec/nodeName", "/status/phase"])
-                    + &fields(server, "", "nodes", &["/spec/taints"])
-            },
-        },
-        Scenario {
-            name: "API services",
-            seed: Vec::new,
-            start: |server| _ = tokio::spawn(api_services::publish_api_services(server.clone())),
-            requests: || vec![("POST", DEFINITIONS, definition())],
-            outcome: |server| {
-                fields(
-                    server,
-                    "apiregistration.k8s.io",
-                    "apiservices",
-                    &["/metadata/name", "/status/conditions/0/status"],
-                )
-            },
-        },
-    ]
+    }
 }
 
-fn collecting_scenarios() -> Vec<Scenario> {
-    vec![
-        Scenario {
-            name: "garbage",
-            seed: || vec![map("owner", None), map("dependent", Some("owner"))],
-            start: start_collector,
-            requests: || vec![("DELETE", "/api/v1/namespaces/default/configmaps/owner", Value::Null)],
-            outcome: |server| count(server, "", "configmaps"),
+fn volumes() -> Scenario {
+    Scenario {
+        name: "volumes",
+        seed: || {
+            let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": {
+                    "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/x"},
+                    "persistentVolumeReclaimPolicy": "Delete"}});
+            vec![volume]
         },
-        Scenario {
-            name: "foreground deletion",
-            seed: || vec![map("owner", None), map("dependent", Some("owner"))],
-            start: start_collector,
-            requests: || {
-                let options = json!({"propagationPolicy": "Foreground"});
-                vec![("DELETE", "/api/v1/namespaces/default/configmaps/owner", options)]
-            },
-            outcome: |server| count(server, "", "configmaps"),
+        start: |server| {
+            tokio::spawn(volumes::bind_volumes(server.clone()));
+            tokio::spawn(volumes::release_volumes(server.clone()));
         },
-        Scenario {
-            name: "orphans",
-            seed: || vec![map("owner", None), map("dependent", Some("owner"))],
-            start: start_collector,
-            requests: || {
-                let options = json!({"propagationPolicy": "Orphan"});
-                vec![("DELETE", "/api/v1/namespaces/default/configmaps/owner", options)]
-            },
-            outcome: |server| fields(server, "", "configmaps", &["/metadata/name", "/metadata/ownerReferences"]),
+        requests: || {
+            let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {
+                    "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+            let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+            vec![
+                ("POST", claims, claim),
+                ("DELETE", "/api/v1/namespaces/default/persistentvolumeclaims/c", Value::Null),
+            ]
         },
-        Scenario {
-            name: "namespaces",
-            seed: || {
-                let mut map = map("m", None);
-                map["metadata"]["namespace"] = json!("shop");
-                vec![map]
-            },
-            start: |server| {
-                tokio::spawn(garbage_collector::terminate_namespaces(server.clone(), Duration::from_millis(10)));
-            },
-            requests: || vec![("DELETE", "/api/v1/namespaces/shop", Value::Null)],
-            outcome: |server| count(server, "", "namespaces"),
+        outcome: |server| count(server, "", "persistentvolumeclaims") + &count(server, "", "persistentvolumes"),
+    }
+}
+
+fn kubelet_and_scheduler() -> Scenario {
+    Scenario {
+        name: "kubelet and scheduler",
+        seed: || vec![node()],
+        start: |server| _ = tokio::spawn(kubelet::run(server.clone(), KubeletOptions::default())),
+        requests: || {
+            let pods = "/api/v1/namespaces/default/pods";
+            vec![
+                ("POST", pods, pod("stays", "")),
+                ("POST", pods, pod("goes", "")),
+                ("DELETE", "/api/v1/namespaces/default/pods/goes", Value::Null),
+            ]
         },
-        Scenario {
-            name: "definitions",
-            seed: Vec::new,
-            start: |_| {},
-            requests: || {
-                let object = json!({"apiVersion": "ex.io/v1", "kind": "A", "metadata": {"name": "a"}});
-                vec![
-                    ("POST", DEFINITIONS, definition()),
-                    ("POST", "/apis/ex.io/v1/as", object),
-                    ("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/as.ex.io", Value::Null),
-                ]
-            },
-            outcome: |server| {
-                count(server, "apiextensions.k8s.io", "customresourcedefinitions") + &count(server, "ex.io", "as")
-            },
+        outcome: |server| {
+            fields(server, "", "pods", &["/metadata/name", "/spec/nodeName", "/status/phase"])
+                + &fields(server, "", "nodes", &["/spec/taints"])
         },
-    ]
+    }
+}
+
+fn api_services() -> Scenario {
+    Scenario {
+        name: "API services",
+        seed: Vec::new,
+        start: |server| _ = tokio::spawn(api_services::publish_api_services(server.clone())),
+        requests: || vec![("POST", DEFINITIONS, definition())],
+        outcome: |server| {
+            fields(server, "apiregistration.k8s.io", "apiservices", &["/metadata/name", "/status/conditions/0/status"])
+        },
+    }
+}
+
+fn garbage() -> Scenario {
+    Scenario {
+        name: "garbage",
+        seed: || vec![map("owner", None), map("dependent", Some("owner"))],
+        start: start_collector,
+        requests: || vec![("DELETE", "/api/v1/namespaces/default/configmaps/owner", Value::Null)],
+        outcome: |server| count(server, "", "configmaps"),
+    }
+}
+
+fn foreground_deletion() -> Scenario {
+    Scenario {
+        name: "foreground deletion",
+        seed: || vec![map("owner", None), map("dependent", Some("owner"))],
+        start: start_collector,
+        requests: || {
+            let options = json!({"propagationPolicy": "Foreground"});
+            vec![("DELETE", "/api/v1/namespaces/default/configmaps/owner", options)]
+        },
+        outcome: |server| count(server, "", "configmaps"),
+    }
+}
+
+fn orphans() -> Scenario {
+    Scenario {
+        name: "orphans",
+        seed: || vec![map("owner", None), map("dependent", Some("owner"))],
+        start: start_collector,
+        requests: || {
+            let options = json!({"propagationPolicy": "Orphan"});
+            vec![("DELETE", "/api/v1/namespaces/default/configmaps/owner", options)]
+        },
+        outcome: |server| fields(server, "", "configmaps", &["/metadata/name", "/metadata/ownerReferences"]),
+    }
+}
+
+fn namespaces() -> Scenario {
+    Scenario {
+        name: "namespaces",
+        seed: || {
+            let mut map = map("m", None);
+            map["metadata"]["namespace"] = json!("shop");
+            vec![map]
+        },
+        start: |server| {
+            tokio::spawn(garbage_collector::terminate_namespaces(server.clone(), Duration::from_millis(10)));
+        },
+        requests: || vec![("DELETE", "/api/v1/namespaces/shop", Value::Null)],
+        outcome: |server| count(server, "", "namespaces"),
+    }
+}
+
+fn definitions() -> Scenario {
+    Scenario {
+        name: "definitions",
+        seed: Vec::new,
+        start: |_| {},
+        requests: || {
+            let object = json!({"apiVersion": "ex.io/v1", "kind": "A", "metadata": {"name": "a"}});
+            vec![
+                ("POST", DEFINITIONS, definition()),
+                ("POST", "/apis/ex.io/v1/as", object),
+                ("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/as.ex.io", Value::Null),
+            ]
+        },
+        outcome: |server| {
+            count(server, "apiextensions.k8s.io", "customresourcedefinitions") + &count(server, "ex.io", "as")
+        },
+    }
 }
 
 /// A kind of request: user agent, verb, group, resource and subresource.

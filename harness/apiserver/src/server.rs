@@ -11,10 +11,10 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use super::admission::AdmissionConfig;
 use super::audit::AuditLog;
 use super::authn::{Claims, TokenIssuer, UserInfo};
-use super::crd::DefinitionIndex;
 use super::decode_cache::DecodeCache;
+use super::definition_index::DefinitionIndex;
 #[cfg(feature = "controllers")]
-use super::events::EventSink;
+use super::event_sink::EventSink;
 use super::faults::Faults;
 #[cfg(feature = "listener")]
 use super::flow_control::FlowSchemas;

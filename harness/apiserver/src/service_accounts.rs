@@ -5,11 +5,13 @@
 use std::collections::BTreeSet;
 
 use crate::backoff::Retries;
+use crate::cluster_roles::aggregate_cluster_roles;
 use crate::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet};
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::server::ApiServer;
 use crate::store::ResourceId;
+use crate::token_secrets::fill_token_secrets;
 
 /// Name of the service account.
 const ACCOUNT: &str = "default";
@@ -26,14 +28,24 @@ const DESCRIPTION: (&str, &str) = (
 );
 
 /// Creates the service account `default` in each active namespace and, if there is an `authority` (in PEM), the config
-/// map `kube-root-ca.crt`. Creates them again when they are deleted, and restores the config map's data. Never returns.
+/// map `kube-root-ca.crt`. Creates them again when they are deleted, and restores the config map's data. Fills token
+/// secrets of service accounts and aggregated cluster roles as well. Never returns.
 pub async fn publish_service_accounts(server: ApiServer, authority: Option<String>) {
-    let accounts = ControllerClient::new(&server, "plumbline/service-account-controller");
+    futures::join!(
+        fill_namespaces(&server, authority.as_deref()),
+        fill_token_secrets(&server, authority.as_deref()),
+        aggregate_cluster_roles(&server),
+    );
+}
+
+/// Creates the accounts and config maps.
+async fn fill_namespaces(server: &ApiServer, authority: Option<&str>) {
+    let accounts = ControllerClient::new(server, "plumbline/service-account-controller");
     let publisher = accounts.named("plumbline/root-ca-cert-publisher");
     let [namespaces, account, map] =
         ["namespaces", "serviceaccounts", "configmaps"].map(|resource| ResourceId::new("", resource));
     let watched = vec![namespaces.clone(), account.clone(), map.clone()];
-    let mut feed = WatchMux::new(&server, WatchSet::Resources(watched));
+    let mut feed = WatchMux::new(server, WatchSet::Resources(watched));
     let mut retries: Retries<String> = Retries::default();
     loop {
         let mut touched: BTreeSet<String> = BTreeSet::new();
@@ -47,13 +59,13 @@ pub async fn publish_service_accounts(server: ApiServer, authority: Option<Strin
             }
         }
         touched.extend(retries.due(server.clock().now()));
-        retries.retain(|namespace| is_active(&server, namespace));
-        for namespace in touched.into_iter().filter(|namespace| is_active(&server, namespace)) {
+        retries.retain(|namespace| is_active(server, namespace));
+        for namespace in touched.into_iter().filter(|namespace| is_active(server, namespace)) {
             if server.get(&account, &namespace, ACCOUNT).is_none() {
                 let object = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}});
                 accounts.create(&format!("/api/v1/namespaces/{namespace}/serviceaccounts"), &object).await;
             }
-            if let Some(authority) = &authority {
+            if let Some(authority) = authority {
                 publish_authority(&publisher, &map, &namespace, authority).await;
             }
             retries.settle(&namespace, accounts.take_refusal(), server.clock().now());

@@ -1,7 +1,7 @@
-//! Brings stored definitions in line: their status, and the objects of definitions that are being deleted. Does the work
-//! of upstream's controllers in `staging/src/k8s.io/apiextensions-apiserver/pkg/controller` (`status`, `establish`,
-//! `finalizer`), as far as it is short before the reply to the write. Many objects of a deleted definition are deleted
-//! by a task of their own.
+//! Brings stored definitions in line: their status, and the objects of definitions that are being deleted. Does the
+//! work of upstream's controllers in `staging/src/k8s.io/apiextensions-apiserver/pkg/controller` (`status`,
+//! `establish`, `finalizer`), as far as it is short before the reply to the write. Many objects of a deleted
+//! definition are deleted by a task of their own.
 
 use http::{HeaderValue, Method, header};
 use jiff::Timestamp;
@@ -75,14 +75,14 @@ fn tend(server: &ApiServer, name: String) {
             server.clock().sleep(backoff.next(CONTROLLER)).await;
         }
         server.definitions().end_tending(&name);
-        // What was written meanwhile was left to this task.
+        // Writes during the task were left to it.
         if server.definition(&name).is_some_and(|definition| next_step(&server, &definition) != Step::Done) {
             tend(&server, name);
         }
     });
 }
 
-/// What brings a definition in line.
+/// The next step that brings a definition in line.
 #[derive(Debug)]
 enum Step {
     /// Nothing.

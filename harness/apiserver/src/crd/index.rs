@@ -1,124 +1,26 @@
 //! The definitions that the server knows, with the kinds that it serves for each. It follows the store's log, so that
 //! the work after a write depends on the definitions that changed and not on the others.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::panic::AssertUnwindSafe;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use parking_lot::Mutex;
-
 use super::{GROUP, RESOURCE, kinds, names, text};
+use crate::definition_index::{IndexState, KnownDefinition};
 use crate::faults::WatchEnd;
 use crate::json::Value;
 use crate::metadata::{self, is_deleted};
 use crate::registry::Resource;
 use crate::server::{ApiServer, storage_id};
-use crate::store::{EventPoll, KeyRange, ResourceId, StoredObject, WatchCursor};
+use crate::store::{EventPoll, KeyRange, ResourceId, StoredObject};
 
 /// Most events of the log that are read at once.
 const BATCH: usize = 256;
 
-/// What the server knows of the stored definitions.
-#[derive(Debug)]
-pub(crate) struct DefinitionIndex {
-    state: Mutex<IndexState>,
-    /// Held while definitions are brought in line, so that a request waits for what another one has begun.
-    ///
-    /// A panic leaves nothing half done in it.
-    pub(super) turn: AssertUnwindSafe<tokio::sync::Mutex<()>>,
-}
-
-impl Default for DefinitionIndex {
-    fn default() -> Self {
-        Self { state: Mutex::default(), turn: AssertUnwindSafe(tokio::sync::Mutex::new(())) }
-    }
-}
-
-#[derive(Debug, Default)]
-struct IndexState {
-    cursor: Option<WatchCursor>,
-    definitions: BTreeMap<String, KnownDefinition>,
-    /// The names of the definitions of each group.
-    groups: BTreeMap<String, BTreeSet<String>>,
-    /// The definitions that may be out of line.
-    due: BTreeSet<String>,
-    /// The definitions that a task of their own looks after, because it takes long.
-    tended: BTreeSet<String>,
-}
-
-/// A stored definition.
-#[derive(Debug)]
-struct KnownDefinition {
-    revision: u64,
-    group: String,
-    /// The names that it has.
-    accepted: Value,
-    /// The definition wants names that another one has.
-    conflicted: bool,
-    ending: bool,
-    /// All its objects have been deleted or wait for their finalizers.
-    swept: bool,
-    spec: Value,
-    /// Version and plural of the kinds that are served for it, with the storage of their objects.
-    served: Vec<(String, String, ResourceId)>,
-}
-
-impl DefinitionIndex {
-    /// Returns the names that the other definitions of a group have.
-    pub(super) fn rivals(&self, group: &str, name: &str) -> Vec<Value> {
-        let state = self.state.lock();
-        let names = state.groups.get(group).into_iter().flatten().filter(|other| *other != name);
-        names.filter_map(|other| Some(state.definitions.get(other)?.accepted.clone())).collect()
-    }
-
-    /// Returns a definition that may be out of line.
-    pub(super) fn next_due(&self) -> Option<String> {
-        self.state.lock().due.first().cloned()
-    }
-
-    /// Notes that a definition is in line, or that a task looks after it.
-    pub(super) fn clear_due(&self, name: &str) {
-        self.state.lock().due.remove(name);
-    }
-
-    /// Notes that a definition may be out of line.
-    pub(super) fn mark_due(&self, name: &str) {
-        self.state.lock().due.insert(name.to_owned());
-    }
-
-    /// Notes that a task looks after a definition; `false` if one does already.
-    pub(super) fn begin_tending(&self, name: &str) -> bool {
-        self.state.lock().tended.insert(name.to_owned())
-    }
-
-    /// Notes that the task of a definition has ended.
-    pub(super) fn end_tending(&self, name: &str) {
-        self.state.lock().tended.remove(name);
-    }
-
-    /// Returns true if a task looks after a definition.
-    pub(super) fn is_tended(&self, name: &str) -> bool {
-        self.state.lock().tended.contains(name)
-    }
-
-    /// Notes that all objects of a definition have been deleted or wait for their finalizers.
-    pub(super) fn mark_swept(&self, name: &str) {
-        if let Some(known) = self.state.lock().definitions.get_mut(name) {
-            known.swept = true;
-        }
-    }
-
-    /// Returns true if all objects of a definition have been deleted or wait for their finalizers.
-    pub(super) fn is_swept(&self, name: &str) -> bool {
-        self.state.lock().definitions.get(name).is_some_and(|known| known.swept)
-    }
-}
-
 /// Registers the kinds of the established definitions that were written since the last call, and removes the kinds of
 /// others. Watches of kinds that change or go end after their last events.
 pub(super) fn sync_registry(server: &ApiServer) {
-    let mut state = server.definitions().state.lock();
+    let mut state = server.definitions().lock();
     for name in changed(server, &mut state) {
         let resource = ResourceId::new(GROUP, RESOURCE);
         match server.get(&resource, "", &name) {

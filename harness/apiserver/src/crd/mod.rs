@@ -45,7 +45,6 @@ use strategy::CustomResourceStrategy;
 
 pub(crate) use controller::{USER_AGENT, is_terminating, reconcile};
 pub(crate) use definition_strategy::DefinitionStrategy;
-pub(crate) use index::DefinitionIndex;
 pub(crate) use validate::embedded_error;
 
 /// The verbs of custom resources, in discovery's order.

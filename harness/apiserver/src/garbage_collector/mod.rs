@@ -16,7 +16,7 @@ use http::Method;
 
 use super::backoff::Retries;
 use super::controllers::{ControllerClient, MERGE_PATCH, WatchChange, WatchMux, WatchSet, path_of};
-use super::events::Event;
+use super::event_sink::Event;
 use super::registry::{Registry, Resource};
 use super::server::{ApiServer, storage_id};
 use super::store::{EventType, StoredObject};
@@ -112,7 +112,7 @@ impl GarbageCollector {
     /// Makes the writes that an object needs now.
     async fn process_item(&mut self, node: &ObjectNode) {
         let registry = self.agent.server().registry();
-        // What is being deleted waits for its dependents or finalizers, whatever its owners are.
+        // An object that is being deleted waits for its dependents or finalizers and not for its owners.
         let owners = if node.deleted { Some(Owners::default()) } else { self.classify(&registry, node) };
         let Some(owners) = owners else { return self.graph.settle(&node.uid, false) };
         let gone: Vec<&OwnerReference> = owners.dangling.iter().chain(&owners.waiting).collect();
@@ -292,7 +292,7 @@ fn kind_of<'a>(registry: &'a Registry, node: &ObjectNode) -> Option<&'a Resource
     kinds.map(AsRef::as_ref).find(|kind| storage_id(kind) == node.resource)
 }
 
-/// What is known of an owner.
+/// The result of the search for an owner.
 enum OwnerLookup {
     /// An object with its name and uid exists.
     Found(Arc<StoredObject>),

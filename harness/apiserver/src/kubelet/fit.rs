@@ -246,7 +246,7 @@ fn counted<'r>(reasons: impl Iterator<Item = &'r str>) -> String {
     shown.join(", ")
 }
 
-/// What terms of affinity refer to.
+/// The nodes and namespaces that terms of affinity refer to.
 pub(super) struct Cluster<'c> {
     /// The nodes by name.
     pub(super) nodes: BTreeMap<&'c str, &'c Value>,

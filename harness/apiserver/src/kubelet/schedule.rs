@@ -1,5 +1,6 @@
-//! The scheduler: binds pods to nodes round-robin, and says why there is none for a pod. Of kube-scheduler's filters it has
-//! those of the modules `filters` and `fit`. Pods of other schedulers are left alone. See `pkg/scheduler/schedule_one.go`.
+//! The scheduler: binds pods to nodes round-robin, and says why there is none for a pod. Of kube-scheduler's filters it
+//! has those of the modules `filters` and `fit`. Pods of other schedulers are left alone.
+//! See `pkg/scheduler/schedule_one.go`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use jiff::Timestamp;
 use super::fit::{self, Cluster, Placements, PodKey, key_of};
 use crate::backoff::{Delays, Retries};
 use crate::controllers::{ControllerClient, STRATEGIC_PATCH};
-use crate::events::Event;
+use crate::event_sink::Event;
 use crate::json::fields::array_field;
 use crate::json::{Value, json};
 use crate::metadata;

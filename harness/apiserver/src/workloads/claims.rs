@@ -74,7 +74,7 @@ pub(super) fn add_volumes(set: &Value, pod: &mut Value) {
     pod["spec"]["volumes"] = volumes.into();
 }
 
-/// Creates the claims of a pod that do not exist. Returns false if one cannot be created: the pod is not created before.
+/// Creates the claims of a pod that do not exist. Returns false if one cannot be created: the pod comes after them.
 pub(super) async fn create_missing(desk: &NamespaceController, set: &Value, pod: &str) -> bool {
     let resource = ResourceId::new("", CLAIMS);
     let policy = Retention::of(set);

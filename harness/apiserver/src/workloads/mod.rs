@@ -21,7 +21,7 @@ use jiff::Timestamp;
 
 use super::backoff::Retries;
 use super::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet, path_of, wait_until};
-use super::events::Event;
+use super::event_sink::Event;
 use super::registry::{Resource, label_selector};
 use super::server::{ApiServer, storage_id};
 use super::store::{ResourceId, StoredObject};

@@ -30,26 +30,6 @@ const PACKAGES: [(&str, &[&str]); 8] = [
 /// Circles that exist: folder, modules in order, and why. The list only gets shorter.
 const KNOWN: &[(&str, &[&str], &str)] = &[
     (
-        "harness/apiserver/src",
-        &["controllers", "crd", "events", "server"],
-        "the server holds the index of definitions and the sink of Events, whose modules also use the server",
-    ),
-    (
-        "harness/apiserver/src/registry",
-        &["addresses", "generic", "label_selector", "meta", "names", "service"],
-        "validation of names and helpers that strategies share are one file",
-    ),
-    (
-        "harness/apiserver/src/registry",
-        &["limit_ranger", "node", "pod", "quota", "volume_claims"],
-        "lists of resource names lie in the files of the kinds that use them first",
-    ),
-    (
-        "harness/apiserver/src/registry/pod",
-        &["containers", "env", "validation", "volumes"],
-        "the checks of a pod's parts call each other",
-    ),
-    (
         "harness/kit/src/fixture",
         &["action", "checks", "conditions", "fault_words", "objects"],
         "short forms of objects contain conditions, and words of faults contain objects",

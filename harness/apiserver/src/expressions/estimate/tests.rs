@@ -182,8 +182,8 @@ fn costs_of_literals(#[case] expression: &str, #[case] expected: u64) {
 #[case::two_variables(json!({"type": "object", "maxProperties": 8, "additionalProperties": text(10)}), "self.all(key, value, key.matches('^[a-z]+$'))", 50)]
 #[case::keys_in_a_list_of_maps(items(json!({"type": "object", "maxProperties": 2, "additionalProperties": text(10)}), Some(2)), "self.all(m, m.all(k, k.size() > 0))", 36)]
 #[case::parts_of_a_split_text(object(json!({"text": text(10)})), "self.text.split(',').all(part, part.matches('^[a-z]+$'))", 251)]
-// `T.optMap(v, E)` is `T.hasValue() ? optional.of(bind(v, T.value(), E)) : optional.none()`: 2 and 2 for `self.?a`, which
-// is there twice, 1 for each of three calls, 10 for the binding, 1 for `v`, 1 for `orValue`, 1 for `>`.
+// `T.optMap(v, E)` is `T.hasValue() ? optional.of(bind(v, T.value(), E)) : optional.none()`: 2 and 2 for `self.?a`,
+// which is there twice, 1 for each of three calls, 10 for the binding, 1 for `v`, 1 for `orValue`, 1 for `>`.
 #[case::optional_values(object(json!({"a": kind("integer")})), "self.?a.optMap(v, v).orValue(0) > 3", 20)]
 fn costs_of_variables(#[case] schema: Value, #[case] rule: &str, #[case] expected: u64) {
     assert_eq!(cost_of(&schema, rule), expected);
