@@ -54,10 +54,11 @@ fn conform(name: &str, subject: TaskSubject<impl TaskController + 'static>, glob
     let holds = |fixture: &Fixture| release.is_none_or(|release| fixture.releases.contains(release));
     let chosen: Vec<_> =
         all.iter().filter(|fixture| profiles.selects("part", &fixture.id) && holds(fixture)).cloned().collect();
+    // Changed copies of our own controllers run in process, where no other project's may.
     let implementation = Implementation {
         organization: "Example".to_owned(),
-        project: name.to_owned(),
-        url: "https://example.com".to_owned(),
+        project: "plumbline-controllers".to_owned(),
+        url: env!("CARGO_PKG_REPOSITORY").to_owned(),
         version: "v0".to_owned(),
         contacts: vec!["maintainers@example.com".to_owned()],
         features: vec!["*".to_owned()],
