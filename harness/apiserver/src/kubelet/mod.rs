@@ -2,7 +2,7 @@
 //!
 //! Pods on existing nodes become Running and Ready some time after they are bound, and are removed after their
 //! deletion or grace period; nodes become Ready, lose the taint `not-ready` and renew their leases; pods without a node
-//! are bound round-robin where there is room, and have the reason in their status where there is none. No container ever
+//! are bound round-robin where there is room, and have the reason in their status where there is none. No container
 //! runs. The containers of a job's pods end a second after their start, or as plain commands such as `sleep 300` or
 //! `exit 1` say; the annotations `plumbline.dev/run-for` (such as `30s`, or `forever`) and `plumbline.dev/exit-code` of
 //! a pod change that, and let pods of others end, too.

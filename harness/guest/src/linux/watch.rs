@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sleeping_thread_is_told_from_a_running_one() {
+    fn a_sleeping_thread_differs_from_a_running_one() {
         let own = std::process::id() as i32;
         let thread = fs::read_link("/proc/thread-self").expect("this thread");
         let thread = thread.file_name().and_then(|name| name.to_str()?.parse().ok()).expect("a number");

