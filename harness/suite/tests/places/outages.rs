@@ -111,7 +111,9 @@ fn rehearsed() {
 }
 
 const GOOD: &str = include_str!("../samples/good.yaml");
-const CLAIM: &str = "organization: E\nproject: e\nurl: https://example.org\nversion: v1\ncontacts: [e@example.org]\n";
+/// The description of our own controllers, which may run in process.
+const CLAIM: &str = "organization: E\nproject: plumbline-controllers\nurl: https://github.com/plumbline/plumbline\n\
+                     version: v1\ncontacts: [e@example.org]\n";
 
 fn verified() {
     let serving = Serving::start("outage-verified");
@@ -128,7 +130,8 @@ fn verified() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
         command.current_dir(&root).env_remove("PLUMBLINE_FIXTURES").args(words).output().expect("it runs")
     };
-    let conform = plumbline(&[&["conform", "--implementation", "me.yaml"][..], &serving.words()].concat());
+    let words = ["conform", "--implementation", "me.yaml", "--subject", "in-process"];
+    let conform = plumbline(&[&words[..], &serving.words()].concat());
     let described = String::from_utf8_lossy(&conform.stdout);
     assert_eq!(conform.status.code(), Some(100), "{described}{}", String::from_utf8_lossy(&conform.stderr));
     assert!(described.contains("not conformant: 1 of 1 core fixtures skipped"), "{described}");
