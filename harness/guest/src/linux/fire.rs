@@ -69,8 +69,12 @@ impl Tracer {
             }
             match (&mut entry.activity, &mut entry.socket_wait) {
                 (Activity::Waiting(active), _) => active.is_over = true,
-                (_, Some(wait)) => wait.is_over = true,
-                _ => continue,
+                (_, Some(wait)) if wait.account == entry.watch.account() => wait.is_over = true,
+                // It has run since: that wait is over, and the thread may be in another one.
+                _ => {
+                    entry.socket_wait = None;
+                    continue;
+                }
             }
             // A thread that was killed at this moment reports its end by itself.
             let _ = sys::interrupt(*thread);
