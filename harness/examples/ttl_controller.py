@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A TTL controller in 100 lines of Python, to show how another implementation is tested.
+"""A TTL controller in Python without any library, to show how another implementation is tested.
 
     plumbline conform --profile ttl --implementation me.yaml \
         --command 'python3 harness/examples/ttl_controller.py {server} {token-file} {ca-file} {flags}'
@@ -8,37 +8,122 @@ It keeps the annotation node.alpha.kubernetes.io/ttl on nodes, as kube-controlle
 value follows the number of nodes with hysteresis, and a node gets it when something happens to that node.
 """
 
+import collections
 import heapq
+import http.client
 import json
+import re
+import select
 import ssl
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
+import urllib.parse
 
 ANNOTATION = "node.alpha.kubernetes.io/ttl"
 # (fewest nodes, most nodes, seconds): the steps overlap, so the value depends on where the number came from.
 STEPS = [(0, 100, 0), (90, 500, 15), (450, 1000, 30), (900, 2000, 60), (1800, sys.maxsize, 300)]
+WORKERS = 5
+ERRORS = (OSError, http.client.HTTPException, ValueError, KeyError, RuntimeError)
 
 
 class Client:
-    """Sends requests with a bearer token. The user agent ends in the controller's name."""
+    """Sends requests over one connection for each thread. The user agent ends in the controller's name."""
 
     def __init__(self, server, token_file, ca_file):
-        self.server = server
+        self.url = urllib.parse.urlsplit(server)
         with open(token_file, encoding="ascii") as file:
             token = file.read().strip()
         self.headers = {"Authorization": f"Bearer {token}", "User-Agent": "example-python/1.0 ttl-controller"}
-        self.context = ssl.create_default_context(cafile=ca_file) if server.startswith("https:") else None
+        self.context = ssl.create_default_context(cafile=ca_file) if self.url.scheme == "https" else None
+        self.thread = threading.local()
 
-    def send(self, method, path, body=None, timeout=30):
+    def connection(self):
+        known = getattr(self.thread, "connection", None)
+        # An idle connection has something to read only after the server has closed it.
+        if known and known.sock and not select.select([known.sock], [], [], 0)[0]:
+            return known
+        if known:
+            known.close()
+        if self.context:
+            new = http.client.HTTPSConnection(self.url.hostname, self.url.port, timeout=330, context=self.context)
+        else:
+            new = http.client.HTTPConnection(self.url.hostname, self.url.port, timeout=330)
+        self.thread.connection = new
+        return new
+
+    def send(self, method, path, body=None):
+        """Returns the reply, which the caller reads to its end. Replies that are errors are not raised."""
         headers = dict(self.headers)
         if body is not None:
             body = json.dumps(body).encode()
             headers["Content-Type"] = "application/strategic-merge-patch+json"
-        request = urllib.request.Request(self.server + path, body, headers, method=method)
-        return urllib.request.urlopen(request, timeout=timeout, context=self.context)
+        connection = self.connection()
+        try:
+            connection.request(method, path, body, headers)
+            return connection.getresponse()
+        except ERRORS:
+            connection.close()
+            raise
+
+    def close(self):
+        self.connection().close()
+
+
+class Queue:
+    """A rate-limited work queue as client-go's: a name is in it once, and not while a worker has it in hand."""
+
+    BURST, RATE = 100, 10  # failures of all names together: so many at once, then so many a second
+
+    def __init__(self):
+        self.changed = threading.Condition()
+        self.ready = collections.deque()
+        self.dirty = set()
+        self.working = set()
+        self.delayed = []  # (time, name)
+        self.failures = {}
+        self.full_at = 0.0  # the time at which no token is missing any more
+
+    def add(self, name):
+        with self.changed:
+            self._add(name)
+
+    def _add(self, name):
+        if name not in self.dirty:
+            self.dirty.add(name)
+            if name not in self.working:
+                self.ready.append(name)
+                self.changed.notify()
+
+    def take(self):
+        """Waits for a name and hands it to the calling worker, which calls `done` with it."""
+        with self.changed:
+            while True:
+                now = time.monotonic()
+                while self.delayed and self.delayed[0][0] <= now:
+                    self._add(heapq.heappop(self.delayed)[1])
+                if self.ready:
+                    name = self.ready.popleft()
+                    self.dirty.discard(name)
+                    self.working.add(name)
+                    return name
+                self.changed.wait(self.delayed[0][0] - now if self.delayed else None)
+
+    def done(self, name, failed):
+        with self.changed:
+            self.working.discard(name)
+            if name in self.dirty:
+                self.ready.append(name)
+                self.changed.notify()
+            if not failed:
+                self.failures.pop(name, None)
+                return
+            now = time.monotonic()
+            failures = self.failures[name] = self.failures.get(name, 0) + 1
+            self.full_at = max(self.full_at, now) + 1 / self.RATE
+            token = self.full_at - now - self.BURST / self.RATE
+            heapq.heappush(self.delayed, (now + max(min(0.005 * 2 ** (failures - 1), 1000), token), name))
+            self.changed.notify()
 
 
 class Controller:
@@ -46,20 +131,10 @@ class Controller:
 
     def __init__(self, client):
         self.client = client
+        self.queue = Queue()
         self.nodes = {}  # name -> value of the annotation, as last seen
         self.step = 0
-        self.lock = threading.Condition()
-        self.queue = []  # (time, name)
-        self.queued = {}  # name -> time
-        self.working = set()
-        self.failures = {}
-
-    def enqueue(self, name, delay=0.0):
-        due = time.monotonic() + delay
-        if self.queued.get(name, due + 1) > due:
-            self.queued[name] = due
-            heapq.heappush(self.queue, (due, name))
-            self.lock.notify_all()
+        self.lock = threading.Lock()
 
     def count(self):
         while len(self.nodes) > STEPS[self.step][1]:
@@ -71,22 +146,21 @@ class Controller:
         """Lists and watches. Whatever ends a watch leads to a new list."""
         while True:
             try:
-                with self.client.send("GET", "/api/v1/nodes") as reply:
-                    nodes = json.load(reply)
+                nodes = json.load(successful(self.client.send("GET", "/api/v1/nodes")))
+                present = {node["metadata"]["name"]: value_of(node) for node in nodes["items"]}
                 with self.lock:
-                    present = {node["metadata"]["name"]: value_of(node) for node in nodes["items"]}
-                    changed = [name for name in present if self.nodes.get(name, "-") != present[name]]
+                    changed = [name for name in present if self.nodes.get(name, "gone") != present[name]]
                     self.nodes = present
                     self.count()
-                    for name in changed:
-                        self.enqueue(name)
+                for name in changed:
+                    self.queue.add(name)
                 version = nodes["metadata"]["resourceVersion"]
                 path = f"/api/v1/nodes?watch=true&resourceVersion={version}&timeoutSeconds=300"
-                with self.client.send("GET", path, timeout=330) as events:
-                    for line in events:
-                        self.handle(json.loads(line))
-            except (OSError, ValueError, KeyError, RuntimeError) as error:
+                for line in successful(self.client.send("GET", path)):
+                    self.handle(json.loads(line))
+            except ERRORS as error:
                 print(f"nodes: {error}; listing again", file=sys.stderr)
+                self.client.close()
                 time.sleep(0.2)
 
     def handle(self, event):
@@ -98,55 +172,53 @@ class Controller:
                 self.nodes.pop(name, None)
             else:
                 self.nodes[name] = value_of(event["object"])
-                self.enqueue(name)
             self.count()
-
-    def take(self):
-        """Waits for a node that is due and that no other worker has in hand."""
-        with self.lock:
-            while True:
-                now = time.monotonic()
-                due = next((item for item in sorted(self.queue) if item[1] not in self.working), None)
-                if due and due[0] <= now:
-                    self.queue.remove(due)
-                    heapq.heapify(self.queue)
-                    if self.queued.get(due[1]) != due[0]:
-                        continue  # superseded by an earlier time
-                    del self.queued[due[1]]
-                    self.working.add(due[1])
-                    return due[1], self.nodes.get(due[1], "gone"), str(STEPS[self.step][2])
-                self.lock.wait(due[0] - now if due else None)
+        if event["type"] != "DELETED":
+            self.queue.add(name)
 
     def work(self):
         while True:
-            name, value, wanted = self.take()
-            error = None
-            if value not in ("gone", wanted):
-                try:
-                    body = {"metadata": {"annotations": {ANNOTATION: wanted}}}
-                    self.client.send("PATCH", f"/api/v1/nodes/{name}", body).close()
-                except urllib.error.HTTPError as reply:
-                    error = None if reply.code == 404 else reply
-                except OSError as failure:
-                    error = failure
-            with self.lock:
-                self.working.discard(name)
-                self.failures[name] = self.failures.get(name, -1) + 1 if error else -1
-                if error:
-                    print(f"nodes/{name}: {error}; trying again", file=sys.stderr)
-                    self.enqueue(name, min(0.005 * 2 ** self.failures[name], 1000))
-                self.lock.notify_all()
+            name = self.queue.take()
+            failed = False
+            try:
+                self.sync(name)
+            except ERRORS as error:
+                print(f"nodes/{name}: {error}; trying again", file=sys.stderr)
+                failed = True
+            self.queue.done(name, failed)
+
+    def sync(self, name):
+        with self.lock:
+            value, wanted = self.nodes.get(name, "gone"), STEPS[self.step][2]
+        if value in ("gone", wanted):
+            return
+        body = {"metadata": {"annotations": {ANNOTATION: str(wanted)}}}
+        reply = self.client.send("PATCH", f"/api/v1/nodes/{name}", body)
+        if reply.status == 404:
+            reply.read()  # the watch says so as well
+        else:
+            successful(reply).read()
+
+
+def successful(reply):
+    if reply.status >= 300:
+        raise RuntimeError(f"{reply.status} {reply.reason}: {reply.read().decode(errors='replace')}")
+    return reply
 
 
 def value_of(node):
-    return node["metadata"].get("annotations", {}).get(ANNOTATION)
+    """Returns the value of the annotation as Go reads it: with a sign and leading zeros, in 64 bits; else None."""
+    text = (node["metadata"].get("annotations") or {}).get(ANNOTATION, "")
+    if re.fullmatch(r"[+-]?[0-9]+", text) and -(2**63) <= int(text) < 2**63:
+        return int(text)
+    return None
 
 
 def main():
     # The fixtures' flags limit or unlimit the requests of kube-controller-manager's client; this one has no limit.
     arguments = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
     controller = Controller(Client(*arguments))
-    for _ in range(5):
+    for _ in range(WORKERS):
         threading.Thread(target=controller.work, daemon=True).start()
     controller.follow()
 
