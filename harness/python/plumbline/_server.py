@@ -61,11 +61,13 @@ class Server:
         self._keep = False
         self._log = os.path.join(self.folder, "log")
         path = os.path.join(self.folder, "kubeconfig")
-        command = [program, "serve", "--token", self.token, "--kubeconfig", path, *(flags or DEFAULT_FLAGS)]
-        # In a session of its own, so that Ctrl-C ends the tests first and `close` still works.
+        command = [program, "serve", "--token", self.token, "--kubeconfig", path, "--until-stdin-closes"]
+        command.extend(flags or DEFAULT_FLAGS)
+        # In a session of its own, so that Ctrl-C ends the tests first and `close` still works. A process that is
+        # killed closes its end of the pipe, which ends the server.
         with open(self._log, "wb") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
             )
         # For scripts that do not close it.
         atexit.register(self.close)
@@ -145,7 +147,13 @@ class Server:
 
     def keep(self) -> None:
         """Leaves the process and its folder after `close`, for a look at its worlds."""
+        if self._keep or self._process.poll() is not None:
+            return
         self._keep = True
+        pipe = self._process.stdin
+        assert pipe is not None
+        pipe.write(b"keep\n")
+        pipe.close()
 
     def close(self) -> None:
         """Ends the process, unless it is kept."""
@@ -154,6 +162,8 @@ class Server:
             self._process.stdout.close()
         if self._keep:
             return
+        if self._process.stdin:
+            self._process.stdin.close()
         self._process.terminate()
         try:
             self._process.wait(timeout=10)

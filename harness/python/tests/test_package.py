@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import sysconfig
+import time
 import zipfile
 from pathlib import Path
 
@@ -103,6 +104,24 @@ def test_the_program_runs_in_an_environment_of_its_own(wheel, tmp_path):
     done = alone.run("python", "-c", "import plumbline; print(plumbline.Server().pid)", folder=tmp_path)
     with pytest.raises(ProcessLookupError):
         os.kill(int(done.stdout), 0)
+
+
+def test_a_server_ends_with_a_process_that_is_killed(environment, tmp_path):
+    script = "import os, plumbline\nprint(plumbline.Server().pid, flush=True)\nos.kill(os.getpid(), 9)"
+    done = environment.run("python", "-c", script, folder=tmp_path)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    end = time.monotonic() + 30
+    while is_running(int(done.stdout)):
+        assert time.monotonic() < end, "the server still runs"
+        time.sleep(0.02)
+
+
+def is_running(pid):
+    """Returns false for a process that is gone or a zombie: an orphan's parent may be slow to wait for it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_a_project_passes_with_it(environment, tmp_path):

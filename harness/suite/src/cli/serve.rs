@@ -116,6 +116,10 @@ pub struct ServeArgs {
     /// Do not record requests, for load tests: /plumbline/transcript stays empty
     #[arg(long)]
     no_transcript: bool,
+    /// End when standard input is closed, so that the server does not outlive the program that started it. A line on
+    /// it makes the server stay
+    #[arg(long)]
+    until_stdin_closes: bool,
 }
 
 /// A controller of `plumbline-controllers` that runs inside, or all of them.
@@ -243,6 +247,7 @@ async fn serve(args: &ServeArgs) -> Result<Exit, String> {
     tokio::select! {
         biased;
         () = signals.any() => {}
+        () = stdin_closes(), if args.until_stdin_closes => {}
         () = serving.as_mut() => {}
     }
     stop.cancel();
@@ -477,6 +482,23 @@ fn check(server: &ApiServer, object: &Value) -> Result<(), String> {
         return Err("not an object".to_owned());
     }
     server.check_fields(object).map_err(|error| error.to_string())
+}
+
+/// Waits for the end of standard input. After a line on it, waits for ever.
+async fn stdin_closes() {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    // A thread of its own: a read that never ends would keep a thread of the runtime.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        // An input that cannot be read has ended, too.
+        if std::io::stdin().read_line(&mut line).unwrap_or(0) == 0 {
+            // The server may have ended by itself.
+            let _ = sender.send(());
+        }
+    });
+    if receiver.await.is_err() {
+        std::future::pending::<()>().await;
+    }
 }
 
 /// The signals that end the server.
