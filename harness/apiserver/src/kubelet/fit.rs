@@ -10,7 +10,7 @@ use crate::json::{Map, Value};
 use crate::metadata;
 use crate::quantity::Quantity;
 use crate::registry::label_selector;
-use crate::registry::quota::{ResourceList, pod_resources};
+use crate::registry::resource_list::{ResourceList, pod_resources};
 
 /// Namespace and name of a pod.
 pub(super) type PodKey = (String, String);

@@ -12,10 +12,8 @@ use crate::json::{Map, Value};
 use crate::metadata;
 use crate::quantity::Quantity;
 use crate::registry::core::pod::qos;
+use crate::registry::resource_list::{ResourceList, add_all, amounts, max_all, pod_resources};
 use crate::registry::resource_names::COMPUTE_RESOURCES;
-
-/// Amounts by resource name.
-pub(crate) type ResourceList = BTreeMap<String, Quantity>;
 
 /// A request that quotas may restrict.
 #[derive(Debug, Clone, Copy)]
@@ -279,12 +277,6 @@ fn add(
     Ok(Some(changed))
 }
 
-/// Returns the amounts of a resource list, without malformed ones.
-pub(super) fn amounts(list: Option<&Value>) -> ResourceList {
-    let list = list.and_then(Value::as_object).into_iter().flatten();
-    list.filter_map(|(name, amount)| Some((name.to_string(), Quantity::of(amount)?))).collect()
-}
-
 fn hard(quota: &Value) -> ResourceList {
     amounts(quota.pointer("/status/hard"))
 }
@@ -409,55 +401,6 @@ fn pod_usage(pod: &Value, now: Timestamp, used: &mut ResourceList) {
         return;
     }
     used.extend(to_quota_resources(&pod_resources(pod, "requests"), &pod_resources(pod, "limits")));
-}
-
-/// Returns the resources of a pod: the sum of its containers or the peak of its init phase, plus the overhead.
-pub(crate) fn pod_resources(pod: &Value, field: &str) -> ResourceList {
-    let spec = pod.get("spec").unwrap_or(&Value::Null);
-    let of = |container: &Value| amounts(container.pointer(&format!("/resources/{field}")));
-    let mut total = ResourceList::new();
-    for container in array_field(spec, "containers") {
-        add_all(&mut total, &of(container));
-    }
-    let (mut beside, mut most) = (ResourceList::new(), ResourceList::new());
-    for container in array_field(spec, "initContainers") {
-        let mut own = of(container);
-        if str_field(container, "restartPolicy") == "Always" {
-            add_all(&mut total, &own);
-            add_all(&mut beside, &own);
-            own.clone_from(&beside);
-        } else {
-            add_all(&mut own, &beside);
-        }
-        max_all(&mut most, &own);
-    }
-    max_all(&mut total, &most);
-    total.extend(amounts(spec.pointer(&format!("/resources/{field}"))));
-    for (name, amount) in amounts(spec.get("overhead")) {
-        match total.get_mut(&name) {
-            Some(own) => *own = own.plus(amount),
-            None if field == "requests" => {
-                total.insert(name, amount);
-            }
-            None => {}
-        }
-    }
-    total
-}
-
-fn add_all(total: &mut ResourceList, more: &ResourceList) {
-    for (name, amount) in more {
-        let sum = total.get(name).map_or(*amount, |own| own.plus(*amount));
-        total.insert(name.clone(), sum);
-    }
-}
-
-fn max_all(total: &mut ResourceList, to: &ResourceList) {
-    for (name, amount) in to {
-        if total.get(name).is_none_or(|own| amount > own) {
-            total.insert(name.clone(), *amount);
-        }
-    }
 }
 
 fn service_usage(service: &Value, used: &mut ResourceList) {

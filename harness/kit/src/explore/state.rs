@@ -344,7 +344,7 @@ mod tests {
             "metadata": {"name": "a", "uid": "0f8fad5b-d9cb-469f-a165-70867728950e", "resourceVersion": "7"},
             "status": {"phase": "Running", "startTime": "2030-01-01T00:00:00Z"},
         });
-        crate::fixture::objects::merge(&mut pod, change);
+        crate::fixture::merge_patch::merge(&mut pod, change);
         pod
     }
 

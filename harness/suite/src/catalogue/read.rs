@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use plumbline::fixture::Problems;
+use plumbline::fixture::ReleaseRange;
 use plumbline::fixture::decode::Cursor;
 use plumbline::fixture::error::{Fail, Problem};
-use plumbline::fixture::release::{self, ReleaseRange};
-use plumbline::fixture::schema::{Record, may, must};
+use plumbline::fixture::schema::{self, Record, may, must};
 
 use super::{CatalogueEntry, Section};
 use crate::strict::{self, words};
@@ -40,7 +40,7 @@ const SECTION: Record = Record {
 const RULE: Record = Record {
     name: "rule",
     doc: "A rule that does not hold in every release of Kubernetes.",
-    fields: &[must("what", "text", "Description in one line."), release::SINCE, release::UNTIL],
+    fields: &[must("what", "text", "Description in one line."), schema::SINCE, schema::UNTIL],
 };
 
 const BUG: Record = Record {
@@ -51,8 +51,8 @@ const BUG: Record = Record {
         may("also", "list of the same", "Duplicates, fixes, discussions."),
         must("what", "text", "Description in one line."),
         may("rules", "list of ids", "The rules whose fixtures cover it."),
-        release::SINCE,
-        release::UNTIL,
+        schema::SINCE,
+        schema::UNTIL,
     ],
 };
 
@@ -141,7 +141,7 @@ fn section(cursor: &Cursor<'_>) -> Option<Section> {
 fn rule(id: &str, cursor: &Cursor<'_>) -> Option<CatalogueEntry> {
     let (what, releases) = if cursor.is_map() {
         let fields = cursor.record(&RULE)?;
-        let releases = ReleaseRange::read(&fields);
+        let releases = fields.releases();
         if releases.is_unlimited() {
             cursor.fail(Fail::new(format!("`{id}` has neither `since` nor `until`")).hint("write the text alone"));
         }
@@ -169,7 +169,7 @@ fn bug(cursor: &Cursor<'_>) -> Option<CatalogueEntry> {
         also: fields.text_list("also"),
         what,
         rules: fields.text_list("rules"),
-        releases: ReleaseRange::read(&fields),
+        releases: fields.releases(),
         ..CatalogueEntry::default()
     })
 }

@@ -9,8 +9,8 @@ use crate::json::fields::{
 use crate::json::{Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME, containers, images};
 use crate::printers::format::labels;
-use crate::registry::apps::workload::{self, CONTAINERS, METADATA, SPEC, non_negative, number, spec};
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::core::workload::{self, CONTAINERS, METADATA, SPEC, non_negative, number, spec};
 use crate::registry::names::NameFormat;
 use crate::registry::prepare::reset_all_but_status;
 use crate::registry::strategy::{Strategy, StrategyContext};

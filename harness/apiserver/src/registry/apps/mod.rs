@@ -5,4 +5,3 @@ pub(in crate::registry) mod daemon_set;
 pub(in crate::registry) mod deployment;
 pub(in crate::registry) mod replica_set;
 pub(in crate::registry) mod stateful_set;
-pub(in crate::registry) mod workload;

@@ -10,10 +10,10 @@ use crate::json::fields::{
 use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME, containers, images};
-use crate::registry::apps::workload::{self, CONTAINERS, METADATA, SPEC, non_negative, spec};
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::core::persistent_volume_claim;
-use crate::registry::core::pod::{defaults, validation};
+use crate::registry::core::pod::validation;
+use crate::registry::core::workload::{self, CONTAINERS, METADATA, SPEC, non_negative, spec};
 use crate::registry::names::{self, NameFormat};
 use crate::registry::strategy::{Strategy, StrategyContext};
 use crate::registry::{checks, int_or_percent, label_selector, meta};
@@ -167,7 +167,7 @@ fn claim_templates(spec: &mut Map) {
         value_default(claim, "metadata", json!({}));
         value_default(claim, "spec", json!({}));
         if let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) {
-            defaults::claim_spec(spec);
+            persistent_volume_claim::spec_defaults(spec);
         }
         value_default(claim, "status", json!({}));
         if let Some(status) = claim.get_mut("status").and_then(Value::as_object_mut) {

@@ -7,10 +7,10 @@ use crate::json::{Map, Value};
 use crate::quantity::Quantity;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::checks::quantity_value;
-use crate::registry::core::pod::defaults;
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
-use crate::registry::quota::{ResourceList, amounts};
+use crate::registry::resource_list;
+use crate::registry::resource_list::{ResourceList, amounts};
 use crate::registry::{names, resource_names};
 
 /// The resource `limitranges`.
@@ -143,7 +143,7 @@ fn defaults(map: &mut Map) {
     let Some(spec) = object_or_default(map, "spec") else { return };
     for limit in items_mut(spec, "limits") {
         for field in ["max", "min", "default", "defaultRequest"] {
-            defaults::quantities(limit, field);
+            resource_list::quantities(limit, field);
         }
         if limit.get("type") != Some(&Value::from("Container")) {
             continue;

@@ -6,7 +6,7 @@ use crate::json::fields::{array_field, object_or_insert, str_field};
 use crate::json::{Map, Value};
 use crate::metadata;
 use crate::quantity::Quantity;
-use crate::registry::quota::{ResourceList, amounts, pod_resources};
+use crate::registry::resource_list::{ResourceList, amounts, pod_resources};
 use crate::registry::strategy::StrategyContext;
 use crate::status::{GroupResource, Status};
 

@@ -14,10 +14,10 @@ use crate::printers::duration;
 use crate::printers::format::{NONE, flag, items, text, text_or};
 use crate::quantity::Quantity;
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::core::pod::defaults;
 use crate::registry::lister::AdmissionPlugin;
 use crate::registry::names::{self, NameFormat, is_cidr};
 use crate::registry::prepare::copy_field;
+use crate::registry::resource_list;
 use crate::registry::resource_names::is_integer_resource;
 use crate::registry::strategy::{Strategy, StrategyContext};
 use crate::registry::{checks, meta};
@@ -89,8 +89,8 @@ impl Strategy for Node {
             pod_cidrs(spec);
         }
         let Some(status) = object_or_insert(object, "status") else { return };
-        defaults::quantities(status, "capacity");
-        defaults::quantities(status, "allocatable");
+        resource_list::quantities(status, "capacity");
+        resource_list::quantities(status, "allocatable");
         if is_empty_value(status.get("allocatable"))
             && let Some(capacity) = status.get("capacity").filter(|c| !is_empty_value(Some(c))).cloned()
         {
@@ -251,7 +251,7 @@ fn validate_resources(node: &Value, errors: &mut ErrorList) {
 
 /// Validates an entry of a resource list.
 fn validate_quantity(name: &str, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let text = defaults::quantity_text(value);
+    let text = resource_list::quantity_text(value);
     let Some(quantity) = Quantity::parse(&text) else { return };
     if quantity.sign() < 0 {
         errors.invalid(path, text.as_str(), checks::NON_NEGATIVE_MESSAGE);

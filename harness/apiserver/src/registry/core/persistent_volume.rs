@@ -13,7 +13,7 @@ use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{UNSET, items, text, text_or};
 use crate::quantity::Quantity;
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::core::pod::scheduling;
+use crate::registry::core::node_selector;
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::prepare::reset_all_but_status;
@@ -146,7 +146,7 @@ fn validate_spec(object: &Value) -> ErrorList {
     access_modes(spec, &mut errors);
     capacity(spec, &mut errors);
     if let Some(required) = non_null(&spec["nodeAffinity"], "required") {
-        scheduling::node_selector(required, &SPEC.child("nodeAffinity").child("required"), &mut errors);
+        node_selector::validate(required, &SPEC.child("nodeAffinity").child("required"), &mut errors);
     }
     let present: Vec<&(&str, &str)> = SOURCES.iter().filter(|(field, _)| non_null(spec, field).is_some()).collect();
     for (_, shown) in present.iter().skip(1) {

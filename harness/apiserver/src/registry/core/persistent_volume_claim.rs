@@ -3,7 +3,9 @@
 //! `pkg/apis/core/validation/validation.go`.
 
 use crate::field_errors::{BadValue, ErrorList, Path};
-use crate::json::fields::{array_field, non_null, object_or_default, object_or_insert, str_field, text_default};
+use crate::json::fields::{
+    array_field, non_null, object_mut, object_or_default, object_or_insert, str_field, text_default, value_default,
+};
 use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
@@ -12,9 +14,9 @@ use crate::quantity::Quantity;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::core::limit_ranger;
 use crate::registry::core::persistent_volume;
-use crate::registry::core::pod::defaults;
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
+use crate::registry::resource_list;
 use crate::registry::strategy::StrategyContext;
 use crate::registry::{checks, label_selector, names};
 use crate::status::Status;
@@ -41,10 +43,19 @@ pub(crate) const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
 /// Defaults of `PersistentVolumeClaim`.
 fn defaults(map: &mut Map) {
     if let Some(spec) = object_or_default(map, "spec") {
-        defaults::claim_spec(spec);
+        spec_defaults(spec);
     }
     if let Some(status) = object_or_default(map, "status") {
         text_default(status, "phase", "Pending");
+    }
+}
+
+/// Defaults of a `PersistentVolumeClaimSpec`.
+pub(in crate::registry) fn spec_defaults(spec: &mut Map) {
+    text_default(spec, "volumeMode", "Filesystem");
+    value_default(spec, "resources", json!({}));
+    if let Some(resources) = object_mut(spec, "resources") {
+        resource_list::resource_lists(resources);
     }
 }
 
@@ -131,7 +142,7 @@ pub(in crate::registry) fn validate_spec(claim: &Value, path: &Path<'_>, errors:
     }
     let resources = path.child("resources");
     let storage_path = resources.key("storage");
-    match claim.pointer("/resources/requests/storage").map(defaults::quantity_text) {
+    match claim.pointer("/resources/requests/storage").map(resource_list::quantity_text) {
         None => errors.required(&storage_path, ""),
         Some(text) => {
             let storage = Quantity::parse(&text);

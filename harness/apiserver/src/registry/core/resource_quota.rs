@@ -8,7 +8,7 @@ use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::checks::quantity_value;
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
-use crate::registry::quota::amounts;
+use crate::registry::resource_list::amounts;
 use crate::registry::resource_names;
 use crate::registry::resource_names::{COMPUTE_RESOURCES, COUNTED_RESOURCES};
 

@@ -12,7 +12,7 @@ use crate::json::fields::{array_field, non_null, spec_of, str_field};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::quantity::Quantity;
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::core::pod::scheduling;
+use crate::registry::core::node_selector;
 use crate::registry::generic::{Generation, Generic};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::resource::claim_spec::{attribute_name, entries, for_items, for_set, taint};
@@ -157,7 +157,7 @@ fn node_fields(holder: &Value, empty_name: &str, path: &Path<'_>, errors: &mut E
     }
     if let Some(selector) = non_null(holder, "nodeSelector") {
         set.push("`nodeSelector`");
-        scheduling::node_selector(selector, &path.child("nodeSelector"), errors);
+        node_selector::validate(selector, &path.child("nodeSelector"), errors);
     }
     if is_true(holder, "allNodes", path, errors) {
         set.push("`allNodes`");

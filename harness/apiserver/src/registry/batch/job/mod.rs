@@ -14,9 +14,9 @@ use crate::metadata;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME, containers, images};
 use crate::printers::duration;
 use crate::printers::format::{condition_is_true, number, text};
-use crate::registry::apps::workload::CONTAINERS;
 use crate::registry::batch::job::defaults::job_template;
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::core::workload::CONTAINERS;
 use crate::registry::generic::{Generation, Generic};
 use crate::registry::strategy::{Strategy, StrategyContext};
 

@@ -3,6 +3,8 @@
 use crate::json::fields::{is_empty_value, items_mut, object_mut, object_or_insert, text_default, value_default};
 use crate::json::{Map, Value, json};
 use crate::quantity::Quantity;
+use crate::registry::core::persistent_volume_claim;
+use crate::registry::resource_list::{quantities, quantity_text, resource_lists};
 use crate::registry::time;
 
 type Object = Map;
@@ -262,38 +264,6 @@ fn pod_level_requests(spec: &mut Object) {
     }
 }
 
-fn resource_lists(resources: &mut Object) {
-    for field in ["limits", "requests"] {
-        quantities(resources, field);
-    }
-}
-
-/// Converts the quantities in the map under `field` to canonical form, rounded up to thousandths.
-pub(in crate::registry) fn quantities(map: &mut Object, field: &str) {
-    let Some(list) = object_mut(map, field) else { return };
-    for value in list.values_mut() {
-        let parsed = match &*value {
-            Value::String(text) => Quantity::parse(text),
-            Value::Number(number) => Quantity::parse(&number.to_string()),
-            _ => None,
-        };
-        if let Some(quantity) = parsed {
-            let canonical = quantity.rounded_to_milli().to_string();
-            if value.as_str() != Some(canonical.as_str()) {
-                *value = canonical.into();
-            }
-        }
-    }
-}
-
-/// Returns the text of a quantity, which may be a JSON number.
-pub(in crate::registry) fn quantity_text(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.to_string(),
-        other => other.to_string(),
-    }
-}
-
 const MODE: i64 = 0o644;
 
 fn volume_defaults(volume: &mut Object) {
@@ -348,17 +318,8 @@ fn volume_defaults(volume: &mut Object) {
     if let Some(claim) = object_mut(volume, "ephemeral").and_then(|e| object_mut(e, "volumeClaimTemplate")) {
         value_default(claim, "metadata", json!({}));
         if let Some(spec) = object_mut(claim, "spec") {
-            claim_spec(spec);
+            persistent_volume_claim::spec_defaults(spec);
         }
-    }
-}
-
-/// Defaults of a `PersistentVolumeClaimSpec`.
-pub(in crate::registry) fn claim_spec(spec: &mut Object) {
-    text_default(spec, "volumeMode", "Filesystem");
-    value_default(spec, "resources", json!({}));
-    if let Some(resources) = object_mut(spec, "resources") {
-        resource_lists(resources);
     }
 }
 

@@ -6,8 +6,8 @@ use crate::field_errors::{ErrorList, Path};
 use crate::json::Value;
 use crate::json::fields::{array_field, non_null, str_field};
 use crate::quantity::Quantity;
-use crate::registry::core::pod::defaults::quantity_text;
 use crate::registry::core::pod::paths;
+use crate::registry::resource_list::quantity_text;
 use crate::registry::{checks, names};
 
 const FIELDS: &[&str] = &[

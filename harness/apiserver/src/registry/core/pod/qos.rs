@@ -3,7 +3,7 @@
 use crate::json::Value;
 use crate::json::fields::array_field;
 use crate::quantity::Quantity;
-use crate::registry::core::pod::defaults;
+use crate::registry::resource_list;
 
 /// Returns the class: `Guaranteed` if every container's cpu and memory limits equal its requests, `BestEffort` if no
 /// container has requests or limits for them, otherwise `Burstable`. Pod-level resources take precedence over the
@@ -34,7 +34,7 @@ fn is_given(resources: &Value) -> bool {
 fn update_class(resources: &Value, seen: &mut bool, guaranteed: &mut bool) {
     for name in ["cpu", "memory"] {
         let of = |field: &str| {
-            let text = defaults::quantity_text(resources.get(field)?.get(name)?);
+            let text = resource_list::quantity_text(resources.get(field)?.get(name)?);
             Quantity::parse(&text).filter(|q| q.sign() > 0)
         };
         let (request, limit) = (of("requests"), of("limits"));

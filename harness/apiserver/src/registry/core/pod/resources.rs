@@ -6,7 +6,7 @@ use crate::field_errors::{ErrorList, Path};
 use crate::json::Value;
 use crate::quantity::Quantity;
 use crate::registry::checks;
-use crate::registry::core::pod::defaults::quantity_text;
+use crate::registry::resource_list::quantity_text;
 use crate::registry::resource_names::{is_huge_pages, is_integer_resource, may_overcommit, resource_name};
 
 /// Validates limits and requests of a container or, with `of_pod`, of a pod.

@@ -5,6 +5,7 @@
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{array_field, is_empty_value, non_null, object_or_insert, semantic_equal, str_field};
 use crate::json::{Key, Value, json};
+use crate::registry::core::node_selector;
 use crate::registry::core::pod::internal_json;
 use crate::registry::{label_selector, names};
 
@@ -141,14 +142,14 @@ pub(super) fn affinity(affinity: &Value, path: &Path<'_>, errors: &mut ErrorList
     if let Some(node) = non_null(affinity, "nodeAffinity") {
         let path = path.child("nodeAffinity");
         if let Some(required) = non_null(node, REQUIRED) {
-            node_selector(required, &path.child(REQUIRED), errors);
+            node_selector::validate(required, &path.child(REQUIRED), errors);
         }
         let path = path.child(PREFERRED);
         for (i, term) in array_field(node, PREFERRED).iter().enumerate() {
             let path = path.index(i);
             validate_weight(term, &path, errors);
             if let Some(preference) = non_null(term, "preference") {
-                node_term(preference, true, &path.child("preference"), errors);
+                node_selector::validate_term(preference, true, &path.child("preference"), errors);
             }
         }
     }
@@ -168,84 +169,10 @@ pub(super) fn affinity(affinity: &Value, path: &Path<'_>, errors: &mut ErrorList
     }
 }
 
-/// Validates a node selector.
-pub(in crate::registry) fn node_selector(selector: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let path = path.child("nodeSelectorTerms");
-    let terms = array_field(selector, "nodeSelectorTerms");
-    if terms.is_empty() {
-        errors.required(&path, "must have at least one node selector term");
-    }
-    for (i, term) in terms.iter().enumerate() {
-        node_term(term, false, &path.index(i), errors);
-    }
-}
-
 fn validate_weight(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let weight = term.get("weight").and_then(Value::as_i64).unwrap_or(0);
     if !(1..=100).contains(&weight) {
         errors.invalid(&path.child("weight"), weight, "must be in the range 1-100");
-    }
-}
-
-/// Validates a node selector term. `lenient` accepts values that are not valid label values.
-fn node_term(term: &Value, lenient: bool, path: &Path<'_>, errors: &mut ErrorList) {
-    let expressions = path.child("matchExpressions");
-    for (i, requirement) in array_field(term, "matchExpressions").iter().enumerate() {
-        node_requirement(requirement, lenient, &expressions.index(i), errors);
-    }
-    let fields = path.child("matchFields");
-    for (i, requirement) in array_field(term, "matchFields").iter().enumerate() {
-        let path = fields.index(i);
-        let (operator, values) = (str_field(requirement, "operator"), array_field(requirement, "values"));
-        if !matches!(operator, "In" | "NotIn") {
-            errors.invalid(&path.child("operator"), operator, "not a valid selector operator");
-        } else if values.len() != 1 {
-            let why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
-            errors.required(&path.child("values"), why);
-        }
-        let key = str_field(requirement, "key");
-        if key != "metadata.name" {
-            errors.invalid(&path.child("key"), key, "not a valid field selector key");
-            continue;
-        }
-        let path = path.child("values");
-        for (i, value) in values.iter().enumerate() {
-            let value = value.as_str().unwrap_or_default();
-            for message in names::dns1123_subdomain(value) {
-                errors.invalid(&path.index(i), value, message);
-            }
-        }
-    }
-}
-
-fn node_requirement(requirement: &Value, lenient: bool, path: &Path<'_>, errors: &mut ErrorList) {
-    let values = array_field(requirement, "values");
-    let operator = str_field(requirement, "operator");
-    match operator {
-        "In" | "NotIn" if values.is_empty() => {
-            errors.required(&path.child("values"), "must be specified when `operator` is 'In' or 'NotIn'");
-        }
-        "Exists" | "DoesNotExist" if !values.is_empty() => {
-            let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-            errors.forbidden(&path.child("values"), why);
-        }
-        "Gt" | "Lt" if values.len() != 1 => {
-            let why = "must be specified single value when `operator` is 'Lt' or 'Gt'";
-            errors.required(&path.child("values"), why);
-        }
-        "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-        _ => errors.invalid(&path.child("operator"), operator, "not a valid selector operator"),
-    }
-    let key = str_field(requirement, "key");
-    for message in names::qualified_name(key) {
-        errors.invalid(&path.child("key"), key, message);
-    }
-    let path = path.child("values");
-    for (i, value) in values.iter().enumerate().filter(|_| !lenient) {
-        let value = value.as_str().unwrap_or_default();
-        for message in names::label_value(value) {
-            errors.invalid(&path.index(i), value, message);
-        }
     }
 }
 

@@ -9,9 +9,10 @@ use crate::json::{Map, Value};
 use crate::metadata;
 use crate::quantity::Quantity;
 use crate::registry::core::pod::validation::{METADATA, SPEC, metadata_and_spec};
-use crate::registry::core::pod::{defaults, internal_json, qos};
+use crate::registry::core::pod::{internal_json, qos};
 use crate::registry::meta;
 use crate::registry::prepare::{copy_field, copy_member, copy_metadata_fields};
+use crate::registry::resource_list;
 use crate::registry::strategy::StrategyContext;
 use crate::status::{GroupResource, Status};
 
@@ -252,7 +253,7 @@ pub(super) fn admit(subresource: &str, new: &Value, old: &Value, ctx: &StrategyC
 
 /// Converts an amount to units of `1/unit`, rounded up.
 fn quantity_in_units(amount: &Value, unit: i128) -> i128 {
-    let text = defaults::quantity_text(amount);
+    let text = resource_list::quantity_text(amount);
     let Some(one) = Quantity::parse(&text) else { return 0 };
     let nothing = Quantity::parse("0").unwrap_or(one);
     (0..unit).fold(nothing, |sum, _| sum.plus(one)).ceil()

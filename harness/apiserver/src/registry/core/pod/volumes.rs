@@ -7,7 +7,8 @@ use crate::metadata;
 use crate::quantity::Quantity;
 use crate::registry::core::persistent_volume_claim;
 use crate::registry::core::pod::paths::{descending_path, local_path, mode, validate_no_backsteps};
-use crate::registry::core::pod::{defaults, env, volume_sources};
+use crate::registry::core::pod::{env, volume_sources};
+use crate::registry::resource_list;
 use crate::registry::{checks, meta, names};
 use crate::status::go_quote;
 
@@ -128,7 +129,7 @@ fn required_text(source: &Value, field: &str, path: &Path<'_>, errors: &mut Erro
 fn validate_source(kind: &str, source: &Value, of_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
     match kind {
         "emptyDir" => {
-            let limit = source.get("sizeLimit").map(defaults::quantity_text);
+            let limit = source.get("sizeLimit").map(resource_list::quantity_text);
             if limit.and_then(|t| Quantity::parse(&t)).is_some_and(|q| q.sign() < 0) {
                 errors.forbidden(&path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity");
             }

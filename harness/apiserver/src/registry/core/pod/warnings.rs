@@ -5,9 +5,9 @@ use crate::json::Value;
 use crate::json::fields::{array_field, str_field};
 use crate::metadata;
 use crate::quantity::Quantity;
-use crate::registry::core::pod::defaults::quantity_text;
 use crate::registry::core::pod::overlaps;
 use crate::registry::names;
+use crate::registry::resource_list::quantity_text;
 use crate::status::go_quote;
 
 /// The container lists in upstream's order.

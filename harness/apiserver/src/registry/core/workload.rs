@@ -29,7 +29,7 @@ pub(in crate::registry) fn template_default(spec: &mut Map) {
 }
 
 /// Sets the defaults of an update strategy: rolling updates, with these fields.
-pub(super) fn rolling_update_default(spec: &mut Map, field: &str, rolling: &[(&str, Value)]) {
+pub(in crate::registry) fn rolling_update_default(spec: &mut Map, field: &str, rolling: &[(&str, Value)]) {
     let Some(strategy) = object_or_default(spec, field) else { return };
     text_default(strategy, "type", "RollingUpdate");
     if strategy.get("type") == Some(&Value::from("RollingUpdate"))
@@ -84,7 +84,7 @@ pub(in crate::registry) fn spec(object: &Value) -> &Value {
 }
 
 /// Returns a number; 0 if it is missing.
-pub(super) fn number(value: &Value, field: &str) -> i64 {
+pub(in crate::registry) fn number(value: &Value, field: &str) -> i64 {
     value.get(field).and_then(Value::as_i64).unwrap_or(0)
 }
 
@@ -94,7 +94,7 @@ pub(in crate::registry) fn non_negative(value: &Value, field: &str, path: &Path<
 }
 
 /// Requires a valid and non-empty selector; `what` is the kind in the message.
-pub(super) fn required_selector(spec: &Value, what: &str, path: &Path<'_>, errors: &mut ErrorList) {
+pub(in crate::registry) fn required_selector(spec: &Value, what: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(given) = non_null(spec, "selector") else {
         errors.required(&path.child("selector"), "");
         return;
@@ -104,7 +104,7 @@ pub(super) fn required_selector(spec: &Value, what: &str, path: &Path<'_>, error
 }
 
 /// Rejects a selector that selects everything.
-pub(super) fn empty_selector(given: &Value, what: &str, path: &Path<'_>, errors: &mut ErrorList) {
+pub(in crate::registry) fn empty_selector(given: &Value, what: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if is_empty_value(given.get("matchLabels")) && is_empty_value(given.get("matchExpressions")) {
         let shown = BadValue::Raw(label_selector::selector_json(Some(given)));
         errors.invalid(&path.child("selector"), shown, format!("empty selector is invalid for {what}"));
@@ -112,7 +112,11 @@ pub(super) fn empty_selector(given: &Value, what: &str, path: &Path<'_>, errors:
 }
 
 /// Requires the selector to match the template's labels. Returns false if the selector is invalid.
-pub(super) fn validate_selector_matches_template(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) -> bool {
+pub(in crate::registry) fn validate_selector_matches_template(
+    spec: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) -> bool {
     let template = spec.get("template").unwrap_or(&Value::Null);
     let labels = template.get("metadata").and_then(|m| m.get("labels"));
     match label_selector::matches(spec.get("selector"), labels) {
@@ -151,7 +155,7 @@ pub(in crate::registry) fn validate_restart_policy(spec: &Value, what: &str, pat
 }
 
 /// Validates status counters: not negative, `parts` at most `replicas`, available at most ready.
-pub(super) fn validate_status_counters(
+pub(in crate::registry) fn validate_status_counters(
     status: &Value,
     fields: &[&str],
     parts: &[&str],
@@ -176,7 +180,7 @@ pub(super) fn validate_status_counters(
 }
 
 /// Requires that the count of collisions does not fall.
-pub(super) fn validate_collision_count(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(in crate::registry) fn validate_collision_count(new: &Value, old: &Value, errors: &mut ErrorList) {
     let of = |object: &Value| object.get("status").and_then(|s| s.get("collisionCount")).and_then(Value::as_i64);
     let before = of(old);
     if before.is_some_and(|before| of(new).is_none_or(|now| now < before)) {
@@ -191,7 +195,7 @@ pub(in crate::registry) fn status_of(object: &Value) -> &Value {
 }
 
 /// Requires the selector to be unchanged.
-pub(super) fn immutable_selector(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(in crate::registry) fn immutable_selector(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (now, before) = (spec(new).get("selector"), spec(old).get("selector"));
     if !semantic_equal(now, before) {
         errors.invalid(
@@ -236,7 +240,7 @@ pub(in crate::registry) fn validate_replica_status(status: &Value, errors: &mut 
 }
 
 /// Validates the template of replica sets and deployments.
-pub(super) fn validate_template(spec: &Value, errors: &mut ErrorList) {
+pub(in crate::registry) fn validate_template(spec: &Value, errors: &mut ErrorList) {
     if label_selector::matches(spec.get("selector"), None).is_none() {
         let shown = BadValue::Raw(label_selector::selector_json(spec.get("selector")));
         errors.invalid(&SPEC.child("selector"), shown, "invalid label selector");
