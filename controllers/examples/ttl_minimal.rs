@@ -53,7 +53,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args = Args::parse();
     connect::log_to_stderr(&args);
     let clients = connect::clients(&args).await?;
-    let (clock, limits, stop) = (Clock::wall(), Limits::default(), CancellationToken::new());
+    let clock = Clock::wall();
+    let limits = Limits::default();
+    let stop = CancellationToken::new();
     let leadership = Leadership::always();
     let context =
         ControllerContext::new(clock.clone(), Metrics::new(), clients.clone(), limits, leadership, stop.clone());

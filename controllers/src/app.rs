@@ -194,7 +194,8 @@ impl App {
         );
         let elector = config.election.clone().map(|election| {
             let recorder = context.recorder(names::LEADER_ELECTION, COMPONENT);
-            let (clock, metrics) = (context.clock.clone(), context.metrics.clone());
+            let clock = context.clock.clone();
+            let metrics = context.metrics.clone();
             let plain = context.plain_client(names::LEADER_ELECTION);
             LeaderElector::new(election, plain, clock, context.leadership().clone(), metrics, recorder)
         });

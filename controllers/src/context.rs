@@ -198,7 +198,8 @@ pub(crate) mod testing {
         answer: impl Fn(&ReceivedRequest) -> MockResponse + Send + Sync + 'static,
     ) -> (ControllerContext, RequestLog) {
         let (plain, log) = serve(clock, answer);
-        let (clients, always) = (Arc::new(move |_: &str| plain.clone()), Leadership::always());
+        let clients = Arc::new(move |_: &str| plain.clone());
+        let always = Leadership::always();
         let limits = Limits { qps: 0.0, ..Limits::default() };
         (ControllerContext::new(clock.clone(), Metrics::new(), clients, limits, always, CancellationToken::new()), log)
     }

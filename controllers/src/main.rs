@@ -44,7 +44,9 @@ async fn run(args: &Args) -> Exit {
         Ok(connected) => connected,
         Err(error) => return failed(&error, Exit::Kubeconfig),
     };
-    let (stop, metrics, clock) = (CancellationToken::new(), Metrics::new(), Clock::wall());
+    let stop = CancellationToken::new();
+    let metrics = Metrics::new();
+    let clock = Clock::wall();
     metrics.requests().set_host(&host);
     let app = App::new(&config, clients, clock.clone(), metrics, stop.clone());
     let server = match port {

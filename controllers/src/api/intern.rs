@@ -321,7 +321,8 @@ mod tests {
 
     #[test]
     fn equal_texts_are_one() {
-        let (one, two) = (InternedStr::new("equal-texts-are-one"), InternedStr::new("equal-texts-are-one"));
+        let one = InternedStr::new("equal-texts-are-one");
+        let two = InternedStr::new("equal-texts-are-one");
         assert!(Arc::ptr_eq(&one.0, &two.0));
         assert_eq!(one, "equal-texts-are-one");
         assert!(Arc::ptr_eq(&InternedStr::default().0, &InternedStr::new("").0));
@@ -333,7 +334,8 @@ mod tests {
     fn values_that_only_share_a_hash_are_kept_apart() {
         let pool = Interner::<str>::new();
         let share = |text: &str| pool.intern(7, |held| held == text, || Arc::from(text));
-        let (a, b) = (share("a"), share("b"));
+        let a = share("a");
+        let b = share("b");
         assert_eq!((&*a, &*b, pool.len()), ("a", "b", 2));
         assert!(Arc::ptr_eq(&a, &share("a")) && Arc::ptr_eq(&b, &share("b")));
     }

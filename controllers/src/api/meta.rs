@@ -204,7 +204,8 @@ impl MetadataProjection for LabelsAndOwner {
     }
 
     fn protobuf(metadata: Fields<'_>) -> Result<Self, ProtoError> {
-        let (mut labels, mut owner) = (BTreeMap::new(), None);
+        let mut labels = BTreeMap::new();
+        let mut owner = None;
         for field in metadata {
             match field? {
                 (LABELS, value) => {
@@ -335,7 +336,8 @@ const OWNER_REFERENCES: u32 = 13;
 
 /// Returns key and value of a protobuf map entry.
 fn map_entry(entry: FieldValue<'_>) -> Result<(Cow<'_, str>, Cow<'_, str>), ProtoError> {
-    let (mut key, mut value) = (Cow::default(), Cow::default());
+    let mut key = Cow::default();
+    let mut value = Cow::default();
     for field in entry.message()? {
         match field? {
             (1, text) => key = text.text()?,
@@ -397,7 +399,8 @@ macro_rules! view {
             }
 
             fn key(&self) -> $crate::api::object_key::ObjectKey {
-                let (namespace, name) = (self.metadata.namespace.to_arc(), std::sync::Arc::clone(&self.metadata.name));
+                let namespace = self.metadata.namespace.to_arc();
+                let name = std::sync::Arc::clone(&self.metadata.name);
                 $crate::api::object_key::ObjectKey { namespace, name }
             }
 

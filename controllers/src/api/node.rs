@@ -88,7 +88,8 @@ impl NodeView {
     /// [`ProtoError`] if the bytes are not such a message.
     pub fn protobuf(node: &[u8]) -> Result<Self, ProtoError> {
         let parts = meta::object_parts(node)?;
-        let (mut taints, mut conditions) = (Vec::new(), Vec::new());
+        let mut taints = Vec::new();
+        let mut conditions = Vec::new();
         for field in parts.spec() {
             if let (5, value) = field? {
                 taints.push(taint::taint(value.message()?)?);

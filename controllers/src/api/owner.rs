@@ -48,7 +48,8 @@ pub(super) fn owner_of(references: Vec<OwnerReference>) -> Option<Arc<Owner>> {
 
 /// Sets `owner` to `reference` if it is the first reference with `controller: true`.
 pub(super) fn take_owner(owner: &mut Option<Arc<Owner>>, reference: FieldValue<'_>) -> Result<(), ProtoError> {
-    let (mut found, mut manages) = (Owner::default(), false);
+    let mut found = Owner::default();
+    let mut manages = false;
     if owner.is_some() {
         return Ok(());
     }

@@ -152,7 +152,8 @@ impl PodView {
 }
 
 fn spec(message: Fields<'_>) -> Result<PodSpecView, ProtoError> {
-    let (mut node_name, mut tolerations) = (InternedStr::default(), Vec::new());
+    let mut node_name = InternedStr::default();
+    let mut tolerations = Vec::new();
     for field in message {
         match field? {
             (10, value) => node_name = value.text()?.into(),

@@ -102,7 +102,8 @@ impl fmt::Display for GoDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.0.as_nanos();
         let fraction = |f: &mut fmt::Formatter<'_>, nanos: u128, unit: u128, name: &str| {
-            let (whole, part) = (nanos / unit, nanos % unit);
+            let whole = nanos / unit;
+            let part = nanos % unit;
             write!(f, "{whole}")?;
             if part > 0 {
                 let width = unit.ilog10() as usize;

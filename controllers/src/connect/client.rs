@@ -71,7 +71,8 @@ mod tests {
         let stream = tcp().oneshot(url).await.unwrap();
         let socket = stream.inner();
         assert!(sockopt::socket_keepalive(socket).unwrap());
-        let (idle, interval) = (sockopt::tcp_keepidle(socket).unwrap(), sockopt::tcp_keepintvl(socket).unwrap());
+        let idle = sockopt::tcp_keepidle(socket).unwrap();
+        let interval = sockopt::tcp_keepintvl(socket).unwrap();
         #[cfg(target_os = "linux")]
         assert_eq!(sockopt::tcp_user_timeout(socket).unwrap(), 45_000);
         assert_eq!(idle + interval * sockopt::tcp_keepcnt(socket).unwrap(), Duration::from_secs(45));

@@ -171,7 +171,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("c");
         std::fs::write(&file, "1").unwrap();
-        let (made, world) = (AtomicUsize::new(0), clock.clone());
+        let made = AtomicUsize::new(0);
+        let world = clock.clone();
         let make = move || {
             let number = made.fetch_add(1, Ordering::Relaxed);
             let (client, _) = serve(&world, move |_| MockResponse::Json(200, json!(number)));

@@ -65,7 +65,8 @@ pub async fn connect(args: &Args) -> Result<(ClientFactory, String), ConnectErro
     let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
     let clock = Clock::wall();
     let own = {
-        let (config, clock) = (config.clone(), clock.clone());
+        let config = config.clone();
+        let clock = clock.clone();
         let make = move || credentials::client(&config, &clock);
         let first = make()?;
         move |_: &str| make().unwrap_or_else(|_| first.clone())

@@ -46,7 +46,8 @@ pub(super) fn client(account: &str, own: Client, anonymous: Client, clock: Clock
     let namespace = anonymous.default_namespace().to_owned();
     let source = Arc::new(TokenSource { account: account.to_owned(), own, clock, held: Mutex::default() });
     let service = tower::service_fn(move |mut request: Request<Body>| {
-        let (source, anonymous) = (Arc::clone(&source), anonymous.clone());
+        let source = Arc::clone(&source);
+        let anonymous = anonymous.clone();
         async move {
             let header = source.header().await?;
             request.headers_mut().insert(AUTHORIZATION, header.clone());

@@ -127,7 +127,8 @@ mod tests {
             changes in prop::collection::vec(("[p-t]", prop::option::weighted(0.8, selector())), 0..30),
             labels in labels(),
         ) {
-            let (mut budgets, mut all) = (BudgetIndex::default(), BTreeMap::new());
+            let mut budgets = BudgetIndex::default();
+            let mut all = BTreeMap::new();
             for (name, selector) in &changes {
                 if let Some(selector) = selector {
                     let pdb = pdb(name, selector);

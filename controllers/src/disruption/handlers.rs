@@ -25,7 +25,8 @@ pub(super) fn register_handlers(
     queues: &Queues,
     recorder: &Recorder,
 ) -> impl FnOnce() + Send + use<> {
-    let (budgets, pods) = (context.informer::<PdbView>(), context.informer::<PodView>());
+    let budgets = context.informer::<PdbView>();
+    let pods = context.informer::<PodView>();
     let replica_sets = context.informer::<ReplicaSetView>();
     let controllers = context.informer::<ReplicationControllerView>();
     let stateful_sets = context.informer::<StatefulSetView>();

@@ -178,7 +178,8 @@ impl PodGcController {
     }
 
     async fn fail_and_delete(&self, pod: &PodView, reason: Reason) -> Result<(), ApiError> {
-        let (key, uid) = (pod.key(), Arc::clone(&pod.metadata.uid));
+        let key = pod.key();
+        let uid = Arc::clone(&pod.metadata.uid);
         if decide::must_fail_first(pod)
             && let Some(status) = self.failed_status(pod, reason)
         {

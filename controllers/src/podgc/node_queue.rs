@@ -35,7 +35,8 @@ pub(super) struct Processing<'q> {
 
 impl NodeQueue {
     pub(super) fn new(clock: Clock, metrics: QueueMetrics) -> Self {
-        let (quarantine, processing) = (Mutex::default(), Mutex::default());
+        let quarantine = Mutex::default();
+        let processing = Mutex::default();
         Self { shared: Arc::new(NodeQueueInner { clock, metrics, quarantine, processing }) }
     }
 
@@ -101,7 +102,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_missing_node_is_counted_as_in_upstreams_queue() {
-        let (clock, metrics) = (Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap()), Metrics::new());
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let metrics = Metrics::new();
         let queue = NodeQueue::new(clock.clone(), metrics.queue(NODE_QUEUE));
         let value = |name: &str| metrics.value(name, &[("name", NODE_QUEUE)]).unwrap_or_default();
         let none = BTreeSet::new();

@@ -238,7 +238,8 @@ mod tests {
 
     fn setup() -> Setup {
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
-        let (metrics, leadership) = (Metrics::new(), Leadership::candidate());
+        let metrics = Metrics::new();
+        let leadership = Leadership::candidate();
         let queue = WorkQueue::new(clock.clone(), metrics.queue("q"));
         let queues: Vec<Arc<dyn WatchedQueue>> = vec![Arc::new(queue.clone())];
         let diagnostics =

@@ -52,7 +52,8 @@ impl Leadership {
     /// Extends the claim after a renewal: it holds for `validity` from the time `sent` (both clocks) at which the
     /// request was sent.
     pub fn renew(&self, sent: (Duration, Timestamp), validity: Duration) {
-        let (monotonic, wall) = (sent.0.saturating_add(validity), saturating_add(sent.1, validity));
+        let monotonic = sent.0.saturating_add(validity);
+        let wall = saturating_add(sent.1, validity);
         *self.claim.lock() = Claim::Until { renewed: sent.0, monotonic, wall };
     }
 

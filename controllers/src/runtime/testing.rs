@@ -68,9 +68,13 @@ pub(crate) fn serve(
     answer: impl Fn(&ReceivedRequest) -> MockResponse + Send + Sync + 'static,
 ) -> (Client, RequestLog) {
     let log = RequestLog::default();
-    let (answer, clock, seen_log) = (Arc::new(answer), clock.clone(), Arc::clone(&log));
+    let answer = Arc::new(answer);
+    let clock = clock.clone();
+    let seen_log = Arc::clone(&log);
     let service = tower::service_fn(move |request: Request<Body>| {
-        let (answer, clock, log) = (Arc::clone(&answer), clock.clone(), Arc::clone(&seen_log));
+        let answer = Arc::clone(&answer);
+        let clock = clock.clone();
+        let log = Arc::clone(&seen_log);
         async move {
             let (parts, body) = request.into_parts();
             let body = body.collect_bytes().await?;

@@ -36,7 +36,8 @@ struct PodUpdate {
 
 /// Creates the controller; returns its work.
 pub fn start(context: &ControllerContext) -> ControllerFuture {
-    let (nodes, pods) = (context.informer::<NodeView>(), context.informer::<PodView>());
+    let nodes = context.informer::<NodeView>();
+    let pods = context.informer::<PodView>();
     let node_updates = context.queue::<Arc<str>>("noexec_taint_node");
     let pod_updates = context.queue::<PodUpdate>("noexec_taint_pod");
     let evictor = Arc::new(Evictor::new(context, pods.lister(), nodes.lister()));
@@ -55,7 +56,8 @@ pub fn start(context: &ControllerContext) -> ControllerFuture {
     Box::pin(async move {
         // Pods first: the first evaluation of each node includes all pods that exist at that time.
         pods.add_event_handler_without_replay({
-            let (updates, nodes) = (controller.pod_updates.clone(), nodes.lister());
+            let updates = controller.pod_updates.clone();
+            let nodes = nodes.lister();
             move |change| pod_changed(&updates, &nodes, change)
         });
         nodes.add_event_handler({
@@ -124,7 +126,8 @@ struct ShardInputs {
 
 /// Creates the shards and their channels.
 fn shards() -> (Vec<Shard>, ShardInputs) {
-    let (mut shards, mut inputs) = (Vec::new(), ShardInputs { nodes: Vec::new(), pods: Vec::new() });
+    let mut shards = Vec::new();
+    let mut inputs = ShardInputs { nodes: Vec::new(), pods: Vec::new() };
     for _ in 0..UPDATE_WORKER_SIZE {
         let (to_node, node_updates) = mpsc::channel(NODE_UPDATE_CHANNEL_SIZE);
         let (to_pod, pod_updates) = mpsc::channel(POD_UPDATE_CHANNEL_SIZE);
@@ -263,7 +266,8 @@ mod tests {
         queue: &WorkQueue<Arc<str>>,
         (inputs, shards): (&ShardInputs, &mut [Shard]),
     ) -> Vec<(usize, Arc<str>)> {
-        let (stop, senders) = (CancellationToken::new(), inputs.nodes.clone());
+        let stop = CancellationToken::new();
+        let senders = inputs.nodes.clone();
         let dispatching = dispatch(queue, &stop, senders, |node| shard(node, UPDATE_WORKER_SIZE));
         let _ = clock().timeout(Duration::from_secs(1), dispatching).await;
         let mut received = Vec::new();
@@ -315,7 +319,8 @@ mod tests {
             () if is_list(seen, "nodes") => items(std::slice::from_ref(&node)),
             () => MockResponse::Hang,
         });
-        let (nodes, pods) = (context.informer::<NodeView>(), context.informer::<PodView>());
+        let nodes = context.informer::<NodeView>();
+        let pods = context.informer::<PodView>();
         let _running = run_informers(&context).await;
         let controller = TaintEvictionController {
             nodes: nodes.lister(),

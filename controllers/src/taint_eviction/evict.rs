@@ -271,7 +271,8 @@ impl Evictor {
 
     /// Returns a writer whose client repeats no request, at the wish of a busy server, after `due` was cancelled.
     fn writer(&self, due: &DueEviction) -> Writer {
-        let (schedule, due) = (Arc::clone(&self.schedule), due.clone());
+        let schedule = Arc::clone(&self.schedule);
+        let due = due.clone();
         self.writer.repeating_while(RepeatWhile::new(move || schedule.lock().is_running(&due)))
     }
 

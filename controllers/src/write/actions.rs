@@ -89,7 +89,8 @@ pub fn node_ttl_body(ttl_seconds: i64) -> Value {
 /// Both are JSON objects with scalar fields and, optionally, `conditions` (merged by `type`). `None` if they are equal.
 pub fn status_patch(old: &Value, new: &Value) -> Option<Value> {
     let empty = Map::new();
-    let (old, new) = (old.as_object().unwrap_or(&empty), new.as_object().unwrap_or(&empty));
+    let old = old.as_object().unwrap_or(&empty);
+    let new = new.as_object().unwrap_or(&empty);
     let mut patch = Map::new();
     for (field, value) in new {
         if field == "conditions" || old.get(field) == Some(value) {
@@ -100,7 +101,8 @@ pub fn status_patch(old: &Value, new: &Value) -> Option<Value> {
     for field in old.keys().filter(|field| !new.contains_key(*field) && *field != "conditions") {
         patch.insert(field.clone(), Value::Null);
     }
-    let (old, new) = (conditions(old), conditions(new));
+    let old = conditions(old);
+    let new = conditions(new);
     let changed = condition_changes(old, new);
     if !changed.is_empty() {
         let order: Vec<Value> = new.iter().map(|condition| json!({ "type": condition["type"] })).collect();

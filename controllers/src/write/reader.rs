@@ -45,7 +45,8 @@ impl Reader {
     /// # Errors
     /// [`ApiError`]; [`ApiError::NotFound`] if the object does not exist.
     pub async fn get<V: CacheObject>(&self, key: &ObjectKey) -> Result<V, ApiError> {
-        let (api_version, plural) = (V::Resource::api_version(&()), V::Resource::plural(&()));
+        let api_version = V::Resource::api_version(&());
+        let plural = V::Resource::plural(&());
         let mut segments = url::group_version(&api_version);
         if !key.namespace.is_empty() {
             segments.extend(["namespaces", &*key.namespace]);

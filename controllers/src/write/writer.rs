@@ -60,7 +60,8 @@ impl Writer {
                 let mut body = json!(pdb);
                 body["apiVersion"] = "policy/v1".into();
                 body["kind"] = "PodDisruptionBudget".into();
-                let (namespace, name) = (pdb.namespace(), pdb.name());
+                let namespace = pdb.namespace();
+                let name = pdb.name();
                 let path = ["apis", "policy", "v1", "namespaces", namespace, "poddisruptionbudgets", name, "status"];
                 self.send(Method::PUT, &url::path(&path), JSON, &body).await
             }

@@ -123,7 +123,8 @@ async fn a_stop_before_the_caches_are_synced_is_orderly() {
 }
 
 fn elected(identity: &str) -> Config {
-    let (name, namespace) = ("l".to_owned(), "kube-system".to_owned());
+    let name = "l".to_owned();
+    let namespace = "kube-system".to_owned();
     let election = Election { name, namespace, identity: identity.into(), timing: Timing::default() };
     Config { election: Some(election), ..config(&[ControllerName::Ttl]) }
 }

@@ -282,7 +282,8 @@ async fn the_informer_lists_in_pages_and_starts_over_when_the_list_has_expired()
         .await;
     let informer = Arc::new(Informer::<NodeView>::new(Clock::wall(), &Metrics::new()));
     let mut running = tokio::task::JoinSet::new();
-    let (run, url) = (Arc::clone(&informer), server.uri());
+    let run = Arc::clone(&informer);
+    let url = server.uri();
     running.spawn(async move { run.run(&builder(), plain(&url)).await });
     must_end(informer.wait_synced()).await;
     assert_eq!(informer.lister().len(), 1);

@@ -48,9 +48,13 @@ pub(crate) fn serve_with_events(
     event: impl Fn(&str) -> Option<Value> + Send + Sync + 'static,
 ) -> (ClientFactory, Log) {
     let log = Log::default();
-    let (answer, event, seen) = (Arc::new(answer), Arc::new(event), Arc::clone(&log));
+    let answer = Arc::new(answer);
+    let event = Arc::new(event);
+    let seen = Arc::clone(&log);
     let factory: ClientFactory = Arc::new(move |_| {
-        let (answer, event, seen) = (Arc::clone(&answer), Arc::clone(&event), Arc::clone(&seen));
+        let answer = Arc::clone(&answer);
+        let event = Arc::clone(&event);
+        let seen = Arc::clone(&seen);
         let service = tower::service_fn(move |request: Request<Body>| {
             let watch = request.uri().query().unwrap_or_default().contains("watch=true");
             let mark = if watch { " (watch)" } else { "" };

@@ -32,7 +32,8 @@ pub(crate) async fn fill_token_secrets(server: &ApiServer, authority: Option<&st
     let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut retries: Retries<(String, String)> = Retries::default();
     loop {
-        let (mut due, mut touched) = (BTreeSet::new(), BTreeSet::new());
+        let mut due = BTreeSet::new();
+        let mut touched = BTreeSet::new();
         for (resource, change) in feed.next_until(retries.next()).await {
             if resource == accounts {
                 change.add_namespaces(&mut touched);
@@ -40,7 +41,8 @@ pub(crate) async fn fill_token_secrets(server: &ApiServer, authority: Option<&st
             }
             for stored in change.objects() {
                 if stored.field("type") == Some(TYPE) {
-                    let (namespace, name) = (stored.namespace().to_owned(), stored.name().to_owned());
+                    let namespace = stored.namespace().to_owned();
+                    let name = stored.name().to_owned();
                     known.entry(namespace.clone()).or_default().insert(name.clone());
                     due.insert((namespace, name));
                 }

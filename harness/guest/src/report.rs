@@ -77,7 +77,8 @@ fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S
 
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (elapsed, real) = (self.virtual_time.as_secs_f64(), self.real_time.as_secs_f64());
+        let elapsed = self.virtual_time.as_secs_f64();
+        let real = self.real_time.as_secs_f64();
         write!(f, "virtual time: {elapsed:.3} s in {real:.3} s of real time")?;
         if real > 0.0 && elapsed > real {
             write!(f, " ({:.0} times as fast)", elapsed / real)?;

@@ -63,7 +63,9 @@ pub fn rule(
         Effect::Drop { applied } => FaultAction::Drop { applied: *applied },
         Effect::Delay { by, applied } => FaultAction::Delay { by: *by, applied: *applied },
         Effect::Crash { applied, restart_after } => {
-            let (crash, restart_after, last) = (crash.clone(), *restart_after, last.clone());
+            let crash = crash.clone();
+            let restart_after = *restart_after;
+            let last = last.clone();
             let at = format!("{} {}", if *applied { "after" } else { "before" }, fault.on);
             let tell = move || {
                 let actor = last.lock().clone();
@@ -73,7 +75,8 @@ pub fn rule(
         }
     };
     let armed = ArmedFault { on: fault.on.to_string(), nth: fault.nth, seen: Arc::default() };
-    let (seen, means) = (armed.seen.clone(), predicate(fault.on.clone(), clock.clone(), leeway));
+    let seen = armed.seen.clone();
+    let means = predicate(fault.on.clone(), clock.clone(), leeway);
     let on: Predicate = Arc::new(move |request, origin| {
         let is_meant = means(request, origin);
         if is_meant {

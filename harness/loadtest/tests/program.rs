@@ -34,7 +34,8 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn report(output: &Output) -> ScaleReport {
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    let out = text(&output.stdout);
+    let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
 }
@@ -128,7 +129,8 @@ fn a_page_has_curves_over_the_size() {
     std::fs::write(&before, &output.stdout).expect("a writable folder");
     let path = before.to_str().expect("UTF-8");
     let output = scale(&["--format", "html", "--sizes", "50", "--beside", path]);
-    let (page, err) = (text(&output.stdout), text(&output.stderr));
+    let page = text(&output.stdout);
+    let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{err}");
     assert!(page.contains("<h1>plumbline: plumbline-controllers and before</h1>"), "{page}");
     let summary = page.split("aria-label=\"start: calls. ").nth(1).and_then(|rest| rest.split('"').next());
@@ -147,7 +149,8 @@ fn a_page_has_curves_over_the_size() {
 #[test]
 fn a_subject_that_does_nothing_does_not_come_to_its_end() {
     let output = scale(&["--command", "sh -c 'exec sleep 100'", "--limit", "2s"]);
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    let out = text(&output.stdout);
+    let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(100), "{out}{err}");
     let left = "20 budgets without their status, 20 nodes without their annotation after 2 s";
     assert!(out.contains(left) && err.contains(left), "{out}{err}");

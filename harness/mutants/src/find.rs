@@ -146,7 +146,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         let chain = has_let(expr);
         if !chain {
             let line = expr.op.span().start().line;
-            let (left, right) = (self.source(&expr.left), self.source(&expr.right));
+            let left = self.source(&expr.left);
+            let right = self.source(&expr.right);
             for other in others(&expr.op) {
                 let what = format!("replace `{}` with `{other}`", self.source(&expr.op));
                 let instead = format!("{left} {other} {right}");

@@ -155,7 +155,8 @@ fn work(args: &Args) -> Result<bool, Failure> {
     let runner = run::Runner::new(&args.repository, &built.program, args)?.with_hints(hints.clone());
     // The two ways of judging have results of their own.
     let name = if args.explore.is_some() { format!("{}-explore", args.verb) } else { args.verb.clone() };
-    let (file, stamp) = (args.work.join(format!("{name}.json")), build::stamp(&args.repository)?);
+    let file = args.work.join(format!("{name}.json"));
+    let stamp = build::stamp(&args.repository)?;
     let mut state =
         if args.restart { report::State { stamp, ..Default::default() } } else { report::State::load(&file, stamp) };
     let mut outcomes = Vec::new();

@@ -140,7 +140,9 @@ fn first_finding(report: &Path) -> Result<String, Failure> {
     let text = |field: &str| finding[field].as_str().unwrap_or("(a finding)").to_owned();
     let lines = finding["fixture"].as_str().map_or(0, |fixture| fixture.lines().count());
     let seconds = report["wallMillis"].as_f64().unwrap_or_default() / 1000.0;
-    let (fingerprint, plan, runs) = (text("fingerprint"), text("plan"), &report["runs"]);
+    let fingerprint = text("fingerprint");
+    let plan = text("plan");
+    let runs = &report["runs"];
     Ok(format!("{fingerprint} ({plan}; {runs} runs, {seconds:.1} s, shrunk to {lines} lines)"))
 }
 

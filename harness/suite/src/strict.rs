@@ -44,7 +44,8 @@ pub(crate) fn parse<T>(file: &Path, text: &str, read: impl FnOnce(&Cursor<'_>) -
 }
 
 fn whole(file: &Path, message: String) -> Problems {
-    let (file, path) = (file.to_owned(), String::new());
+    let file = file.to_owned();
+    let path = String::new();
     Problems(vec![Problem { file, line: 0, column: 0, path, row: None, message, hint: None }])
 }
 

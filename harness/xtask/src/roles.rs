@@ -122,7 +122,8 @@ fn rule(rule: &Value) -> Option<String> {
 }
 
 fn subject(subject: &Value) -> Option<String> {
-    let (kind, name) = (text(&subject["kind"]), text(&subject["name"]));
+    let kind = text(&subject["kind"]);
+    let name = text(&subject["name"]);
     match subject.get("namespace").and_then(Value::as_str) {
         Some(namespace) => Some(format!("{kind} {namespace}/{name}")),
         // The reader takes a slash for the namespace's end.

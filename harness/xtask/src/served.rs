@@ -50,7 +50,8 @@ fn items<'v>(value: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> {
 
 fn table(documents: &[Value]) -> Result<String, String> {
     let mut rows: Vec<(String, String)> = Vec::new();
-    let (mut groups, mut resources) = (0, 0);
+    let mut groups = 0;
+    let mut resources = 0;
     for group in documents.iter().flat_map(|document| items(document, "items")) {
         for version in items(group, "versions") {
             let name = text(&group["metadata"], "name");

@@ -84,7 +84,8 @@ pub(crate) fn module(module: &Module, all: &Packages, header: &str) -> Result<St
     );
     for short in module.packages {
         let package = known(short)?;
-        let (name, prefix) = (short.to_uppercase(), package.prefix());
+        let name = short.to_uppercase();
+        let prefix = package.prefix();
         _ = write!(text, "\n/// Types of `{prefix}`.\npub(super) const {name}: &str = \"\\\n");
         for line in table(package, all, &reached)? {
             text.push_str(&wrapped(&line));

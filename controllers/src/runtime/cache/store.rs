@@ -86,7 +86,8 @@ impl<V: CacheObject> Store<V> {
         objects.reverse();
         let mut inner = self.write();
         let mut old = std::mem::take(&mut *inner).into_objects().peekable();
-        let (mut result, mut gone) = (Vec::with_capacity(objects.len()), Vec::new());
+        let mut result = Vec::with_capacity(objects.len());
+        let mut gone = Vec::new();
         for object in &objects {
             while let Some(before) = old.next_if(|held| held.key_ref() < object.key_ref()) {
                 gone.push(Change::Deleted(before));

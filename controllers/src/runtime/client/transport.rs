@@ -100,7 +100,8 @@ impl Transport {
         begin: Duration,
     ) {
         let Some(metrics) = &self.builder.metrics else { return };
-        let (method, time) = (method.as_str(), self.builder.clock.monotonic().saturating_sub(begin));
+        let method = method.as_str();
+        let time = self.builder.clock.monotonic().saturating_sub(begin);
         metrics.answered(method, &code(result), time);
         if sent > 0 {
             metrics.sent(method, sent);
@@ -114,7 +115,8 @@ impl Transport {
     /// Sends the request once. A body that is not `streamed` is read to its end, so that the timeout covers it too.
     async fn exchange(&self, request: Request<Body>, streamed: bool) -> Result<Response<ResponseBody>, BoxError> {
         let response = self.plain.send(request).await?;
-        let (clock, contact) = (self.builder.clock.clone(), Arc::clone(&self.contact));
+        let clock = self.builder.clock.clone();
+        let contact = Arc::clone(&self.contact);
         if response.status().is_success() {
             contact.touch(clock.now());
             if streamed {

@@ -158,7 +158,8 @@ impl<V: CacheObject> Informer<V> {
         let client = builder.build_with_contact(plain, Arc::clone(&self.contact));
         let mut source = ListWatch::new(client, self.clock.clone(), encoding);
         let mut listed = Vec::new();
-        let (mut last_failure, mut unreadable) = (Duration::ZERO, UnreadableEventBackoff::default());
+        let mut last_failure = Duration::ZERO;
+        let mut unreadable = UnreadableEventBackoff::default();
         loop {
             match source.next().await {
                 Ok(event) => self.handle_event(event, &mut listed),
@@ -314,7 +315,8 @@ impl<V: CacheObject> SharedInformer for Informer<V> {
 }
 
 fn resource_name<V: CacheObject>() -> String {
-    let (group, plural) = (V::Resource::group(&()), V::Resource::plural(&()));
+    let group = V::Resource::group(&());
+    let plural = V::Resource::plural(&());
     if group.is_empty() { plural.into_owned() } else { format!("{group}/{plural}") }
 }
 

@@ -149,7 +149,8 @@ async fn a_late_handler_sees_the_cached_objects_and_then_every_change() {
         let seen = Arc::clone(seen);
         move |change: &Change<PodView>| seen.lock().push(describe(change))
     };
-    let (all, rest) = (Arc::default(), Arc::default());
+    let all = Arc::default();
+    let rest = Arc::default();
     setup.informer.add_event_handler(note(&all));
     setup.informer.add_event_handler_without_replay(note(&rest));
     assert_eq!(all.lock().join(" "), "+a/1@1 +c/3@3");

@@ -155,7 +155,8 @@ impl LeaderElector {
         let client = builder.with_metrics(metrics.requests()).build(plain);
         let leases = Api::namespaced(client, &election.namespace);
         metrics.leader(&election.name, false);
-        let (observed, until) = (None, Duration::ZERO);
+        let observed = None;
+        let until = Duration::ZERO;
         Self {
             election,
             leases,

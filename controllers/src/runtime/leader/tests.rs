@@ -94,7 +94,8 @@ struct Candidate {
 fn candidate(server: &Server, clock: &Clock, identity: &str) -> Candidate {
     let behind = server.clone();
     let (plain, log) = serve(clock, move |seen| behind.answer(seen));
-    let (leadership, metrics) = (Leadership::candidate(), Metrics::new());
+    let leadership = Leadership::candidate();
+    let metrics = Metrics::new();
     let (recorder, run) = Recorder::new("test", plain.clone(), clock.clone(), metrics.clone());
     let mut events = tokio::task::JoinSet::new();
     events.spawn(run);
@@ -118,7 +119,8 @@ const fn s(seconds: u64) -> Duration {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_creates_the_lease_and_renews_it_every_two_seconds_with_one_request() {
-    let (server, clock) = (Server::default(), clock());
+    let server = Server::default();
+    let clock = clock();
     let mut one = candidate(&server, &clock, "one");
     assert_eq!(one.leadership.remaining(&clock), None, "nothing is written before");
     must_end(one.elector.acquire()).await;
@@ -137,7 +139,8 @@ async fn the_first_creates_the_lease_and_renews_it_every_two_seconds_with_one_re
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_takes_over_when_the_lease_has_run_out_and_not_before() {
-    let (server, clock) = (Server::default(), clock());
+    let server = Server::default();
+    let clock = clock();
     server.set("dead", "3");
     let mut two = candidate(&server, &clock, "two");
     assert!(clock.timeout(s(15), two.elector.acquire()).await.is_err(), "too early");
@@ -150,7 +153,8 @@ async fn a_standby_takes_over_when_the_lease_has_run_out_and_not_before() {
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_waits_again_after_each_observed_renewal() {
-    let (server, clock) = (Server::default(), clock());
+    let server = Server::default();
+    let clock = clock();
     server.set("busy", "3");
     let mut two = candidate(&server, &clock, "two");
     for version in 4..20 {
@@ -165,8 +169,10 @@ async fn a_standby_waits_again_after_each_observed_renewal() {
 
 #[tokio::test(start_paused = true)]
 async fn a_released_lease_is_taken_at_the_next_look() {
-    let (server, clock) = (Server::default(), clock());
-    let (mut one, mut two) = (candidate(&server, &clock, "one"), candidate(&server, &clock, "two"));
+    let server = Server::default();
+    let clock = clock();
+    let mut one = candidate(&server, &clock, "one");
+    let mut two = candidate(&server, &clock, "two");
     must_end(one.elector.acquire()).await;
     assert!(clock.timeout(s(3), two.elector.acquire()).await.is_err());
     let mut elector = one.elector.shut_down_events();
@@ -189,7 +195,8 @@ async fn a_released_lease_is_taken_at_the_next_look() {
 #[case::forbidding(|| failure(403, "Forbidden"))]
 #[tokio::test(start_paused = true)]
 async fn a_failing_server_ends_leadership_after_the_renew_deadline(#[case] fault: Fault) {
-    let (server, clock) = (Server::default(), clock());
+    let server = Server::default();
+    let clock = clock();
     let mut one = candidate(&server, &clock, "one");
     must_end(one.elector.acquire()).await;
     server.fail_with(Some(fault));
@@ -201,7 +208,8 @@ async fn a_failing_server_ends_leadership_after_the_renew_deadline(#[case] fault
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_shorter_than_the_deadline_keeps_the_lease() {
-    let (server, clock) = (Server::default(), clock());
+    let server = Server::default();
+    let clock = clock();
     let mut one = candidate(&server, &clock, "one");
     must_end(one.elector.acquire()).await;
     for _ in 0..20 {
@@ -215,7 +223,8 @@ async fn a_failure_shorter_than_the_deadline_keeps_the_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_whose_answer_was_lost_is_found_out_about() {
-    let (server, clock) = (Server::default(), clock());
+    let server = Server::default();
+    let clock = clock();
     let mut one = candidate(&server, &clock, "one");
     must_end(one.elector.acquire()).await;
     *server.torn.lock() = true;
@@ -227,7 +236,8 @@ async fn a_renewal_whose_answer_was_lost_is_found_out_about() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_taken_by_another_replica_is_lost_at_once() {
-    let (server, clock) = (Server::default(), clock());
+    let server = Server::default();
+    let clock = clock();
     let mut one = candidate(&server, &clock, "one");
     must_end(one.elector.acquire()).await;
     server.set("two", "77");
@@ -240,7 +250,8 @@ async fn a_lease_taken_by_another_replica_is_lost_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_was_deleted_is_created_again() {
-    let (server, clock) = (Server::default(), clock());
+    let server = Server::default();
+    let clock = clock();
     let mut one = candidate(&server, &clock, "one");
     must_end(one.elector.acquire()).await;
     *server.lease.lock() = None;
@@ -251,7 +262,8 @@ async fn a_lease_that_was_deleted_is_created_again() {
 /// As client-go 0.37 (kubernetes/kubernetes#137988); that of 0.36 leaves the lease to its expiry.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_a_renewal_overtakes_is_tried_again() {
-    let (server, clock) = (Server::default(), clock());
+    let server = Server::default();
+    let clock = clock();
     let mut one = candidate(&server, &clock, "one");
     must_end(one.elector.acquire()).await;
     *server.overtaken.lock() = 2;
@@ -266,7 +278,8 @@ async fn a_release_that_a_renewal_overtakes_is_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_asked_for_in_vain_is_released_too() {
-    let (server, clock) = (Server::default(), clock());
+    let server = Server::default();
+    let clock = clock();
     let mut one = candidate(&server, &clock, "one");
     *server.torn.lock() = true;
     assert!(clock.timeout(Duration::from_millis(500), one.elector.acquire()).await.is_err());

@@ -54,7 +54,8 @@ async fn a_key_in_work_is_not_handed_out_until_done() {
 /// As client-go's `workqueue_queue_duration_seconds`.
 #[tokio::test(start_paused = true)]
 async fn a_wait_counts_from_the_add_also_of_a_key_in_work() {
-    let (clock, metrics) = (Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap()), Metrics::new());
+    let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+    let metrics = Metrics::new();
     let queue = WorkQueue::new(clock, metrics.queue("test"));
     queue.add("a");
     must_end(queue.get()).await;

@@ -266,7 +266,8 @@ fn event_name(object: &str, stamp: i64) -> String {
     }
     let mut digest = Fnv1a::default();
     digest.write(name.as_bytes());
-    let (high, low) = (digest.0, stamp.cast_unsigned());
+    let high = digest.0;
+    let low = stamp.cast_unsigned();
     format!(
         "{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}",
         high >> 32,

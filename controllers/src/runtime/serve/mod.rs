@@ -156,7 +156,8 @@ pub fn respond(
 
 fn health_of(diagnostics: &Diagnostics, path: &str, query: &str) -> Response<Full<Bytes>> {
     let mut words = path.trim_start_matches('/').trim_end_matches('/').splitn(2, '/');
-    let (name, check) = (words.next().unwrap_or_default(), words.next());
+    let name = words.next().unwrap_or_default();
+    let check = words.next();
     let checks = match name {
         "healthz" | "livez" => diagnostics.liveness_checks(),
         "readyz" => diagnostics.readiness_checks(),

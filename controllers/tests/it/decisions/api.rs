@@ -183,7 +183,8 @@ fn a_cached_pod_is_small_and_shares_what_others_have() {
         }))
         .unwrap()
     };
-    let (one, two) = (pod("one"), pod("two"));
+    let one = pod("one");
+    let two = pod("two");
     assert!(one.labels().ptr_eq(two.labels()) && one.spec.tolerations.ptr_eq(&two.spec.tolerations));
     assert!(std::ptr::eq(one.controller_ref().unwrap(), two.controller_ref().unwrap()));
 }

@@ -15,7 +15,10 @@ use super::build::{at, names, node, pod};
 fn finished(text: &str) -> std::sync::Arc<plumbline_controllers::api::pod::PodView> {
     let mut parts = text.split(':');
     let mut next = || parts.next().unwrap_or_default();
-    let (name, phase, hours, reason) = (next(), next(), next().parse::<f64>().unwrap_or(0.0), next());
+    let name = next();
+    let phase = next();
+    let hours = next().parse::<f64>().unwrap_or(0.0);
+    let reason = next();
     let created = at(hours * 3600.0).to_string();
     pod(name, json!({"metadata": {"creationTimestamp": created}, "status": {"phase": phase, "reason": reason}}))
 }

@@ -51,9 +51,11 @@ proptest! {
     /// I-T2, I-T3: the step always matches the count, for any history.
     #[test]
     fn the_step_always_fits_the_count(walk in prop::collection::vec(any::<bool>(), 0..4000), start in 0_usize..2100) {
-        let (mut size, mut nodes) = (grown(start), start);
+        let mut size = grown(start);
+        let mut nodes = start;
         for up in walk {
-            let (before, had) = (size, nodes);
+            let before = size;
+            let had = nodes;
             if up { size.add() } else { size.remove() }
             nodes = if up { nodes + 1 } else { nodes.saturating_sub(1) };
             let boundary = BOUNDARIES.iter().find(|boundary| boundary.ttl_seconds == size.ttl_seconds()).unwrap();

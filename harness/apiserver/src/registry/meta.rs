@@ -84,7 +84,8 @@ pub(crate) fn validate_update(new: &Value, old: &Value, path: &Path<'_>) -> Erro
     if str_field(new, "resourceVersion").is_empty() {
         errors.invalid(&path.child("resourceVersion"), "", "must be specified for an update");
     }
-    let (now, before) = (new.get("generation").and_then(Value::as_i64), old.get("generation").and_then(Value::as_i64));
+    let now = new.get("generation").and_then(Value::as_i64);
+    let before = old.get("generation").and_then(Value::as_i64);
     if now.unwrap_or(0) < before.unwrap_or(0) {
         errors.invalid(&path.child("generation"), now.unwrap_or(0), "must not be decremented");
     }
@@ -161,7 +162,8 @@ fn validate_owners(owners: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     let mut first_controller = None;
     let named = |owner: &Value| format!("{}/{}", str_field(owner, "kind"), str_field(owner, "name"));
     for owner in owners {
-        let (api_version, kind) = (str_field(owner, "apiVersion"), str_field(owner, "kind"));
+        let api_version = str_field(owner, "apiVersion");
+        let kind = str_field(owner, "kind");
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         if version.is_empty() || version.contains('/') {
             errors.invalid(&path.child("apiVersion"), api_version, "version must not be empty");
@@ -226,7 +228,8 @@ fn validate_finalizer_names(finalizers: &[Value], path: &Path<'_>, errors: &mut 
 }
 
 fn validate_finalizers(finalizers: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
-    let (mut orphan, mut foreground) = (false, false);
+    let mut orphan = false;
+    let mut foreground = false;
     for finalizer in finalizers {
         let finalizer = finalizer.as_str().unwrap_or_default();
         for message in names::qualified_name(finalizer) {

@@ -547,7 +547,8 @@ mod tests {
             json!({"services": "1", "services.nodeports": "2"}),
             json!({"services": "1", "services.nodeports": "0"}),
         )];
-        let (old, new) = (service("ClusterIP"), service("NodePort"));
+        let old = service("ClusterIP");
+        let new = service("NodePort");
         let charged = add_usage(&quotas, &ask("services", &new, Some(&old))).unwrap();
         assert_eq!(charged[0]["status"]["used"], json!({"services": "1", "services.nodeports": "2"}));
         assert_eq!(add_usage(&quotas, &ask("services", &old, Some(&new))), Ok(Vec::new()));

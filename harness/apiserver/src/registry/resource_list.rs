@@ -24,7 +24,8 @@ pub(crate) fn pod_resources(pod: &Value, field: &str) -> ResourceList {
     for container in array_field(spec, "containers") {
         add_all(&mut total, &of(container));
     }
-    let (mut beside, mut most) = (ResourceList::new(), ResourceList::new());
+    let mut beside = ResourceList::new();
+    let mut most = ResourceList::new();
     for container in array_field(spec, "initContainers") {
         let mut own = of(container);
         if str_field(container, "restartPolicy") == "Always" {

@@ -149,7 +149,8 @@ fn time(memory: &impl Memory, address: u64, parts: i64) -> Option<u64> {
     if !memory.read(address, &mut bytes) {
         return None;
     }
-    let (seconds, part) = (i64::from_ne_bytes(*bytes.first_chunk()?), i64::from_ne_bytes(*bytes.last_chunk()?));
+    let seconds = i64::from_ne_bytes(*bytes.first_chunk()?);
+    let part = i64::from_ne_bytes(*bytes.last_chunk()?);
     if seconds < 0 || part < 0 || part >= parts {
         return None;
     }
@@ -273,7 +274,8 @@ fn notification(memory: &impl Memory, address: u64) -> Option<Notification> {
     }
     let value = long(memory, address)? as u64;
     let kinds = long(memory, address.wrapping_add(8))?;
-    let (signal, kind) = (kinds as i32, (kinds >> 32) as i32);
+    let signal = kinds as i32;
+    let kind = (kinds >> 32) as i32;
     let thread = long(memory, address.wrapping_add(16))? as i32;
     match kind {
         libc::SIGEV_SIGNAL | libc::SIGEV_THREAD => Some(Notification { signal, value: Some(value), thread: None }),

@@ -63,7 +63,8 @@ impl Control {
             let is_gone = stream.set_nonblocking(true).is_err();
             self.clients.push(Client { stream, input: Vec::new(), moment: None, has_events: false, is_gone });
         }
-        let (mut has_orders, mut is_manual) = (false, self.is_manual);
+        let mut has_orders = false;
+        let mut is_manual = self.is_manual;
         for client in &mut self.clients {
             client.read();
             while let Some(line) = client.next_line() {

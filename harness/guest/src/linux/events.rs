@@ -45,7 +45,8 @@ impl Tracer {
             entry.activity = Activity::Running;
         }
         entry.is_stopped = false;
-        let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
+        let signal = libc::WSTOPSIG(status);
+        let event = status >> 16;
         match event {
             0 if signal == CALL_STOP => self.on_call_stop(thread),
             0 => self.on_signal(thread, signal),

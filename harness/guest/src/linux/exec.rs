@@ -122,7 +122,9 @@ impl Tracer {
 fn is_privileged(file: &Path) -> bool {
     let Ok(metadata) = file.metadata() else { return false };
     let (user, group) = sys::user_and_group();
-    let (mode, set_user, set_group) = (metadata.mode(), libc::S_ISUID, libc::S_ISGID | libc::S_IXGRP);
+    let mode = metadata.mode();
+    let set_user = libc::S_ISUID;
+    let set_group = libc::S_ISGID | libc::S_IXGRP;
     mode & set_user != 0 && metadata.uid() != user || mode & set_group == set_group && metadata.gid() != group
 }
 

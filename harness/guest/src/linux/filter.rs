@@ -115,7 +115,8 @@ mod tests {
     fn decide(program: &BpfProgram, call: &Call, machine: u32) -> u32 {
         let mut data = [(call.number as u32).to_le_bytes(), machine.to_le_bytes(), [0; 4], [0; 4]].concat();
         data.extend(call.arguments.iter().flat_map(|argument| argument.to_le_bytes()));
-        let (mut place, mut value) = (0, 0_u32);
+        let mut place = 0;
+        let mut value = 0_u32;
         loop {
             let instruction = &program[place];
             let operand = instruction.k;

@@ -90,10 +90,13 @@ fn symbols(image: &[u8]) -> Option<Vec<(String, usize)>> {
     let half = |at: usize| Some(u16::from_le_bytes(image.get(at..at + 2)?.try_into().ok()?));
     let word = |at: usize| Some(u32::from_le_bytes(image.get(at..at + 4)?.try_into().ok()?));
     let long = |at: usize| Some(u64::from_le_bytes(image.get(at..at + 8)?.try_into().ok()?) as usize);
-    let (table, size, count) = (long(0x28)?, usize::from(half(0x3a)?), usize::from(half(0x3c)?));
+    let table = long(0x28)?;
+    let size = usize::from(half(0x3a)?);
+    let count = usize::from(half(0x3c)?);
     let header = |index: usize| table.checked_add(index.checked_mul(size)?);
     let section = (0..count).filter_map(header).find(|at| word(at + 4) == Some(DYNSYM))?;
-    let (start, length) = (long(section + 0x18)?, long(section + 0x20)?);
+    let start = long(section + 0x18)?;
+    let length = long(section + 0x20)?;
     let names = long(header(word(section + 0x28)? as usize)? + 0x18)?;
     let mut symbols = Vec::new();
     for symbol in (start..start.checked_add(length)?).step_by(24) {

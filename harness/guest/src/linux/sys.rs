@@ -462,7 +462,8 @@ pub(crate) fn fork(launch: &Launch) -> io::Result<Child> {
     let pointers = |strings: &[CString]| {
         strings.iter().map(|string| string.as_ptr()).chain([null()]).collect::<Vec<*const libc::c_char>>()
     };
-    let (arguments, environment) = (pointers(&launch.arguments), pointers(&launch.environment));
+    let arguments = pointers(&launch.arguments);
+    let environment = pointers(&launch.environment);
     let (report, child_report) = pipe()?;
     let (child_go, go) = pipe()?;
     // SAFETY: the child calls only functions that are safe after a fork of a process with threads: system calls on
@@ -518,7 +519,8 @@ unsafe fn run_child(
         while libc::read(pipes.go, (&raw mut byte).cast(), 1) < 0 && errno() == libc::EINTR {}
         for (target, source) in launch.standard.iter().enumerate() {
             let Some(source) = source else { continue };
-            let (source, target) = (source.as_raw_fd(), target as c_int);
+            let source = source.as_raw_fd();
+            let target = target as c_int;
             let result =
                 if source == target { libc::fcntl(source, libc::F_SETFD, 0) } else { libc::dup2(source, target) };
             if result < 0 {

@@ -208,7 +208,9 @@ impl Tracer {
             Ending::Interrupted(result) => {
                 // A call that ends only by its event has no deadline any more.
                 let deadline = if is_over { NEVER } else { wait.deadline };
-                let (call, instruction, stack) = (wait.call, original.instruction(), original.stack());
+                let call = wait.call;
+                let instruction = original.instruction();
+                let stack = original.stack();
                 if let Some(thread) = self.table.threads.get_mut(&thread) {
                     let is_restarted = result != -i64::from(libc::EINTR);
                     thread.restart = is_restarted.then_some(Restart { call, instruction, stack, deadline });

@@ -35,7 +35,8 @@ print(time.time_ns(), time.monotonic_ns())
 ",
     ));
     let elapsed: u64 = 3 * 12_345_000_000;
-    let (real, monotonic) = (1_893_456_000_000_000_000 + elapsed, 86_400_000_000_000 + elapsed);
+    let real = 1_893_456_000_000_000_000 + elapsed;
+    let monotonic = 86_400_000_000_000 + elapsed;
     assert_eq!(finished.lines(), [format!("{real} {monotonic}")]);
     assert!(finished.report().warnings.is_empty(), "{finished:?}");
 }

@@ -99,11 +99,13 @@ fn program() {
     let number = |word: &str| word.parse::<usize>().expect("a number");
     let program: Vec<Vec<usize>> = fields.iter().map(|field| field.split(' ').map(number).collect()).collect();
     let (ways, ends): (Vec<Ways>, Vec<Ends>) = (0..WORKERS).map(|_| connect()).unzip();
-    let (ways, events) = (Arc::new(ways), Arc::new(Mutex::new((Vec::new(), Duration::ZERO))));
+    let ways = Arc::new(ways);
+    let events = Arc::new(Mutex::new((Vec::new(), Duration::ZERO)));
     let start = now();
     let workers = ends.into_iter().enumerate().map(|(worker, ends)| {
         let own: Vec<Vec<usize>> = program.iter().filter(|action| action[0] == worker).cloned().collect();
-        let (ways, events) = (Arc::clone(&ways), Arc::clone(&events));
+        let ways = Arc::clone(&ways);
+        let events = Arc::clone(&events);
         std::thread::spawn(move || {
             // Each thread has a phase of its own, so that no two act at the same time.
             let point = |index: u32| slot * index + slot * worker as u32 / WORKERS as u32;

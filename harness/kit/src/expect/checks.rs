@@ -156,7 +156,9 @@ fn budget(wanted: &BudgetStatus, object: &Value) -> Result<(), Gap> {
         ("expected", wanted.expected, "expectedPods"),
         ("generation", wanted.generation, "observedGeneration"),
     ];
-    let (mut expected, mut observed, mut good) = (Vec::new(), Vec::new(), true);
+    let mut expected = Vec::new();
+    let mut observed = Vec::new();
+    let mut good = true;
     for (name, wanted, field) in numbers {
         // The API omits observedGeneration when it is 0; the other four numbers are always present once there is a
         // status.

@@ -263,11 +263,13 @@ fn reply(
 
 fn answer(wanted: &ReplyPattern, reply: &super::StepReply, run: &Run<'_>, world: &ObjectStates) -> Result<(), Gap> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (reason, message) = (text(&reply.body["reason"]), text(&reply.body["message"]));
+    let reason = text(&reply.body["reason"]);
+    let message = text(&reply.body["message"]);
     let causes = reply.body["details"]["causes"].as_array().map_or(&[][..], Vec::as_slice);
     let retry_after = reply.body["details"]["retryAfterSeconds"].as_u64();
     let only_success = *wanted == ReplyPattern::default();
-    let (mut expected, mut good) = (Vec::new(), true);
+    let mut expected = Vec::new();
+    let mut good = true;
     let mut demand = |text: String, holds: bool| {
         expected.push(text);
         good &= holds;

@@ -206,7 +206,8 @@ mod tests {
     /// One sync or three, with a conflict or a note between them: the budget ends in the same state.
     #[test]
     fn what_became_of_an_object_counts() {
-        let (one, several) = (Transcript::new(), Transcript::new());
+        let one = Transcript::new();
+        let several = Transcript::new();
         put(&one, 5000, 200, Some((1, 4)));
         put(&several, 5000, 200, Some((1, 2)));
         several.note(Duration::from_millis(5100), STARTS);

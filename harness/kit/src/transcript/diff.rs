@@ -73,7 +73,8 @@ impl Diff<'_> {
         let Some((_, key)) = KEYS.iter().find(|(field, _)| *field == last(path)) else {
             return self.leaf(path, old, new);
         };
-        let (before, after) = (keyed(items(old), key), keyed(items(new), key));
+        let before = keyed(items(old), key);
+        let after = keyed(items(new), key);
         for (name, item) in &before {
             self.walk(&format!("{path}[{name}]"), item, after.get(name).copied().unwrap_or(&Value::Null));
         }
@@ -103,7 +104,8 @@ impl Diff<'_> {
     }
 
     fn conditions(&mut self, old: &[Value], new: &[Value]) {
-        let (before, after) = (keyed(old, &["type"]), keyed(new, &["type"]));
+        let before = keyed(old, &["type"]);
+        let after = keyed(new, &["type"]);
         for (kind, item) in &before {
             match after.get(kind) {
                 None => self.conditions.push(format!("-{kind}={}", verdict(item))),

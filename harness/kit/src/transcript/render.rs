@@ -411,7 +411,8 @@ mod tests {
     fn change(request: Option<usize>, kind: ChangeKind, name: &str) -> Change {
         let old = (kind != ChangeKind::Added).then(|| pod(name, "5", "Running"));
         let new = (kind != ChangeKind::Deleted).then(|| pod(name, "6", "Failed"));
-        let (name, namespace) = (name.to_owned(), Some("default".to_owned()));
+        let name = name.to_owned();
+        let namespace = Some("default".to_owned());
         Change {
             request,
             kind,

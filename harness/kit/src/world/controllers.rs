@@ -110,7 +110,9 @@ impl WorldState {
         if self.crash(name, &format!("{name} crashes {}", event.at)).is_err() {
             return;
         }
-        let (shared, name, after) = (Arc::downgrade(self), name.clone(), event.restart_after);
+        let shared = Arc::downgrade(self);
+        let name = name.clone();
+        let after = event.restart_after;
         let clock = self.server.clock().clone();
         tokio::spawn(async move {
             if !after.is_zero() {
@@ -192,7 +194,8 @@ impl WorldState {
         );
         for connection in self.connections() {
             let polls = connection.polls.load(Ordering::Relaxed);
-            let (name, last) = (&connection.name, self.last_requests(&connection.name));
+            let name = &connection.name;
+            let last = self.last_requests(&connection.name);
             let _ = write!(text, "\n  controller `{name}`: its task was polled {polls} times{last}");
         }
         text

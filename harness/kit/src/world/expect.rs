@@ -189,7 +189,8 @@ fn indented(paragraphs: &[String]) -> String {
 }
 
 fn broken(entry: &TranscriptEntry, check: &str, expected: &str, observed: String) -> BrokenPromise {
-    let (check, expected) = (check.to_owned(), expected.to_owned());
+    let check = check.to_owned();
+    let expected = expected.to_owned();
     BrokenPromise { line: 0, at: entry.at, seq: entry.seq, check, expected, observed }
 }
 

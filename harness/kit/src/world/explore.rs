@@ -211,7 +211,8 @@ impl Explorer {
     /// Runs the test without faults, twice. Another run before them fills the caches of the process.
     fn reference(&self, test: &(impl AsyncFn(&World) -> Result + Sync)) -> Result<ExploredWorld> {
         self.run(None, test)?;
-        let (reference, again) = (self.run(None, test)?, self.run(None, test)?);
+        let reference = self.run(None, test)?;
+        let again = self.run(None, test)?;
         if let Some(difference) = transcript::first_difference(&reference.text, &again.text) {
             let text = "the test is not deterministic, so faults cannot be aimed: a second run differs from the first";
             return Err(Error::new(format!("{text} {difference}")));
@@ -310,7 +311,8 @@ async fn history(
     if let Err(error) = world.advance_by(SETTLING.fresh).await {
         return ended(breach::ALIVE, error);
     }
-    let (resources, text) = (world.resources(), world.transcript().to_string());
+    let resources = world.resources();
+    let text = world.transcript().to_string();
     let can_crash = !world.shared.controllers.lock().is_empty();
     world.with_run(|run| {
         let entries = run.entries;
@@ -415,7 +417,9 @@ fn judge(reference: &ExploredWorld, explored: &ExploredWorld) -> Vec<Breach> {
 fn described(findings: &Findings, summary: &ExploreSummary) -> String {
     let mut text = format!("{} findings with {summary}", findings.len());
     for (finding, (plan, _)) in findings.list().iter().zip(findings.simplest()).take(SHOWN) {
-        let (fingerprint, runs, plan) = (&finding.fingerprint, finding.runs, plan.token().faults_text());
+        let fingerprint = &finding.fingerprint;
+        let runs = finding.runs;
+        let plan = plan.token().faults_text();
         let _ = write!(text, "\n✗ {fingerprint} ({runs} runs)\n    {}", finding.breach);
         let _ = write!(text, "\n    repeat it with Explorer::new().replay(\"{plan}\", test)");
     }

@@ -451,7 +451,8 @@ impl World {
         let request =
             WorldRequest { method: Method::GET, path: path(resource, None, ""), content_type: JSON, body: None, about };
         let mut list = self.send(request).await?;
-        let (api_version, kind) = (Value::from(resource.api_version()), Value::from(&*resource.kind));
+        let api_version = Value::from(resource.api_version());
+        let kind = Value::from(&*resource.kind);
         let mut items = match list["items"].take() {
             Value::Array(items) => items,
             _ => Vec::new(),
@@ -506,7 +507,8 @@ impl World {
         }
         let reply = self.server().handle(sent).await;
         if reply.drop_connection {
-            let (method, about) = (&request.method, &request.about);
+            let method = &request.method;
+            let about = &request.about;
             let text = format!("{method} {about}: the connection broke, because of an outage or a fault of the test");
             return Err(Error::new(text));
         }

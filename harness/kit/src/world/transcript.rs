@@ -100,7 +100,8 @@ impl TranscriptView {
         let has_changed = |entry: &TranscriptEntry| match &entry.what {
             EntryKind::Request(_) => changes[entry.seq].iter().any(|change| {
                 change.old.is_none() || change.new.is_none() || {
-                    let (old, new) = (change.old.as_deref(), change.new.as_deref());
+                    let old = change.old.as_deref();
+                    let new = change.new.as_deref();
                     old.zip(new).is_none_or(|(old, new)| !object_meta::is_same(old, new))
                 }
             }),
@@ -127,9 +128,11 @@ impl TranscriptView {
         let is_step = |line: &RenderedLine| matches!(self.entries[line.seq].actor(), Actor::User | Actor::Harness);
         let together = |one: &RenderedLine, next: &RenderedLine| one.at == next.at && !is_step(one) && !is_step(next);
         for group in lines.chunk_by_mut(together) {
-            let (mut actors, mut shapes) = (BTreeMap::new(), BTreeMap::new());
+            let mut actors = BTreeMap::new();
+            let mut shapes = BTreeMap::new();
             for line in group.iter() {
-                let (count, actor) = (actors.len(), self.entries[line.seq].actor());
+                let count = actors.len();
+                let actor = self.entries[line.seq].actor();
                 actors.entry(actor).or_insert(count);
                 let count = shapes.len();
                 shapes.entry(shape(line)).or_insert(count);
@@ -223,7 +226,8 @@ fn essence(paragraph: &Paragraph) -> String {
 
 /// Describes the first line in which two texts differ.
 pub(super) fn first_difference(first: &str, next: &str) -> Option<String> {
-    let (mut one, mut two) = (first.lines(), next.lines());
+    let mut one = first.lines();
+    let mut two = next.lines();
     let mut number = 1;
     loop {
         match (one.next(), two.next()) {

@@ -76,7 +76,8 @@ pub(crate) fn namespace_body(name: &str) -> String {
 
 /// Returns the body of a node as registered by a kubelet; with `annotated` it has the ttl controller's annotation.
 pub(crate) fn node(number: usize, annotated: bool) -> String {
-    let (name, zone) = (node_name(number), number % 3);
+    let name = node_name(number);
+    let zone = number % 3;
     let conditions: Vec<String> = [
         ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
         ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -106,7 +107,9 @@ pub(crate) fn node(number: usize, annotated: bool) -> String {
 
 /// Body of an application's replica set.
 pub(crate) fn replica_set(world: &LoadSpec, number: usize) -> String {
-    let (name, namespace, replicas) = (app(number), world.namespace(number), world.pods_of(number));
+    let name = app(number);
+    let namespace = world.namespace(number);
+    let replicas = world.pods_of(number);
     format!(
         r#"{{"kind":"ReplicaSet","apiVersion":"apps/v1","metadata":{{"name":"{name}","namespace":"{namespace}","labels":{}}},"spec":{{"replicas":{replicas},"selector":{{"matchLabels":{}}},"template":{{"metadata":{{"labels":{}}},"spec":{{"containers":[{{"name":"shop","image":"registry.example.com/shop/backend:1.24.3"}}]}}}}}}}}"#,
         labels(&name),
@@ -117,7 +120,9 @@ pub(crate) fn replica_set(world: &LoadSpec, number: usize) -> String {
 
 /// Body of an application's budget.
 pub(crate) fn budget(world: &LoadSpec, number: usize) -> String {
-    let (name, namespace, budget) = (app(number), world.namespace(number), world.budget);
+    let name = app(number);
+    let namespace = world.namespace(number);
+    let budget = world.budget;
     format!(
         r#"{{"kind":"PodDisruptionBudget","apiVersion":"policy/v1","metadata":{{"name":"{name}","namespace":"{namespace}","labels":{{"app.kubernetes.io/name":"{name}"}}}},"spec":{{{budget},"selector":{{"matchLabels":{}}},"unhealthyPodEvictionPolicy":"AlwaysAllow"}}}}"#,
         selector(&name),

@@ -87,7 +87,8 @@ impl Endpoint {
         };
         let head =
             format!("Host: {address}\r\nUser-Agent: {user_agent}\r\nAccept: application/json\r\n{authorization}");
-        let (shared, next) = (Arc::new([]), Arc::default());
+        let shared = Arc::new([]);
+        let next = Arc::default();
         Ok(Self { address: address.into(), tls, head: head.into(), counters: None, shared, next })
     }
 
@@ -172,7 +173,8 @@ fn content_type(method: &str) -> &'static str {
 
 /// Builds a request for HTTP/2 from the head lines of one for HTTP/1.1.
 fn http2_request(head: &str, method: &str, path: &str, body: &[&[u8]]) -> http::Result<http::Request<Full<Bytes>>> {
-    let (mut request, mut authority) = (http::Request::builder().method(method), "");
+    let mut request = http::Request::builder().method(method);
+    let mut authority = "";
     for (name, value) in head.lines().filter_map(|line| line.split_once(": ")) {
         match name {
             "Host" => authority = value,

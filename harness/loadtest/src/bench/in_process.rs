@@ -88,7 +88,8 @@ pub(super) async fn definitions(clock: &Clock, rows: &mut Vec<Measurement>) -> R
     }
     let sum = |times: &[Duration]| times.iter().sum::<Duration>().as_secs_f64();
     let tenth = DEFINITION_COUNT / 10;
-    let (first, last) = (sum(&times[..tenth]), sum(&times[DEFINITION_COUNT - tenth..]));
+    let first = sum(&times[..tenth]);
+    let last = sum(&times[DEFINITION_COUNT - tenth..]);
     let name = format!("in process, {DEFINITION_COUNT} definitions created");
     rows.push(Measurement::new(name, Unit::Seconds, sum(&times)).wanted(figures::DEFINITIONS));
     rows.push(

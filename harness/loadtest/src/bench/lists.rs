@@ -42,7 +42,8 @@ pub(super) async fn list(
     loop {
         // A limit of 0 and an empty token have no effect.
         let url = format!("{path}?{query}&limit={limit}&continue={next}");
-        let (mut beginning, mut items) = (Vec::with_capacity(BEGINNING), ItemCounter::default());
+        let mut beginning = Vec::with_capacity(BEGINNING);
+        let mut items = ItemCounter::default();
         let status = connection
             .stream("GET", &url, &[], |piece| {
                 listed.bytes += piece.len() as u64;

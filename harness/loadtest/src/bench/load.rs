@@ -56,7 +56,9 @@ pub(crate) async fn run<W: Work>(
     let start = clock.elapsed();
     let mut tasks = JoinSet::new();
     for mut connection in open {
-        let (work, next, clock) = (work.clone(), next.clone(), clock.clone());
+        let work = work.clone();
+        let next = next.clone();
+        let clock = clock.clone();
         tasks.spawn(async move {
             let mut each = Vec::new();
             loop {
@@ -166,7 +168,8 @@ impl CreatePods {
     /// status.
     pub(crate) async fn create(&self, connection: &mut Connection, number: usize) -> Result<Vec<u8>, BenchError> {
         let (app, node) = self.world.place(number);
-        let (namespace, app_name) = (self.world.namespace(app), bodies::app(app));
+        let namespace = self.world.namespace(app);
+        let app_name = bodies::app(app);
         let name = bodies::pod_name(&app_name, number);
         let owner = self.owners.get(app).map(|uid| &**uid);
         let body = bodies::pod(&LoadPod { namespace: &namespace, name: &name, app: &app_name, owner, node });

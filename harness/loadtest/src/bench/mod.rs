@@ -207,7 +207,8 @@ pub async fn run(
 ) -> Result<BenchReport, BenchError> {
     let clock = Clock::wall();
     let mut rows = Vec::new();
-    let (mut started, mut pids) = (None, Vec::new());
+    let mut started = None;
+    let mut pids = Vec::new();
     let kubeconfig = match subject {
         ServerUnderTest::Serve { program, arguments } => {
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -258,7 +259,8 @@ async fn ready(
     arguments: &[&str],
     rows: &mut Vec<Measurement>,
 ) -> Result<(), BenchError> {
-    let (mut said, mut answered) = (Vec::new(), Vec::new());
+    let mut said = Vec::new();
+    let mut answered = Vec::new();
     for number in 0..STARTS {
         let (ready, answer) = process::time_to_ready(clock, program, arguments, number).await?;
         said.push(ready);
@@ -323,7 +325,8 @@ impl ServerBench<'_> {
 
     async fn write(&self, rows: &mut Vec<Measurement>) -> Result<(), BenchError> {
         let LoadShape { pods, nodes, budgets, connections, shared, .. } = self.shape;
-        let (clock, world) = (&self.clock, self.shape.world());
+        let clock = &self.clock;
+        let world = self.shape.world();
         let apps = world.apps;
         let endpoint = self.endpoint("controllers").await?.sharing(shared).await?;
         self.say(format!("write: {nodes} nodes, {apps} replica sets, {budgets} budgets"));
@@ -397,7 +400,8 @@ impl ServerBench<'_> {
     async fn list_protobuf(&self, pods: usize, rows: &mut Vec<Measurement>) -> Result<(), BenchError> {
         let endpoint = self.endpoint("reader").await?.accepting("application/vnd.kubernetes.protobuf");
         let mut connection = endpoint.connect().await?;
-        let (mut times, mut bytes) = (Vec::new(), 0);
+        let mut times = Vec::new();
+        let mut bytes = 0;
         for _ in 0..LISTS {
             let listed = lists::list(&self.clock, &mut connection, "/api/v1/pods", "", 0, false).await?;
             times.push(listed.took);

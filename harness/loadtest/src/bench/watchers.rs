@@ -105,7 +105,9 @@ async fn write(clock: &Clock, endpoint: &Endpoint, shape: &LoadShape, sent: Send
     let start = clock.elapsed() + Duration::from_millis(50);
     for writer in 0..WRITERS {
         let mut connection = endpoint.connect().await?;
-        let (clock, sent, rate) = (clock.clone(), sent.clone(), shape.rate.max(1));
+        let clock = clock.clone();
+        let sent = sent.clone();
+        let rate = shape.rate.max(1);
         writers.spawn(async move {
             let path = format!("/api/v1/namespaces/{}/pods", bodies::WATCHED);
             let mut took = Vec::new();
@@ -169,7 +171,8 @@ mod tests {
     fn events_are_recognized_across_pieces() {
         let text = b"{\"object\":{\"metadata\":{\"name\":\"w-00000007\"}}}\n{\"type\":\"BOOKMARK\"}\n{\"object\":{\"metadata\":{\"name\":\"w-00000123\",\"x\":1}}}\n{\"name\":\"w-000";
         for size in 1..text.len() {
-            let (mut events, mut seen) = (EventScanner::default(), Vec::new());
+            let mut events = EventScanner::default();
+            let mut seen = Vec::new();
             text.chunks(size).for_each(|piece| events.read(piece, |number| seen.push(number)));
             assert_eq!(seen, [7, 123], "in pieces of {size}");
         }

@@ -169,7 +169,8 @@ pub(super) fn main(args: &ScaleArgs) -> Result<Exit, CliError> {
         notify(&format!("{}\n  logs: {}", unfinished.join("\n"), logs()));
     }
     for missed in report.missed() {
-        let (scenario, measure) = (missed.scenario.as_str(), missed.measure);
+        let scenario = missed.scenario.as_str();
+        let measure = missed.measure;
         notify(&format!("{PROGRAM}: target missed: {scenario}, {measure:?}: {:.3}", missed.ratio));
         failed |= args.enforce;
     }

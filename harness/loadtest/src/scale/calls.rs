@@ -113,7 +113,8 @@ apiserver_longrunning_requests{group=\"\",resource=\"pods\",subresource=\"\",ver
 
     #[test]
     fn requests_of_others_are_what_is_left() {
-        let (before, after) = (RequestCounts::read(BEFORE), RequestCounts::read(AFTER));
+        let before = RequestCounts::read(BEFORE);
+        let after = RequestCounts::read(AFTER);
         let ours =
             RequestCounts::read("apiserver_request_total{resource=\"pods\",verb=\"WATCH\",subresource=\"\"} 1\n");
         let own = OwnRequests::between(&RequestCounts::default(), &ours);

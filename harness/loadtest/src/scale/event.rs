@@ -177,7 +177,8 @@ mod tests {
     fn lines_are_whole_for_all_pieces() {
         let text = b"one\n\ntwo two\nthree\nnot yet";
         for size in 1..text.len() {
-            let (mut lines, mut seen) = (LineSplitter::default(), Vec::new());
+            let mut lines = LineSplitter::default();
+            let mut seen = Vec::new();
             text.chunks(size)
                 .for_each(|piece| lines.read(piece, |line| seen.push(String::from_utf8_lossy(line).into_owned())));
             assert_eq!(seen, ["one", "", "two two", "three"], "in pieces of {size}");

@@ -58,8 +58,12 @@ impl ServerFollower {
             } else {
                 FROM_MEMORY.to_owned()
             };
-            let (clock, endpoint, resumed) = (clock.clone(), endpoint.clone(), resumed.clone());
-            let (held, changed, opened) = (held.clone(), changed.clone(), opened.clone());
+            let clock = clock.clone();
+            let endpoint = endpoint.clone();
+            let resumed = resumed.clone();
+            let held = held.clone();
+            let changed = changed.clone();
+            let opened = opened.clone();
             let watch = ResourceWatch { kind, version, clock, endpoint, held, changed, resumed, opened };
             watches.spawn(watch.follow(connection));
         }
@@ -202,7 +206,8 @@ impl ResourceWatch {
     /// Lists the pods: those that are missing are gone.
     async fn list(&mut self) -> Result<(), crate::bench::BenchError> {
         let mut connection = self.endpoint.connect().await?;
-        let (mut present, mut token) = (BTreeMap::new(), String::new());
+        let mut present = BTreeMap::new();
+        let mut token = String::new();
         let version = loop {
             let path = format!("{}?limit={PAGE}&continue={token}", self.kind.path());
             let page = connection.exchange("GET", &path, &[], 200).await?;

@@ -48,7 +48,8 @@ pub async fn run(options: &ScaleOptions, say: ProgressSink<'_>) -> Result<ScaleR
         if options.curve {
             (points, place) = curve::measure(options, command, &folder, say).await?;
         }
-        let (name, command) = (command.name().to_owned(), command.line());
+        let name = command.name().to_owned();
+        let command = command.line();
         subjects.push(report::SubjectReport { name, command, scenarios, curve: points });
     }
     Ok(ScaleReport {

@@ -71,7 +71,8 @@ impl ScaleBench<'_> {
 
     /// Returns the nodes that a scenario affects; they differ between scenarios.
     fn nodes(&self, scenario: Scenario) -> Result<Vec<usize>, ScaleError> {
-        let (all, share) = (self.model.world.nodes, self.options.shape.share);
+        let all = self.model.world.nodes;
+        let share = self.options.shape.share;
         let many = Model::part(all, share);
         let few = many.div_ceil(DRAINED);
         let (from, count) = match scenario {
@@ -126,7 +127,9 @@ impl ScaleBench<'_> {
         let nodes = self.nodes(Scenario::Drain)?;
         self.model.close(&nodes);
         let begun = self.begin().await?;
-        let (mut evicted, mut refused, mut left) = (0, 0, None);
+        let mut evicted = 0;
+        let mut refused = 0;
+        let mut left = None;
         let deadline = begun.at() + self.options.limit;
         for (done, node) in nodes.iter().enumerate() {
             let closed = Arc::new(ChangeNodes { nodes: vec![*node], body: Some(r#"{"spec":{"unschedulable":true}}"#) });
@@ -139,7 +142,8 @@ impl ScaleBench<'_> {
                 new.ok_or_else(|| ScaleError::Usage("too many pods: no numbers are left for new ones".to_owned()))?;
             self.model.remove(&old);
             let moves = old.into_iter().zip(new).collect();
-            let (pods, clock) = (self.pods(), self.clock.clone());
+            let pods = self.pods();
+            let clock = self.clock.clone();
             let drain =
                 Arc::new(Drain { pods, moves, clock, deadline, refused: AtomicU64::new(0), kept: AtomicU64::new(0) });
             self.load(AT_ONCE, drain.moves.len(), &drain).await?;
@@ -335,7 +339,8 @@ impl Work for Drain {
     async fn piece(&self, connection: &mut Connection, number: usize) -> Result<(), crate::bench::BenchError> {
         let (old, new) = self.moves[number];
         let app = self.pods.world.place(old).0;
-        let (path, namespace) = (self.pods.path(app, old), self.pods.world.namespace(app));
+        let path = self.pods.path(app, old);
+        let namespace = self.pods.world.namespace(app);
         let name = bodies::pod_name(&bodies::app(app), old);
         let eviction = format!(
             r#"{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":"{name}","namespace":"{namespace}"}}}}"#

@@ -55,7 +55,8 @@ impl TargetCluster {
             let why = "the measurement creates and deletes nodes: use a disposable cluster and set --allow-disruptive";
             return Err(ScaleError::Usage(why.to_owned()));
         }
-        let (name, version) = (server.name, server.version.clone());
+        let name = server.name;
+        let version = server.version.clone();
         Ok(Self {
             name,
             version,

@@ -169,7 +169,8 @@ fn gap(row: &CoverageRow<'_>) -> Option<String> {
             Some(format!("{id} ({what}) has no fixture: write one that cites it, or give the reason in NOT-COVERED.md"))
         }
         Some(_) if row.is_covered() => {
-            let (shown, checked) = (row.fixtures.iter().map(|(stem, _)| stem.as_str()), row.invariants.iter().copied());
+            let shown = row.fixtures.iter().map(|(stem, _)| stem.as_str());
+            let checked = row.invariants.iter().copied();
             let by = shown.chain(checked).next().unwrap_or_default();
             Some(format!("{id} is covered by {by}, but NOT-COVERED.md lists it"))
         }
@@ -207,7 +208,8 @@ fn releases(catalogue: &Catalogue, fixtures: &[Fixture]) -> Vec<String> {
         let cites = move |fixture: &&Fixture| fixture.rules.contains(&entry.id);
         let cited = fixtures.iter().filter(cites).filter(|fixture| !entry.releases.covers(&fixture.releases));
         cited.map(move |fixture| {
-            let (holds, runs) = (entry.releases, fixture.releases);
+            let holds = entry.releases;
+            let runs = fixture.releases;
             format!("{} cites {}, which is about {holds}, but is itself about {runs}", fixture.stem(), entry.id)
         })
     });

@@ -154,13 +154,16 @@ fn rule(id: &str, cursor: &Cursor<'_>) -> Option<CatalogueEntry> {
 
 fn bound(cursor: Cursor<'_>) -> Option<(Cursor<'_>, String, Vec<String>, Vec<String>)> {
     let fields = cursor.record(&BOUND)?;
-    let (rule, at, beyond) = (words(&fields, "rule")?, fields.text_list("at"), fields.text_list("beyond"));
+    let rule = words(&fields, "rule")?;
+    let at = fields.text_list("at");
+    let beyond = fields.text_list("beyond");
     Some((cursor, rule, at, beyond))
 }
 
 fn bug(cursor: &Cursor<'_>) -> Option<CatalogueEntry> {
     let fields = cursor.record(&BUG)?;
-    let (id, what) = (words(&fields, "id")?, words(&fields, "what")?);
+    let id = words(&fields, "id")?;
+    let what = words(&fields, "what")?;
     if !id.contains('#') {
         cursor.fail(Fail::new(format!("`{id}` is not an issue")).hint("write it like `#82149`"));
     }
@@ -185,7 +188,8 @@ pub fn exclusions(file: &Path, text: &str) -> Result<Vec<Exclusion>, Problems> {
     for (line, number) in text.lines().zip(1..) {
         let Some(row) = line.strip_prefix('|') else { continue };
         let mut cells = row.split('|').map(str::trim);
-        let (id, reason) = (cells.next().unwrap_or_default(), cells.next().unwrap_or_default());
+        let id = cells.next().unwrap_or_default();
+        let reason = cells.next().unwrap_or_default();
         let id = id.trim_matches('`');
         if id == "id" || id.starts_with("--") {
             continue;

@@ -109,9 +109,11 @@ enum Layout {
 /// Runs the verb. `given` are the flags as they were given, for the commands that explain differences.
 pub(super) fn main(args: &CompareArgs, given: &ArgMatches) -> Result<Exit, CliError> {
     let fixtures = args.select.load()?;
-    let (a, b) = (side(&args.a)?, side(&args.b)?);
+    let a = side(&args.a)?;
+    let b = side(&args.b)?;
     let about = |flags: &Option<String>| flags.as_deref().map(CommandArgs::read).transpose();
-    let (about_a, about_b) = (about(&args.a_flags)?, about(&args.b_flags)?);
+    let about_a = about(&args.a_flags)?;
+    let about_b = about(&args.b_flags)?;
     let (gathered_a, order_a) = run(args, &fixtures, &a, about_a)?;
     let (gathered_b, order_b) = run(args, &fixtures, &b, about_b)?;
     let order = order_a.max(order_b);

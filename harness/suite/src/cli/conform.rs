@@ -226,7 +226,8 @@ fn blank(
 fn summary(writer: &ReportWriter, folder: &Path) -> io::Result<()> {
     let report = writer.report();
     let mut out = super::stdout();
-    let (claim, subject) = (&report.implementation, &report.subject);
+    let claim = &report.implementation;
+    let subject = &report.subject;
     writeln!(
         out,
         "{} {} ({}) on {} {}\n",

@@ -22,7 +22,8 @@ pub(super) struct LintArgs {
 
 /// Runs the verb.
 pub(super) fn main(args: &LintArgs) -> Result<Exit, CliError> {
-    let (mut count, mut problems) = (0, Vec::new());
+    let mut count = 0;
+    let mut problems = Vec::new();
     if args.paths.is_empty() {
         count = args.folder.load()?.len();
     }

@@ -42,7 +42,8 @@ pub(super) struct RepeatArgs {
 fn jobs(text: &str) -> Result<RangeInclusive<usize>, String> {
     let (from, to) = text.split_once("..").unwrap_or((text, text));
     let number = |text: &str| text.parse().map_err(|error| format!("{error} (use a form like 4 or 1..8)"));
-    let (from, to) = (number(from)?, number(to)?);
+    let from = number(from)?;
+    let to = number(to)?;
     if (1..=to).contains(&from) && to <= 1024 {
         Ok(from..=to)
     } else {
@@ -67,8 +68,11 @@ pub(super) fn main(args: &RepeatArgs, explain_flags: &str) -> Result<Exit, CliEr
     };
     match repeat::run(&fixtures, &arena, &rounds, report_progress) {
         Ok(same) => {
-            let (count, runs, seconds) = (fixtures.len(), same.runs, same.wall.as_secs());
-            let (seed, jobs) = (rounds.seed, args.jobs.clone());
+            let count = fixtures.len();
+            let runs = same.runs;
+            let seconds = same.wall.as_secs();
+            let seed = rounds.seed;
+            let jobs = args.jobs.clone();
             let (from, to) = jobs.into_inner();
             writeln!(
                 super::stdout(),

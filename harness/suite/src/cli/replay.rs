@@ -53,7 +53,8 @@ pub(super) fn main(args: &ReplayArgs) -> Result<Exit, CliError> {
     let report = suite::run(&plan, &environment.arena, environment.options, &mut kept);
     environment.close()?;
     let report = report?;
-    let (mut exit, mut out) = (Exit::Ok, super::stdout());
+    let mut exit = Exit::Ok;
+    let mut out = super::stdout();
     for before in &evidence {
         let now = report.fixtures.iter().find(|one| one.id == before.fixture);
         let now = now.ok_or_else(|| CliError::Nothing(format!("{} did not run", before.fixture)))?;
@@ -109,7 +110,8 @@ fn differences(before: &FixtureEvidence, now: &FixtureReport) -> Vec<String> {
     let lines = |failures: &[Failure]| -> Vec<String> {
         failures.iter().map(|failure| failure.to_string().replace('\n', "; ")).collect()
     };
-    let (earlier, later) = (lines(&before.checks), lines(&now.failures));
+    let earlier = lines(&before.checks);
+    let later = lines(&now.failures);
     out.extend(earlier.iter().filter(|line| !later.contains(line)).map(|line| format!("failed before only: {line}")));
     out.extend(later.iter().filter(|line| !earlier.contains(line)).map(|line| format!("fails now only: {line}")));
     out
@@ -153,7 +155,8 @@ fn changed_environment(before: &RunOrigin, test_bed: &TestBed) -> Vec<String> {
 
 /// Names the first line at which two transcripts differ.
 fn first_difference(before: &str, now: &str) -> String {
-    let (mut a, mut b) = (before.lines(), now.lines());
+    let mut a = before.lines();
+    let mut b = now.lines();
     for number in 1.. {
         match (a.next(), b.next()) {
             (None, None) => break,

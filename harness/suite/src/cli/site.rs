@@ -44,7 +44,8 @@ fn load(paths: &[PathBuf]) -> Result<Vec<PublishedReport>, SiteError> {
 fn make(reports: &[PublishedReport], out: &Path) -> Result<(), CliError> {
     let files = site::files(reports);
     site::write(&files, out)?;
-    let (page, count) = (out.join("index.html"), files.len());
+    let page = out.join("index.html");
+    let count = files.len();
     writeln!(super::stdout(), "{}: {count} files from {} reports", page.display(), reports.len())?;
     Ok(())
 }

@@ -122,7 +122,8 @@ async fn serve_and_run(args: &TestArgs) -> Result<u8, String> {
     let served = serve::start(&serve_args).await?;
     let listening = served.listening;
     listening.write_kubeconfig(&kubeconfig).map_err(|error| error.to_string())?;
-    let (url, token) = (listening.url(), listening.token().to_owned());
+    let url = listening.url();
+    let token = listening.token().to_owned();
 
     let stop = CancellationToken::new();
     let serving = tokio::spawn(listening.serve(stop.clone()));

@@ -164,7 +164,8 @@ impl ConsistentReport {
     fn describe(&self, path: &Path) -> Result<(), CliError> {
         let Self { report, suite, evidence } = self;
         let mut out = super::stdout();
-        let (name, fixtures) = (path.display(), report.fixtures.len());
+        let name = path.display();
+        let fixtures = report.fixtures.len();
         writeln!(out, "{name} is consistent: {fixtures} fixtures, suite {suite}, {}", report.digest)?;
         for profile in &report.profiles {
             let verdict = if profile.conformant { "conformant" } else { "not conformant" };

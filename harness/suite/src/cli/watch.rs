@@ -192,10 +192,12 @@ mod tests {
     #[test]
     fn fixtures_and_programs_are_seen_and_other_files_are_not() {
         let root = tempfile::tempdir().expect("a temporary folder");
-        let (folder, bin) = (root.path().join("fixtures"), root.path().join("bin"));
+        let folder = root.path().join("fixtures");
+        let bin = root.path().join("bin");
         std::fs::create_dir_all(folder.join("ttl")).expect("a folder");
         std::fs::create_dir_all(&bin).expect("a folder");
-        let (program, fixture) = (bin.join("me"), folder.join("ttl/a.yaml"));
+        let program = bin.join("me");
+        let fixture = folder.join("ttl/a.yaml");
         std::fs::write(&program, "1").expect("a file");
         std::fs::write(&fixture, "1").expect("a file");
         let watch = FileWatch::start(&folder, vec![program.clone()]).expect("a watch");

@@ -68,7 +68,8 @@ fn wrapped(line: &str, width: usize) -> Vec<String> {
         return vec![line.to_owned()];
     }
     let indent = line.len() - text.len();
-    let (first, next) = (" ".repeat(indent), " ".repeat((indent + CONTINUED).min(width / 2)));
+    let first = " ".repeat(indent);
+    let next = " ".repeat((indent + CONTINUED).min(width / 2));
     let options = Options::new(width)
         .initial_indent(&first)
         .subsequent_indent(&next)

@@ -74,7 +74,8 @@ impl Cluster for ServedCluster {
             let folder = crate::process::tempdir::create().map_err(|error| failed(&error))?;
             let kubeconfig = folder.path().join("kubeconfig");
             listening.write_kubeconfig(&kubeconfig).map_err(|error| failed(&error))?;
-            let (stop, door) = (CancellationToken::new(), listening.door());
+            let stop = CancellationToken::new();
+            let door = listening.door();
             let serving = tokio::spawn(listening.serve(stop.clone()));
             Ok(Box::new(ServedSandbox { server, kubeconfig, stop, door, serving, _folder: folder }) as Box<dyn Sandbox>)
         }

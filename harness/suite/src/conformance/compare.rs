@@ -123,7 +123,8 @@ pub fn compare(names: [&str; 2], a: &[ComparedRun], b: &[ComparedRun], options: 
     fixtures.retain(|id, _| !not_comparable.iter().any(|other| other.id == *id));
     let differences = fixtures.values().filter_map(|[a, b]| difference(*a, *b, options)).collect();
     let [a, b] = names.map(str::to_owned);
-    let (api_version, kind) = ("plumbline/v1", "Comparison");
+    let api_version = "plumbline/v1";
+    let kind = "Comparison";
     Comparison { api_version, kind, a, b, fixtures: count, differences, not_comparable }
 }
 
@@ -132,7 +133,8 @@ fn not_comparable(id: &str, a: Option<&ComparedRun>, b: Option<&ComparedRun>) ->
         (!report.outcome.has_run() || report.outcome == Outcome::Inconclusive)
             .then(|| format!("{}: {}", report.outcome.participle(), report.reason))
     };
-    let (a, b) = (unseen(&a?.report), unseen(&b?.report));
+    let a = unseen(&a?.report);
+    let b = unseen(&b?.report);
     let reason = match (a, b) {
         (Some(why), None) => format!("A {why}"),
         (None, Some(why)) => format!("B {why}"),
@@ -151,14 +153,17 @@ fn difference(a: Option<&ComparedRun>, b: Option<&ComparedRun>, options: Compare
         };
         seen.map(of_run).unwrap_or_default()
     };
-    let (result_a, result_b) = (result(a), result(b));
+    let result_a = result(a);
+    let result_b = result(b);
     let text = |seen: Option<&ComparedRun>| seen.map(|seen| seen.transcript.clone()).unwrap_or_default();
     let leeway = [a, b].into_iter().flatten().map(|seen| seen.leeway).fold(options.tolerance, Duration::max);
     let rows = if options.outcomes_only { Vec::new() } else { aligned(&text(a), &text(b), leeway) };
     if result_a.outcome == result_b.outcome && rows.is_empty() {
         return None;
     }
-    let (id, file, promise) = (known.id.clone(), known.file.clone(), known.promise.clone());
+    let id = known.id.clone();
+    let file = known.file.clone();
+    let promise = known.promise.clone();
     Some(Difference { id, file, promise, a: result_a, b: result_b, rows })
 }
 
@@ -168,7 +173,8 @@ fn difference(a: Option<&ComparedRun>, b: Option<&ComparedRun>, options: Compare
 pub fn aligned(a: &str, b: &str, tolerance: Duration) -> Vec<DiffRow> {
     let (a, b): (Vec<&str>, Vec<&str>) = (a.lines().collect(), b.lines().collect());
     let lines = |lines: &[&str]| lines.iter().map(|line| ComparedLine::new(line, tolerance)).collect::<Vec<_>>();
-    let (read_a, read_b) = (lines(&a), lines(&b));
+    let read_a = lines(&a);
+    let read_b = lines(&b);
     let keys = |lines: &[ComparedLine]| lines.iter().map(|line| line.key.clone()).collect::<Vec<_>>();
     let pair = |a: Option<&&str>, b: Option<&&str>, same| DiffRow {
         same,
@@ -177,10 +183,12 @@ pub fn aligned(a: &str, b: &str, tolerance: Duration) -> Vec<DiffRow> {
     };
     let mut rows = Vec::new();
     for op in capture_diff_slices(Algorithm::Myers, &keys(&read_a), &keys(&read_b)) {
-        let (range_a, range_b) = (op.old_range(), op.new_range());
+        let range_a = op.old_range();
+        let range_b = op.new_range();
         for offset in 0..range_a.len().max(range_b.len()) {
             let index = |range: &std::ops::Range<usize>| (offset < range.len()).then_some(range.start + offset);
-            let (index_a, index_b) = (index(&range_a), index(&range_b));
+            let index_a = index(&range_a);
+            let index_b = index(&range_b);
             let same = matches!(op, DiffOp::Equal { .. })
                 && matches!((index_a, index_b), (Some(x), Some(y)) if read_a[x].is_near(&read_b[y], tolerance));
             rows.push(pair(index_a.and_then(|x| a.get(x)), index_b.and_then(|y| b.get(y)), same));
@@ -204,7 +212,8 @@ impl ComparedLine {
         if tolerance.is_zero() {
             return Self { key: line.to_owned(), times: Vec::new() };
         }
-        let (mut key, mut times) = (String::new(), Vec::new());
+        let mut key = String::new();
+        let mut times = Vec::new();
         // The width of the first column depends on the length of the time.
         let spaced = line.split_whitespace().collect::<Vec<_>>().join(" ");
         let mut rest = spaced.as_str();
@@ -246,7 +255,8 @@ impl Comparison {
         let _ = writeln!(out, "A  {}\nB  {}\n", self.a, self.b);
         for difference in &self.differences {
             let _ = writeln!(out, "{}  {}", difference.id, difference.promise);
-            let (a, b) = (difference.a.words(), difference.b.words());
+            let a = difference.a.words();
+            let b = difference.b.words();
             if a == b {
                 let _ = writeln!(out, "  both: {a}");
             } else {
@@ -271,7 +281,8 @@ impl Comparison {
         for (reason, count) in reasons {
             let _ = writeln!(out, "{count} not compared: {reason}");
         }
-        let (differ, all) = (self.differences.len(), self.fixtures - self.not_comparable.len());
+        let differ = self.differences.len();
+        let all = self.fixtures - self.not_comparable.len();
         let _ = if differ == 0 {
             writeln!(out, "no difference in {all} fixtures")
         } else {
@@ -296,7 +307,8 @@ impl SubjectResult {
 /// Returns the rows around differences.
 fn show(rows: &[DiffRow], width: Option<usize>) -> Vec<String> {
     let near = |index: usize| {
-        let (from, to) = (index.saturating_sub(CONTEXT), (index + CONTEXT + 1).min(rows.len()));
+        let from = index.saturating_sub(CONTEXT);
+        let to = (index + CONTEXT + 1).min(rows.len());
         rows[from..to].iter().any(|row| !row.same)
     };
     let mut lines = Vec::new();
@@ -378,7 +390,8 @@ mod tests {
     #[case::less("t=+5s       user           DELETE nodes/n1 200\n        removed\n", WALL, false)]
     #[case::outcomes_only("", OUTCOMES, true)]
     fn transcripts_are_compared(#[case] other: &str, #[case] options: CompareOptions, #[case] equal: bool) {
-        let (a, b) = ([seen("podgc/x", Outcome::Pass, ONE)], [seen("podgc/x", Outcome::Pass, other)]);
+        let a = [seen("podgc/x", Outcome::Pass, ONE)];
+        let b = [seen("podgc/x", Outcome::Pass, other)];
         assert_eq!(compare(["a", "b"], &a, &b, options).is_equal(), equal);
         assert_eq!(compare(["b", "a"], &b, &a, options).is_equal(), equal, "the other way round");
     }
@@ -405,7 +418,8 @@ mod tests {
     fn moments_before_the_start_are_moments_too() {
         let line = |moment: &str| format!("t=+5s  ttl  PATCH nodes/n1 200\n        +seen=t={moment}s\n");
         let equal = |a: &str, b: &str| {
-            let (a, b) = ([seen("x/x", Outcome::Pass, &line(a))], [seen("x/x", Outcome::Pass, &line(b))]);
+            let a = [seen("x/x", Outcome::Pass, &line(a))];
+            let b = [seen("x/x", Outcome::Pass, &line(b))];
             compare(["a", "b"], &a, &b, WALL).is_equal()
         };
         assert!(equal("-0.34", "-0.71") && equal("-0.34", "+0.2") && !equal("-0.34", "+2"));
@@ -415,7 +429,8 @@ mod tests {
     fn what_one_side_was_not_shown_is_not_compared() {
         let mut far = seen("podgc/x", Outcome::Skip, "");
         "needs virtual-time".clone_into(&mut far.report.reason);
-        let (a, b) = ([seen("podgc/x", Outcome::Pass, ONE)], [far]);
+        let a = [seen("podgc/x", Outcome::Pass, ONE)];
+        let b = [far];
         let comparison = compare(["a", "b"], &a, &b, WALL);
         assert!(comparison.is_equal());
         assert!(
@@ -428,7 +443,8 @@ mod tests {
     fn shown(width: Option<usize>) -> String {
         let mut later = ONE.replace("t=+60s ", "t=+80s ");
         later.push_str("t=+90s      podgc          GET    nodes/n1 404\n");
-        let (a, b) = ([seen("podgc/x", Outcome::Pass, ONE)], [seen("podgc/x", Outcome::Fail, &later)]);
+        let a = [seen("podgc/x", Outcome::Pass, ONE)];
+        let b = [seen("podgc/x", Outcome::Fail, &later)];
         compare(["ours", "theirs"], &a, &b, EXACT).text(width, [Some(""), Some("--command ./theirs")])
     }
 

@@ -79,7 +79,8 @@ fn read(cursor: &Cursor<'_>, fixtures: &[Fixture]) -> Option<Vec<Deviation>> {
     let mut deviations: Vec<Deviation> = Vec::new();
     for entry in cursor.list() {
         let Some(fields) = entry.record(&RECORD) else { continue };
-        let (pattern, reason) = (words(&fields, "fixtures"), words(&fields, "reason"));
+        let pattern = words(&fields, "fixtures");
+        let reason = words(&fields, "reason");
         let upstream = if fields.has("upstream") { words(&fields, "upstream") } else { Some(String::new()) };
         let (Some(pattern), Some(reason), Some(upstream)) = (pattern, reason, upstream) else { continue };
         let place = fields.get("fixtures")?;

@@ -129,7 +129,8 @@ fn read(cursor: &Cursor<'_>, fixtures: &[Fixture]) -> Option<Profiles> {
 
 fn profile(cursor: &Cursor<'_>, fixtures: &[Fixture]) -> Option<Profile> {
     let fields = cursor.record(&PROFILE)?;
-    let (name, about) = (words(&fields, "name"), words(&fields, "about"));
+    let name = words(&fields, "name");
+    let about = words(&fields, "about");
     let mut globs = Vec::new();
     for pattern in fields.get("fixtures")?.list() {
         let Some(text) = pattern.words() else { continue };

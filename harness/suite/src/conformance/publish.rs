@@ -108,7 +108,8 @@ fn may_replace(report: &ConformanceReport, home: &Path) -> Result<(), PublishErr
         PublishError::Refused(format!("{} is not a report: {error}; remove it first", file.display()))
     })?;
     if report.profile == ALL || report.profile == there.profile {
-        let (open, before) = (inconclusive(report), inconclusive(&there));
+        let open = inconclusive(report);
+        let before = inconclusive(&there);
         return if open <= before {
             Ok(())
         } else {
@@ -254,8 +255,11 @@ mod tests {
         #[case] refusal: Option<&str>,
     ) {
         let root = tempfile::tempdir().expect("a folder");
-        let (first, second, to) = (root.path().join("1"), root.path().join("2"), root.path().join("reports"));
-        let (full, other) = (of(there, ConformanceOutcome::Pass), of(new, outcome));
+        let first = root.path().join("1");
+        let second = root.path().join("2");
+        let to = root.path().join("reports");
+        let full = of(there, ConformanceOutcome::Pass);
+        let other = of(new, outcome);
         write(&full, &first);
         write(&other, &second);
         publish(&full, &first, &to).expect("published");

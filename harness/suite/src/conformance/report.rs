@@ -653,8 +653,10 @@ steps:
             report.implementation.organization.clone_from(&text);
             report.subject.what = format!("{text}: [x]\n#{text}");
             report.seal();
-            let (json, yaml) = (report.to_json().expect("JSON"), report.to_yaml().expect("YAML"));
-            let (from_json, from_yaml) = (ConformanceReport::read(&json), ConformanceReport::read(&yaml));
+            let json = report.to_json().expect("JSON");
+            let yaml = report.to_yaml().expect("YAML");
+            let from_json = ConformanceReport::read(&json);
+            let from_yaml = ConformanceReport::read(&yaml);
             prop_assert_eq!(from_json.as_ref(), Ok(&report), "{}", json);
             prop_assert_eq!(from_yaml.as_ref(), Ok(&report), "{}", yaml);
         }

@@ -15,7 +15,8 @@ const MAX_LETTERS: usize = 140;
 /// Returns the summary of a report with these causes of its failures.
 #[must_use]
 pub fn text(report: &ConformanceReport, causes: &[FailureCause]) -> String {
-    let (implementation, suite) = (&report.implementation, &report.suite);
+    let implementation = &report.implementation;
+    let suite = &report.suite;
     let mut out = format!("# {} {}\n\n", implementation.project, code(&implementation.version));
     let time = match report.mode {
         Mode::Virtual => "virtual time",

@@ -36,7 +36,8 @@ pub struct ReportInput<'a> {
 ///
 /// Returns an error if the tested program cannot be identified or the cluster's version is unknown.
 pub fn not_run_report(input: ReportInput<'_>, arena: &TestBed) -> Result<ConformanceReport, ConformanceError> {
-    let (cluster, subject) = (&arena.cluster, &arena.subject);
+    let cluster = &arena.cluster;
+    let subject = &arena.subject;
     let identity = subject.identity()?;
     let now = Clock::wall().now();
     let result = |fixture: &Fixture| FixtureResult {

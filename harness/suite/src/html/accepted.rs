@@ -18,7 +18,8 @@ pub(super) fn path(fixture: &Fixture) -> Option<PathBuf> {
 /// Returns the snapshot's lines and those of the run's `transcript` side by side; `None` if they are equal or the
 /// snapshot has no such row. Of long texts only the part around the first difference is compared.
 pub(super) fn lines(snapshot: &str, row: Option<&str>, transcript: &str) -> Option<AlignedLines> {
-    let (accepted, ran) = (section(snapshot, row)?, transcript);
+    let accepted = section(snapshot, row)?;
+    let ran = transcript;
     let first = accepted.lines().zip(ran.lines()).take_while(|(a, b)| a == b).count();
     let total = accepted.lines().count().max(ran.lines().count());
     let before = if total > MAX_LINES { first.saturating_sub(LINES_BEFORE) } else { 0 };

@@ -47,7 +47,8 @@ pub(super) struct TimelineArchive {
 pub(super) fn pack(mut texts: Vec<TimelineText>, limit: usize, source: impl Fn(&str) -> String) -> TimelineArchive {
     texts.sort_by(|a, b| (!a.is_important, &a.id).cmp(&(!b.is_important, &b.id)));
     let mut packed = TimelineArchive::default();
-    let (mut rest, mut size) = (&texts[..], 0);
+    let mut rest = &texts[..];
+    let mut size = 0;
     while !rest.is_empty() {
         let mut bytes = 0;
         let fits = rest.iter().take_while(|text| {

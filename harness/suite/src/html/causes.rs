@@ -68,7 +68,8 @@ impl<'a> CauseFinder<'a> {
 
     /// Returns the causes of a write: the version that it names, and what reached the client last, if that is later.
     fn causes(&self, entry: &TranscriptEntry, exchange: &Exchange) -> Vec<(usize, ArrowKind)> {
-        let (actor, request) = (entry.actor(), &exchange.request);
+        let actor = entry.actor();
+        let request = &exchange.request;
         let reached =
             |(_, delivery): &&PlacedDelivery<'_>| delivery.actor == Actor::Informers || delivery.actor == actor;
         let is_recent = |(_, delivery): &PlacedDelivery<'_>| delivery.sent.at + self.reaction >= entry.at;

@@ -143,7 +143,8 @@ struct Axes {
 
 impl Axes {
     fn x(&self, size: f64) -> f64 {
-        let (first, last) = (self.sizes[0], self.sizes[self.sizes.len() - 1]);
+        let first = self.sizes[0];
+        let last = self.sizes[self.sizes.len() - 1];
         let place = |size: f64| if first > 0.0 && last / first >= LOGARITHMIC { size.ln() } else { size };
         let part = (place(size) - place(first)) / (place(last) - place(first)).max(f64::MIN_POSITIVE);
         let inset = 14.0;
@@ -202,7 +203,9 @@ impl Chart {
     }
 
     fn grid(&self, axes: &Axes) -> Markup {
-        let (left, right, bottom) = (MARGIN.0, SIZE.0 - MARGIN.1, SIZE.1 - MARGIN.3);
+        let left = MARGIN.0;
+        let right = SIZE.0 - MARGIN.1;
+        let bottom = SIZE.1 - MARGIN.3;
         let number = |value: f64| format!("{value:.1}");
         html! {
             @for tick in axes.ticks() {

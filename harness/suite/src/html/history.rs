@@ -59,7 +59,8 @@ pub fn read(text: &str) -> Result<RunReport, FormerReportError> {
 pub fn read_as<T: DeserializeOwned>(text: &str, expected: &'static str) -> Result<T, FormerReportError> {
     let document: Value = serde_json::from_str(text).map_err(FormerReportError::Json)?;
     let field = |name: &str| document[name].as_str().unwrap_or_default().to_owned();
-    let (version, kind) = (field("apiVersion"), field("kind"));
+    let version = field("apiVersion");
+    let kind = field("kind");
     if (version.as_str(), kind.as_str()) != (API_VERSION, expected) {
         return Err(FormerReportError::Version { version, kind, expected });
     }
@@ -122,7 +123,9 @@ mod tests {
             report.fixtures.iter_mut().zip(outcomes).for_each(|(fixture, outcome)| fixture.outcome = outcome);
             report
         };
-        let (pass, fail, skip) = (Outcome::Pass, Outcome::Fail, Outcome::Skip);
+        let pass = Outcome::Pass;
+        let fail = Outcome::Fail;
+        let skip = Outcome::Skip;
         let history = compare(&[with([fail, pass, fail])], &with([fail, fail, pass])).expect("a former run");
         let ids = |id: &str| vec![id.to_owned()];
         let expected = RunHistory {
@@ -148,7 +151,9 @@ mod tests {
             report.fixtures[0].outcome = outcome;
             report
         };
-        let (pass, fail, skip) = (Outcome::Pass, Outcome::Fail, Outcome::Skip);
+        let pass = Outcome::Pass;
+        let fail = Outcome::Fail;
+        let skip = Outcome::Skip;
         let flaky = |before: &[Outcome], now| {
             let before: Vec<RunReport> = before.iter().copied().map(with).collect();
             let history = compare(&before, &with(now)).expect("former runs");

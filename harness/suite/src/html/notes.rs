@@ -74,7 +74,8 @@ struct OpenBand {
 /// Returns the periods that `notes` describe. `stopped`: the controllers do not run at the begin. Periods without an
 /// end last until `end`.
 pub(super) fn bands<'a>(notes: impl Iterator<Item = (Duration, &'a str)>, stopped: bool, end: Duration) -> Vec<Band> {
-    let (mut open, mut bands) = (Vec::new(), Vec::new());
+    let mut open = Vec::new();
+    let mut bands = Vec::new();
     let down = |from, kind, text: &str| OpenBand { key: "run".to_owned(), from, kind, text: text.to_owned() };
     if stopped {
         open.push(down(Duration::ZERO, "stopped", "the controllers do not run yet"));

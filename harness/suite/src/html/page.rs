@@ -44,7 +44,8 @@ pub(super) struct PageParts<'a> {
 
 /// Returns the page.
 pub(super) fn page(parts: &PageParts<'_>) -> String {
-    let (style, script) = (source(STYLE), source(SCRIPT));
+    let style = source(STYLE);
+    let script = source(SCRIPT);
     let policy =
         format!("default-src 'none'; script-src {script}; style-src {style}; base-uri 'none'; form-action 'none'");
     let shown = parts.packed.index.len();

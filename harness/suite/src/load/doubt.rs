@@ -50,7 +50,8 @@ pub fn doubt(load: &RunLoad, conditions: RunConditions) -> Option<String> {
         return Some(format!("a timer of the harness fired {} late", seconds(late)));
     }
     if load.worst_wait >= limit && !(conditions.alone && is_busy_itself(load)) {
-        let (waited, window) = (seconds(load.worst_wait), seconds(WINDOW));
+        let waited = seconds(load.worst_wait);
+        let window = seconds(WINDOW);
         return Some(format!("the subject and its server waited {waited} for a processor within {window}"));
     }
     slow_restart(load, conditions)
@@ -63,7 +64,9 @@ fn slow_restart(load: &RunLoad, conditions: RunConditions) -> Option<String> {
     let limit = (normal * RESTART_FACTOR).max(normal + RESTART_MARGIN);
     let slow = load.launches.iter().find(|launch| launch.silent > limit)?;
     let done = if slow.requested { "made its first request after" } else { "made no request for" };
-    let (at, silent, normal) = (seconds(slow.at), seconds(slow.silent), seconds(normal));
+    let at = seconds(slow.at);
+    let silent = seconds(slow.silent);
+    let normal = seconds(normal);
     Some(format!("the subject, started at t=+{at}, {done} {silent}; in the rehearsal its first took {normal}"))
 }
 

@@ -170,7 +170,8 @@ mod tests {
     #[test]
     fn programs_run_and_folders_go() {
         let folder = tempfile::tempdir().unwrap();
-        let (inner, trace) = (folder.path().join("inner"), folder.path().join("trace"));
+        let inner = folder.path().join("inner");
+        let trace = folder.path().join("trace");
         std::fs::create_dir_all(inner.join("deep")).unwrap();
         let run = words(&["touch", trace.to_str().unwrap()]);
         assert!(CrashCleanup { run, containers: None, folder: Some(inner.clone()) }.clean(|_| false));

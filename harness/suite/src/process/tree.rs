@@ -136,7 +136,9 @@ fn number(folder: &Path) -> Option<u32> {
 /// `None` if the system does not measure them.
 fn schedstat(text: &str) -> Option<ThreadTime> {
     let mut numbers = text.split_whitespace().map(str::parse::<u64>);
-    let (used, waited, slices) = (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
+    let used = numbers.next()?.ok()?;
+    let waited = numbers.next()?.ok()?;
+    let slices = numbers.next()?.ok()?;
     let time = ThreadTime { used: Duration::from_nanos(used), waited: Duration::from_nanos(waited) };
     (slices > 0).then_some(time)
 }

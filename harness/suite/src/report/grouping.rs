@@ -217,7 +217,8 @@ fn merged(texts: &[String]) -> String {
         words.truncate(theirs.len());
         for (word, theirs) in words.iter_mut().zip(theirs) {
             if word != theirs {
-                let (ours, general) = (general_word(word), general_word(theirs));
+                let ours = general_word(word);
+                let general = general_word(theirs);
                 let comma = if word.ends_with(',') && theirs.ends_with(',') { "," } else { "" };
                 *word = if ours == general { general } else { format!("…{comma}") };
             }

@@ -37,7 +37,8 @@ impl<W: Write> Reporter for Markdown<W> {
 
 impl<W: Write> Markdown<W> {
     fn head(&mut self, report: &RunReport) -> io::Result<()> {
-        let (tally_of_all, total) = (tally(&report.fixtures), report.fixtures.len());
+        let tally_of_all = tally(&report.fixtures);
+        let total = report.fixtures.len();
         writeln!(self.out, "# {} on {}: {tally_of_all} of {total}\n", escaped(&report.subject), report.cluster)?;
         writeln!(self.out, "| suite | outcome | time |\n| --- | --- | --- |")?;
         for (name, fixtures) in report.suites() {

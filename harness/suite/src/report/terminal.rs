@@ -155,7 +155,8 @@ impl<W: Write> Terminal<W> {
     /// Formats expected and observed state: on one line each if short, otherwise as a line diff.
     fn diff(&self, failure: &Failure) -> String {
         let mut out = String::new();
-        let (expected, observed) = (&failure.expected, &failure.observed);
+        let expected = &failure.expected;
+        let observed = &failure.observed;
         if !expected.contains('\n') && !observed.contains('\n') {
             for (label, text) in [("expected", expected), ("observed", observed)] {
                 if !text.is_empty() {
@@ -428,7 +429,8 @@ mod tests {
         let mut terminal = Terminal::new(&mut out, false, false);
         terminal.event(Event::Started { fixtures: 3, suites: 2, jobs: 2 }).expect("memory can be written");
         for fixture in &report.fixtures {
-            let (report, transcript) = (fixture.clone(), fixture.transcript.clone());
+            let report = fixture.clone();
+            let transcript = fixture.transcript.clone();
             let judged = JudgedRun {
                 report,
                 transcript,

@@ -227,7 +227,8 @@ fn of_file(
     let (Some(before), Some(after)) = (before, after) else {
         return vec![change("", ChangeKind::Unreadable, String::new(), String::new())];
     };
-    let (mut old, new) = (sections(&before), sections(&after));
+    let mut old = sections(&before);
+    let new = sections(&after);
     let mut out = Vec::new();
     for (row, text) in new {
         let former = old.remove(&row);

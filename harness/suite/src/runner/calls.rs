@@ -257,7 +257,8 @@ const CURRENT: &str = "current";
 /// Describes a watch event in a few words. Returns nothing for progress bookmarks, whose number depends on the server.
 fn describe_event(event: &Value) -> Option<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (kind, object) = (text(&event["type"]), &event["object"]);
+    let kind = text(&event["type"]);
+    let object = &event["object"];
     let what = match kind.as_str() {
         "ERROR" => object["code"].to_string(),
         "BOOKMARK" if object_meta::annotation(object, INITIAL_EVENTS_END) == Some("true") => {

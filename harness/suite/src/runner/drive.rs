@@ -619,7 +619,9 @@ impl<'a> FixtureRun<'a> {
     }
 
     fn arm(&self, fault: &Fault) -> Result<(), RunError> {
-        let (cut, door, crashes) = (self.cut.clone(), self.stage.door(), self.crashes.0.clone());
+        let cut = self.cut.clone();
+        let door = self.stage.door();
+        let crashes = self.crashes.0.clone();
         let crashing = self.crashing.clone();
         let crash: CrashHandler = Arc::new(move |crashed| {
             crashing.fetch_add(1, Ordering::Relaxed);

@@ -81,7 +81,9 @@ pub fn run_each<T, W>(
     let (sender, results) = mpsc::channel();
     std::thread::scope(|scope| {
         for _ in 0..jobs.clamp(1, count.max(1)) {
-            let (sender, work, next) = (sender.clone(), work.clone(), &next);
+            let sender = sender.clone();
+            let work = work.clone();
+            let next = &next;
             scope.spawn(move || {
                 let mut worker = None;
                 loop {
@@ -248,7 +250,8 @@ mod tests {
 
     #[test]
     fn a_hang_is_reported_and_stops_nothing() {
-        let (mut hung, mut fine) = (Vec::new(), 0);
+        let mut hung = Vec::new();
+        let mut fine = 0;
         let work = |index: usize, _: &JobTimer| {
             if index == 1 {
                 std::thread::sleep(Duration::from_secs(30));

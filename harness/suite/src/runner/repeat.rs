@@ -84,7 +84,8 @@ impl FirstResult {
             ));
         }
         if self.transcript != now.transcript {
-            let (mut was, mut is) = (self.transcript.lines(), now.transcript.lines());
+            let mut was = self.transcript.lines();
+            let mut is = now.transcript.lines();
             let mut pairs = std::iter::from_fn(|| Some((was.next(), is.next())));
             let pair = pairs.find(|(was, is)| was != is || was.is_none()).unwrap_or_default();
             let line = |line: Option<&str>| line.unwrap_or("(end)").to_owned();

@@ -68,7 +68,8 @@ mod tests {
 
     #[test]
     fn an_abandoned_thread_keeps_no_permit() {
-        let (limit, recorder) = (StartLimit::new(1), RunRecorder::default());
+        let limit = StartLimit::new(1);
+        let recorder = RunRecorder::default();
         let held = limit.try_acquire(&recorder).expect("a permit");
         let other = RunRecorder::default();
         assert!(limit.try_acquire(&other).is_none());

@@ -152,7 +152,8 @@ pub fn check_start_up(test_bed: &TestBed) -> Result<StartUp, StartUpError> {
     let Some(fixture) = fixtures.first().filter(|_| problems.is_empty()) else {
         return Err(StartUpError::Check(Problems(problems)));
     };
-    let (recorder, starts) = (RunRecorder::default(), StartLimit::new(1));
+    let recorder = RunRecorder::default();
+    let starts = StartLimit::new(1);
     drive_with_port(fixture, test_bed.context(&starts, &JobTimer::default()), &recorder);
     let record = recorder.record();
     if !record.errors.is_empty() {
@@ -184,7 +185,8 @@ pub fn run(
         fixtures.sort_by_key(|fixture| std::cmp::Reverse(fixture.wall_end(timing::TAIL)));
     }
     let mut results: Vec<Option<FixtureReport>> = vec![None; fixtures.len()];
-    let (mut first_failure, mut broken) = (None, None);
+    let mut first_failure = None;
+    let mut broken = None;
     let is_virtual = test_bed.cluster.is_virtual();
     let mut machine = LoadSummary::default();
     run_all(&fixtures, test_bed, options, |index, mut judged| {
@@ -383,10 +385,13 @@ fn run_part(
     let recorder_of = |shared: &[(Fixture, Mutex<RunRecorder>)], index: usize| shared[index].1.lock().clone();
     let starts = Arc::new(StartLimit::new(capacity::starts(options.start_cost.as_ref(), load::cores())));
     let work = {
-        let (shared, test_bed, starts) = (shared.clone(), test_bed.clone(), starts.clone());
+        let shared = shared.clone();
+        let test_bed = test_bed.clone();
+        let starts = starts.clone();
         move |index: usize, timer: &JobTimer| {
             let (fixture, recorder) = &shared[index];
-            let (mut attempt, mut before) = (1, None);
+            let mut attempt = 1;
+            let mut before = None;
             loop {
                 let fresh = RunRecorder::default();
                 *recorder.lock() = fresh.clone();

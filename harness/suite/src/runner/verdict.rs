@@ -48,9 +48,12 @@ pub fn judge(fixture: &Fixture, record: &RunRecord) -> JudgedRun {
     let entries = record.transcript.entries();
     if let Some(why) = &record.skip {
         let report = blank(fixture, Outcome::Skip, why.as_str());
-        let (transcript, objects) = (String::new(), Vec::new());
-        let (leeway, load) = (Duration::ZERO, RunLoad::default());
-        let (initial, deliveries) = (record.initial.clone(), Vec::new());
+        let transcript = String::new();
+        let objects = Vec::new();
+        let leeway = Duration::ZERO;
+        let load = RunLoad::default();
+        let initial = record.initial.clone();
+        let deliveries = Vec::new();
         return JudgedRun {
             report,
             transcript,
@@ -181,7 +184,8 @@ fn excerpt(paragraphs: &[Paragraph], at: Option<u64>) -> String {
         Some(millis) => paragraphs.partition_point(|paragraph| paragraph.at <= Duration::from_millis(millis)),
         None => paragraphs.len(),
     };
-    let (from, to) = (centre.saturating_sub(CONTEXT), (centre + CONTEXT / 2).min(paragraphs.len()));
+    let from = centre.saturating_sub(CONTEXT);
+    let to = (centre + CONTEXT / 2).min(paragraphs.len());
     let mut out = String::new();
     if from > 0 {
         let _ = writeln!(out, "… {from} earlier");

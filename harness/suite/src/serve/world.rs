@@ -81,7 +81,8 @@ impl WallWorld {
     }
 
     fn start_controllers(&self, spec: Arc<WorldSpec>) -> Result<(), String> {
-        let (server, stop) = (self.server.clone(), self.stop.clone());
+        let server = self.server.clone();
+        let stop = self.stop.clone();
         let (started, outcome) = std::sync::mpsc::channel();
         let body = move || {
             let ran = run_wall(async move {

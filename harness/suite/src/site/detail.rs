@@ -49,7 +49,9 @@ fn verdict_row(cell: &BoardCell<'_>) -> Markup {
 /// The origin of a report.
 fn report(source: &PublishedReport) -> Markup {
     let report = &source.report;
-    let (implementation, subject, suite) = (&report.implementation, &report.subject, &report.suite);
+    let implementation = &report.implementation;
+    let subject = &report.subject;
+    let suite = &report.suite;
     html! {
         h2 { "Report of " (report.time.get(..10).unwrap_or(&report.time)) }
         dl.facts {
@@ -189,7 +191,8 @@ fn group(cause: &FailureCause, fixtures: &BTreeMap<&str, &FixtureResult>) -> Mar
     if others.is_empty() {
         return failure(fixture, cause);
     }
-    let (share, all) = (cause.fixtures.len(), fixtures.len());
+    let share = cause.fixtures.len();
+    let all = fixtures.len();
     html! {
         details.failure {
             summary { (share) " of " (all) " share: " (foreign(if cause.cause.is_empty() { "no evidence" } else { &cause.cause })) }

@@ -116,7 +116,8 @@ fn inconclusive_fixtures_have_a_word_of_their_own(
     let board = Board::new(&reports);
     assert_eq!(verdict(&board, "a", "ttl").0, expected);
     assert_eq!(badges(&board)[0].color, color);
-    let (page, count) = (page_of(&reports, "index.html"), " inconclusive</small>");
+    let page = page_of(&reports, "index.html");
+    let count = " inconclusive</small>";
     assert!(page.contains(count) && page.contains(expected.words()), "{page}");
 }
 

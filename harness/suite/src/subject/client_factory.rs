@@ -91,7 +91,8 @@ impl ClientFactory {
                 client.map_err(|error| SubjectError::NotStarted(error.to_string()))?
             }),
         };
-        let (kill_switch, meter) = (KillSwitch::default(), Arc::default());
+        let kill_switch = KillSwitch::default();
+        let meter = Arc::default();
         Ok(Self { upstream, clock: clock.clone(), kill_switch, meter, replica: None })
     }
 

@@ -147,7 +147,8 @@ impl Credentials {
         };
         let text = std::fs::read_to_string(kubeconfig).map_err(|error| unusable(&error))?;
         let config: Value = serde_saphyr::from_str(&text).map_err(|error| unusable(&error.without_snippet()))?;
-        let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);
+        let cluster = &config["clusters"][0]["cluster"];
+        let user = &config["users"][0]["user"];
         let field = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let token = field(&user["token"]);
         let file = |name: &str, content: &[u8]| {

@@ -223,7 +223,8 @@ impl Subject for Replicas {
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
-        let (config, stop) = (config(launch)?, CancellationToken::new());
+        let config = config(launch)?;
+        let stop = CancellationToken::new();
         let factory = client_factory::ClientFactory::new(launch.access, launch.clock)?;
         let start = |number: u8| {
             let own = factory.for_replica(number);

@@ -50,7 +50,8 @@ fn the_fake_answers_as_the_script_expects() {
             let server = fake();
             for line in script::parse(text) {
                 let answer = ask_fake(&server, &line).await;
-                let (title, body) = (line.title(), &answer.body);
+                let title = line.title();
+                let body = &answer.body;
                 if answer.status != line.status {
                     wrong.push(format!("{name}: {title}: expected {}, got {}: {body}", line.status, answer.status));
                 } else if answer.status >= 400 && !line.is_bodiless() && !answer.is_refusal() {
@@ -66,9 +67,11 @@ fn the_fake_answers_as_the_script_expects() {
 fn two_runs_of_the_fake_are_the_same() {
     runtime().block_on(async {
         for (_, text) in SCRIPTS {
-            let (one, two) = (fake(), fake());
+            let one = fake();
+            let two = fake();
             for line in script::parse(text) {
-                let (first, second) = (ask_fake(&one, &line).await, ask_fake(&two, &line).await);
+                let first = ask_fake(&one, &line).await;
+                let second = ask_fake(&two, &line).await;
                 assert_eq!(script::differences(&first, &second), Vec::<String>::new(), "{}", line.title());
             }
             assert_eq!(one.revision(), two.revision());
@@ -88,7 +91,8 @@ fn the_real_one_answers_the_same() {
             let cluster = real::start(assets.as_ref()).await.expect("etcd and kube-apiserver start");
             let server = fake();
             for line in script::parse(text) {
-                let (ours, theirs) = (ask_fake(&server, &line).await, cluster.ask(&line).await);
+                let ours = ask_fake(&server, &line).await;
+                let theirs = cluster.ask(&line).await;
                 for difference in script::differences(&theirs, &ours) {
                     different.push(format!("{name}: {}\n    {difference}", line.title()));
                 }

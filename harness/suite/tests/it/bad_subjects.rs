@@ -133,7 +133,8 @@ fn who_crashes_while_a_step_waits_starts_again() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
     let output = command.env("PLUMBLINE_FIXTURES", &folder).args(["run", "--wall-clock"]).output();
     let output = output.expect("the program starts");
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     assert!(out.contains("1 passed of 1") && out.contains("on the wall clock"), "{out}");
 }
@@ -157,7 +158,8 @@ fn a_slow_start_does_not_delay_a_later_restart() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
     command.env("PLUMBLINE_FIXTURES", &folder).args(["run", "--subject-controllers", "ttl"]);
     let output = command.args(["--command", &format!("sh -c '{script}'")]).output().expect("the program starts");
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     assert!(out.contains("1 passed of 1"), "{out}");
 }

@@ -117,7 +117,8 @@ fn must_fail(report: &ConformanceReport, expected: &[&str]) {
 
 /// A small controller implements only part of the profile, so failures of the correct twin are subtracted.
 fn must_fail_beyond(sound: &ConformanceReport, report: &ConformanceReport, expected: &[&str]) {
-    let (small, both) = (failed(sound), failed(report));
+    let small = failed(sound);
+    let both = failed(report);
     let flaw: Vec<&str> = both.iter().filter(|id| !small.contains(id)).copied().collect();
     assert_eq!(flaw, expected);
     let mended: Vec<&&str> = small.iter().filter(|id| !both.contains(id)).collect();

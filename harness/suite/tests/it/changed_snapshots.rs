@@ -27,7 +27,8 @@ fn repository() -> GitRepository {
 
 /// Returns the summary with this base and this outcome of the comparison.
 fn summary(repository: &GitRepository, base: &str, compared: &str) -> String {
-    let (range, pending) = (format!("{base}..HEAD"), format!("--pending={compared}"));
+    let range = format!("{base}..HEAD");
+    let pending = format!("--pending={compared}");
     let output = repository.review(&[&range, &pending, "--format", "markdown"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("UTF-8")

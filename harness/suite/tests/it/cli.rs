@@ -308,7 +308,8 @@ fn fail_fast_says_what_did_not_run() {
     let output = plumbline(&folder("fail-fast", &files), &["run", "--fail-fast", "--jobs=1", "--format=json"]);
     assert_eq!(code(&output), 100);
     let report: RunReport = serde_json::from_slice(&output.stdout).expect("one JSON document");
-    let (failed, not_run) = (report.count(Outcome::Fail), report.count(Outcome::NotRun));
+    let failed = report.count(Outcome::Fail);
+    let not_run = report.count(Outcome::NotRun);
     assert!((1..=3).contains(&failed) && failed + not_run == 9, "{failed} failed, {not_run} not run");
     assert!(report.fixtures.iter().any(|fixture| fixture.reason == "--fail-fast after podgc/bad-0"));
 }
@@ -488,13 +489,16 @@ fn help_fits_two_screens() {
         verbs.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next()).collect();
     assert!(verbs.len() > 12 && verbs.contains(&"serve"), "{verbs:?}");
     for verb in verbs.iter().filter(|verb| **verb != "help") {
-        let (short, same) = (help(&[verb, "--help"]), help(&[verb, "-h"]));
+        let short = help(&[verb, "--help"]);
+        let same = help(&[verb, "-h"]);
         assert!(short.lines().count() <= 100, "{verb} --help has {} lines", short.lines().count());
         assert!(short.lines().all(|line| line.chars().count() <= 100), "{verb} --help is too wide:\n{short}");
         assert_eq!(short, same);
     }
     assert!(top.lines().count() <= 100);
-    let (run, all, clusters) = (help(&["run", "--help"]), help(&["help", "run"]), help(&["help", "clusters"]));
+    let run = help(&["run", "--help"]);
+    let all = help(&["help", "run"]);
+    let clusters = help(&["help", "clusters"]);
     assert!(run.contains("plumbline help clusters") && !run.contains("--k3s-image"), "{run}");
     assert!(run.contains("Cluster and subject:\n      --cluster "), "{run}");
     for flag in ["--envtest-assets", "--k3s-image", "--kind-image", "--kubeconfig"] {

@@ -271,7 +271,8 @@ async fn follow(name: &str, strategy: InitialListStrategy) {
     let agent = format!("follower-{name}");
     let faults = breaking(name, &agent, 3);
     let server = Server::start(&["--faults", &faults]);
-    let (clock, stop) = (Clock::wall(), CancellationToken::new());
+    let clock = Clock::wall();
+    let stop = CancellationToken::new();
     let written = Arc::new(AtomicU32::new(0));
     let writer = client(&server, "writer").await;
     let writing = tokio::spawn(write(writer.clone(), clock.clone(), stop.clone(), Arc::clone(&written)));

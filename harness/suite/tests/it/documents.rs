@@ -316,7 +316,8 @@ fn the_front_page_shows_the_suite() {
     let skipped = |count: usize| if count == 0 { String::new() } else { format!(", {count} skipped") };
     let mut expected: Vec<String> =
         suites.iter().map(|(suite, (run, skips))| format!("✓ {suite}: {run} passed{}", skipped(*skips))).collect();
-    let (all, skips) = (plan.entries.len(), plan.entries.iter().filter(|entry| entry.skip.is_some()).count());
+    let all = plan.entries.len();
+    let skips = plan.entries.iter().filter(|entry| entry.skip.is_some()).count();
     expected.push(format!("{all} fixtures, {} suites", suites.len()));
     expected.push(format!("{} passed{} of {all}", all - skips, skipped(skips)));
 

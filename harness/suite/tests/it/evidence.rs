@@ -67,7 +67,8 @@ fn failures_are_replayed_on_another_machine() {
 fn an_archive_runs_no_command_unless_it_is_trusted() {
     let root = folder("evidence-trust");
     plumbline(&root, &["run", "--evidence", "out.zip"]);
-    let (written, origin) = (root.join("out.zip"), "evidence/origin.yaml");
+    let written = root.join("out.zip");
+    let origin = "evidence/origin.yaml";
     edited(&written, &root.join("evil.zip"), origin, |yaml| {
         yaml.replace("flags: \"\"", "flags: \"--command 'touch evil-was-here'\"")
     });

@@ -88,7 +88,8 @@ fn an_object_that_costs_too_much_is_refused() {
 
 /// Sends a request and waits longer than usual for the reply: a debug build takes seconds for the largest requests.
 fn start(server: &Server, path: &str, body: &Value, ended: &Arc<AtomicBool>) -> JoinHandle<Answer> {
-    let (mut stream, ended) = (server.connect(), ended.clone());
+    let mut stream = server.connect();
+    let ended = ended.clone();
     let bytes = request("POST", path, JSON, body.to_string().as_bytes());
     std::thread::spawn(move || {
         stream.set_read_timeout(Some(10 * PATIENCE)).expect("a timeout");

@@ -124,14 +124,16 @@ fn the_committed_schema_is_the_generated_one() {
 
 #[test]
 fn every_fixture_satisfies_the_schema() {
-    let (mut compiler, mut schemas) = (boon::Compiler::new(), boon::Schemas::new());
+    let mut compiler = boon::Compiler::new();
+    let mut schemas = boon::Schemas::new();
     compiler.add_resource("fixture.schema.json", json_schema::document()).expect("a resource");
     let index = compiler.compile("fixture.schema.json", &mut schemas).expect("a schema");
     let check = |text: &str| {
         let value: serde_json::Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
         schemas.validate(&value, index).map_err(|error| error.to_string())
     };
-    let (mut problems, mut files) = (Vec::new(), 0);
+    let mut problems = Vec::new();
+    let mut files = 0;
     for suite in ["api", "disruption", "faults", "podgc", "taint-eviction", "ttl"] {
         for entry in fs::read_dir(repository().join("fixtures").join(suite)).expect("a folder") {
             let path = entry.expect("an entry").path();

@@ -587,7 +587,8 @@ async fn with(limits: Limits) -> (ApiServer, SocketAddr, CancellationToken, toki
     let server = ApiServer::new(ApiServerConfig::new(Clock::wall()));
     let options = ListenOptions { plain: true, limits, token: Some(TOKEN.to_owned()), ..ListenOptions::loopback() };
     let listening = listen(server.clone(), options).await.expect("a free port");
-    let (address, stop) = (listening.address(), CancellationToken::new());
+    let address = listening.address();
+    let stop = CancellationToken::new();
     let task = tokio::spawn(listening.serve(stop.clone()));
     (server, address, stop, task)
 }

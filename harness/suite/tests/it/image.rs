@@ -30,7 +30,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Runs `docker …` and returns what it prints.
 fn docker(words: &[&str]) -> String {
     let output = Command::new("docker").args(words).stdin(Stdio::null()).output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "docker {words:?}: {out}{err}");
     // The program logs to standard error, and so does `docker logs`.
     format!("{out}{err}").trim().to_owned()
@@ -93,7 +94,8 @@ fn build(image: &str, program: &str, folder: &str, binary: &Path, libraries: &[P
     }
     let file = context.path().join("Dockerfile");
     std::fs::write(&file, dockerfile).unwrap();
-    let (file, folder) = (file.display().to_string(), context.path().display().to_string());
+    let file = file.display().to_string();
+    let folder = context.path().display().to_string();
     // Without the cache: the layers of the libraries are equal in each image, and another test that removes its image
     // removes a cached layer between two steps of this build ("unknown parent image ID").
     docker(&["build", "--no-cache", "--quiet", "--tag", image, "--file", &file, &folder]);
@@ -116,10 +118,8 @@ fn service_account(server: &Server) -> tempfile::TempDir {
 }
 
 fn run(made: &DockerResources, server: &Server, account: &Path) {
-    let (port, mount) = (
-        format!("KUBERNETES_SERVICE_PORT={}", server.address.port()),
-        format!("{}:/var/run/secrets/kubernetes.io/serviceaccount:ro", account.display()),
-    );
+    let port = format!("KUBERNETES_SERVICE_PORT={}", server.address.port());
+    let mount = format!("{}:/var/run/secrets/kubernetes.io/serviceaccount:ro", account.display());
     let harness = ["run", "--detach", "--network", "host", "--read-only", "--cap-drop", "ALL"];
     let security = ["--security-opt", "no-new-privileges", "--name", &made.container];
     let place = ["--env", "KUBERNETES_SERVICE_HOST=127.0.0.1", "--env", &port, "--volume", &mount, &made.image];
@@ -136,7 +136,8 @@ async fn client(server: &Server) -> kube::Client {
 
 /// Waits until the leader has annotated the node; returns the leader.
 async fn until_it_works(client: &kube::Client, made: &DockerResources) -> String {
-    let (nodes, leases) = (Api::<Node>::all(client.clone()), leases(client));
+    let nodes = Api::<Node>::all(client.clone());
+    let leases = leases(client);
     let clock = Clock::wall();
     loop {
         let node = nodes.get("n1").await.unwrap();

@@ -173,7 +173,9 @@ fn ident(text: &str) -> &str {
 
 /// Returns the parts of a group of paths whose opening brace is cut off.
 fn parts(group: &str) -> Vec<&str> {
-    let (mut parts, mut nested, mut start) = (Vec::new(), 0_usize, 0);
+    let mut parts = Vec::new();
+    let mut nested = 0_usize;
+    let mut start = 0;
     for (at, letter) in group.char_indices() {
         match letter {
             '{' => nested += 1,
@@ -274,7 +276,8 @@ fn absolute_paths<'c>(code: &'c str, module: &[&'c str], files: &BTreeSet<Vec<&'
 
 /// Returns the modules that `from` imports directly or indirectly.
 fn reachable<'a>(graph: &'a Graph, from: &'a str) -> BTreeSet<&'a str> {
-    let (mut found, mut open) = (BTreeSet::new(), vec![from]);
+    let mut found = BTreeSet::new();
+    let mut open = vec![from];
     while let Some(module) = open.pop() {
         for next in graph.get(module).into_iter().flat_map(BTreeMap::keys) {
             if found.insert(next.as_str()) {

@@ -65,7 +65,8 @@ fn published_reports_hold() {
 /// The evidence is in archives, which the repository does not have.
 #[test]
 fn published_reports_are_small() {
-    let (mut files, mut bytes) = (0, 0);
+    let mut files = 0;
+    let mut bytes = 0;
     let mut folders = vec![harness().join("reports")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).expect("a readable folder").map(|entry| entry.expect("an entry")) {
@@ -120,7 +121,8 @@ fn the_example_in_python_is_conformant() {
     let profiles = "profiles:\n- { name: ttl, about: The annotation., fixtures: [ttl/*] }\n";
     fs::write(root.join("fixtures/profiles.yaml"), profiles).expect("a writable folder");
     let example = |name: &str| harness().join("examples").join(name).display().to_string();
-    let (description, script) = (example("ttl_controller.yaml"), example("ttl_controller.py"));
+    let description = example("ttl_controller.yaml");
+    let script = example("ttl_controller.py");
     let command = format!("{python} {script} {{server}} {{token-file}} {{ca-file}} {{flags}}");
     let words = ["conform", "--profile", "ttl", "--implementation", &description, "--command", &command, "-j", "2"];
     let (code, out, err) = plumbline(&root, &words);

@@ -157,7 +157,8 @@ fn banned_words_are_not_used() {
 #[test]
 fn pure_files_stay_pure() {
     let banned = ["kube::", "tokio::", "tracing::", "std::fs", "std::net", "std::time::SystemTime", "runtime::clock"];
-    let (mut offences, mut pure) = (Vec::new(), 0);
+    let mut offences = Vec::new();
+    let mut pure = 0;
     for source in rust_sources() {
         // The first paragraph of the module's documentation decides.
         let docs: Vec<&str> = source.text.lines().take_while(|line| line.starts_with("//! ")).collect();
@@ -353,7 +354,8 @@ fn the_search_for_functions_works() {
 #[test]
 fn fixtures_and_snapshots_come_in_pairs() {
     let root = repository();
-    let (groups, folder) = (snapshot::groups(all_fixtures().to_vec()), root.join("snapshots"));
+    let groups = snapshot::groups(all_fixtures().to_vec());
+    let folder = root.join("snapshots");
     let orphans = snapshot::orphans(&folder, &groups).expect("a readable folder");
     let orphans = orphans.iter().map(|path| format!("{} has no fixture: delete it", path.display()));
     let missing = groups.iter().filter(|group| !snapshot::file(&folder, &group.stem).is_file());
@@ -376,7 +378,8 @@ fn written_bugs_have_their_places() {
             // Strings of TOML on one line are strings of JSON.
             serde_json::from_str::<String>(line).unwrap_or_else(|error| panic!("{line}: {error}"))
         };
-        let (file, find) = (value("file"), value("find"));
+        let file = value("file");
+        let find = value("find");
         let places = fs::read_to_string(repository().join(&file)).unwrap_or_default().matches(&find).count();
         if places != 1 {
             offences.push(format!("{file} has {places} times: {find}"));

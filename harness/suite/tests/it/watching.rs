@@ -31,8 +31,10 @@ impl WatchingProgram {
             .spawn()
             .expect("the program starts");
         let (sender, lines) = channel();
-        let (out, err) = (child.stdout.take().expect("a pipe"), child.stderr.take().expect("a pipe"));
-        let (of_out, of_err) = (sender.clone(), sender);
+        let out = child.stdout.take().expect("a pipe");
+        let err = child.stderr.take().expect("a pipe");
+        let of_out = sender.clone();
+        let of_err = sender;
         std::thread::spawn(move || {
             BufReader::new(out).lines().map_while(Result::ok).try_for_each(|line| of_out.send(line))
         });
@@ -97,7 +99,8 @@ fn a_changed_program_starts_again() {
         std::fs::copy(env!("CARGO_BIN_EXE_plumbline"), &path).expect("a copy");
         path
     };
-    let (copy, new) = (link("me"), link("me.new"));
+    let copy = link("me");
+    let new = link("me.new");
     let program = WatchingProgram::start(&copy, &root, &["good"]);
     let text = program.until(&["1 passed of 1", WATCHING]);
     assert!(text.contains(&copy.display().to_string()), "{text}");

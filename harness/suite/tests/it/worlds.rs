@@ -150,7 +150,8 @@ fn worlds_are_apart_and_states_come_back() {
     second.send("POST", "/api/v1/nodes", &node("n1"));
     assert_eq!((first.status("/api/v1/nodes/n1"), second.status("/api/v1/nodes/n1")), (404, 200));
 
-    let (before, uid) = (second.now(), second.send("GET", "/api/v1/nodes/n1", &Value::Null)["metadata"]["uid"].clone());
+    let before = second.now();
+    let uid = second.send("GET", "/api/v1/nodes/n1", &Value::Null)["metadata"]["uid"].clone();
     second.send("POST", "/plumbline/state", &json!({"save": "one node"}));
     second.advance("1h");
     second.send("POST", "/api/v1/nodes", &node("n2"));

@@ -44,7 +44,8 @@ fn namespaces(serving: &Serving) -> Vec<String> {
 }
 
 fn terminated() {
-    let (serving, temporary) = (Serving::start("outage-terminated"), folder("outage-terminated-tmp"));
+    let serving = Serving::start("outage-terminated");
+    let temporary = folder("outage-terminated-tmp");
     let running = begun(&serving, &temporary);
     assert!(!namespaces(&serving).is_empty() && !inside(&temporary).is_empty());
     let asked = Command::new("kill").args(["-TERM", &running.id().to_string()]).status().expect("kill");
@@ -63,7 +64,8 @@ fn terminated() {
 }
 
 fn killed() {
-    let (serving, temporary) = (Serving::start("outage-killed"), folder("outage-killed-tmp"));
+    let serving = Serving::start("outage-killed");
+    let temporary = folder("outage-killed-tmp");
     let mut running = begun(&serving, &temporary);
     running.kill().expect("SIGKILL");
     running.wait().expect("an end");
@@ -77,7 +79,8 @@ fn killed() {
 }
 
 fn logs_stay() {
-    let (assets, temporary) = (folder("outage-assets"), folder("outage-logs-tmp"));
+    let assets = folder("outage-assets");
+    let temporary = folder("outage-logs-tmp");
     for name in ["etcd", "kube-apiserver"] {
         let file = assets.join(name);
         std::fs::write(&file, "#!/bin/sh\necho the disk is full\nexit 3\n").expect("a program");
@@ -163,7 +166,8 @@ fn refused() {
         assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
         report(&output).fixtures.remove(0).reason
     };
-    let (first, second) = (reasons(), reasons());
+    let first = reasons();
+    let second = reasons();
     assert!(first.starts_with("the server refuses nodes/n1 with 422: Node \"n1\" is invalid"), "{first}");
     assert_eq!(first, second, "two runs write the same report");
 }

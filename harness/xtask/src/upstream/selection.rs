@@ -196,7 +196,8 @@ mod tests {
     #[test]
     fn the_carried_files_are_valid() {
         Rules::carried().expect("valid rules");
-        let (all, server) = (Difference::carried(false), Difference::carried(true));
+        let all = Difference::carried(false);
+        let server = Difference::carried(true);
         assert!(all.expect("valid").len() >= server.expect("valid").len());
     }
 

@@ -102,7 +102,9 @@ fn check(store: &Store<PodView>, model: &Model) {
 proptest! {
     #[test]
     fn every_way_to_find_objects_finds_the_same(steps in prop::collection::vec(step(), 0..40)) {
-        let (store, mut model, mut believed) = (Store::<PodView>::default(), Model::new(), Model::new());
+        let store = Store::<PodView>::default();
+        let mut model = Model::new();
+        let mut believed = Model::new();
         for step in steps {
             let changes = match step {
                 Step::Apply(pod) => {

@@ -219,7 +219,8 @@ fn event<V: CacheObject>(frame: &[u8]) -> Result<RawEvent<V>, ProtoError> {
 
 /// Decodes a bookmark: only the metadata of its object is set, field 1 of every kind.
 fn bookmark<V>(object: &[u8]) -> Result<RawEvent<V>, ProtoError> {
-    let (mut version, mut ends_list) = (Cow::default(), false);
+    let mut version = Cow::default();
+    let mut ends_list = false;
     for field in Fields::new(object) {
         let (1, metadata) = field? else { continue };
         for field in metadata.message()? {
@@ -256,7 +257,9 @@ pub(super) fn status(body: &[u8], code: u16) -> Status {
 }
 
 fn status_message(message: &[u8]) -> Result<Status, ProtoError> {
-    let (mut text, mut reason, mut code) = (Cow::default(), Cow::default(), 0);
+    let mut text = Cow::default();
+    let mut reason = Cow::default();
+    let mut code = 0;
     for field in Fields::new(message) {
         match field? {
             (3, value) => text = value.text()?,

@@ -178,7 +178,8 @@ impl Setup {
     fn new(answers: Vec<MockResponse>) -> Self {
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
         let lines = Arc::new(Mutex::new(Vec::new()));
-        let (seen, answers) = (Arc::clone(&lines), Mutex::new(VecDeque::from(answers)));
+        let seen = Arc::clone(&lines);
+        let answers = Mutex::new(VecDeque::from(answers));
         let service = tower::service_fn(move |request: Request<Body>| {
             let query = request.uri().query().unwrap_or_default().trim_start_matches('&').to_owned();
             let accept = request.headers().get("accept").map_or("", |accept| accept.to_str().unwrap());
@@ -355,7 +356,9 @@ proptest! {
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(body.len())).collect();
         cuts.extend([0, body.len()]);
         cuts.sort_unstable();
-        let (mut parser, mut names, mut version) = (ListParser::default(), Vec::new(), String::new());
+        let mut parser = ListParser::default();
+        let mut names = Vec::new();
+        let mut version = String::new();
         for piece in cuts.windows(2) {
             parser.buffer.extend_from_slice(&body[piece[0]..piece[1]]);
             parser.run(|part| {

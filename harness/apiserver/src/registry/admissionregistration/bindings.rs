@@ -33,7 +33,8 @@ pub(super) fn validate(object: &Value, validating: bool) -> ErrorList {
 
 fn param_ref(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     const EXCLUSIVE: &str = "name and selector are mutually exclusive";
-    let (name, selector) = (str_field(reference, "name"), non_null(reference, "selector"));
+    let name = str_field(reference, "name");
+    let selector = non_null(reference, "selector");
     if !name.is_empty() {
         for why in names::path_segment(name, false) {
             errors.invalid(&path.child("name"), name, why);
@@ -71,7 +72,8 @@ pub(super) const COLUMNS: &[Column] = &[
 /// here.
 fn parameters(binding: &Value) -> String {
     let given = |pointer: &str| binding.pointer(pointer).is_some_and(Value::is_object);
-    let (name, namespace) = (text(binding, "/spec/paramRef/name"), text(binding, "/spec/paramRef/namespace"));
+    let name = text(binding, "/spec/paramRef/name");
+    let namespace = text(binding, "/spec/paramRef/namespace");
     match (name, namespace) {
         ("", _) if given("/spec/paramRef/selector") => go_text(&binding["spec"]["paramRef"]["selector"]),
         ("", _) => UNSET.to_owned(),

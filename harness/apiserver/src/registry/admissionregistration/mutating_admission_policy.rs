@@ -36,7 +36,8 @@ fn validate(object: &Value) -> ErrorList {
     let spec = spec_of(object);
     let known = policies::validate(spec, false, &mut errors);
     let known = AdmissionVariables { patches: true, ..known };
-    let (mutations, root) = (array_field(spec, "mutations"), SPEC.child("mutations"));
+    let mutations = array_field(spec, "mutations");
+    let root = SPEC.child("mutations");
     if mutations.is_empty() {
         errors.required(&root, "mutations must contain at least one item");
     }

@@ -48,9 +48,11 @@ pub(super) fn validate(spec: &Value, validating: bool, errors: &mut ErrorList) -
     }
     match_conditions(spec, &known, &SPEC, errors);
     let mut fields = std::collections::BTreeMap::new();
-    let (variables, root) = (array_field(spec, "variables"), SPEC.child("variables"));
+    let variables = array_field(spec, "variables");
+    let root = SPEC.child("variables");
     for (index, variable) in variables.iter().enumerate() {
-        let (path, name) = (root.index(index), str_field(variable, "name"));
+        let path = root.index(index);
+        let name = str_field(variable, "name");
         if name.is_empty() {
             errors.required(&path.child("name"), "name is not specified");
         } else if !is_identifier(name) {

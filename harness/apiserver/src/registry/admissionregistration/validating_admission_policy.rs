@@ -43,7 +43,8 @@ pub(super) fn validate(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = spec_of(object);
     let known = policies::validate(spec, true, &mut errors);
-    let (validations, annotations) = (array_field(spec, "validations"), array_field(spec, "auditAnnotations"));
+    let validations = array_field(spec, "validations");
+    let annotations = array_field(spec, "auditAnnotations");
     if validations.is_empty() && annotations.is_empty() {
         let why = "validations or auditAnnotations must contain at least one item";
         errors.required(&SPEC.child("validations"), why);
@@ -55,7 +56,8 @@ pub(super) fn validate(object: &Value) -> ErrorList {
     }
     let root = SPEC.child("auditAnnotations");
     for (index, one) in annotations.iter().enumerate() {
-        let (path, key) = (root.index(index), str_field(one, "key"));
+        let path = root.index(index);
+        let key = str_field(one, "key");
         let whole = format!("{}/{key}", metadata::name(object));
         for why in names::qualified_name(&whole) {
             errors.invalid(&path.child("key"), whole.as_str(), why);

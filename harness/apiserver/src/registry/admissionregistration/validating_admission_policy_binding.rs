@@ -30,7 +30,8 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
 pub(super) fn validate(object: &Value) -> ErrorList {
     const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
     let mut errors = bindings::validate(object, true);
-    let (spec, path) = (spec_of(object), SPEC.child("validationActions"));
+    let spec = spec_of(object);
+    let path = SPEC.child("validationActions");
     let actions = array_field(spec, "validationActions");
     if actions.is_empty() {
         errors.required(&path, "at least one validation action is required");

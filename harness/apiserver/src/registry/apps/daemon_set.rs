@@ -173,8 +173,8 @@ fn validate_update_strategy(strategy: &Value, errors: &mut ErrorList) {
 
 fn validate_rolling(rolling: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let zero = Value::from(number(rolling, ""));
-    let (unavailable, surge) =
-        (rolling.get("maxUnavailable").unwrap_or(&zero), rolling.get("maxSurge").unwrap_or(&zero));
+    let unavailable = rolling.get("maxUnavailable").unwrap_or(&zero);
+    let surge = rolling.get("maxSurge").unwrap_or(&zero);
     for (value, field) in [(unavailable, "maxUnavailable"), (surge, "maxSurge")] {
         int_or_percent::validate_positive(value, &path.child(field), errors);
     }

@@ -152,8 +152,8 @@ fn rolling_json(rolling: &Value) -> String {
 
 fn validate_rolling(rolling: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let zero = Value::from(0);
-    let (unavailable, surge) =
-        (rolling.get("maxUnavailable").unwrap_or(&zero), rolling.get("maxSurge").unwrap_or(&zero));
+    let unavailable = rolling.get("maxUnavailable").unwrap_or(&zero);
+    let surge = rolling.get("maxSurge").unwrap_or(&zero);
     int_or_percent::validate_positive(unavailable, &path.child("maxUnavailable"), errors);
     int_or_percent::validate_positive(surge, &path.child("maxSurge"), errors);
     if int_or_percent::value(Some(unavailable)) == 0 && int_or_percent::value(Some(surge)) == 0 {

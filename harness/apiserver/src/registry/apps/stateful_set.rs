@@ -85,7 +85,8 @@ impl Strategy for StatefulSet {
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
         let mut errors = meta::validate_update(new, old, &METADATA);
         validate_spec(spec(new), false, &mut errors);
-        let (now, before) = (spec(new), spec(old));
+        let now = spec(new);
+        let before = spec(old);
         let keys = |v: &Value| v.as_object().map_or_else(Vec::new, |m| m.keys().cloned().collect::<Vec<_>>());
         let frozen = keys(now).into_iter().chain(keys(before)).filter(|k| !MUTABLE_FIELDS.contains(&k.as_str()));
         if frozen.into_iter().any(|k| !semantic_equal(now.get(&k), before.get(&k))) {

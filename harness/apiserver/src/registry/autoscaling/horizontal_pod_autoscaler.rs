@@ -195,7 +195,8 @@ fn validate(object: &Value) -> ErrorList {
 fn validate_v1(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = spec_of(object);
-    let (least, most) = (spec["minReplicas"].as_i64(), spec["maxReplicas"].as_i64().unwrap_or(0));
+    let least = spec["minReplicas"].as_i64();
+    let most = spec["maxReplicas"].as_i64().unwrap_or(0);
     if let Some(least) = least.filter(|least| *least < 1) {
         errors.invalid(&SPEC.child("minReplicas"), least, "must be greater than or equal to 1");
     }
@@ -284,10 +285,12 @@ fn source(field: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) 
             }
         }
     }
-    let (target, path) = (&source["target"], path.child("target"));
+    let target = &source["target"];
+    let path = path.child("target");
     metric_target(target, &path, errors);
     let given = |field: &str| non_null(target, field).is_some();
-    let (value, average) = (given("value"), given("averageValue"));
+    let value = given("value");
+    let average = given("averageValue");
     match (field, value || average, value && average) {
         ("object", false, _) => {
             errors.required(&path.child("averageValue"), "must set either a target value or averageValue");
@@ -349,7 +352,8 @@ fn scaling_rules(rules: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         _ => {}
     }
     checks::one_of(rules, "selectPolicy", &["Disabled", "Max", "Min"], path, errors);
-    let (root, policies) = (path.child("policies"), array_field(rules, "policies"));
+    let root = path.child("policies");
+    let policies = array_field(rules, "policies");
     if policies.is_empty() {
         errors.required(&root, "must specify at least one Policy");
     }

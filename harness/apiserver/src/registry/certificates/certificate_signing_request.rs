@@ -308,7 +308,8 @@ fn validate_csr_update(new: &Value, old: &Value, approves: bool, certifies: bool
     }
     let certificate =
         |object: &Value| object.pointer("/status/certificate").cloned().filter(|c| !is_empty_value(Some(c)));
-    let (before, after) = (certificate(old), certificate(new));
+    let before = certificate(old);
+    let after = certificate(new);
     if before != after {
         let path = status.child("certificate");
         if !certifies {

@@ -194,7 +194,8 @@ impl Strategy for EventsV1Event {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
-        let (new, old) = (to_core(new.clone()), to_core(old.clone()));
+        let new = to_core(new.clone());
+        let old = to_core(old.clone());
         let mut errors = validate_legacy(&new, "reportingController");
         errors.append(meta::validate_update(&new, &old, &Path::new("metadata")));
         if !semantic_equal(new.get("series"), old.get("series")) {
@@ -310,7 +311,8 @@ fn immutable(new: &Value, old: &Value, errors: &mut ErrorList) {
         "reportingInstance",
     ];
     for field in fields {
-        let (now, before) = (new.get(field), old.get(field));
+        let now = new.get(field);
+        let before = old.get(field);
         if semantic_equal(now, before) {
             continue;
         }

@@ -64,8 +64,11 @@ fn one_limit(kind: &str, limit: &Value, path: &Path<'_>, errors: &mut ErrorList)
             }
         }
     }
-    let (least, most, ratio) = (of("min"), of("max"), of("maxLimitRequestRatio"));
-    let (mut limits, mut requests) = (of("default"), of("defaultRequest"));
+    let least = of("min");
+    let most = of("max");
+    let ratio = of("maxLimitRequestRatio");
+    let mut limits = of("default");
+    let mut requests = of("defaultRequest");
     if kind == "Pod" {
         for (field, list) in [("default", &mut limits), ("defaultRequest", &mut requests)] {
             if !list.is_empty() {
@@ -84,7 +87,10 @@ fn one_limit(kind: &str, limit: &Value, path: &Path<'_>, errors: &mut ErrorList)
     names.dedup();
     for name in names {
         let get = |list: &ResourceList| list.get(name).copied();
-        let (least, most, limit, request) = (get(&least), get(&most), get(&limits), get(&requests));
+        let least = get(&least);
+        let most = get(&most);
+        let limit = get(&limits);
+        let request = get(&requests);
         let mut above =
             |low: Option<Quantity>, high: Option<Quantity>, field: &str, bad: Option<Quantity>, how: [&str; 2]| {
                 if let (Some(low), Some(high), Some(bad)) = (low, high, bad)

@@ -48,7 +48,8 @@ fn merge_defaults(limits: &[&Value], field: &str) -> Map {
 }
 
 fn set_defaults(pod: &mut Value, limits: &[&Value]) {
-    let (requests, bounds) = (merge_defaults(limits, "defaultRequest"), merge_defaults(limits, "default"));
+    let requests = merge_defaults(limits, "defaultRequest");
+    let bounds = merge_defaults(limits, "default");
     if requests.is_empty() && bounds.is_empty() {
         return;
     }

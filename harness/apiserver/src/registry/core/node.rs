@@ -279,14 +279,16 @@ fn validate_node_update(new: &Value, old: &Value) -> ErrorList {
             errors.duplicate(&path.index(i), BadValue::Raw(shown));
         }
     }
-    let (spec, before) = (new.get("spec").unwrap_or(&empty), old.get("spec").unwrap_or(&empty));
+    let spec = new.get("spec").unwrap_or(&empty);
+    let before = old.get("spec").unwrap_or(&empty);
     validate_spec_update(spec, before, &mut errors);
     errors
 }
 
 fn validate_spec_update(spec: &Value, before: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec");
-    let (now, was) = (array_field(spec, "podCIDRs"), array_field(before, "podCIDRs"));
+    let now = array_field(spec, "podCIDRs");
+    let was = array_field(before, "podCIDRs");
     if !was.is_empty() {
         let why = "node updates may not change podCIDR except from \"\" to valid";
         let changed = if now.len() == was.len() { now.iter().zip(was).filter(|(a, b)| a != b).count() } else { 1 };
@@ -309,7 +311,9 @@ fn validate_spec_update(spec: &Value, before: &Value, errors: &mut ErrorList) {
 fn validate_taints(taints: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     for (i, taint) in taints.iter().enumerate() {
         let path = path.index(i);
-        let (key, value, effect) = (str_field(taint, "key"), str_field(taint, "value"), str_field(taint, "effect"));
+        let key = str_field(taint, "key");
+        let value = str_field(taint, "value");
+        let effect = str_field(taint, "effect");
         for message in names::qualified_name(key) {
             errors.invalid(&path.child("key"), key, message);
         }

@@ -27,7 +27,8 @@ pub(in crate::registry) fn validate_term(term: &Value, lenient: bool, path: &Pat
     let fields = path.child("matchFields");
     for (i, requirement) in array_field(term, "matchFields").iter().enumerate() {
         let path = fields.index(i);
-        let (operator, values) = (str_field(requirement, "operator"), array_field(requirement, "values"));
+        let operator = str_field(requirement, "operator");
+        let values = array_field(requirement, "values");
         if !matches!(operator, "In" | "NotIn") {
             errors.invalid(&path.child("operator"), operator, "not a valid selector operator");
         } else if values.len() != 1 {

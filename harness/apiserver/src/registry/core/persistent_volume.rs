@@ -77,7 +77,8 @@ impl Strategy for PersistentVolume {
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) {
         reset_all_but_status(new, old);
         let of = |object: &Value, field: &str| object.get("status").and_then(|status| status.get(field)).cloned();
-        let (before, after) = (of(old, LAST_PHASE_TRANSITION_TIME), of(new, LAST_PHASE_TRANSITION_TIME));
+        let before = of(old, LAST_PHASE_TRANSITION_TIME);
+        let after = of(new, LAST_PHASE_TRANSITION_TIME);
         let moved = of(old, "phase") != of(new, "phase");
         let Some(status) = object_or_insert(new, "status") else { return };
         if moved && (after.is_none() || after == before) {
@@ -174,7 +175,8 @@ fn validate_spec(object: &Value) -> ErrorList {
 }
 
 fn access_modes(spec: &Value, errors: &mut ErrorList) {
-    let (path, modes) = (SPEC.child("accessModes"), array_field(spec, "accessModes"));
+    let path = SPEC.child("accessModes");
+    let modes = array_field(spec, "accessModes");
     if modes.is_empty() {
         errors.required(&path, "");
     }

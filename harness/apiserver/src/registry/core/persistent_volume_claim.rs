@@ -103,7 +103,8 @@ fn complete_data_sources(claim: &mut Value) {
     match (set(spec, "dataSource"), set(spec, "dataSourceRef")) {
         (Some(source), None) => {
             let known = [("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")];
-            let (group, kind) = (text(&source, "apiGroup"), text(&source, "kind"));
+            let group = text(&source, "apiGroup");
+            let kind = text(&source, "kind");
             if known.contains(&(group.as_str(), kind.as_str())) {
                 spec.insert("dataSourceRef", source);
             } else {
@@ -164,7 +165,8 @@ pub(in crate::registry) fn validate_spec(claim: &Value, path: &Path<'_>, errors:
 }
 
 fn data_sources(claim: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let (source, reference) = (non_null(claim, "dataSource"), non_null(claim, "dataSourceRef"));
+    let source = non_null(claim, "dataSource");
+    let reference = non_null(claim, "dataSourceRef");
     if let Some(source) = source {
         data_source(source, &path.child("dataSource"), errors);
     }
@@ -193,7 +195,8 @@ fn data_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             errors.required(&path.child(field), "");
         }
     }
-    let (group, kind) = (str_field(source, "apiGroup"), str_field(source, "kind"));
+    let group = str_field(source, "apiGroup");
+    let kind = str_field(source, "kind");
     if !group.is_empty() {
         checks::format(group, names::dns1123_subdomain, &path.child("apiGroup"), errors);
     } else if kind != "PersistentVolumeClaim" {

@@ -103,7 +103,8 @@ fn scope_selector(spec: &Value, selector: &Value, errors: &mut ErrorList) {
     let path = path.child("matchExpressions");
     let requirements = array_field(selector, "matchExpressions");
     for requirement in requirements {
-        let (scope, operator) = (str_field(requirement, "scopeName"), str_field(requirement, "operator"));
+        let scope = str_field(requirement, "scopeName");
+        let operator = str_field(requirement, "operator");
         if !SCOPES.contains(&scope) {
             errors.invalid(&path.child("scopeName"), scope, "unsupported scope");
         }

@@ -144,7 +144,9 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 /// Decodes base64, skipping characters outside of the alphabet.
 fn decode(text: &str) -> Vec<u8> {
-    let (mut out, mut group, mut bits) = (Vec::with_capacity(text.len() * 3 / 4), 0_u32, 0);
+    let mut out = Vec::with_capacity(text.len() * 3 / 4);
+    let mut group = 0_u32;
+    let mut bits = 0;
     for value in text.bytes().filter_map(|b| ALPHABET.iter().position(|a| *a == b)) {
         group = group << 6 | value as u32;
         bits += 6;

@@ -196,7 +196,8 @@ pub(in crate::registry) fn status_of(object: &Value) -> &Value {
 
 /// Requires the selector to be unchanged.
 pub(in crate::registry) fn immutable_selector(new: &Value, old: &Value, errors: &mut ErrorList) {
-    let (now, before) = (spec(new).get("selector"), spec(old).get("selector"));
+    let now = spec(new).get("selector");
+    let before = spec(old).get("selector");
     if !semantic_equal(now, before) {
         errors.invalid(
             &SPEC.child("selector"),

@@ -60,7 +60,8 @@ fn validate(object: &Value) -> ErrorList {
         _ => {}
     }
     ports(array_field(object, "ports"), &mut errors);
-    let (root, endpoints) = (Path::new("endpoints"), array_field(object, "endpoints"));
+    let root = Path::new("endpoints");
+    let endpoints = array_field(object, "endpoints");
     if endpoints.len() > ENDPOINTS_MAX {
         errors.too_many(&root, endpoints.len(), ENDPOINTS_MAX);
         return errors;
@@ -77,7 +78,8 @@ fn ports(ports: &[Value], errors: &mut ErrorList) {
         return errors.too_many(&root, ports.len(), PORTS_MAX);
     }
     for (index, port) in ports.iter().enumerate() {
-        let (path, name) = (root.index(index), str_field(port, "name"));
+        let path = root.index(index);
+        let name = str_field(port, "name");
         if !name.is_empty() {
             checks::format(name, names::dns1123_label, &path.child("name"), errors);
         }
@@ -92,7 +94,8 @@ fn ports(ports: &[Value], errors: &mut ErrorList) {
 }
 
 fn endpoint(endpoint: &Value, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    let (root, addresses) = (path.child("addresses"), array_field(endpoint, "addresses"));
+    let root = path.child("addresses");
+    let addresses = array_field(endpoint, "addresses");
     match addresses.len() {
         0 => errors.required(&root, "must contain at least 1 address"),
         count if count > ADDRESSES_MAX => errors.too_many(&root, count, ADDRESSES_MAX),
@@ -115,10 +118,12 @@ fn endpoint(endpoint: &Value, kind: &str, path: &Path<'_>, errors: &mut ErrorLis
     if let Some(name) = non_null(endpoint, "hostname").and_then(Value::as_str) {
         checks::format(name, names::dns1123_label, &path.child("hostname"), errors);
     }
-    let (hints, root) = (&endpoint["hints"], path.child("hints"));
+    let hints = &endpoint["hints"];
+    let root = path.child("hints");
     for (field, check) in [("forZones", names::label_value as Format), ("forNodes", names::dns1123_subdomain as Format)]
     {
-        let (all, path) = (array_field(hints, field), root.child(field));
+        let all = array_field(hints, field);
+        let path = root.child(field);
         if all.len() > HINTS_MAX {
             return errors.too_many(&path, all.len(), HINTS_MAX);
         }

@@ -106,7 +106,8 @@ const PRECEDENCE_MAX: i64 = 10_000;
 fn validate_spec(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = spec_of(object);
-    let (path, precedence) = (SPEC.child("matchingPrecedence"), spec["matchingPrecedence"].as_i64().unwrap_or(0));
+    let path = SPEC.child("matchingPrecedence");
+    let precedence = spec["matchingPrecedence"].as_i64().unwrap_or(0);
     match precedence {
         ..=0 => errors.invalid(&path, precedence, "must be a positive value"),
         1 if metadata::name(object) != "exempt" => {
@@ -118,13 +119,15 @@ fn validate_spec(object: &Value) -> ErrorList {
         _ => {}
     }
     if let Some(method) = non_null(spec, "distinguisherMethod") {
-        let (supported, kind) = (["ByNamespace", "ByUser"], str_field(method, "type"));
+        let supported = ["ByNamespace", "ByUser"];
+        let kind = str_field(method, "type");
         if !supported.contains(&kind) {
             let shown = BadValue::Raw(format!("{{\"Type\":{}}}", Value::from(kind)));
             errors.not_supported(&SPEC.child("distinguisherMethod").child("type"), shown, &supported);
         }
     }
-    let (path, level) = (SPEC.child("priorityLevelConfiguration"), &spec["priorityLevelConfiguration"]);
+    let path = SPEC.child("priorityLevelConfiguration");
+    let level = &spec["priorityLevelConfiguration"];
     match str_field(level, "name") {
         "" => errors.required(&path.child("name"), "must reference a priority level"),
         name => checks::format(name, names::dns1123_subdomain, &path.child("name"), &mut errors),
@@ -137,14 +140,16 @@ fn validate_spec(object: &Value) -> ErrorList {
 }
 
 fn rules_with_subjects(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let (root, subjects) = (path.child("subjects"), array_field(rule, "subjects"));
+    let root = path.child("subjects");
+    let subjects = array_field(rule, "subjects");
     if subjects.is_empty() {
         errors.required(&root, "subjects must contain at least one value");
     }
     for (index, one) in subjects.iter().enumerate() {
         subject(one, &root.index(index), errors);
     }
-    let (resources, paths) = (array_field(rule, "resourceRules"), array_field(rule, "nonResourceRules"));
+    let resources = array_field(rule, "resourceRules");
+    let paths = array_field(rule, "nonResourceRules");
     if resources.is_empty() && paths.is_empty() {
         errors.required(path, "at least one of resourceRules and nonResourceRules has to be non-empty");
     }
@@ -238,7 +243,8 @@ fn resource_rule(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     ] {
         list(rule, field, (required, others), &path.child(field), errors);
     }
-    let (path, namespaces) = (path.child("namespaces"), array_field(rule, "namespaces"));
+    let path = path.child("namespaces");
+    let namespaces = array_field(rule, "namespaces");
     let open = namespaces.iter().any(|one| *one == "*");
     if namespaces.is_empty() && rule["clusterScope"] != Value::Bool(true) {
         errors.required(&path, "resource rules that are not cluster scoped must supply at least one namespace");

@@ -53,7 +53,8 @@ fn defaults(map: &mut Map) {
 fn validate(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = spec_of(object);
-    let (path, kind) = (SPEC.child("type"), str_field(spec, "type"));
+    let path = SPEC.child("type");
+    let kind = str_field(spec, "type");
     if (metadata::name(object) == "exempt") != (kind == "Exempt") {
         errors.invalid(&path, kind, "must be 'Exempt' if and only if `name` is 'exempt'");
     }

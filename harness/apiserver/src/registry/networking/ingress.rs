@@ -43,7 +43,8 @@ const SPEC: Path<'static> = Path::new("spec");
 fn validate(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = spec_of(object);
-    let (rules, default) = (array_field(spec, "rules"), non_null(spec, "defaultBackend"));
+    let rules = array_field(spec, "rules");
+    let default = non_null(spec, "defaultBackend");
     if rules.is_empty() && default.is_none() {
         let why = "either `defaultBackend` or `rules` must be specified";
         errors.invalid(&SPEC, BadValue::Raw("null".to_owned()), why);
@@ -99,7 +100,8 @@ fn ingress_rule(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         errors.required(&all, "");
     }
     for (i, one) in array_field(http, "paths").iter().enumerate() {
-        let (path, target) = (all.index(i), str_field(one, "path"));
+        let path = all.index(i);
+        let target = str_field(one, "path");
         let Some(kind) = non_null(one, "pathType").and_then(Value::as_str) else {
             errors.required(&path.child("pathType"), "pathType must be specified");
             continue;
@@ -137,7 +139,8 @@ fn ingress_backend(backend: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         }
         (None, Some(service)) => service,
     };
-    let (of_service, name) = (path.child("service"), str_field(service, "name"));
+    let of_service = path.child("service");
+    let name = str_field(service, "name");
     if name.is_empty() {
         errors.required(&of_service.child("name"), "");
     } else {
@@ -146,7 +149,8 @@ fn ingress_backend(backend: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         }
     }
     let port = service.get("port").unwrap_or(&Value::Null);
-    let (name, number) = (str_field(port, "name"), port.get("number").and_then(Value::as_i64).unwrap_or(0));
+    let name = str_field(port, "name");
+    let number = port.get("number").and_then(Value::as_i64).unwrap_or(0);
     let of_port = of_service.child("port");
     match (name.is_empty(), number) {
         (true, 0) => errors.required(path, "port name or number is required"),

@@ -54,7 +54,8 @@ fn validate(object: &Value) -> ErrorList {
 }
 
 fn parameters_scope(parameters: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let (scope, namespace) = (non_null(parameters, "scope"), non_null(parameters, "namespace"));
+    let scope = non_null(parameters, "scope");
+    let namespace = non_null(parameters, "namespace");
     let path_of_namespace = path.child("namespace");
     match scope.and_then(Value::as_str) {
         None => errors.required(&path.child("scope"), ""),

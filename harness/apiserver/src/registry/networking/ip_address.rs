@@ -58,7 +58,8 @@ impl Strategy for IpAddress {
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
         let mut errors = RULES.validate_update(new, old);
-        let (now, before) = (spec_of(new).get("parentRef"), spec_of(old).get("parentRef"));
+        let now = spec_of(new).get("parentRef");
+        let before = spec_of(old).get("parentRef");
         checks::validate_immutable(now, before, &SPEC.child("parentRef"), &mut errors);
         errors
     }

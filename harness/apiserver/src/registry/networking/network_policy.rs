@@ -50,7 +50,8 @@ fn validate(object: &Value) -> ErrorList {
         let all = SPEC.child(rules);
         for (i, rule) in array_field(spec, rules).iter().enumerate() {
             let path = all.index(i);
-            let (ports_path, peers_path) = (path.child("ports"), path.child(peers));
+            let ports_path = path.child("ports");
+            let peers_path = path.child(peers);
             for (j, port) in array_field(rule, "ports").iter().enumerate() {
                 policy_port(port, &ports_path.index(j), &mut errors);
             }
@@ -59,7 +60,8 @@ fn validate(object: &Value) -> ErrorList {
             }
         }
     }
-    let (types, path) = (array_field(spec, "policyTypes"), SPEC.child("policyTypes"));
+    let types = array_field(spec, "policyTypes");
+    let path = SPEC.child("policyTypes");
     if types.len() > 2 {
         errors.invalid(&path, Value::from(types.to_vec()), "may not specify more than two policyTypes");
         return errors;

@@ -50,7 +50,8 @@ impl Strategy for ServiceCidr {
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
         let mut errors = RULES.validate_update(new, old);
         let path = SPEC.child("cidrs");
-        let (now, before) = (array_field(spec_of(new), "cidrs"), array_field(spec_of(old), "cidrs"));
+        let now = array_field(spec_of(new), "cidrs");
+        let before = array_field(spec_of(old), "cidrs");
         let extended = before.len() == 1 && now.len() == 2;
         if now.len() != before.len() && !extended {
             errors.invalid(&path, spec_of(new).get("cidrs"), IMMUTABLE_MESSAGE);

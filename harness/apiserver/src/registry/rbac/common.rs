@@ -78,7 +78,8 @@ pub(super) fn role_stays(new: &Value, old: &Value) -> ErrorList {
 /// Validates a binding.
 pub(super) fn binding(object: &Value, namespaced: bool) -> ErrorList {
     let mut errors = ErrorList::new();
-    let (role, path) = (&object["roleRef"], Path::new("roleRef"));
+    let role = &object["roleRef"];
+    let path = Path::new("roleRef");
     let group = str_field(role, "apiGroup");
     if group != GROUP {
         errors.not_supported(&path.child("apiGroup"), group, &[GROUP]);

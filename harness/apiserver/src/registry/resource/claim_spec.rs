@@ -100,7 +100,8 @@ fn text_of(item: &Value) -> &str {
 
 /// Validates the spec of a claim.
 pub(super) fn claim_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let (path, devices) = (path.child("devices"), &spec["devices"]);
+    let path = path.child("devices");
+    let devices = &spec["devices"];
     let requests = array_field(devices, "requests");
     for_set(requests, MOST, name_of, &path.child("requests"), errors, request);
     let all = array_field(devices, "constraints");
@@ -154,7 +155,8 @@ fn device_request(request: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 fn toleration(toleration: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let (key, value) = (str_field(toleration, "key"), str_field(toleration, "value"));
+    let key = str_field(toleration, "key");
+    let value = str_field(toleration, "value");
     if !key.is_empty() {
         checks::format(key, names::qualified_name, &path.child("key"), errors);
     }
@@ -189,7 +191,8 @@ pub(super) fn selectors(holder: &Value, path: &Path<'_>, errors: &mut ErrorList)
 fn selector(selector: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let path = path.child("cel");
     let Some(cel) = non_null(selector, "cel") else { return errors.required(&path, "") };
-    let (path, source) = (path.child("expression"), str_field(cel, "expression"));
+    let path = path.child("expression");
+    let source = str_field(cel, "expression");
     if source.len() > LONGEST {
         return errors.too_long(&path, LONGEST);
     }

@@ -70,7 +70,8 @@ const LONGEST_TEXT: usize = 64;
 const LONGEST_POOL: usize = 253;
 
 static SEMVER: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let (number, build) = (r"(0|[1-9]\d*)", "[0-9a-zA-Z-]+");
+    let number = r"(0|[1-9]\d*)";
+    let build = "[0-9a-zA-Z-]+";
     let before = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)";
     let text = format!(r"^{number}\.{number}\.{number}(-{before}(\.{before})*)?(\+{build}(\.{build})*)?$");
     Regex::new(&text).ok()
@@ -88,7 +89,8 @@ fn slice(object: &Value) -> ErrorList {
     pool(&spec["pool"], &SPEC.child("pool"), &mut errors);
     let set = node_fields(spec, "must be either unset or set to a non-empty string", &SPEC, &mut errors);
     slice_nodes(spec, set, &mut errors);
-    let (devices, counters) = (array_field(spec, "devices"), array_field(spec, "sharedCounters"));
+    let devices = array_field(spec, "devices");
+    let counters = array_field(spec, "sharedCounters");
     if non_null(spec, "sharedCounters").is_some() && non_null(spec, "devices").is_some() {
         errors.invalid(&SPEC, "", "only one of `sharedCounters` or `devices` is allowed");
     }
@@ -121,7 +123,8 @@ fn slice_update(new: &Value, old: &Value) -> ErrorList {
 }
 
 fn pool(pool: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let (name, path_of_name) = (name_of(pool), path.child("name"));
+    let name = name_of(pool);
+    let path_of_name = path.child("name");
     if name.is_empty() {
         errors.required(&path_of_name, "");
     } else {
@@ -216,7 +219,8 @@ fn device(device: &Value, per_device: bool, path: &Path<'_>, errors: &mut ErrorL
         attribute_name(name, &root, errors);
         attribute(value, &root.key(name), errors);
     }
-    let (root, shared) = (path.child("capacity"), device.get("allowMultipleAllocations") == Some(&Value::Bool(true)));
+    let root = path.child("capacity");
+    let shared = device.get("allowMultipleAllocations") == Some(&Value::Bool(true));
     for (name, value) in entries(device, "capacity") {
         attribute_name(name, &root, errors);
         capacity(value, shared, &root.key(name), errors);
@@ -284,7 +288,8 @@ fn capacity(capacity: &Value, shared: bool, path: &Path<'_>, errors: &mut ErrorL
         return errors.forbidden(&path, "allowMultipleAllocations must be true");
     }
     let Some(most) = Quantity::of(&capacity["value"]) else { return };
-    let (values, range) = (array_field(policy, "validValues"), non_null(policy, "validRange"));
+    let values = array_field(policy, "validValues");
+    let range = non_null(policy, "validRange");
     let default = Quantity::of(&policy["default"]);
     match (values.is_empty(), range) {
         (false, Some(_)) => {
@@ -345,7 +350,8 @@ fn valid_range(range: &Value, default: Quantity, most: Quantity, path: &Path<'_>
         refuse_if(default > max, &path, default, format!("default is more than max: {max}"));
     }
     let Some(step) = of("step") else { return };
-    let (path, one) = (path.child("step"), min.plus(step));
+    let path = path.child("step");
+    let one = min.plus(step);
     refuse_if(one > most, &path, step, format!("one step {one} is larger than capacity value: {most}"));
     for value in [Some(default), of("max")].into_iter().flatten() {
         // Upstream divides by a step of zero and fails; here it divides nothing.
@@ -355,7 +361,8 @@ fn valid_range(range: &Value, default: Quantity, most: Quantity, path: &Path<'_>
 }
 
 fn counter_map(holder: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let (path, size) = (path.child("counters"), entries(holder, "counters").count());
+    let path = path.child("counters");
+    let size = entries(holder, "counters").count();
     if size == 0 {
         return errors.required(&path, "");
     }
@@ -392,7 +399,8 @@ fn binding_conditions(device: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let list = |field: &str| array_field(device, field).iter().filter_map(Value::as_str);
     let conditions: BTreeSet<&str> = list(fields[0]).collect();
     for field in fields {
-        let (path, mut seen) = (path.child(field), BTreeSet::new());
+        let path = path.child(field);
+        let mut seen = BTreeSet::new();
         for (index, condition) in list(field).enumerate() {
             if !seen.insert(condition) {
                 errors.duplicate(&path.index(index), condition);

@@ -46,7 +46,8 @@ impl Strategy for PriorityClass {
 
     fn validate(&self, object: &Value) -> ErrorList {
         let mut errors = meta::validate(object, false, NameFormat::Subdomain, &METADATA);
-        let (name, value) = (metadata::name(object), object.get("value").and_then(Value::as_i64).unwrap_or(0));
+        let name = metadata::name(object);
+        let value = object.get("value").and_then(Value::as_i64).unwrap_or(0);
         if name.starts_with("system-") {
             let known = matches!(
                 (name, value),

@@ -46,7 +46,8 @@ fn validate(object: &Value) -> ErrorList {
     let root = SPEC.child("tokenRequests");
     let requests = array_field(spec, "tokenRequests");
     for (index, request) in requests.iter().enumerate() {
-        let (path, audience) = (root.index(index), str_field(request, "audience"));
+        let path = root.index(index);
+        let audience = str_field(request, "audience");
         if requests[..index].iter().any(|other| str_field(other, "audience") == audience) {
             errors.duplicate(&path.child("audience"), audience);
             continue;

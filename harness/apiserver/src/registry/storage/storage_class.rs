@@ -83,7 +83,8 @@ fn topology_term(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let expressions = array_field(term, "matchLabelExpressions");
     for (index, expression) in expressions.iter().enumerate() {
         let path = root.index(index);
-        let (key, values) = (str_field(expression, "key"), array_field(expression, "values"));
+        let key = str_field(expression, "key");
+        let values = array_field(expression, "values");
         let of_values = path.child("values");
         if values.is_empty() {
             errors.required(&of_values, "");

@@ -43,7 +43,8 @@ fn validate(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = spec_of(object);
     csi_driver_name(str_field(spec, "attacher"), &SPEC.child("attacher"), &mut errors);
-    let (source, path) = (&spec["source"], SPEC.child("source"));
+    let source = &spec["source"];
+    let path = SPEC.child("source");
     let volume = non_null(source, "persistentVolumeName").and_then(Value::as_str);
     match (volume, non_null(source, "inlineVolumeSpec")) {
         (None, None) => errors.required(&path, EXACTLY_ONE),

@@ -76,8 +76,10 @@ async fn reconcile(cache: Arc<Cache>, context: Arc<Context>) -> Result<Action, E
 }
 
 async fn apply(cache: &Cache, context: &Context) -> Result<Action, Error> {
-    let (name, namespace) = (cache.name_any(), cache.namespace().unwrap_or_default());
-    let (client, parameters) = (&context.client, PatchParams::apply(MANAGER).force());
+    let name = cache.name_any();
+    let namespace = cache.namespace().unwrap_or_default();
+    let client = &context.client;
+    let parameters = PatchParams::apply(MANAGER).force();
     let owner = cache.controller_owner_ref(&()).map(|owner| vec![owner]);
     let meta = json!({"name": name, "ownerReferences": owner});
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"size": "64Mi"}});

@@ -22,7 +22,8 @@ pub async fn run(client: Client) {
 }
 
 async fn reconcile(service: Arc<Service>, client: Arc<Client>) -> Result<Action, Error> {
-    let (name, namespace) = (service.name_any(), service.namespace().unwrap_or_default());
+    let name = service.name_any();
+    let namespace = service.namespace().unwrap_or_default();
     let selector = service.spec.as_ref().and_then(|spec| spec.selector.clone()).unwrap_or_default();
     let labels: Vec<String> = selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let pods = Api::<Pod>::namespaced(client.as_ref().clone(), &namespace);

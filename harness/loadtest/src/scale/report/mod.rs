@@ -407,7 +407,8 @@ fn curve(out: &mut impl Write, points: &[CurvePoint]) -> io::Result<()> {
     }
     writeln!(out, "a budget's sync in one namespace:")?;
     for CurvePoint { pods, pods_of_budget, syncs, cpu_seconds, seconds } in points {
-        let (cpu, time) = (tell(*cpu_seconds, Unit::Seconds), tell(*seconds, Unit::Seconds));
+        let cpu = tell(*cpu_seconds, Unit::Seconds);
+        let time = tell(*seconds, Unit::Seconds);
         let name = format!("{pods} pods");
         writeln!(
             out,

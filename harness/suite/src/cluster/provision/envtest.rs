@@ -430,7 +430,8 @@ mod tests {
     #[test]
     fn programs_are_found_together_or_all_places_are_named() {
         let store = store(&["whole", "half"]);
-        let (whole, half) = (store.path().join("whole"), store.path().join("half"));
+        let whole = store.path().join("whole");
+        let half = store.path().join("half");
         std::fs::remove_file(half.join("etcd")).unwrap();
         assert_eq!(find(None, &[half.clone(), whole.clone()]).unwrap(), whole);
         assert_eq!(find(Some(&whole), &[]).unwrap(), whole);

@@ -210,7 +210,8 @@ struct KindCluster {
 impl KindCluster {
     /// Creates the cluster, waits until it is ready and returns its version.
     async fn create(&self, options: &KindOptions, config: &Path) -> Result<String, EnvironmentError> {
-        let (clock, limit) = (Clock::wall(), Duration::from_secs(options.kind_ready_limit));
+        let clock = Clock::wall();
+        let limit = Duration::from_secs(options.kind_ready_limit);
         let mut words = ["create", "cluster", "--name", &self.name, "--config"].map(OsString::from).to_vec();
         words.extend([config.into(), "--kubeconfig".into(), self.kubeconfig.clone().into()]);
         if let Some(image) = &options.kind_image {

@@ -202,7 +202,8 @@ impl ResourceFollower {
                 continue;
             }
             if let Some(object) = self.own(object) {
-                let (key, version) = (self.key(&object), version(&object));
+                let key = self.key(&object);
+                let version = version(&object);
                 let object = (kind != "DELETED").then(|| object.into());
                 self.proxy.tracker().observe(ObservedChange { key, version, object });
             }

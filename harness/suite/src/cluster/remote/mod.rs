@@ -245,7 +245,8 @@ impl RemoteCluster {
         let folder = crate::process::tempdir::create().map_err(|error| failed(&error))?;
         let own_kubeconfig = folder.path().join("kubeconfig");
         listening.write_kubeconfig(&own_kubeconfig).map_err(|error| failed(&error))?;
-        let (stop, door) = (CancellationToken::new(), listening.door());
+        let stop = CancellationToken::new();
+        let door = listening.door();
         let serving = tokio::spawn(listening.serve(stop.clone()));
         Ok(RemoteSandbox {
             proxy,

@@ -311,7 +311,8 @@ mod tests {
         json!([{"op": "add", "path": "/spec/nodeName", "value": "n1"}]),
         json!([{"op": "add", "path": "/spec/nodeName", "value": "n1-plx"}]))]
     fn bodies_go_out_and_come_back(#[case] path: &str, #[case] inner: Value, #[case] cluster_name: Value) {
-        let (names, path) = (names(), parsed(path));
+        let names = names();
+        let path = parsed(path);
         let mut body = inner.clone();
         names.to_cluster(&mut body, &path);
         assert_eq!(body, cluster_name);
@@ -322,7 +323,8 @@ mod tests {
     #[test]
     fn uids_are_the_fixtures_inside_and_the_servers_outside() {
         let names = names();
-        let (mine, servers) = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222");
+        let mine = "11111111-1111-4111-8111-111111111111";
+        let servers = "22222222-2222-4222-8222-222222222222";
         names.learn_uid(mine, servers);
         let mut body = json!({"preconditions": {"uid": mine}});
         names.to_cluster(&mut body, &parsed("/api/v1/namespaces/a/pods/p"));

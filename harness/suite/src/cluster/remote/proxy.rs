@@ -322,7 +322,8 @@ impl Proxy {
         let mut reply = Reply::json(200, Bytes::new());
         reply.headers = kept(response.headers());
         let lines = LineStream::new(pieces(response.into_body()));
-        let (proxy, path) = (self.clone(), resource.clone());
+        let proxy = self.clone();
+        let path = resource.clone();
         let sort = Box::new(move |event| proxy.sort(event, &path));
         let proxy = self.clone();
         let record = Box::new(move |event: &Value| proxy.record_delivery(number, event));

@@ -77,13 +77,16 @@ pub(super) async fn objects(proxy: &Proxy, resources: &Resources, objects: Vec<V
 
 async fn seed_object(proxy: &Proxy, resources: &Resources, mut object: Value) -> Result<(), SeedError> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+    let version = text(&object["apiVersion"]);
+    let kind = text(&object["kind"]);
     let resource = resources.of_kind(&version, &kind).map_err(|_| format!("no kind {kind} in {version}"))?;
-    let (name, namespace) =
-        (object_meta::name(&object).to_owned(), object_meta::namespace(&object).unwrap_or_default().to_owned());
+    let name = object_meta::name(&object).to_owned();
+    let namespace = object_meta::namespace(&object).unwrap_or_default().to_owned();
     let what = format!("{}/{name}", resource.plural);
     let mut take = |field: &str| object_meta::fields_mut(&mut object).and_then(|fields| fields.remove(field));
-    let (uid, ending, grace) = (take("uid"), take("deletionTimestamp"), take("deletionGracePeriodSeconds"));
+    let uid = take("uid");
+    let ending = take("deletionTimestamp");
+    let grace = take("deletionGracePeriodSeconds");
     for field in ["creationTimestamp", "resourceVersion", "generation"] {
         take(field);
     }

@@ -266,7 +266,8 @@ mod tests {
     fn gates_hold_merge_and_break() {
         run_virtual(async {
             let clock = Clock::virtual_from(epoch());
-            let (faults, resource) = (Arc::new(Faults::new(0)), ResourceId::new("", "pods"));
+            let faults = Arc::new(Faults::new(0));
+            let resource = ResourceId::new("", "pods");
             let (sender, receiver) = futures::channel::mpsc::unbounded::<Result<Bytes, String>>();
             let sort: EventFilter =
                 Box::new(|event| (object_meta::name(&event["object"]) != "foreign").then_some(event));

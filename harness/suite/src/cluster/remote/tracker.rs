@@ -386,7 +386,8 @@ mod tests {
     #[test]
     fn of_two_writes_the_answer_says_whose_a_change_was() {
         virtually(async |tracker, transcript| {
-            let (one, two) = (ask(&transcript, &Actor::User), ask(&transcript, &Actor::Disruption));
+            let one = ask(&transcript, &Actor::User);
+            let two = ask(&transcript, &Actor::Disruption);
             tracker.begin(one, Actor::User, &path("/api/v1/namespaces/d/pods/a"));
             tracker.begin(two, Actor::Disruption, &path("/api/v1/namespaces/d/pods/a/status"));
             tracker.observe(pod(2));
@@ -425,7 +426,8 @@ mod tests {
     #[test]
     fn a_claim_in_a_budget_belongs_to_the_eviction() {
         virtually(async |tracker, transcript| {
-            let (update, eviction) = (ask(&transcript, &Actor::Disruption), ask(&transcript, &Actor::User));
+            let update = ask(&transcript, &Actor::Disruption);
+            let eviction = ask(&transcript, &Actor::User);
             tracker.begin(eviction, Actor::User, &path("/api/v1/namespaces/d/pods/a/eviction"));
             tracker.begin(
                 update,

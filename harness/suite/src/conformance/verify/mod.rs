@@ -145,7 +145,8 @@ impl Verifier<'_> {
     fn suite(&mut self, reference: ReferenceSuite<'_>) {
         let report = self.report;
         if report.suite.digest != reference.digest {
-            let (theirs, ours) = (&report.suite.digest, reference.digest);
+            let theirs = &report.suite.digest;
+            let ours = reference.digest;
             let message = format!(
                 "says {theirs}, the fixtures at hand have {ours}: select those of version {} with --fixtures",
                 report.suite.version
@@ -207,7 +208,8 @@ impl Verifier<'_> {
         if missing.is_empty() {
             return;
         }
-        let (listed, profile) = (total - missing.len(), &report.profile);
+        let listed = total - missing.len();
+        let profile = &report.profile;
         let message = format!(
             "lists {listed} of the {total} fixtures of profile {profile}: it is of a focused run, or was edited; write \
              a full report with `plumbline conform --profile {profile}`"
@@ -273,7 +275,8 @@ impl Verifier<'_> {
         let mut fixtures = self.report.fixtures.clone();
         fixtures.sort_by(|a, b| a.id.cmp(&b.id));
         let derived = report::summaries(&self.report.profile, &fixtures, &self.report.subject.controllers);
-        let (says, should) = (serde_json::to_value(&self.report.profiles), serde_json::to_value(&derived));
+        let says = serde_json::to_value(&self.report.profiles);
+        let should = serde_json::to_value(&derived);
         let mut differences = Vec::new();
         walk("profiles", &says.unwrap_or_default(), &should.unwrap_or_default(), &mut differences);
         self.findings.extend(differences);

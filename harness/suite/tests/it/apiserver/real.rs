@@ -40,7 +40,9 @@ pub(crate) async fn start(assets: &Path) -> io::Result<Cluster> {
     fs::write(folder.join("key.pem"), key.serialize_pem())?;
     fs::write(folder.join("public.pem"), key.public_key_pem())?;
     fs::write(folder.join("tokens.csv"), format!("{TOKEN},admin,1,\"system:masters\"\n"))?;
-    let (etcd_port, peer_port, port) = (free_port()?, free_port()?, free_port()?);
+    let etcd_port = free_port()?;
+    let peer_port = free_port()?;
+    let port = free_port()?;
     let etcd = format!("http://127.0.0.1:{etcd_port}");
     let peer = format!("http://127.0.0.1:{peer_port}");
     let file = |name: &str| folder.join(name).display().to_string();

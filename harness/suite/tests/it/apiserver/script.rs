@@ -195,7 +195,8 @@ fn compare(path: &str, left: &Value, right: &Value, found: &mut Vec<String>) {
             let keys: std::collections::BTreeSet<_> = one.keys().chain(two.keys()).collect();
             for key in keys {
                 let none = Value::Null;
-                let (a, b) = (one.get(key).unwrap_or(&none), two.get(key).unwrap_or(&none));
+                let a = one.get(key).unwrap_or(&none);
+                let b = two.get(key).unwrap_or(&none);
                 compare(&format!("{path}.{key}"), a, b, found);
             }
         }

@@ -190,7 +190,9 @@ fn is_controllers(actor: &Actor) -> bool {
 
 /// Checks that the sender of each write of a controller and each event held the lease when it arrived.
 fn check_writers(entries: &[TranscriptEntry]) -> (usize, usize) {
-    let (mut holder, mut writes, mut terms) = (String::new(), 0, 0);
+    let mut holder = String::new();
+    let mut writes = 0;
+    let mut terms = 0;
     for entry in entries {
         match &entry.what {
             EntryKind::Change(change) if change.resource == "leases" && change.name == "plumbline-controllers" => {

@@ -180,7 +180,9 @@ async fn soak(size: Size, seed: u64) -> (Peaks, Churn) {
         if (step + 1) % DAY == 0 {
             check_drift(&server, &diagnostics).await;
             peaks.resident.push(resident());
-            let (day, wall, revision) = ((step + 1) / DAY, watch.elapsed().as_secs(), server.revision());
+            let day = (step + 1) / DAY;
+            let wall = watch.elapsed().as_secs();
+            let revision = server.revision();
             let described = format!("day {day}: {wall} s, {revision} changes, resident {} MB", resident() >> 20);
             let _ = writeln!(std::io::stderr(), "{described}");
         }

@@ -59,7 +59,9 @@ impl TaskController for Lie {
         }
         let failed = |error: &dyn std::fmt::Display| SubjectError::NotStarted(error.to_string());
         let config = Args::try_parse_from(argv).map_err(|e| failed(&e))?.config().map_err(|e| failed(&e))?;
-        let (cut, lie, server) = (KillSwitch::default(), *self, server.clone());
+        let cut = KillSwitch::default();
+        let lie = *self;
+        let server = server.clone();
         let clients: ClientFactory = {
             let cut = cut.clone();
             Arc::new(move |name: &str| {

@@ -52,7 +52,8 @@ impl TaskController for BrokenPart {
                 RunningTask::spawn(factory, Ttl::new(client, remembers).run())
             }
             BrokenPart::Labels { agent } => {
-                let (client, second) = (factory.client("small/1 ttl-controller"), factory.client(agent));
+                let client = factory.client("small/1 ttl-controller");
+                let second = factory.client(agent);
                 let controller = Ttl { labels: Some(Api::all(second)), ..Ttl::new(client, true) };
                 RunningTask::spawn(factory, controller.run())
             }

@@ -62,7 +62,8 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn client(&self, agent: &str) -> kube::Client {
-        let (link, agent) = (self.clone(), format!("{}/{agent}", self.replica));
+        let link = self.clone();
+        let agent = format!("{}/{agent}", self.replica);
         let service = tower::service_fn(move |mut request: Request<Body>| {
             let link = link.clone();
             // Keeps the program's user agent and prefixes it with the replica's name.
@@ -76,7 +77,8 @@ impl Link {
 
     /// A request that was sent arrives even if its sender is killed.
     pub(crate) async fn send(self, request: Request<Body>) -> Result<Response<HttpBody>, BoxError> {
-        let (there, back) = (self.way(), self.way());
+        let there = self.way();
+        let back = self.way();
         let (answer, answered) = tokio::sync::oneshot::channel();
         tokio::spawn(async move {
             let clock = self.server.clock().clone();
@@ -228,7 +230,8 @@ pub(crate) fn check_world(server: &ApiServer) {
     let tolerates =
         |pod: &Value| pod["spec"]["tolerations"].as_array().is_some_and(|all| all.iter().any(|t| t["key"].is_null()));
     for pod in &pods {
-        let (name, node) = (text(pod, "/metadata/name"), text(pod, "/spec/nodeName"));
+        let name = text(pod, "/metadata/name");
+        let node = text(pod, "/spec/nodeName");
         let Some(node) = nodes.get(node) else {
             assert!(node.is_empty(), "orphan {name} is left");
             continue;

@@ -39,7 +39,9 @@ impl Script {
             object.into()
         };
         let initial = fixture.given.objects.iter().map(resolved).collect();
-        let (transcript, version, tolerance) = (Transcript::new(), 100, Duration::ZERO);
+        let transcript = Transcript::new();
+        let version = 100;
+        let tolerance = Duration::ZERO;
         Self { fixture, transcript, initial, marks: vec![], replies: vec![], scrapes: vec![], version, tolerance }
     }
 

@@ -75,7 +75,8 @@ fn length(bytes: usize) -> i64 {
 pub(crate) fn exchange(stream: &mut TcpStream, id: u32, mut body: &[u8]) -> Option<String> {
     const PIECE: usize = 16_384;
     const WINDOW: i64 = 65_535;
-    let (mut window, mut of_stream) = (WINDOW, WINDOW);
+    let mut window = WINDOW;
+    let mut of_stream = WINDOW;
     let mut answer = Vec::new();
     let mut done = body.is_empty();
     loop {

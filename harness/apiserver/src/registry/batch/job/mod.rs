@@ -71,7 +71,8 @@ impl Strategy for Job {
             return;
         }
         let metadata = object.get("metadata").unwrap_or(&Value::Null);
-        let (uid, name) = (str_field(metadata, "uid").to_owned(), str_field(metadata, "name").to_owned());
+        let uid = str_field(metadata, "uid").to_owned();
+        let name = str_field(metadata, "name").to_owned();
         let own = metadata.get("labels").cloned();
         let template = object.pointer("/spec/template/metadata/labels").cloned();
         let shared = own.is_some() && own == template;

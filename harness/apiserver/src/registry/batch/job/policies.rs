@@ -121,7 +121,8 @@ fn success_policy_json(policy: &Value) -> String {
 }
 
 fn failure_policy(spec: &Value, policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let (path, rules) = (path.child("rules"), array_field(policy, "rules"));
+    let path = path.child("rules");
+    let rules = array_field(policy, "rules");
     if rules.len() > MOST_RULES {
         errors.too_many(&path, rules.len(), MOST_RULES);
     }
@@ -141,7 +142,8 @@ fn failure_rule(spec: &Value, rule: &Value, path: &Path<'_>, errors: &mut ErrorL
         action if !ACTIONS.contains(&action) => errors.not_supported(&action_path, action, &ACTIONS),
         _ => {}
     }
-    let (codes, conditions) = (non_null(rule, OF_EXIT_CODES), array_field(rule, "onPodConditions"));
+    let codes = non_null(rule, OF_EXIT_CODES);
+    let conditions = array_field(rule, "onPodConditions");
     if let Some(codes) = codes {
         exit_codes(spec, codes, &path.child(OF_EXIT_CODES), errors);
     }
@@ -188,7 +190,8 @@ fn exit_codes(spec: &Value, requirement: &Value, path: &Path<'_>, errors: &mut E
             errors.invalid(&path.child("containerName"), name, why);
         }
     }
-    let (path, values) = (path.child("values"), array_field(requirement, "values"));
+    let path = path.child("values");
+    let values = array_field(requirement, "values");
     let shown = || requirement.get("values").unwrap_or(&Value::Null);
     if values.is_empty() {
         errors.invalid(&path, shown(), "at least one value is required");
@@ -209,7 +212,8 @@ fn exit_codes(spec: &Value, requirement: &Value, path: &Path<'_>, errors: &mut E
 }
 
 fn success_policy(spec: &Value, policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let (path, rules) = (path.child("rules"), array_field(policy, "rules"));
+    let path = path.child("rules");
+    let rules = array_field(policy, "rules");
     if rules.is_empty() {
         errors.required(&path, "at least one rules must be specified when the successPolicy is specified");
     }
@@ -272,7 +276,8 @@ enum IndexesError {
 
 /// Returns the number of indexes in a list such as `1,3-5`.
 fn count_indexes(text: &str, completions: i64) -> Result<i64, IndexesError> {
-    let (mut last, mut total) = (None, 0_i64);
+    let mut last = None;
+    let mut total = 0_i64;
     for interval in text.split(',').filter(|_| !text.is_empty()) {
         let limits: Vec<&str> = interval.split('-').collect();
         let number = |text: &str| {

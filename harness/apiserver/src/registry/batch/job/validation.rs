@@ -46,7 +46,8 @@ pub(super) fn validate_job(object: &Value) -> ErrorList {
 /// Validates an update of a job.
 pub(super) fn validate_job_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = validate_job(new);
-    let (now, before) = (spec_of(new), spec_of(old));
+    let now = spec_of(new);
+    let before = spec_of(old);
     let mut keep =
         |field: &str| checks::validate_immutable(now.get(field), before.get(field), &SPEC.child(field), &mut errors);
     let indexed = str_field(now, "completionMode") == "Indexed";
@@ -135,7 +136,8 @@ pub(super) fn validate_indexed_job_name(object: &Value) -> ErrorList {
     let spec = spec_of(object);
     let count = spec.get("completions").and_then(Value::as_i64).unwrap_or(0);
     if str_field(spec, "completionMode") == "Indexed" && count > 0 {
-        let (name, last) = (metadata::name(object), format!("{}-{}", metadata::name(object), count - 1));
+        let name = metadata::name(object);
+        let last = format!("{}-{}", metadata::name(object), count - 1);
         if !names::dns1123_label(&last).is_empty() {
             let why = format!("will not able to create pod with invalid DNS label: {last}");
             errors.invalid(&Path::new("metadata").child("name"), name, why);
@@ -176,7 +178,8 @@ mod tests {
 
     #[test]
     fn a_job_keeps_what_it_completes() {
-        let (old, mut new) = (json!({"spec": spec()}), json!({"spec": spec()}));
+        let old = json!({"spec": spec()});
+        let mut new = json!({"spec": spec()});
         new["spec"]["completions"] = 5.into();
         let errors = validate_job_update(&new, &old);
         let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();

@@ -39,7 +39,8 @@ pub(super) fn admit_default_tolerations(pod: &mut Value, ctx: &StrategyContext<'
     for toleration in &*DEFAULT_TOLERATIONS {
         let key = str_field(toleration, "key");
         let tolerated = list.iter().any(|t| {
-            let (own, effect) = (str_field(t, "key"), str_field(t, "effect"));
+            let own = str_field(t, "key");
+            let effect = str_field(t, "effect");
             (own == key || own.is_empty()) && (effect == "NoExecute" || effect.is_empty())
         });
         if !tolerated {

@@ -131,7 +131,8 @@ impl PodSummary {
 
     /// Counts init containers. Returns the restarts of sidecars alone, and whether initialization is still in progress.
     fn add_init_containers(&mut self, pod: &Value, sidecars: &[&str]) -> ((i64, Option<Timestamp>), bool) {
-        let (mut restarts, mut last_restart) = (0, None);
+        let mut restarts = 0;
+        let mut last_restart = None;
         let declared = items(pod, "/spec/initContainers").len();
         for (index, status) in items(pod, "/status/initContainerStatuses").iter().enumerate() {
             let is_sidecar = sidecars.contains(&text(status, "/name"));

@@ -159,13 +159,15 @@ fn restart_policy(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 fn restart_rule(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let (action, actions) = (str_field(rule, "action"), ["Restart", "RestartAllContainers"]);
+    let action = str_field(rule, "action");
+    let actions = ["Restart", "RestartAllContainers"];
     if !actions.contains(&action) {
         errors.not_supported(&path.child("action"), action, &actions);
     }
     let path = path.child("exitCodes");
     let Some(codes) = non_null(rule, "exitCodes") else { return errors.required(&path, "must be specified") };
-    let (operator, operators) = (str_field(codes, "operator"), ["In", "NotIn"]);
+    let operator = str_field(codes, "operator");
+    let operators = ["In", "NotIn"];
     if !operators.contains(&operator) {
         errors.not_supported(&path.child("operator"), operator, &operators);
     }
@@ -309,11 +311,13 @@ fn host_ports(containers: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 fn mounts(container: &Value, volumes: &ValidVolumes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
-    let (mounts, devices) = (array_field(container, "volumeMounts"), array_field(container, "volumeDevices"));
+    let mounts = array_field(container, "volumeMounts");
+    let devices = array_field(container, "volumeDevices");
     let mounts_path = path.child("volumeMounts");
     for (i, mount) in mounts.iter().enumerate() {
         let path = mounts_path.index(i);
-        let (name, target) = (str_field(mount, "name"), str_field(mount, "mountPath"));
+        let name = str_field(mount, "name");
+        let target = str_field(mount, "mountPath");
         if name.is_empty() {
             errors.required(&path.child("name"), "");
         }
@@ -339,7 +343,8 @@ fn mounts(container: &Value, volumes: &ValidVolumes<'_>, path: &Path<'_>, errors
     let devices_path = path.child("volumeDevices");
     for (i, device) in devices.iter().enumerate() {
         let path = devices_path.index(i);
-        let (name, target) = (str_field(device, "name"), str_field(device, "devicePath"));
+        let name = str_field(device, "name");
+        let target = str_field(device, "devicePath");
         if name.is_empty() {
             errors.required(&path.child("name"), "");
         }
@@ -394,7 +399,8 @@ fn recursive_read_only(mount: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 fn sub_path(mount: &Value, path: &Path<'_>, of_all: &Path<'_>, errors: &mut ErrorList) {
-    let (fixed, expanded) = (str_field(mount, "subPath"), str_field(mount, "subPathExpr"));
+    let fixed = str_field(mount, "subPath");
+    let expanded = str_field(mount, "subPathExpr");
     if !fixed.is_empty() {
         paths::descending_path(fixed, &of_all.child("subPath"), errors);
     }
@@ -457,7 +463,8 @@ fn validate_handler(handler: &Value, grace_period: Option<i64>, path: &Path<'_>,
             }
             "httpGet" => http_get(action, &path, errors),
             "sleep" => {
-                let (seconds, grace) = (number(action, "seconds"), grace_period.unwrap_or(i64::MAX));
+                let seconds = number(action, "seconds");
+                let grace = grace_period.unwrap_or(i64::MAX);
                 if seconds < 0 || seconds > grace {
                     let why = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
                     errors.invalid(&path, seconds, why);

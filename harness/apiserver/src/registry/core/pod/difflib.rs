@@ -30,7 +30,8 @@ pub(super) fn unified(a: &[String], b: &[String]) -> String {
     let mut out = String::new();
     for group in grouped_opcodes(&changes(a, b)) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
-        let (from, to) = (range(first.a.0, last.a.1), range(first.b.0, last.b.1));
+        let from = range(first.a.0, last.a.1);
+        let to = range(first.b.0, last.b.1);
         // Writing to a `String` does not fail.
         let _ = writeln!(out, "@@ -{from} +{to} @@");
         for change in &group {
@@ -63,7 +64,8 @@ fn range(start: usize, stop: usize) -> String {
 
 fn changes(a: &[String], b: &[String]) -> Vec<OpCode> {
     let mut out = Vec::new();
-    let (mut i, mut j) = (0, 0);
+    let mut i = 0;
+    let mut j = 0;
     for block in blocks(a, b) {
         if i < block.a || j < block.b {
             out.push(OpCode { equal: false, a: (i, block.a), b: (j, block.b) });
@@ -166,7 +168,8 @@ fn grouped_opcodes(changes: &[OpCode]) -> Vec<Vec<OpCode>> {
     for change in changes {
         let mut rest = change;
         if change.equal && change.a.1 - change.a.0 > 2 * CONTEXT {
-            let (a, b) = (change.a.0 + CONTEXT, change.b.0 + CONTEXT);
+            let a = change.a.0 + CONTEXT;
+            let b = change.b.0 + CONTEXT;
             group.push(OpCode { equal: true, a: (change.a.0, a), b: (change.b.0, b) });
             groups.push(std::mem::take(&mut group));
             rest.a.0 = change.a.1 - CONTEXT;

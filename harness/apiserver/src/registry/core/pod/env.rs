@@ -94,7 +94,8 @@ fn value_from(variable: &Value, from: &Value, path: &Path<'_>, errors: &mut Erro
 fn file_key(key: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     checks::required_format(key, "key", names::env_var_name, path, errors);
     checks::required_format(key, "volumeName", names::dns1123_label, path, errors);
-    let (target, path) = (str_field(key, "path"), path.child("path"));
+    let target = str_field(key, "path");
+    let path = path.child("path");
     if target.is_empty() {
         errors.required(&path, "");
     } else {
@@ -114,7 +115,8 @@ pub(super) fn volumes_of_files(spec: &Value, path: &Path<'_>, errors: &mut Error
                 let Some(key) = variable.pointer("/valueFrom/fileKeyRef").filter(|key| !key.is_null()) else {
                     continue;
                 };
-                let (path, name) = (path.index(j), str_field(key, "volumeName"));
+                let path = path.index(j);
+                let name = str_field(key, "volumeName");
                 let path = path.child("valueFrom");
                 let path = path.child("fileKeyRef");
                 let path = path.child("volumeName");
@@ -132,7 +134,8 @@ pub(super) fn volumes_of_files(spec: &Value, path: &Path<'_>, errors: &mut Error
 
 /// Validates a reference to a field of the pod.
 fn field_selector(selector: &Value, allowed: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
-    let (field, version) = (str_field(selector, "fieldPath"), str_field(selector, "apiVersion"));
+    let field = str_field(selector, "fieldPath");
+    let version = str_field(selector, "apiVersion");
     if version.is_empty() {
         errors.required(&path.child("apiVersion"), "");
         return;
@@ -217,7 +220,8 @@ pub(super) fn sources(sources: &[Value], path: &Path<'_>, errors: &mut ErrorList
         for field in ["configMapRef", "secretRef"] {
             let Some(reference) = non_null(source, field) else { continue };
             count += 1;
-            let (path, name) = (item.child(field), str_field(reference, "name"));
+            let path = item.child(field);
+            let name = str_field(reference, "name");
             if name.is_empty() {
                 errors.required(&path.child("name"), "");
             } else {

@@ -37,7 +37,8 @@ fn update_class(resources: &Value, seen: &mut bool, guaranteed: &mut bool) {
             let text = resource_list::quantity_text(resources.get(field)?.get(name)?);
             Quantity::parse(&text).filter(|q| q.sign() > 0)
         };
-        let (request, limit) = (of("requests"), of("limits"));
+        let request = of("requests");
+        let limit = of("limits");
         *seen |= request.is_some() || limit.is_some();
         *guaranteed &= limit.is_some() && limit == request;
     }

@@ -12,7 +12,8 @@ use crate::registry::resource_names::{is_huge_pages, is_integer_resource, may_ov
 /// Validates limits and requests of a container or, with `of_pod`, of a pod.
 pub(in crate::registry) fn requirements(resources: &Value, of_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let list = |field: &str| resources.get(field).and_then(Value::as_object);
-    let (mut computes, mut huge) = (false, false);
+    let mut computes = false;
+    let mut huge = false;
     let limits_path = path.child("limits");
     for (name, value) in list("limits").into_iter().flatten() {
         entry(name, value, of_pod, &limits_path.key(name), errors);

@@ -14,7 +14,10 @@ pub(in crate::registry) fn tolerations(tolerations: &[Value], path: &Path<'_>, e
     for (i, toleration) in tolerations.iter().enumerate() {
         let path = path.index(i);
         let of = |field: &str| str_field(toleration, field);
-        let (key, operator, value, effect) = (of("key"), of("operator"), of("value"), of("effect"));
+        let key = of("key");
+        let operator = of("operator");
+        let value = of("value");
+        let effect = of("effect");
         if key.is_empty() {
             if operator != "Exists" {
                 let why = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
@@ -200,7 +203,8 @@ fn pod_term(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 fn label_keys(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let selector = non_null(term, "labelSelector");
     for field in ["matchLabelKeys", "mismatchLabelKeys"] {
-        let (keys, path) = (array_field(term, field), path.child(field));
+        let keys = array_field(term, field);
+        let path = path.child(field);
         if selector.is_none() && !keys.is_empty() {
             errors.forbidden(&path, "must not be specified when labelSelector is not set");
             continue;
@@ -242,7 +246,8 @@ pub(super) fn validate_topology_spread_constraints(constraints: &[Value], path: 
         if skew <= 0 {
             errors.invalid(&path.child("maxSkew"), skew, "must be greater than zero");
         }
-        let (key, action) = (str_field(constraint, "topologyKey"), str_field(constraint, "whenUnsatisfiable"));
+        let key = str_field(constraint, "topologyKey");
+        let action = str_field(constraint, "whenUnsatisfiable");
         if key.is_empty() {
             errors.required(&path.child("topologyKey"), "can not be empty");
         }
@@ -281,15 +286,18 @@ pub(super) fn validate_topology_spread_constraints(constraints: &[Value], path: 
 
 /// Validates an update of a gated pod, which may only restrict the eligible nodes further.
 pub(super) fn validate_gated_pod_update(now: &Value, before: &Value, spec: &Path<'_>, errors: &mut ErrorList) {
-    let (new, old) = (now.get("nodeSelector"), before.get("nodeSelector"));
+    let new = now.get("nodeSelector");
+    let old = before.get("nodeSelector");
     let mut selected = old.and_then(Value::as_object).into_iter().flatten();
     if selected.any(|(key, value)| new.and_then(|new| new.get(key)) != Some(value)) {
         let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
         let shown = new.filter(|new| !is_empty_value(Some(new)));
         errors.invalid(&spec.child("nodeSelector"), BadValue::from(shown), why);
     }
-    let (new, old) = (required_terms(now), required_terms(before));
-    let (affinity, shown) = (spec.child("affinity"), |term| internal_json::compact("NodeSelectorTerm", term));
+    let new = required_terms(now);
+    let old = required_terms(before);
+    let affinity = spec.child("affinity");
+    let shown = |term| internal_json::compact("NodeSelectorTerm", term);
     let node = affinity.child("nodeAffinity");
     let required = node.child("requiredDuringSchedulingIgnoredDuringExecution");
     let path = required.child("nodeSelectorTerms");
@@ -323,7 +331,8 @@ fn is_extension_of(new: &Value, old: &Value) -> bool {
         return fields.iter().all(|field| array_field(new, field).is_empty());
     }
     fields.iter().all(|field| {
-        let (new, old) = (array_field(new, field), array_field(old, field));
+        let new = array_field(new, field);
+        let old = array_field(old, field);
         new.len() >= old.len() && new.iter().zip(old).all(|(new, old)| semantic_equal(Some(new), Some(old)))
     })
 }

@@ -183,7 +183,8 @@ fn check_secrets(spec: &Value, account: &Value) -> Result<(), UnreferencedSecret
     let names = |field: &str| -> BTreeSet<String> {
         array_field(account, field).iter().map(|secret| str_field(secret, "name").to_owned()).collect()
     };
-    let (mountable, pullable) = (names("secrets"), names("imagePullSecrets"));
+    let mountable = names("secrets");
+    let pullable = names("imagePullSecrets");
     for source in array_field(spec, "volumes").iter().map(|volume| &volume["secret"]).filter(|it| !it.is_null()) {
         let secret = str_field(source, "secretName");
         if !mountable.contains(secret) {

@@ -113,7 +113,8 @@ fn ephemeral(now: &Value, before: &Value, errors: &mut ErrorList) {
 }
 
 fn resize(new: &Value, old: &Value, errors: &mut ErrorList) {
-    let (now, before) = (spec_of(new), spec_of(old));
+    let now = spec_of(new);
+    let before = spec_of(old);
     if before.pointer("/os/name").is_some_and(|name| name == "windows") {
         *errors = ErrorList::new();
         errors.forbidden(&Path::new(NO_FIELD), "windows pods cannot be resized");
@@ -175,7 +176,8 @@ fn same_containers(now: &Value, before: &Value, errors: &mut ErrorList) -> bool 
     let known = errors.len();
     for list in ["containers", "initContainers"] {
         let path = SPEC.child(list);
-        let (now, before) = (array_field(now, list), array_field(before, list));
+        let now = array_field(now, list);
+        let before = array_field(before, list);
         if now.len() != before.len() {
             errors.forbidden(&path, format!("{list} may not be added or removed on resize"));
             continue;
@@ -264,7 +266,8 @@ fn pod_request(spec: &Value, name: &str, unit: i128) -> i128 {
     let of = |container: &Value| {
         amounts(container, "requests").and_then(|list| list.get(name)).map_or(0, |a| quantity_in_units(a, unit))
     };
-    let (mut sidecars, mut start) = (0, 0);
+    let mut sidecars = 0;
+    let mut start = 0;
     for container in array_field(spec, "initContainers") {
         if str_field(container, "restartPolicy") == "Always" {
             sidecars += of(container);

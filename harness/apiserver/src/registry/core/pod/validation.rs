@@ -70,10 +70,8 @@ fn annotations(pod: &Value, errors: &mut ErrorList) {
 /// Validates the deprecated seccomp annotations.
 fn seccomp_annotations(annotations: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (key, value) in annotations.as_object().into_iter().flatten() {
-        let (is_pod, is_container) = (
-            key == "seccomp.security.alpha.kubernetes.io/pod",
-            key.starts_with("container.seccomp.security.alpha.kubernetes.io/"),
-        );
+        let is_pod = key == "seccomp.security.alpha.kubernetes.io/pod";
+        let is_container = key.starts_with("container.seccomp.security.alpha.kubernetes.io/");
         let value = value.as_str().unwrap_or_default();
         if !is_pod && !is_container || matches!(value, "runtime/default" | "docker/default" | "unconfined") {
             continue;
@@ -259,7 +257,8 @@ fn resource_claims(claims: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
         let shown = || {
             let of = |field: &str| non_null(claim, field).map_or("null".to_owned(), Value::to_string);
             let name = Value::from(name);
-            let (own, template) = (of(sources[0]), of(sources[1]));
+            let own = of(sources[0]);
+            let template = of(sources[1]);
             BadValue::Raw(format!(
                 "{{\"Name\":{name},\"ResourceClaimName\":{own},\"ResourceClaimTemplateName\":{template}}}"
             ))
@@ -301,7 +300,8 @@ fn host_network(spec: &Value, is_pod: bool, path: &Path<'_>, errors: &mut ErrorL
         ports = container_path.child("ports");
         for (j, port) in array_field(container, "ports").iter().enumerate() {
             let of = |field: &str| port.get(field).and_then(Value::as_i64).unwrap_or(0);
-            let (host, own) = (of("hostPort"), of("containerPort"));
+            let host = of("hostPort");
+            let own = of("containerPort");
             if (is_pod || host != 0) && host != own {
                 let why = "must match `containerPort` when `hostNetwork` is true";
                 errors.invalid(&ports.index(j).child("hostPort"), host, why);
@@ -369,7 +369,8 @@ fn security_context(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 fn sysctls(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let all = array_field(context, "sysctls");
     for (i, sysctl) in all.iter().enumerate() {
-        let (name, path) = (str_field(sysctl, "name"), path.index(i));
+        let name = str_field(sysctl, "name");
+        let path = path.index(i);
         let path = path.child("name");
         if name.is_empty() {
             errors.required(&path, "");
@@ -442,10 +443,12 @@ const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].imag
 pub(super) fn update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = meta::validate_update(new, old, &METADATA);
     metadata_and_spec(new, &mut errors);
-    let (now, before) = (spec_of(new), spec_of(old));
+    let now = spec_of(new);
+    let before = spec_of(old);
     for field in ["containers", "initContainers"] {
         let path = SPEC.child(field);
-        let (now, before) = (array_field(now, field), array_field(before, field));
+        let now = array_field(now, field);
+        let before = array_field(before, field);
         if now.len() != before.len() {
             errors.forbidden(&path, "pod updates may not add or remove containers");
             return errors;
@@ -568,7 +571,8 @@ fn put_back_node_affinity(map: &mut Map, before: &Value) {
 pub(super) fn status_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = meta::validate_update(new, old, &METADATA);
     let empty = Value::Null;
-    let (now, before) = (new.get("status").unwrap_or(&empty), old.get("status").unwrap_or(&empty));
+    let now = new.get("status").unwrap_or(&empty);
+    let before = old.get("status").unwrap_or(&empty);
     let path = Path::new("status");
     conditions(now, &path.child("conditions"), &mut errors);
     nominated_node(now, before, spec_of(old), &path, &mut errors);
@@ -602,7 +606,8 @@ fn validate_one_ip_per_family(addresses: &[Value], path: &Path<'_>, errors: &mut
     if addresses.len() < 2 {
         return;
     }
-    let (mut sixes, mut bad) = (0, None);
+    let mut sixes = 0;
+    let mut bad = None;
     for (i, address) in addresses.iter().enumerate() {
         match str_field(address, "ip").parse::<std::net::IpAddr>() {
             Ok(ip) => sixes += usize::from(ip.is_ipv6()),

@@ -125,7 +125,8 @@ fn qualified_iscsi_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 fn fibre_channel(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let (targets, ids) = (array_field(source, "targetWWNs"), array_field(source, "wwids"));
+    let targets = array_field(source, "targetWWNs");
+    let ids = array_field(source, "wwids");
     let path_of_targets = path.child("targetWWNs");
     if targets.is_empty() && ids.is_empty() {
         errors.required(&path_of_targets, "must specify either targetWWNs or wwids, but not both");
@@ -144,7 +145,8 @@ fn fibre_channel(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 fn flocker(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let (name, id) = (str_field(source, "datasetName"), str_field(source, "datasetUUID"));
+    let name = str_field(source, "datasetName");
+    let id = str_field(source, "datasetUUID");
     match (name.is_empty(), id.is_empty()) {
         (true, true) => errors.required(path, "one of datasetName and datasetUUID is required"),
         (false, false) => {
@@ -205,7 +207,8 @@ fn azure_disk(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     checks::one_of(source, "cachingMode", &["None", "ReadOnly", "ReadWrite"], path, errors);
     checks::one_of(source, "kind", &["Dedicated", "Managed", "Shared"], path, errors);
     let Some(kind) = non_null(source, "kind").and_then(Value::as_str) else { return };
-    let (uri, path) = (str_field(source, "diskURI"), path.child("diskURI"));
+    let uri = str_field(source, "diskURI");
+    let path = path.child("diskURI");
     let (prefix, supported) = if kind == "Managed" { ("/subscriptions/", MANAGED) } else { ("https://", BLOB) };
     if !uri.starts_with(prefix) {
         errors.not_supported(&path, uri, &[supported]);

@@ -215,7 +215,8 @@ impl Warnings<'_> {
             if variables[..i].iter().all(|v| str_field(v, "name") != name) {
                 continue;
             }
-            let (value, reference) = (str_field(variable, "value"), format!("$({name})"));
+            let value = str_field(variable, "value");
+            let reference = format!("$({name})");
             let from = variable.get("valueFrom").is_some_and(|v| !v.is_null());
             if from || value == reference || !value.contains(&reference) {
                 let why =
@@ -235,9 +236,11 @@ impl Warnings<'_> {
             }
         }
         for (i, (path, port)) in ports.iter().enumerate() {
-            let (host_port, ip) = (number(port, "hostPort"), str_field(port, "hostIP"));
+            let host_port = number(port, "hostPort");
+            let ip = str_field(port, "hostIP");
             if !ip.is_empty() && host_port == 0 {
-                let (name, own) = (str_field(port, "name"), number(port, "containerPort"));
+                let name = str_field(port, "name");
+                let own = number(port, "containerPort");
                 let protocol = str_field(port, "protocol");
                 let shown = format!("{{Name:{name} HostPort:0 ContainerPort:{own} Protocol:{protocol} HostIP:{ip}}}");
                 self.add(path, &format!("hostIP set without hostPort: {shown}"));
@@ -289,8 +292,10 @@ fn port_conflict(port: &Value, other: &Value) -> Option<&'static str> {
     if number(port, "containerPort") != number(other, "containerPort") || protocol(port) != protocol(other) {
         return None;
     }
-    let (host, other_host) = (number(port, "hostPort"), number(other, "hostPort"));
-    let (ip, other_ip) = (str_field(port, "hostIP"), str_field(other, "hostIP"));
+    let host = number(port, "hostPort");
+    let other_host = number(other, "hostPort");
+    let ip = str_field(port, "hostIP");
+    let other_ip = str_field(other, "hostIP");
     if ip == other_ip && host == other_host {
         Some("duplicate")
     } else if host == 0 || other_host == 0 {

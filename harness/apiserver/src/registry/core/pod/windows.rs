@@ -93,7 +93,8 @@ fn host_process(context: Option<&Value>) -> Option<bool> {
 /// Validates that all or no containers of a pod are processes of the host.
 pub(super) fn host_processes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let of_pod = host_process(non_null(spec, "securityContext"));
-    let (mut all, mut of_host) = (0, 0);
+    let mut all = 0;
+    let mut of_host = 0;
     for list in ["initContainers", "containers", "ephemeralContainers"] {
         let root = path.child(list);
         for (index, container) in array_field(spec, list).iter().enumerate() {

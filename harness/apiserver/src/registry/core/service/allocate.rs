@@ -30,7 +30,8 @@ const FIRST_DYNAMIC_PORT: i64 = 30_086;
 /// Synchronizes `clusterIPs` with `clusterIP`: clearing one clears the other, a change replaces the first entry.
 pub(super) fn normalize_update(new: &mut Value, old: &Value) {
     let text = |service: &Value| str_field(spec_of(service), "clusterIP").to_owned();
-    let (now, before) = (text(new), text(old));
+    let now = text(new);
+    let before = text(old);
     let same_list = semantic_equal(spec_of(new).get("clusterIPs"), spec_of(old).get("clusterIPs"));
     let Some(spec) = object_or_insert(new, "spec") else { return };
     if now.is_empty() && !before.is_empty() && same_list {
@@ -43,7 +44,8 @@ pub(super) fn normalize_update(new: &mut Value, old: &Value) {
 
 /// Removes fields that apply only to the old type of a service, unless the update changes them.
 pub(super) fn drop_type_dependent_fields(new: &mut Value, old: &Value) {
-    let (now, before) = (kind_of(new).to_owned(), kind_of(old).to_owned());
+    let now = kind_of(new).to_owned();
+    let before = kind_of(old).to_owned();
     let same = |new: &Value, field: &str| semantic_equal(spec_of(new).get(field), spec_of(old).get(field));
     let drop = |new: &mut Value, field: &str| {
         if let Some(spec) = object_or_insert(new, "spec") {

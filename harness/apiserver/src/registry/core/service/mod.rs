@@ -39,7 +39,8 @@ const METADATA: Path<'static> = Path::new("metadata");
 
 fn warnings(service: &Value) -> Vec<String> {
     let spec = spec_of(service);
-    let (external, name) = (kind_of(service) == "ExternalName", str_field(spec, "externalName"));
+    let external = kind_of(service) == "ExternalName";
+    let name = str_field(spec, "externalName");
     let headless = kind_of(service) == "ClusterIP" && str_field(spec, "clusterIP") == "None";
     let with_ips = !array_field(spec, "externalIPs").is_empty();
     let mut warnings = Vec::new();

@@ -183,7 +183,8 @@ fn balancer_class(spec: &Value, kind: &str, errors: &mut ErrorList) {
 
 /// Requires `loadBalancerClass` to be unchanged while the service is a load balancer.
 pub(super) fn balancer_class_update(new: &Value, old: &Value, errors: &mut ErrorList) {
-    let (now, before) = (spec_of(new).get("loadBalancerClass"), spec_of(old).get("loadBalancerClass"));
+    let now = spec_of(new).get("loadBalancerClass");
+    let before = spec_of(old).get("loadBalancerClass");
     if kind_of(new) == "LoadBalancer" && kind_of(old) == "LoadBalancer" && !semantic_equal(now, before) {
         errors.invalid(
             &SPEC.child("loadBalancerClass"),
@@ -222,7 +223,8 @@ pub(super) fn validate_load_balancer_status(service: &Value, errors: &mut ErrorL
     }
     for (i, point) in points.iter().enumerate() {
         let path = path.index(i);
-        let (ip, host) = (str_field(point, "ip"), str_field(point, "hostname"));
+        let ip = str_field(point, "ip");
+        let host = str_field(point, "hostname");
         if !ip.is_empty() && ip.parse::<std::net::IpAddr>().is_err() {
             errors.invalid(&path.child("ip"), ip, BAD_IP);
         }
@@ -252,7 +254,8 @@ pub(super) fn addresses(spec: &Value, kind: &str, errors: &mut ErrorList) {
         return;
     }
     let path = SPEC.child("clusterIPs");
-    let (single, list) = (str_field(spec, "clusterIP"), array_field(spec, "clusterIPs"));
+    let single = str_field(spec, "clusterIP");
+    let list = array_field(spec, "clusterIPs");
     match (single.is_empty(), list.first()) {
         (false, None) => errors.required(&path, ""),
         (false, Some(first)) if first != single => {
@@ -307,7 +310,8 @@ fn validate_families(spec: &Value, errors: &mut ErrorList) {
     let path = SPEC.child("clusterIPs");
     let texts =
         |field: &str| array_field(spec, field).iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>();
-    let (list, families) = (texts("clusterIPs"), texts("ipFamilies"));
+    let list = texts("clusterIPs");
+    let families = texts("ipFamilies");
     let is_v6 = |address: &str| address.contains(':');
     if list.len() > 1 && (list.len() != 2 || is_v6(&list[0]) == is_v6(&list[1])) {
         let why = "may specify no more than one IP for each IP family";
@@ -398,7 +402,8 @@ fn validate_policies(service: &Value, spec: &Value, errors: &mut ErrorList) {
     } else if !external.is_empty() {
         errors.invalid(&path, external, "may only be set for externally-accessible services");
     }
-    let (path, port) = (SPEC.child("healthCheckNodePort"), number(spec, "healthCheckNodePort"));
+    let path = SPEC.child("healthCheckNodePort");
+    let port = number(spec, "healthCheckNodePort");
     if port != 0 {
         if !needs_health_check(service) {
             let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";

@@ -139,7 +139,8 @@ fn request(options: &K3sOptions, label: &str, log: &Path) -> Result<ContainerReq
 
 /// Explains why the container was not started.
 fn not_begun(options: &K3sOptions, error: &TestcontainersError) -> EnvironmentError {
-    let (image, text) = (options.image(), error.to_string());
+    let image = options.image();
+    let text = error.to_string();
     let missing = text.contains("failed to pull the image") || text.contains("No such image");
     if missing {
         let next = format!(

@@ -320,9 +320,11 @@ impl Churn {
             tainted.insert(name, is_tainted(&node));
         }
         assert!(tainted.values().all(|tainted| !tainted), "no taint stays");
-        let (mut healthy, mut finished) = (vec![0_i64; self.size.apps], 0);
+        let mut healthy = vec![0_i64; self.size.apps];
+        let mut finished = 0;
         for pod in list("", "pods") {
-            let (name, node) = (&pod["metadata"]["name"], pod["spec"]["nodeName"].as_str().unwrap());
+            let name = &pod["metadata"]["name"];
+            let node = pod["spec"]["nodeName"].as_str().unwrap();
             assert!(tainted.contains_key(node), "orphan {name} is left");
             if pod["status"]["phase"] == "Succeeded" {
                 finished += 1;
@@ -347,7 +349,8 @@ impl Churn {
                 }
                 number => number.as_i64().unwrap(),
             };
-            let (status, desired) = (&budget["status"], expected - limit);
+            let status = &budget["status"];
+            let desired = expected - limit;
             assert_eq!(status["observedGeneration"], budget["metadata"]["generation"], "{app}: {status}");
             let numbers = ["expectedPods", "currentHealthy", "desiredHealthy", "disruptionsAllowed"]
                 .map(|name| status[name].as_i64());
