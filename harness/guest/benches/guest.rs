@@ -2,6 +2,7 @@
 //! program untraced. `cargo bench -p plumbline-guest`.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a bench measures and prints real time")]
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -51,6 +52,15 @@ fn subject(role: &str) {
                 file.read_exact(&mut bytes).expect("bytes");
             }
         }
+        "tokio" => {
+            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+            runtime.block_on(async {
+                let mut ticks = tokio::time::interval(Duration::from_secs(30));
+                for _ in 0..=120 {
+                    ticks.tick().await;
+                }
+            });
+        }
         role => panic!("no role {role}"),
     }
 }
@@ -97,12 +107,49 @@ fn main() {
         let (_, traced, untraced) = both(role);
         println!("{role}: {:.2} times the real time of an untraced run ({untraced:.2} s)", traced / untraced);
     }
-    let hour = [
-        ("sh", vec!["-c", "for i in 1 2 3 4 5 6; do sleep 600; done"]),
-        ("python3", vec!["-c", "import time\nfor _ in range(120): time.sleep(30)"]),
-    ];
-    for (program, arguments) in hour {
-        let report = run(Guest::new(program).args(arguments)).report;
-        println!("an hour of {program}: {:.3} s in {} hops", report.real_time.as_secs_f64(), report.hops);
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, guest) in hours(folder.path()) {
+        let report = run(guest).report;
+        println!(
+            "an hour of {name}: {:.3} s in {} hops, {:.0} us each, of which the tracer's processor time is {:.0} us",
+            report.real_time.as_secs_f64(),
+            report.hops,
+            report.real_time.as_secs_f64() * 1e6 / report.hops as f64,
+            report.tracer_time.as_secs_f64() * 1e6 / report.hops as f64,
+        );
     }
+}
+
+/// Programs that do something every 30 s for an hour, as far as this machine has their languages.
+fn hours(folder: &Path) -> Vec<(&'static str, Guest)> {
+    const JAVA: &str = "class Hour { public static void main(String[] a) throws Exception {
+        var pool = java.util.concurrent.Executors.newScheduledThreadPool(2);
+        var ticks = new java.util.concurrent.CountDownLatch(120);
+        pool.scheduleAtFixedRate(ticks::countDown, 30, 30, java.util.concurrent.TimeUnit.SECONDS);
+        ticks.await();
+        System.exit(0);
+    } }";
+    const GO: &str = "package main\nimport \"time\"\nfunc main() {\n\tticker := time.NewTicker(30 * time.Second)\n\t\
+                      for i := 0; i < 120; i++ {\n\t\t<-ticker.C\n\t}\n}\n";
+    let program = std::env::current_exe().expect("this program");
+    let script = "for i in 1 2 3 4 5 6; do sleep 600; done";
+    let mut hours = vec![
+        ("sh", Guest::new("sh").args(["-c", script])),
+        ("tokio", Guest::new(program).env(ROLE, "tokio")),
+        ("python", Guest::new("python3").args(["-c", "import time\nfor _ in range(120): time.sleep(30)"])),
+    ];
+    let file = |name: &str, text: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).expect("a file");
+        path
+    };
+    let built = Command::new("go").arg("build").arg("-o").arg(folder.join("hour")).arg(file("hour.go", GO)).status();
+    if built.is_ok_and(|status| status.success()) {
+        hours.push(("go", Guest::new(folder.join("hour"))));
+    }
+    if Command::new("java").arg("-version").output().is_ok() {
+        let flags = ["-XX:-UsePerfData", "-XX:+UseSerialGC"];
+        hours.push(("java", Guest::new("java").args(flags).arg(file("Hour.java", JAVA))));
+    }
+    hours
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, ClockError};
 use crate::outcome::{GuestError, KILL, Outcome, TERMINATE, TracerThread};
 use crate::settings::{Command, Epoch, Network, Settings, Stdio};
 
@@ -221,7 +221,7 @@ pub struct Running {
 
 impl Running {
     /// Connects to its clock.
-    pub fn clock(&self) -> io::Result<Clock> {
+    pub fn clock(&self) -> Result<Clock, ClockError> {
         Clock::connect(&self.socket)
     }
 

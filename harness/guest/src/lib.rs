@@ -11,10 +11,13 @@
 //! # Ok::<(), plumbline_guest::GuestError>(())
 //! ```
 //!
-//! A [`Clock`] reads and moves the time of a running guest, also from inside.
+//! A [`Clock`] reads and moves the time of a running guest, also from inside; with the feature `tokio`, `AsyncClock`
+//! does so without blocking.
 //!
 //! Linux on x86-64 only; elsewhere, [`Guest::start`] returns [`GuestError::Unsupported`].
 
+#[cfg(feature = "tokio")]
+mod async_clock;
 mod clock;
 mod guest;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -24,7 +27,9 @@ mod protocol;
 mod report;
 mod settings;
 
-pub use clock::Clock;
+#[cfg(feature = "tokio")]
+pub use async_clock::AsyncClock;
+pub use clock::{Clock, ClockError};
 pub use guest::{Guest, Running};
 pub use outcome::{End, GuestError, Outcome};
 pub use protocol::{Order, Reading, TIME_SOCKET};

@@ -6,19 +6,14 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use jiff::{SignedDuration, Timestamp};
-use plumbline_guest::{End, Epoch, Guest, GuestError, Network, Outcome};
+use plumbline_guest::{Epoch, Guest, GuestError, Network, Outcome};
 
-/// The exit code of a run that has reached one of its limits, as of timeout(1).
-const LIMIT: u8 = 124;
 /// The exit code of an error of this program.
 const ERROR: u8 = 125;
 /// The exit code of a command that cannot be executed.
 const NOT_EXECUTABLE: u8 = 126;
 /// The exit code of a command that is not found.
 const NOT_FOUND: u8 = 127;
-/// The exit code of a command that a signal has ended is this number and the signal's.
-const SIGNAL: u8 = 128;
-
 /// Runs a command and everything that it starts in virtual time.
 ///
 /// The exit code is that of the command, or 128 and the number of the signal that has ended it; 124 after a limit,
@@ -122,7 +117,7 @@ fn run(arguments: &Arguments) -> Result<u8, (u8, String)> {
 fn failure(error: GuestError) -> (u8, String) {
     let code = match &error {
         GuestError::Program { source, .. } if source.kind() == std::io::ErrorKind::NotFound => NOT_FOUND,
-        GuestError::Program { .. } => NOT_EXECUTABLE,
+        GuestError::Program { .. } | GuestError::Refused { .. } => NOT_EXECUTABLE,
         _ => ERROR,
     };
     (code, error.to_string())
@@ -130,25 +125,14 @@ fn failure(error: GuestError) -> (u8, String) {
 
 /// Shows the report and returns the exit code.
 fn finish(arguments: &Arguments, outcome: &Outcome) -> Result<u8, (u8, String)> {
-    use std::os::unix::process::ExitStatusExt as _;
     if let Some(path) = &arguments.report {
         let json = serde_json::to_string_pretty(&outcome.report).map_err(|error| (ERROR, error.to_string()))?;
         std::fs::write(path, json + "\n").map_err(|error| (ERROR, format!("{}: {error}", path.display())))?;
     }
-    if !arguments.quiet {
-        for line in outcome.report.to_string().lines() {
+    if !arguments.quiet || outcome.end.limit().is_some() {
+        for line in outcome.to_string().lines() {
             complain(line);
         }
     }
-    let limit = match outcome.end {
-        End::VirtualLimit => "the limit of virtual time was reached; everything was killed (--limit)",
-        End::RealLimit => "the limit of real time was reached; everything was killed (--real-limit)",
-        End::TooManyProcesses => "there were too many processes; everything was killed (--processes)",
-        _ => {
-            let signal = outcome.status.signal().map(|signal| SIGNAL.wrapping_add(signal as u8));
-            return Ok(signal.or_else(|| outcome.status.code().map(|code| code as u8)).unwrap_or(ERROR));
-        }
-    };
-    complain(limit);
-    Ok(LIMIT)
+    Ok(outcome.exit_code())
 }

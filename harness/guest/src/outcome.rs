@@ -1,6 +1,8 @@
 //! The results of a run, and the orders that end it.
 
+use std::fmt::{self, Display};
 use std::io;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::thread::JoinHandle;
@@ -29,6 +31,14 @@ pub enum GuestError {
         program: PathBuf,
         /// The reason: not found, not executable, made for another machine.
         source: io::Error,
+    },
+    /// The program can be executed, but not in virtual time.
+    #[error("{}: {reason}", program.display())]
+    Refused {
+        /// The program.
+        program: PathBuf,
+        /// The reason.
+        reason: &'static str,
     },
     /// The system forbids what the tracer needs.
     #[error("{what}: {source}")]
@@ -66,6 +76,46 @@ pub struct Outcome {
     pub end: End,
     /// The account of the run.
     pub report: Report,
+}
+
+/// The exit code of a run that has reached one of its limits, as of timeout(1).
+const LIMIT: u8 = 124;
+
+/// The exit code of a command that a signal has ended is this number and the signal's.
+const SIGNAL: u8 = 128;
+
+impl Outcome {
+    /// Returns the exit code as a shell shows it: that of the command, or 128 and the number of the signal that has
+    /// ended it; 124 after a limit.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        if self.end.limit().is_some() {
+            return LIMIT;
+        }
+        let signal = self.status.signal().map(|signal| SIGNAL.wrapping_add(signal as u8));
+        signal.or_else(|| self.status.code().map(|code| code as u8)).unwrap_or(u8::MAX)
+    }
+}
+
+/// The report, and the limit that has ended the run, in lines for standard error.
+impl Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.report)?;
+        self.end.limit().map_or(Ok(()), |limit| writeln!(f, "{limit}; everything was killed"))
+    }
+}
+
+impl End {
+    /// Returns the limit that has ended the run, if one has.
+    #[must_use]
+    pub const fn limit(self) -> Option<&'static str> {
+        match self {
+            Self::VirtualLimit => Some("the limit of virtual time was reached (--limit)"),
+            Self::RealLimit => Some("the limit of real time was reached (--real-limit)"),
+            Self::TooManyProcesses => Some("there were more processes than permitted"),
+            Self::Exited | Self::Terminated => None,
+        }
+    }
 }
 
 /// The order to end the command with `SIGTERM`.

@@ -30,6 +30,8 @@ pub struct Spin {
     /// The processor time of all programs since the last rest.
     #[serde(serialize_with = "seconds")]
     pub processor_time: Duration,
+    /// The function that it executed, and its callers as far as they are known: names, or addresses in files.
+    pub stack: Vec<String>,
 }
 
 /// The account of a run in virtual time.
@@ -92,11 +94,12 @@ impl Display for Report {
         if self.left_over > 0 {
             writeln!(f, "killed at the end: {} processes that the command left", self.left_over)?;
         }
-        for Spin { program, thread, thread_id, processor_time } in &self.spins {
+        for Spin { program, thread, thread_id, processor_time, stack } in &self.spins {
+            let place = if stack.is_empty() { String::new() } else { format!(", in {}", stack.join(" from ")) };
             writeln!(
                 f,
                 "busy: time crept after {:.1} s of processor time without rest; the busiest thread was {thread} \
-                 ({thread_id}) of {program}",
+                 ({thread_id}) of {program}{place}",
                 processor_time.as_secs_f64()
             )?;
         }

@@ -5,14 +5,9 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::ExitStatusExt as _;
 
-use plumbline_guest::{Clock, End, Guest, Order, Outcome, TIME_SOCKET};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::UnixStream;
-
-/// The exit code of a program that a signal has ended is this number and the signal's.
-const SIGNAL: u8 = 128;
+use plumbline::time::Clock;
+use plumbline_guest::{Guest, Outcome, TIME_SOCKET};
 
 /// The kind of time in which programs run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -37,27 +32,10 @@ pub fn is_inside() -> bool {
     std::env::var_os(TIME_SOCKET).is_some()
 }
 
-/// Connects to the clock of the virtual time in which this process lives.
-///
-/// # Errors
-///
-/// Returns an error if the process is not inside, or the tracer does not answer.
-pub fn clock() -> io::Result<Clock> {
-    Clock::from_env()
-}
-
-/// Waits until everything in the virtual time of this process rests and nothing is due. Time does not move.
-///
-/// # Errors
-///
-/// Returns an error if the process is not inside, or the tracer does not answer.
-pub async fn settle() -> io::Result<()> {
-    let path = std::env::var_os(TIME_SOCKET).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-    let mut stream = BufReader::new(UnixStream::connect(path).await?);
-    stream.write_all(format!("{}\n", Order::Settle).as_bytes()).await?;
-    let mut reply = String::new();
-    stream.read_line(&mut reply).await?;
-    if reply.contains("\"error\"") || reply.is_empty() { Err(io::Error::other(reply)) } else { Ok(()) }
+/// Returns a clock that shows the system's time: exact inside, where it moves only while all programs wait.
+#[must_use]
+pub fn system_clock() -> Clock {
+    if is_inside() { Clock::traced() } else { Clock::wall() }
 }
 
 /// Runs this program again, with the same arguments, in virtual time, and waits until it ends. A signal to this process
@@ -83,22 +61,4 @@ pub enum GuestRunError {
     /// It cannot be traced.
     #[error("{0}; use --time wall")]
     Guest(#[from] plumbline_guest::GuestError),
-}
-
-/// Returns the exit code of a guest as a shell shows it.
-#[must_use]
-pub fn exit_code(outcome: &Outcome) -> u8 {
-    let signal = outcome.status.signal().map(|signal| SIGNAL.wrapping_add(u8::try_from(signal).unwrap_or(0)));
-    signal.or_else(|| outcome.status.code().and_then(|code| u8::try_from(code).ok())).unwrap_or(u8::MAX)
-}
-
-/// Returns the reason for which a limit ended the guest, if one did.
-#[must_use]
-pub fn limit(end: End) -> Option<&'static str> {
-    match end {
-        End::VirtualLimit => Some("the limit of virtual time was reached; everything was killed (--limit)"),
-        End::RealLimit => Some("the limit of real time was reached; everything was killed (--real-limit)"),
-        End::TooManyProcesses => Some("there were too many processes; everything was killed"),
-        _ => None,
-    }
 }

@@ -40,6 +40,9 @@ pub(crate) trait Architecture {
     /// The top of the stack.
     fn stack(&self) -> u64;
 
+    /// The frame pointer.
+    fn frame(&self) -> u64;
+
     /// Returns false for a thread that runs code of another, older machine.
     fn is_native(&self) -> bool;
 }
@@ -91,6 +94,10 @@ impl Architecture for Registers {
 
     fn stack(&self) -> u64 {
         self.rsp
+    }
+
+    fn frame(&self) -> u64 {
+        self.rbp
     }
 
     fn is_native(&self) -> bool {

@@ -355,8 +355,9 @@ fn wait(call: &Call, memory: &impl Memory, clocks: &Clocks, zero: Option<u64>) -
         libc::SYS_rt_sigtimedwait => limited(2, again, None),
         libc::SYS_semtimedop => limited(3, again, None),
         libc::SYS_mq_timedsend | libc::SYS_mq_timedreceive => absolute(4, Family::Realtime),
-        // The kernel looks at the time after each message only: without one, it waits on.
-        libc::SYS_recvmmsg => limited(4, None, None),
+        // The kernel looks at the time after each message only: without one, it waits on, and after the next one it
+        // finds that no time is left.
+        libc::SYS_recvmmsg => limited(4, None, writes(4, Form::Timespec)),
         libc::SYS_io_getevents | IO_PGETEVENTS => limited(4, Some(0), None),
         _ => None,
     }

@@ -7,6 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
 use super::clocks::NEVER;
+use super::sys;
 use crate::protocol::{Order, Reading, Reply};
 
 /// The most bytes of orders that may wait.
@@ -59,6 +60,9 @@ impl Control {
 
     /// Reads orders, and answers those that need no rest. Returns true if there were any.
     pub(crate) fn receive(&mut self, reading: impl Fn() -> Reading) -> bool {
+        if !sys::is_readable(&self.files()) {
+            return false;
+        }
         while let Ok((stream, _)) = self.listener.accept() {
             let is_gone = stream.set_nonblocking(true).is_err();
             self.clients.push(Client { stream, input: Vec::new(), moment: None, has_events: false, is_gone });

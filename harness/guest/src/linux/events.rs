@@ -1,6 +1,7 @@
 //! Stops and ends of threads, one at a time.
 
 use super::arch::Architecture as _;
+use super::places;
 use super::state::{Phase, Tracer};
 use super::sys::{self, CALL_STOP, EVENT_STOP, Event};
 use super::table::{Activity, Process, Thread};
@@ -30,6 +31,8 @@ impl Tracer {
     pub(crate) fn handle(&mut self, event: Event) {
         let Event { thread, status, processor_time } = event;
         self.report.stops += 1;
+        // Most often, it runs when the next proof begins.
+        self.busy = Some(thread);
         if !libc::WIFSTOPPED(status) {
             self.on_end(thread, status, processor_time);
             return;
@@ -109,6 +112,11 @@ impl Tracer {
             entry.is_stopped = true;
             let _ = sys::listen(thread);
             return;
+        }
+        if self.inspected.take_if(|inspected| *inspected == thread).is_some()
+            && let (Ok(registers), Some(spin)) = (sys::registers(thread), self.report.spins.last_mut())
+        {
+            spin.stack = places::stack(thread, &registers);
         }
         if let Some(wait) = entry.socket_wait.filter(|wait| wait.is_over) {
             entry.socket_wait = None;

@@ -19,7 +19,7 @@ const VDSO: u64 = 33;
 impl Tracer {
     /// Handles the event of an exec. All other threads of the process are gone.
     pub(crate) fn on_exec(&mut self, thread: i32) {
-        self.has_started = true;
+        let is_first = !std::mem::replace(&mut self.has_started, true);
         let Some(process) = self.table.threads.get(&thread).map(|thread| thread.process) else { return };
         let former = sys::event_message(thread).map_or(thread, |former| former as i32);
         if let Some(entry) = self.table.threads.get(&former).map(|former| (former.random, former.children))
@@ -35,13 +35,25 @@ impl Tracer {
             entry.program = name.map_or_else(|| "?".to_owned(), |name| name.to_string_lossy().into_owned());
             entry.image = None;
         }
-        if file.as_deref().is_some_and(is_privileged) {
-            self.note("setuid or setgid program (it runs without these rights)", thread);
-        }
         let is_native = sys::registers(thread).is_ok_and(|registers| registers.is_native());
-        if !is_native {
-            self.note("program for i386 (it was killed: only programs for x86-64 can be traced)", thread);
+        let rights = file.as_deref().map_or(Rights::Own, rights);
+        let refusal = match rights {
+            _ if !is_native => {
+                Some((REFUSED_MACHINE, "program for i386 (killed: only those for x86-64 can be traced)"))
+            }
+            Rights::Owner => {
+                Some((REFUSED_RIGHTS, "setuid program (killed: it would run without the rights of its owner)"))
+            }
+            Rights::Group | Rights::Own => None,
+        };
+        if let Some((reason, call)) = refusal {
+            self.note(call, thread);
+            if is_first {
+                self.refusal = Some(reason);
+            }
             let _ = sys::kill(process, libc::SIGKILL);
+        } else if rights == Rights::Group {
+            self.note("setgid program (it runs without the rights of its group)", thread);
         }
         if let Some(entry) = self.table.threads.get_mut(&thread) {
             // The files of the thread that had this number before show that thread.
@@ -118,14 +130,37 @@ impl Tracer {
     }
 }
 
-/// Returns true for a program that would run with the rights of its file's owner or group, were it not traced.
-fn is_privileged(file: &Path) -> bool {
-    let Ok(metadata) = file.metadata() else { return false };
+/// The reason for which a command for i386 is refused.
+const REFUSED_MACHINE: &str = "it is made for i386, and only programs for x86-64 run in virtual time";
+
+/// The reason for which a setuid command is refused.
+const REFUSED_RIGHTS: &str = "it has the setuid bit, and a traced program does not get the rights of its owner: run it as \
+                              that user, or outside";
+
+/// The rights with which a program would run, were it not traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rights {
+    /// Those of this process.
+    Own,
+    /// Those of its file's owner.
+    Owner,
+    /// Those of its file's group.
+    Group,
+}
+
+/// Returns the rights that a program's file gives it.
+fn rights(file: &Path) -> Rights {
+    let Ok(metadata) = file.metadata() else { return Rights::Own };
     let (user, group) = sys::user_and_group();
     let mode = metadata.mode();
-    let set_user = libc::S_ISUID;
     let set_group = libc::S_ISGID | libc::S_IXGRP;
-    mode & set_user != 0 && metadata.uid() != user || mode & set_group == set_group && metadata.gid() != group
+    if mode & libc::S_ISUID != 0 && metadata.uid() != user {
+        Rights::Owner
+    } else if mode & set_group == set_group && metadata.gid() != group {
+        Rights::Group
+    } else {
+        Rights::Own
+    }
 }
 
 /// Reads the auxiliary vector of a new program, which lies behind its arguments and its environment on the stack.

@@ -13,6 +13,8 @@ use crate::outcome::End;
 pub(crate) enum Progress {
     /// Programs were woken, or clients answered.
     Some,
+    /// At least one thread was interrupted: it stops without fail.
+    Interrupted,
     /// Nothing is due, and time must not move: only an event from outside wakes a program.
     Idle,
 }
@@ -26,8 +28,7 @@ impl Tracer {
             return Progress::Some;
         }
         if next <= now {
-            self.fire(next);
-            return Progress::Some;
+            return self.fire(next);
         }
         if self.find_socket_waits() {
             return Progress::Some;
@@ -54,15 +55,13 @@ impl Tracer {
         self.report.hops += 1;
         self.set_time(target);
         self.control.moved(|| Self::reading(&self.clocks, next));
-        if next <= target {
-            self.fire(next);
-        }
-        Progress::Some
+        if next <= target { self.fire(next) } else { Progress::Some }
     }
 
     /// Ends all waits with exactly this deadline. Others that are due as well follow after the next rest, so that
     /// deadlines inside a millisecond keep their order.
-    pub(crate) fn fire(&mut self, deadline: u64) {
+    pub(crate) fn fire(&mut self, deadline: u64) -> Progress {
+        let mut progress = Progress::Some;
         for (thread, entry) in &mut self.table.threads {
             if entry.deadline() != Some(deadline) {
                 continue;
@@ -77,10 +76,13 @@ impl Tracer {
                 }
             }
             // A thread that was killed at this moment reports its end by itself.
-            let _ = sys::interrupt(*thread);
+            if sys::interrupt(*thread).is_ok() {
+                progress = Progress::Interrupted;
+            }
         }
         let processes: Vec<i32> = self.table.processes.keys().copied().collect();
         self.timers.expire(deadline, &processes);
+        progress
     }
 
     /// Ends naps that are over in real time, while other threads are busy. Returns the real time of the next end.

@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt as _;
 
 use super::arch::{CODE, CODE_OFFSET, DIFFERENCE, FUNCTIONS, MONOTONIC, SYSTEM_CALL, ZERO, jump};
 use super::clocks::{Clocks, Family};
+use super::elf;
 use super::sys::SharedMemory;
 
 const PAGE: usize = 4096;
@@ -83,28 +84,10 @@ fn patched(mut image: Vec<u8>) -> Option<Vec<u8>> {
     Some(image)
 }
 
-/// Reads names and offsets of the dynamic symbols of a 64-bit ELF image.
+/// Reads names and offsets of the dynamic symbols.
 fn symbols(image: &[u8]) -> Option<Vec<(String, usize)>> {
-    /// The type of the section with dynamic symbols.
-    const DYNSYM: u32 = 11;
-    let half = |at: usize| Some(u16::from_le_bytes(image.get(at..at + 2)?.try_into().ok()?));
-    let word = |at: usize| Some(u32::from_le_bytes(image.get(at..at + 4)?.try_into().ok()?));
-    let long = |at: usize| Some(u64::from_le_bytes(image.get(at..at + 8)?.try_into().ok()?) as usize);
-    let table = long(0x28)?;
-    let size = usize::from(half(0x3a)?);
-    let count = usize::from(half(0x3c)?);
-    let header = |index: usize| table.checked_add(index.checked_mul(size)?);
-    let section = (0..count).filter_map(header).find(|at| word(at + 4) == Some(DYNSYM))?;
-    let start = long(section + 0x18)?;
-    let length = long(section + 0x20)?;
-    let names = long(header(word(section + 0x28)? as usize)? + 0x18)?;
-    let mut symbols = Vec::new();
-    for symbol in (start..start.checked_add(length)?).step_by(24) {
-        let name = image.get(names.checked_add(word(symbol)? as usize)?..)?;
-        let name = name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte)).collect::<String>();
-        symbols.push((name, long(symbol + 8)?));
-    }
-    Some(symbols)
+    let symbols = elf::symbols(image, elf::DYNSYM)?;
+    Some(symbols.into_iter().map(|symbol| (symbol.name, symbol.address)).collect())
 }
 
 #[cfg(test)]

@@ -4,12 +4,14 @@ mod arch;
 mod calls;
 mod clocks;
 mod control;
+mod elf;
 mod events;
 mod exec;
 mod filter;
 mod fire;
 mod image;
 mod launch;
+mod places;
 mod rest;
 mod routes;
 mod run;
@@ -36,7 +38,7 @@ use self::state::Tracer;
 pub(crate) use self::sys::order_on_signals as terminate_on_signals;
 use self::sys::{Interrupter, Step};
 use self::table::Activity;
-use crate::outcome::{GuestError, Outcome, TracerThread};
+use crate::outcome::{End, GuestError, Outcome, TracerThread};
 use crate::settings::{Command, Epoch, Settings};
 
 /// The monotonic clocks at the start of a guest with a fixed epoch: a machine that has run for a day.
@@ -118,7 +120,12 @@ fn trace(
     tracer.set_time(0);
     let main = tracer.main.process;
     tracer.add(main, main, 0, Activity::Running);
-    tracer.start_program(&program, started)?;
+    if let Err(error) = tracer.start_program(&program, started) {
+        tracer.kill(End::Exited);
+        // Nothing outlives the tracer.
+        tracer.run();
+        return Err(error);
+    }
     tracer.run();
     let status = ExitStatus::from_raw(tracer.status.unwrap_or_default());
     Ok(Outcome { status, end: tracer.end, report: tracer.finish() })
@@ -133,6 +140,9 @@ impl Tracer {
                 Ok(None) => {}
                 Err(_) => break,
             }
+        }
+        if let Some(reason) = self.refusal {
+            return Err(GuestError::Refused { program: program.to_owned(), reason });
         }
         if self.has_started {
             // Nothing is lost if the caller has gone.

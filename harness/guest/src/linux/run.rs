@@ -28,26 +28,43 @@ impl Tracer {
     pub(crate) fn run(&mut self) {
         let mut attempts = 0;
         while let Some(is_any) = self.handle_events() {
-            if is_any {
-                attempts = 0;
-            }
             self.check_end();
+            if is_any || attempts == 0 {
+                // A thread that goes on most often stops again soon, at the next wait.
+                sys::yield_now();
+                attempts = 1;
+                continue;
+            }
             if self.is_at_rest() {
                 match self.handle_events() {
                     None => return,
                     // A thread may run again.
-                    Some(true) => continue,
+                    Some(true) => {
+                        attempts = 0;
+                        continue;
+                    }
                     Some(false) => {}
                 }
                 (self.last_rest, self.ended_time, self.crept) = (sys::real_monotonic(), 0, 0);
                 match self.at_rest() {
                     Progress::Some => attempts = 0,
+                    Progress::Interrupted => {
+                        self.wait_stop();
+                        attempts = 0;
+                    }
                     Progress::Idle => self.wait_idle(),
                 }
                 continue;
             }
             self.wait_busy(attempts);
             attempts += 1;
+        }
+    }
+
+    /// Waits for the stop of an interrupted thread.
+    fn wait_stop(&mut self) {
+        if let Ok(Some(event)) = sys::next_event(true) {
+            self.handle(event);
         }
     }
 
@@ -157,7 +174,9 @@ impl Tracer {
                 thread: watch::thread_name(*thread),
                 thread_id: *thread,
                 processor_time: std::time::Duration::from_nanos(total),
+                stack: Vec::new(),
             });
+            self.inspected = sys::interrupt(*thread).is_ok().then_some(*thread);
         }
         let by = (total - guard - self.crept).max(GRAIN) / GRAIN * GRAIN;
         self.crept += by;

@@ -49,12 +49,16 @@ pub(crate) struct Tracer {
     pub(crate) status: Option<i32>,
     /// True once the main process has executed its program.
     pub(crate) has_started: bool,
+    /// The reason for which the command's program is refused.
+    pub(crate) refusal: Option<&'static str>,
     pub(crate) phase: Phase,
     pub(crate) end: End,
     pub(crate) order: Arc<AtomicU8>,
     pub(crate) interrupter: Interrupter,
     /// The thread that was busy at the last proof.
     pub(crate) busy: Option<i32>,
+    /// The busy thread that was interrupted to see where it runs.
+    pub(crate) inspected: Option<i32>,
     /// Real times: of the start, of the last rest, of the next look at the processor time.
     pub(crate) start: u64,
     pub(crate) last_rest: u64,
@@ -99,11 +103,13 @@ impl Tracer {
             main,
             status: None,
             has_started: false,
+            refusal: None,
             phase: Phase::Running,
             end: End::Exited,
             order,
             interrupter,
             busy: None,
+            inspected: None,
             start: now,
             last_rest: now,
             next_look: 0,

@@ -367,13 +367,18 @@ pub(crate) fn order_on_signals(order: Arc<AtomicU8>) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until one of the files has something to read, or so many nanoseconds.
-pub(crate) fn wait_readable(files: &[RawFd], nanoseconds: u64) {
+/// Returns true if one of the files has something to read, or has ended.
+pub(crate) fn is_readable(files: &[RawFd]) -> bool {
+    wait_readable(files, 0)
+}
+
+/// Waits until one of the files has something to read, or so many nanoseconds. Returns true if one has.
+pub(crate) fn wait_readable(files: &[RawFd], nanoseconds: u64) -> bool {
     let poll = |file: &RawFd| libc::pollfd { fd: *file, events: libc::POLLIN, revents: 0 };
     let mut polls: Vec<libc::pollfd> = files.iter().map(poll).collect();
     let limit = libc::timespec { tv_sec: 0, tv_nsec: nanoseconds.min(999_999_999) as i64 };
     // SAFETY: the kernel reads and writes `polls`, which has the length given, and reads `limit`.
-    unsafe { libc::ppoll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, &raw const limit, null()) };
+    unsafe { libc::ppoll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, &raw const limit, null()) > 0 }
 }
 
 /// Lets other threads run.

@@ -26,6 +26,12 @@ impl Tracer {
         let base = self.table.image(thread);
         let zero = base.and_then(|base| self.image.as_ref().map(|image| image.zero(base)));
         let plan = calls::plan(&call, &ProgramMemory(thread), &self.clocks, zero);
+        if !matches!(plan, Plan::Wait(_))
+            && let Some(entry) = self.table.threads.get_mut(&thread)
+        {
+            // Nothing is restarted any more, or without a time that is left.
+            entry.restart = None;
+        }
         match plan {
             Plan::Pass => self.resume(thread, 0),
             Plan::Note(name) => {

@@ -8,5 +8,6 @@ mod clocks;
 mod pitfalls;
 mod programs;
 mod random;
+mod refusals;
 mod roles;
 mod support;

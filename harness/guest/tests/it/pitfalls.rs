@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::support::{python, run, shell};
+use super::support::{python, run, shell, skip};
 
 /// Threads that set the state of a sleeper before they check again, such as a parent that reaps a child.
 #[test]
@@ -92,6 +92,7 @@ print('over')
     assert_eq!(finished.lines(), ["over"]);
     let spin = &finished.report().spins[0];
     assert!(spin.program.starts_with("python") && spin.processor_time >= Duration::from_millis(150), "{spin:?}");
+    assert!(spin.stack.iter().any(|place| place.contains("python")), "{spin:?}");
     // Each process of this one is short.
     let script = "until [ $(date +%s) -ge 1893456001 ]; do :; done; echo over";
     let finished = run(shell(script).spin_guard(Duration::from_millis(150)));
@@ -265,11 +266,17 @@ call('semaphore', 220, semaphores, (ctypes.c_short * 3)(0, -1, 0), 1, spec(4))
 libc.semctl(semaphores, 0, 0)
 queue = libc.syscall(240, b'plumbline-%d' % os.getpid(), os.O_CREAT | os.O_RDWR, 0o600, None)
 call('queue', 243, queue, ctypes.create_string_buffer(8192), 8192, None, spec(time.time() + 5))
+shape = (ctypes.c_long * 8)(0, 1, 8)
+full = libc.syscall(240, b'plumbline-full-%d' % os.getpid(), os.O_CREAT | os.O_RDWR, 0o600, shape)
+call('first', 242, full, b'1', 1, 0, spec(time.time() + 5))
+call('full', 242, full, b'2', 1, 0, spec(time.time() + 5))
+for name in (b'plumbline-%d', b'plumbline-full-%d'): libc.syscall(241, name % os.getpid())
 call('sleep', 230, 1, 1, spec(time.monotonic() + 6), None)
 call('sleep, over', 230, 0, 1, spec(5), None)
 context = ctypes.c_ulong()
 assert libc.syscall(206, 1, ctypes.byref(context)) == 0
 call('events', 208, context, 1, 1, ctypes.create_string_buffer(64), spec(7))
+call('signals', 333, context, 1, 1, ctypes.create_string_buffer(64), spec(0.5), None)
 timeout = spec(8); call('ppoll', 271, None, 0, timeout, None, 8); print(list(timeout))
 timeout = (ctypes.c_long * 2)(9, 0); call('select', 23, 0, None, None, None, timeout); print(list(timeout))
 epoll = libc.epoll_create(1)
@@ -289,17 +296,125 @@ call('bad address', 228, 0, 8)
         "waitv -1 ETIMEDOUT 8000",
         "semaphore -1 EAGAIN 12000",
         "queue -1 ETIMEDOUT 17000",
-        "sleep 0 None 23000",
-        "sleep, over 0 None 23000",
-        "events 0 None 30000",
-        "ppoll 0 None 38000",
+        "first 0 None 17000",
+        "full -1 ETIMEDOUT 22000",
+        "sleep 0 None 28000",
+        "sleep, over 0 None 28000",
+        "events 0 None 35000",
+        "signals 0 None 35500",
+        "ppoll 0 None 43500",
         "[0, 0]",
-        "select 0 None 47000",
+        "select 0 None 52500",
         "[0, 0]",
-        "epoll_pwait2 0 None 57500",
-        "bad address -1 EFAULT 57500",
+        "epoll_pwait2 0 None 63000",
+        "bad address -1 EFAULT 63000",
     ];
     assert_eq!(finished.lines(), expected);
+}
+
+/// `futex_wait` of Linux 6.7. An older kernel has none, and says so.
+#[test]
+fn futexes_of_the_new_kind_time_out() {
+    let finished = run(python(
+        "
+import ctypes, errno, time
+libc = ctypes.CDLL(None, use_errno=True)
+start = time.monotonic()
+word = ctypes.c_uint(1)
+def wait(expected, clock, until):
+    ctypes.set_errno(0)
+    limit = (ctypes.c_long * 2)(until, 0)
+    result = libc.syscall(455, ctypes.byref(word), expected, ctypes.c_ulong(0xffffffff), 2, limit, clock)
+    print(result, errno.errorcode.get(ctypes.get_errno()), round((time.monotonic() - start) * 1000))
+wait(2, 1, int(time.monotonic()) + 3)
+wait(1, 1, int(time.monotonic()) + 3)
+wait(1, 0, int(time.time()) + 4)
+wait(1, 1, 1)
+",
+    ));
+    let missing = ["-1 ENOSYS 0"; 4];
+    let expected = ["-1 EAGAIN 0", "-1 ETIMEDOUT 3000", "-1 ETIMEDOUT 7000", "-1 ETIMEDOUT 7000"];
+    assert!(finished.lines() == expected || finished.lines() == missing, "{finished:?}");
+}
+
+/// The kernel looks at the timeout of `recvmmsg` after each message only.
+#[test]
+fn several_messages_are_received_within_a_time() {
+    let finished = run(python(
+        "
+import ctypes, os, socket, threading, time
+libc = ctypes.CDLL(None, use_errno=True)
+class Message(ctypes.Structure):
+    _fields_ = [('name', ctypes.c_void_p), ('namelen', ctypes.c_uint), ('iov', ctypes.c_void_p),
+                ('iovlen', ctypes.c_size_t), ('control', ctypes.c_void_p), ('controllen', ctypes.c_size_t),
+                ('flags', ctypes.c_int), ('padding', ctypes.c_int), ('length', ctypes.c_uint)]
+assert ctypes.sizeof(Message) == 64
+start = time.monotonic()
+one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+buffer = ctypes.create_string_buffer(16)
+vector = (ctypes.c_size_t * 2)(ctypes.addressof(buffer), 16)
+def receive(seconds):
+    messages = (Message * 2)()
+    for message in messages: message.iov, message.iovlen = ctypes.addressof(vector), 1
+    limit = (ctypes.c_long * 2)(seconds, 0)
+    result = libc.syscall(299, one.fileno(), messages, 2, 0, limit)
+    print(result, round((time.monotonic() - start) * 1000), list(limit))
+def later(seconds, count): threading.Timer(seconds, lambda: [other.send(b'x') for _ in range(count)]).start()
+later(1, 2); receive(5)
+later(7, 1); receive(5)
+later(2, 2); receive(5)
+",
+    ));
+    assert_eq!(finished.lines(), ["2 1000 [4, 0]", "1 8000 [0, 0]", "2 10000 [3, 0]"]);
+}
+
+/// Go's runtime sends itself `SIGURG` to preempt its threads, and its handler restarts calls.
+#[test]
+fn a_signal_with_a_handler_does_not_change_the_deadline() {
+    let finished = run(python(
+        "
+import os, select, signal, threading, time
+start = time.monotonic()
+def at(what): print(what, round((time.monotonic() - start) * 1000))
+count = 0
+def handle(*_):
+    global count
+    count += 1
+signal.signal(signal.SIGURG, handle)
+signal.siginterrupt(signal.SIGURG, False)
+reader, writer = os.pipe()
+child = os.fork()
+if child == 0:
+    for _ in range(300): time.sleep(0.02); os.kill(os.getppid(), signal.SIGURG)
+    os.write(writer, b'x'); os._exit(0)
+time.sleep(1); at('sleep')
+lock = threading.Lock(); lock.acquire()
+lock.acquire(timeout=1); at('lock')
+select.select([reader], [], [], 1); at('select')
+poll = select.epoll(); poll.register(reader, select.EPOLLIN); poll.poll(1); at('epoll')
+os.read(reader, 1); at('read')
+os.waitpid(child, 0); print(count > 100)
+",
+    ));
+    assert_eq!(finished.lines(), ["sleep 1000", "lock 2000", "select 3000", "epoll 4000", "read 6000", "True"]);
+}
+
+/// A kernel or a container without shared memory of System V: the programs ask the kernel for the time, and stop.
+#[test]
+fn clocks_are_virtual_without_the_shared_page_too() {
+    let script = "echo 0 > /proc/sys/kernel/shmmax && exec \"$0\" --epoch 2030-01-01T00:00:00Z --network shared \
+                  -- sh -c 'date -u +%T; sleep 3600; date -u +%T.%N'";
+    let output = std::process::Command::new("unshare")
+        .args(["--ipc", "--mount-proc", "--fork", "--pid", "sh", "-c", script, env!("CARGO_BIN_EXE_plumbline-guest")])
+        .output();
+    let Ok(output) = output.map_err(|error| skip("guest: unshare", &error.to_string())) else { return };
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() && !errors.contains("plumbline-guest:") {
+        skip("guest: unshare", errors.trim());
+        return;
+    }
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "00:00:00\n01:00:00.000000000\n", "{errors}");
+    assert!(errors.contains("programs cannot share a page of clocks"), "{errors}");
 }
 
 #[test]

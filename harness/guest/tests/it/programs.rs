@@ -109,3 +109,32 @@ class Sleeper {
     let finished = run(guest);
     assert_eq!(finished.lines(), ["100"]);
 }
+
+/// Go: its own test runner, timers, contexts, HTTP, the garbage collector and its signals.
+#[test]
+fn go_waits_in_every_way() {
+    if !has_program("go") {
+        skip("guest: go", "there is no go");
+        return;
+    }
+    let module = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/go");
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("waits.test");
+    let output = std::process::Command::new("go")
+        .args(["test", "-c", "-o"])
+        .arg(&program)
+        .arg(".")
+        .env("GOFLAGS", "-mod=mod")
+        .current_dir(module)
+        .output()
+        .expect("go");
+    assert!(output.status.success(), "{output:?}");
+    for processors in ["1", "2", "4"] {
+        let guest = plumbline_guest::Guest::new(&program).arg("-test.v").env("GOMAXPROCS", processors);
+        let finished = run(guest.epoch(super::support::epoch()));
+        let lines = finished.lines();
+        assert_eq!(lines.iter().filter(|line| line.starts_with("--- PASS")).count(), 6, "{lines:#?}");
+        is_fast(&finished, 4490.0);
+        assert!(finished.seconds() < 4491.0, "{finished:?}");
+    }
+}

@@ -16,7 +16,7 @@ use plumbline_guest::Outcome;
 use tokio_util::sync::CancellationToken;
 
 use super::serve::{self, ServeArgs};
-use super::{CliError, notify};
+use super::{CliError, report_guest};
 use crate::duration::parse_duration;
 use crate::guest::{self, ProgramTime};
 
@@ -90,13 +90,7 @@ pub(super) fn main(args: &TestArgs) -> Result<u8, CliError> {
     if let Some(path) = &args.report {
         write_report(path, &outcome)?;
     }
-    for line in outcome.report.to_string().lines() {
-        notify(&format!("plumbline: {line}"));
-    }
-    if let Some(why) = guest::limit(outcome.end) {
-        return Err(CliError::Environment(why.to_owned()));
-    }
-    Ok(guest::exit_code(&outcome))
+    Ok(report_guest(&outcome))
 }
 
 fn write_report(path: &PathBuf, outcome: &Outcome) -> Result<(), CliError> {

@@ -11,6 +11,7 @@ use plumbline_apiserver::ApiServer;
 use plumbline_apiserver::faults::{FaultRuleSpec, WatchEnd};
 use plumbline_apiserver::listener::RequestHandler;
 use plumbline_apiserver::request::{ApiRequest, Reply};
+use plumbline_guest::AsyncClock;
 use tokio_util::sync::CancellationToken;
 
 use crate::guest;
@@ -183,8 +184,9 @@ impl ServedWorld {
         match &self.place {
             Place::Manual(world) => world.advance(duration).await,
             Place::Wall(_) if guest::is_inside() => {
-                let moved = tokio::task::spawn_blocking(move || guest::clock()?.advance(duration)).await;
-                moved.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+                let clock = AsyncClock::from_env().await;
+                let moved = async { clock?.advance(duration).await }.await;
+                moved.map_err(|error| error.to_string())?;
                 self.now().await
             }
             Place::Wall(_) => Err("this clock shows the time of the machine; start `plumbline serve` with --clock \

@@ -1,0 +1,3 @@
+module example.com/waits
+
+go 1.22
