@@ -47,6 +47,7 @@ pub struct Clock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClockKind {
     Virtual,
+    Traced,
     Wall,
 }
 
@@ -66,15 +67,29 @@ impl Clock {
         Self::starting(Timestamp::now(), ClockKind::Wall)
     }
 
+    /// Creates a clock that shows the system's time where that moves only while this process and its clients wait: a
+    /// tracer such as `plumbline-guest` runs them.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
+    pub fn traced() -> Self {
+        Self::starting(Timestamp::now(), ClockKind::Traced)
+    }
+
     #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
     fn starting(epoch: Timestamp, kind: ClockKind) -> Self {
         Self { epoch, start: tokio::time::Instant::now(), kind, moved: Arc::default(), skew: Arc::default() }
     }
 
-    /// Returns true if time moves only when every task waits.
+    /// Returns true if the clock follows tokio's paused time: it moves only when every task of this thread waits.
     #[must_use]
     pub fn is_virtual(&self) -> bool {
         self.kind == ClockKind::Virtual
+    }
+
+    /// Returns true if time moves only when nothing is left to do: in virtual time, and for a traced process.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.kind != ClockKind::Wall
     }
 
     /// The moment that transcripts call `t=+0s`.
@@ -101,7 +116,7 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         let now = match self.kind {
             ClockKind::Virtual => self.epoch().checked_add(self.elapsed()).unwrap_or(Timestamp::MAX),
-            ClockKind::Wall => Timestamp::now(),
+            ClockKind::Traced | ClockKind::Wall => Timestamp::now(),
         };
         let skew = SignedDuration::from_millis(self.skew.load(Ordering::Relaxed));
         now.checked_add(skew).unwrap_or(now)

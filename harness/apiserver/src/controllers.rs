@@ -23,7 +23,7 @@ use crate::json::Value;
 
 /// Maximum number of events of one resource read at once.
 const BATCH: usize = 256;
-/// In wall time, the pause before each read of a feed that follows all resources. A read visits all of them, and
+/// On the wall clock, the pause before each read of a feed that follows all resources. A read visits all of them, and
 /// under many writes there would be a read per write.
 const BATCH_DELAY: Duration = Duration::from_millis(5);
 
@@ -107,7 +107,7 @@ impl WatchMux {
     /// Waits for changes and returns them in order of their resources.
     pub(crate) async fn next(&mut self) -> Vec<(ResourceId, WatchChange)> {
         let clock = self.server.clock();
-        if matches!(self.follow, WatchSet::All) && !clock.is_virtual() {
+        if matches!(self.follow, WatchSet::All) && !clock.is_exact() {
             clock.sleep(BATCH_DELAY).await;
         }
         poll_fn(|context| self.poll(context)).await

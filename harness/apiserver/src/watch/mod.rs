@@ -35,8 +35,9 @@ const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Maximum number of events read from the log at once.
 const BATCH: usize = 256;
-/// In wall time, the pause between sending events and reading the log again. Under many writes, many watchers would
-/// otherwise wake up and make a system call for each event. The first event after a quiet period is sent immediately.
+/// On the wall clock, the pause between sending events and reading the log again. Under many writes, many watchers
+/// would otherwise wake up and make a system call for each event. The first event after a quiet period is sent
+/// immediately.
 const BATCH_DELAY: Duration = Duration::from_millis(1);
 
 /// The state of an object before the first of several events, and the last event.
@@ -384,11 +385,11 @@ impl Watch {
         left == 0
     }
 
-    /// Returns the pause before the log is read again after `taken` events; none in virtual time or while there are
+    /// Returns the pause before the log is read again after `taken` events; none where time is exact or while there are
     /// more.
     fn gather(&self, taken: usize) -> Option<SleepFuture> {
         let clock = self.server.clock();
-        if clock.is_virtual() || taken == BATCH {
+        if clock.is_exact() || taken == BATCH {
             return None;
         }
         let clock = clock.clone();

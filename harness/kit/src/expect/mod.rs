@@ -4,6 +4,7 @@
 //! * [`checks`] — one check at one point.
 //! * [`temporal`] — the steps: at an instant, during a whole window, at some time of a window; replies.
 //! * [`LiveChecker`] — evaluates the checks of a step while the run is still going on.
+//! * [`races`] — what the threads of a program may do late, or twice.
 //! * [`traffic`] — order, completeness and explanation of the subject's requests.
 //!
 //! [`judge`] combines them. The always-on invariants (`crate::invariants`) are judged separately, with the same
@@ -15,20 +16,20 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::fixture::{Fixture, matching};
-use crate::transcript::{Actor, Attributed as _, EntryKind, Exchange, RecordedJson, TranscriptEntry, is_judged};
+use crate::transcript::{
+    Actor, Attributed as _, Delivery, EntryKind, Exchange, RecordedJson, TranscriptEntry, is_judged,
+};
 
 pub(crate) mod checks;
 mod live;
+pub(crate) mod races;
 mod temporal;
 mod traffic;
 pub mod world;
 
 pub use live::LiveChecker;
+pub use races::retries_until;
 use world::ObjectStates;
-
-/// Time in which the threads of a program race: the news of its own write, or of two changes at the same instant, reach
-/// them in any order, and a conflict is retried after client-go's back-off of 5 ms and its doubles.
-pub const RACE: Duration = Duration::from_millis(100);
 
 /// The record of a run: everything that judging needs.
 #[derive(Debug, Clone, Copy)]
@@ -54,12 +55,17 @@ pub struct Run<'a> {
     pub tolerance: Duration,
     /// Additional delay allowed for reactions, see [`crate::fixture::Fixture::late`]. Zero in virtual time.
     pub late: Duration,
+    /// The watch events, if the subject's threads race: see [`races`]. `None` if its tasks run one at a time.
+    pub deliveries: Option<&'a [Delivery]>,
 }
 
 impl Run<'_> {
-    /// Returns true if `at` equals `wanted`, within the tolerances of the clock.
+    /// Returns true if `at` equals `wanted`, within the tolerances of the clock, or is that of a retry after a conflict
+    /// at that time.
     pub(crate) fn is_at(&self, wanted: Duration, at: Duration) -> bool {
-        wanted <= at + self.tolerance && at <= wanted + self.tolerance + self.late
+        let leeway = self.tolerance + self.late;
+        let is_retry = || self.deliveries.is_some() && at <= retries_until(self.entries, wanted) + leeway;
+        wanted <= at + self.tolerance && (at <= wanted + leeway || is_retry())
     }
 
     /// Returns the allowed error of a duration whose ends were both measured by the server's clock. The server records

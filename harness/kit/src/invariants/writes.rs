@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::violation::{Violation, deletes_pod};
-use crate::expect::{JudgeContext, RACE, is_subject_write, requests};
+use crate::expect::races::OwnNews;
+use crate::expect::{JudgeContext, is_subject_write, requests};
 use crate::object_meta;
 use crate::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, TranscriptEntry};
 
@@ -50,15 +51,18 @@ pub(super) fn no_idle_writes(context: &JudgeContext<'_>) -> Vec<Violation> {
             *effects.entry(seq).or_default() |= !is_idle(change);
         }
     }
-    // The news of a controller's own write may reach another of its threads after that has written, too.
-    let news = context.run.late.min(RACE);
-    let mut written: BTreeMap<(Actor, &str), Duration> = BTreeMap::new();
+    let news = OwnNews::of(context.run);
+    let mut written: BTreeMap<(Actor, &str), &TranscriptEntry> = BTreeMap::new();
     let mut repeats: BTreeSet<usize> = BTreeSet::new();
     for (entry, exchange) in requests(context.run.entries).filter(|(entry, exchange)| is_subject_write(entry, exchange))
     {
-        let before = written.insert((entry.actor(), &exchange.request.path), entry.at);
-        if before.is_some_and(|before| !news.is_zero() && entry.at <= before + news) {
+        let key = (entry.actor(), exchange.request.path.as_str());
+        let has_effect = effects.get(&entry.seq).copied().unwrap_or_default();
+        let unknown = written.get(&key).filter(|_| !has_effect).zip(news.as_ref());
+        if unknown.is_some_and(|(before, news)| news.may_be_unknown(before, (entry, exchange))) {
             repeats.insert(entry.seq);
+        } else {
+            written.insert(key, entry);
         }
     }
     requests(context.run.entries)

@@ -164,6 +164,7 @@ mod tests {
             end: Duration::ZERO,
             tolerance: Duration::ZERO,
             late: Duration::ZERO,
+            deliveries: None,
         };
         ObjectStates::new(&run, "default")
     }

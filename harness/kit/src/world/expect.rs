@@ -162,6 +162,7 @@ impl World {
                 end: clock.elapsed(),
                 tolerance: Duration::ZERO,
                 late: Duration::ZERO,
+                deliveries: None,
             })
         })
     }

@@ -15,7 +15,7 @@ use plumbline_apiserver::service::into_response;
 use plumbline_apiserver::{ApiRequest, ApiServer, ApiServerConfig, KubernetesVersion};
 use serde_json::Value;
 
-use super::{Access, Answer, Call, Cluster, ClusterError, Role, Sandbox, SeedError};
+use super::{Access, Answer, Call, Cluster, ClusterError, ClusterTime, Role, Sandbox, SeedError};
 
 /// An API server in this process for each fixture, in virtual time. It has every capability.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +48,10 @@ impl Cluster for EmbeddedCluster {
 
     fn capabilities(&self) -> BTreeSet<Capability> {
         Capability::ALL.into_iter().collect()
+    }
+
+    fn time(&self) -> ClusterTime {
+        ClusterTime::Virtual
     }
 
     fn sandbox<'a>(

@@ -94,15 +94,26 @@ pub trait Cluster: Send + Sync {
         agents: Agents,
     ) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, ClusterError>>;
 
-    /// Returns true if time is virtual here.
-    fn is_virtual(&self) -> bool {
-        self.capabilities().contains(&Capability::VirtualTime)
+    /// The time of the fixtures.
+    fn time(&self) -> ClusterTime {
+        ClusterTime::Wall
     }
 
-    /// Returns true if time is virtual because this process and the subject are traced: the wall clock is virtual.
-    fn is_traced(&self) -> bool {
-        false
+    /// Returns true if time moves only when nothing is left to do.
+    fn is_virtual(&self) -> bool {
+        self.time() != ClusterTime::Wall
     }
+}
+
+/// The time in which a cluster's fixtures run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusterTime {
+    /// tokio's paused time: cluster and subject are tasks of one thread.
+    Virtual,
+    /// The wall clock of a traced process, which moves only while all programs wait.
+    Traced,
+    /// The wall clock of the machine.
+    Wall,
 }
 
 /// One fixture's slice of a cluster while the fixture runs.

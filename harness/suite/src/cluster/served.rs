@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::embedded::{seed, send};
-use super::{Access, Answer, Call, Cluster, ClusterError, Role, Sandbox, SeedError};
+use super::{Access, Answer, Call, Cluster, ClusterError, ClusterTime, Role, Sandbox, SeedError};
 use crate::cluster::subject_endpoint::SubjectEndpoint;
 use crate::guest;
 
@@ -46,12 +46,16 @@ impl Cluster for ServedCluster {
     }
 
     fn capabilities(&self) -> BTreeSet<Capability> {
-        let has = |capability: &Capability| *capability != Capability::VirtualTime || self.is_traced();
+        let has = |capability: &Capability| match capability {
+            Capability::VirtualTime => self.is_virtual(),
+            Capability::SingleThread => false,
+            _ => true,
+        };
         Capability::ALL.into_iter().filter(has).collect()
     }
 
-    fn is_traced(&self) -> bool {
-        guest::is_inside()
+    fn time(&self) -> ClusterTime {
+        if guest::is_inside() { ClusterTime::Traced } else { ClusterTime::Wall }
     }
 
     fn sandbox<'a>(

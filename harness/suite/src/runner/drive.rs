@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use plumbline::expect::LiveChecker;
-use plumbline::expect::StepReply;
+use plumbline::expect::{self, LiveChecker, StepReply};
 use plumbline::faults::{self, ArmedFault, CrashEvent, CrashHandler};
 use plumbline::fixture::parse::step_checks;
 use plumbline::fixture::{
@@ -19,6 +18,7 @@ use plumbline::transcript::by_object::STARTS;
 use plumbline::transcript::redact::{at as moment, seconds};
 use plumbline::transcript::{Agents, RecordedJson};
 use plumbline_apiserver::faults::Faults;
+use plumbline_guest::AsyncClock;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -28,7 +28,7 @@ use super::monitor::LoadMonitor;
 use super::starts::StartLimit;
 use super::timing::{self, TimeMode};
 use super::{RunError, RunRecorder, calls, isolate};
-use crate::cluster::{Answer, Cluster, Sandbox, SeedError};
+use crate::cluster::{Answer, Cluster, ClusterTime, Sandbox, SeedError};
 use crate::guest;
 use crate::process::signals;
 use crate::subject::client_factory::KillSwitch;
@@ -41,11 +41,11 @@ use crate::subject::{Launch, Running, Subject};
 /// If the operating system refuses to create a runtime.
 pub fn run(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder) -> std::io::Result<()> {
     let (result, panics) = isolate::watch_panics(|| {
-        if context.cluster.is_virtual() && !context.cluster.is_traced() {
+        if context.cluster.time() == ClusterTime::Virtual {
             // The clock must be created inside the runtime whose time it follows.
             time::run_virtual(async { play(fixture, context, recorder, Clock::virtual_from(time::epoch())).await })
         } else {
-            time::run_wall(async { play(fixture, context, recorder, Clock::wall()).await })
+            time::run_wall(async { play(fixture, context, recorder, guest::system_clock()).await })
         }
     });
     for panic in panics {
@@ -98,9 +98,11 @@ async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder
         recorder.update(|record| record.idle_faults = idle);
     }
     run.monitor.ended();
+    let deliveries = run.mode.races().then(|| run.stage.transcript().deliveries().into());
     let subject_log = run.running.borrow().as_ref().map(|running| running.log()).unwrap_or_default();
     recorder.update(|record| {
         record.end = run.clock.elapsed();
+        record.deliveries = deliveries;
         record.log = log.lines();
         record.log.extend(subject_log);
     });
@@ -119,6 +121,8 @@ struct FixtureRun<'a> {
     monitor: Rc<LoadMonitor<'a>>,
     recorder: &'a RunRecorder,
     clock: Clock,
+    /// A connection to the clock of the virtual time in which this process lives.
+    guest_clock: RefCell<Option<AsyncClock>>,
     /// The controllers' clock: never skewed.
     subject_clock: Clock,
     mode: TimeMode,
@@ -162,6 +166,7 @@ impl<'a> FixtureRun<'a> {
             until: context.until,
             monitor: Rc::new(LoadMonitor::new(recorder, stage.transcript(), &clock)),
             recorder,
+            guest_clock: RefCell::default(),
             subject_clock,
             clock,
             mode,
@@ -191,8 +196,9 @@ impl<'a> FixtureRun<'a> {
                     self.wait_until_idle().await?;
                 }
                 (StepKind::Expect { .. } | StepKind::Eventually { .. }, Some(patience)) => {
-                    self.wait_until(step.at).await?;
-                    self.wait_until_checks_hold(&mut live, index, step.end() + patience).await?;
+                    // Where waiting costs nothing, the next step begins after the whole window.
+                    self.wait_until(if self.mode.is_exact() { ends[index] } else { step.at }).await?;
+                    self.wait_until_checks_hold(&mut live, index, (step.end(), patience)).await?;
                 }
                 _ => self.wait_until(ends[index]).await?,
             }
@@ -207,7 +213,7 @@ impl<'a> FixtureRun<'a> {
         }
         if let Some(patience) = self.mode.patience() {
             let end = self.clock.elapsed();
-            self.wait_until_checks_hold(&mut live, fixture.steps.len(), end + patience).await?;
+            self.wait_until_checks_hold(&mut live, fixture.steps.len(), (end, patience)).await?;
         }
         if asks_for_metrics(&fixture.expect) {
             self.scrape().await;
@@ -359,12 +365,13 @@ impl<'a> FixtureRun<'a> {
         }
     }
 
-    /// Waits until the checks of a step hold, but not after `limit`. The result is judged later, from the transcript.
+    /// Waits until the checks of a step hold, but not longer than the patience after `end`, or until writes that have
+    /// failed then are tried again. The result is judged later, from the transcript.
     async fn wait_until_checks_hold(
         &mut self,
         live: &mut LiveChecker<'_>,
         index: usize,
-        limit: Duration,
+        (end, patience): (Duration, Duration),
     ) -> Result<(), RunError> {
         let transcript = self.stage.transcript().clone();
         let checks = self.fixture.steps.get(index).map_or(&self.fixture.expect[..], step_checks);
@@ -375,8 +382,11 @@ impl<'a> FixtureRun<'a> {
                 self.scrape().await;
             }
             let now = self.clock.elapsed();
-            let holds =
-                self.recorder.update(|record| transcript.with(|entries| live.holds(&record.run(entries, now), index)));
+            let (holds, retries) = self.recorder.update(|record| {
+                transcript
+                    .with(|entries| (live.holds(&record.run(entries, now), index), expect::retries_until(entries, end)))
+            });
+            let limit = retries.max(end.saturating_add(patience));
             if holds || now >= limit {
                 return Ok(());
             }
@@ -455,9 +465,21 @@ impl<'a> FixtureRun<'a> {
     async fn rest(&self) -> Result<(), RunError> {
         match self.mode {
             TimeMode::Virtual => settle().await,
-            TimeMode::Traced { .. } => guest::settle().await.map_err(RunError::Tracer)?,
+            TimeMode::Traced { .. } => self.rest_of_all_programs().await?,
             TimeMode::Wall { .. } => timing::wait_until_quiet(self.stage.transcript(), &self.clock).await,
         }
+        Ok(())
+    }
+
+    /// Waits until all programs in this virtual time rest and nothing is due.
+    async fn rest_of_all_programs(&self) -> Result<(), RunError> {
+        // Taken out while waiting: no borrow may be held across an await.
+        let mut clock = match self.guest_clock.take() {
+            Some(clock) => clock,
+            None => AsyncClock::from_env().await?,
+        };
+        clock.settle().await?;
+        self.guest_clock.replace(Some(clock));
         Ok(())
     }
 

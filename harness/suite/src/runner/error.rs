@@ -23,7 +23,7 @@ pub enum RunError {
     Cluster(Source),
     /// The tracer, which moves the time, does not answer.
     #[error("the tracer does not answer: {0}")]
-    Tracer(io::Error),
+    Tracer(#[from] plumbline_guest::ClockError),
     /// The cluster cannot inject the fixture's faults.
     #[error("the fixture injects faults, which the cluster does not support")]
     NoFaults,

@@ -34,7 +34,7 @@ pub use error::{RunError, StartUpError};
 pub use starts::StartLimit;
 
 use plumbline::expect::{Run, StepReply};
-use plumbline::transcript::{RecordedJson, Transcript, TranscriptEntry};
+use plumbline::transcript::{Delivery, RecordedJson, Transcript, TranscriptEntry};
 
 use crate::load::{RunLoad, StartCost};
 use crate::subject::BystanderWrites;
@@ -70,6 +70,8 @@ pub struct RunRecord {
     pub skip: Option<String>,
     /// Additional delay allowed for reactions; zero in virtual time.
     pub late: Duration,
+    /// The watch events of a finished run whose subject's threads race.
+    pub deliveries: Option<Arc<[Delivery]>>,
     /// Faults that affected no request, in virtual time: such a fixture would pass without them. On the wall clock
     /// another subject may not make the request that our controllers make.
     pub idle_faults: Vec<String>,
@@ -101,6 +103,7 @@ impl RunRecord {
             end,
             tolerance: self.tolerance,
             late: self.late,
+            deliveries: self.deliveries.as_deref(),
         }
     }
 }

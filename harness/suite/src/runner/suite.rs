@@ -14,7 +14,7 @@ use plumbline_apiserver::KubernetesVersion;
 use super::isolate::{self, JobOutcome, JobTimer};
 use super::verdict;
 use super::{RunError, RunRecord, RunRecorder, StartLimit, StartUpError, drive, timing};
-use crate::cluster::{Cluster, EmbeddedCluster};
+use crate::cluster::{Cluster, ClusterTime, EmbeddedCluster};
 use crate::load::doubt::{RunConditions, doubt};
 use crate::load::{self, FixtureLoad, Lateness, MachineLoad, StartCost, capacity};
 use crate::plan::{Capabilities, Plan};
@@ -368,13 +368,13 @@ fn run_part(
 ) {
     let longest = fixtures.iter().map(|fixture| fixture.wall_end(timing::TAIL)).max().unwrap_or_default();
     let attempts = if test_bed.cluster.is_virtual() { 1 } else { 1 + u32::from(options.retries) };
-    let limit = match (test_bed.cluster.is_virtual(), test_bed.cluster.is_traced()) {
+    let limit = match test_bed.cluster.time() {
         // The limit is virtual, too.
-        (_, true) => {
+        ClusterTime::Traced => {
             fixtures.iter().map(|fixture| fixture.end() + fixture.late).max().unwrap_or_default() + options.hang
         }
-        (true, false) => options.hang,
-        (false, false) => longest + options.hang,
+        ClusterTime::Virtual => options.hang,
+        ClusterTime::Wall => longest + options.hang,
     };
     let shared: Arc<Vec<(Fixture, Mutex<RunRecorder>)>> = Arc::new(
         fixtures

@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use plumbline::expect::RACE;
 use plumbline::fixture::{Controller, Fixture, Step};
 use plumbline::time::Clock;
 use plumbline::transcript::{Actor, Attributed as _, EntryKind, RecordedRequest, Transcript, TranscriptEntry};
 
 use super::drive::RunContext;
+use crate::cluster::ClusterTime;
 
 /// Time without an entry after which the cluster counts as quiet, and the maximum time to wait for that.
 const CALM: Duration = Duration::from_millis(120);
@@ -34,7 +34,7 @@ pub(super) enum TimeMode {
     Virtual,
     /// The wall clock, of this process as of the subject, advances only when all programs wait.
     Traced {
-        /// Delay allowed for reactions: the fixture's, or what races of the subject's threads take.
+        /// Additional delay allowed for reactions.
         late: Duration,
     },
     /// Real time.
@@ -48,12 +48,10 @@ pub(super) enum TimeMode {
 
 impl TimeMode {
     pub(super) fn new(fixture: &Fixture, context: &RunContext<'_>) -> Self {
-        if context.cluster.is_traced() {
-            Self::Traced { late: fixture.late.max(RACE) }
-        } else if context.cluster.is_virtual() {
-            Self::Virtual
-        } else {
-            Self::Wall { tolerance: fixture.tolerance, late: fixture.late }
+        match context.cluster.time() {
+            ClusterTime::Virtual => Self::Virtual,
+            ClusterTime::Traced => Self::Traced { late: fixture.late },
+            ClusterTime::Wall => Self::Wall { tolerance: fixture.tolerance, late: fixture.late },
         }
     }
 
@@ -79,6 +77,11 @@ impl TimeMode {
             Self::Traced { late } => Some(late),
             Self::Wall { tolerance, late } => Some(tolerance + late),
         }
+    }
+
+    /// Returns true if the subject has threads that race, and its record of watch events is complete.
+    pub(super) const fn races(self) -> bool {
+        matches!(self, Self::Traced { .. })
     }
 
     /// Returns true if time advances only when nothing is left to do.

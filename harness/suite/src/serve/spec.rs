@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 
 use super::state::WorldState;
 use crate::cluster::Access;
+use crate::guest;
 use crate::subject::in_process::InProcess;
 use crate::subject::{Launch, Running, Subject as _};
 
@@ -135,7 +136,7 @@ impl WorldSpec {
     /// Returns the object that the server refuses, with the reason.
     pub(super) fn server(&self, now: Timestamp, state: Option<&WorldState>) -> Result<ApiServer, String> {
         let clock = match self.clock {
-            ClockMode::Wall => Clock::wall(),
+            ClockMode::Wall => guest::system_clock(),
             // Begins at a whole second, because objects' times have no fractions.
             ClockMode::Manual => Clock::virtual_from(state.map_or_else(|| whole_second(now), |state| state.time)),
         };

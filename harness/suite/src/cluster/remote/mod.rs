@@ -145,12 +145,13 @@ impl Cluster for RemoteCluster {
 
     fn capabilities(&self) -> BTreeSet<Capability> {
         use Capability::{
-            ClusterScope, Compaction, Crash, Faults, ManyNodes, Metrics, Seeding, Skew, VirtualTime, WatchFaults,
+            ClusterScope, Compaction, Crash, Faults, ManyNodes, Metrics, Seeding, SingleThread, Skew, VirtualTime,
+            WatchFaults,
         };
         Capability::ALL
             .into_iter()
             .filter(|capability| match capability {
-                VirtualTime | Skew | Compaction => false,
+                VirtualTime | SingleThread | Skew | Compaction => false,
                 Faults | WatchFaults | Crash | Metrics => !self.unseen,
                 // Only in part: see `refuses`.
                 Seeding | ClusterScope | ManyNodes => true,

@@ -141,6 +141,7 @@ impl Script {
             end: self.fixture.end(),
             tolerance: self.tolerance,
             late: if self.tolerance.is_zero() { Duration::ZERO } else { self.fixture.late },
+            deliveries: None,
         }
     }
 
