@@ -14,6 +14,7 @@ use super::environment::{CommandArgs, EnvironmentArgs};
 use super::run::output;
 use super::select::Selection;
 use super::{CliError, hint, notify};
+use crate::cluster::ClusterTime;
 use crate::conformance::compare::{CompareOptions, ComparedRun, Comparison, compare};
 use crate::exit::Exit;
 use crate::html::{self, TimelineTexts, comparison_page};
@@ -73,13 +74,11 @@ pub(super) struct CompareArgs {
 }
 
 impl CompareArgs {
-    /// Returns true if a subject runs in virtual time inside a tracer, which this process has to start.
-    pub(super) fn needs_guest(&self) -> bool {
-        [&self.a, &self.b].into_iter().any(|text| match side(text) {
-            Ok(ComparedSubject::Command(command)) => {
-                self.environment.with_subject(Some(&command), None).is_ok_and(|environment| environment.needs_guest())
-            }
-            _ => false,
+    /// Returns the environments of the subjects that are commands. Errors in the flags are reported later.
+    pub(super) fn environments(&self) -> impl Iterator<Item = EnvironmentArgs> {
+        [&self.a, &self.b].into_iter().filter_map(|text| match side(text) {
+            Ok(ComparedSubject::Command(command)) => self.environment.with_subject(Some(&command), None).ok(),
+            _ => None,
         })
     }
 }
@@ -248,10 +247,10 @@ fn run<'a>(
     let fixtures = fixtures.iter().filter(|_| html).map(|fixture| (fixture.id.as_str(), fixture)).collect();
     let mut seen = ResultCollector { fixtures, ..ResultCollector::default() };
     let cluster = &environment.arena.cluster;
-    let order = match (cluster.is_traced(), cluster.is_virtual()) {
-        (true, _) => RunOrder::Instant,
-        (false, true) => RunOrder::Exact,
-        (false, false) => RunOrder::Late,
+    let order = match cluster.time() {
+        ClusterTime::Virtual => RunOrder::Exact,
+        ClusterTime::Traced => RunOrder::Instant,
+        ClusterTime::Wall => RunOrder::Late,
     };
     let run = suite::run(&plan, &environment.arena, environment.options, &mut seen);
     environment.close()?;

@@ -66,14 +66,7 @@ pub(super) struct ConformArgs {
     colour: ColourArgs,
 
     #[command(flatten)]
-    environment: EnvironmentArgs,
-}
-
-impl ConformArgs {
-    /// Returns true if the run takes place in virtual time inside a tracer, which this process has to start.
-    pub(super) fn needs_guest(&self) -> bool {
-        self.environment.needs_guest()
-    }
+    pub(super) environment: EnvironmentArgs,
 }
 
 /// Formats of an additional report.

@@ -13,7 +13,7 @@ use regex::Regex;
 use super::help::COMMON_HEADING;
 use super::{CliError, notify};
 use crate::cluster::provision::{RealCluster, envtest, k3s, kind, kubeconfig};
-use crate::cluster::{Cluster, EmbeddedCluster, RemoteCluster, Role, ServedCluster};
+use crate::cluster::{Cluster, ClusterTime, EmbeddedCluster, RemoteCluster, Role, ServedCluster};
 use crate::duration::parse_duration;
 use crate::guest::{self, ProgramTime};
 use crate::load::capacity::{self, Machine};
@@ -346,6 +346,15 @@ impl EnvironmentArgs {
         environment
     }
 
+    /// Returns the environment of a command on the fake API server, in virtual time where programs can be traced.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the defaults cannot be read.
+    pub(super) fn of_command(command: &str, about: CommandArgs) -> Result<Self, CliError> {
+        Self::read("")?.with_subject(Some(command), Some(about))
+    }
+
     /// Returns the same environment for another subject: a command line, or our own controllers, with flags `about` it.
     ///
     /// # Errors
@@ -411,10 +420,12 @@ impl EnvironmentArgs {
         let (arena, start_up) = self.arena(scratch.logs()).map_err(|error| with_logs(error, &mut scratch))?;
         let cores = load::cores();
         let usual = match self.cluster {
-            // Programs wait for each other, also in virtual time.
-            ClusterKind::Fake if arena.cluster.is_traced() => 2 * cores,
-            ClusterKind::Fake if arena.cluster.is_virtual() => cores,
-            ClusterKind::Fake => WALL_JOBS,
+            ClusterKind::Fake => match arena.cluster.time() {
+                ClusterTime::Virtual => cores,
+                // Programs wait for each other, also in virtual time.
+                ClusterTime::Traced => 2 * cores,
+                ClusterTime::Wall => WALL_JOBS,
+            },
             _ => REMOTE_JOBS,
         };
         let options = RunOptions {

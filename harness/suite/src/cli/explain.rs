@@ -37,7 +37,7 @@ pub(super) struct ExplainArgs {
     output: Option<PathBuf>,
 
     #[command(flatten)]
-    environment: EnvironmentArgs,
+    pub(super) environment: EnvironmentArgs,
 }
 
 /// Output formats.
@@ -97,13 +97,6 @@ fn selected(args: &ExplainArgs) -> Result<Vec<Fixture>, CliError> {
     let fixtures = select.load()?;
     let plan = select.plan(&fixtures, &Capabilities::everything())?;
     Ok(plan.runs().cloned().collect())
-}
-
-impl ExplainArgs {
-    /// Returns true if the run takes place in virtual time inside a tracer, which this process has to start.
-    pub(super) fn needs_guest(&self) -> bool {
-        self.environment.needs_guest()
-    }
 }
 
 /// Describes who runs where: `me.py on fake, wall clock`.

@@ -33,6 +33,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use include_dir::Dir;
+use plumbline_guest::Outcome;
 
 use crate::cluster::provision;
 use crate::exit::Exit;
@@ -181,27 +182,33 @@ pub fn main(fixtures: &'static Dir<'static>) -> ExitCode {
 impl Cli {
     /// Returns true if the verb runs a program in virtual time, for which this process has to be traced.
     fn needs_guest(&self) -> bool {
+        let of_run = |run: &run::RunArgs| !run.watches() && run.environment.needs_guest();
         match &self.verb {
-            None => self.run.needs_guest(),
-            Some(CliVerb::Run(args)) => args.needs_guest(),
-            Some(CliVerb::Explain(args)) => args.needs_guest(),
-            Some(CliVerb::Conform(args)) => args.needs_guest(),
-            Some(CliVerb::Compare(args)) => args.needs_guest(),
+            None => of_run(&self.run),
+            Some(CliVerb::Run(args)) => of_run(args),
+            Some(CliVerb::Explain(args)) => args.environment.needs_guest(),
+            Some(CliVerb::Conform(args)) => args.environment.needs_guest(),
+            Some(CliVerb::Compare(args)) => args.environments().any(|environment| environment.needs_guest()),
+            Some(CliVerb::Repeat(args)) => args.needs_guest(),
             _ => false,
         }
     }
 }
 
-/// Runs this program again in virtual time, and returns its exit code. The account of the time goes to standard error.
+/// Runs this program again in virtual time, and returns its exit code.
 fn run_in_guest() -> ExitCode {
-    let outcome = match guest::run_again(|guest| guest) {
-        Ok(outcome) => outcome,
-        Err(error) => return ended(PROGRAM, Err(CliError::Environment(error.to_string())), false).into(),
-    };
-    for line in outcome.report.to_string().lines() {
+    match guest::run_again(|guest| guest) {
+        Ok(outcome) => ExitCode::from(report_guest(&outcome)),
+        Err(error) => ended(PROGRAM, Err(CliError::Environment(error.to_string())), false).into(),
+    }
+}
+
+/// Writes the account of a guest's time to standard error, and returns its exit code.
+fn report_guest(outcome: &Outcome) -> u8 {
+    for line in outcome.to_string().lines() {
         notify(&format!("{PROGRAM}: {line}"));
     }
-    ExitCode::from(guest::exit_code(&outcome))
+    outcome.exit_code()
 }
 
 /// Runs the process if this program was started by itself as a helper: the guard of a child process, or the cleanup

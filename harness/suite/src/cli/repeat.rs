@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use plumbline::fixture::Fixture;
 
+use super::environment::{CommandArgs, EnvironmentArgs};
 use super::select::Selection;
 use super::{CliError, memory, notify};
 use crate::duration::parse_duration;
 use crate::exit::Exit;
+use crate::guest;
 use crate::process::signals;
 use crate::report::explain_command;
 use crate::runner::repeat::{self, Rounds, RoundsResult};
@@ -37,13 +39,28 @@ pub(super) struct RepeatArgs {
     /// Start no new round after this wall time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     at_most: Option<Duration>,
+
+    /// Run this command line, quoted as for a shell, in virtual time instead of our own controllers. Its runs are
+    /// compared by what happens to each object at each time, and all that differ are listed at the end. For the
+    /// placeholders see `run --help`
+    #[arg(long, value_name = "COMMAND")]
+    command: Option<String>,
+
+    #[command(flatten)]
+    about: CommandArgs,
+}
+
+impl RepeatArgs {
+    /// Returns true if a command runs in virtual time inside a tracer, which this process has to start.
+    pub(super) fn needs_guest(&self) -> bool {
+        self.command.is_some() && !guest::is_inside()
+    }
 }
 
 fn jobs(text: &str) -> Result<RangeInclusive<usize>, String> {
     let (from, to) = text.split_once("..").unwrap_or((text, text));
     let number = |text: &str| text.parse().map_err(|error| format!("{error} (use a form like 4 or 1..8)"));
-    let from = number(from)?;
-    let to = number(to)?;
+    let (from, to) = (number(from)?, number(to)?);
     if (1..=to).contains(&from) && to <= 1024 {
         Ok(from..=to)
     } else {
@@ -55,40 +72,54 @@ fn jobs(text: &str) -> Result<RangeInclusive<usize>, String> {
 pub(super) fn main(args: &RepeatArgs, explain_flags: &str) -> Result<Exit, CliError> {
     signals::install();
     memory::use_small_pages();
-    let arena = TestBed::embedded();
+    let rounds = Rounds {
+        runs: args.runs.get(),
+        seed: args.seed,
+        jobs: args.jobs.clone(),
+        at_most: args.at_most,
+        goes_on: args.command.is_some(),
+    };
+    let Some(command) = &args.command else { return repeat(args, &rounds, &TestBed::embedded(), explain_flags) };
+    let environment = EnvironmentArgs::of_command(command, args.about.clone())?.start(false)?;
+    let exit = repeat(args, &rounds, &environment.arena, explain_flags);
+    environment.close()?;
+    exit
+}
+
+fn repeat(args: &RepeatArgs, rounds: &Rounds, arena: &TestBed, explain_flags: &str) -> Result<Exit, CliError> {
     let fixtures = args.select.load()?;
     let plan = args.select.plan(&fixtures, &arena.capabilities())?;
     let fixtures: Vec<Fixture> = plan.runs().cloned().collect();
-    let rounds = Rounds { runs: args.runs.get(), seed: args.seed, jobs: args.jobs.clone(), at_most: args.at_most };
     let watched = io::stderr().is_terminal();
     let report_progress = |same: RoundsResult| {
         if watched || same.runs.is_multiple_of(50) {
             notify(&format!("{} of {} runs, {} s", same.runs, rounds.runs, same.wall.as_secs()));
         }
     };
-    match repeat::run(&fixtures, &arena, &rounds, report_progress) {
-        Ok(same) => {
-            let count = fixtures.len();
-            let runs = same.runs;
-            let seconds = same.wall.as_secs();
-            let seed = rounds.seed;
-            let jobs = args.jobs.clone();
-            let (from, to) = jobs.into_inner();
-            writeln!(
-                super::stdout(),
-                "{count} fixtures, {runs} runs of each, shuffled (seed {seed}), {from} to {to} jobs, {seconds} s: no difference"
-            )?;
-            let Some(signal) = signals::requested() else { return Ok(Exit::Ok) };
-            notify(&format!("plumbline: interrupted by {signal} after {runs} of {} runs", rounds.runs));
-            Ok(Exit::Environment)
-        }
-        Err(flake) => {
-            writeln!(super::stdout(), "{flake}\n  more: {}", explain_command(&flake.id, explain_flags))?;
-            notify(&format!(
-                "plumbline: not deterministic; to reproduce: plumbline repeat --seed {} --runs {}",
-                rounds.seed, flake.run
-            ));
-            Ok(Exit::FixturesFailed)
-        }
+    let result = repeat::run(&fixtures, arena, rounds, report_progress);
+    let count = fixtures.len();
+    let runs = result.runs;
+    let seconds = result.wall.as_secs();
+    let (from, to) = args.jobs.clone().into_inner();
+    let mut out = super::stdout();
+    let header = format!(
+        "{count} fixtures, {runs} runs of each, shuffled (seed {}), {from} to {to} jobs, {seconds} s",
+        rounds.seed
+    );
+    if result.flakes.is_empty() {
+        writeln!(out, "{header}: no difference")?;
+        let Some(signal) = signals::requested() else { return Ok(Exit::Ok) };
+        notify(&format!("plumbline: interrupted by {signal} after {runs} of {} runs", rounds.runs));
+        return Ok(Exit::Environment);
     }
+    for flake in &result.flakes {
+        writeln!(out, "{flake}\n  more: {}", explain_command(&flake.id, explain_flags))?;
+    }
+    if rounds.goes_on {
+        writeln!(out, "{header}: {} fixtures differ", result.flakes.len())?;
+    }
+    let seed = rounds.seed;
+    let run = result.flakes.last().map_or(1, |flake| flake.run);
+    notify(&format!("plumbline: not deterministic; to reproduce: plumbline repeat --seed {seed} --runs {run}"));
+    Ok(Exit::FixturesFailed)
 }

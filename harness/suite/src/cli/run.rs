@@ -61,7 +61,7 @@ pub(super) struct RunArgs {
     watch: bool,
 
     #[command(flatten)]
-    environment: EnvironmentArgs,
+    pub(super) environment: EnvironmentArgs,
 }
 
 /// Report formats.
@@ -95,10 +95,9 @@ impl RunArgs {
         self.environment.programs()
     }
 
-    /// Returns true if the run takes place in virtual time inside a tracer, which this process has to start. A run that
-    /// waits for changes of files waits in real time.
-    pub(super) fn needs_guest(&self) -> bool {
-        !self.watch && self.environment.needs_guest()
+    /// Returns true if it waits for changes of files, which takes real time.
+    pub(super) const fn watches(&self) -> bool {
+        self.watch
     }
 
     /// Returns true if the subject is a part of this program.

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use plumbline::fixture::Fixture;
 use plumbline::time::Stopwatch;
+use plumbline::transcript::by_object::by_object;
 use ring::digest::{Context, SHA256};
 
 use super::suite::{self, RunOptions, TestBed};
+use crate::cluster::ClusterTime;
 use crate::process::signals;
 use crate::report::{JudgedRun, Outcome};
 
@@ -29,15 +31,28 @@ pub struct Rounds {
     pub jobs: RangeInclusive<usize>,
     /// No new round begins after this wall time.
     pub at_most: Option<Duration>,
+    /// True for rounds that go on after a difference.
+    pub goes_on: bool,
 }
 
-/// The result of rounds without a difference.
+/// The progress of rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundsResult {
     /// Number of completed runs per fixture.
     pub runs: u32,
     /// Wall time of the runs.
     pub wall: Duration,
+}
+
+/// The result of rounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repeated {
+    /// Number of completed runs per fixture.
+    pub runs: u32,
+    /// Wall time of the runs.
+    pub wall: Duration,
+    /// The fixtures whose runs differ, in the order in which that was found.
+    pub flakes: Vec<Flake>,
 }
 
 /// A fixture whose runs differ.
@@ -51,12 +66,15 @@ pub struct Flake {
     pub jobs: usize,
     /// The difference.
     pub what: String,
+    /// Number of runs that differ from the first one.
+    pub differing: u32,
 }
 
 impl fmt::Display for Flake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, run, jobs, what } = self;
-        write!(f, "{id} differs from its first run in run {run}, with {jobs} jobs: {what}")
+        let Self { id, run, jobs, what, differing } = self;
+        write!(f, "{id} differs from its first run in run {run}, with {jobs} jobs: {what}")?;
+        if *differing > 1 { write!(f, " (and in {} later ones)", differing - 1) } else { Ok(()) }
     }
 }
 
@@ -65,22 +83,31 @@ impl fmt::Display for Flake {
 struct FirstResult {
     outcome: Outcome,
     transcript: String,
-    record: [u8; 32],
+    /// The digest of the record; `None` if only what happens to each object at each time repeats.
+    record: Option<[u8; 32]>,
 }
 
 impl FirstResult {
-    fn of(judged: JudgedRun) -> Self {
-        Self { outcome: judged.report.outcome, record: digest(&judged), transcript: judged.transcript }
+    /// Reads a run in this kind of time.
+    fn of(judged: &JudgedRun, time: ClusterTime) -> Self {
+        let outcome = judged.report.outcome;
+        if time == ClusterTime::Virtual {
+            return Self { outcome, record: Some(digest(judged)), transcript: judged.transcript.clone() };
+        }
+        // The threads of programs run side by side.
+        Self { outcome, record: None, transcript: by_object(judged.start, &judged.entries) }
     }
 
     /// Returns the difference from a later run, if there is one.
-    fn differs(&self, now: &JudgedRun) -> Option<String> {
-        if self.outcome != now.report.outcome {
-            let reason = now.report.failures.first().map_or(now.report.reason.as_str(), |failure| &failure.message);
+    fn differs(&self, judged: &JudgedRun, time: ClusterTime) -> Option<String> {
+        let now = Self::of(judged, time);
+        if self.outcome != now.outcome {
+            let reason =
+                judged.report.failures.first().map_or(judged.report.reason.as_str(), |failure| &failure.message);
             return Some(format!(
                 "the first run {}, this run {}: {reason}",
                 self.outcome.participle(),
-                now.report.outcome.participle()
+                now.outcome.participle()
             ));
         }
         if self.transcript != now.transcript {
@@ -91,8 +118,7 @@ impl FirstResult {
             let line = |line: Option<&str>| line.unwrap_or("(end)").to_owned();
             return Some(format!("the transcript had `{}`, now it has `{}`", line(pair.0), line(pair.1)));
         }
-        (self.record != digest(now))
-            .then(|| "the transcripts are equal, but uids, versions or bodies differ".to_owned())
+        (self.record != now.record).then(|| "the transcripts are equal, but uids, versions or bodies differ".to_owned())
     }
 }
 
@@ -115,60 +141,57 @@ fn digest(judged: &JudgedRun) -> [u8; 32] {
     digest.0.finish().as_ref().try_into().unwrap_or_default()
 }
 
-/// Runs `fixtures` as `rounds` specifies, until a signal requests the end. Calls `on_round` after each round.
-///
-/// # Errors
-///
-/// The first difference; nothing new is started after it.
+/// Runs `fixtures` as `rounds` specifies, until a signal requests the end, or until something differs and the rounds do
+/// not go on. Calls `on_round` after each round.
 pub fn run(
     fixtures: &[Fixture],
     test_bed: &TestBed,
     rounds: &Rounds,
     mut on_round: impl FnMut(RoundsResult),
-) -> Result<RoundsResult, Box<Flake>> {
+) -> Repeated {
     let stopwatch = Stopwatch::start();
+    let time = test_bed.cluster.time();
     let mut first: Vec<Option<FirstResult>> = vec![None; fixtures.len()];
     suite::run_all(fixtures, test_bed, RunOptions::one_by_one(), |index, judged| {
-        first[index] = Some(FirstResult::of(judged));
+        first[index] = Some(FirstResult::of(&judged, time));
         signals::requested().is_none()
     });
+    let mut result = Repeated { runs: 0, wall: stopwatch.elapsed(), flakes: Vec::new() };
+    let mut finish = |result: &mut Repeated, runs| {
+        (result.runs, result.wall) = (runs, stopwatch.elapsed());
+        on_round(RoundsResult { runs, wall: result.wall });
+    };
     if signals::requested().is_some() {
-        return Ok(RoundsResult { runs: 0, wall: stopwatch.elapsed() });
+        return result;
     }
-    let mut same = RoundsResult { runs: 1, wall: stopwatch.elapsed() };
-    on_round(same);
+    finish(&mut result, 1);
     let mut random = fastrand::Rng::with_seed(rounds.seed);
     let mut order: Vec<usize> = (0..fixtures.len()).collect();
     for (run, jobs) in (2..=rounds.runs).zip(rounds.jobs.clone().cycle()) {
-        if rounds.at_most.is_some_and(|limit| same.wall >= limit) {
+        if rounds.at_most.is_some_and(|limit| result.wall >= limit) {
             break;
         }
         random.shuffle(&mut order);
         let shuffled: Vec<Fixture> = order.iter().map(|index| fixtures[*index].clone()).collect();
-        let mut flake = None;
-        suite::run_all(
-            &shuffled,
-            test_bed,
-            RunOptions { jobs, hang: HANG, ..RunOptions::one_by_one() },
-            |place, judged| {
-                let what = first[order[place]].as_ref().and_then(|first| first.differs(&judged));
-                if let Some(what) = what {
-                    flake.get_or_insert_with(|| Flake { id: judged.report.id.clone(), run, jobs, what });
+        let options = RunOptions { jobs, hang: HANG, ..RunOptions::one_by_one() };
+        suite::run_all(&shuffled, test_bed, options, |place, judged| {
+            let what = first[order[place]].as_ref().and_then(|first| first.differs(&judged, time));
+            if let Some(what) = what {
+                let id = judged.report.id;
+                match result.flakes.iter_mut().find(|flake| flake.id == id) {
+                    Some(flake) => flake.differing += 1,
+                    None => result.flakes.push(Flake { id, run, jobs, what, differing: 1 }),
                 }
-                flake.is_none() && signals::requested().is_none()
-            },
-        );
-        if let Some(flake) = flake {
-            return Err(Box::new(flake));
-        }
-        if signals::requested().is_some() {
+            }
+            (rounds.goes_on || result.flakes.is_empty()) && signals::requested().is_none()
+        });
+        if signals::requested().is_some() || !rounds.goes_on && !result.flakes.is_empty() {
             // Only complete rounds count.
             break;
         }
-        same = RoundsResult { runs: run, wall: stopwatch.elapsed() };
-        on_round(same);
+        finish(&mut result, run);
     }
-    Ok(same)
+    result
 }
 
 #[cfg(test)]
@@ -194,9 +217,11 @@ mod tests {
             load: crate::load::RunLoad::default(),
             objects: Vec::new(),
         };
-        let first = FirstResult::of(judged(Outcome::Pass, "one\ntwo\n"));
-        assert_eq!(first.differs(&judged(Outcome::Pass, "one\ntwo\n")), None);
-        let described = |outcome, transcript| first.differs(&judged(outcome, transcript)).expect("a difference");
+        let first = FirstResult::of(&judged(Outcome::Pass, "one\ntwo\n"), ClusterTime::Virtual);
+        assert_eq!(first.differs(&judged(Outcome::Pass, "one\ntwo\n"), ClusterTime::Virtual), None);
+        let described = |outcome, transcript| {
+            first.differs(&judged(outcome, transcript), ClusterTime::Virtual).expect("a difference")
+        };
         assert_eq!(described(Outcome::Fail, "one\ntwo\n"), "the first run passed, this run failed: why");
         assert_eq!(described(Outcome::Pass, "one\nthree\n"), "the transcript had `two`, now it has `three`");
         assert_eq!(described(Outcome::Pass, "one\n"), "the transcript had `two`, now it has `(end)`");

@@ -83,8 +83,12 @@ fn what_cannot_be_started_or_takes_too_long_is_named() {
     assert!(err.contains("unable to start /no/such/program"), "{err}");
     let output = plumbline(&["test", "--limit", "1h", "--", "sleep", "7200"]);
     let (_, err) = texts(&output);
-    assert_eq!(output.status.code(), Some(96), "{err}");
-    assert!(err.contains("the limit of virtual time was reached; everything was killed (--limit)"), "{err}");
+    assert_eq!(output.status.code(), Some(124), "{err}");
+    assert!(err.contains("the limit of virtual time was reached (--limit); everything was killed"), "{err}");
+}
+
+fn command() -> String {
+    format!("{} --leader-elect=false --kube-api-qps=0", crate::support::controllers().display())
 }
 
 /// A program of any language is judged to the millisecond, also by fixtures of hours.
@@ -93,11 +97,77 @@ fn a_program_is_judged_in_virtual_time() {
     if !can_trace() {
         return;
     }
-    let command = format!("{} --leader-elect=false --kube-api-qps=0", crate::support::controllers().display());
-    let fixtures = ["podgc/orphaned-quarantine-to-the-second", "taint-eviction/default-tolerations-last-five-minutes"];
-    let output = plumbline(&["run", "--command", &command, fixtures[0], fixtures[1]]);
+    let command = command();
+    let fixtures = [
+        "podgc/orphaned-quarantine-to-the-second",
+        "taint-eviction/default-tolerations-last-five-minutes",
+        // Steps of one instant, and windows of ten milliseconds.
+        "disruption/events-are-held-back",
+        "disruption/owner-without-pods",
+    ];
+    let output = plumbline(&[&["run", "--command", &command], &fixtures[..]].concat());
     let (out, err) = texts(&output);
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     assert!(out.contains(" of virtual time") && !out.contains("skipped"), "{out}");
     assert!(err.contains("plumbline: virtual time: "), "{err}");
+}
+
+#[test]
+fn runs_of_a_program_are_repeated_and_compared() {
+    if !can_trace() {
+        return;
+    }
+    let output = plumbline(&["repeat", "--runs", "3", "--command", &command(), "ttl/grow-100-to-101"]);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    assert!(out.contains("1 fixtures, 3 runs of each") && out.contains("no difference"), "{out}");
+    assert!(err.contains("plumbline: virtual time: "), "{err}");
+}
+
+/// Go's own test command beside a cluster. The module needs nothing but the standard library.
+#[test]
+fn a_suite_in_go_waits_for_nothing() {
+    if Command::new("go").arg("version").output().is_err() {
+        return crate::skips::skip("virtual_time: go", "there is no go");
+    }
+    if !can_trace() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("go.mod"), "module example.com/hour\n\ngo 1.22\n").expect("a file");
+    let test = r#"package hour
+
+import (
+	"crypto/tls"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestNodesAreThereAfterAnHour(t *testing.T) {
+	start := time.Now()
+	time.Sleep(time.Hour)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	request, _ := http.NewRequest("GET", os.Getenv("PLUMBLINE_URL")+"/api/v1/nodes", nil)
+	request.Header.Set("Authorization", "Bearer "+os.Getenv("PLUMBLINE_TOKEN"))
+	reply, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(reply.Body)
+	if !strings.Contains(string(body), "node-1") || time.Since(start) != time.Hour {
+		t.Errorf("%v after %v", string(body), time.Since(start))
+	}
+}
+"#;
+    std::fs::write(folder.path().join("hour_test.go"), test).expect("a file");
+    let arguments =
+        ["test", "--", "sh", "-c", "cd \"$0\" && go test -timeout 24h ./...", folder.path().to_str().expect("a path")];
+    let output = plumbline(&arguments);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    assert!(out.starts_with("ok  \texample.com/hour\t360"), "{out}");
 }
