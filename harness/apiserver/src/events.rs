@@ -44,7 +44,7 @@ pub async fn publish_events(server: ApiServer) {
         };
         for (resource, change) in changes {
             let WatchChange::Event(entry) = change else { continue };
-            let change = Change::of(&entry);
+            let change = ObjectUpdate::of(&entry);
             let events = match &resource {
                 resource if *resource == pods => events_of_pod(&change),
                 resource if *resource == sets => events_of_replica_set(&change),
@@ -126,13 +126,13 @@ impl EventLog {
 }
 
 /// A change of an object.
-struct Change {
+struct ObjectUpdate {
     old: Value,
     new: Value,
     deleted: bool,
 }
 
-impl Change {
+impl ObjectUpdate {
     fn of(entry: &Arc<LogEntry>) -> Self {
         Self {
             old: entry.previous.as_ref().map(|stored| stored.value()).unwrap_or_default(),
@@ -201,7 +201,7 @@ fn controller(object: &Value, kind: &str) -> Option<Value> {
         "name": owner["name"], "uid": owner["uid"]}))
 }
 
-fn events_of_pod(change: &Change) -> Vec<Event> {
+fn events_of_pod(change: &ObjectUpdate) -> Vec<Event> {
     let mut events = Vec::new();
     let old = &change.old;
     let new = &change.new;
@@ -276,7 +276,7 @@ fn started(container: &Value) -> Vec<(&'static str, String)> {
     described
 }
 
-fn events_of_replica_set(change: &Change) -> Vec<Event> {
+fn events_of_replica_set(change: &ObjectUpdate) -> Vec<Event> {
     let size = |set: &Value| set["spec"]["replicas"].as_i64().unwrap_or(0);
     let before = size(&change.old);
     let now = size(&change.new);
@@ -288,7 +288,7 @@ fn events_of_replica_set(change: &Change) -> Vec<Event> {
     vec![Event::new(owner, "deployment-controller", "ScalingReplicaSet", message)]
 }
 
-fn events_of_job(change: &Change) -> Vec<Event> {
+fn events_of_job(change: &ObjectUpdate) -> Vec<Event> {
     let holds = |job: &Value, kind: &str, status: &str| {
         let mut conditions = array_field(&job["status"], "conditions").iter();
         conditions.any(|condition| condition["type"] == *kind && condition["status"] == *status)
@@ -477,8 +477,8 @@ mod tests {
     #[test]
     fn jobs_complete_fail_and_wait() {
         let job = |conditions: Value| json!({"metadata": {"name": "j", "namespace": "d"}, "status": {"conditions": conditions}});
-        let change = |old: Value, new: Value| Change { old: job(old), new: job(new), deleted: false };
-        let shown = |change: &Change| {
+        let change = |old: Value, new: Value| ObjectUpdate { old: job(old), new: job(new), deleted: false };
+        let shown = |change: &ObjectUpdate| {
             let events = events_of_job(change).into_iter();
             events.map(|event| (event.warning, event.reason, event.message)).collect::<Vec<_>>()
         };

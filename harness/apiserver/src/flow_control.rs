@@ -48,7 +48,7 @@ pub(crate) struct Digest<'a> {
 
 /// A flow schema whose priority level exists.
 #[derive(Debug)]
-pub(crate) struct FlowSchema {
+pub(crate) struct MatchingSchema {
     /// UIDs of the schema and of its priority level, as headers have them.
     pub uids: [HeaderValue; 2],
     precedence: i64,
@@ -56,7 +56,7 @@ pub(crate) struct FlowSchema {
     rules: Vec<Value>,
 }
 
-impl FlowSchema {
+impl MatchingSchema {
     fn of(lister: &dyn ObjectLister, object: &Value) -> Option<Self> {
         let spec = &object["spec"];
         let level = spec["priorityLevelConfiguration"]["name"].as_str()?;
@@ -142,7 +142,7 @@ fn takes_path(digest: &Digest<'_>, rule: &Value) -> bool {
 /// The flow schemas in the order in which requests are matched, and the priority levels.
 #[derive(Debug, Default)]
 pub(crate) struct FlowSchemas {
-    schemas: Vec<FlowSchema>,
+    schemas: Vec<MatchingSchema>,
     /// Name and concurrency shares of each level.
     levels: Vec<(String, i64)>,
 }
@@ -150,7 +150,8 @@ pub(crate) struct FlowSchemas {
 impl FlowSchemas {
     pub(crate) fn read(lister: &dyn ObjectLister) -> Self {
         let stored = lister.list(GROUP, "flowschemas", "");
-        let mut schemas: Vec<FlowSchema> = stored.iter().filter_map(|object| FlowSchema::of(lister, object)).collect();
+        let mut schemas: Vec<MatchingSchema> =
+            stored.iter().filter_map(|object| MatchingSchema::of(lister, object)).collect();
         schemas.sort_by(|a, b| (a.precedence, &a.name).cmp(&(b.precedence, &b.name)));
         let levels = lister.list(GROUP, LEVELS, "").iter().map(level).collect();
         Self { schemas, levels }
@@ -172,7 +173,7 @@ impl FlowSchemas {
     }
 
     /// Returns the schema that a request belongs to.
-    pub(crate) fn classify(&self, digest: &Digest<'_>) -> Option<&FlowSchema> {
+    pub(crate) fn classify(&self, digest: &Digest<'_>) -> Option<&MatchingSchema> {
         self.schemas.iter().find(|schema| schema.takes(digest))
     }
 }

@@ -8,7 +8,7 @@
 use jiff::Timestamp;
 
 pub(crate) use super::registry::time::rfc3339;
-use super::registry::{Resource, Strategy, custom, meta};
+use super::registry::{Resource, Strategy, custom};
 use super::request::{DeleteOptions, Propagation};
 use super::status::{GroupResource, NumberError, Status};
 use crate::json::fields::{is_empty_value, semantic_equal, str_field};
@@ -177,7 +177,7 @@ pub(crate) fn mark_as_deleting(object: &mut Value, now: Timestamp) {
 }
 
 fn bump_generation(object: &mut Value) {
-    let generation = meta::generation(object);
+    let generation = metadata::generation(object);
     if generation > 0 {
         set_generation(object, generation + 1);
     }
@@ -367,7 +367,7 @@ mod tests {
         let mut object = json!({"metadata": {"name": "a", "generation": 3}});
         mark_as_deleting(&mut object, now());
         mark_as_deleting(&mut object, now());
-        assert_eq!(meta::generation(&object), 4);
+        assert_eq!(metadata::generation(&object), 4);
         assert_eq!(metadata::text(&object, "deletionTimestamp"), "2030-01-01T00:00:00Z");
         assert_eq!(grace(&object), Some(0));
     }

@@ -9,14 +9,14 @@ pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
 
 /// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub(crate) enum AdmissionOperation {
     Create,
     Update,
     Delete,
     Connect,
 }
 
-impl Operation {
+impl AdmissionOperation {
     /// Returns the name in rules and reviews.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl Gvr {
 /// A request that is admitted, with its objects in the version of the request.
 #[derive(Clone, Debug)]
 pub(crate) struct Attributes {
-    pub(crate) operation: Operation,
+    pub(crate) operation: AdmissionOperation,
     pub(crate) kind: Gvk,
     pub(crate) resource: Gvr,
     pub(crate) subresource: String,

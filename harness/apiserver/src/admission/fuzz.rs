@@ -58,13 +58,13 @@ fn any_json() -> impl Strategy<Value = serde_json::Value> {
 }
 
 /// Replaces the member of a review at a path by another value.
-type Change = (&'static str, serde_json::Value);
+type Replacement = (&'static str, serde_json::Value);
 
-fn changes(paths: &'static [&'static str]) -> impl Strategy<Value = Vec<Change>> {
+fn changes(paths: &'static [&'static str]) -> impl Strategy<Value = Vec<Replacement>> {
     prop::collection::vec((select(paths), any_json()), 0..3)
 }
 
-fn apply(review: &mut serde_json::Value, changes: Vec<Change>) {
+fn apply(review: &mut serde_json::Value, changes: Vec<Replacement>) {
     for (path, value) in changes {
         if path.is_empty() {
             *review = value;

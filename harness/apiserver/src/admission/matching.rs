@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::AdmissionHost;
-use super::attributes::{Attributes, Gvk, Gvr, Operation};
+use super::attributes::{AdmissionOperation, Attributes, Gvk, Gvr};
 use crate::json::Value;
 use crate::json::fields::array_field;
 use crate::metadata;
@@ -191,7 +191,7 @@ fn namespace_matches(
     }
     let own = attributes.is_namespace()
         && attributes.subresource.is_empty()
-        && matches!(attributes.operation, Operation::Create | Operation::Update);
+        && matches!(attributes.operation, AdmissionOperation::Create | AdmissionOperation::Update);
     let labels = |namespace: &Value| metadata::labels(namespace).cloned().map_or(Value::Null, Value::Object);
     let labels = match &attributes.object {
         Some(object) if own => labels(object),

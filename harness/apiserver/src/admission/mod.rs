@@ -34,7 +34,7 @@ use crate::registry::{ObjectLister, Registry};
 use crate::schema::{DecodeError, Schema};
 use crate::status::Status;
 
-pub(crate) use attributes::{Attributes, GROUP, Gvk, Gvr, Operation};
+pub(crate) use attributes::{AdmissionOperation, Attributes, GROUP, Gvk, Gvr};
 pub(crate) use config::AdmissionConfig;
 #[cfg(feature = "controllers")]
 pub(crate) use config::type_errors;

@@ -16,7 +16,7 @@ use crate::status::{GroupResource, Status};
 use crate::{patch, schema};
 
 /// The reason why a webhook did not allow a request.
-enum CallError {
+enum WebhookError {
     /// The webhook could not be called, or gave no valid answer: the failure policy decides.
     Failed(String),
     /// The webhook refused the request, or the server cannot use its answer.
@@ -119,12 +119,12 @@ fn settle<T>(
     host: &dyn AdmissionHost,
     hook: &Webhook,
     key: &str,
-    result: Result<T, CallError>,
+    result: Result<T, WebhookError>,
 ) -> Result<Option<T>, Status> {
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(CallError::Refused(status)) => Err(status),
-        Err(CallError::Failed(why)) => {
+        Err(WebhookError::Refused(status)) => Err(status),
+        Err(WebhookError::Failed(why)) => {
             let why = format!("failed calling webhook {:?}: {why}", hook.name);
             if hook.ignores_failures {
                 tracing::warn!(why, "admission goes on without a webhook");
@@ -142,28 +142,28 @@ fn patched(
     hook: &Webhook,
     invocation: &Invocation,
     answer: &review::ReviewResponse,
-) -> Result<Option<Value>, CallError> {
+) -> Result<Option<Value>, WebhookError> {
     if answer.patch.is_empty() {
         return Ok(None);
     }
     let operations = match serde_json::from_slice::<Value>(&answer.patch) {
         Ok(Value::Array(operations)) => operations,
-        Ok(_) => return Err(CallError::Failed(undecodable("not a list of operations"))),
-        Err(error) => return Err(CallError::Failed(undecodable(&error.to_string()))),
+        Ok(_) => return Err(WebhookError::Failed(undecodable("not a list of operations"))),
+        Err(error) => return Err(WebhookError::Failed(undecodable(&error.to_string()))),
     };
     if operations.is_empty() {
         return Ok(None);
     }
     let Some(object) = &invocation.object else {
         let name = &hook.name;
-        return Err(CallError::Refused(Status::internal(format!(
+        return Err(WebhookError::Refused(Status::internal(format!(
             "admission webhook {name:?} attempted to modify the object, which is not supported for this operation"
         ))));
     };
     if answer.patch_type != "JSONPatch" {
-        return Err(CallError::Failed(format!("unsupported patch type {:?}", answer.patch_type)));
+        return Err(WebhookError::Failed(format!("unsupported patch type {:?}", answer.patch_type)));
     }
-    let internal = |why: String| CallError::Refused(Status::internal(why));
+    let internal = |why: String| WebhookError::Refused(Status::internal(why));
     let changed = patch::json::apply(object.clone(), operations)
         .map_err(|_| internal("a patch of an admission webhook cannot be applied to the object".to_owned()))?;
     let types = invocation.other().and_then(|other| schema::builtin(&other.schema)).unwrap_or_else(|| host.schema());
@@ -201,28 +201,28 @@ async fn call(
     attributes: &Attributes,
     invocation: &Invocation,
     mutating: bool,
-) -> Result<review::ReviewResponse, CallError> {
+) -> Result<review::ReviewResponse, WebhookError> {
     if attributes.dry_run && !hook.allows_dry_run {
         let why = format!("admission webhook {:?} does not support dry run", hook.name);
-        return Err(CallError::Refused(Status::bad_request(why)));
+        return Err(WebhookError::Refused(Status::bad_request(why)));
     }
     let version = review::version(&hook.versions).ok_or_else(|| {
         let why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)";
-        CallError::Failed(format!("could not create admission objects: {why}"))
+        WebhookError::Failed(format!("could not create admission objects: {why}"))
     })?;
     let uid = host.uid();
     let body = review::review(attributes, invocation, version, &uid);
     let config = ClientConfig::of(&hook.spec["clientConfig"]);
     let called =
         host.outbound().call(host.lister(), host.clock(), &config, (&body, review::TYPE), hook.timeout_seconds).await;
-    let answer = called.map_err(|why| CallError::Failed(format!("failed to call webhook: {why}")))?;
+    let answer = called.map_err(|why| WebhookError::Failed(format!("failed to call webhook: {why}")))?;
     let answer = review::response(&answer, version, &uid, mutating)
-        .map_err(|why| CallError::Failed(format!("received invalid webhook response: {why}")))?;
+        .map_err(|why| WebhookError::Failed(format!("received invalid webhook response: {why}")))?;
     for (key, value) in &answer.audit {
         host.annotate(format!("{}/{key}", hook.name), value.clone());
     }
     for warning in &answer.warnings {
         host.warn(warning.clone());
     }
-    if answer.allowed { Ok(answer) } else { Err(CallError::Refused(review::rejection(&hook.name, &answer.status))) }
+    if answer.allowed { Ok(answer) } else { Err(WebhookError::Refused(review::rejection(&hook.name, &answer.status))) }
 }

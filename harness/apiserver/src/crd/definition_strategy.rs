@@ -8,6 +8,7 @@ use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::is_empty_value;
 use crate::json::path::JsonPath;
 use crate::json::{Value, json};
+use crate::metadata;
 use crate::registry::admissionregistration::webhooks::{client_config, review_versions};
 use crate::registry::prepare::{copy_field, set_generation};
 use crate::registry::{NameFormat, Strategy, StrategyContext, checks, meta, names as rules};
@@ -56,13 +57,13 @@ impl Strategy for DefinitionStrategy {
     fn validate(&self, object: &Value) -> ErrorList {
         let mut errors = meta::validate(object, false, NameFormat::Subdomain, &Path::new("metadata"));
         let spec = &object["spec"];
-        let name = meta::name(object);
+        let name = metadata::name(object);
         if !name.is_empty() && name != format!("{}.{}", text(&spec["names"], "plural"), text(spec, "group")) {
             errors.invalid(&Path::new("metadata.name"), name, "must be spec.names.plural+\".\"+spec.group");
         }
-        if !crate::metadata::generate_name(object).is_empty() {
+        if !metadata::generate_name(object).is_empty() {
             let path = Path::new("metadata.generateName");
-            let prefix = crate::metadata::generate_name(object);
+            let prefix = metadata::generate_name(object);
             errors.invalid(&path, prefix, "must be spec.names.plural+\".\"+spec.group");
         }
         validate_spec(spec, &mut errors);
@@ -85,7 +86,7 @@ impl Strategy for DefinitionStrategy {
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
         copy_field(new, old, "status");
         let changed = new.get("spec") != old.get("spec");
-        set_generation(new, meta::generation(old) + i64::from(changed));
+        set_generation(new, metadata::generation(old) + i64::from(changed));
         let stored = stored_versions(&new["spec"]);
         if let Some(known) = new.pointer_mut("/status/storedVersions").and_then(Value::as_array_mut) {
             for version in stored {
@@ -135,7 +136,7 @@ pub(super) fn stored_versions(spec: &Value) -> Vec<String> {
 }
 
 fn approval(object: &Value) -> Option<&str> {
-    crate::metadata::annotation(object, "api-approved.kubernetes.io")
+    metadata::annotation(object, "api-approved.kubernetes.io")
 }
 
 /// Returns true for `k8s.io`, `kubernetes.io` and groups below them. Their definitions need an approval annotation: the

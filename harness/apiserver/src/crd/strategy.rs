@@ -163,7 +163,7 @@ impl Strategy for CustomResourceStrategy {
             copy_field(new, old, "status");
         }
         let changed = without_metadata(new) != without_metadata(old);
-        set_generation(new, meta::generation(old) + i64::from(changed));
+        set_generation(new, metadata::generation(old) + i64::from(changed));
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {

@@ -9,7 +9,7 @@ use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::{Key, Map, Value, json};
 
 /// Deepest schema level that is visited.
-const MAX_DEPTH: usize = 100;
+const MAX_SCHEMA_DEPTH: usize = 100;
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 const UNSUPPORTED: [&str; 6] = ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
@@ -59,7 +59,7 @@ fn is_convertible(schema: &Value, depth: usize) -> bool {
     let parts = ["items", "not", "additionalProperties"].into_iter().map(|field| &schema[field]);
     let lists = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|field| items(schema, field).map(|(_, part)| part));
     let mut all = parts.chain(lists).chain(properties(schema).map(|(_, part)| part));
-    depth > MAX_DEPTH
+    depth > MAX_SCHEMA_DEPTH
         || !schema.is_object()
         || (!unsupported && !schema["items"].is_array() && all.all(|part| is_convertible(part, depth + 1)))
 }
@@ -87,7 +87,7 @@ fn is_set(schema: &Value, field: &str) -> bool {
 }
 
 fn structural(schema: &Value, level: SchemaLevel, path: &str, depth: usize, errors: &mut ErrorList) {
-    if depth > MAX_DEPTH {
+    if depth > MAX_SCHEMA_DEPTH {
         return;
     }
     let at = |field: &str| format!("{path}.{field}");
@@ -180,7 +180,7 @@ fn check_type_meta(schema: &Value, level: SchemaLevel, path: &str, errors: &mut 
 
 /// Checks value validations: `allOf`, `anyOf`, `oneOf`, `not` and the pattern.
 fn values(schema: &Value, skip_any: bool, skip_first: bool, path: &str, depth: usize, errors: &mut ErrorList) {
-    if depth > MAX_DEPTH {
+    if depth > MAX_SCHEMA_DEPTH {
         return;
     }
     for (index, one) in items(schema, "anyOf").filter(|_| !skip_any) {
@@ -234,7 +234,7 @@ fn nested(schema: &Value, skip_any: bool, path: &str, depth: usize, errors: &mut
         (MAP_TYPE, "must be undefined to be structural"),
     ];
     values(schema, skip_any, false, path, depth, errors);
-    if depth > MAX_DEPTH {
+    if depth > MAX_SCHEMA_DEPTH {
         return;
     }
     if schema["items"].is_object() {
@@ -264,7 +264,7 @@ fn nested(schema: &Value, skip_any: bool, path: &str, depth: usize, errors: &mut
 
 /// Checks that every field constrained inside `allOf`, `anyOf`, `oneOf` or `not` is also declared outside of them.
 fn check_complete(schema: &Value, path: &str, depth: usize, errors: &mut ErrorList) {
-    if depth > MAX_DEPTH {
+    if depth > MAX_SCHEMA_DEPTH {
         return;
     }
     quantifiers(schema, Some(schema), (path, path), depth, errors);
@@ -292,7 +292,7 @@ fn quantifiers(said: &Value, declared: Option<&Value>, paths: (&str, &str), dept
 
 /// `paths` holds the path of the declaration and the path of the constraint.
 fn complete(said: &Value, declared: Option<&Value>, paths: (&str, &str), depth: usize, errors: &mut ErrorList) {
-    if depth > MAX_DEPTH {
+    if depth > MAX_SCHEMA_DEPTH {
         return;
     }
     let Some(schema) = declared else {
@@ -314,7 +314,7 @@ fn complete(said: &Value, declared: Option<&Value>, paths: (&str, &str), depth: 
 
 /// Checks that defaults are valid under their own schemas.
 fn defaults(schema: &Value, path: &str, depth: usize, errors: &mut ErrorList) {
-    if depth > MAX_DEPTH {
+    if depth > MAX_SCHEMA_DEPTH {
         return;
     }
     if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
@@ -337,7 +337,7 @@ fn defaults(schema: &Value, path: &str, depth: usize, errors: &mut ErrorList) {
 
 /// Rejects unsupported keywords and checks Kubernetes' extensions.
 fn supported(schema: &Value, path: &str, depth: usize, errors: &mut ErrorList) {
-    if depth > MAX_DEPTH || !schema.is_object() {
+    if depth > MAX_SCHEMA_DEPTH || !schema.is_object() {
         return;
     }
     let at = |field: &str| format!("{path}.{field}");

@@ -8,10 +8,11 @@ use regex::{Regex, RegexBuilder};
 
 use crate::field_errors::{ErrorList, FieldError, Path, go_json};
 use crate::json::{Key, Map, Number, Value, json};
+use crate::metadata;
 use crate::registry::{NameFormat, meta, names};
 
 /// Deepest value that is visited; the decoder of request bodies rejects deeper ones.
-const MAX_DEPTH: usize = 200;
+const MAX_VALUE_DEPTH: usize = 200;
 
 /// Most steps of one validation. Upstream has no limit; an object of the largest size takes about a tenth of it with an
 /// ordinary schema.
@@ -91,10 +92,10 @@ fn embedded_metadata(fields: &Map, name: &str, errors: &mut ErrorList) {
     }
     let mut object = json!({"metadata": metadata});
     // Names of embedded objects are optional.
-    if meta::name(&object).is_empty() && metadata.is_object() {
+    if metadata::name(&object).is_empty() && metadata.is_object() {
         object["metadata"]["name"] = "fakename".into();
     }
-    let namespaced = !crate::metadata::namespace(&object).is_empty();
+    let namespaced = !metadata::namespace(&object).is_empty();
     errors.append(meta::validate(&object, namespaced, NameFormat::PathSegment, &path(&at)));
 }
 
@@ -186,7 +187,7 @@ impl<'a> SchemaValidator<'a> {
     /// Validates a value. Follows `apiserver/validation/ratcheting.go` in
     /// `staging/src/k8s.io/apiextensions-apiserver/pkg`.
     fn value(&mut self, schema: &'a Value, (value, old): Compared<'_>, name: &str, errors: &mut ErrorList) {
-        if self.depth > MAX_DEPTH || (value.is_null() && flag(schema, "nullable")) || !self.step(name) {
+        if self.depth > MAX_VALUE_DEPTH || (value.is_null() && flag(schema, "nullable")) || !self.step(name) {
             return;
         }
         self.steps += STEPS_PER_VALUE - 1;

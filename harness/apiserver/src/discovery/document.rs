@@ -17,8 +17,7 @@ pub(super) struct RootPaths {
 /// The document at `/version`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(clippy::struct_field_names, reason = "the names on the wire")]
-pub(super) struct Version<'a> {
+pub(super) struct VersionInfo<'a> {
     major: &'static str,
     minor: String,
     emulation_major: &'static str,
@@ -34,7 +33,7 @@ pub(super) struct Version<'a> {
     platform: String,
 }
 
-impl<'a> Version<'a> {
+impl<'a> VersionInfo<'a> {
     /// Returns the document for a version such as `v1.36.2` or, with its commit, `v1.36.2/HASH`.
     pub(super) fn of(version: KubernetesVersion, git_version: &'a str) -> Self {
         // The server is built from no commit of Kubernetes; clients expect a hash.

@@ -41,7 +41,7 @@ pub(crate) fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply
         ["api" | "apis" | "openapi", ..] => None,
         ["version"] => Some(check_route(request, &["application/json"], || {
             // Always indented.
-            let version = document::Version::of(registry.kubernetes_version(), registry.git_version());
+            let version = document::VersionInfo::of(registry.kubernetes_version(), registry.git_version());
             Reply::json(200, go_json::pretty_print(&encode(&version)))
         })),
         ["healthz" | "livez", ..] if request.path.ends_with('/') => Some(page_not_found()),

@@ -12,7 +12,7 @@ use super::shared::SharedValue;
 use crate::json::{Map, Number, Value};
 
 /// Deepest level that is converted.
-const MAX_DEPTH: usize = 200;
+const MAX_VALUE_DEPTH: usize = 200;
 
 /// Returns a JSON value as a CEL value.
 pub(crate) fn from_json(value: &Value) -> SharedValue {
@@ -21,7 +21,7 @@ pub(crate) fn from_json(value: &Value) -> SharedValue {
 
 fn from_json_at(value: &Value, depth: usize) -> SharedValue {
     match value {
-        _ if depth > MAX_DEPTH => SharedValue::new(CelNull),
+        _ if depth > MAX_VALUE_DEPTH => SharedValue::new(CelNull),
         Value::Null => SharedValue::new(CelNull),
         Value::Bool(flag) => SharedValue::bool(*flag),
         Value::Number(number) => match number.as_i64() {
@@ -60,7 +60,7 @@ pub(crate) fn to_json(value: &SharedValue) -> Result<Value, JsonError> {
 
 fn to_json_at(value: &SharedValue, depth: usize) -> Result<Value, JsonError> {
     let unsupported = || JsonError::Type(value.get_type().name().to_owned());
-    if depth > MAX_DEPTH {
+    if depth > MAX_VALUE_DEPTH {
         return Err(JsonError::Depth);
     }
     if let Some(list) = value.as_list() {

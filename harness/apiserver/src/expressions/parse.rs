@@ -16,7 +16,7 @@ const MAX_OPERATORS: usize = 10_000;
 
 /// Deepest expression. cel-go counts the levels of each rule of the grammar separately, up to the number in the
 /// message.
-const MAX_DEPTH: usize = 1_000;
+const MAX_EXPRESSION_DEPTH: usize = 1_000;
 
 /// Reasons why a text is no expression, in the words of cel-go.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,7 +77,11 @@ pub(crate) fn parse(source: &str) -> Result<Expression, ParseError> {
         })?;
         let depth = depth(program.expression());
         // Too deep an expression is dropped here, which is recursive as well.
-        if depth > MAX_DEPTH { Err(ParseError::Depth) } else { Ok(Expression { program, deep: depth > DEEP }) }
+        if depth > MAX_EXPRESSION_DEPTH {
+            Err(ParseError::Depth)
+        } else {
+            Ok(Expression { program, deep: depth > DEEP })
+        }
     });
     parsed.unwrap_or(Err(ParseError::NoThread))
 }

@@ -13,7 +13,7 @@ use cel::common::value::{Builtin, BuiltinRef, CowVal, FromVal, StaticVal, Val};
 const BYTES_PER_STEP: u64 = 64;
 
 /// Deepest level of a value that is visited to find its size.
-const MAX_DEPTH: usize = 256;
+const MAX_SHARED_DEPTH: usize = 256;
 
 /// A value that copies share.
 #[derive(Debug, Clone)]
@@ -143,7 +143,7 @@ fn weight(value: &(dyn Val + 'static), depth: usize) -> u64 {
     if let Some(shared) = value.downcast_ref::<SharedValue>() {
         return shared.weight;
     }
-    if depth > MAX_DEPTH {
+    if depth > MAX_SHARED_DEPTH {
         return 1;
     }
     if let Some(list) = value.downcast_ref::<CelList<'static>>() {

@@ -11,7 +11,7 @@ use crate::json::Value;
 const REQUEST_BYTES: u64 = 3 * 1024 * 1024;
 
 /// Deepest schema level that is visited.
-const MAX_DEPTH: usize = 64;
+const MAX_SCHEMA_DEPTH: usize = 64;
 
 /// The sizes of a schema's values.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -61,7 +61,7 @@ fn flag(schema: &Value, field: &str) -> bool {
 fn of_schema(schema: &Value, root: bool, depth: usize) -> Option<SizedType> {
     let below = |schema: &Value| of_schema(schema, false, depth + 1);
     let longest = |bytes: u64| limit(schema, "maxLength").map_or(bytes, |length| length.saturating_mul(4));
-    if depth > MAX_DEPTH {
+    if depth > MAX_SCHEMA_DEPTH {
         return None;
     }
     if flag(schema, "x-kubernetes-int-or-string") {

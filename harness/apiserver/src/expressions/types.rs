@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::json::{Map, Value};
 
 /// Deepest schema level that is visited.
-const MAX_DEPTH: usize = 64;
+const MAX_SCHEMA_DEPTH: usize = 64;
 
 /// Reserved words of CEL; fields of these names are escaped.
 const RESERVED: [&str; 22] = [
@@ -130,7 +130,7 @@ impl fmt::Display for CelType {
 
 fn of_schema(schema: &Value, root: bool, depth: usize) -> CelType {
     let flag = |field: &str| schema.get(field) == Some(&Value::Bool(true));
-    if depth > MAX_DEPTH || flag("x-kubernetes-int-or-string") {
+    if depth > MAX_SCHEMA_DEPTH || flag("x-kubernetes-int-or-string") {
         return CelType::Dyn;
     }
     let below = |schema: &Value| of_schema(schema, false, depth + 1);
@@ -172,7 +172,7 @@ fn of_schema(schema: &Value, root: bool, depth: usize) -> CelType {
 #[cfg(feature = "controllers")]
 fn of_published(schema: &Value, depth: usize) -> Option<CelType> {
     let flag = |field: &str| schema.get(field) == Some(&Value::Bool(true));
-    if depth > MAX_DEPTH || flag("x-kubernetes-int-or-string") || schema["format"] == "int-or-string" {
+    if depth > MAX_SCHEMA_DEPTH || flag("x-kubernetes-int-or-string") || schema["format"] == "int-or-string" {
         return Some(CelType::Dyn);
     }
     match schema["type"].as_str()? {

@@ -11,7 +11,7 @@ use crate::go_duration::go_duration;
 use crate::json::Value;
 
 /// Deepest level that is converted; expressions see null below it. Schemas are less deep.
-const MAX_DEPTH: usize = 100;
+const MAX_JSON_DEPTH: usize = 100;
 
 /// A value and its schema.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +47,7 @@ impl<'a> TypedValue<'a> {
     /// Returns the CEL value.
     pub(crate) fn to_cel(self) -> SharedValue {
         match self.value {
-            _ if self.depth > MAX_DEPTH => SharedValue::new(CelNull),
+            _ if self.depth > MAX_JSON_DEPTH => SharedValue::new(CelNull),
             Value::Null => SharedValue::new(CelNull),
             Value::Bool(flag) => SharedValue::bool(*flag),
             Value::Number(number) => match number.as_i64().filter(|_| self.text("type") != "number") {

@@ -53,12 +53,12 @@ impl EndingNamespaces {
     }
 
     /// Notes when to look at a namespace again.
-    fn plan(&mut self, now: Timestamp, name: &str, outcome: Outcome) {
+    fn plan(&mut self, now: Timestamp, name: &str, outcome: TerminationStep) {
         let errors = self.due.remove(name).map_or(0, |(_, errors)| errors);
         let (pause, errors) = match outcome {
-            Outcome::Done | Outcome::Wait(None) => return,
-            Outcome::Wait(Some(pause)) => (pause, 0),
-            Outcome::Failed => (RETRY.0.saturating_mul(1 << errors.min(10)).min(RETRY.1), errors + 1),
+            TerminationStep::Done | TerminationStep::Wait(None) => return,
+            TerminationStep::Wait(Some(pause)) => (pause, 0),
+            TerminationStep::Failed => (RETRY.0.saturating_mul(1 << errors.min(10)).min(RETRY.1), errors + 1),
         };
         if self.names.contains(name) {
             self.due.insert(name.to_owned(), (now + pause, errors));
@@ -100,7 +100,7 @@ fn is_ending(namespace: &Value) -> bool {
 }
 
 /// The result of one look at a namespace.
-enum Outcome {
+enum TerminationStep {
     /// The namespace has no content any more, or is none of those that end.
     Done,
     /// Objects are left; look again after this time, or when one of them changes.
@@ -110,10 +110,10 @@ enum Outcome {
 }
 
 /// Deletes the remaining objects of a namespace; finalizes the namespace if there are none.
-async fn terminate(agent: &ControllerClient, name: &str) -> Outcome {
+async fn terminate(agent: &ControllerClient, name: &str) -> TerminationStep {
     let server = agent.server();
     let namespace = server.get(&ResourceId::new("", "namespaces"), "", name).map(|stored| stored.value());
-    let Some(namespace) = namespace.filter(is_ending) else { return Outcome::Done };
+    let Some(namespace) = namespace.filter(is_ending) else { return TerminationStep::Done };
     let deleted_at = metadata::text(&namespace, "deletionTimestamp").parse().unwrap_or_default();
     let registry = server.registry();
     let mut kinds: Vec<(&Resource, ResourceId)> = Vec::new();
@@ -142,12 +142,14 @@ async fn terminate(agent: &ControllerClient, name: &str) -> Outcome {
     }
     if content.is_empty() && content.errors.is_empty() {
         finalize(agent, name).await;
-        return if agent.take_refusal() { Outcome::Failed } else { Outcome::Done };
+        return if agent.take_refusal() { TerminationStep::Failed } else { TerminationStep::Done };
     }
     if agent.take_refusal() || !content.errors.is_empty() {
-        return Outcome::Failed;
+        return TerminationStep::Failed;
     }
-    Outcome::Wait(content.pods_until.map(|until| Duration::try_from(until.duration_since(now)).unwrap_or_default()))
+    TerminationStep::Wait(
+        content.pods_until.map(|until| Duration::try_from(until.duration_since(now)).unwrap_or_default()),
+    )
 }
 
 /// Deletes the objects of a resource, and notes what is left.

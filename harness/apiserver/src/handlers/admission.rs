@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 
 use super::authorization;
 use super::request_scope::RequestScope;
-use crate::admission::{self, AdmissionConfig, AdmissionHost, Attributes, Gvk, Gvr, Operation};
+use crate::admission::{self, AdmissionConfig, AdmissionHost, AdmissionOperation, Attributes, Gvk, Gvr};
 use crate::clock::Clock;
 use crate::expressions::AccessReviewer;
 use crate::json::{Map, Value, json};
@@ -24,7 +24,7 @@ use crate::subresources::scale;
 pub(super) struct Admission<'s> {
     scope: &'s RequestScope<'s>,
     config: Arc<AdmissionConfig>,
-    operation: Operation,
+    operation: AdmissionOperation,
     old: Option<Value>,
     options: Value,
     dry_run: bool,
@@ -34,15 +34,15 @@ impl<'s> Admission<'s> {
     /// Returns the admission of a request; `None` if nothing is configured.
     pub(super) fn of(
         scope: &'s RequestScope<'_>,
-        operation: Operation,
+        operation: AdmissionOperation,
         old: Option<&Value>,
         dry_run: bool,
     ) -> Option<Self> {
         let config = scope.server.admission()?;
         let options = match operation {
-            Operation::Update => write_options(scope, "UpdateOptions"),
-            Operation::Create => write_options(scope, "CreateOptions"),
-            Operation::Delete | Operation::Connect => Value::Null,
+            AdmissionOperation::Update => write_options(scope, "UpdateOptions"),
+            AdmissionOperation::Create => write_options(scope, "CreateOptions"),
+            AdmissionOperation::Delete | AdmissionOperation::Connect => Value::Null,
         };
         Some(Self { scope, config, operation, old: old.cloned(), options, dry_run })
     }
@@ -52,7 +52,14 @@ impl<'s> Admission<'s> {
         let config = scope.server.admission()?;
         let old = Some(scope.value(stored));
         let dry_run = options.dry_run;
-        Some(Self { scope, config, operation: Operation::Delete, old, options: delete_options(options), dry_run })
+        Some(Self {
+            scope,
+            config,
+            operation: AdmissionOperation::Delete,
+            old,
+            options: delete_options(options),
+            dry_run,
+        })
     }
 
     /// Runs mutating policies and webhooks; returns the object that they make.
@@ -141,7 +148,7 @@ impl<'s> Admission<'s> {
 
 /// Runs all of admission for a subresource whose body is not stored, such as an eviction.
 pub(super) async fn admit_body(scope: &RequestScope<'_>, body: Value, dry_run: bool) -> Result<Value, Status> {
-    let Some(admission) = Admission::of(scope, Operation::Create, None, dry_run) else { return Ok(body) };
+    let Some(admission) = Admission::of(scope, AdmissionOperation::Create, None, dry_run) else { return Ok(body) };
     let body = admission.mutate(body).await?;
     admission.validate(Some(&body)).await?;
     Ok(body)
@@ -161,7 +168,7 @@ pub(super) async fn admit_deletion(
 
 /// Runs all of admission for a connection to a pod, whose options are in the query.
 pub(super) async fn admit_connection(scope: &RequestScope<'_>) -> Result<(), Status> {
-    let Some(admission) = Admission::of(scope, Operation::Connect, None, false) else { return Ok(()) };
+    let Some(admission) = Admission::of(scope, AdmissionOperation::Connect, None, false) else { return Ok(()) };
     let kind = scope.kind.subresource(&scope.path.subresource).map_or("", |sub| &*sub.kind);
     let mut options = json!({"kind": kind, "apiVersion": "v1"});
     for flag in ["stdin", "stdout", "stderr", "tty"] {
@@ -270,8 +277,8 @@ impl AdmissionHost for Admission<'_> {
         let context = self.scope.context();
         match (&self.old, self.operation) {
             _ if self.is_foreign() || !self.scope.path.subresource.is_empty() => Ok(()),
-            (None, Operation::Create) => strategy.admit_create(object, &context),
-            (Some(old), Operation::Update) => strategy.admit_update(object, old, &context),
+            (None, AdmissionOperation::Create) => strategy.admit_create(object, &context),
+            (Some(old), AdmissionOperation::Update) => strategy.admit_update(object, old, &context),
             _ => Ok(()),
         }
     }

@@ -11,6 +11,7 @@ use super::options::WriteOptions;
 use super::request_scope::RequestScope;
 use crate::crd;
 use crate::json::{Map, Value};
+use crate::metadata;
 use crate::registry::{ErrorList, Path, meta};
 use crate::schema::{self, DecodeError, DecodedBody, FieldValidation, NO_KIND, Schema, TypeMetaError};
 use crate::status::{Status, go_quote};
@@ -214,7 +215,7 @@ fn check_custom_type(scope: &RequestScope<'_>, object: &Value, kind: &str, api_v
     }
     let mut errors = ErrorList::new();
     errors.invalid(&Path::new("kind"), kind, format!("must be {}", scope.kind.kind));
-    Err(Status::invalid(&scope.kind.group, kind, meta::name(object), &errors))
+    Err(Status::invalid(&scope.kind.group, kind, metadata::name(object), &errors))
 }
 
 /// Returns the reason for rejecting an object of another kind.

@@ -7,7 +7,7 @@ use super::options::ListOptions;
 use super::reply::{self, ReplyContent};
 use super::request_scope::RequestScope;
 use crate::json::{Value, json};
-use crate::registry::meta;
+use crate::metadata;
 use crate::request::Reply;
 use crate::status::{GroupResource, Status};
 
@@ -61,7 +61,7 @@ fn component_list(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let selection = &options.selection;
     let mut items: Vec<Value> = COMPONENTS.into_iter().map(|(name, port)| component(name, port)).collect();
     items.retain(|item| {
-        let value = |field: &str| if field == "metadata.name" { meta::name(item).into() } else { "".into() };
+        let value = |field: &str| if field == "metadata.name" { metadata::name(item).into() } else { "".into() };
         selection.labels.matches(|_| None) && selection.fields.matches(value)
     });
     reply::values(scope, json!({}), items, negotiated)

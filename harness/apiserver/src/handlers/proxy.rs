@@ -7,7 +7,7 @@ use super::authorization;
 use super::request_scope::RequestScope;
 use crate::json::Value;
 use crate::json::fields::{array_field, str_field};
-use crate::registry::meta;
+use crate::metadata;
 use crate::request::Reply;
 use crate::status::Status;
 use crate::store::ResourceId;
@@ -65,7 +65,7 @@ pub(crate) fn upgrade(scope: &RequestScope<'_>) -> Result<Reply, Status> {
 fn kubelet_address(node: &Value) -> String {
     let addresses = array_field(&node["status"], "addresses");
     let internal = addresses.iter().find(|address| address["type"] == "InternalIP").or(addresses.first());
-    let address = internal.map_or_else(|| meta::name(node), |internal| str_field(internal, "address"));
+    let address = internal.map_or_else(|| metadata::name(node), |internal| str_field(internal, "address"));
     let port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"].as_u64().filter(|port| *port > 0);
     format!("{address}:{}", port.unwrap_or(10_250))
 }

@@ -7,7 +7,7 @@ use super::write;
 use super::write_outcome::WriteTarget;
 use crate::json::Value;
 use crate::metadata;
-use crate::registry::{meta, quota};
+use crate::registry::quota;
 use crate::status::Status;
 use crate::store::ResourceId;
 
@@ -55,7 +55,7 @@ pub(crate) fn charge(
         for quota in charged {
             if let Err(conflict) = write_quota(scope, &quota) {
                 last = Some(conflict);
-                again.push(meta::name(&quota).to_owned());
+                again.push(metadata::name(&quota).to_owned());
             }
         }
         if again.is_empty() {

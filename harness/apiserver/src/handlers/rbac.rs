@@ -4,7 +4,7 @@
 
 use crate::json::fields::{array_field, str_field};
 use crate::json::{Value, json};
-use crate::registry::meta;
+use crate::metadata;
 use crate::server::ApiServer;
 use crate::store::ResourceId;
 
@@ -131,7 +131,7 @@ fn rule_allows(rule: &Value, spec: &Value) -> bool {
 }
 
 fn explain(kind: &str, namespace: &str, binding: &Value, subject: &Value) -> String {
-    let name = meta::name(binding);
+    let name = metadata::name(binding);
     let place = if namespace.is_empty() { name.to_owned() } else { format!("{name}/{namespace}") };
     let role = &binding["roleRef"];
     let who = match str_field(subject, "kind") {

@@ -66,7 +66,8 @@ pub(crate) fn error(scope: &RequestScope<'_>, status: &Status) -> Reply {
 
 /// Returns how tables are rendered: the `includeObject` parameter and the current time.
 pub(crate) fn rendering(scope: &RequestScope<'_>, version: &'static str) -> Result<TableOptions, Status> {
-    let include = IncludeObject::parse(scope.query.get("includeObject")).map_err(Status::bad_request)?;
+    let include = IncludeObject::parse(scope.query.get("includeObject"));
+    let include = include.map_err(|error| Status::bad_request(error.to_string()))?;
     Ok(TableOptions { include, version, now: scope.server.clock().now() })
 }
 

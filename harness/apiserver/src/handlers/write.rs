@@ -11,11 +11,11 @@ use super::reply::{self, ReplyContent};
 use super::request_scope::RequestScope;
 use super::write_outcome::{UpdateOptions, WriteOutcome, WriteTarget};
 use super::{authorization, body, field_manager, quota, service_account, status_update_fast_path};
-use crate::admission::Operation;
+use crate::admission::AdmissionOperation;
 use crate::crd;
 use crate::json::Value;
 use crate::registry::prepare::{copy_field, copy_metadata_fields};
-use crate::registry::{self, ErrorList, meta};
+use crate::registry::{self, ErrorList};
 use crate::request::Reply;
 use crate::server::draft_and_stored;
 use crate::status::{GroupResource, Status};
@@ -71,7 +71,7 @@ async fn create_object(
 
 /// Passes a new object through webhooks and policies, strategy and validation into the store.
 async fn admit_and_store(scope: &RequestScope<'_>, mut object: Value, dry_run: bool) -> Result<WriteOutcome, Status> {
-    let admission = Admission::of(scope, Operation::Create, None, dry_run);
+    let admission = Admission::of(scope, AdmissionOperation::Create, None, dry_run);
     if let Some(admission) = &admission {
         object = admission.mutate(object).await?;
         dedup_owners(scope, &mut object, true);
@@ -306,7 +306,7 @@ async fn prepare_update(
         strategy.admit_update(&mut new, old, &context)?;
     }
     let admission =
-        if rules.internal { None } else { Admission::of(scope, Operation::Update, Some(old), rules.dry_run) };
+        if rules.internal { None } else { Admission::of(scope, AdmissionOperation::Update, Some(old), rules.dry_run) };
     if let Some(admission) = &admission {
         new = admission.mutate(new).await?;
     }
@@ -396,7 +396,7 @@ fn check_valid(scope: &RequestScope<'_>, object: &Value, errors: &ErrorList) -> 
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(&scope.kind.storage.group, &scope.kind.kind, meta::name(object), errors))
+    Err(Status::invalid(&scope.kind.storage.group, &scope.kind.kind, metadata::name(object), errors))
 }
 
 fn dedup_owners(scope: &RequestScope<'_>, object: &mut Value, after_admission: bool) {
@@ -415,7 +415,7 @@ fn dedup_owners(scope: &RequestScope<'_>, object: &mut Value, after_admission: b
 fn admit_namespace(scope: &RequestScope<'_>, object: &Value) -> Result<(), Status> {
     if crd::is_terminating(scope.server, &scope.kind) {
         let why = "create not allowed while custom resource definition is terminating";
-        return Err(Status::forbidden(scope.group_resource(), meta::name(object), why));
+        return Err(Status::forbidden(scope.group_resource(), metadata::name(object), why));
     }
     if !scope.kind.namespaced {
         return Ok(());

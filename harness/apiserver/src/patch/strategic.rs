@@ -21,13 +21,11 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 const ELEMENT_ORDER: &str = "$setElementOrder";
 
-type Object = Map;
-
 /// Decodes the body of a strategic merge patch; returns complaints about duplicate fields, and the patch.
 ///
 /// # Errors
 /// 400 if it is not a JSON object.
-pub(crate) fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, Object), Status> {
+pub(crate) fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<String>, Map), Status> {
     let (strict, patch) = decode_object(body).map_err(|error| Status::bad_request(error.to_string()))?;
     let strict = if validation == FieldValidation::Ignore { Vec::new() } else { strict };
     Ok((strict, patch.unwrap_or_default()))
@@ -38,10 +36,10 @@ pub(crate) fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<St
 ///
 /// # Errors
 /// 400 for malformed directives, 500 for contents that contradict the type, as kube-apiserver answers.
-pub(crate) fn merge(schema: &Schema, original: Value, patch: Object) -> Result<Value, Status> {
+pub(crate) fn merge(schema: &Schema, original: Value, patch: Map) -> Result<Value, Status> {
     let original = match original {
         Value::Object(map) => map,
-        _ => Object::new(),
+        _ => Map::new(),
     };
     merge_map(Some(MergeCursor { schema, ty: schema.root() }), original, patch).map(Value::Object)
 }
@@ -82,24 +80,24 @@ fn bad_type(expected: &str, found: &Value) -> Status {
     failed(format!("expected a {expected}, but received a {}", go_type(found)))
 }
 
-fn no_merge_key(item: &Object, key: &str) -> Status {
+fn no_merge_key(item: &Map, key: &str) -> Status {
     let item = go_text(&Value::Object(item.clone()));
     failed(format!("map: {item} does not contain declared merge key: {key}"))
 }
 
-fn unknown_directive(directive: &Value, item: &Object) -> Status {
+fn unknown_directive(directive: &Value, item: &Map) -> Status {
     let item = go_text(&Value::Object(item.clone()));
     failed(format!("unknown patch type: {} in map: {item}", go_text(directive)))
 }
 
-fn merge_map(place: Option<MergeCursor<'_>>, mut original: Object, mut patch: Object) -> Result<Object, Status> {
+fn merge_map(place: Option<MergeCursor<'_>>, mut original: Map, mut patch: Map) -> Result<Map, Status> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
             Some("replace") => {
                 patch.remove(DIRECTIVE);
                 Ok(patch)
             }
-            Some("delete") => Ok(Object::new()),
+            Some("delete") => Ok(Map::new()),
             _ => Err(unknown_directive(directive, &patch)),
         };
     }
@@ -113,7 +111,7 @@ fn merge_map(place: Option<MergeCursor<'_>>, mut original: Object, mut patch: Ob
     Ok(original)
 }
 
-fn merge_field(place: Option<MergeCursor<'_>>, original: &mut Object, key: Key, value: Value) -> Result<(), Status> {
+fn merge_field(place: Option<MergeCursor<'_>>, original: &mut Map, key: Key, value: Value) -> Result<(), Status> {
     let deletes = key.starts_with(DELETE_FROM);
     let key = if deletes {
         match key.split_once('/') {
@@ -167,7 +165,7 @@ fn item_cursor(place: Option<MergeCursor<'_>>) -> Option<MergeCursor<'_>> {
 }
 
 /// Applies `$retainKeys`: removes all other keys from the original.
-fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), Status> {
+fn retain_keys(original: &mut Map, patch: &mut Map) -> Result<(), Status> {
     let malformed = || Status::bad_request("invalid patch format of retainKeys");
     let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let Value::Array(retained) = retained else { return Err(malformed()) };
@@ -183,11 +181,7 @@ fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), Status> 
 }
 
 /// Merges the lists for which the patch has `$setElementOrder`, orders them, and removes them from the patch.
-fn merge_ordered_lists(
-    place: Option<MergeCursor<'_>>,
-    original: &mut Object,
-    patch: &mut Object,
-) -> Result<(), Status> {
+fn merge_ordered_lists(place: Option<MergeCursor<'_>>, original: &mut Map, patch: &mut Map) -> Result<(), Status> {
     let directives: Vec<Key> = patch.keys().filter(|k| k.starts_with(ELEMENT_ORDER)).cloned().collect();
     for directive in directives {
         let order = match patch.remove(&directive) {

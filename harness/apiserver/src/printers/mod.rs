@@ -32,20 +32,26 @@ pub(crate) enum IncludeObject {
     Object,
 }
 
+/// A value of `includeObject` that does not exist.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "Unable to convert to Table as requested: includeObject: Invalid value: {0:?}: must be 'Metadata', 'Object', \
+     'None', or empty"
+)]
+pub(crate) struct IncludeObjectError(String);
+
 impl IncludeObject {
     /// Parses the query parameter.
     ///
     /// # Errors
     ///
     /// The message of a 400 for any other value.
-    pub(crate) fn parse(value: Option<&str>) -> Result<Self, String> {
+    pub(crate) fn parse(value: Option<&str>) -> Result<Self, IncludeObjectError> {
         match value.unwrap_or_default() {
             "" | "Metadata" => Ok(Self::Metadata),
             "None" => Ok(Self::None),
             "Object" => Ok(Self::Object),
-            other => Err(format!(
-                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
-            )),
+            other => Err(IncludeObjectError(other.to_owned())),
         }
     }
 }
@@ -283,7 +289,7 @@ mod tests {
     #[case(None, Ok(IncludeObject::Metadata))]
     #[case(Some("Object"), Ok(IncludeObject::Object))]
     #[case(Some("None"), Ok(IncludeObject::None))]
-    fn include_object(#[case] value: Option<&str>, #[case] expected: Result<IncludeObject, String>) {
+    fn include_object(#[case] value: Option<&str>, #[case] expected: Result<IncludeObject, IncludeObjectError>) {
         assert_eq!(IncludeObject::parse(value), expected);
         assert!(IncludeObject::parse(Some("Bad")).is_err());
     }

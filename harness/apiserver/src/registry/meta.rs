@@ -6,7 +6,6 @@
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{is_empty_value, str_field};
 use crate::json::{Map, Value};
-pub(crate) use crate::metadata::{generation, name};
 use crate::registry::checks::{IMMUTABLE_MESSAGE, NON_NEGATIVE_MESSAGE, validate_immutable};
 use crate::registry::names::{self, NameFormat};
 use crate::schema;

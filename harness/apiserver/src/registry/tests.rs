@@ -7,7 +7,7 @@ use rstest::rstest;
 
 use crate::authn;
 use crate::field_errors::ErrorList;
-use crate::json::{Value, json};
+use crate::json::{Map, Value, json};
 use crate::registry::lister::EmptyLister;
 use crate::registry::scheme::Registry;
 use crate::registry::served_resource::Resource;
@@ -18,6 +18,13 @@ use crate::registry::validation::{validate_create, validate_status_update, valid
 fn kind(plural: &str) -> Arc<Resource> {
     let registry = Registry::builtin();
     Arc::clone(registry.kinds().find(|k| k.plural == plural).expect("served"))
+}
+
+/// Returns an object with its defaults.
+pub(super) fn defaulted(default: fn(&mut Map), object: Value) -> Value {
+    let Value::Object(mut map) = object else { return Value::Null };
+    default(&mut map);
+    Value::Object(map)
 }
 
 fn context() -> StrategyContext<'static> {

@@ -11,7 +11,7 @@ use crate::byte_scan::{least, min};
 
 /// Maximum nesting of decoded values. Go allows 10 000, but stored objects are decoded with `serde_json`, whose limit
 /// is 128.
-const MAX_DEPTH: usize = 120;
+const MAX_JSON_DEPTH: usize = 120;
 /// Maximum nesting of skipped values (undeclared fields), which is Go's limit.
 const MAX_DEPTH_SKIPPED: usize = 10_000;
 /// The end of the message for text that nests deeper.
@@ -89,7 +89,7 @@ impl<'a> PullParser<'a> {
 
     /// Enters the object or array at the current position.
     pub(super) fn enter(&mut self) -> Result<()> {
-        self.enter_nested(MAX_DEPTH)
+        self.enter_nested(MAX_JSON_DEPTH)
     }
 
     fn enter_nested(&mut self, limit: usize) -> Result<()> {

@@ -22,7 +22,7 @@ pub(crate) struct StructuralError {
 }
 
 /// Maximum nesting of a schema.
-const MAX_DEPTH: usize = 100;
+const MAX_SCHEMA_DEPTH: usize = 100;
 
 impl Schema {
     /// Builds the schema of a custom resource from its `openAPIV3Schema`. Without one, or with `preserve`
@@ -50,7 +50,7 @@ impl StructuralSchemaBuilder {
 
     /// Reads a schema into a new slot; the root gets slot 0.
     fn read(&mut self, schema: &Value, path: &str, depth: usize) -> Result<TypeRef, StructuralError> {
-        if depth > MAX_DEPTH {
+        if depth > MAX_SCHEMA_DEPTH {
             return Err(StructuralError { path: path.to_owned(), reason: "nested too deeply" });
         }
         let slot = self.push(TypeKind::Any);

@@ -12,7 +12,7 @@ use crate::status::go_quote;
 
 /// Reasons why a value is not of a type, in upstream's words.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ConversionError {
+pub(crate) enum UnstructuredError {
     #[error("cannot restore struct from: {0}")]
     Struct(&'static str),
     #[error("cannot restore map from {0}")]
@@ -28,7 +28,7 @@ pub(crate) enum ConversionError {
 
 impl Schema {
     /// Converts and normalizes a value of the root type.
-    pub(crate) fn convert_unstructured(&self, mut value: Value) -> Result<DecodedBody, ConversionError> {
+    pub(crate) fn convert_unstructured(&self, mut value: Value) -> Result<DecodedBody, UnstructuredError> {
         let mut converter = Converter { schema: self, path: String::new(), strict: Vec::new() };
         converter.value(self.root(), &mut value)?;
         let mut strict = converter.strict;
@@ -45,14 +45,14 @@ struct Converter<'a> {
 }
 
 impl Converter<'_> {
-    fn value(&mut self, ty: TypeRef, value: &mut Value) -> Result<(), ConversionError> {
+    fn value(&mut self, ty: TypeRef, value: &mut Value) -> Result<(), UnstructuredError> {
         if value.is_null() {
             return Ok(());
         }
         match (self.schema.shape(ty), value) {
             (TypeKind::Any, _) => Ok(()),
             (TypeKind::Struct(shape), Value::Object(map)) => self.structure(shape, map),
-            (TypeKind::Struct(_), other) => Err(ConversionError::Struct(go_kind(other))),
+            (TypeKind::Struct(_), other) => Err(UnstructuredError::Struct(go_kind(other))),
             (TypeKind::Map(shape), Value::Object(map)) => {
                 let values = shape.values;
                 for (name, value) in map.iter_mut() {
@@ -60,7 +60,7 @@ impl Converter<'_> {
                 }
                 Ok(())
             }
-            (TypeKind::Map(_), other) => Err(ConversionError::Map(go_kind(other))),
+            (TypeKind::Map(_), other) => Err(UnstructuredError::Map(go_kind(other))),
             (TypeKind::List(list), Value::Array(items)) => {
                 let length = self.path.len();
                 for (i, item) in items.iter_mut().enumerate() {
@@ -70,7 +70,7 @@ impl Converter<'_> {
                 }
                 Ok(())
             }
-            (TypeKind::List(_), other) => Err(ConversionError::Slice(go_kind(other))),
+            (TypeKind::List(_), other) => Err(UnstructuredError::Slice(go_kind(other))),
             (TypeKind::Scalar(scalar), value) => self.scalar(*scalar, ty, value),
         }
     }
@@ -86,7 +86,7 @@ impl Converter<'_> {
         result
     }
 
-    fn structure(&mut self, shape: &super::StructType, map: &mut Map) -> Result<(), ConversionError> {
+    fn structure(&mut self, shape: &super::StructType, map: &mut Map) -> Result<(), UnstructuredError> {
         let mut unknown = Vec::new();
         for (name, value) in map.iter_mut() {
             match (shape.field(name), shape.additional) {
@@ -103,7 +103,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    fn scalar(&self, scalar: Scalar, ty: TypeRef, value: &mut Value) -> Result<(), ConversionError> {
+    fn scalar(&self, scalar: Scalar, ty: TypeRef, value: &mut Value) -> Result<(), UnstructuredError> {
         let go = &*self.schema.get(ty).go;
         let read = match (scalar, &*value) {
             (Scalar::Float, Value::Number(_)) | (Scalar::Bool, Value::Bool(_)) => return Ok(()),
@@ -118,7 +118,7 @@ impl Converter<'_> {
                     Some(i) => Ok(Value::from(i64::from(i as i32))),
                     None => match n.as_f64() {
                         Some(f) if f.fract() == 0.0 => Ok(Value::from(f as i64)),
-                        _ => return Err(ConversionError::Float(go.to_owned())),
+                        _ => return Err(UnstructuredError::Float(go.to_owned())),
                     },
                 }
             }
@@ -130,8 +130,8 @@ impl Converter<'_> {
                 *value = read;
                 Ok(())
             }
-            Err(scalar::ScalarError::InvalidValue(message)) => Err(ConversionError::Scalar(message)),
-            Err(scalar::ScalarError::WrongType) => Err(ConversionError::Scalar(conversion_error(scalar, go, value))),
+            Err(scalar::ScalarError::InvalidValue(message)) => Err(UnstructuredError::Scalar(message)),
+            Err(scalar::ScalarError::WrongType) => Err(UnstructuredError::Scalar(conversion_error(scalar, go, value))),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::field_errors::{ErrorList, Path};
 use crate::json::Value;
 use crate::json::fields::{array_field, object_or_insert, str_field};
 use crate::metadata;
-use crate::registry::{ObjectLister, conditions, meta, topology_labels};
+use crate::registry::{ObjectLister, conditions, topology_labels};
 use crate::status::{GroupResource, Status};
 
 /// Validates a Binding.
@@ -29,7 +29,7 @@ pub(crate) fn validate(binding: &Value) -> ErrorList {
 /// # Errors
 /// 400 for another name; 500 for an invalid body, because upstream returns the bare list of field errors.
 pub(crate) fn check(binding: &Value, name: Option<&str>) -> Result<(), Status> {
-    if name.is_some_and(|name| name != meta::name(binding)) {
+    if name.is_some_and(|name| name != metadata::name(binding)) {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }
     match validate(binding).to_aggregate_message() {
@@ -56,7 +56,7 @@ pub(crate) fn admit(binding: &mut Value, lookup: &dyn ObjectLister) {
 /// # Errors
 /// 409 for a failed precondition, and for a pod that is bound, being deleted, or not ready to be scheduled.
 pub(crate) fn apply(pod: &mut Value, binding: &Value, now: &str) -> Result<(), Status> {
-    let name = meta::name(pod).to_owned();
+    let name = metadata::name(pod).to_owned();
     check_preconditions(pod, binding, &name)?;
     let empty = Value::Null;
     let spec = pod.get("spec").unwrap_or(&empty);

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use crate::field_errors::{ErrorList, Path};
 use crate::json::fields::{array_field, object_or_insert, str_field};
 use crate::json::{Map, Value, json};
+use crate::metadata;
 use crate::registry::{NameFormat, checks, meta};
 use crate::status::Status;
 
@@ -119,7 +120,7 @@ pub(crate) fn apply(object: &mut Value, scale: &Value, paths: Option<&ScalePaths
     let errors = validate(scale);
     // For custom resources, their own validation rejects bad replicas.
     if paths.is_none() && !errors.is_empty() {
-        return Err(Status::invalid("autoscaling", "Scale", meta::name(object), &errors));
+        return Err(Status::invalid("autoscaling", "Scale", metadata::name(object), &errors));
     }
     let metadata = scale.get("metadata").unwrap_or(&Value::Null);
     let replicas = scale.get("spec").and_then(|s| s.get("replicas")).and_then(Value::as_i64).unwrap_or(0);

@@ -346,9 +346,9 @@ mod tests {
             assert_eq!(bound["status"], status);
             assert_eq!(metadata::annotation(&bound, BIND_COMPLETED), Some("yes"));
             assert_eq!(metadata::annotation(&bound, BOUND_BY_CONTROLLER), Some("yes"));
-            let held = get(server, "persistentvolumes", "v").expect("the volume");
+            let volume = get(server, "persistentvolumes", "v").expect("the volume");
             assert_eq!(
-                (&held["status"]["phase"], &held["spec"]["claimRef"]["uid"]),
+                (&volume["status"]["phase"], &volume["spec"]["claimRef"]["uid"]),
                 (&json!("Bound"), &bound["metadata"]["uid"])
             );
             // A second claim does not get the same volume.
@@ -431,9 +431,9 @@ mod tests {
             let claim = get(server, "persistentvolumeclaims", "c").expect("c");
             let name = format!("pvc-{}", metadata::uid(&claim));
             assert_eq!((&claim["spec"]["volumeName"], &claim["status"]["phase"]), (&json!(name), &json!("Bound")));
-            let held = get(server, "persistentvolumes", &name).expect("the volume");
-            assert_eq!(held["status"]["phase"], "Bound");
-            assert_eq!(metadata::annotation(&held, PROVISIONED_BY), Some(LOCAL_PATH));
+            let volume = get(server, "persistentvolumes", &name).expect("the volume");
+            assert_eq!(volume["status"]["phase"], "Bound");
+            assert_eq!(metadata::annotation(&volume, PROVISIONED_BY), Some(LOCAL_PATH));
             for path in ["/api/v1/namespaces/default/pods/p?gracePeriodSeconds=0", &format!("{CLAIMS}/c")] {
                 assert!(client.delete(path, None).await.is_ok(), "{path}");
             }

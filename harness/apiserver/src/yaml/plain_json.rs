@@ -6,7 +6,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use smallvec::SmallVec;
 
 /// Deepest nesting.
-const DEPTH: usize = 48;
+const PLAIN_DEPTH: usize = 48;
 /// Longest key: Go's YAML parser limits them.
 const KEY: usize = 1000;
 
@@ -27,7 +27,7 @@ struct PlainValue {
 impl PlainValue {
     fn below<E: Error>(self) -> Result<Self, E> {
         let depth = self.depth + 1;
-        if depth > DEPTH { Err(E::custom("too deep")) } else { Ok(Self { depth }) }
+        if depth > PLAIN_DEPTH { Err(E::custom("too deep")) } else { Ok(Self { depth }) }
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn deep_objects_are_not_plain() {
         let nested = |depth: usize| format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
-        assert!(is_plain_object(&nested(DEPTH - 1)) && !is_plain_object(&nested(DEPTH)));
+        assert!(is_plain_object(&nested(PLAIN_DEPTH - 1)) && !is_plain_object(&nested(PLAIN_DEPTH)));
     }
 
     fn any_json() -> impl Strategy<Value = serde_json::Value> {

@@ -9,7 +9,7 @@ use cel::common::ast::{Expr, IdedExpr, LiteralValue};
 
 use super::super::types::CelType;
 use super::range::{EntrySizes, Range};
-use super::{Estimator, Node};
+use super::{AstNode, Estimator};
 
 /// Cost of a character relative to an operation.
 const PER_CHARACTER: f64 = 0.1;
@@ -27,21 +27,21 @@ type Estimate = (Range, Option<Range>);
 /// The operands of a call.
 #[derive(Clone, Copy)]
 struct Operands<'n, 'a> {
-    target: Option<&'n Node<'a>>,
-    args: &'n [(Range, Node<'a>)],
+    target: Option<&'n AstNode<'a>>,
+    args: &'n [(Range, AstNode<'a>)],
 }
 
 impl<'n, 'a> Operands<'n, 'a> {
-    fn node(&self, index: usize) -> Option<&'n Node<'a>> {
+    fn node(&self, index: usize) -> Option<&'n AstNode<'a>> {
         self.args.get(index).map(|(_, node)| node)
     }
 
     fn size(&self, index: usize) -> Range {
-        self.node(index).map_or(Range::UNKNOWN, Node::size_or_unknown)
+        self.node(index).map_or(Range::UNKNOWN, AstNode::size_or_unknown)
     }
 
     fn target_size(&self) -> Range {
-        self.target.map_or(Range::UNKNOWN, Node::size_or_unknown)
+        self.target.map_or(Range::UNKNOWN, AstNode::size_or_unknown)
     }
 
     /// Returns true if the type of an argument can be this one.
@@ -70,8 +70,8 @@ impl<'a> Estimator<'a> {
         &mut self,
         expression: &'a IdedExpr,
         name: &str,
-        target: Option<&Node<'a>>,
-        args: &[(Range, Node<'a>)],
+        target: Option<&AstNode<'a>>,
+        args: &[(Range, AstNode<'a>)],
     ) -> Range {
         let operands = Operands { target, args };
         let sum = args.iter().fold(Range::default(), |sum, (cost, _)| sum.plus(*cost));
@@ -100,12 +100,12 @@ impl<'a> Estimator<'a> {
         cost
     }
 
-    fn entries_of(&self, node: &Node<'_>) -> Option<EntrySizes> {
+    fn entries_of(&self, node: &AstNode<'_>) -> Option<EntrySizes> {
         node.expression.and_then(|expression| self.entry_sizes(expression))
     }
 
     /// Notes the path and the size of an entry of a list or a map.
-    fn index(&mut self, expression: &'a IdedExpr, operands: &Operands<'_, 'a>, container: &Node<'a>) {
+    fn index(&mut self, expression: &'a IdedExpr, operands: &Operands<'_, 'a>, container: &AstNode<'a>) {
         let mut size = None;
         let steps = [("@items", operands.may_be_list(0)), ("@values", operands.may_be_map(0))];
         for (step, _) in steps.iter().filter(|(_, possible)| *possible) {
@@ -245,13 +245,13 @@ impl<'a> Estimator<'a> {
     }
 
     /// Returns the items of a list, or what upstream takes for them: the first parameter of the type.
-    fn items(&mut self, list: &Node<'a>) -> Option<Node<'a>> {
+    fn items(&mut self, list: &AstNode<'a>) -> Option<AstNode<'a>> {
         let ty = match &list.ty {
             CelType::List(inner) | CelType::Optional(inner) | CelType::Map(inner, _) => (**inner).clone(),
             _ => return None,
         };
         let path = list.path.map(|path| self.paths.copied(path, "@items"));
-        Some(Node { expression: None, path, ty, size: self.size_by_path(path) })
+        Some(AstNode { expression: None, path, ty, size: self.size_by_path(path) })
     }
 }
 
@@ -263,7 +263,7 @@ fn joined(a: Option<Range>, b: Option<Range>) -> Option<Range> {
 }
 
 /// Returns the value of a literal integer; negative ones are large, as in Go.
-fn literal_int(node: Option<&Node<'_>>) -> Option<u64> {
+fn literal_int(node: Option<&AstNode<'_>>) -> Option<u64> {
     let Expr::Literal(LiteralValue::Int(number)) = &node?.expression?.expr else { return None };
     Some(u64::from_ne_bytes(number.inner().to_ne_bytes()))
 }
@@ -274,7 +274,7 @@ fn extension(name: &str, operands: &Operands<'_, '_>) -> Option<Estimate> {
     // A call, and the list that it makes.
     let list = |factor: f64, made: Range| Some((made.scaled(factor).plus(Range::exactly(11)), Some(made)));
     let sets = |factor: f64| Some((operands.size(0).times(operands.size(1)).scaled(factor).plus(ONE), None));
-    let sorted = |by: &Node<'_>| {
+    let sorted = |by: &AstNode<'_>| {
         let texts = match &by.ty {
             CelType::List(item) => matches!(**item, CelType::Text | CelType::Bytes | CelType::Dyn),
             _ => true,

@@ -21,7 +21,7 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, L
 use super::sizes::SizedType;
 use super::types::CelType;
 pub(crate) use limits::{EXPRESSION_LIMIT, SchemaCost, exceeded};
-use paths::{Path, Paths};
+use paths::{AstPath, Paths};
 use range::{EntrySizes, Range};
 
 /// The accumulator of comprehensions that are no bindings: `AccumulatorName` of cel-go's parser.
@@ -48,22 +48,22 @@ pub(crate) fn estimate(expression: &IdedExpr, types: &BTreeMap<u64, CelType>, ro
 /// A variable of a comprehension: `localVar`.
 #[derive(Debug, Clone, Copy)]
 struct Local {
-    path: Option<Path>,
+    path: Option<AstPath>,
     size: Option<Range>,
     entries: Option<EntrySizes>,
 }
 
 /// A part of an expression with what is known about its value: `AstNode`.
 #[derive(Debug, Clone)]
-struct Node<'a> {
+struct AstNode<'a> {
     /// `None` for the items of a list.
     expression: Option<&'a IdedExpr>,
-    path: Option<Path>,
+    path: Option<AstPath>,
     ty: CelType,
     size: Option<Range>,
 }
 
-impl Node<'_> {
+impl AstNode<'_> {
     fn size_or_unknown(&self) -> Range {
         self.size.unwrap_or(Range::UNKNOWN)
     }
@@ -75,7 +75,7 @@ struct Estimator<'a> {
     root: &'a SizedType,
     scope: Vec<(&'a str, Local)>,
     paths: Paths,
-    path_of: BTreeMap<u64, Path>,
+    path_of: BTreeMap<u64, AstPath>,
     sizes: BTreeMap<u64, Range>,
     entries: BTreeMap<u64, EntrySizes>,
 }
@@ -90,14 +90,14 @@ impl<'a> Estimator<'a> {
         self.scope.iter().rev().find(|(known, _)| known == name).map(|(_, local)| *local)
     }
 
-    fn path(&self, expression: &IdedExpr) -> Option<Path> {
+    fn path(&self, expression: &IdedExpr) -> Option<AstPath> {
         match self.local(expression) {
             Some(local) => local.path,
             None => self.path_of.get(&expression.id).copied(),
         }
     }
 
-    fn set_path(&mut self, expression: &IdedExpr, path: Option<Path>) {
+    fn set_path(&mut self, expression: &IdedExpr, path: Option<AstPath>) {
         match path {
             Some(path) => self.path_of.insert(expression.id, path),
             None => self.path_of.remove(&expression.id),
@@ -105,14 +105,14 @@ impl<'a> Estimator<'a> {
     }
 
     /// Appends a step to the path of an expression.
-    fn below(&mut self, expression: &IdedExpr, step: &str) -> Path {
+    fn below(&mut self, expression: &IdedExpr, step: &str) -> AstPath {
         let path = self.path(expression);
         self.paths.append(path, step)
     }
 
-    fn node(&mut self, expression: &'a IdedExpr) -> Node<'a> {
+    fn node(&mut self, expression: &'a IdedExpr) -> AstNode<'a> {
         let path = self.path(expression);
-        Node { expression: Some(expression), path, ty: self.type_of(expression), size: self.size(expression) }
+        AstNode { expression: Some(expression), path, ty: self.type_of(expression), size: self.size(expression) }
     }
 
     /// Returns the size of a value: `computeSize`.
@@ -135,7 +135,7 @@ impl<'a> Estimator<'a> {
 
     /// Returns the size of what a path leads to: `EstimateSize` of apiextensions-apiserver. The first step counts as
     /// the root, whichever it is.
-    fn size_by_path(&self, path: Option<Path>) -> Option<Range> {
+    fn size_by_path(&self, path: Option<AstPath>) -> Option<Range> {
         let mut found = self.root;
         for step in &self.paths.steps(path?)[1..] {
             found = match step.as_str() {

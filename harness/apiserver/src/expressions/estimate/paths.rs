@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 
 /// A path: the first steps of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Path {
+pub(super) struct AstPath {
     array: usize,
     length: usize,
 }
@@ -21,13 +21,13 @@ pub(super) struct Paths {
 
 impl Paths {
     /// Returns a path of one step, the name of a variable.
-    pub(super) fn variable(&mut self, name: &str) -> Path {
+    pub(super) fn variable(&mut self, name: &str) -> AstPath {
         self.arrays.push((1, vec![SmolStr::new(name)]));
-        Path { array: self.arrays.len() - 1, length: 1 }
+        AstPath { array: self.arrays.len() - 1, length: 1 }
     }
 
     /// Appends a step as Go does: an array with room is written to, a full one is copied to one twice as large.
-    pub(super) fn append(&mut self, path: Option<Path>, step: &str) -> Path {
+    pub(super) fn append(&mut self, path: Option<AstPath>, step: &str) -> AstPath {
         let Some(path) = path else { return self.variable(step) };
         let (capacity, steps) = &mut self.arrays[path.array];
         if path.length < *capacity {
@@ -35,24 +35,24 @@ impl Paths {
                 Some(shared) => *shared = SmolStr::new(step),
                 None => steps.push(SmolStr::new(step)),
             }
-            return Path { length: path.length + 1, ..path };
+            return AstPath { length: path.length + 1, ..path };
         }
         let mut copied = steps[..path.length].to_vec();
         copied.push(SmolStr::new(step));
         self.arrays.push((path.length * 2, copied));
-        Path { array: self.arrays.len() - 1, length: path.length + 1 }
+        AstPath { array: self.arrays.len() - 1, length: path.length + 1 }
     }
 
     /// Copies a path with one more step.
-    pub(super) fn copied(&mut self, path: Path, step: &str) -> Path {
+    pub(super) fn copied(&mut self, path: AstPath, step: &str) -> AstPath {
         let mut steps = self.arrays[path.array].1[..path.length].to_vec();
         steps.push(SmolStr::new(step));
         self.arrays.push((steps.len(), steps));
-        Path { array: self.arrays.len() - 1, length: path.length + 1 }
+        AstPath { array: self.arrays.len() - 1, length: path.length + 1 }
     }
 
     /// Returns the steps of a path.
-    pub(super) fn steps(&self, path: Path) -> &[SmolStr] {
+    pub(super) fn steps(&self, path: AstPath) -> &[SmolStr] {
         &self.arrays[path.array].1[..path.length]
     }
 }

@@ -119,12 +119,7 @@ pub(super) const PARAM_KIND: Column = Column::string(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn defaulted(default: fn(&mut Map), object: Value) -> Value {
-        let Value::Object(mut map) = object else { return Value::Null };
-        default(&mut map);
-        Value::Object(map)
-    }
+    use crate::registry::tests::defaulted;
 
     // Expected values recorded from kube-apiserver 1.36.
     #[test]

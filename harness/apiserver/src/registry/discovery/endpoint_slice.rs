@@ -46,7 +46,7 @@ const ADDRESSES_MAX: usize = 100;
 const HINTS_MAX: usize = 8;
 
 /// Returns what is wrong with a text.
-type Format = fn(&str) -> Vec<String>;
+type TextCheck = fn(&str) -> Vec<String>;
 
 /// Validates an `EndpointSlice`.
 fn validate(object: &Value) -> ErrorList {
@@ -120,7 +120,8 @@ fn endpoint(endpoint: &Value, kind: &str, path: &Path<'_>, errors: &mut ErrorLis
     }
     let hints = &endpoint["hints"];
     let root = path.child("hints");
-    for (field, check) in [("forZones", names::label_value as Format), ("forNodes", names::dns1123_subdomain as Format)]
+    for (field, check) in
+        [("forZones", names::label_value as TextCheck), ("forNodes", names::dns1123_subdomain as TextCheck)]
     {
         let all = array_field(hints, field);
         let path = root.child(field);

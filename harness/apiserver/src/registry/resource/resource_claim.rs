@@ -90,12 +90,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-
-    fn defaulted(default: fn(&mut Map), object: Value) -> Value {
-        let Value::Object(mut map) = object else { return Value::Null };
-        default(&mut map);
-        Value::Object(map)
-    }
+    use crate::registry::tests::defaulted;
 
     #[test]
     fn a_request_for_a_device_is_for_one() {

@@ -12,7 +12,7 @@ use crate::field_errors::{ErrorList, FieldError, Path};
 use crate::json::fields::{array_field, object_or_insert, str_field};
 use crate::json::{Map, Value, json};
 use crate::metadata;
-use crate::registry::{conditions, label_selector, meta};
+use crate::registry::{conditions, label_selector};
 use crate::status::{Details, GroupResource, Status};
 use crate::version::KubernetesVersion;
 
@@ -112,7 +112,7 @@ struct EvictionRequest<'a> {
 
 impl<'a> EvictionRequest<'a> {
     fn read(namespace: &'a str, name: &'a str, body: &Value, dry_run: &[String]) -> Result<Self, Status> {
-        if meta::name(body) != name {
+        if metadata::name(body) != name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
         let given = body.get("deleteOptions").filter(|o| o.is_object());
@@ -200,7 +200,7 @@ async fn charge_budget<B: EvictionBackend + Sync>(
     let Some(mut budget) = matching.pop() else {
         return Ok(BudgetDecision { budget: String::new(), pin_version: false });
     };
-    let name = meta::name(&budget).to_owned();
+    let name = metadata::name(&budget).to_owned();
     if !is_ready(pod) && can_evict_unready(&budget) {
         return Ok(BudgetDecision { budget: name, pin_version: true });
     }
@@ -234,8 +234,8 @@ fn can_evict_unready(budget: &Value) -> bool {
 
 /// Returns the budget with one allowed disruption fewer and the pod claimed, or the reason why none is left.
 fn check_and_decrement(budget: &Value, pod: &str, now: &str, version: KubernetesVersion) -> Result<Value, Status> {
-    let name = meta::name(budget);
-    if count(budget, "observedGeneration") < meta::generation(budget) {
+    let name = metadata::name(budget);
+    if count(budget, "observedGeneration") < metadata::generation(budget) {
         return Err(budget_not_observed(name));
     }
     let allowed = count(budget, "disruptionsAllowed");
@@ -359,7 +359,7 @@ fn check_preconditions(pod: &Value, options: &Value) -> Result<(), Status> {
     } else {
         return Ok(());
     };
-    Err(Status::conflict(GroupResource::new("", "Pod"), meta::name(pod), &why))
+    Err(Status::conflict(GroupResource::new("", "Pod"), metadata::name(pod), &why))
 }
 
 fn pinned_version(options: &Value) -> Option<&str> {

@@ -97,7 +97,7 @@ impl EvictionBackend for FakeBackend {
 
     fn budget(&self, _: &str, name: &str) -> Result<Value, Status> {
         let state = self.0.lock();
-        let found = state.budgets.iter().find(|b| meta::name(b) == name).cloned();
+        let found = state.budgets.iter().find(|b| metadata::name(b) == name).cloned();
         found.ok_or_else(|| Status::not_found(GroupResource::new("policy", "poddisruptionbudgets"), name))
     }
 

@@ -7,17 +7,15 @@ use crate::registry::core::persistent_volume_claim;
 use crate::registry::resource_list::{quantities, quantity_text, resource_lists};
 use crate::registry::time;
 
-type Object = Map;
-
 /// Sets a number that is missing or 0.
-fn number_default(map: &mut Object, field: &str, value: i64) {
+fn number_default(map: &mut Map, field: &str, value: i64) {
     if map.get(field).and_then(Value::as_i64).unwrap_or(0) == 0 {
         map.insert(field.to_owned(), value.into());
     }
 }
 
 /// Removes flags that are false, which upstream's types omit.
-fn drop_false(map: &mut Object, fields: &[&str]) {
+fn drop_false(map: &mut Map, fields: &[&str]) {
     for field in fields {
         if map.get(*field) == Some(&Value::Bool(false)) {
             map.remove(*field);
@@ -69,7 +67,7 @@ pub(in crate::registry) fn template(template: &mut Value) {
     }
 }
 
-fn pod_spec(spec: &mut Object) {
+fn pod_spec(spec: &mut Map) {
     if spec.get("containers").is_none() {
         spec.insert("containers", Value::Null);
     }
@@ -99,7 +97,7 @@ fn pod_spec(spec: &mut Object) {
     quantities(spec, "overhead");
 }
 
-fn container_defaults(container: &mut Object) {
+fn container_defaults(container: &mut Map) {
     let latest = image_is_latest(container.get("image").and_then(Value::as_str).unwrap_or_default());
     text_default(container, "imagePullPolicy", if latest { "Always" } else { "IfNotPresent" });
     text_default(container, "terminationMessagePath", "/dev/termination-log");
@@ -151,7 +149,7 @@ fn container_defaults(container: &mut Object) {
     }
 }
 
-fn divisor(selector: &mut Object) {
+fn divisor(selector: &mut Map) {
     value_default(selector, "divisor", "0");
     if let Some(text) = selector.get("divisor").map(quantity_text)
         && let Some(quantity) = Quantity::parse(&text)
@@ -160,7 +158,7 @@ fn divisor(selector: &mut Object) {
     }
 }
 
-fn handler_defaults(handler: &mut Object) {
+fn handler_defaults(handler: &mut Map) {
     if let Some(get) = object_mut(handler, "httpGet") {
         text_default(get, "path", "/");
         text_default(get, "scheme", "HTTP");
@@ -210,7 +208,7 @@ fn is_image_reference(image: &str) -> bool {
     registry.bytes().all(|b| b.is_ascii_graphic()) && path.split('/').all(component)
 }
 
-fn requests_from_limits(container: &mut Object) {
+fn requests_from_limits(container: &mut Map) {
     let Some(resources) = object_mut(container, "resources") else { return };
     let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
     if limits.is_empty() {
@@ -226,7 +224,7 @@ fn requests_from_limits(container: &mut Object) {
 }
 
 /// Sets pod-level requests to the sum of the containers' requests, or else to the pod-level limits.
-fn pod_level_requests(spec: &mut Object) {
+fn pod_level_requests(spec: &mut Map) {
     let Some(limits) = spec
         .get("resources")
         .and_then(|r| r.get("limits"))
@@ -266,7 +264,7 @@ fn pod_level_requests(spec: &mut Object) {
 
 const MODE: i64 = 0o644;
 
-fn volume_defaults(volume: &mut Object) {
+fn volume_defaults(volume: &mut Map) {
     let has_source = volume.iter().any(|(field, value)| field != "name" && !value.is_null());
     if !has_source {
         volume.insert("emptyDir", json!({}));
@@ -323,7 +321,7 @@ fn volume_defaults(volume: &mut Object) {
     }
 }
 
-fn downward_items(source: &mut Object) {
+fn downward_items(source: &mut Map) {
     for item in items_mut(source, "items") {
         if let Some(field) = object_mut(item, "fieldRef") {
             text_default(field, "apiVersion", "v1");
@@ -335,7 +333,7 @@ fn downward_items(source: &mut Object) {
 }
 
 /// Adds the fields of a pod status that are always encoded, and keeps `podIP` and `podIPs` consistent.
-fn pod_status(status: &mut Object) {
+fn pod_status(status: &mut Map) {
     time::normalize_seconds(status, &["startTime"]);
     let single = status.get("podIP").filter(|ip| !is_empty_value(Some(ip))).cloned();
     let first = status.get("podIPs").and_then(|ips| ips.get(0)).and_then(|ip| ip.get("ip")).cloned();
@@ -371,7 +369,7 @@ fn pod_status(status: &mut Object) {
     }
 }
 
-fn container_state(state: &mut Object) {
+fn container_state(state: &mut Map) {
     if let Some(running) = object_mut(state, "running") {
         running.entry("startedAt").or_insert(Value::Null);
     }
