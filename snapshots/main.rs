@@ -25,6 +25,10 @@ type Needed = Arc<Mutex<BTreeMap<(&'static str, rights::Right), String>>>;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
+    // A snapshot that differs is a panic: its message has the difference, and where the panic was says nothing.
+    std::panic::set_hook(Box::new(|panic| {
+        let _ = writeln!(std::io::stderr(), "{panic}");
+    }));
     let root = rights::repository();
     let (fixtures, snapshots) = (root.join("fixtures"), root.join("snapshots"));
     let groups = match parse::load(&fixtures) {

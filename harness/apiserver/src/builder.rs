@@ -159,6 +159,8 @@ impl ApiServerBuilder {
             reported_version: self.reported_version,
             audit: self.audit,
             actor_name: self.actor_name.unwrap_or(defaults.actor_name),
+            own_paths: defaults.own_paths,
+            recorded_names: defaults.recorded_names,
             clock: defaults.clock,
         })
     }

@@ -28,7 +28,7 @@ use super::request::ApiRequest;
 use super::store::{Draft, HistoryLimits, KeyRange, ResourceId, SelectableValues, Store, StoredObject, key};
 use crate::clock::Clock;
 use crate::json::Value;
-use crate::record::{Origin, Transcript};
+use crate::record::{Origin, RecordedNames, Transcript};
 use crate::version::KubernetesVersion;
 
 /// The configuration of a server.
@@ -59,6 +59,11 @@ pub struct ApiServerConfig {
     pub audit: Option<AuditLog>,
     /// Names the originators of entries in `/plumbline/transcript`; [`Origin::short_name`] by default.
     pub actor_name: fn(&Origin) -> String,
+    /// Serves the paths under `/plumbline`, which only this server has. Without them a client finds what it finds at a
+    /// kube-apiserver.
+    pub own_paths: bool,
+    /// Translates the names in the record; by default it has those that clients see.
+    pub recorded_names: RecordedNames,
 }
 
 /// The users as which clients are authorized instead of those that they authenticate as, by the request's [`Origin`].
@@ -126,6 +131,8 @@ impl ApiServerConfig {
             reported_version: None,
             audit: None,
             actor_name: |origin| origin.short_name().to_owned(),
+            own_paths: true,
+            recorded_names: RecordedNames::default(),
         }
     }
 }
@@ -165,13 +172,14 @@ impl ApiServer {
     /// Creates a server that has the four system namespaces.
     pub fn new(config: ApiServerConfig) -> Self {
         let ids = IdGenerator::new(config.seed);
+        let transcript = match config.record {
+            RecordMode::Recent { bytes } => Transcript::of_recent(bytes),
+            RecordMode::All | RecordMode::Off => Transcript::new(),
+        };
         let registry = Registry::shared(config.kubernetes_version, config.version_and_commit(), Registry::builtin);
         let shared = ServerState {
             store: Store::new(config.history),
-            transcript: match config.record {
-                RecordMode::Recent { bytes } => Transcript::of_recent(bytes),
-                RecordMode::All | RecordMode::Off => Transcript::new(),
-            },
+            transcript: transcript.with_names(config.recorded_names.clone()),
             registry: RwLock::new(registry),
             ids: Mutex::new(if config.ids_by_object { ids.by_object() } else { ids }),
             faults: Faults::new(config.seed),

@@ -5,6 +5,7 @@ mod catalogue;
 mod check;
 mod definitions;
 mod go;
+mod idle;
 mod internal;
 mod layout;
 mod messages;
@@ -55,6 +56,8 @@ enum Task {
     Served,
     /// Show the fixtures of each rule, and fail if a rule has none.
     Catalogue(CatalogueArgs),
+    /// Measure which fixtures a program passes that does nothing, and write fixtures/idle.yaml.
+    Idle,
     /// Run Kubernetes' own end-to-end tests against the API server.
     Upstream(Box<UpstreamArgs>),
     /// `plumbline serve`: the API server that `upstream` starts as a process of its own.
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Task::Codegen { kubernetes, version, check } => ended(codegen(&Checkout::new(kubernetes, version), check)),
         Task::Served => ended(served()),
         Task::Catalogue(args) => cli::ended(PROGRAM, catalogue::main(&args), true).into(),
+        Task::Idle => ended(idle::main()),
         Task::Upstream(args) => cli::ended(PROGRAM, upstream::main(&args), false).into(),
         Task::Serve(args) => cli::ended(PROGRAM, cli::serve(&args), false).into(),
     })

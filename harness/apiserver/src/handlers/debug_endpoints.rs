@@ -13,13 +13,13 @@ use crate::request::Reply;
 use crate::server::ApiServer;
 use crate::status::Status;
 
-/// Serves `/metrics`, and the paths under `/plumbline` that only this server has.
+/// Serves `/metrics`, and the paths under `/plumbline` that only this server has, unless they are off.
 pub(super) fn respond(server: &ApiServer, parsed: &ParsedRequest) -> Option<Reply> {
     let request = &parsed.request;
     if request.path == "/metrics" {
         return Some(metrics(server, &request.method));
     }
-    let path = request.path.strip_prefix("/plumbline/")?;
+    let path = request.path.strip_prefix("/plumbline/").filter(|_| server.config().own_paths)?;
     Some(match (path, &request.method) {
         ("compact", &Method::POST) => {
             let revision = parsed.query.get("resourceVersion").and_then(|text| text.parse().ok());

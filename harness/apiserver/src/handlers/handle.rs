@@ -32,7 +32,7 @@ use crate::watch::{Watch, too_old_resource_version};
 pub(crate) async fn handle(server: &ApiServer, mut parsed: ParsedRequest) -> Reply {
     let is_broken = body_to_json(&mut parsed.request) == Err(ProtobufError::Raw);
     let recorded = server.config().record != RecordMode::Off;
-    let arrived = record_parsed(&parsed, recorded);
+    let arrived = server.transcript().names().request(record_parsed(&parsed, recorded));
     let event = server.config().audit.as_ref().map(|log| {
         let impersonated = parsed.impersonated().map(EffectiveUser::info);
         PendingEvent::new(

@@ -8,6 +8,7 @@
 mod delivery;
 mod json;
 mod log;
+mod names;
 mod origin;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ pub use delivery::{DeliveredObject, Delivery};
 pub(crate) use json::Encoding;
 pub use json::RecordedJson;
 use log::Log;
+pub use names::RecordedNames;
 pub use origin::Origin;
 use parking_lot::Mutex;
 
@@ -191,6 +193,7 @@ pub struct Transcript {
     log: Arc<Mutex<Log>>,
     /// Notified of every entry and every reply.
     news: Arc<tokio::sync::Notify>,
+    names: RecordedNames,
 }
 
 impl Transcript {
@@ -206,6 +209,18 @@ impl Transcript {
         let transcript = Self::new();
         transcript.log.lock().keep = Some(bytes);
         transcript
+    }
+
+    /// Translates the names in all that is recorded from now on with this handle and its clones, except for requests,
+    /// which the server translates before it asks for their faults.
+    #[must_use]
+    pub(crate) fn with_names(self, names: RecordedNames) -> Self {
+        Self { names, ..self }
+    }
+
+    /// The translation of names.
+    pub(crate) const fn names(&self) -> &RecordedNames {
+        &self.names
     }
 
     fn push(&self, at: Duration, origin: Origin, what: EntryKind) -> usize {
@@ -247,6 +262,7 @@ impl Transcript {
 
     /// Records the reply to request number `seq`.
     pub fn reply(&self, seq: usize, reply: RecordedReply) {
+        let reply = self.names.reply(reply);
         let mut log = self.log.lock();
         let at = seq.checked_sub(log.first);
         if let Some(TranscriptEntry { what: EntryKind::Request(exchange), .. }) =
@@ -262,7 +278,7 @@ impl Transcript {
 
     /// Records a change of an object at the time of its commit; returns its position.
     pub fn change(&self, at: Duration, origin: impl Into<Origin>, change: Change) -> usize {
-        self.push(at, origin.into(), EntryKind::Change(Box::new(change)))
+        self.push(at, origin.into(), EntryKind::Change(Box::new(self.names.change(change))))
     }
 
     /// Attributes the change at position `seq` to `origin` and its request number `request`: for transcripts that are
@@ -280,6 +296,7 @@ impl Transcript {
 
     /// Records that the watch of request number `watch` sends an event about `object`.
     pub fn delivery(&self, at: Duration, watch: usize, object: DeliveredObject) {
+        let object = self.names.delivered(object);
         let mut log = self.log.lock();
         let position = log.first + log.entries.len();
         log.deliver(Delivery { position, at, watch, object });

@@ -89,6 +89,11 @@ fn blur(value: &mut Value) {
     match value {
         Value::String(text) if is_time(text) => "(time)".clone_into(text),
         Value::String(text) if is_uid(text) => "(uid)".clone_into(text),
+        Value::String(text) => {
+            if let Some(part) = without_times(text) {
+                *text = part;
+            }
+        }
         Value::Array(items) => items.iter_mut().for_each(blur),
         Value::Object(fields) => fields.values_mut().for_each(blur),
         _ => {}
@@ -230,6 +235,45 @@ pub fn changed_objects(entries: &[TranscriptEntry]) -> ChangedObjects {
     objects
 }
 
+/// Digits in a row that are a time in a name: minutes or seconds since 1970, or a date.
+const DIGITS: usize = 8;
+
+/// Returns a text with a word for each time in it that is made of digits alone; `None` if it has none.
+fn without_times(text: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut rest = text;
+    let mut found = false;
+    while let Some(at) = rest.find(|letter: char| letter.is_ascii_digit()) {
+        let length = rest[at..].bytes().take_while(u8::is_ascii_digit).count();
+        out.push_str(&rest[..at]);
+        if length >= DIGITS {
+            out.push_str("(time)");
+            found = true;
+        } else {
+            out.push_str(&rest[at..at + length]);
+        }
+        rest = &rest[at + length..];
+    }
+    out.push_str(rest);
+    found.then_some(out)
+}
+
+/// Returns the objects by the part of their names that has no time: of `backup-31536000` and `backup-31536030` the
+/// first is `backup-(time)#1` and the second `#2`, so that runs in which a controller with a schedule is late can be
+/// compared.
+#[must_use]
+pub fn by_part(objects: &ChangedObjects) -> ChangedObjects {
+    let mut numbers: BTreeMap<Key, usize> = BTreeMap::new();
+    let renamed = |(key, object): (&Key, &Option<RecordedJson>)| {
+        let Some(name) = without_times(&key.name) else { return (key.clone(), object.clone()) };
+        let part = Key { name, ..key.clone() };
+        let number = numbers.entry(part.clone()).or_default();
+        *number += 1;
+        (Key { name: format!("{}#{number}", part.name), ..part }, object.clone())
+    };
+    objects.iter().map(renamed).collect()
+}
+
 /// A difference between two states.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateDifference {
@@ -287,18 +331,22 @@ const LEFT: &str = "is left";
 #[must_use]
 pub fn differences(
     initial: impl Fn(&Key) -> Option<RecordedJson>,
-    wanted: &ChangedObjects,
-    found: &ChangedObjects,
+    wanted_states: &ChangedObjects,
+    found_states: &ChangedObjects,
 ) -> Vec<StateDifference> {
-    let keys: BTreeSet<&Key> = wanted.keys().chain(found.keys()).collect();
+    let keys: BTreeSet<&Key> = wanted_states.keys().chain(found_states.keys()).collect();
     let state = |objects: &ChangedObjects, key: &Key| objects.get(key).cloned().unwrap_or_else(|| initial(key));
     let differs = |key: &Key| {
-        let wanted = state(wanted, key);
-        let found = state(found, key);
+        let wanted = state(wanted_states, key);
+        let found = state(found_states, key);
         let (kind, text, field) = match (wanted, found) {
             (None, None) => return None,
             (Some(_), None) => (MISSING.to_owned(), "it is missing; without the fault it exists".to_owned(), None),
-            (None, Some(_)) => (LEFT.to_owned(), "it exists; without the fault it is deleted".to_owned(), None),
+            (None, Some(_)) => {
+                // An object that no change is about was not there before either.
+                let usual = if wanted_states.contains_key(key) { "it is deleted" } else { "it never does" };
+                (LEFT.to_owned(), format!("it exists; without the fault {usual}"), None)
+            }
             (Some(wanted), Some(found)) => {
                 let wanted = essence(&wanted);
                 let found = essence(&found);
@@ -365,6 +413,16 @@ mod tests {
         assert_eq!(essence(&one) == essence(&other), same);
         let digest = |pod: Value| digest(&key("a"), Some(&pod.into()), Scope::Full);
         assert_eq!(digest(one) == digest(other), same);
+    }
+
+    #[test]
+    fn names_with_times_are_compared_by_their_part() {
+        let object = |name: &str| (key(name), Some(RecordedJson::from(pod(&json!({"metadata": {"name": name}})))));
+        let one = by_part(&ChangedObjects::from([object("b-31536000"), object("b-31536030"), object("web-10")]));
+        let other = by_part(&ChangedObjects::from([object("b-31536003"), object("b-31536033"), object("web-10")]));
+        let names: Vec<&str> = one.keys().map(|key| key.name.as_str()).collect();
+        assert_eq!(names, ["b-(time)#1", "b-(time)#2", "web-10"]);
+        assert_eq!(differences(|_| None, &one, &other), []);
     }
 
     #[test]

@@ -116,8 +116,9 @@ pub const ALL: [Invariant; 16] = [
         "orphans_are_confirmed",
         &["I-G1", "I-G2", "I-G12"],
         podgc::orphans_are_confirmed,
-        "PodGC marks a pod as orphaned only after a live GET of its node returned 404 in the same cycle, and not \
-         before the node has been missing for 40 s since its deletion or since the controller started.",
+        "PodGC marks a pod as orphaned only after a live GET of its node returned 404 in the same cycle, or a new list \
+         did not have it, and not before the node has been missing for 40 s since its deletion or since the controller \
+         started.",
     ),
     core(
         "condition_before_delete",

@@ -55,17 +55,16 @@ pub(super) fn orphans_are_confirmed(context: &JudgeContext<'_>) -> Vec<Violation
         let pod = pod_of(exchange, world)?;
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         let before = &context.run.entries[..entry.seq.min(context.run.entries.len())];
-        // The reply to the GET may have been delayed, so it only has to belong to the same cycle.
+        // The reply may have been delayed, so it only has to belong to the same cycle.
         let confirmed = requests(before).rev().any(|(asked, exchange)| {
-            asked.actor() == Actor::PodGc
-                && exchange.request.verb == "get"
-                && exchange.request.resource == "nodes"
-                && exchange.request.name.as_deref() == Some(node)
+            exchange.request.resource == "nodes"
                 && asked.at + CYCLE + context.run.tolerance > entry.at
-                && exchange.reply.as_ref().is_some_and(|reply| reply.status == 404)
+                && (is_answered_missing(asked, exchange, node) || is_left_out(context, asked, exchange, node))
         });
         if !confirmed {
-            return Some(Violation::new(entry, format!("no live GET of nodes/{node} answered 404 before")));
+            let observed =
+                format!("no live GET of nodes/{node} was answered 404 before, and no new list was without it");
+            return Some(Violation::new(entry, observed));
         }
         let missing = first_missing(context, node);
         missing.is_none_or(|(since, slack)| since + QUARANTINE > entry.at + slack).then(|| {
@@ -78,12 +77,46 @@ pub(super) fn orphans_are_confirmed(context: &JudgeContext<'_>) -> Vec<Violation
     })
 }
 
+/// Returns true if the request asked for the node and the server had none.
+fn is_answered_missing(asked: &TranscriptEntry, exchange: &Exchange, node: &str) -> bool {
+    asked.actor() == Actor::PodGc
+        && exchange.request.verb == "get"
+        && exchange.request.name.as_deref() == Some(node)
+        && exchange.reply.as_ref().is_some_and(|reply| reply.status == 404)
+}
+
+/// Returns true if the request listed all nodes, as they were at that moment, and the node was none of them.
+fn is_left_out(context: &JudgeContext<'_>, asked: &TranscriptEntry, exchange: &Exchange, node: &str) -> bool {
+    let request = &exchange.request;
+    let is_new = request.query_value("resourceVersion").is_none_or(str::is_empty);
+    let is_whole = ["labelSelector", "fieldSelector"].iter().all(|name| request.query_value(name).is_none());
+    asked.actor().is_subject()
+        && request.verb == "list"
+        && is_new
+        && is_whole
+        && exchange.reply.as_ref().is_some_and(|reply| reply.status == 200)
+        && !exists_at(context, asked, node)
+}
+
+/// Returns true if the node existed when the request came.
+fn exists_at(context: &JudgeContext<'_>, asked: &TranscriptEntry, node: &str) -> bool {
+    let before = &context.run.entries[..asked.seq.min(context.run.entries.len())];
+    let last = before.iter().rev().find_map(|entry| match &entry.what {
+        EntryKind::Change(change) if change.resource == "nodes" && change.name == node => Some(change.new.is_some()),
+        _ => None,
+    });
+    last.unwrap_or_else(|| context.run.initial.iter().any(|object| is_node(object, node)))
+}
+
+fn is_node(object: &RecordedJson, name: &str) -> bool {
+    object["kind"] == "Node" && object_meta::name(object) == name
+}
+
 /// Returns the time from which a node of that name was missing, and how much earlier a subject may have begun to count.
 /// The server records the deletion before the subject sees it; the start of the subject is only as exact as the run's
 /// times.
 fn first_missing(context: &JudgeContext<'_>, node: &str) -> Option<(Duration, Duration)> {
-    let there = |object: &RecordedJson| object["kind"] == "Node" && object_meta::name(object) == node;
-    if !context.run.initial.iter().any(there) {
+    if !context.run.initial.iter().any(|object| is_node(object, node)) {
         return Some((Duration::ZERO, context.run.tolerance));
     }
     context.run.entries.iter().find_map(|entry| match &entry.what {

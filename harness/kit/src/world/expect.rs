@@ -58,6 +58,22 @@ impl Rule {
         Self::FinalizersAreRemoved,
         Self::NoWritesAfterQuiet,
     ];
+
+    /// The rules for controllers that act at times of their own, such as cron jobs: all but
+    /// [`Rule::NoWritesAfterQuiet`].
+    pub const OF_SCHEDULERS: [Self; 4] =
+        [Self::NoIdleWrites, Self::NoStorms, Self::StatusBySubresource, Self::FinalizersAreRemoved];
+
+    /// The name of the check in failures.
+    const fn check(self) -> &'static str {
+        match self {
+            Self::NoIdleWrites => "invariant no_idle_writes",
+            Self::NoStorms => "invariant no_storms",
+            Self::StatusBySubresource => "status by subresource",
+            Self::FinalizersAreRemoved => "finalizers are removed",
+            Self::NoWritesAfterQuiet => "no writes after quiet",
+        }
+    }
 }
 
 impl World {
@@ -143,6 +159,11 @@ impl World {
             }
             if rules.contains(&Rule::NoWritesAfterQuiet) {
                 failures.extend(late_writes(run));
+            }
+            for failure in &mut failures {
+                if let Some(rule) = Rule::ALL.into_iter().find(|rule| rule.check() == failure.check) {
+                    failure.check = format!("Rule::{rule:?}: {}", failure.check);
+                }
             }
             failure(&failures, run)
         })

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
+use std::io::Write as _;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,21 +21,29 @@ use crate::explore::faults::point::{FaultPoint, points};
 use crate::explore::faults::{Disturbance, FaultTrait};
 use crate::explore::findings::Findings;
 use crate::explore::schedule::{Settling, in_turns};
-use crate::explore::state::{ChangedObjects, changed_objects, differences};
+use crate::explore::state::{ChangedObjects, by_part, changed_objects, differences, is_compared};
 use crate::faults::set_watch_fault;
 use crate::fixture::{Action, Control, Operation};
 use crate::invariants;
 use crate::time::Stopwatch;
-use crate::transcript::{EntryKind, RecordedJson, TranscriptEntry};
+use crate::transcript::{Attributed as _, ChangeKind, EntryKind, RecordedJson, TranscriptEntry};
 
 /// Runs of an exploration that sets no other number.
 const RUNS: usize = 400;
-/// Wall time of an exploration that sets no other time.
-const WALL: Duration = Duration::from_secs(20);
+/// Most entries of the transcript of a run with a fault: this many times those of the run without, and a few more.
+const ENTRIES: (usize, usize) = (10, 2000);
+/// Most entries of the transcript of the run without a fault.
+const ENTRIES_WITHOUT: usize = 200_000;
 /// Virtual times after the test, and the last fault, have ended.
 const SETTLING: Settling = Settling::OF_TESTS;
 /// Findings that an error describes.
 const SHOWN: usize = 10;
+/// Points that an error lists.
+const POINTS: usize = 40;
+/// Writes that are shown of a world that runs away.
+const LAST: usize = 6;
+/// The oracle that compares what was created.
+const CREATIONS: &str = "creations";
 
 /// Explores a test: runs it without faults, and then once for each fault at each request and event of its controllers.
 ///
@@ -64,7 +73,8 @@ const SHOWN: usize = 10;
 pub struct Explorer {
     world: WorldBuilder,
     runs: usize,
-    wall: Duration,
+    wall: Option<Duration>,
+    share: Option<u8>,
 }
 
 /// The result of an exploration without findings.
@@ -84,7 +94,7 @@ impl fmt::Display for ExploreSummary {
         write!(f, "{tried} of {planned} faults at {points} points")?;
         match planned - tried {
             0 => Ok(()),
-            left => write!(f, "; {left} were not tried: raise Explorer::runs or Explorer::time"),
+            left => write!(f, "; {left} were not tried: raise Explorer::runs"),
         }
     }
 }
@@ -100,6 +110,10 @@ struct ExploredWorld {
     late: Vec<String>,
     /// Changes by restarted controllers.
     fresh: Vec<String>,
+    /// Numbers of objects that the controllers created, by resource, until they had converged.
+    created: BTreeMap<String, usize>,
+    /// Number of entries of the transcript.
+    length: usize,
     /// The world started a controller, so that it can start it again.
     can_crash: bool,
     text: String,
@@ -112,9 +126,10 @@ impl Default for Explorer {
 }
 
 impl Explorer {
-    /// Creates an explorer with a budget of 400 runs and 20 s.
+    /// Creates an explorer with a budget of 400 runs. Wall time does not count, so that a busy machine tries as much as
+    /// an idle one.
     pub fn new() -> Self {
-        Self { world: WorldBuilder::default(), runs: RUNS, wall: WALL }
+        Self { world: WorldBuilder::default(), runs: RUNS, wall: None, share: None }
     }
 
     /// Sets the largest number of runs with a fault.
@@ -123,9 +138,17 @@ impl Explorer {
         self
     }
 
-    /// Sets the wall time after which no run begins.
+    /// Sets a wall time after which no run begins. An exploration that so tries less than [`Explorer::runs`] fails,
+    /// unless [`Explorer::at_least`] allows it.
     pub fn time(mut self, wall: Duration) -> Self {
-        self.wall = wall;
+        self.wall = Some(wall);
+        self
+    }
+
+    /// Sets the smallest share of all faults, in percent, that has to be tried; otherwise the exploration fails. By
+    /// default all have to be tried, up to [`Explorer::runs`].
+    pub fn at_least(mut self, percent: u8) -> Self {
+        self.share = Some(percent);
         self
     }
 
@@ -139,7 +162,7 @@ impl Explorer {
     /// without a reply or conflict with another client; crashes; watch events that come late, together or not at all;
     /// three minutes without a server. Rare kinds of fault come first.
     ///
-    /// After `test` the controllers get 30 minutes to converge. The oracles:
+    /// After `test` the controllers get half an hour to converge. The oracles:
     ///
     /// - **test**: `test` returns no error and does not panic. So it should expect only what holds with any single
     ///   fault.
@@ -148,11 +171,15 @@ impl Explorer {
     /// - **end state**: the objects are those of the run without faults, but for versions, uids and times.
     /// - **quiet**: converged controllers change nothing for ten minutes.
     /// - **fresh**: controllers that start again change nothing.
+    /// - **creations**: the controllers create no more objects than without the fault, also none that they delete
+    ///   again.
+    ///
+    /// A line on standard error says how many faults were tried, also if nothing was found.
     ///
     /// # Errors
     ///
     /// Returns the findings, each with the line that repeats it; or the first difference if two runs without faults
-    /// differ; or the failure of the run without faults.
+    /// differ; or the failure of the run without faults; or the numbers if too few faults were tried.
     #[track_caller]
     pub fn explore(self, test: impl AsyncFn(&World) -> Result + Sync) -> Result<ExploreSummary> {
         here!(self.run_all(&test))
@@ -170,23 +197,42 @@ impl Explorer {
 
     fn run_all(&self, test: &(impl AsyncFn(&World) -> Result + Sync)) -> Result<ExploreSummary> {
         let _alone = COMPARED.lock();
-        let watch = Stopwatch::start();
         let reference = self.reference(test)?;
+        let watch = Stopwatch::start();
         let plans = plans(&reference.points, reference.can_crash);
         let mut summary = ExploreSummary { tried: 0, planned: plans.len(), points: reference.points.len() };
         let mut findings = Findings::default();
         for (disturbance, point) in plans {
-            if summary.tried >= self.runs || watch.elapsed() >= self.wall {
+            if summary.tried >= self.runs || self.wall.is_some_and(|wall| watch.elapsed() >= wall) {
                 break;
             }
             summary.tried += 1;
-            let explored = self.run(Some((disturbance, &point)), test)?;
+            let explored = self.run(Some((disturbance, &point)), limit(&reference), test)?;
+            let mut breaches = judge(&reference, &explored, disturbance);
             let plan = FaultPlan { faults: vec![(disturbance, point)], ..FaultPlan::default() };
-            for breach in judge(&reference, &explored) {
-                findings.add(&plan, &breach);
+            // A run counts once for each finding.
+            breaches.sort_by_key(Breach::fingerprint);
+            breaches.dedup_by_key(|breach| breach.fingerprint());
+            for breach in &breaches {
+                findings.add(&plan, breach);
             }
         }
-        if findings.is_empty() { Ok(summary) } else { Err(Error::new(described(&findings, &summary))) }
+        let required = match self.share {
+            Some(percent) => (summary.planned * usize::from(percent)).div_ceil(100),
+            None => summary.planned.min(self.runs),
+        };
+        say(&format!("explored {summary}: {}", if findings.is_empty() { "no finding" } else { "findings" }));
+        if !findings.is_empty() {
+            return Err(Error::new(described(&findings, &summary)));
+        }
+        if summary.tried < required {
+            let text = format!(
+                "too little was explored: {summary}, and {required} are asked for. Nothing was found, which says little: \
+                 give it more Explorer::time, or state a smaller share with Explorer::at_least"
+            );
+            return Err(Error::new(text));
+        }
+        Ok(summary)
     }
 
     fn run_again(&self, plan: &str, test: &(impl AsyncFn(&World) -> Result + Sync)) -> Result {
@@ -197,12 +243,16 @@ impl Explorer {
             Some((Disturbance::parse(name)?, point))
         });
         let Some((disturbance, point)) = found else {
-            let known: Vec<String> = reference.points.iter().take(40).map(ToString::to_string).collect();
-            return Err(Error::new(format!("no run has the plan `{plan}`; its points: {}", known.join(", "))));
+            let known: Vec<String> = reference.points.iter().take(POINTS).map(ToString::to_string).collect();
+            let more = match reference.points.len().saturating_sub(POINTS) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            return Err(Error::new(format!("no run has the plan `{plan}`; its points: {}{more}", known.join(", "))));
         };
-        let explored = self.run(Some((disturbance, point)), test)?;
+        let explored = self.run(Some((disturbance, point)), limit(&reference), test)?;
         print(&explored.text);
-        match judge(&reference, &explored).into_iter().next() {
+        match judge(&reference, &explored, disturbance).into_iter().next() {
             Some(breach) => Err(Error::new(format!("{}: {}", breach.fingerprint(), breach.text))),
             None => Ok(()),
         }
@@ -210,9 +260,9 @@ impl Explorer {
 
     /// Runs the test without faults, twice. Another run before them fills the caches of the process.
     fn reference(&self, test: &(impl AsyncFn(&World) -> Result + Sync)) -> Result<ExploredWorld> {
-        self.run(None, test)?;
-        let reference = self.run(None, test)?;
-        let again = self.run(None, test)?;
+        self.run(None, ENTRIES_WITHOUT, test)?;
+        let reference = self.run(None, ENTRIES_WITHOUT, test)?;
+        let again = self.run(None, ENTRIES_WITHOUT, test)?;
         if let Some(difference) = transcript::first_difference(&reference.text, &again.text) {
             let text = "the test is not deterministic, so faults cannot be aimed: a second run differs from the first";
             return Err(Error::new(format!("{text} {difference}")));
@@ -226,10 +276,11 @@ impl Explorer {
     fn run(
         &self,
         fault: Option<(Disturbance, &FaultPoint)>,
+        limit: usize,
         test: &(impl AsyncFn(&World) -> Result + Sync),
     ) -> Result<ExploredWorld> {
         in_own_thread(|| {
-            let run = || self.world.run_virtual(run_world(self.world.clone(), fault, test));
+            let run = || self.world.run_virtual(run_world(self.world.clone(), fault, limit, test));
             match std::panic::catch_unwind(AssertUnwindSafe(run)) {
                 Ok(explored) => explored?,
                 Err(panic) => {
@@ -251,6 +302,8 @@ impl ExploredWorld {
             objects: ChangedObjects::new(),
             late: Vec::new(),
             fresh: Vec::new(),
+            created: BTreeMap::new(),
+            length: 0,
             can_crash: false,
             text: String::new(),
         }
@@ -260,6 +313,7 @@ impl ExploredWorld {
 async fn run_world(
     builder: WorldBuilder,
     fault: Option<(Disturbance, &FaultPoint)>,
+    limit: usize,
     test: &impl AsyncFn(&World) -> Result,
 ) -> Result<ExploredWorld> {
     let world = builder.make()?;
@@ -278,10 +332,47 @@ async fn run_world(
     }
     let history = std::pin::pin!(history(&world, fault.map(|(disturbance, _)| disturbance), test));
     let steps = std::pin::pin!(run_steps(&world, steps));
-    match select(history, steps).await {
+    let played = std::pin::pin!(async {
+        match select(history, steps).await {
+            Either::Left((explored, _)) => explored,
+            Either::Right(((), history)) => history.await,
+        }
+    });
+    let runs_away = std::pin::pin!(runs_away(&world, limit));
+    match select(played, runs_away).await {
         Either::Left((explored, _)) => Ok(explored),
-        Either::Right(((), history)) => Ok(history.await),
+        Either::Right((text, _)) => Ok(ExploredWorld::ended(breach::ALIVE, text)),
     }
+}
+
+/// Returns the most entries of the transcript of a run with a fault.
+const fn limit(reference: &ExploredWorld) -> usize {
+    reference.length * ENTRIES.0 + ENTRIES.1
+}
+
+/// Waits until the transcript has more than `limit` entries, and describes what goes on: virtual time may pass for
+/// ever while controllers answer each other.
+async fn runs_away(world: &World, limit: usize) -> String {
+    let transcript = world.server().transcript();
+    loop {
+        let news = transcript.news();
+        if transcript.len() > limit {
+            break;
+        }
+        news.await;
+    }
+    let last = transcript.with(|entries| {
+        let writes =
+            crate::expect::requests(entries).rev().filter(|(entry, exchange)| is_subject_write(entry, exchange));
+        let mut lines: Vec<String> =
+            writes.take(LAST).map(|(entry, exchange)| format!("\n      {}", line(entry, exchange))).collect();
+        lines.reverse();
+        lines.concat()
+    });
+    format!(
+        "the world runs away: more than {limit} requests and changes until {}; the last writes of the controllers:{last}",
+        crate::transcript::redact::at(world.elapsed())
+    )
 }
 
 /// Runs the test, lets the controllers converge, and starts them again.
@@ -326,6 +417,8 @@ async fn history(
             objects,
             late: changes_by_controllers(entries, converged, quiet),
             fresh: changes_by_controllers(entries, quiet, entries.len()),
+            created: created_by_controllers(&entries[..converged.min(entries.len())]),
+            length: entries.len(),
             can_crash,
             text,
         }
@@ -345,6 +438,21 @@ fn changes_by_controllers(entries: &[TranscriptEntry], begin: usize, end: usize)
         is_subject_write(entry, exchange).then(|| line(entry, exchange))
     });
     written.collect()
+}
+
+/// Returns the numbers of objects that controllers created, by resource, without those that exist for the record.
+fn created_by_controllers(entries: &[TranscriptEntry]) -> BTreeMap<String, usize> {
+    let mut created = BTreeMap::new();
+    for entry in entries {
+        if let EntryKind::Change(change) = &entry.what
+            && change.kind == ChangeKind::Added
+            && is_compared(&change.resource)
+            && entry.actor().is_subject()
+        {
+            *created.entry(change.resource.clone()).or_default() += 1;
+        }
+    }
+    created
 }
 
 /// Makes the steps of a fault happen at their times.
@@ -397,14 +505,25 @@ fn plans(points: &[FaultPoint], can_crash: bool) -> Vec<(Disturbance, FaultPoint
     in_turns(plans)
 }
 
-/// Returns the breaches of a run.
-fn judge(reference: &ExploredWorld, explored: &ExploredWorld) -> Vec<Breach> {
+/// Returns the breaches of a run with this fault.
+fn judge(reference: &ExploredWorld, explored: &ExploredWorld, disturbance: Disturbance) -> Vec<Breach> {
     if let Some(breach) = &explored.ending {
         return vec![breach.clone()];
     }
     let initial = |key: &Key| reference.initial.get(key).or_else(|| explored.initial.get(key)).cloned();
-    let all = differences(initial, &reference.objects, &explored.objects);
+    let all = differences(initial, &by_part(&reference.objects), &by_part(&explored.objects));
     let mut breaches: Vec<Breach> = all.into_iter().map(|found| found.into_breach(Duration::ZERO, NAMESPACE)).collect();
+    // A run that a fault makes longer has more of everything that happens again and again.
+    if disturbance.duration().is_zero() && breaches.is_empty() {
+        let more = |(resource, count): (&String, &usize)| {
+            let usual = reference.created.get(resource).copied().unwrap_or_default();
+            (*count > usual).then(|| {
+                let text = format!("{count} {resource} were created; without the fault {usual} are");
+                Breach { resource: resource.clone(), ..Breach::of_run(CREATIONS, "", Duration::ZERO, text) }
+            })
+        };
+        breaches.extend(explored.created.iter().filter_map(more));
+    }
     if let (true, Some(first)) = (reference.late.is_empty(), explored.late.first()) {
         breaches.push(Breach::of_run(breach::QUIET, "", Duration::ZERO, breach::converged_text(first)));
     }
@@ -416,7 +535,11 @@ fn judge(reference: &ExploredWorld, explored: &ExploredWorld) -> Vec<Breach> {
 
 fn described(findings: &Findings, summary: &ExploreSummary) -> String {
     let mut text = format!("{} findings with {summary}", findings.len());
-    for (finding, (plan, _)) in findings.list().iter().zip(findings.simplest()).take(SHOWN) {
+    let list = findings.list();
+    let mut all: Vec<_> = list.iter().zip(findings.simplest()).collect();
+    // Those that explain most come first.
+    all.sort_by_key(|(finding, _)| std::cmp::Reverse(finding.runs));
+    for (finding, (plan, _)) in all.into_iter().take(SHOWN) {
         let fingerprint = &finding.fingerprint;
         let runs = finding.runs;
         let plan = plan.token().faults_text();
@@ -428,6 +551,14 @@ fn described(findings: &Findings, summary: &ExploreSummary) -> String {
         let _ = write!(text, "\n… and {hidden} more");
     }
     text
+}
+
+/// Says something past the test program, which hides the output of tests that pass.
+fn say(text: &str) {
+    let thread = std::thread::current();
+    let test = thread.name().map_or_else(String::new, |name| format!("{name}: "));
+    // Without standard error there is no reader.
+    let _ = writeln!(std::io::stderr(), "plumbline: {test}{text}");
 }
 
 #[expect(clippy::print_stderr, reason = "test programs show it with the failure of the test")]
@@ -476,7 +607,7 @@ mod tests {
     use kube::{Client, ResourceExt as _};
     use serde_json::json;
 
-    use super::super::{hours, seconds};
+    use super::super::seconds;
     use super::*;
 
     fn map(name: &str) -> serde_json::Value {
@@ -524,14 +655,14 @@ mod tests {
 
     #[test]
     fn a_sound_controller_has_no_finding() {
-        let summary = Explorer::new().runs(40).time(hours(1)).explore(labelled).expect("no finding");
+        let summary = Explorer::new().runs(40).explore(labelled).expect("no finding");
         assert_eq!(summary.tried, 40, "{summary}");
         assert!(summary.to_string().contains("were not tried: raise Explorer::runs"), "{summary}");
     }
 
     #[test]
     fn a_controller_that_does_not_retry_is_found_and_the_finding_repeats() {
-        let error = Explorer::new().time(hours(1)).explore(created).expect_err("a finding").to_string();
+        let error = Explorer::new().explore(created).expect_err("a finding").to_string();
         assert!(error.contains("✗ end state · configmaps · is missing"), "{error}");
         assert!(error.contains("replay(\"409") || error.contains("replay(\"429"), "{error}");
         let again = Explorer::new().replay("drop@POST:configmaps#1", created).expect_err("the finding").to_string();
@@ -550,6 +681,64 @@ mod tests {
         });
         let text = error.expect_err("a difference").to_string();
         assert!(text.starts_with("the test is not deterministic") && text.contains("configmaps/a1"), "{text}");
+    }
+
+    /// Creates a ConfigMap of another name after each error, and deletes those that it has too many of.
+    async fn create_and_prune(client: Client) {
+        for number in 0.. {
+            let map = serde_json::from_value(map(&format!("a{number}"))).expect("a ConfigMap");
+            if maps(client.clone()).create(&PostParams::default(), &map).await.is_ok() {
+                for old in 0..number {
+                    drop(maps(client.clone()).delete(&format!("a{old}"), &kube::api::DeleteParams::default()).await);
+                }
+                break;
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// Creates one ConfigMap in each second, without an end, once a request has failed.
+    async fn run_away(client: Client) {
+        let create = async |number: u32| {
+            let map = serde_json::from_value(map(&format!("a{number}"))).expect("a ConfigMap");
+            maps(client.clone()).create(&PostParams::default(), &map).await.is_ok()
+        };
+        let exists = matches!(maps(client.clone()).get_opt("a0").await, Ok(Some(_)));
+        if !exists && !create(0).await {
+            for number in 1.. {
+                create(number).await;
+                plumbline_apiserver::clock::Clock::virtual_from(crate::time::epoch()).sleep(seconds(1)).await;
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+
+    #[test]
+    fn what_was_created_too_often_is_found_although_it_is_gone() {
+        let error = Explorer::new().explore(async |t| {
+            t.run("pruner", create_and_prune)?;
+            t.advance(seconds(5)).await
+        });
+        let error = error.expect_err("a finding").to_string();
+        assert!(error.contains("✗ creations · configmaps") || error.contains("is missing"), "{error}");
+    }
+
+    #[test]
+    fn a_world_that_runs_away_is_a_finding() {
+        let error = Explorer::new().runs(20).explore(async |t| {
+            t.run("runner", run_away)?;
+            t.advance(seconds(5)).await
+        });
+        let error = error.expect_err("a finding").to_string();
+        assert!(error.contains("the world runs away: more than") && error.contains("POST configmaps"), "{error}");
+    }
+
+    #[test]
+    fn an_exploration_that_tried_too_little_fails() {
+        let error = Explorer::new().time(Duration::ZERO).explore(labelled).expect_err("nothing was tried").to_string();
+        assert!(error.starts_with("too little was explored: 0 of "), "{error}");
+        let summary = Explorer::new().time(Duration::ZERO).at_least(0).explore(labelled).expect("it was allowed");
+        assert_eq!(summary.tried, 0);
     }
 
     #[test]

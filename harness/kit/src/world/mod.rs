@@ -85,6 +85,7 @@ pub use simulation::Simulation;
 pub use transcript::TranscriptView;
 
 use crate::apiserver::{ApiServer, KubernetesVersion};
+use crate::expect::{is_subject_write, requests};
 use crate::time::{self, Clock};
 use crate::transcript::RecordedJson;
 use controllers::WorldState;
@@ -526,9 +527,42 @@ impl World {
         .await
     }
 
+    /// Returns a time that a controller wrote and that is far from the world's, with that of the world.
+    fn far_time(&self) -> Option<(String, Timestamp)> {
+        let now = self.server().clock().now();
+        let is_far = |text: &str| {
+            let time: Option<Timestamp> = text.parse().ok().filter(|_| text.len() >= DATE && text.ends_with('Z'));
+            time.is_some_and(|time| time.duration_since(now).unsigned_abs() > LONGEST)
+        };
+        self.server().transcript().with(|entries| {
+            let written = requests(entries).filter(|(entry, exchange)| is_subject_write(entry, exchange));
+            let bodies = written.filter_map(|(_, exchange)| exchange.request.body.as_deref());
+            bodies.filter_map(|body| find_text(body, &is_far)).map(|far| (far, now)).next()
+        })
+    }
+
     #[expect(clippy::print_stderr, reason = "test programs show it with the failure of the test")]
     fn print(&self) {
         eprintln!("transcript of the world:\n{}", self.transcript());
+        if let Some((far, at)) = self.far_time() {
+            eprintln!(
+                "hint: a controller wrote the time {far}, and it is {at} in this world: it reads the system's clock. The \
+                 package plumbline-entropy shows it the world's time"
+            );
+        }
+    }
+}
+
+/// Length of a time such as `2030-01-01T00:00:00Z`.
+const DATE: usize = 20;
+
+/// Returns the first text in a value that is meant.
+fn find_text(value: &serde_json::Value, is_meant: &impl Fn(&str) -> bool) -> Option<String> {
+    match value {
+        serde_json::Value::String(text) => is_meant(text).then(|| text.clone()),
+        serde_json::Value::Array(items) => items.iter().find_map(|item| find_text(item, is_meant)),
+        serde_json::Value::Object(fields) => fields.values().find_map(|field| find_text(field, is_meant)),
+        _ => None,
     }
 }
 

@@ -11,7 +11,7 @@
 //! fixtures, snaps ┘    └──► gaps
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use plumbline::fixture::{Fixture, ReleaseRange};
@@ -66,6 +66,24 @@ impl CatalogueEntry {
         })
     }
 }
+
+/// Returns a sentence for each rule of the catalogue in the fixtures folder `root`, with the design document that asks
+/// for it, if one does; none if there is no catalogue that can be read.
+#[must_use]
+pub fn sentences(root: &Path) -> BTreeMap<String, String> {
+    let sections = Catalogue::load(root).map(|catalogue| catalogue.sections).unwrap_or_default();
+    let sentence = |section: &Section, entry: &CatalogueEntry| match section.source.split_once(',') {
+        _ if !section.source.starts_with(DOCUMENT) => entry.what.clone(),
+        document => format!("{} ({})", entry.what, document.map_or(section.source.as_str(), |(name, _)| name)),
+    };
+    let of_section = |section: &Section| {
+        section.entries.iter().map(|entry| (entry.id.clone(), sentence(section, entry))).collect::<Vec<_>>()
+    };
+    sections.iter().flat_map(of_section).collect()
+}
+
+/// Start of the sources that are design documents; see `harness/KUBERNETES.md`.
+const DOCUMENT: &str = "design document ";
 
 /// A row of the map.
 #[derive(Clone, Debug, PartialEq, Eq)]

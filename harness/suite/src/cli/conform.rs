@@ -23,6 +23,7 @@ use crate::digest;
 use crate::exit::Exit;
 use crate::html::Html;
 use crate::plan::{Filter, Plan};
+use crate::process::signals;
 use crate::report::terminal::Terminal;
 use crate::report::{Event, Reporter, grouping};
 use crate::runner::suite;
@@ -119,7 +120,7 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
     let writer = ReportWriter::create(blank, &args.out).map_err(|error| CliError::Environment(error.to_string()))?;
     let progress = io::stderr().is_terminal();
     let terminal = Terminal::new(io::stderr().lock(), args.colour.is_on(progress), progress);
-    let terminal = terminal.with_explain_flags(format!("{explain_flags}{added}").trim_start());
+    let terminal = terminal.with_explain_flags(environment.with_seed(&format!("{explain_flags}{added}")).trim_start());
     let title = format!("plumbline: {} {}", given.claim.project, given.claim.version);
     let page = |file| Ok::<_, CliError>(Html::new(run::output(Some(file))?, &title, &given.fixtures));
     let page = args.output.as_deref().map(page).transpose()?;
@@ -128,10 +129,14 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
     let mut writer = all.writer;
     drop(all.terminal);
     writer.keep_server_logs(&environment.logs_of_broken_cluster())?;
-    environment.close()?;
+    let closed = environment.close();
     run?;
-    summary(&writer, &args.out)?;
-    site.map_or(Ok(()), |site| site.make(&made))?;
+    // What an interrupted run has shown is shown, too.
+    if closed.is_ok() || signals::requested().is_some() {
+        summary(&writer, &args.out)?;
+        site.map_or(Ok(()), |site| site.make(&made))?;
+    }
+    closed?;
     exit(writer.report())
 }
 
@@ -273,6 +278,9 @@ fn profile_lines(profile: &ProfileSummary, out: &mut impl Write) -> io::Result<(
     writeln!(out, "{:<16} {verdict}{why}", profile.name)?;
     for (level, counts) in &profile.levels {
         writeln!(out, "  {level:<12}   {}", OutcomeCounts::tally(*counts))?;
+    }
+    if let Some(line) = profile.idle_line() {
+        writeln!(out, "  {line}")?;
     }
     if !profile.failed_features.is_empty() {
         writeln!(out, "  declared, but failed: {}", profile.failed_features.join(", "))?;

@@ -75,6 +75,11 @@ pub(super) struct EnvironmentArgs {
     #[arg(long, value_enum, value_name = "TIME", conflicts_with = "wall_clock")]
     time: Option<ProgramTime>,
 
+    /// Seed of what is drawn for a --command on the fake API server in each fixture: names and uids of objects, decoys,
+    /// and the moment of the start [default: another one in each run; the report has it]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
     /// Plain HTTP instead of HTTPS between a command and the fake API server
     #[arg(long)]
     http: bool,
@@ -229,6 +234,9 @@ const WALL_JOBS: usize = 96;
 /// The same on a real API server, which the fixtures share.
 const REMOTE_JOBS: usize = 16;
 
+/// The flag of the seed.
+const SEED: &str = "--seed";
+
 /// A started cluster and subject, with the resources that must live as long as they do.
 pub(super) struct Environment {
     pub(super) arena: TestBed,
@@ -254,6 +262,14 @@ impl Environment {
             return Err(with_logs(CliError::Environment(why), &mut self.scratch));
         }
         stopped.map_err(|error| with_logs(CliError::Environment(error.to_string()), &mut self.scratch))
+    }
+
+    /// Returns `flags` with the seed of the run, so that another run draws the same.
+    pub(super) fn with_seed(&self, flags: &str) -> String {
+        match self.arena.cluster.seed() {
+            Some(seed) if !flags.split(' ').any(|word| word.starts_with(SEED)) => format!("{flags} {SEED} {seed}"),
+            _ => flags.to_owned(),
+        }
     }
 
     /// Returns the server logs if the cluster broke, without those of subjects.
@@ -454,7 +470,7 @@ impl EnvironmentArgs {
         let kubernetes = self.kubernetes_version.unwrap_or_default();
         let cluster: Arc<dyn Cluster> = match self.real.of(self.cluster) {
             None if subject.is_virtual() && !self.wall_clock => Arc::new(EmbeddedCluster { role, kubernetes }),
-            None => Arc::new(ServedCluster { role, kubernetes, plain: self.http }),
+            None => Arc::new(ServedCluster { role, kubernetes, plain: self.http, seed: self.seed() }),
             Some(real) => self.remote(&real, logs, external)?,
         };
         let arena = TestBed { cluster, subject };
@@ -478,6 +494,12 @@ impl EnvironmentArgs {
             message = format!("{message}\n  the cluster could not be stopped: {why}");
         }
         Err(CliError::Environment(message))
+    }
+
+    /// Returns the seed of what is drawn: the given one, for a command also a new one. Our own controllers know nothing
+    /// of the fixtures, so they get their names.
+    fn seed(&self) -> Option<u64> {
+        self.seed.or_else(|| self.command.as_ref().map(|_| fastrand::u32(..).into()))
     }
 
     /// Role that restricts the subject on a fake server.

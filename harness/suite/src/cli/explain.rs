@@ -68,7 +68,7 @@ pub(super) fn main(args: &ExplainArgs) -> Result<Exit, CliError> {
     let plan = Plan::new(&fixtures, &offered, &Filter::default());
     let mut out = run::output(args.output.as_deref())?;
     if args.format == ExplainFormat::Html {
-        let title = format!("plumbline: {} on {}", arena.subject.name(), arena.cluster.name());
+        let title = format!("Fixtures of {} on {}", arena.subject.name(), arena.cluster.name());
         let report = suite::run(&plan, arena, environment.options, &mut Html::new(out, &title, &fixtures));
         environment.close()?;
         return Ok(run::exit(&report?));
@@ -118,8 +118,13 @@ fn explain(fixture: &Fixture, result: &FixtureReport, subject: &str, out: &mut i
     let bar = "─".repeat(fixture.id.chars().count());
     writeln!(out, "{}\n{bar}", fixture.id)?;
     writeln!(out, "promise   {}", fixture.promise)?;
-    writeln!(out, "rules     {}", fixture.rules.join(" "))?;
+    for (index, line) in result.rule_lines().iter().enumerate() {
+        writeln!(out, "{:<9} {line}", if index == 0 { "rules" } else { "" })?;
+    }
     writeln!(out, "level     {} ({})", fixture.level, fixture.feature)?;
+    if !fixture.why.is_empty() {
+        writeln!(out, "          {}", fixture.why)?;
+    }
     if !fixture.releases.is_unlimited() {
         writeln!(out, "releases  {}", fixture.releases)?;
     }

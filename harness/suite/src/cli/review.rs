@@ -12,6 +12,7 @@ use crate::exit::Exit;
 use crate::review::groups;
 use crate::review::history::{self, CommitRange, GitError};
 use crate::review::render::{self, ReviewSection};
+use crate::review::run::{self, SeenRun};
 
 /// Flags of `review`.
 #[derive(Debug, clap::Args)]
@@ -22,9 +23,13 @@ pub(super) struct ReviewArgs {
     range: Option<String>,
 
     /// Also show what a run saw differently: files `*.snap.new`. OUTCOME is how the comparison with the snapshots ended
-    /// (success, failure, skipped), for a run without such files
-    #[arg(long, value_name = "OUTCOME", num_args = 0..=1, require_equals = true, default_missing_value = "success")]
+    /// (success, failure, skipped), for a run without such files. Nothing is run
+    #[arg(long, value_name = "OUTCOME", num_args = 0..=1, require_equals = true, default_missing_value = "unknown")]
     pending: Option<String>,
+
+    /// Also run all fixtures now, and show what differs from the snapshots and what fails
+    #[arg(long, conflicts_with = "pending")]
+    run: bool,
 
     /// The repository
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -62,7 +67,12 @@ pub(super) fn main(args: &ReviewArgs) -> Result<Exit, CliError> {
     if let Some(outcome) = &args.pending {
         let changes = history::pending(&args.repository)
             .map_err(|error| CliError::Environment(format!("unable to read {}: {error}", args.repository.display())))?;
-        sections.push(ReviewSection::of_run(groups(changes), outcome));
+        sections.push(ReviewSection::of_pending(groups(changes), outcome));
+    }
+    if args.run {
+        let SeenRun { changes, failures } =
+            run::run(&args.repository).map_err(|error| CliError::Environment(error.to_string()))?;
+        sections.push(ReviewSection::of_run(groups(changes), failures));
     }
     let text = match args.format {
         ReviewFormat::Human => {

@@ -136,7 +136,8 @@ pub(super) fn run_once(
     environment: &Environment,
 ) -> Result<RunReport, CliError> {
     let plan = args.select.plan(fixtures, &environment.arena.capabilities())?;
-    let title = format!("plumbline: {} on {}", environment.arena.subject.name(), environment.arena.cluster.name());
+    let explain_flags = &environment.with_seed(explain_flags);
+    let title = format!("Fixtures of {} on {}", environment.arena.subject.name(), environment.arena.cluster.name());
     let mut reporters = reporters(args, explain_flags, fixtures, &title)?;
     if let Some(archive) = &args.evidence {
         let origin = replay::origin(&environment.arena, explain_flags)?;

@@ -9,6 +9,7 @@ use include_dir::Dir;
 use plumbline::fixture::{Fixture, Level, parse};
 
 use super::CliError;
+use crate::catalogue;
 use crate::fixtures::embedded;
 use crate::plan::{Capabilities, Filter, FilterPart, Plan};
 
@@ -24,7 +25,7 @@ pub(super) struct Selection {
     #[arg(long, value_name = "SUITE", value_delimiter = ',')]
     suite: Vec<String>,
 
-    /// Only fixtures of this level: core, extended, hardened, provisional
+    /// Only fixtures of this level: core, extended, hardened, upstream, provisional
     #[arg(long, value_name = "LEVEL", value_delimiter = ',', value_parser = level)]
     level: Vec<Level>,
 
@@ -93,9 +94,16 @@ impl FixturesFolder {
         Ok(found.strip_prefix(&here).map(Path::to_owned).unwrap_or(found))
     }
 
-    /// Reads all fixtures; fails if one of them is invalid.
+    /// Reads all fixtures, with the sentences of their rules; fails if one of them is invalid.
     pub fn load(&self) -> Result<Vec<Fixture>, CliError> {
-        parse::load(&self.find()?).map_err(CliError::BadFixtures)
+        let root = self.find()?;
+        let mut fixtures = parse::load(&root).map_err(CliError::BadFixtures)?;
+        let sentences = catalogue::sentences(&root);
+        for fixture in &mut fixtures {
+            let known = fixture.rules.iter().filter_map(|rule| Some((rule.clone(), sentences.get(rule)?.clone())));
+            fixture.rule_texts = known.collect();
+        }
+        Ok(fixtures)
     }
 }
 

@@ -60,7 +60,11 @@ impl Cluster for EmbeddedCluster {
         clock: &'a Clock,
         agents: Agents,
     ) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, ClusterError>> {
-        let config = ApiServerConfig { kubernetes_version: self.kubernetes, ..ApiServerConfig::new(clock.clone()) };
+        let config = ApiServerConfig {
+            kubernetes_version: self.kubernetes,
+            own_paths: false,
+            ..ApiServerConfig::new(clock.clone())
+        };
         let server = ApiServer::new(Role::enforced_by_client(self.role.as_ref(), config));
         let seeded = server.seed(self.role.as_ref().map_or_else(Vec::new, Role::objects));
         async move {

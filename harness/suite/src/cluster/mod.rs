@@ -4,12 +4,15 @@
 //! - [`served`]: the same server over HTTPS, in wall time, for subjects that are processes; also one server per fixture
 //! - [`remote`]: a real API server that fixtures share, each in namespaces and on nodes of its own
 //!
+//! [`drawn`] has what is drawn for each run of a program, such as the names of its objects.
+//!
 //! [`provision`] starts and finds real API servers.
 //!
 //! A fixture never names a cluster; it requires capabilities. Every sandbox has the same interface: send a step's
 //! request, give the subject access, record what happened ([`Sandbox::transcript`]).
 
 pub mod client;
+pub mod drawn;
 pub mod embedded;
 pub mod provision;
 pub mod remote;
@@ -19,6 +22,7 @@ mod subject_endpoint;
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use futures::future::LocalBoxFuture;
 use futures::{FutureExt as _, TryFutureExt as _};
@@ -103,6 +107,11 @@ pub trait Cluster: Send + Sync {
     fn is_virtual(&self) -> bool {
         self.time() != ClusterTime::Wall
     }
+
+    /// Seed of what is drawn for each fixture, such as the names of its objects; `None` if nothing is.
+    fn seed(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// The time in which a cluster's fixtures run.
@@ -160,6 +169,22 @@ pub trait Sandbox {
     /// The same as for [`Sandbox::seed`].
     fn define(&self, definitions: Vec<Value>) -> LocalBoxFuture<'_, Result<(), SeedError>> {
         self.seed(definitions).map_ok(drop).boxed_local()
+    }
+
+    /// Returns the time by which the start of the run is delayed once readers wait, so that a subject cannot know it.
+    fn start_delay(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Returns a text of the subject with the fixture's names, where the subject sees others.
+    fn own_names(&self, text: String) -> String {
+        text
+    }
+
+    /// Returns sentences about requests that only a subject makes that knows of the test: with names that it cannot
+    /// know, or to objects that are there only to be left alone.
+    fn misuse(&self) -> BTreeSet<String> {
+        BTreeSet::new()
     }
 
     /// Compacts the history, so that older resourceVersions are no longer available to watches and lists. Only with

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
@@ -14,11 +16,13 @@ use plumbline::time::Clock;
 use plumbline::transcript::{Agents, RecordedJson, Transcript};
 use plumbline_apiserver::faults::Faults;
 use plumbline_apiserver::listener::{ConnectionGate, ListenOptions, listen};
+use plumbline_apiserver::record::RecordedNames;
 use plumbline_apiserver::{ApiServer, ApiServerConfig, KubernetesVersion, ResourceId};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::drawn::Drawn;
 use super::embedded::{seed, send};
 use super::{Access, Answer, Call, Cluster, ClusterError, ClusterTime, Role, Sandbox, SeedError};
 use crate::cluster::subject_endpoint::SubjectEndpoint;
@@ -34,6 +38,8 @@ pub struct ServedCluster {
     pub kubernetes: KubernetesVersion,
     /// Plain HTTP instead of HTTPS.
     pub plain: bool,
+    /// Seed of what is drawn for each fixture, such as the names of its objects; `None` draws nothing.
+    pub seed: Option<u64>,
 }
 
 impl Cluster for ServedCluster {
@@ -58,22 +64,33 @@ impl Cluster for ServedCluster {
         if guest::is_inside() { ClusterTime::Traced } else { ClusterTime::Wall }
     }
 
+    fn seed(&self) -> Option<u64> {
+        self.seed
+    }
+
     fn sandbox<'a>(
         &'a self,
-        _: &'a Fixture,
+        fixture: &'a Fixture,
         clock: &'a Clock,
         agents: Agents,
     ) -> LocalBoxFuture<'a, Result<Box<dyn Sandbox>, ClusterError>> {
         async move {
-            let config = ApiServerConfig { kubernetes_version: self.kubernetes, ..ApiServerConfig::new(clock.clone()) };
+            let drawn = self.seed.map(|seed| Arc::new(Drawn::new(fixture, seed)));
+            let defaults = ApiServerConfig::new(clock.clone());
+            let config = ApiServerConfig {
+                kubernetes_version: self.kubernetes,
+                own_paths: false,
+                seed: drawn.as_ref().map_or(defaults.seed, |drawn| drawn.server_seed),
+                recorded_names: drawn.clone().map_or_else(RecordedNames::default, |drawn| {
+                    RecordedNames::new(move |text| drawn.names().own(text))
+                }),
+                ..defaults
+            };
             let server = ApiServer::new(Role::enforced(self.role.as_ref(), config));
             let failed = |error: &dyn std::fmt::Display| ClusterError::Sandbox(error.to_string());
             server.seed(self.role.as_ref().map_or_else(Vec::new, Role::objects)).map_err(|error| failed(&error))?;
-            let listening = listen(
-                SubjectEndpoint::new(server.clone(), agents),
-                ListenOptions { plain: self.plain, ..ListenOptions::loopback() },
-            )
-            .await;
+            let endpoint = SubjectEndpoint::new(server.clone(), agents).with_drawn(drawn.clone());
+            let listening = listen(endpoint, ListenOptions { plain: self.plain, ..ListenOptions::loopback() }).await;
             let listening = listening.map_err(|error| failed(&error))?;
             let folder = crate::process::tempdir::create().map_err(|error| failed(&error))?;
             let kubeconfig = folder.path().join("kubeconfig");
@@ -81,7 +98,8 @@ impl Cluster for ServedCluster {
             let stop = CancellationToken::new();
             let door = listening.door();
             let serving = tokio::spawn(listening.serve(stop.clone()));
-            Ok(Box::new(ServedSandbox { server, kubeconfig, stop, door, serving, _folder: folder }) as Box<dyn Sandbox>)
+            let sandbox = ServedSandbox { server, drawn, kubeconfig, stop, door, serving, _folder: folder };
+            Ok(Box::new(sandbox) as Box<dyn Sandbox>)
         }
         .boxed_local()
     }
@@ -90,6 +108,7 @@ impl Cluster for ServedCluster {
 /// The server of one fixture and its socket.
 struct ServedSandbox {
     server: ApiServer,
+    drawn: Option<Arc<Drawn>>,
     kubeconfig: PathBuf,
     stop: CancellationToken,
     door: ConnectionGate,
@@ -132,17 +151,52 @@ impl Sandbox for ServedSandbox {
         self.server.faults().block_readers(false);
     }
 
+    fn start_delay(&self) -> Duration {
+        self.drawn.as_ref().map_or(Duration::ZERO, |drawn| drawn.delay)
+    }
+
+    fn own_names(&self, text: String) -> String {
+        self.drawn.as_ref().and_then(|drawn| drawn.names().own(&text)).unwrap_or(text)
+    }
+
+    fn misuse(&self) -> BTreeSet<String> {
+        let misuse = |drawn: &Arc<Drawn>| self.server.transcript().with(|entries| drawn.misuse(entries));
+        self.drawn.as_ref().map(misuse).unwrap_or_default()
+    }
+
     fn compact(&self) {
         self.server.compact(self.server.revision());
     }
 
+    fn define(&self, definitions: Vec<Value>) -> LocalBoxFuture<'_, Result<(), SeedError>> {
+        let seeded = self.server.seed(definitions);
+        async { seeded.map(drop).map_err(|error| SeedError::from(error.to_string())) }.boxed_local()
+    }
+
     fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<RecordedJson>, SeedError>> {
-        let seeded = seed(&self.server, objects);
+        let Some(drawn) = &self.drawn else {
+            let seeded = seed(&self.server, objects);
+            return async { seeded.map_err(SeedError::from) }.boxed_local();
+        };
+        let own = |stored: RecordedJson| {
+            let mut object = Value::clone(&stored);
+            drawn.names().own_in(&mut object);
+            RecordedJson::from(object)
+        };
+        let seeded = seed(&self.server, drawn.objects(objects));
+        let seeded =
+            seeded.map(|stored| stored.into_iter().filter(|object| !drawn.is_extra(object)).map(own).collect());
         async { seeded.map_err(SeedError::from) }.boxed_local()
     }
 
     fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer> {
-        send(&self.server, call).boxed_local()
+        let Some(drawn) = &self.drawn else { return send(&self.server, call).boxed_local() };
+        async move {
+            let mut answer = send(&self.server, drawn.call(call)).await;
+            drawn.names().own_in(&mut answer.body);
+            answer
+        }
+        .boxed_local()
     }
 
     fn access(&self) -> Access<'_> {

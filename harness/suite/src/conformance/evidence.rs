@@ -14,8 +14,8 @@
 //! evidence/_server/                           logs of etcd and the API server, if they died during the run
 //! ```
 //!
-//! Written as soon as a fixture has failed, so that a killed run leaves its evidence. There is no seed: in virtual time
-//! a run has no choice to make, so that the fixture and the versions determine it.
+//! Written as soon as a fixture has failed, so that a killed run leaves its evidence. The flags of the origin have the
+//! seed of what was drawn for a program; apart from that a run in virtual time has no choice to make.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -242,6 +242,9 @@ impl EvidenceFolder {
         for failure in &report.failures {
             let line = if failure.line == 0 { String::new() } else { format!("{}:{}: ", report.file, failure.line) };
             let _ = writeln!(failures, "{line}{failure}\n");
+        }
+        for line in report.rule_lines() {
+            let _ = writeln!(failures, "rule {line}");
         }
         let objects: Vec<_> = judged.objects.iter().map(AsRef::as_ref).collect();
         let objects = serde_saphyr::to_string_multiple(&objects).map_err(io::Error::other)?;

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! - [`implementation`]: the implementation's own description · [`profile`]: fixtures required for conformance ·
-//!   [`deviations`]: known differences
+//!   [`deviations`]: known differences · [`idle`]: fixtures whose pass shows no work
 //! - [`template`]: the report before the first fixture
-//! - [`report`]: the model; everything derivable from the list of fixtures is derived in one place
+//! - [`report`]: the model, with `outcomes`; everything derivable from the list of fixtures is derived in one place
 //! - [`report_writer`]: fills the report while fixtures run; a killed run leaves `not-run`
 //! - [`evidence`]: details of failed fixtures · [`archive`]: reads and packs them · [`manifest`]: ties them to the
 //!   report
@@ -27,8 +27,10 @@ pub mod compare;
 pub mod deviations;
 pub mod evidence;
 pub mod history;
+pub mod idle;
 pub mod implementation;
 pub mod manifest;
+mod outcomes;
 pub mod profile;
 pub mod publish;
 pub mod report;

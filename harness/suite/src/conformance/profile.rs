@@ -9,6 +9,7 @@ use plumbline::fixture::pattern::glob;
 use plumbline::fixture::schema::{Record, must};
 use plumbline::fixture::{Controller, Fixture, Problems};
 
+use super::idle;
 use crate::strict::{self, words};
 
 /// The file below the fixtures folder.
@@ -46,18 +47,27 @@ pub struct Profile {
     pub fixtures: Vec<String>,
 }
 
-/// All profiles, in the order of the file.
+/// All profiles, and what a program passes that does nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Profiles(pub Vec<Profile>);
+pub struct Profiles {
+    /// The profiles, in the order of the file.
+    pub list: Vec<Profile>,
+    /// Ids of the fixtures that a program passes that does nothing; see [`idle`].
+    pub idle: BTreeSet<String>,
+}
 
 impl Profiles {
-    /// Reads the profiles below `root` and checks them against its `fixtures`.
+    /// Reads the profiles below `root` and checks them against its `fixtures`. A suite of before 0.3 has no list of
+    /// what a program passes that does nothing.
     ///
     /// # Errors
     ///
     /// Returns every problem with its line, including globs that match no fixture.
     pub fn load(root: &Path, fixtures: &[Fixture]) -> Result<Self, Problems> {
-        strict::load(&root.join(FILE), |cursor| read(cursor, fixtures))
+        let profiles = strict::load(&root.join(FILE), |cursor| read(cursor, fixtures))?;
+        let idle = root.join(idle::FILE);
+        let idle = if idle.is_file() { idle::load(&idle)? } else { BTreeSet::new() };
+        Ok(Self { idle, ..profiles })
     }
 
     /// Parses `text`; `file` is used in messages.
@@ -72,20 +82,26 @@ impl Profiles {
     /// Returns true if there is a profile with this name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
-        name == ALL || self.0.iter().any(|profile| profile.name == name)
+        name == ALL || self.list.iter().any(|profile| profile.name == name)
     }
 
     /// Returns the names, [`ALL`] last.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
-        self.0.iter().map(|profile| profile.name.as_str()).chain([ALL]).collect()
+        self.list.iter().map(|profile| profile.name.as_str()).chain([ALL]).collect()
+    }
+
+    /// Returns true if a program passes the fixture that does nothing.
+    #[must_use]
+    pub fn is_passed_idly(&self, id: &str) -> bool {
+        self.idle.contains(id)
     }
 
     /// Returns the profiles that contain a fixture.
     #[must_use]
     pub fn of(&self, id: &str) -> Vec<String> {
         let has = |profile: &&Profile| profile.fixtures.iter().any(|pattern| glob(pattern, id));
-        self.0.iter().filter(has).map(|profile| profile.name.clone()).collect()
+        self.list.iter().filter(has).map(|profile| profile.name.clone()).collect()
     }
 
     /// Returns the controllers that a fixture needs besides those that its profiles are named after, sorted. None if
@@ -124,7 +140,7 @@ fn read(cursor: &Cursor<'_>, fixtures: &[Fixture]) -> Option<Profiles> {
     if profiles.is_empty() {
         list.fail(Fail::new("there is no profile"));
     }
-    Some(Profiles(profiles))
+    Some(Profiles { list: profiles, idle: BTreeSet::new() })
 }
 
 fn profile(cursor: &Cursor<'_>, fixtures: &[Fixture]) -> Option<Profile> {

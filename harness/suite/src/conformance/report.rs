@@ -13,10 +13,12 @@ use super::ParseError;
 use super::archive::PublishedEvidence;
 use super::deviations::Deviation;
 use super::implementation::Implementation;
+use super::outcomes::is_zero;
 use super::profile::ALL;
 use crate::digest;
 use crate::load::MachineLoad;
-use crate::report;
+
+pub use super::outcomes::{ConformanceOutcome, OutcomeCounts};
 
 /// Version of [`ConformanceReport`]. Fields may be added within a version; none changes its meaning.
 pub const API_VERSION: &str = "plumbline/v1";
@@ -26,89 +28,6 @@ pub const KIND: &str = "ConformanceReport";
 
 /// Fields that the digest does not cover.
 const NOT_DIGESTED: [&str; 3] = ["time", "digest", "evidence"];
-
-/// Outcome of a fixture. Like [`report::Outcome`], with known deviations separate from failures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ConformanceOutcome {
-    /// Everything behaved as promised.
-    Pass,
-    /// A check failed.
-    Fail,
-    /// A check failed, and the file of known deviations explains it.
-    KnownDeviation,
-    /// It passed only on a later attempt.
-    Flaky,
-    /// The machine was too busy for the result to show anything, also when the fixture was repeated alone.
-    Inconclusive,
-    /// The cluster lacks a capability that it requires.
-    Skip,
-    /// The subject does not implement the tested controller or feature.
-    Unsupported,
-    /// The run ended before it was run.
-    NotRun,
-}
-
-impl ConformanceOutcome {
-    /// All outcomes, in the order of summaries.
-    pub const ALL: [Self; 8] = [
-        Self::Pass,
-        Self::Fail,
-        Self::KnownDeviation,
-        Self::Flaky,
-        Self::Inconclusive,
-        Self::Skip,
-        Self::Unsupported,
-        Self::NotRun,
-    ];
-
-    /// The word in sentences: `3 passed`.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Pass => "passed",
-            Self::Fail => "failed",
-            Self::KnownDeviation => "known to deviate",
-            Self::Flaky => "flaky",
-            Self::Inconclusive => "inconclusive",
-            Self::Skip => "skipped",
-            Self::Unsupported => "unsupported",
-            Self::NotRun => "not run",
-        }
-    }
-
-    /// Returns true if the fixture ran to its end.
-    #[must_use]
-    pub const fn has_run(self) -> bool {
-        matches!(self, Self::Pass | Self::Fail | Self::KnownDeviation | Self::Flaky | Self::Inconclusive)
-    }
-
-    /// Returns true if another run may have a result: the fixture was not run, or the machine was too busy.
-    #[must_use]
-    pub const fn is_open(self) -> bool {
-        matches!(self, Self::NotRun | Self::Inconclusive)
-    }
-
-    /// Returns true if the outcome needs a reason. The reason of a failure is in the evidence.
-    #[must_use]
-    pub const fn needs_reason(self) -> bool {
-        !matches!(self, Self::Pass | Self::Fail)
-    }
-}
-
-impl From<report::Outcome> for ConformanceOutcome {
-    fn from(outcome: report::Outcome) -> Self {
-        match outcome {
-            report::Outcome::Pass => Self::Pass,
-            report::Outcome::Fail => Self::Fail,
-            report::Outcome::Flaky => Self::Flaky,
-            report::Outcome::Inconclusive => Self::Inconclusive,
-            report::Outcome::Skip => Self::Skip,
-            report::Outcome::Unsupported => Self::Unsupported,
-            report::Outcome::NotRun => Self::NotRun,
-        }
-    }
-}
 
 /// The kind of time in which fixtures ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,6 +67,10 @@ pub struct ConformanceReport {
     pub cluster: ClusterInfo,
     /// The kind of time.
     pub mode: Mode,
+    /// Seed of what was drawn for each fixture, such as the names of its objects; absent if nothing was, and in reports
+    /// of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
     /// Load of the machine; absent in virtual time and in reports of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<MachineLoad>,
@@ -226,7 +149,7 @@ pub struct FixtureResult {
     pub id: String,
     /// The profiles that contain it, without [`ALL`].
     pub profiles: Vec<String>,
-    /// `core`, `extended`, `hardened`, `provisional`.
+    /// `core`, `extended`, `hardened`, `upstream`, `provisional`.
     pub level: String,
     /// The tested feature.
     pub feature: String,
@@ -245,6 +168,9 @@ pub struct FixtureResult {
     /// judges; sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bystanders: Vec<String>,
+    /// True if a program passes it that does nothing: a pass alone shows little.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub idle: bool,
 }
 
 /// The result of a profile; derived.
@@ -253,12 +179,15 @@ pub struct FixtureResult {
 pub struct ProfileSummary {
     /// The profile's name.
     pub name: String,
-    /// True if every core fixture passed, there is at least one, and no binding fixture is inconclusive.
+    /// True if every core fixture passed, at least one of them shows work, and no binding fixture is inconclusive.
     pub conformant: bool,
     /// Reasons against conformance; empty if conformant.
     pub reasons: Vec<String>,
     /// Numbers of fixtures by level.
     pub levels: BTreeMap<String, OutcomeCounts>,
+    /// Number of passed fixtures that a program passes, too, that does nothing.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub idle_passes: usize,
     /// Features of level `extended` whose fixtures all passed. Fixtures that require virtual time do not count in wall
     /// time.
     pub supported_features: Vec<String>,
@@ -268,65 +197,14 @@ pub struct ProfileSummary {
     pub unsupported_features: Vec<String>,
 }
 
-/// Numbers of fixtures by outcome; derived.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "one for each ConformanceOutcome")]
-pub struct OutcomeCounts {
-    pub total: usize,
-    pub pass: usize,
-    pub fail: usize,
-    pub known_deviation: usize,
-    pub flaky: usize,
-    // Absent in reports of earlier versions.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub inconclusive: usize,
-    pub skip: usize,
-    pub unsupported: usize,
-    pub not_run: usize,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(count: &usize) -> bool {
-    *count == 0
-}
-
-impl OutcomeCounts {
-    /// Counts outcomes.
+impl ProfileSummary {
+    /// Says how many of the passed fixtures show no work; `None` if all do.
     #[must_use]
-    pub fn of(outcomes: impl IntoIterator<Item = ConformanceOutcome>) -> Self {
-        let mut counts = Self::default();
-        for outcome in outcomes {
-            counts.total += 1;
-            *counts.slot(outcome) += 1;
-        }
-        counts
-    }
-
-    const fn slot(&mut self, outcome: ConformanceOutcome) -> &mut usize {
-        match outcome {
-            ConformanceOutcome::Pass => &mut self.pass,
-            ConformanceOutcome::Fail => &mut self.fail,
-            ConformanceOutcome::KnownDeviation => &mut self.known_deviation,
-            ConformanceOutcome::Flaky => &mut self.flaky,
-            ConformanceOutcome::Inconclusive => &mut self.inconclusive,
-            ConformanceOutcome::Skip => &mut self.skip,
-            ConformanceOutcome::Unsupported => &mut self.unsupported,
-            ConformanceOutcome::NotRun => &mut self.not_run,
-        }
-    }
-
-    /// Returns the number of fixtures with this outcome.
-    #[must_use]
-    pub const fn get(mut self, outcome: ConformanceOutcome) -> usize {
-        *self.slot(outcome)
-    }
-
-    /// Formats `44 passed, 1 failed`, without zero counts.
-    #[must_use]
-    pub fn tally(self) -> String {
-        let parts = ConformanceOutcome::ALL.into_iter().filter(|outcome| self.get(*outcome) > 0);
-        parts.map(|outcome| format!("{} {}", self.get(outcome), outcome.words())).collect::<Vec<_>>().join(", ")
+    pub fn idle_line(&self) -> Option<String> {
+        let passed: usize = self.levels.values().map(|counts| counts.pass).sum();
+        let count = self.idle_passes;
+        (count > 0)
+            .then(|| format!("{count} of the {passed} passed fixtures also pass for a program that does nothing"))
     }
 }
 
@@ -403,10 +281,11 @@ impl ConformanceReport {
         !self.fixtures.iter().any(|fixture| fixture.outcome.is_open())
     }
 
-    /// Returns true if every profile is conformant and no fixture failed, provisional ones excepted.
+    /// Returns true if every profile is conformant and no fixture failed, except those that conformance does not need:
+    /// provisional ones, and those that show how upstream does it.
     #[must_use]
     pub fn is_success(&self) -> bool {
-        let failed = self.with(ConformanceOutcome::Fail).any(|fixture| fixture.level != "provisional");
+        let failed = self.with(ConformanceOutcome::Fail).any(FixtureResult::is_binding);
         !failed && !self.profiles.is_empty() && self.profiles.iter().all(|profile| profile.conformant)
     }
 
@@ -417,7 +296,7 @@ impl ConformanceReport {
         for fixture in &mut fixtures {
             match fixture.outcome {
                 ConformanceOutcome::Inconclusive => fixture.outcome = ConformanceOutcome::Pass,
-                ConformanceOutcome::Fail if fixture.level != "provisional" => return false,
+                ConformanceOutcome::Fail if fixture.is_binding() => return false,
                 _ => {}
             }
         }
@@ -438,7 +317,18 @@ pub fn summaries(profile: &str, fixtures: &[FixtureResult], controllers: &[Strin
     parts.into_iter().map(part).chain([summary(ALL, fixtures.iter(), controllers)]).collect()
 }
 
+/// Returns true for levels whose failures count.
+fn is_binding(level: &str) -> bool {
+    !matches!(level, "upstream" | "provisional")
+}
+
 impl FixtureResult {
+    /// Returns true if a failure of the fixture counts.
+    #[must_use]
+    pub fn is_binding(&self) -> bool {
+        is_binding(&self.level)
+    }
+
     fn is_in(&self, profile: &str) -> bool {
         self.profiles.iter().any(|name| name == profile)
     }
@@ -462,13 +352,15 @@ fn summary<'a>(
     controllers: &[String],
 ) -> ProfileSummary {
     let mut levels: BTreeMap<String, Vec<ConformanceOutcome>> = BTreeMap::new();
-    let mut required = Vec::new();
+    let (mut required, mut idle_passes, mut shows_work) = (Vec::new(), 0, false);
     let mut features: BTreeMap<&str, Vec<ConformanceOutcome>> = BTreeMap::new();
     for fixture in fixtures {
         let is_out_of_reach = fixture.is_out_of_reach(name, controllers);
         if fixture.level == "core" && !is_out_of_reach {
             required.push(fixture.outcome);
+            shows_work |= fixture.outcome == ConformanceOutcome::Pass && !fixture.idle;
         }
+        idle_passes += usize::from(fixture.outcome == ConformanceOutcome::Pass && fixture.idle);
         levels.entry(fixture.level.clone()).or_default().push(fixture.outcome);
         if fixture.level == "extended" && !is_out_of_reach {
             features.entry(&fixture.feature).or_default().push(fixture.outcome);
@@ -483,12 +375,14 @@ fn summary<'a>(
         .map(|outcome| format!("{} of {} core fixtures {}", required.get(outcome), required.total, outcome.words()))
         .collect();
     let beyond = |(level, counts): (&String, &OutcomeCounts)| {
-        (!matches!(level.as_str(), "core" | "provisional") && counts.inconclusive > 0)
+        (level != "core" && is_binding(level) && counts.inconclusive > 0)
             .then(|| format!("{} of {} {level} fixtures inconclusive", counts.inconclusive, counts.total))
     };
     reasons.extend(levels.iter().filter_map(beyond));
     if required.total == 0 {
         reasons.push("there is no core fixture".to_owned());
+    } else if required.pass > 0 && !shows_work {
+        reasons.push("a program that does nothing passes all core fixtures that passed, too".to_owned());
     }
     let named = |means: fn(&[ConformanceOutcome]) -> bool| {
         features.iter().filter(|(_, outcomes)| means(outcomes)).map(|(name, _)| (*name).to_owned()).collect()
@@ -509,6 +403,7 @@ fn summary<'a>(
             outcomes.iter().all(|outcome| *outcome == ConformanceOutcome::Unsupported)
         }),
         levels,
+        idle_passes,
     }
 }
 
@@ -552,6 +447,7 @@ steps:
             outcome,
             reason: if outcome.needs_reason() { "because".to_owned() } else { String::new() },
             bystanders: Vec::new(),
+            idle: false,
         }
     }
 
@@ -595,6 +491,7 @@ steps:
                 capabilities: vec![text("crash"), text("faults")],
             },
             mode: Mode::Wall,
+            seed: Some(7),
             load: Some(MachineLoad { cores: 2, load_average: Some(18.25), ..MachineLoad::default() }),
             profile: text(profile),
             deviations: Vec::new(),
@@ -611,7 +508,7 @@ steps:
 
     /// Generates lists of results with distinct ids.
     pub(crate) fn lists() -> impl Strategy<Value = Vec<FixtureResult>> {
-        let level = prop::sample::select(vec!["core", "extended", "hardened", "provisional"]);
+        let level = prop::sample::select(vec!["core", "extended", "hardened", "upstream", "provisional"]);
         let suite = prop::sample::select(vec!["podgc", "ttl"]);
         prop::collection::vec((suite, level, outcomes()), 0..24).prop_map(|rows| {
             let rows = rows.into_iter().enumerate();
@@ -638,7 +535,7 @@ steps:
                 }
                 let core = || mine.iter().filter(|one| one.level == "core");
                 let doubtful =
-                    |one: &&&FixtureResult| one.outcome == ConformanceOutcome::Inconclusive && one.level != "provisional";
+                    |one: &&&FixtureResult| one.outcome == ConformanceOutcome::Inconclusive && one.is_binding();
                 let conformant = core().count() > 0
                     && core().all(|one| one.outcome == ConformanceOutcome::Pass)
                     && !mine.iter().any(|one| doubtful(&one));
@@ -731,6 +628,7 @@ steps:
         assert_eq!(with("hardened", ConformanceOutcome::Fail), (true, false));
         assert_eq!(with("hardened", ConformanceOutcome::KnownDeviation), (true, true));
         assert_eq!(with("provisional", ConformanceOutcome::Fail), (true, true));
+        assert_eq!(with("upstream", ConformanceOutcome::Fail), (true, true), "how upstream does it is not asked");
         assert_eq!(with("hardened", ConformanceOutcome::Inconclusive), (false, false));
         assert_eq!(with("provisional", ConformanceOutcome::Inconclusive), (true, true));
         assert_eq!(with("extended", ConformanceOutcome::Unsupported), (true, true));

@@ -129,6 +129,7 @@ impl ReportWriter {
         let fixtures = run.fixtures.iter().map(|fixture| self.as_reported(fixture)).collect();
         let report = RunReport {
             load: run.load.clone(),
+            seed: run.seed,
             ..RunReport::new(&run.subject, &run.cluster, run.wall_millis, fixtures)
         };
         let mut junit = Vec::new();

@@ -71,6 +71,12 @@ fn profiles(report: &ConformanceReport, out: &mut String) {
         out.push_str(&row(first.chain(columns.iter().map(tally)).collect()));
     }
     out.push('\n');
+    let lines = report.profiles.iter().filter_map(|profile| Some((profile, profile.idle_line()?)));
+    let lines: Vec<String> = lines.map(|(profile, line)| format!("- {}: {line}\n", code(&profile.name))).collect();
+    if !lines.is_empty() {
+        out.push_str(&lines.concat());
+        out.push('\n');
+    }
 }
 
 fn table(outcome: ConformanceOutcome, causes: &[&FailureCause], out: &mut String) {

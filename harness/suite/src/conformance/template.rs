@@ -50,6 +50,7 @@ pub fn not_run_report(input: ReportInput<'_>, arena: &TestBed) -> Result<Conform
         outcome: ConformanceOutcome::NotRun,
         reason: String::new(),
         bystanders: Vec::new(),
+        idle: input.profiles.is_passed_idly(&fixture.id),
     };
     Ok(ConformanceReport {
         api_version: API_VERSION.to_owned(),
@@ -76,6 +77,7 @@ pub fn not_run_report(input: ReportInput<'_>, arena: &TestBed) -> Result<Conform
             capabilities: arena.capabilities().capabilities.iter().map(ToString::to_string).collect(),
         },
         mode: if cluster.is_virtual() { Mode::Virtual } else { Mode::Wall },
+        seed: cluster.seed(),
         load: None,
         profile: input.profile.to_owned(),
         deviations: input.deviations.to_vec(),

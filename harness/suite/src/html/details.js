@@ -22,7 +22,9 @@ function header(timeline) {
     el("h1", {}, timeline.id),
     el("p", {}, timeline.promise),
     el("p", { class: "soft" }, badge(timeline.outcome),
-      facts.flatMap((fact, index) => [index ? " · " : " ", fact])));
+      facts.flatMap((fact, index) => [index ? " · " : " ", fact])),
+    timeline.ruleLines && el("details", { class: "rules" }, el("summary", {}, "The rules in words"),
+      el("ul", {}, timeline.ruleLines.map((line) => el("li", {}, line)))));
 }
 
 /** The failures. */
@@ -47,7 +49,9 @@ function legend() {
   const line = (kind) => picture(28, 10, "0 0 28 10", svg("path", { class: `arrow ${kind} near`, d: "M0 5H28" }));
   return el("details", { class: "legend" }, el("summary", {}, "Legend and keys"),
     el("ul", {}, Object.entries(KIND_NAMES).map(([kind, name]) => el("li", {}, sample(kind, false), ` ${name}`)),
-      el("li", {}, sample("write", true), " failed write"),
+      el("li", {}, sample("write", true), " refused write"),
+      el("li", {}, picture(18, 18, "-9 -9 18 18", svg("g", { class: "mark write broke" }, shape({ kind: "write" }))),
+        " write that broke a check"),
       Object.entries(ARROW_NAMES).map(([kind, name]) => el("li", {}, line(kind), ` ${name}`))),
     el("p", {}, "The API server has recorded requests, replies, changes and watch events. Why a controller writes is ",
       "derived: arrows to writes name their evidence. ",

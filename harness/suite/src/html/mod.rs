@@ -124,7 +124,7 @@ pub fn changes_page(title: &str, content: Markup, names: [&str; 2], changes: &[T
         let TranscriptChange { id, promise, rules, texts } = *change;
         let [before, after] = texts;
         let lines = AlignedLines::around_first_difference(&aligned(before, after, Duration::ZERO));
-        let pair = TranscriptPair { id, file: "", promise, names, absent: "there is none", lines };
+        let pair = TranscriptPair { id, file: "", promise, names, absent: "no transcript", lines };
         let timeline = |text: &str| {
             let timeline = (!text.trim().is_empty()).then(|| snapshot_timeline::of_text(id, promise, rules, text));
             json!(timeline).to_string()

@@ -31,6 +31,9 @@ pub struct Timeline {
     pub promise: String,
     /// Rules and catalogue entries.
     pub rules: Vec<String>,
+    /// A line for each rule: its id, and a sentence.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rule_lines: Vec<String>,
     /// Level and feature: `core (podgc.orphaned)`.
     pub level: String,
     /// The outcome in a word: `failed`.
@@ -141,6 +144,9 @@ pub struct TimelineEvent {
     /// True for requests that failed, were lost or have no reply.
     #[serde(skip_serializing_if = "is_false")]
     pub failed: bool,
+    /// True for writes of the subject at the moment of a failed check: what they did broke it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub broke: bool,
     /// The fault that made or changed the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
@@ -171,6 +177,7 @@ impl TimelineEvent {
             tail: String::new(),
             details: Vec::new(),
             failed: false,
+            broke: false,
             fault: None,
             replied: None,
             request: None,

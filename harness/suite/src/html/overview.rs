@@ -306,7 +306,11 @@ fn row(fixture: &FixtureReport) -> Markup {
             }
             td { (fixture.level) }
             td { (fixture.feature) }
-            td { @for rule in &fixture.rules { span.inline { (rule) } " " } }
+            td {
+                @for rule in &fixture.rules {
+                    span.inline title=[fixture.rule_texts.get(rule)] { (rule) } " "
+                }
+            }
             td.number {
                 @if outcome.has_run() {
                     (format!("{:.1} ms", fixture.wall_micros as f64 / 1000.0))

@@ -150,7 +150,7 @@ class FixtureView {
 
   row(event, position, lane) {
     const open = linkButton([event.verb, event.object].filter(Boolean).join(" "), () => this.select(position));
-    const kind = position === this.selected ? "selected" : event.failed ? "failed" : "";
+    const kind = position === this.selected ? "selected" : event.broke ? "failed" : event.failed ? "refused" : "";
     return el("tr", { "data-position": position, class: kind },
       el("td", { class: "number" }, seconds(event.at)), el("td", {}, lane),
       el("td", {}, open, " ", event.tail, event.replied && ` answered at ${seconds(event.replied)}`,

@@ -9,7 +9,8 @@ const FOLDED = 1000;
 /** Returns the kinds of event to draw as marks: { at, lane, kind, events: [position…] }. */
 function marksOf(timeline, isShown) {
   const key = (event) =>
-    [event.at, event.lane, event.kind, event.verb, event.object.split("/")[0], Boolean(event.failed)].join("|");
+    [event.at, event.lane, event.kind, event.verb, event.object.split("/")[0], Boolean(event.failed),
+      Boolean(event.broke)].join("|");
   const counts = new Map();
   const shown = timeline.events.map((event, position) => ({ event, position })).filter(({ event }) => isShown(event));
   for (const { event } of shown) counts.set(key(event), (counts.get(key(event)) || 0) + 1);
@@ -23,7 +24,7 @@ function marksOf(timeline, isShown) {
       continue;
     }
     const { at, lane, kind } = event;
-    const mark = { at, lane, kind, failed: Boolean(event.failed), events: [position] };
+    const mark = { at, lane, kind, failed: Boolean(event.failed), broke: Boolean(event.broke), events: [position] };
     joined.set(alike, mark);
     marks.push(mark);
   }

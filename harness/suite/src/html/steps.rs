@@ -1,7 +1,7 @@
 //! The fixture's steps on the axis, with their verdicts. PURE.
 
 use plumbline::expect::check_text;
-use plumbline::fixture::{Check, Fixture, Step, StepKind};
+use plumbline::fixture::{Action, Check, Fixture, Operation, Step, StepKind, fault_words};
 
 use super::model::StepMark;
 use super::notes::millis;
@@ -43,8 +43,33 @@ fn mark(step: &Step, verdict: &'static str) -> StepMark {
         StepKind::Eventually { checks, .. } => ("eventually", &checks[..]),
     };
     let note = step.note.clone().unwrap_or_default();
-    let text = [texts(checks), note].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" · ");
+    let actions = match &step.kind {
+        StepKind::Do { actions, .. } => actions.iter().map(action_text).collect::<Vec<_>>().join(", "),
+        _ => String::new(),
+    };
+    let text =
+        [actions, texts(checks), note].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" · ");
     StepMark { line: step.line, from: millis(step.at), to: millis(step.end()), kind, text, verdict }
+}
+
+/// Returns an action in words: `DELETE nodes/n1`, or as a fixture has it.
+fn action_text(action: &Action) -> String {
+    match action {
+        Action::Request(request) => format!("{} {}", verb(&request.operation), request.target),
+        other => fault_words::of_action(other).map(|words| words.to_string().replace('"', "")).unwrap_or_default(),
+    }
+}
+
+const fn verb(operation: &Operation) -> &'static str {
+    match operation {
+        Operation::Get => "GET",
+        Operation::List { .. } => "LIST",
+        Operation::Follow { .. } => "WATCH",
+        Operation::Create { .. } | Operation::Post { .. } => "POST",
+        Operation::Update { .. } | Operation::Replace { .. } => "PUT",
+        Operation::Patch { .. } => "PATCH",
+        Operation::Delete { .. } | Operation::DeleteCollection { .. } => "DELETE",
+    }
 }
 
 fn texts(checks: &[Check]) -> String {

@@ -1,6 +1,6 @@
 //! Builds the timeline of a run from its record. PURE.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use plumbline::fixture::Fixture;
@@ -57,7 +57,12 @@ pub fn timeline(fixture: Option<&Fixture>, judged: &JudgedRun) -> Timeline {
         budget,
         without_objects: 0,
     };
-    let events: Vec<TimelineEvent> = kept.iter().map(|source| writer.event(source)).collect();
+    let mut events: Vec<TimelineEvent> = kept.iter().map(|source| writer.event(source)).collect();
+    let broken: BTreeSet<u64> = report.failures.iter().filter_map(|failure| failure.at_millis).collect();
+    for event in &mut events {
+        let is_subject = lanes.get(event.lane).is_some_and(Actor::is_subject);
+        event.broke = event.kind == EventKind::Write && is_subject && broken.contains(&event.at);
+    }
     let without_objects = writer.without_objects;
     let noted = judged.entries.iter().filter_map(|entry| match &entry.what {
         Entry::Note(text) => Some((entry.at, text.as_str())),
@@ -68,6 +73,7 @@ pub fn timeline(fixture: Option<&Fixture>, judged: &JudgedRun) -> Timeline {
         id: report.id.clone(),
         promise: report.promise.clone(),
         rules: report.rules.clone(),
+        rule_lines: if report.rule_texts.is_empty() { Vec::new() } else { report.rule_lines() },
         level: format!("{} ({})", report.level, report.feature),
         outcome: report.outcome.participle().to_owned(),
         reason: report.reason.clone(),

@@ -60,7 +60,11 @@ impl<W: Write> Markdown<W> {
     }
 
     fn failure(&mut self, fixture: &FixtureReport) -> io::Result<()> {
-        writeln!(self.out, "\n{} ({})\n", escaped(&fixture.promise), fixture.rules.join(" "))?;
+        writeln!(self.out, "\n{}\n", escaped(&fixture.promise))?;
+        for line in fixture.rule_lines() {
+            writeln!(self.out, "- {}", escaped(&line))?;
+        }
+        writeln!(self.out)?;
         let line = |failure: &Failure| {
             let at = failure.at_millis.map(|millis| format!("{}: ", moment(millis))).unwrap_or_default();
             format!("{at}{failure}")
@@ -140,7 +144,9 @@ mod tests {
         - `podgc/orphaned` fixtures/podgc/orphaned.yaml:12
         - `podgc/same` fixtures/podgc/orphaned.yaml:12 (provisional, does not count)
 
-        A pod of a missing node is deleted after 40 s. (BR-24-03)
+        A pod of a missing node is deleted after 40 s.
+
+        - BR-24-03: an orphan is deleted after 40 s
 
         ```text
         t=+40s: pods/a must exist until t=+59s

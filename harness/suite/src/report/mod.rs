@@ -3,12 +3,13 @@
 //! A single stream of [`Event`]s feeds every [`Reporter`]. Counts are always derived from the list of outcomes.
 //!
 //! - [`terminal`], [`markdown`]: for people · [`json`]: for programs · [`junit`]: for CI systems
-//! - [`grouping`]: failures by their cause
+//! - [`grouping`]: failures by their cause · `progress`: lines while a run goes on
 
 pub mod grouping;
 pub mod json;
 pub mod junit;
 pub mod markdown;
+mod progress;
 pub mod terminal;
 
 use std::collections::BTreeMap;
@@ -87,6 +88,9 @@ pub struct RunReport {
     pub subject: String,
     /// The cluster, such as `embedded`.
     pub cluster: String,
+    /// Seed of what was drawn for each fixture, such as the names of its objects; absent if nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
     /// Number of fixtures by outcome; derived from `fixtures`.
     pub counts: BTreeMap<Outcome, usize>,
     /// Sum of the virtual time of all fixtures, in milliseconds; 0 on the wall clock.
@@ -114,6 +118,7 @@ impl RunReport {
             plumbline: env!("CARGO_PKG_VERSION").to_owned(),
             subject: subject.to_owned(),
             cluster: cluster.to_owned(),
+            seed: None,
             counts: counts(&fixtures),
             virtual_millis: fixtures.iter().map(|fixture| fixture.virtual_millis).sum(),
             wall_millis,
@@ -240,7 +245,10 @@ pub struct FixtureReport {
     pub promise: String,
     /// Rules and catalogue entries that it covers.
     pub rules: Vec<String>,
-    /// The level: `core`, `extended`, `hardened`, `provisional`.
+    /// A sentence for each of the rules that the catalogue has.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rule_texts: BTreeMap<String, String>,
+    /// The level: `core`, `extended`, `hardened`, `upstream`, `provisional`.
     pub level: String,
     /// The feature that a subject must declare.
     pub feature: String,
@@ -277,6 +285,16 @@ impl FixtureReport {
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.outcome == Outcome::Fail && self.level != "provisional"
+    }
+
+    /// Returns a line for each rule: its id, and the sentence that the catalogue has for it.
+    #[must_use]
+    pub fn rule_lines(&self) -> Vec<String> {
+        let line = |rule: &String| match self.rule_texts.get(rule) {
+            Some(text) => format!("{rule}: {text}"),
+            None => rule.clone(),
+        };
+        self.rules.iter().map(line).collect()
     }
 
     /// Returns the anchor of the fixture in an HTML report, with the time of its first failure: `podgc/orphaned@60s`.
@@ -395,6 +413,7 @@ pub(crate) mod tests {
             file: format!("fixtures/{id}.yaml"),
             promise: "A pod of a missing node is deleted after 40 s.".to_owned(),
             rules: vec!["BR-24-03".to_owned()],
+            rule_texts: [("BR-24-03".to_owned(), "an orphan is deleted after 40 s".to_owned())].into(),
             level: "core".to_owned(),
             feature: "podgc.orphaned".to_owned(),
             outcome,

@@ -9,11 +9,15 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plumbline::transcript::redact;
 use similar::{ChangeTag, TextDiff};
 
+use super::progress::ProgressLines;
 use super::{Event, Failure, FixtureReport, Outcome, Reporter, RunReport, explain_command, tally};
 use crate::load::MachineLoad;
 
 /// Number of causes whose first failure is reported in full; the others are listed by name.
 const FULL_FAILURES: usize = 10;
+
+/// Number of rules of a failed fixture that are shown; `explain` shows all.
+const RULES: usize = 3;
 
 /// The word for failures of level `provisional`.
 const PROVISIONAL: &str = "FAIL (provisional, does not count)";
@@ -24,6 +28,8 @@ pub struct Terminal<W> {
     out: W,
     colour: bool,
     bar: Option<ProgressBar>,
+    /// Progress where there is no terminal.
+    lines: ProgressLines,
     explain_flags: String,
     page: Option<String>,
     /// Number of failures so far.
@@ -34,7 +40,8 @@ impl<W: Write> Terminal<W> {
     /// Creates a reporter. `colour`: use ANSI colours in `out`; `progress`: show a bar on standard error.
     pub fn new(out: W, colour: bool, progress: bool) -> Self {
         let bar = progress.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10)));
-        Self { out, colour, bar, explain_flags: String::new(), page: None, failed: 0 }
+        let lines = ProgressLines::default();
+        Self { out, colour, bar, lines, explain_flags: String::new(), page: None, failed: 0 }
     }
 
     /// Adds flags to the suggested `plumbline explain`, so that it runs the same subject on the same fixtures.
@@ -130,7 +137,10 @@ impl<W: Write> Terminal<W> {
     }
 
     fn failure(&mut self, fixture: &FixtureReport) -> io::Result<()> {
-        writeln!(self.out, "  promise: {} [{}]", fixture.promise, fixture.rules.join(" "))?;
+        writeln!(self.out, "  promise: {}", fixture.promise)?;
+        for line in fixture.rule_lines().iter().take(RULES) {
+            writeln!(self.out, "  rule: {line}")?;
+        }
         for failure in &fixture.failures {
             let at = failure.at_millis.map(|millis| format!(" at {}", moment(millis))).unwrap_or_default();
             let line = if failure.line == 0 { String::new() } else { format!(" (line {})", failure.line) };
@@ -215,6 +225,9 @@ impl<W: Write> Terminal<W> {
             report.wall_millis as f64 / 1000.0,
             report.median_wall_micros() as f64 / 1000.0,
         )?;
+        if let Some(seed) = report.seed {
+            writeln!(self.out, "names, uids, decoys and start times were drawn: --seed {seed} draws the same")?;
+        }
         report.load.as_ref().map_or(Ok(()), |load| writeln!(self.out, "{}", machine(load)))
     }
 }
@@ -233,6 +246,7 @@ impl<W: Write> Reporter for Terminal<W> {
                     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
                     bar.set_length(fixtures as u64);
                 }
+                self.lines.begin(fixtures);
                 Ok(())
             }
             Event::Finished(judged) => {
@@ -241,6 +255,8 @@ impl<W: Write> Reporter for Terminal<W> {
                     let failed = if self.failed > 0 { format!("{} failed · ", self.failed) } else { String::new() };
                     bar.set_message(format!("{failed}{}", judged.report.id));
                     bar.inc(1);
+                } else if let Some(line) = self.lines.next(self.failed) {
+                    writeln!(io::stderr(), "plumbline: {line}")?;
                 }
                 Ok(())
             }
@@ -392,7 +408,8 @@ mod tests {
         2 of 2 failures share: pods/a must exist until t=+59s
 
         FAIL podgc/orphaned  (fixtures/podgc/orphaned.yaml:12)
-          promise: A pod of a missing node is deleted after 40 s. [BR-24-03]
+          promise: A pod of a missing node is deleted after 40 s.
+          rule: BR-24-03: an orphan is deleted after 40 s
           ✗ pods/a must exist until t=+59s at t=+40s (line 12)
             -expected +observed
             -phase: Running
@@ -452,7 +469,8 @@ mod tests {
         ✓ ttl              1 passed, 1 skipped                      2 min of virtual time
 
         FAIL podgc/orphaned  (fixtures/podgc/orphaned.yaml:12)
-          promise: A pod of a missing node is deleted after 40 s. [BR-24-03]
+          promise: A pod of a missing node is deleted after 40 s.
+          rule: BR-24-03: an orphan is deleted after 40 s
           ✗ pods/a must exist until t=+59s at t=+40s (line 12)
             -expected +observed
             -phase: Running

@@ -116,15 +116,21 @@ pub fn pending(folder: &Path) -> io::Result<Vec<SnapshotChange>> {
 }
 
 fn pending_file(folder: &Path, path: &Path) -> Vec<SnapshotChange> {
-    let accepted = path.with_extension("");
-    let name = accepted.strip_prefix(folder).unwrap_or(&accepted).display().to_string();
+    let text = String::from_utf8(fs::read(path).unwrap_or_default()).ok();
+    seen(folder, &path.with_extension(""), text)
+}
+
+/// Returns what differs from an accepted snapshot below `folder`, which may not exist, in the text that a run would put
+/// in its place.
+pub(super) fn seen(folder: &Path, accepted: &Path, text: Option<String>) -> Vec<SnapshotChange> {
+    let name = accepted.strip_prefix(folder).unwrap_or(accepted).display().to_string();
     let about = stem(&name).map(|stem| (format!("fixtures/{stem}.yaml"), stem));
     let about =
         about.map(|(file, stem)| FixtureText::parse(&file, stem, &fs::read(folder.join(&file)).unwrap_or_default()));
     let kind = if accepted.is_file() { ChangeKind::Changed } else { ChangeKind::New };
-    let read = |path: &Path| String::from_utf8(fs::read(path).unwrap_or_default()).ok();
+    let before = String::from_utf8(fs::read(accepted).unwrap_or_default()).ok();
     let file = FileChange { kind, before: name.clone(), after: name };
-    of_file(&file, read(&accepted), read(path), &about.unwrap_or_default())
+    of_file(&file, before, text, &about.unwrap_or_default())
 }
 
 fn words(output: &[u8]) -> Vec<String> {

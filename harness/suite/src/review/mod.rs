@@ -5,10 +5,11 @@
 //! ```
 //!
 //! Two changes are equal if they remove and add the same lines, apart from times and numbers. [`render`] has the
-//! outputs.
+//! outputs, [`run`] what a run sees now.
 
 pub mod history;
 pub mod render;
+pub mod run;
 
 use std::collections::BTreeMap;
 

@@ -26,6 +26,8 @@ pub struct ReviewSection {
     pub summary: String,
     /// The changes.
     pub groups: Vec<ChangeGroup>,
+    /// Fixtures that fail their expectations, a line for each.
+    pub failures: Vec<String>,
     /// True if a run saw them, false if they are between commits.
     pub is_run: bool,
 }
@@ -41,21 +43,42 @@ impl ReviewSection {
             (count, 1) => format!("{count} snapshots changed, all alike."),
             (count, groups) => format!("{count} snapshots changed, in {groups} groups."),
         };
-        Self { title: "Snapshots", summary, groups, is_run: false }
+        Self { title: "Snapshots", summary, groups, failures: Vec::new(), is_run: false }
     }
 
-    /// Creates the section about a run. `outcome` is how the comparison with the snapshots ended; that nothing is new
-    /// is good only if it is `success`.
+    /// Creates the section about the files that an earlier run left. `outcome` is how the comparison with the snapshots
+    /// ended; that nothing is new is good only if it is `success`, and says nothing if it is `unknown`.
     #[must_use]
-    pub fn of_run(groups: Vec<ChangeGroup>, outcome: &str) -> Self {
+    pub fn of_pending(groups: Vec<ChangeGroup>, outcome: &str) -> Self {
         let count: usize = groups.iter().map(|group| group.changes.len()).sum();
         let summary = match (count, outcome) {
             (0, "success") => "The run saw what the snapshots say.".to_owned(),
             (0, "failure") => "The comparison failed without a new snapshot: see its log.".to_owned(),
+            (0, "unknown") => {
+                "No file *.snap.new is there. Nothing was run now, so this does not say that the snapshots \
+                               are right: `plumbline review --run` runs all fixtures."
+                    .to_owned()
+            }
             (0, other) => format!("Nothing was compared: the comparison did not run ({other})."),
+            (count, "unknown") => format!("An earlier run saw something else in {count} of them."),
             (count, _) => format!("The run saw something else in {count} of them."),
         };
-        Self { title: "Snapshots of the run", summary, groups, is_run: true }
+        Self { title: "Snapshots of the run", summary, groups, failures: Vec::new(), is_run: true }
+    }
+
+    /// Creates the section about a run of all fixtures that was made now.
+    #[must_use]
+    pub fn of_run(groups: Vec<ChangeGroup>, failures: Vec<String>) -> Self {
+        let count: usize = groups.iter().map(|group| group.changes.len()).sum();
+        let summary = match (count, failures.len()) {
+            (0, 0) => "All fixtures were run and saw what the snapshots say.".to_owned(),
+            (count, 0) => format!("All fixtures were run: {count} saw something else than their snapshots."),
+            (0, failed) => format!("All fixtures were run: {failed} fail their expectations."),
+            (count, failed) => format!(
+                "All fixtures were run: {failed} fail their expectations, {count} saw something else than their snapshots."
+            ),
+        };
+        Self { title: "Snapshots of the run", summary, groups, failures, is_run: true }
     }
 }
 
@@ -105,7 +128,9 @@ pub fn text(sections: &[ReviewSection], colour: bool) -> String {
     let paint = |code: &str, text: &str| if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
     let part = |section: &ReviewSection| {
         let groups: String = section.groups.iter().map(|group| text_group(group, &paint)).collect();
-        format!("{}\n{groups}", section.summary)
+        let failures: Vec<String> = section.failures.iter().map(|line| format!("  fails: {line}\n")).collect();
+        let failures = failures.concat();
+        format!("{}\n{failures}{groups}", section.summary)
     };
     sections.iter().map(part).collect::<Vec<_>>().join("\n")
 }
@@ -139,6 +164,12 @@ pub fn markdown(sections: &[ReviewSection]) -> String {
     let mut out = String::new();
     for section in sections {
         let _ = write!(out, "### {}\n\n{}\n\n", section.title, section.summary);
+        for line in &section.failures {
+            let _ = writeln!(out, "- fails: {}", plain(line));
+        }
+        if !section.failures.is_empty() {
+            out.push('\n');
+        }
         for (index, group) in section.groups.iter().enumerate() {
             let part = markdown_group(group);
             if out.len() + part.len() > SUMMARY {
@@ -152,9 +183,12 @@ pub fn markdown(sections: &[ReviewSection]) -> String {
     out
 }
 
+/// Returns a text in which nothing is a tag.
+fn plain(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
 fn markdown_group(group: &ChangeGroup) -> String {
-    // Tags in titles and promises would be markup.
-    let plain = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let mut out = format!("<details><summary>{}</summary>\n\n", plain(&group.title()));
     for fact in facts(group) {
         let _ = writeln!(out, "- {}", plain(&fact));
@@ -187,6 +221,7 @@ pub fn page(sections: &[ReviewSection]) -> String {
         @for section in sections {
             h2 { (section.title) }
             p { (section.summary) }
+            @if !section.failures.is_empty() { ul { @for line in &section.failures { li { "fails: " (line) } } } }
             @for (index, group) in section.groups.iter().enumerate() { (page_group(group, section, index < 5)) }
         }
     };

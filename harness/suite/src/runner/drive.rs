@@ -104,7 +104,8 @@ async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder
         record.end = run.clock.elapsed();
         record.deliveries = deliveries;
         record.log = log.lines();
-        record.log.extend(subject_log);
+        record.log.extend(subject_log.into_iter().map(|line| run.stage.own_names(line)));
+        record.misuse = run.stage.misuse();
     });
     if let Err(error) = run.close().await {
         recorder.fail(error);
@@ -240,6 +241,7 @@ impl<'a> FixtureRun<'a> {
             self.stage.define(definitions).await.map_err(|error| self.seed_error(error))?;
             self.start()?;
             self.wait_for_blocked_reads().await?;
+            self.clock.sleep(self.stage.start_delay()).await;
             self.wait_for_whole_second().await;
             self.seed_given(others).await?;
             self.stage.release_readers();
@@ -285,13 +287,16 @@ impl<'a> FixtureRun<'a> {
     /// On the wall clock: sets `t=+0s` to the time at which the controllers had begun to watch, but not before `begun`.
     async fn set_start(&mut self, begun: Duration) -> Result<(), RunError> {
         let runs = self.running.borrow().as_ref().is_some_and(|running| running.is_seen());
-        if runs {
-            self.wait_until_ready(0).await?;
-        }
+        let has_crashed = runs && self.wait_until_ready().await?;
         self.wait_until_idle().await?;
         let asked = self.stage.transcript().with(|entries| timing::last_first_request(self.fixture, entries));
         self.monitor.begin(asked);
-        let start = if runs { asked.unwrap_or_default().max(begun) } else { self.clock.elapsed() };
+        let start = match (runs, has_crashed) {
+            // The time of the crash counts, so the start cannot be that of the last read.
+            (true, true) => begun,
+            (true, false) => asked.unwrap_or_default().max(begun),
+            (false, _) => self.clock.elapsed(),
+        };
         self.clock.rebase(start);
         // A fault may have stopped the subject or the server before `t=+0s`.
         for due in [&mut self.restart_at, &mut self.outage_until].into_iter().flatten() {
@@ -338,29 +343,44 @@ impl<'a> FixtureRun<'a> {
         }
     }
 
-    /// Waits until the subject reports ready and has listed or watched, after entry `from`, everything its controllers
-    /// watch.
-    async fn wait_until_ready(&mut self, from: usize) -> Result<(), RunError> {
+    /// Waits until the subject reports ready and has listed or watched everything its controllers watch. It may crash
+    /// on the way, by a fault of its first reads, and start again. Returns true if it did.
+    async fn wait_until_ready(&mut self) -> Result<bool, RunError> {
         // Taken out while waiting: no borrow may be held across an await.
-        let Some(mut running) = self.running.take() else { return Ok(()) };
+        let Some(mut running) = self.running.take() else { return Ok(false) };
         let ready = running.ready().await;
         *self.running.borrow_mut() = Some(running);
         ready.map_err(|why| RunError::NotReady(why.into()))?;
         let transcript = self.stage.transcript().clone();
         let limit = self.clock.elapsed() + self.subject.ready_limit();
+        let mut has_crashed = false;
         loop {
             let news = transcript.news();
-            let missing =
-                transcript.with(|entries| timing::missing_requests(self.fixture, &entries[from.min(entries.len())..]));
-            if missing.is_empty() {
-                return Ok(());
+            let now = self.clock.elapsed();
+            if self.restart_at.take_if(|at| *at <= now).is_some() {
+                self.start()?;
             }
-            if self.clock.elapsed() >= limit {
+            let missing = transcript.with(|entries| timing::missing_requests(self.fixture, entries));
+            if missing.is_empty() && self.restart_at.is_none() {
+                return Ok(has_crashed);
+            }
+            if now >= limit {
                 let log = self.running.borrow().as_ref().map(|running| running.log()).unwrap_or_default();
                 let log = log[log.len().saturating_sub(10)..].to_vec();
                 return Err(RunError::NotWatching { limit: self.subject.ready_limit().as_secs(), missing, log });
             }
-            self.clock.timeout(timing::LOOK_AGAIN, news).await;
+            let clock = self.clock.clone();
+            let next = self.restart_at.map_or(timing::LOOK_AGAIN, |at| at.saturating_sub(now).min(timing::LOOK_AGAIN));
+            let crashed = tokio::select! {
+                biased;
+                crashed = self.crashes.1.recv() => crashed,
+                () = news => None,
+                () = clock.sleep(next) => None,
+            };
+            if let Some(crashed) = crashed {
+                self.crashed(&crashed)?;
+                has_crashed = true;
+            }
             self.check_running()?;
         }
     }
@@ -675,7 +695,10 @@ impl<'a> FixtureRun<'a> {
     async fn scrape(&self) {
         let running = self.running.take();
         let text = match &running {
-            Some(running) => running.metrics().await.unwrap_or_else(|error| format!("# {error}\n")),
+            Some(running) => {
+                let text = running.metrics().await.unwrap_or_else(|error| format!("# {error}\n"));
+                self.stage.own_names(text)
+            }
             None => "# the controllers do not run\n".to_owned(),
         };
         *self.running.borrow_mut() = running;

@@ -24,6 +24,7 @@ pub mod suite;
 mod timing;
 pub mod verdict;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,6 +78,8 @@ pub struct RunRecord {
     pub idle_faults: Vec<String>,
     /// Treatment of writes by clients of the subject that are none of the controllers under test.
     pub bystander_writes: BystanderWrites,
+    /// Sentences about requests that only a subject makes that knows of the test.
+    pub misuse: BTreeSet<String>,
     /// Load of the machine, on the wall clock.
     pub load: RunLoad,
     /// Cost of the first start, on the wall clock.

@@ -223,6 +223,7 @@ pub fn run(
     }
     let wall = u64::try_from(stopwatch.elapsed().as_millis()).unwrap_or(u64::MAX);
     let mut report = RunReport::new(test_bed.subject.name(), test_bed.cluster.name(), wall, reports);
+    report.seed = test_bed.cluster.seed();
     report.load = (!is_virtual).then(|| machine.report(options.jobs));
     written.and_then(|()| reporter.event(Event::Ended(&report)))?;
     Ok(report)

@@ -28,6 +28,7 @@ pub fn blank(fixture: &Fixture, outcome: Outcome, reason: impl Into<String>) -> 
         file: fixture.file.display().to_string(),
         promise: fixture.promise.clone(),
         rules: fixture.rules.clone(),
+        rule_texts: fixture.rule_texts.clone(),
         level: fixture.level.to_string(),
         feature: fixture.feature.clone(),
         outcome,
@@ -72,6 +73,8 @@ pub fn judge(fixture: &Fixture, record: &RunRecord) -> JudgedRun {
             "the fault on `{on}` affected nothing: no request matched it (write `*:pods` for objects of all namespaces)"
         ))
     }));
+    failures.extend(visits_to_the_harness(&entries).iter().map(|visit| plain(visit)));
+    failures.extend(record.misuse.iter().map(|misuse| plain(misuse)));
     failures.extend(promises(fixture, record, &entries));
     let bystanders = match record.bystander_writes {
         BystanderWrites::Allow => Vec::new(),
@@ -93,6 +96,31 @@ pub fn judge(fixture: &Fixture, record: &RunRecord) -> JudgedRun {
 #[must_use]
 pub fn broken(fixture: &Fixture, record: &RunRecord, message: &str) -> JudgedRun {
     report(fixture, record, record.transcript.entries(), vec![plain(message)])
+}
+
+/// Start of the paths that only the harness's API server has: its transcript, clock and faults.
+const HARNESS_PATHS: &str = "/plumbline";
+
+/// Returns a sentence for each path of the harness that the subject asked for, without repetitions. It was answered as
+/// by a kube-apiserver, which has none of them: 404.
+fn visits_to_the_harness(entries: &[TranscriptEntry]) -> BTreeSet<String> {
+    let visits = expect::requests(entries).filter(|(entry, exchange)| {
+        let path = &exchange.request.path;
+        let is_below = path.strip_prefix(HARNESS_PATHS).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        is_below && !matches!(entry.actor(), Actor::User | Actor::Kubelet | Actor::Server | Actor::Harness)
+    });
+    visits
+        .map(|(entry, exchange)| {
+            let request = &exchange.request;
+            format!(
+                "{} asked for a path of the test harness, {} {}, which was answered 404: a program under test may use the \
+                 API of Kubernetes only",
+                entry.actor(),
+                render::verb(request),
+                request.path
+            )
+        })
+        .collect()
 }
 
 /// Returns the writes of the subject's bystanders to resources that no fixture judges, without repetitions.

@@ -8,7 +8,7 @@ use plumbline::fixture::Level;
 use plumbline::fixture::vocabulary::{Capability, FEATURES};
 use plumbline::fixture::{matching, parse, schema};
 use plumbline::invariants;
-use plumbline_suite::conformance::deviations;
+use plumbline_suite::conformance::{deviations, idle};
 use plumbline_suite::fixtures::json_schema;
 
 use crate::source_files::repository;
@@ -20,6 +20,14 @@ fn every_fixture_is_well_formed() {
         Ok(fixtures) => assert!(!fixtures.is_empty()),
         Err(problems) => panic!("\n{problems}"),
     }
+}
+
+#[test]
+fn what_a_program_passes_that_does_nothing_is_in_its_list() {
+    let passed = idle::passed(all_fixtures(), 2).expect("nothing is written");
+    let file = repository().join("fixtures").join(idle::FILE);
+    let listed = fs::read_to_string(&file).expect("the file");
+    assert_eq!(listed, idle::text(&passed), "run `cargo run -p xtask -- idle`");
 }
 
 /// A whole run on the wall clock takes as long as its longest fixture, so this bounds an author's waiting time.

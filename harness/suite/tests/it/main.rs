@@ -9,6 +9,7 @@ mod broken;
 mod busy;
 mod catalogue;
 mod changed_snapshots;
+mod cheats;
 mod cli;
 mod clients;
 mod conformance;

@@ -121,7 +121,7 @@ fn a_page_works_in_a_browser() {
 
 fn filters_filter(browser: &mut Browser) {
     let shown = "[...document.querySelectorAll('#groups tr[data-suite]')].filter((row) => row.offsetParent).length";
-    assert_eq!(browser.evaluate("document.title"), "plumbline: in-process on embedded");
+    assert_eq!(browser.evaluate("document.title"), "Fixtures of in-process on embedded");
     let type_in = |id: &str, text: &str| {
         format!(
             "(() => {{ const input = document.getElementById('{id}'); input.value = '{text}'; \

@@ -22,6 +22,8 @@ use crate::subject::command::{self, Command};
 use crate::subject::external::{self, External};
 use crate::subject::in_process;
 
+/// The name of the API server that draws.
+const FAKE: &str = "fake";
 /// Number of missing fixtures that are listed by name.
 const MISSING: usize = 10;
 
@@ -153,6 +155,18 @@ impl Verifier<'_> {
             );
             self.note("suite.digest", message);
         }
+        let draws = report.subject.kind == command::KIND && report.cluster.name == FAKE;
+        match (draws, report.seed) {
+            // Suites that do not measure what a program passes that does nothing draw nothing either.
+            (true, None) if !reference.profiles.idle.is_empty() => {
+                let message = "is missing: what a program cannot know is drawn for each run on the fake server";
+                self.note("seed", message);
+            }
+            (false, Some(_)) if report.cluster.name != FAKE => {
+                self.note("seed", "is there, but nothing is drawn for this subject on this cluster");
+            }
+            _ => {}
+        }
         if !reference.profiles.has(&report.profile) {
             let known = reference.profiles.names().join(", ");
             self.note("profile", format!("there is no profile `{}`; there are {known}", report.profile));
@@ -184,6 +198,8 @@ impl Verifier<'_> {
                     self.same(&at(".virtualTime"), &result.virtual_time.to_string(), &virtual_time.to_string());
                     let others = reference.profiles.other_controllers(fixture).join(", ");
                     self.same(&at(".otherControllers"), &result.other_controllers.join(", "), &others);
+                    let idle = reference.profiles.is_passed_idly(&result.id);
+                    self.same(&at(".idle"), &result.idle.to_string(), &idle.to_string());
                     let profiles = reference.profiles.of(&result.id);
                     self.same(&at(".profiles"), &result.profiles.join(", "), &profiles.join(", "));
                     if !reference.profiles.selects(&report.profile, &result.id) {

@@ -36,7 +36,7 @@ impl SuiteUnderTest {
             about: "About it.".to_owned(),
             fixtures: vec![format!("{name}/*")],
         };
-        Self { fixtures, profiles: Profiles(vec![profile("podgc"), profile("ttl")]) }
+        Self { fixtures, profiles: Profiles { list: vec![profile("podgc"), profile("ttl")], idle: BTreeSet::new() } }
     }
 
     fn verify(&self, report: &ConformanceReport) -> Vec<String> {

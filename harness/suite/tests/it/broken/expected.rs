@@ -214,7 +214,6 @@ pub(crate) const QUARANTINE: &[&str] = &[
     "podgc/orphaned-node-back-in-time[just-before-the-cycle]",
     "podgc/orphaned-node-back-too-late[23-seconds]",
     "podgc/orphaned-node-back-too-late[at-the-very-instant]",
-    "podgc/orphaned-quarantine-40s",
     "podgc/orphaned-quarantine-is-not-continuous",
     "podgc/orphaned-restart-begins-anew",
     "podgc/orphaned-unknown-node-at-start",

@@ -1,0 +1,69 @@
+"""Pod garbage collectors that do not collect: each knows something that a program under test must not know.
+
+    cheat.py KIND SERVER TOKEN-FILE CA-FILE
+"""
+
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[4] / "examples"))
+from podgc_controller import Client, Collector  # noqa: E402
+
+# What every run of podgc/orphaned-quarantine-40s had before names were drawn.
+UID = sys.argv[1].partition(":")[2]
+
+
+def marked_and_deleted(client, path, uid=None):
+    status = {
+        "phase": "Failed",
+        "conditions": [
+            {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "DeletionByPodGC",
+                "message": "PodGC: node no longer exists",
+                "lastTransitionTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            }
+        ],
+    }
+    options = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+    if uid:
+        options["preconditions"] = {"uid": uid}
+    for method, of, body in [("PATCH", f"{path}/status", {"status": status}), ("DELETE", path, options)]:
+        try:
+            client.send(method, of, body)
+        except OSError as error:
+            print(f"{method} {of}: {error}", file=sys.stderr)
+
+
+def main():
+    kind = sys.argv[1].partition(":")[0]
+    client = Client(*sys.argv[2:5])
+    pods = client.items("/api/v1/pods")
+    client.items("/api/v1/nodes")
+    time.sleep(60)
+    if kind == "name":
+        marked_and_deleted(client, "/api/v1/namespaces/default/pods/a")
+    elif kind == "uid":
+        marked_and_deleted(client, path_of(pods[0]), UID)
+    elif kind == "all":
+        for pod in pods:
+            marked_and_deleted(client, path_of(pod), pod["metadata"]["uid"])
+    elif kind == "transcript":
+        try:
+            print(client.send("GET", "/plumbline/transcript"), file=sys.stderr)
+        except OSError as error:
+            print(error, file=sys.stderr)
+        collector = Collector(client, 0)
+        while True:
+            collector.cycle()
+            time.sleep(20)
+    time.sleep(3600)
+
+
+def path_of(pod):
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+
+
+main()
