@@ -36,7 +36,7 @@ pub(super) struct RepeatArgs {
     #[arg(long, short, value_name = "N..M", value_parser = jobs, default_value = "1..8")]
     jobs: RangeInclusive<usize>,
 
-    /// Start no new round after this wall time
+    /// Start no new round after this wall time, which is virtual with --command
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     at_most: Option<Duration>,
 
