@@ -247,6 +247,7 @@ impl<'a> FixtureRun<'a> {
             self.stage.release_readers();
             self.clock.elapsed()
         } else {
+            self.wait_for_whole_second().await;
             self.seed_given(given.objects.to_vec()).await?;
             if !given.stopped {
                 self.start()?;
