@@ -24,6 +24,7 @@ ANNOTATION = "node.alpha.kubernetes.io/ttl"
 # (fewest nodes, most nodes, seconds): the steps overlap, so the value depends on where the number came from.
 STEPS = [(0, 100, 0), (90, 500, 15), (450, 1000, 30), (900, 2000, 60), (1800, sys.maxsize, 300)]
 WORKERS = 5
+SECOND = 1_000_000_000
 ERRORS = (OSError, http.client.HTTPException, ValueError, KeyError, RuntimeError)
 
 
@@ -71,9 +72,13 @@ class Client:
 
 
 class Queue:
-    """A rate-limited work queue as client-go's: a name is in it once, and not while a worker has it in hand."""
+    """A rate-limited work queue as client-go's: a name is in it once, and not while a worker has it in hand.
 
-    BURST, RATE = 100, 10  # failures of all names together: so many at once, then so many a second
+    Times are whole nanoseconds: sums of floating-point numbers are late.
+    """
+
+    FIRST, LONGEST = 5_000_000, 1000 * SECOND  # delays after failures of a name in a row, each twice the one before
+    BURST, TOKEN = 100, SECOND // 10  # failures of all names together: so many at once, then one each time
 
     def __init__(self):
         self.changed = threading.Condition()
@@ -82,7 +87,7 @@ class Queue:
         self.working = set()
         self.delayed = []  # (time, name)
         self.failures = {}
-        self.full_at = 0.0  # the time at which no token is missing any more
+        self.full_at = 0  # the time at which no token is missing any more
 
     def add(self, name):
         with self.changed:
@@ -99,7 +104,7 @@ class Queue:
         """Waits for a name and hands it to the calling worker, which calls `done` with it."""
         with self.changed:
             while True:
-                now = time.monotonic()
+                now = time.monotonic_ns()
                 while self.delayed and self.delayed[0][0] <= now:
                     self._add(heapq.heappop(self.delayed)[1])
                 if self.ready:
@@ -107,7 +112,7 @@ class Queue:
                     self.dirty.discard(name)
                     self.working.add(name)
                     return name
-                self.changed.wait(self.delayed[0][0] - now if self.delayed else None)
+                self.changed.wait((self.delayed[0][0] - now) / SECOND if self.delayed else None)
 
     def done(self, name, failed):
         with self.changed:
@@ -118,11 +123,11 @@ class Queue:
             if not failed:
                 self.failures.pop(name, None)
                 return
-            now = time.monotonic()
+            now = time.monotonic_ns()
             failures = self.failures[name] = self.failures.get(name, 0) + 1
-            self.full_at = max(self.full_at, now) + 1 / self.RATE
-            token = self.full_at - now - self.BURST / self.RATE
-            heapq.heappush(self.delayed, (now + max(min(0.005 * 2 ** (failures - 1), 1000), token), name))
+            self.full_at = max(self.full_at, now) + self.TOKEN
+            token = self.full_at - now - self.BURST * self.TOKEN
+            heapq.heappush(self.delayed, (now + max(min(self.FIRST << (failures - 1), self.LONGEST), token), name))
             self.changed.notify()
 
 
