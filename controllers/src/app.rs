@@ -384,7 +384,7 @@ impl NamedTasks {
     }
 
     fn forget(&mut self, id: Id) -> String {
-        let at = self.names.iter().position(|(held, _)| *held == id);
+        let at = self.names.iter().position(|(other, _)| *other == id);
         at.map(|at| self.names.remove(at).1).unwrap_or_default()
     }
 

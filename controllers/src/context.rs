@@ -100,8 +100,8 @@ impl ControllerContext {
     /// and watch.
     pub fn informer<V: CacheObject>(&self) -> Arc<Informer<V>> {
         let mut slots = self.informers.lock();
-        let held = slots.iter().find(|slot| slot.view == TypeId::of::<V>());
-        if let Some(informer) = held.and_then(|slot| Arc::clone(&slot.typed).downcast().ok()) {
+        let slot = slots.iter().find(|slot| slot.view == TypeId::of::<V>());
+        if let Some(informer) = slot.and_then(|slot| Arc::clone(&slot.typed).downcast().ok()) {
             return informer;
         }
         let informer = Arc::new(Informer::<V>::new(self.clock.clone(), &self.metrics));

@@ -120,7 +120,7 @@ impl InternedStr {
         if text.is_empty() {
             return Self(Arc::clone(&EMPTY));
         }
-        Self(STRINGS.intern(Hasher::default().text(text).finish(), |held| held == text, || Arc::from(text)))
+        Self(STRINGS.intern(Hasher::default().text(text).finish(), |interned| interned == text, || Arc::from(text)))
     }
 
     /// Returns the string.
@@ -247,7 +247,7 @@ impl<T: Internable> InternedSlice<T> {
             return Self(None);
         }
         let hash = list.iter().fold(Hasher::default(), |hasher, item| item.digest(hasher)).finish();
-        let is = |held: &[T]| held == list.as_slice();
+        let is = |interned: &[T]| interned == list.as_slice();
         Self(Some(T::interner().intern(hash, is, || Arc::from(list.as_slice()))))
     }
 }
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn values_that_only_share_a_hash_are_kept_apart() {
         let pool = Interner::<str>::new();
-        let share = |text: &str| pool.intern(7, |held| held == text, || Arc::from(text));
+        let share = |text: &str| pool.intern(7, |interned| interned == text, || Arc::from(text));
         let a = share("a");
         let b = share("b");
         assert_eq!((&*a, &*b, pool.len()), ("a", "b", 2));
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn unused_values_are_swept() {
         let pool = Interner::<str>::new();
-        let share = |n: u64| pool.intern(n, |held| held == n.to_string(), || Arc::from(n.to_string()));
+        let share = |n: u64| pool.intern(n, |interned| interned == n.to_string(), || Arc::from(n.to_string()));
         let kept = share(0);
         for n in 1..100_000 {
             share(n);

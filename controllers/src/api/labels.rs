@@ -22,7 +22,7 @@ impl Labels {
     /// Returns the value of the label `key`.
     pub fn get(&self, key: &str) -> Option<&InternedStr> {
         // Objects have few labels: a linear search is faster than a binary one.
-        self.0.iter().find(|(held, _)| held == key).map(|(_, value)| value)
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
     /// Returns all labels, ordered by key.

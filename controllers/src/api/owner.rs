@@ -26,7 +26,7 @@ impl Owner {
     fn intern(self) -> Arc<Self> {
         let Self { api_version, kind, name, uid } = &self;
         let hash = Hasher::default().text(api_version).text(kind).text(name).text(uid).finish();
-        OWNERS.intern(hash, |held| *held == self, || Arc::new(self.clone()))
+        OWNERS.intern(hash, |interned| *interned == self, || Arc::new(self.clone()))
     }
 }
 

@@ -81,7 +81,7 @@ pub fn parse(
     if let Some(path) = named.or_else(|| env(&variable("config")).map(PathBuf::from)) {
         let text = read(&path).map_err(|error| LayerError::Read { path: path.clone(), why: error.to_string() })?;
         let file = from_file(&path, &text, &names)?;
-        let new = |setting: &Setting| settings.iter().all(|held| held.name != setting.name);
+        let new = |setting: &Setting| settings.iter().all(|other| other.name != setting.name);
         let file: Vec<Setting> = file.into_iter().filter(new).collect();
         settings.extend(file);
     }

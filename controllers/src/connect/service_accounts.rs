@@ -44,7 +44,7 @@ struct TokenError {
 /// with `anonymous`, a client without credentials.
 pub(super) fn client(account: &str, own: Client, anonymous: Client, clock: Clock) -> Client {
     let namespace = anonymous.default_namespace().to_owned();
-    let source = Arc::new(TokenSource { account: account.to_owned(), own, clock, held: Mutex::default() });
+    let source = Arc::new(TokenSource { account: account.to_owned(), own, clock, cached: Mutex::default() });
     let service = tower::service_fn(move |mut request: Request<Body>| {
         let source = Arc::clone(&source);
         let anonymous = anonymous.clone();
@@ -67,7 +67,7 @@ struct TokenSource {
     own: Client,
     clock: Clock,
     /// Locked while a token is requested, so that concurrent requests wait for the same one.
-    held: Mutex<Option<Token>>,
+    cached: Mutex<Option<Token>>,
 }
 
 /// A token and its times on the monotonic clock.
@@ -99,13 +99,13 @@ struct TokenRequestStatus {
 impl TokenSource {
     /// Returns the `Authorization` header of the next request.
     async fn header(&self) -> Result<HeaderValue, TokenError> {
-        let mut held = self.held.lock().await;
+        let mut cached = self.cached.lock().await;
         let now = self.clock.monotonic();
-        if let Some(token) = held.as_ref().filter(|token| now < token.renew_at) {
+        if let Some(token) = cached.as_ref().filter(|token| now < token.renew_at) {
             return Ok(token.header.clone());
         }
-        match (self.request(now).await, &mut *held) {
-            (Ok(token), held) => Ok(held.insert(token).header.clone()),
+        match (self.request(now).await, &mut *cached) {
+            (Ok(token), cached) => Ok(cached.insert(token).header.clone()),
             (Err(error), Some(token)) if now < token.expires_at => {
                 tracing::warn!(account = self.account, %error, "unable to renew the token, using the old one");
                 token.renew_at = now.saturating_add(RENEWAL_PAUSE);
@@ -117,9 +117,9 @@ impl TokenSource {
 
     /// Forgets the token that the server rejected, unless it was replaced in the meantime.
     async fn discard(&self, rejected: &HeaderValue) {
-        let mut held = self.held.lock().await;
-        if held.as_ref().is_some_and(|token| token.header == rejected) {
-            *held = None;
+        let mut cached = self.cached.lock().await;
+        if cached.as_ref().is_some_and(|token| token.header == rejected) {
+            *cached = None;
         }
     }
 

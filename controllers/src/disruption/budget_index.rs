@@ -49,10 +49,10 @@ impl BudgetIndex {
     /// Removes the budget with the key of `pdb`.
     pub fn remove(&mut self, pdb: &PdbView) {
         let Some(namespace) = self.namespaces.get_mut(pdb.namespace()) else { return };
-        let Some(held) = namespace.budgets.remove(pdb.name()) else { return };
-        namespace.without_required_label.remove(held.name());
-        if let Ok(Some((key, values))) = held.selector().map(|selector| selector.required_label()) {
-            namespace.remove_from_index(key, values, held.name());
+        let Some(removed) = namespace.budgets.remove(pdb.name()) else { return };
+        namespace.without_required_label.remove(removed.name());
+        if let Ok(Some((key, values))) = removed.selector().map(|selector| selector.required_label()) {
+            namespace.remove_from_index(key, values, removed.name());
         }
         if namespace.budgets.is_empty() {
             self.namespaces.remove(pdb.namespace());

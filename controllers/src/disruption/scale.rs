@@ -158,7 +158,7 @@ impl OwnerScaleFinder {
 
 /// Returns the owner from the cache if it has the UID of the owner reference.
 fn cached_owner<V: CacheObject + View>(lister: &Lister<V>, namespace: &str, owner: &Owner) -> Option<Arc<V>> {
-    lister.get(&ObjectKey::new(namespace, owner.name.as_str())).filter(|held| View::uid(&**held) == &*owner.uid)
+    lister.get(&ObjectKey::new(namespace, owner.name.as_str())).filter(|object| View::uid(&**object) == &*owner.uid)
 }
 
 fn scale_of(workload: &impl Workload) -> (InternedStr, i32) {

@@ -78,7 +78,7 @@ impl Reader {
     /// As [`Self::get`]; [`ApiError::NotFound`] if the server does not serve the group version. Errors are not cached.
     pub async fn resources(&self, api_version: &str) -> Result<Arc<APIResourceList>, ApiError> {
         let now = self.clock.monotonic();
-        let held = {
+        let cached = {
             let mut discovery_cache = self.discovery_cache.lock();
             discovery_cache.retain(|entry| now.saturating_sub(entry.fetched_at) < DISCOVERY_TTL);
             discovery_cache
@@ -86,8 +86,8 @@ impl Reader {
                 .find(|entry| entry.api_version == api_version)
                 .map(|entry| Arc::clone(&entry.resources))
         };
-        if let Some(held) = held {
-            return Ok(held);
+        if let Some(cached) = cached {
+            return Ok(cached);
         }
         let path = url::path(&url::group_version(api_version));
         let resources: APIResourceList = request(&self.client, Method::GET, &path, JSON, None).await?;

@@ -120,8 +120,8 @@ fn replace_condition(pod: &mut Value, condition: Value) {
         *conditions = json!([]);
     }
     let Some(conditions) = conditions.as_array_mut() else { return };
-    match conditions.iter_mut().find(|held| held["type"] == condition["type"]) {
-        Some(held) => *held = condition,
+    match conditions.iter_mut().find(|existing| existing["type"] == condition["type"]) {
+        Some(existing) => *existing = condition,
         None => conditions.push(condition),
     }
 }
@@ -134,7 +134,9 @@ mod tests {
     use crate::runtime::clock::Clock;
     use crate::runtime::testing::{MockResponse, ReceivedRequest, RequestLog, serve};
 
-    fn door(answer: impl Fn(&ReceivedRequest) -> MockResponse + Send + Sync + 'static) -> (Writer, RequestLog) {
+    fn writer_with_log(
+        answer: impl Fn(&ReceivedRequest) -> MockResponse + Send + Sync + 'static,
+    ) -> (Writer, RequestLog) {
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
         let (client, log) = serve(&clock, answer);
         (Writer::new(client), log)
@@ -169,7 +171,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_deletion_names_the_uid_and_the_grace_only_when_there_is_one() {
-        let (writer, log) = door(|_| MockResponse::Json(200, json!({})));
+        let (writer, log) = writer_with_log(|_| MockResponse::Json(200, json!({})));
         for grace_seconds in [Some(0), None] {
             let action = Action::DeletePod { pod: ObjectKey::new("ns", "p"), uid: "u1".into(), grace_seconds };
             writer.apply(&action, "test").await.unwrap();
@@ -182,7 +184,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_budget_is_written_whole() {
-        let (writer, log) = door(|_| MockResponse::Json(200, json!({})));
+        let (writer, log) = writer_with_log(|_| MockResponse::Json(200, json!({})));
         let body = json!({
             "metadata": { "namespace": "ns", "name": "b", "uid": "u", "resourceVersion": "7", "labels": { "a": "b" },
                 "annotations": { "c": "d" }, "finalizers": ["e"],
@@ -201,7 +203,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_reset_puts_the_live_pod_with_one_condition_replaced() {
-        let (writer, log) = door(|_| MockResponse::Json(200, live_pod()));
+        let (writer, log) = writer_with_log(|_| MockResponse::Json(200, live_pod()));
         writer.apply(&reset("7"), "test").await.unwrap();
         let seen = seen(&log);
         assert_eq!(seen[0].0, "GET /api/v1/namespaces/ns/pods/p");
@@ -214,7 +216,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_reset_of_another_version_is_a_conflict_and_writes_nothing() {
-        let (writer, log) = door(|_| MockResponse::Json(200, live_pod()));
+        let (writer, log) = writer_with_log(|_| MockResponse::Json(200, live_pod()));
         assert!(writer.apply(&reset("6"), "test").await.unwrap_err().is_conflict());
         assert_eq!(log.lock().len(), 1);
     }

@@ -65,11 +65,11 @@ impl<V: CacheObject> Store<V> {
     /// cached object is gone, too, as client-go takes it.
     pub fn remove(&self, last: &V) -> Vec<Change<V>> {
         let mut inner = self.write();
-        let is_gone = |held: &&Arc<V>| held.uid() == last.uid() || is_newer::<V>(last, held);
+        let is_gone = |stored: &&Arc<V>| stored.uid() == last.uid() || is_newer::<V>(last, stored);
         match inner.get(last.key_ref()).filter(is_gone).cloned() {
-            Some(held) => {
-                inner.remove(held.key_ref());
-                vec![Change::Deleted(held)]
+            Some(stored) => {
+                inner.remove(stored.key_ref());
+                vec![Change::Deleted(stored)]
             }
             None => Vec::new(),
         }
@@ -89,10 +89,10 @@ impl<V: CacheObject> Store<V> {
         let mut result = Vec::with_capacity(objects.len());
         let mut gone = Vec::new();
         for object in &objects {
-            while let Some(before) = old.next_if(|held| held.key_ref() < object.key_ref()) {
+            while let Some(before) = old.next_if(|stored| stored.key_ref() < object.key_ref()) {
                 gone.push(Change::Deleted(before));
             }
-            let same_key = old.next_if(|held| held.key_ref() == object.key_ref());
+            let same_key = old.next_if(|stored| stored.key_ref() == object.key_ref());
             result.extend(changes(same_key, Arc::clone(object)));
         }
         result.extend(gone);
@@ -103,7 +103,7 @@ impl<V: CacheObject> Store<V> {
 
     /// Returns the cached object with this key if it has the same UID and resource version.
     pub(in crate::runtime) fn find_same_version(&self, object: &V) -> Option<Arc<V>> {
-        self.read().get(object.key_ref()).filter(|held| same_version::<V>(held, object)).cloned()
+        self.read().get(object.key_ref()).filter(|stored| same_version::<V>(stored, object)).cloned()
     }
 
     pub(in crate::runtime) fn get(&self, key: &ObjectKey) -> Option<Arc<V>> {

@@ -186,7 +186,7 @@ impl<V: CacheObject> Informer<V> {
                     views.into_iter().map(|view| self.store.find_same_version(&view).unwrap_or_else(|| Arc::new(view))),
                 );
             }
-            ListWatchEvent::InitDelete(view) => listed.retain(|held| held.key_ref() != view.key_ref()),
+            ListWatchEvent::InitDelete(view) => listed.retain(|other| other.key_ref() != view.key_ref()),
             ListWatchEvent::InitDone => {
                 self.update_store(|store| store.replace(std::mem::take(listed)));
                 self.record_list();

@@ -351,8 +351,8 @@ impl LeaderElector {
     fn record_observed(&mut self, lease: Option<Lease>) {
         let now = self.clock.monotonic();
         self.observed = lease.map(|lease| {
-            let held = self.observed.as_ref().filter(|(observed, _)| observed.spec == lease.spec);
-            let since = held.map_or(now, |(_, since)| *since);
+            let unchanged = self.observed.as_ref().filter(|(observed, _)| observed.spec == lease.spec);
+            let since = unchanged.map_or(now, |(_, since)| *since);
             (lease, since)
         });
     }

@@ -51,22 +51,22 @@ pub(super) fn holder(spec: &LeaseSpec) -> &str {
 }
 
 /// Returns the lease as its holder renews it.
-pub(super) fn renewal(held: &LeaseSpec, lease_duration: Duration, now: Timestamp) -> LeaseSpec {
+pub(super) fn renewal(lease: &LeaseSpec, lease_duration: Duration, now: Timestamp) -> LeaseSpec {
     LeaseSpec {
         lease_duration_seconds: Some(seconds(lease_duration)),
         renew_time: Some(MicroTime(now)),
-        ..held.clone()
+        ..lease.clone()
     }
 }
 
 /// Returns the lease as its holder releases it: free at once.
-pub(super) fn release(held: &LeaseSpec, now: Timestamp) -> LeaseSpec {
+pub(super) fn release(lease: &LeaseSpec, now: Timestamp) -> LeaseSpec {
     LeaseSpec {
         holder_identity: Some(String::new()),
         lease_duration_seconds: Some(1),
         acquire_time: Some(MicroTime(now)),
         renew_time: Some(MicroTime(now)),
-        ..held.clone()
+        ..lease.clone()
     }
 }
 

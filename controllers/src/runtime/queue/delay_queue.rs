@@ -20,11 +20,11 @@ impl<K: Ord + Clone> Default for DelayQueue<K> {
 impl<K: Ord + Clone> DelayQueue<K> {
     /// Delays `key` until `deadline`, unless it already has an earlier one.
     pub(super) fn insert(&mut self, key: K, deadline: Duration) {
-        if let Some(&(held, sequence)) = self.by_key.get(&key) {
-            if held <= deadline {
+        if let Some(&(due, sequence)) = self.by_key.get(&key) {
+            if due <= deadline {
                 return;
             }
-            self.by_deadline.remove(&(held, sequence, key.clone()));
+            self.by_deadline.remove(&(due, sequence, key.clone()));
         }
         let sequence = self.next_sequence;
         self.next_sequence += 1;

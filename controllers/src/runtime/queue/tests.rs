@@ -236,7 +236,7 @@ proptest! {
                         let at = model.now + delay;
                         if delay == 0 {
                             model.add(key);
-                        } else if model.waiting.get(&key).is_none_or(|(held, _)| at < *held) {
+                        } else if model.waiting.get(&key).is_none_or(|(due, _)| at < *due) {
                             model.waiting.insert(key, (at, model.step));
                         }
                     }

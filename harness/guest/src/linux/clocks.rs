@@ -6,10 +6,6 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// The grain in which time moves: one millisecond, in nanoseconds. It is also that of `plumbline serve`.
 pub(crate) const GRAIN: u64 = 1_000_000;
 
-/// The part of a deadline beyond a grain that does not count, if the grain is still to come. Programs that calculate
-/// with floating-point numbers ask for a nanosecond more than they mean, which would make them late by a grain.
-const BLUR: u64 = 1_000;
-
 /// One second in nanoseconds.
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
@@ -52,22 +48,12 @@ impl Clocks {
 
     /// Returns the deadline `length` after now.
     pub(crate) fn after(&self, length: u64) -> u64 {
-        self.meant(self.elapsed.saturating_add(length))
+        self.elapsed.saturating_add(length)
     }
 
     /// Returns the deadline at which a clock shows `time`. A time before the start is a deadline at the start.
     pub(crate) fn at(&self, family: Family, time: u64) -> u64 {
-        if time == NEVER { NEVER } else { self.meant(time.saturating_sub(self.start(family))) }
-    }
-
-    /// Returns the grain that a deadline means.
-    fn meant(&self, deadline: u64) -> u64 {
-        let beyond = deadline % GRAIN;
-        if deadline != NEVER && beyond <= BLUR && deadline - beyond > self.elapsed {
-            deadline - beyond
-        } else {
-            deadline
-        }
+        if time == NEVER { NEVER } else { time.saturating_sub(self.start(family)) }
     }
 
     /// Returns the time from now to a deadline; 0 if it is over.
@@ -102,16 +88,6 @@ mod tests {
         assert_eq!(clocks.after(NEVER - 1), NEVER);
         assert_eq!(clocks.left(4 * SECOND), 0);
         assert_eq!(clocks.left(7 * SECOND), 2 * SECOND);
-    }
-
-    #[test]
-    fn a_microsecond_more_than_a_grain_is_not_meant() {
-        let clocks = Clocks { elapsed: 7 * GRAIN, monotonic_start: 100 * SECOND, realtime_start: 1000 * SECOND };
-        assert_eq!(clocks.after(5 * GRAIN + 1), 12 * GRAIN);
-        assert_eq!(clocks.at(Family::Monotonic, 100 * SECOND + 8 * GRAIN + BLUR), 8 * GRAIN);
-        assert_eq!(clocks.after(5 * GRAIN + BLUR + 1), 12 * GRAIN + BLUR + 1);
-        assert_eq!(clocks.after(300), 7 * GRAIN + 300, "a nap");
-        assert_eq!(clocks.after(0), 7 * GRAIN);
     }
 
     #[test]

@@ -60,8 +60,7 @@ impl Control {
 
     /// Reads orders, and answers those that need no rest. Returns true if there were any.
     pub(crate) fn receive(&mut self, reading: impl Fn() -> Reading) -> bool {
-        let has_orders = self.clients.iter().any(Client::has_order);
-        if !has_orders && !sys::is_readable(&self.files()) {
+        if !sys::is_readable(&self.files()) {
             return false;
         }
         while let Ok((stream, _)) = self.listener.accept() {
@@ -119,11 +118,6 @@ impl Client {
                 Err(_) => self.is_gone = true,
             }
         }
-    }
-
-    /// Returns true if a whole order has been read and no earlier one waits.
-    fn has_order(&self) -> bool {
-        self.moment.is_none() && self.input.contains(&b'\n')
     }
 
     /// Takes the next order, unless an earlier one still waits.

@@ -15,7 +15,7 @@ const DEPTH: usize = 8;
 const LARGEST: u64 = 1 << 29;
 
 /// A mapping of a file into memory.
-struct Mapping<'a> {
+struct ExecutableMapping<'a> {
     start: u64,
     end: u64,
     offset: u64,
@@ -24,7 +24,7 @@ struct Mapping<'a> {
 }
 
 /// Reads a line of `/proc/PID/maps`.
-fn mapping(line: &str) -> Option<Mapping<'_>> {
+fn mapping(line: &str) -> Option<ExecutableMapping<'_>> {
     let (range, rest) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;
     let mut words = rest.splitn(5, ' ');
@@ -33,13 +33,14 @@ fn mapping(line: &str) -> Option<Mapping<'_>> {
     let path = words.nth(2).unwrap_or_default().trim_start();
     let number = |text: &str| u64::from_str_radix(text, 16).ok();
     let is_executable = permissions.contains('x');
-    Some(Mapping { start: number(start)?, end: number(end)?, offset: number(offset)?, is_executable, path })
+    Some(ExecutableMapping { start: number(start)?, end: number(end)?, offset: number(offset)?, is_executable, path })
 }
 
 /// Returns where a stopped thread runs, and where its callers do, as far as they keep frame pointers.
 pub(crate) fn stack(thread: i32, registers: &Registers) -> Vec<String> {
     let maps = fs::read_to_string(format!("/proc/{thread}/maps")).unwrap_or_default();
-    let mappings: Vec<Mapping<'_>> = maps.lines().filter_map(mapping).filter(|mapping| mapping.is_executable).collect();
+    let mappings: Vec<ExecutableMapping<'_>> =
+        maps.lines().filter_map(mapping).filter(|mapping| mapping.is_executable).collect();
     let find = |address: u64| mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address));
     let mut files = BTreeMap::new();
     let mut places = Vec::new();
@@ -74,7 +75,7 @@ fn read(thread: i32, path: &str) -> Vec<u8> {
 }
 
 /// Names the function at an address, or the offset in its file.
-fn describe(mapping: &Mapping<'_>, address: u64, file: &[u8]) -> String {
+fn describe(mapping: &ExecutableMapping<'_>, address: u64, file: &[u8]) -> String {
     let name = Path::new(mapping.path).file_name().map_or("memory", |name| name.to_str().unwrap_or("a file"));
     let offset = (address - mapping.start + mapping.offset) as usize;
     let function = || {

@@ -113,12 +113,12 @@ impl<V: CacheObject> Default for Indexer<V> {
 impl<V: CacheObject> Indexer<V> {
     /// Creates an indexer from objects that are ordered by key and have distinct keys.
     pub(super) fn from_sorted(objects: Vec<Arc<V>>) -> Self {
-        let mut held = Self::default();
+        let mut indexer = Self::default();
         for object in &objects {
-            held.index(object, None);
+            indexer.index(object, None);
         }
-        held.objects = objects.into_iter().map(Entry).collect();
-        held
+        indexer.objects = objects.into_iter().map(Entry).collect();
+        indexer
     }
 
     pub(super) fn into_objects(self) -> impl Iterator<Item = Arc<V>> {

@@ -113,7 +113,7 @@ proptest! {
                 }
                 Step::Remove(pod) => {
                     let version = |pod: &PodView| pod.resource_version().parse::<u32>().unwrap();
-                    let is_gone = |held: &Arc<PodView>| held.uid() == pod.uid() || version(held) < version(&pod);
+                    let is_gone = |stored: &Arc<PodView>| stored.uid() == pod.uid() || version(stored) < version(&pod);
                     if model.get(&key_of(&pod)).is_some_and(is_gone) {
                         model.remove(&key_of(&pod));
                     }
@@ -173,10 +173,10 @@ fn cost_of_a_selection(pods: usize, selector: &Value) -> (usize, usize) {
             "resourceVersion": "1", "labels": labels });
         Arc::new(serde_json::from_value::<PodView>(json!({ "metadata": metadata })).unwrap())
     };
-    let held = Indexer::from_sorted((0..pods).map(stored).collect());
+    let indexer = Indexer::from_sorted((0..pods).map(stored).collect());
     let selector: LabelSelector = serde_json::from_value(selector.clone()).unwrap();
     let selector = Selector::parse(Some(&selector)).unwrap();
-    (held.by_labels["ns"].candidates(&selector).len(), held.select("ns", &selector).len())
+    (indexer.by_labels["ns"].candidates(&selector).len(), indexer.select("ns", &selector).len())
 }
 
 /// The curve over the size of a namespace, in operations; `plumbline-loadtest scale --curve-only` measures it in
