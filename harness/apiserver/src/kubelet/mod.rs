@@ -1,14 +1,14 @@
 //! A simulation of kubelets and a scheduler, optional and on the server's clock.
 //!
-//! - Pods on existing nodes become Running and Ready some time after they are bound, and are removed when they have been
-//!   deleted and their grace period is over. No container runs.
+//! - Pods on existing nodes become Running and Ready some time after they are bound, and are removed when they have
+//!   been deleted and their grace period is over. No container runs.
 //! - Containers of a job's pods end a second after their start, or as plain commands such as `sleep 300` or `exit 1`
 //!   say. The annotations `plumbline.dev/run-for` (such as `30s`, or `forever`) and `plumbline.dev/exit-code` of a pod
 //!   say otherwise, and let the containers of other pods end, too.
 //! - Nodes become Ready, lose the taint `not-ready` and renew their leases. Their status has the conditions of
 //!   `pkg/kubelet/nodestatus/setters.go`.
-//! - Pods without a node are bound, to one node after the other, where there is room. Where there is none, the reason is
-//!   in their status.
+//! - Pods without a node are bound, to one node after the other, where there is room. Where there is none, the reason
+//!   is in their status.
 
 mod commands;
 pub(crate) mod filters;
