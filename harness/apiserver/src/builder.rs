@@ -19,6 +19,7 @@ pub struct ApiServerBuilder {
     record: Option<RecordMode>,
     user_of_client: ClientUsers,
     disabled: Option<Vec<AdmissionPlugin>>,
+    refuse_privileged: bool,
     kubernetes_version: KubernetesVersion,
     reported_version: Option<String>,
     audit: Option<AuditLog>,
@@ -117,6 +118,13 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Refuses privileged containers, as a kube-apiserver without `--allow-privileged` does. The default is to allow
+    /// them, as kind and envtest do.
+    pub fn refuse_privileged(mut self) -> Self {
+        self.refuse_privileged = true;
+        self
+    }
+
     /// Sets the release of Kubernetes that the server behaves as.
     pub fn kubernetes_version(mut self, version: KubernetesVersion) -> Self {
         self.kubernetes_version = version;
@@ -155,8 +163,10 @@ impl ApiServerBuilder {
             record: self.record.unwrap_or(defaults.record),
             user_of_client: self.user_of_client,
             disabled: self.disabled.unwrap_or(defaults.disabled),
+            allow_privileged: !self.refuse_privileged,
             kubernetes_version: self.kubernetes_version,
             reported_version: self.reported_version,
+            authority: None,
             audit: self.audit,
             actor_name: self.actor_name.unwrap_or(defaults.actor_name),
             own_paths: defaults.own_paths,

@@ -21,22 +21,25 @@
 //! The folder `examples` has complete programs: `in_process`, `fault_injection`, `simulated_cluster` and `serve`.
 //!
 //! Features, all on by default: `client` adds `ApiServer::client`, `controllers` adds the modules
-//! `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts`, `quota_usage`, `policy_status`,
-//! `volumes`, `events`, `event_ttl`, `compaction` and `api_services`. Without `client` the crate does not
-//! depend on kube. `listener` adds sockets, `descriptions` the texts of `kubectl explain`.
+//! `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `endpoint_mirroring`, `service_accounts`, `quota_usage`,
+//! `policy_status`, `volumes`, `events`, `node_lifecycle`, `certificate_signer`, `usage_metrics`, `event_ttl`,
+//! `compaction` and `api_services`. Without `client` the crate does not depend on kube. `listener` adds sockets,
+//! `descriptions` the texts of `kubectl explain`.
 //!
 //! | part | public names |
 //! |---|---|
 //! | the server | [`ApiServer`], [`ApiServerBuilder`], [`ApiServerConfig`] |
 //! | its options | [`AdmissionPlugin`], [`HistoryLimits`], [`RecordMode`], [`KubernetesVersion`], [`UnknownVersion`] |
 //! | its reported version, its audit log, users | [`ReportedVersion`], [`AuditLog`], [`ClientUsers`] |
+//! | its signer of certificates | [`CertificateAuthority`] |
 //! | objects | [`ResourceId`], [`StoredObject`], [`json`]; errors of seeding: [`SeedError`], [`FieldsError`] |
 //! | requests, replies | [`ApiRequest`], [`Reply`], [`ReplyBody`], [`Status`]; their parts: [`request`], [`status`] |
 //! | time, the record of requests and changes | [`clock`], [`record`] |
 //! | transports | [`service`] (in process, virtual time), `listener` (sockets, wall time) |
 //! | objects of a fresh cluster | [`bootstrap`] |
 //! | stand-ins for controllers | `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts` |
-//! | further ones | `quota_usage`, `policy_status`, `volumes`, `events` |
+//! | further ones | `quota_usage`, `policy_status`, `volumes`, `events`, `node_lifecycle`, `endpoint_mirroring` |
+//! | and | `certificate_signer`, `usage_metrics` |
 //! | parts of the server that need time | `event_ttl`, `compaction`, `api_services` |
 //! | fault injection | [`faults`] |
 //! | recording proxies and load tests | [`proxy`], [`metrics`] |
@@ -52,6 +55,8 @@ mod backoff;
 pub mod bootstrap;
 mod builder;
 mod byte_scan;
+#[cfg(feature = "controllers")]
+pub mod certificate_signer;
 pub mod clock;
 #[cfg(feature = "controllers")]
 mod cluster_roles;
@@ -64,6 +69,8 @@ mod decode_cache;
 mod definition_index;
 mod descriptions;
 mod discovery;
+#[cfg(feature = "controllers")]
+pub mod endpoint_mirroring;
 #[cfg(feature = "controllers")]
 pub mod endpoints;
 mod etag;
@@ -98,10 +105,13 @@ mod metadata;
 pub mod metrics;
 mod name_formats;
 mod negotiate;
+#[cfg(feature = "controllers")]
+pub mod node_lifecycle;
 mod object_lifecycle;
 mod openapi;
 mod outbound;
 mod patch;
+mod pod_security;
 #[cfg(feature = "controllers")]
 pub mod policy_status;
 mod printers;
@@ -128,6 +138,8 @@ mod store;
 mod subresources;
 #[cfg(feature = "controllers")]
 mod token_secrets;
+#[cfg(feature = "controllers")]
+pub mod usage_metrics;
 mod user;
 mod version;
 #[cfg(feature = "controllers")]
@@ -136,6 +148,7 @@ mod watch;
 mod work_order;
 #[cfg(feature = "controllers")]
 pub mod workloads;
+mod x509;
 mod yaml;
 
 pub use audit::AuditLog;
@@ -147,6 +160,7 @@ pub use server::{ApiServer, ApiServerConfig, ClientUsers, RecordMode};
 pub use status::Status;
 pub use store::{HistoryLimits, ResourceId, StoredObject};
 pub use version::{KubernetesVersion, ReportedVersion, UnknownVersion};
+pub use x509::CertificateAuthority;
 
 /// Compiles and runs the examples of the README.
 #[cfg(doctest)]

@@ -2,8 +2,11 @@
 //! The functions in `handlers` receive it as [`ApiServer`], a cheap handle.
 //! See `staging/src/k8s.io/apiserver/pkg/server/genericapiserver.go`.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
+#[cfg(feature = "controllers")]
+use std::sync::OnceLock;
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
@@ -30,6 +33,7 @@ use crate::clock::Clock;
 use crate::json::Value;
 use crate::record::{Origin, RecordedNames, Transcript};
 use crate::version::KubernetesVersion;
+use crate::x509::CertificateAuthority;
 
 /// The configuration of a server.
 #[derive(Clone, Debug)]
@@ -50,11 +54,15 @@ pub struct ApiServerConfig {
     pub user_of_client: ClientUsers,
     /// Admission plugins that are disabled; by default `ServiceAccount`.
     pub disabled: Vec<AdmissionPlugin>,
+    /// Allows privileged containers, as kind and envtest do; by default true. kube-apiserver's own default is false.
+    pub allow_privileged: bool,
     /// The release of Kubernetes that the server behaves as.
     pub kubernetes_version: KubernetesVersion,
     /// The version to report at `/version` and for nodes, such as `v1.36.2`, or with its commit `v1.36.2/HASH`; that of
     /// the release by default.
     pub reported_version: Option<String>,
+    /// The authority that signs the certificates of approved requests; by default one that is made from the seed.
+    pub authority: Option<CertificateAuthority>,
     /// The audit log, if one is to be written.
     pub audit: Option<AuditLog>,
     /// Names the originators of entries in `/plumbline/transcript`; [`Origin::short_name`] by default.
@@ -127,8 +135,10 @@ impl ApiServerConfig {
             record,
             user_of_client: ClientUsers::default(),
             disabled: AdmissionPlugin::disabled_by_default(),
+            allow_privileged: true,
             kubernetes_version: KubernetesVersion::default(),
             reported_version: None,
+            authority: None,
             audit: None,
             actor_name: |origin| origin.short_name().to_owned(),
             own_paths: true,
@@ -136,6 +146,9 @@ impl ApiServerConfig {
         }
     }
 }
+
+/// Largest number of resources that are not served of which the log tells.
+const UNKNOWN_MAX: usize = 1000;
 
 /// A server. Clones are handles to the same server.
 #[derive(Clone, Debug)]
@@ -159,6 +172,9 @@ struct ServerState {
     idle_applies: IdleApplies,
     counters: RequestCounters,
     tokens: TokenIssuer,
+    #[cfg(feature = "controllers")]
+    authority: OnceLock<Option<CertificateAuthority>>,
+    unknown: Mutex<BTreeSet<String>>,
     admission: ReadCache<Option<Arc<AdmissionConfig>>>,
     #[cfg(feature = "listener")]
     flow_schemas: ReadCache<Arc<FlowSchemas>>,
@@ -187,6 +203,9 @@ impl ApiServer {
             idle_applies: IdleApplies::default(),
             counters: RequestCounters::default(),
             tokens: TokenIssuer::new(&config.seed.to_be_bytes()),
+            #[cfg(feature = "controllers")]
+            authority: OnceLock::new(),
+            unknown: Mutex::default(),
             admission: ReadCache::default(),
             #[cfg(feature = "listener")]
             flow_schemas: ReadCache::default(),
@@ -300,6 +319,19 @@ impl ApiServer {
         &self.shared.counters
     }
 
+    /// Returns true if a resource that is not served is asked for the first time. Of many, only the first are known.
+    pub(crate) fn is_first_unknown(&self, name: &str) -> bool {
+        let mut known = self.shared.unknown.lock();
+        known.len() < UNKNOWN_MAX && known.insert(name.to_owned())
+    }
+
+    /// Returns the authority that signs certificates; `None` if its key does not work.
+    #[cfg(feature = "controllers")]
+    pub(crate) fn authority(&self) -> Option<CertificateAuthority> {
+        let made = || CertificateAuthority::of_seed(self.config().seed, self.clock().now()).ok();
+        self.config().authority.clone().or_else(|| self.shared.authority.get_or_init(made).clone())
+    }
+
     /// Returns the signer and verifier of service account tokens.
     pub(crate) fn tokens(&self) -> &TokenIssuer {
         &self.shared.tokens
@@ -328,6 +360,9 @@ impl ApiServer {
         static ADMINISTRATOR: LazyLock<Arc<UserInfo>> = LazyLock::new(|| UserInfo::administrator().into());
         if request.anonymous {
             return UserInfo::anonymous().into();
+        }
+        if let Some(certificate) = &request.certificate {
+            return certificate.0.clone();
         }
         let given = request.header(http::header::AUTHORIZATION);
         let token = given.split_once(' ').map_or("", |(_, token)| token.trim());
@@ -425,6 +460,10 @@ impl ObjectLister for ApiServer {
         let stored = ApiServer::list(self, &ResourceId::new(group, resource), namespace);
         let holding = stored.iter().filter(|stored| memchr::memmem::find(&stored.bytes(), text.as_bytes()).is_some());
         holding.map(|stored| stored.value()).collect()
+    }
+
+    fn allows_privileged(&self) -> bool {
+        self.config().allow_privileged
     }
 
     fn admits_by(&self, plugin: AdmissionPlugin) -> bool {

@@ -104,6 +104,7 @@ where
                 body: body.collect().await.map_err(Into::into)?.to_bytes(),
                 attribution: None,
                 anonymous: false,
+                certificate: None,
                 peer: None,
             };
             request.attribution = attributor.map(|attributor| attributor(&request));

@@ -1,5 +1,5 @@
-//! The table of kube-apiserver's internal pod types (`registry/pod/internal_types.txt`), from `pkg/apis/core`.
-//! `harness/apiserver/src/registry/core/pod/internal_json.rs` has the notation.
+//! The table of kube-apiserver's internal pod types (`registry/core/internal_types.txt`), from `pkg/apis/core`.
+//! `harness/apiserver/src/registry/core/internal_json.rs` has the notation.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

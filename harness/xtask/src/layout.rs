@@ -72,7 +72,7 @@ pub(crate) fn tables(checkout: &Checkout) -> Result<Vec<Table>, Error> {
     let text = definitions::table(definitions::read(checkout)?, &packages, &header)?;
     tables.push(Table { path: apiserver!("openapi/definitions.tsv"), text });
     let text = internal::table(checkout, &packages, &header)?;
-    tables.push(Table { path: apiserver!("registry/pod/internal_types.txt"), text });
+    tables.push(Table { path: apiserver!("registry/core/internal_types.txt"), text });
     let text = roles::table(checkout, &header)?;
     tables.push(Table { path: apiserver!("bootstrap/roles.txt"), text });
     Ok(tables)

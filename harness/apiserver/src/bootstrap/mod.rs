@@ -63,7 +63,8 @@ fn cluster_objects(now: jiff::Timestamp) -> Vec<Value> {
             {".": {}, "f:lastTransitionTime": {}, "f:message": {}, "f:status": {}, "f:type": {}}}}}});
     let made = json!({"manager": MANAGER, "operation": "Update", "fieldsV1": {"f:spec": {"f:cidrs": {}}}});
     let range = json!({"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
-        "metadata": {"name": "kubernetes", "managedFields": [described, made]},
+        "metadata": {"name": "kubernetes", "managedFields": [described, made],
+            "finalizers": ["networking.k8s.io/service-cidr-finalizer"]},
         "spec": {"cidrs": ["10.0.0.0/24"]}, "status": {"conditions": [ready]}});
     vec![
         tracking,

@@ -16,7 +16,6 @@ use super::parsed_request::ParsedRequest;
 use super::rbac;
 use super::request_scope::RequestScope;
 use crate::audit::Decision;
-use crate::crd;
 use crate::json::{Map, Value, json};
 use crate::registry::names;
 use crate::request::{Query, Reply, ResourcePath};
@@ -74,22 +73,13 @@ fn decide(
     verb: &str,
 ) -> Result<String, Status> {
     let caller = &parsed.user;
-    let user = match parsed.impersonated.as_ref().map_err(Status::clone)? {
-        None => {
-            let of_client = user_of_client(server, parsed);
-            match of_client.or_else(|| EffectiveUser::unless_privileged(caller)) {
-                Some(user) => Cow::Owned(user),
-                None => return Ok(String::new()),
-            }
+    if let Some(wanted) = parsed.impersonated.as_ref().map_err(Status::clone)? {
+        let limited = EffectiveUser::unless_privileged(caller);
+        if let Some(refused) = limited.and_then(|limited| check_impersonation(server, &limited, wanted)) {
+            return Err(refused);
         }
-        Some(user) => {
-            let limited = EffectiveUser::unless_privileged(caller);
-            if let Some(refused) = limited.and_then(|limited| check_impersonation(server, &limited, user)) {
-                return Err(refused);
-            }
-            Cow::Borrowed(user)
-        }
-    };
+    }
+    let Some(user) = limited_user(parsed) else { return Ok(String::new()) };
     let mut spec = user.spec();
     let (resource, name, why) = if let Some(path) = resource {
         let name = authorized_name(path, verb, &parsed.query);
@@ -107,12 +97,19 @@ fn decide(
     })
 }
 
-/// Returns the user that the configuration names for the client. The server's own requests are not restricted.
-fn user_of_client(server: &ApiServer, parsed: &ParsedRequest) -> Option<EffectiveUser> {
-    if parsed.request.user_agent() == crd::USER_AGENT {
-        return None;
+/// Returns the user whose rights a request has; `None` if it may do everything.
+pub(super) fn limited_user(parsed: &ParsedRequest) -> Option<Cow<'_, EffectiveUser>> {
+    match &parsed.acting {
+        Some(user) => Some(Cow::Borrowed(user)),
+        None => EffectiveUser::unless_privileged(&parsed.user).map(Cow::Owned),
     }
-    server.config().user_of_client.user_of(&parsed.origin).map(|name| EffectiveUser::named(&name))
+}
+
+/// Returns true if the user may do something with the object that the path names.
+pub(super) fn may(server: &ApiServer, user: &EffectiveUser, path: &ResourcePath, verb: &str) -> bool {
+    let mut spec = user.spec();
+    spec["resourceAttributes"] = attributes(path, verb);
+    is_allowed(server, user, &spec)
 }
 
 /// Returns the object name to authorize. A list or watch of one object by field selector is authorized like a request

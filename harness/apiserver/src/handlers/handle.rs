@@ -192,7 +192,9 @@ fn unknown_resource(server: &ApiServer, registry: &Registry, path: &ResourcePath
     };
     let served = names.into_iter().collect::<Vec<_>>().join(", ");
     let what = if known { "no such resource" } else { "no such group and version" };
-    tracing::info!(method = %request.method, path = request.path, served, "{what}");
+    if server.is_first_unknown(&format!("{group}/{version}/{}", if known { &path.resource } else { "" })) {
+        tracing::info!(method = %request.method, path = request.path, served, "{what}; logged once");
+    }
     let unknown_group = !known && registry.versions(group).is_empty();
     if unknown_group || is_custom_group(registry, group) {
         discovery::page_not_found()

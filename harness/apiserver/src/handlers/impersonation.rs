@@ -80,6 +80,15 @@ impl EffectiveUser {
         Some(Self { name: name.clone(), groups: groups.clone(), uid: uid.clone(), extra })
     }
 
+    /// Returns the user as authentication would yield it.
+    pub(super) fn user(&self) -> UserInfo {
+        let texts = |values: &Value| -> Vec<String> {
+            values.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let extra = self.extra.iter().map(|(key, values)| (key.to_string(), texts(values))).collect();
+        UserInfo { name: self.name.clone(), uid: self.uid.clone(), groups: self.groups.clone(), extra }
+    }
+
     /// Returns the user's part of an access review's spec.
     pub(super) fn spec(&self) -> Value {
         json!({"user": self.name, "groups": self.groups})

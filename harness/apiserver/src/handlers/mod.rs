@@ -12,8 +12,9 @@
 //! - `write`: create, update, and the guaranteed update that patches and subresources share; `write_outcome`: its data
 //! - `patch`: patches and server-side apply; `field_manager`: managed fields
 //! - `admission`: webhooks and policies; `aggregate`: requests for aggregated APIs; `classify`: flow schemas
-//! - `service_account`: the admission plugin that finds the accounts of pods
-//! - `delete`: one object or a collection
+//! - `service_account`: the admission plugin that finds the accounts of pods; `certificates`: those of signing requests
+//! - `escalation`: the rights that roles and bindings may grant; `pod_security`: what namespaces allow in pods
+//! - `delete`: one object or a collection; `service_addresses`: the addresses that come and go with services
 //! - `subresources`: subresources other than `status`; the larger ones in `scale`, `token`, `log` and `proxy`
 //! - `reviews`, `component_status`: kinds that are not stored
 //! - `body`: decoding of bodies; `status_update_fast_path`: a shortcut for status updates; `reply`: encoding of replies
@@ -26,12 +27,14 @@ mod aggregate;
 mod authorization;
 mod body;
 mod body_format;
+mod certificates;
 #[cfg(feature = "listener")]
 mod classify;
 mod component_status;
 mod debug_endpoints;
 mod delete;
 mod describe;
+mod escalation;
 mod event_converter;
 mod field_manager;
 mod handle;
@@ -40,6 +43,7 @@ mod log;
 pub(crate) mod options;
 mod parsed_request;
 mod patch;
+mod pod_security;
 mod proxy;
 mod quota;
 mod rbac;
@@ -50,6 +54,7 @@ mod reviews;
 mod route;
 mod scale;
 mod service_account;
+mod service_addresses;
 mod status_update_fast_path;
 mod subresources;
 #[cfg(test)]

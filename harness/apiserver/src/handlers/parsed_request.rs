@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use http::Method;
 
 use super::impersonation::EffectiveUser;
+use crate::crd;
 use crate::json::Value;
 use crate::record::Origin;
 use crate::request::{ApiRequest, Query, ResourcePath, Target};
@@ -26,6 +27,11 @@ pub(crate) struct ParsedRequest {
     pub(crate) user: Arc<UserInfo>,
     /// The user that the request impersonates, or the refusal of headers that name none.
     pub(super) impersonated: Result<Option<EffectiveUser>, Status>,
+    /// The user on whose behalf the request is made, if that is not the authenticated one: the impersonated one, or the
+    /// one that the configuration names for the client.
+    pub(super) acting: Option<EffectiveUser>,
+    /// The same as the user of strategies and of admission.
+    acting_info: Option<UserInfo>,
     /// The originator in the transcript.
     pub(crate) origin: Origin,
     /// Number of the request in the transcript, once it is there.
@@ -44,7 +50,15 @@ impl ParsedRequest {
         let origin = Origin::client(request.user_agent(), &user.name).attributed(request.attribution.clone());
         let impersonated = EffectiveUser::of(&request);
         let decision = OnceLock::new();
-        Self { request, target, query, verb, user, impersonated, origin, number: None, decision }
+        let acting = match &impersonated {
+            Ok(Some(user)) => Some(user.clone()),
+            // The server's own requests are not restricted.
+            _ if request.user_agent() == crd::USER_AGENT => None,
+            _ => server.config().user_of_client.user_of(&origin).map(|name| EffectiveUser::named(&name)),
+        };
+        let acting_info = acting.as_ref().map(EffectiveUser::user);
+        let number = None;
+        Self { request, target, query, verb, user, impersonated, acting, acting_info, origin, number, decision }
     }
 
     /// Returns the user that the request impersonates, if it names one.
@@ -52,9 +66,14 @@ impl ParsedRequest {
         self.impersonated.as_ref().ok()?.as_ref()
     }
 
-    /// Returns the `UserInfo` of the user that the request is made for: the impersonated one, if there is one.
+    /// Returns the `UserInfo` of the user that the request is made for.
     pub(super) fn user_info(&self) -> Value {
-        self.impersonated().map_or_else(|| self.user.info(), EffectiveUser::info)
+        self.acting.as_ref().map_or_else(|| self.user.info(), EffectiveUser::info)
+    }
+
+    /// Returns the user that the request is made for.
+    pub(super) fn acting_user(&self) -> &UserInfo {
+        self.acting_info.as_ref().unwrap_or(&self.user)
     }
 
     /// Returns true for `?watch=true` and its like.

@@ -1,5 +1,5 @@
-//! Connections into pods, nodes and services. Nothing runs behind this server, so every request ends with the error
-//! that kube-apiserver returns when the target is unreachable.
+//! Connections into pods, nodes and services. Nothing runs behind this server, so every request ends with the code
+//! that kube-apiserver returns when the target is unreachable, and says so.
 //!
 //! Follows `pkg/registry/core/{pod,node,service}` of Kubernetes 1.36.
 
@@ -18,7 +18,7 @@ pub(crate) fn connect(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let target = scope.server.get(&scope.resource, &scope.path.namespace, name);
     let target = scope.value(&*target.ok_or_else(|| scope.not_found(name))?);
     let unreachable = |address: &str| {
-        let why = format!("error trying to reach service: dial tcp {address}: connect: connection refused");
+        let why = format!("error trying to reach service: dial tcp {address}: no container runs here");
         Status::failure(503, "ServiceUnavailable", why)
     };
     let refused = || Status::bad_request("address not allowed");
@@ -58,7 +58,9 @@ pub(crate) fn upgrade(scope: &RequestScope<'_>) -> Result<Reply, Status> {
         return Err(Status::bad_request("Upgrade request required"));
     }
     let address = kubelet_address(&node.value());
-    Err(Status::untyped_error(format!("error dialing backend: dial tcp {address}: connect: connection refused")))
+    Err(Status::untyped_error(format!(
+        "error dialing backend: dial tcp {address}: no container runs here, so exec, attach and port-forward never work"
+    )))
 }
 
 /// Returns where the kubelet of a node would listen.

@@ -6,9 +6,11 @@ use crate::json::fields::{array_field, str_field};
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::server::ApiServer;
+use crate::status::{GroupResource, Status};
 use crate::store::ResourceId;
 
-const GROUP: &str = "rbac.authorization.k8s.io";
+/// The API group of roles and bindings.
+pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 /// Members of this group may do everything; no role is consulted.
 pub(super) const MASTERS: &str = "system:masters";
 
@@ -21,8 +23,14 @@ struct RoleBindingMatch<'s> {
     binding: Value,
     /// The subject of the binding that matches the user.
     subject: Value,
-    /// The rules of the role.
-    rules: Vec<Value>,
+    /// The rules of the role, or the reason why there are none.
+    rules: Result<Vec<Value>, Status>,
+}
+
+impl RoleBindingMatch<'_> {
+    fn rules(&self) -> &[Value] {
+        self.rules.as_deref().unwrap_or_default()
+    }
 }
 
 /// Returns the status of an access review with this spec.
@@ -33,7 +41,7 @@ pub(super) fn authorize(server: &ApiServer, spec: &Value) -> Value {
     }
     let namespace = spec.pointer("/resourceAttributes/namespace").and_then(Value::as_str).unwrap_or_default();
     let mut all = matching_bindings(server, (str_field(spec, "user"), &groups), namespace);
-    match all.find(|one| one.rules.iter().any(|rule| rule_allows(rule, spec))) {
+    match all.find(|one| one.rules().iter().any(|rule| rule_allows(rule, spec))) {
         Some(one) => json!({"allowed": true, "reason": explain(one.kind, one.scope, &one.binding, &one.subject)}),
         None => json!({"allowed": false}),
     }
@@ -48,7 +56,7 @@ pub(super) fn rules_of(server: &ApiServer, user: (&str, &[&str]), namespace: &st
     let mut resources = Vec::new();
     let mut paths = Vec::new();
     for one in matching_bindings(server, user, namespace) {
-        for rule in &one.rules {
+        for rule in one.rules() {
             if !array_field(rule, "resources").is_empty() {
                 resources.push(part(rule, &["verbs", "apiGroups", "resources", "resourceNames"]));
             }
@@ -58,6 +66,19 @@ pub(super) fn rules_of(server: &ApiServer, user: (&str, &[&str]), namespace: &st
         }
     }
     (resources, paths)
+}
+
+/// Returns the whole rules that apply to a user in a namespace, and the errors of bindings whose role does not exist.
+pub(super) fn all_rules_of(server: &ApiServer, user: (&str, &[&str]), namespace: &str) -> (Vec<Value>, Vec<Status>) {
+    let mut rules = Vec::new();
+    let mut errors = Vec::new();
+    for one in matching_bindings(server, user, namespace) {
+        match one.rules {
+            Ok(own) => rules.extend(own),
+            Err(error) => errors.push(error),
+        }
+    }
+    (rules, errors)
 }
 
 /// Returns the bindings that apply to a user (name and groups) in a namespace, cluster role bindings first.
@@ -75,7 +96,7 @@ fn matching_bindings<'s>(
             let binding = binding.value();
             let subject =
                 array_field(&binding, "subjects").iter().find(|one| subject_matches(one, user, groups, scope))?.clone();
-            let rules = role_rules(server, &binding["roleRef"], scope);
+            let rules = referenced_rules(server, &binding["roleRef"], scope);
             Some(RoleBindingMatch { kind, scope, binding, subject, rules })
         })
     })
@@ -102,13 +123,19 @@ fn account_namespace<'a>(subject: &'a Value, scope: &'a str) -> &'a str {
     }
 }
 
-fn role_rules(server: &ApiServer, role: &Value, namespace: &str) -> Vec<Value> {
+/// Returns the rules of the role that a binding refers to; `namespace` is the binding's.
+pub(super) fn referenced_rules(server: &ApiServer, role: &Value, namespace: &str) -> Result<Vec<Value>, Status> {
     let (resource, namespace) = match str_field(role, "kind") {
+        "Role" if namespace.is_empty() => return Err(Status::bad_request("Namespace parameter required.")),
         "Role" => ("roles", namespace),
-        _ => ("clusterroles", ""),
+        "ClusterRole" => ("clusterroles", ""),
+        kind => return Err(Status::untyped_error(format!("unsupported role reference kind: {kind:?}"))),
     };
-    let found = server.get(&ResourceId::new(GROUP, resource), namespace, str_field(role, "name"));
-    found.map_or_else(Vec::new, |role| array_field(&role.value(), "rules").to_vec())
+    let name = str_field(role, "name");
+    match server.get(&ResourceId::new(GROUP, resource), namespace, name) {
+        Some(role) => Ok(array_field(&role.value(), "rules").to_vec()),
+        None => Err(Status::not_found(GroupResource::new(GROUP, resource), name)),
+    }
 }
 
 fn rule_allows(rule: &Value, spec: &Value) -> bool {

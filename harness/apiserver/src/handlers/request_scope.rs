@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::options::manager_or_user_agent;
 use super::parsed_request::ParsedRequest;
+use super::service_addresses;
 use crate::audit::AuditAnnotations;
 use crate::crd::{WebhookConversion, conversion};
 use crate::json::Value;
@@ -103,7 +104,11 @@ impl<'a> RequestScope<'a> {
 
     /// Returns the context for strategies.
     pub(crate) fn context(&self) -> registry::StrategyContext<'_> {
-        registry::StrategyContext { now: self.server.clock().now(), user: &self.parsed.user, lookup: self.server }
+        registry::StrategyContext {
+            now: self.server.clock().now(),
+            user: self.parsed.acting_user(),
+            lookup: self.server,
+        }
     }
 
     /// Returns the stored object that the path names.
@@ -183,8 +188,11 @@ impl<'a> RequestScope<'a> {
         }
     }
 
-    /// Records a change in the transcript.
+    /// Records a change in the transcript, and follows it where other objects depend on it.
     pub(crate) fn record(&self, event_type: EventType, committed: &CommitResult) {
+        if self.resource.group.is_empty() && &*self.resource.resource == "services" {
+            service_addresses::follow(self.server, event_type, committed);
+        }
         if !committed.changed || self.server.config().record == RecordMode::Off {
             return;
         }

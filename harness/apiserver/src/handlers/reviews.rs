@@ -4,8 +4,6 @@
 //! The administrator may do everything. Reviews about other users, and by other users (service accounts; `kubectl auth
 //! can-i --as`), are answered from the stored roles and bindings.
 
-use std::borrow::Cow;
-
 use super::body;
 use super::impersonation::EffectiveUser;
 use super::options::WriteOptions;
@@ -41,8 +39,7 @@ pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     if scope.kind.kind.ends_with("AccessReview") {
         check_access(&review, scope)?;
     }
-    let limited = || EffectiveUser::unless_privileged(&scope.parsed.user).map(Cow::Owned);
-    let other = scope.parsed.impersonated().map(Cow::Borrowed).or_else(limited);
+    let other = authorization::limited_user(scope.parsed);
     let status = match &*scope.kind.kind {
         "SelfSubjectAccessReview" => match &other {
             None => json!({"allowed": true}),

@@ -10,7 +10,10 @@ use super::options::WriteOptions;
 use super::reply::{self, ReplyContent};
 use super::request_scope::RequestScope;
 use super::write_outcome::{UpdateOptions, WriteOutcome, WriteTarget};
-use super::{authorization, body, field_manager, quota, service_account, status_update_fast_path};
+use super::{
+    authorization, body, certificates, escalation, field_manager, pod_security, quota, service_account,
+    status_update_fast_path,
+};
 use crate::admission::AdmissionOperation;
 use crate::crd;
 use crate::json::Value;
@@ -76,7 +79,10 @@ async fn admit_and_store(scope: &RequestScope<'_>, mut object: Value, dry_run: b
         object = admission.mutate(object).await?;
         dedup_owners(scope, &mut object, true);
     }
+    escalation::check(scope, &object, None)?;
     prepare_create(scope, &mut object)?;
+    certificates::check_new(scope, &object)?;
+    pod_security::check(scope, WriteTarget::Whole, &object, None)?;
     if let Some(admission) = &admission {
         admission.validate(Some(&object)).await?;
     }
@@ -311,6 +317,9 @@ async fn prepare_update(
         new = admission.mutate(new).await?;
     }
     dedup_owners(scope, &mut new, true);
+    if part == WriteTarget::Whole && !rules.internal {
+        escalation::check(scope, &new, Some(old))?;
+    }
     object_lifecycle::preserve_generation(&mut new, old);
     match part {
         WriteTarget::Whole => strategy.prepare_for_update(&mut new, old, &context),
@@ -327,7 +336,7 @@ async fn prepare_update(
     }
     object_lifecycle::preserve_immutable_metadata(&mut new, old);
     let errors = match part {
-        WriteTarget::Whole => registry::validate_update(&scope.kind, &new, old),
+        WriteTarget::Whole => registry::validate_update(&scope.kind, &new, old, &context),
         WriteTarget::Finalize => registry::validate_finalize(&new, old),
         WriteTarget::Status => registry::validate_status_update(&scope.kind, &new, old),
         WriteTarget::Subresource => {
@@ -338,6 +347,8 @@ async fn prepare_update(
     if let Some(admission) = &admission {
         admission.validate(Some(&new)).await?;
     }
+    certificates::check_update(scope, part, &new, old)?;
+    pod_security::check(scope, part, &new, Some(old))?;
     if part == WriteTarget::Subresource {
         strategy.admit_subresource(&scope.path.subresource, &new, old, &context)?;
     }

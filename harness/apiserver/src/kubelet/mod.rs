@@ -4,7 +4,8 @@
 //!   been deleted and their grace period is over. No container runs.
 //! - Containers of a job's pods end a second after their start, or as plain commands such as `sleep 300` or `exit 1`
 //!   say. The annotations `plumbline.dev/run-for` (such as `30s`, or `forever`) and `plumbline.dev/exit-code` of a pod
-//!   say otherwise, and let the containers of other pods end, too.
+//!   say otherwise, and let the containers of other pods end, too. Those of a deleted pod end before it is removed.
+//! - The kubelet of a node with the annotation `plumbline.dev/kubelet: stopped` does nothing.
 //! - Nodes become Ready, lose the taint `not-ready` and renew their leases. Their status has the conditions of
 //!   `pkg/kubelet/nodestatus/setters.go`.
 //! - Pods without a node are bound, to one node after the other, where there is room. Where there is none, the reason
@@ -20,6 +21,7 @@ mod schedule;
 pub(super) use filters::takes;
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -37,6 +39,12 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// The address 10.1.0.1 of the first pod, outside of the services' range.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 1, 0, 1]);
 
+/// The address of the first node: that of the first container in the network of kind.
+const FIRST_HOST: u32 = u32::from_be_bytes([172, 18, 0, 2]);
+
+/// The annotation of a node whose kubelet does not work: `stopped`.
+const KUBELET: &str = "plumbline.dev/kubelet";
+
 /// Time until a refused write is repeated: `syncPeriod` of `pkg/kubelet/status/status_manager.go`.
 const SYNC_PERIOD: Duration = Duration::from_secs(10);
 
@@ -51,6 +59,9 @@ pub struct KubeletOptions {
     pub heartbeat: Duration,
     /// Bind pods that have no node.
     pub bind: bool,
+    /// Time after which the containers of pods with the restart policy `Never` or `OnFailure` end, unless their command
+    /// or their annotations say otherwise; without it only those of jobs end.
+    pub run_for: Option<Duration>,
     /// Images that cannot be pulled: patterns in which `*` is any text, such as `*:broken`. Pods wait for them.
     pub missing_images: Vec<String>,
 }
@@ -62,6 +73,7 @@ impl Default for KubeletOptions {
             gone_after: Duration::from_secs(1),
             heartbeat: Duration::from_secs(10),
             bind: true,
+            run_for: None,
             missing_images: Vec::new(),
         }
     }
@@ -94,6 +106,8 @@ pub async fn run(server: ApiServer, options: KubeletOptions) {
         tasks: BTreeSet::new(),
         planned: BTreeSet::new(),
         next_address: FIRST_ADDRESS,
+        next_host: FIRST_HOST,
+        stopped: BTreeSet::new(),
     };
     loop {
         let due = kubelet.tasks.first().map(|(at, _)| *at).into_iter().chain(kubelet.scheduler.next_try()).min();
@@ -127,6 +141,9 @@ struct Kubelet {
     tasks: BTreeSet<(Timestamp, KubeletTask)>,
     planned: BTreeSet<KubeletTask>,
     next_address: u32,
+    next_host: u32,
+    /// Nodes whose kubelets did not work at the last heartbeat.
+    stopped: BTreeSet<String>,
 }
 
 impl Kubelet {
@@ -146,7 +163,7 @@ impl Kubelet {
         let pod = self.agent.server().decoded(stored);
         self.scheduler.note(&pod);
         let id = (stored.namespace().to_owned(), stored.name().to_owned(), stored.uid().to_owned());
-        match pods::next_action(&pod) {
+        match pods::next_action(&pod, self.options.run_for) {
             pods::PodAction::Bind => self.scheduler.wait(&pod),
             pods::PodAction::Start if images::are_awaited(&pod, &self.options.missing_images) => {}
             pods::PodAction::Start => self.plan(self.options.ready_after, KubeletTask::Ready(id.0, id.1, id.2)),
@@ -188,19 +205,31 @@ impl Kubelet {
         (stored.uid() == uid).then(|| self.agent.server().decoded(&stored))
     }
 
-    fn node_exists(&self, name: &str) -> bool {
-        self.agent.server().get(&ResourceId::new("", "nodes"), "", name).is_some()
+    /// Returns true if the node exists and its kubelet works.
+    fn node_works(&self, name: &str) -> bool {
+        let node = self.agent.server().get(&ResourceId::new("", "nodes"), "", name);
+        node.is_some_and(|node| !is_stopped(&self.agent.server().decoded(&node)))
+    }
+
+    /// Returns the address of a node.
+    fn host_address(&self, name: &str) -> String {
+        let node = self.agent.server().get(&ResourceId::new("", "nodes"), "", name);
+        let node = node.map(|node| self.agent.server().decoded(&node));
+        let address = node.as_ref().and_then(internal_address);
+        address.unwrap_or("127.0.0.1").to_owned()
     }
 
     async fn start(&mut self, namespace: &str, name: &str, uid: &str) {
         let Some(pod) = self.current(namespace, name, uid) else { return };
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-        if !matches!(pods::next_action(&pod), pods::PodAction::Start) || !self.node_exists(node) {
+        if !matches!(pods::next_action(&pod, self.options.run_for), pods::PodAction::Start) || !self.node_works(node) {
             return;
         }
         // A pod that waited for an image has an address.
         let address = pod["status"]["podIP"].as_str().map_or_else(|| self.address(), str::to_owned);
-        let mut status = pods::running_status(&pod, &address, &rfc3339(self.agent.server().clock().now()));
+        let host = self.host_address(node);
+        let moment = rfc3339(self.agent.server().clock().now());
+        let mut status = pods::running_status(&pod, (&address, &host), &moment);
         images::wait_for(&mut status, &self.options.missing_images);
         images::clear_reasons(&mut status, &pod);
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
@@ -218,7 +247,8 @@ impl Kubelet {
     async fn observe(&self, namespace: &str, name: &str, uid: &str) {
         let Some(pod) = self.current(namespace, name, uid) else { return };
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-        if !matches!(pods::next_action(&pod), pods::PodAction::Observe) || !self.node_exists(node) {
+        if !matches!(pods::next_action(&pod, self.options.run_for), pods::PodAction::Observe) || !self.node_works(node)
+        {
             return;
         }
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
@@ -230,7 +260,9 @@ impl Kubelet {
     async fn exit(&self, namespace: &str, name: &str, uid: &str) {
         let Some(pod) = self.current(namespace, name, uid) else { return };
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-        if !matches!(pods::next_action(&pod), pods::PodAction::Run { .. }) || !self.node_exists(node) {
+        if !matches!(pods::next_action(&pod, self.options.run_for), pods::PodAction::Run { .. })
+            || !self.node_works(node)
+        {
             return;
         }
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
@@ -241,7 +273,19 @@ impl Kubelet {
     async fn end(&mut self, namespace: &str, name: &str, uid: &str) {
         let Some(pod) = self.current(namespace, name, uid) else { return };
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-        if !matches!(pods::next_action(&pod), pods::PodAction::Terminate { .. }) || !self.node_exists(node) {
+        if !matches!(pods::next_action(&pod, self.options.run_for), pods::PodAction::Terminate { .. })
+            || !self.node_works(node)
+        {
+            return;
+        }
+        if let Some(status) = pods::killed_status(&pod, &rfc3339(self.agent.server().clock().now())) {
+            let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
+            let patch = json!({"metadata": {"uid": uid}, "status": status});
+            if !self.agent.patch(&path, STRATEGIC_PATCH, &patch).await.is_ok() {
+                return;
+            }
+        } else if pod["metadata"]["deletionGracePeriodSeconds"] == 0 {
+            // Only finalizers keep it.
             return;
         }
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0, "preconditions": {"uid": uid}});
@@ -253,18 +297,47 @@ impl Kubelet {
         let server = self.agent.server();
         let Some(stored) = server.get(&ResourceId::new("", "nodes"), "", name) else { return false };
         let node = server.decoded(&stored);
+        if is_stopped(&node) {
+            self.stopped.insert(name.to_owned());
+            return true;
+        }
         let now = server.clock().now();
         let moment = rfc3339(now);
+        self.next_host = self.next_host.max(host_number(&node).map_or(0, |number| number + 1));
         let ready = node["status"]["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "Ready");
         if ready.is_none_or(|condition| condition["status"] != "True") {
             let version = server.config().git_version();
-            let status = node_status(name, &node, &moment, version);
+            let mut status = node_status(&node, &moment, version);
+            if internal_address(&node).is_none() {
+                let address = Ipv4Addr::from(self.next_host);
+                self.next_host += 1;
+                status["addresses"] = json!([{"type": "InternalIP", "address": address.to_string()}, {"type": "Hostname", "address": name}]);
+            }
             let path = format!("/api/v1/nodes/{name}/status");
             self.agent.patch(&path, STRATEGIC_PATCH, &json!({"status": status})).await;
         }
         self.lift_not_ready(name, &node).await;
         self.renew_lease(name, stored.uid(), now).await;
+        if self.stopped.remove(name) {
+            self.resume(name).await;
+        }
         true
+    }
+
+    /// Does what the pods of a node need whose kubelet works again.
+    async fn resume(&mut self, node: &str) {
+        let server = self.agent.server().clone();
+        for stored in server.list(&ResourceId::new("", "pods"), None) {
+            if stored.field("spec.nodeName") != Some(node) {
+                continue;
+            }
+            if let Some(status) = pods::ready_again(&server.decoded(&stored), &rfc3339(server.clock().now())) {
+                let path = format!("/api/v1/namespaces/{}/pods/{}/status", stored.namespace(), stored.name());
+                let patch = json!({"metadata": {"uid": stored.uid()}, "status": status});
+                self.agent.patch(&path, STRATEGIC_PATCH, &patch).await;
+            }
+            self.see_pod(&stored);
+        }
     }
 
     /// Removes the taint that the admission plugin `TaintNodesByCondition` gives to new nodes. In a cluster the node
@@ -301,8 +374,25 @@ impl Kubelet {
     }
 }
 
+/// Returns true if the kubelet of a node is stopped by an annotation: it sends no heartbeats and does nothing for pods.
+fn is_stopped(node: &Value) -> bool {
+    metadata::annotation(node, KUBELET) == Some("stopped")
+}
+
+/// Returns the address of a node in the cluster.
+fn internal_address(node: &Value) -> Option<&str> {
+    let mut addresses = node["status"]["addresses"].as_array()?.iter();
+    addresses.find(|address| address["type"] == "InternalIP")?["address"].as_str()
+}
+
+/// Returns the address of a node as a number, if it is one of ours.
+fn host_number(node: &Value) -> Option<u32> {
+    let number = u32::from(internal_address(node)?.parse::<Ipv4Addr>().ok()?);
+    (number >> 16 == FIRST_HOST >> 16).then_some(number)
+}
+
 /// Returns the status that a kubelet reports for its node.
-fn node_status(name: &str, node: &Value, moment: &str, kubelet_version: &str) -> Value {
+fn node_status(node: &Value, moment: &str, kubelet_version: &str) -> Value {
     let condition = |kind: &str, status: &str, reason: &str, message: &str| {
         json!({"type": kind, "status": status, "reason": reason, "message": message,
             "lastHeartbeatTime": moment, "lastTransitionTime": moment})
@@ -320,10 +410,6 @@ fn node_status(name: &str, node: &Value, moment: &str, kubelet_version: &str) ->
             "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64",
         },
     });
-    if node["status"]["addresses"].as_array().is_none_or(Vec::is_empty) {
-        status["addresses"] =
-            json!([{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}]);
-    }
     for field in ["capacity", "allocatable"] {
         if node["status"][field].as_object().is_none_or(Map::is_empty) {
             status[field] = json!({"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"});

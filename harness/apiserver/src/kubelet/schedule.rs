@@ -110,7 +110,8 @@ impl Scheduler {
         let (namespace, name) = key;
         let current = self.server.get(&ResourceId::new("", "pods"), namespace, name);
         let current = current.map(|stored| self.server.decoded(&stored));
-        let Some(mut pod) = current.filter(|pod| super::pods::next_action(pod) == super::pods::PodAction::Bind) else {
+        let Some(mut pod) = current.filter(|pod| super::pods::next_action(pod, None) == super::pods::PodAction::Bind)
+        else {
             self.waiting.remove(key);
             return;
         };

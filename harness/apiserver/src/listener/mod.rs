@@ -42,8 +42,10 @@ use super::service::{ConnectionReset, HttpBody, into_response};
 use super::status::Status;
 use crate::clock::Clock;
 pub use crate::secret::{random_token, write_private_file};
+use crate::x509::{CertificateAuthority, Subject};
 use body::{BodyBudget, BufferedBody};
 use stop::StopSignal;
+use tls::{ClientCertificates, ClientIdentity};
 use write_timeout::WriteTimeoutStream;
 
 /// Limits on the resources of clients.
@@ -330,13 +332,42 @@ impl<H: RequestHandler> ApiListener<H> {
         self.door.clone()
     }
 
+    /// The certificate authority, which signs the server's certificate and those of clients; `None` for plain HTTP.
+    pub fn authority(&self) -> Option<CertificateAuthority> {
+        self.identity.as_ref().map(|identity| identity.authority.clone())
+    }
+
     /// The certificate authority's certificate in PEM; `None` for plain HTTP.
     pub fn authority_pem(&self) -> Option<&str> {
         self.identity.as_ref().map(|identity| identity.authority_pem.as_str())
     }
 
-    /// Returns a kubeconfig for this server.
+    /// Returns a kubeconfig for this server with the token.
     pub fn kubeconfig(&self) -> String {
+        self.kubeconfig_of(&format!("    token: {:?}\n", self.token))
+    }
+
+    /// Returns a kubeconfig with a client certificate instead of the token: of the user `kubernetes-admin` in the group
+    /// `kubeadm:cluster-admins`, as kind's. The group needs a binding to `cluster-admin`.
+    ///
+    /// # Errors
+    ///
+    /// The listener serves plain HTTP, or the certificate could not be made.
+    pub fn kubeconfig_with_certificate(&self) -> Result<String, ListenError> {
+        let Some(authority) = self.authority() else {
+            return Err(ListenError::Certificate("plain HTTP has no client certificates".to_owned()));
+        };
+        let group = "kubeadm:cluster-admins".to_owned();
+        let user = Subject { common_name: "kubernetes-admin".to_owned(), organizations: vec![group] };
+        let now = self.server.clock().now();
+        let (certificate, key) = authority.client(&user, now).map_err(tls::certificate_error)?;
+        let certificate = BASE64.encode(certificate);
+        let key = BASE64.encode(key);
+        Ok(self.kubeconfig_of(&format!("    client-certificate-data: {certificate}\n    client-key-data: {key}\n")))
+    }
+
+    /// Returns a kubeconfig with these credentials.
+    fn kubeconfig_of(&self, credentials: &str) -> String {
         let authority = match self.authority_pem() {
             Some(pem) => format!("    certificate-authority-data: {}\n", BASE64.encode(pem)),
             None => String::new(),
@@ -344,9 +375,8 @@ impl<H: RequestHandler> ApiListener<H> {
         format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: plumbline\nclusters:\n- name: plumbline\n  cluster:\n    server: {}\n{authority}\
              contexts:\n- name: plumbline\n  context:\n    cluster: plumbline\n    user: plumbline\n    namespace: default\n\
-             users:\n- name: plumbline\n  user:\n    token: {:?}\n",
+             users:\n- name: plumbline\n  user:\n{credentials}",
             self.url(),
-            self.token
         )
     }
 
@@ -364,6 +394,7 @@ impl<H: RequestHandler> ApiListener<H> {
     /// call returns.
     pub async fn serve(self, stop: CancellationToken) {
         let Self { server, listener, identity, token, anonymous, limits, door, .. } = self;
+        let clients = identity.as_ref().map(|identity| identity.clients.clone());
         let acceptor = identity.map(|identity| TlsAcceptor::from(identity.config));
         let bodies = BodyBudget::default();
         let shared = Arc::new(ListenerState {
@@ -372,6 +403,7 @@ impl<H: RequestHandler> ApiListener<H> {
             anonymous,
             limits,
             door,
+            clients,
             stop: StopSignal::default(),
             bodies,
             requests: AtomicU64::new(0),
@@ -421,6 +453,13 @@ async fn accept(
     Ok((stream, permit))
 }
 
+/// The client of a connection.
+#[derive(Debug, Clone)]
+struct Peer {
+    address: Option<IpAddr>,
+    identity: ClientIdentity,
+}
+
 /// State shared by all connections.
 #[derive(Debug)]
 struct ListenerState<H> {
@@ -429,6 +468,8 @@ struct ListenerState<H> {
     anonymous: bool,
     limits: Limits,
     door: ConnectionGate,
+    /// Verifies the certificates of clients; `None` for plain HTTP.
+    clients: Option<ClientCertificates>,
     stop: StopSignal,
     bodies: BodyBudget,
     /// Number of requests received.
@@ -439,8 +480,10 @@ impl<H: RequestHandler> ListenerState<H> {
     async fn connection(self: Arc<Self>, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
         let clock = self.server.clock().clone();
         let watchful = |stream| WriteTimeoutStream::new(stream, self.limits.write_time, clock.clone());
-        let peer = stream.peer_addr().ok().map(|address| address.ip());
-        let Some(acceptor) = acceptor else { return self.clone().http(watchful(stream), peer).await };
+        let address = stream.peer_addr().ok().map(|address| address.ip());
+        let Some(acceptor) = acceptor else {
+            return self.clone().http(watchful(stream), Peer { address, identity: ClientIdentity::None }).await;
+        };
         let handshake = async {
             if go_http::is_plain(&stream).await {
                 go_http::refuse_plain(stream).await?;
@@ -449,20 +492,24 @@ impl<H: RequestHandler> ListenerState<H> {
             acceptor.accept(watchful(stream)).await.map(Some)
         };
         match clock.timeout(self.limits.head_time, handshake).await {
-            Some(Ok(Some(stream))) => self.http(stream, peer).await,
+            Some(Ok(Some(stream))) => {
+                let clients = self.clients.as_ref();
+                let identity = clients.map_or(ClientIdentity::None, |known| known.identify(stream.get_ref().1));
+                self.http(stream, Peer { address, identity }).await;
+            }
             Some(Ok(None)) => tracing::debug!("plain HTTP on the port for HTTPS"),
             Some(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
             None => tracing::debug!("TLS handshake took too long"),
         }
     }
 
-    async fn http(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Option<IpAddr>) {
+    async fn http(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Peer) {
         let first_request = Arc::new(AtomicBool::new(false));
         let shared = self.clone();
         let seen = first_request.clone();
         let service = service_fn(move |request| {
             seen.store(true, Ordering::Relaxed);
-            shared.clone().answer(request, peer)
+            shared.clone().answer(request, peer.clone())
         });
         let builder = self.builder();
         let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
@@ -517,7 +564,7 @@ impl<H: RequestHandler> ListenerState<H> {
     async fn answer(
         self: Arc<Self>,
         mut request: Request<Incoming>,
-        peer: Option<IpAddr>,
+        peer: Peer,
     ) -> Result<Response<HttpBody>, ConnectionReset> {
         let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         let new = || header::HeaderValue::from_str(&audit::new_id(number)).ok();
@@ -533,7 +580,7 @@ impl<H: RequestHandler> ListenerState<H> {
     async fn reply(
         self: Arc<Self>,
         request: Request<Incoming>,
-        peer: Option<IpAddr>,
+        peer: Peer,
     ) -> Result<Response<HttpBody>, ConnectionReset> {
         if self.door.is_shut() {
             return Err(ConnectionReset);
@@ -544,10 +591,11 @@ impl<H: RequestHandler> ListenerState<H> {
         let (mut parts, body) = request.into_parts();
         let upgrade = parts.extensions.remove::<OnUpgrade>();
         let path = parts.uri.path();
-        let anonymous = match bearer_token(&parts.headers) {
-            None if self.anonymous || is_public_path(path) => true,
-            Some(token) if self.is_valid(token) => false,
-            None | Some(_) => return Ok(with_connection_close(Status::unauthorized().into())),
+        let (anonymous, certificate) = match (bearer_token(&parts.headers), peer.identity) {
+            (_, ClientIdentity::User(user)) => (false, Some(user)),
+            (Some(token), _) if self.is_valid(token) => (false, None),
+            (None, ClientIdentity::None) if self.anonymous || is_public_path(path) => (true, None),
+            (None | Some(_), _) => return Ok(with_connection_close(Status::unauthorized().into())),
         };
         // Bodies of GET and HEAD requests are ignored.
         let asks = matches!(parts.method, http::Method::GET | http::Method::HEAD);
@@ -570,7 +618,8 @@ impl<H: RequestHandler> ListenerState<H> {
             body: body.bytes.clone(),
             attribution: None,
             anonymous,
-            peer,
+            certificate,
+            peer: peer.address,
         };
         let mut reply = self.server.handle(request).await;
         drop(body);

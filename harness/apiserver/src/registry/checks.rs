@@ -21,6 +21,22 @@ pub(crate) fn validate_immutable(new: Option<&Value>, old: Option<&Value>, path:
     }
 }
 
+/// Requires a field below a path to be unchanged.
+pub(crate) fn unchanged(new: &Value, old: &Value, fields: &[&str]) -> ErrorList {
+    fn check(new: &Value, old: &Value, fields: &[&str], path: Option<&Path<'_>>, errors: &mut ErrorList) {
+        let [field, rest @ ..] = fields else { return };
+        let path = path.map_or_else(|| Path::new(field), |path| path.child(field));
+        if rest.is_empty() {
+            validate_immutable(new.get(*field), old.get(*field), &path, errors);
+        } else {
+            check(&new[*field], &old[*field], rest, Some(&path), errors);
+        }
+    }
+    let mut errors = ErrorList::new();
+    check(new, old, fields, None, &mut errors);
+    errors
+}
+
 /// The message for numbers that must not be negative.
 pub(crate) const NON_NEGATIVE_MESSAGE: &str = "must be greater than or equal to 0";
 

@@ -16,6 +16,8 @@ pub(super) struct KindStrategy {
     pub default: fn(&mut Map),
     /// Admission on create.
     pub admit: fn(&mut Value, &StrategyContext<'_>) -> Result<(), Status>,
+    /// Admission on update.
+    pub admit_update: fn(&Value, &Value, &StrategyContext<'_>) -> Result<(), Status>,
     /// The finalizer that admission adds to new objects; empty for none.
     pub finalizer: &'static str,
     /// Kind-specific validation.
@@ -37,6 +39,7 @@ impl KindStrategy {
             rules,
             default,
             admit: |_, _| Ok(()),
+            admit_update: |_, _, _| Ok(()),
             finalizer: "",
             check: |_| ErrorList::new(),
             check_update: |_, _| ErrorList::new(),
@@ -53,6 +56,16 @@ impl KindStrategy {
         admit: fn(&mut Value, &StrategyContext<'_>) -> Result<(), Status>,
     ) -> Self {
         self.admit = admit;
+        self
+    }
+
+    /// Adds admission of the new and the old object of an update.
+    #[must_use]
+    pub(crate) const fn admit_update_with(
+        mut self,
+        admit: fn(&Value, &Value, &StrategyContext<'_>) -> Result<(), Status>,
+    ) -> Self {
+        self.admit_update = admit;
         self
     }
 
@@ -122,6 +135,10 @@ impl Strategy for KindStrategy {
             finalizers.push(self.finalizer.into());
         }
         Ok(())
+    }
+
+    fn admit_update(&self, new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        (self.admit_update)(new, old, ctx)
     }
 
     fn prepare_for_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) {

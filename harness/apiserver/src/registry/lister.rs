@@ -19,6 +19,10 @@ pub(crate) trait ObjectLister: Sync {
     fn list_holding(&self, group: &str, resource: &str, namespace: &str, _text: &str) -> Vec<Value> {
         self.list(group, resource, namespace)
     }
+    /// Returns true if privileged containers are allowed.
+    fn allows_privileged(&self) -> bool {
+        true
+    }
     /// Returns true if an admission plugin is enabled.
     fn admits_by(&self, _plugin: AdmissionPlugin) -> bool {
         true
@@ -70,4 +74,53 @@ pub(crate) fn topology_labels(lookup: &dyn ObjectLister, node: &str) -> Map {
         .into_iter()
         .filter_map(|key| Some((key, lookup.label("", "nodes", "", node, key)?)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    /// `defaultOnPlugins` in `pkg/kubeapiserver/options/plugins.go` of Kubernetes 1.36.2.
+    const DEFAULT_ON: [&str; 27] = [
+        "NamespaceLifecycle",
+        "LimitRanger",
+        "ServiceAccount",
+        "DefaultStorageClass",
+        "PersistentVolumeClaimResize",
+        "DefaultTolerationSeconds",
+        "MutatingAdmissionWebhook",
+        "ValidatingAdmissionWebhook",
+        "ResourceQuota",
+        "StorageObjectInUseProtection",
+        "PodGroupProtection",
+        "Priority",
+        "TaintNodesByCondition",
+        "RuntimeClass",
+        "CertificateApproval",
+        "CertificateSigning",
+        "ClusterTrustBundleAttest",
+        "CertificateSubjectRestriction",
+        "DefaultIngressClass",
+        "PodSecurity",
+        "PodTopologyLabels",
+        "MutatingAdmissionPolicy",
+        "ValidatingAdmissionPolicy",
+        "PodGroupWorkloadExists",
+        "NodeDeclaredFeatureValidator",
+        "JobValidation",
+        "PodResizeValidator",
+    ];
+
+    /// The document says of each plugin whether it is here, and of no other one.
+    #[test]
+    fn every_default_plugin_is_there_or_named_as_absent() {
+        let document = include_str!("../../SERVED.md");
+        let (_, rest) = document.split_once("<!-- admission plugins -->").expect("a table");
+        let (table, _) = rest.split_once("<!-- end -->").expect("its end");
+        let rows = table.lines().filter_map(|line| line.strip_prefix("| ")).filter(|row| !row.starts_with(['-', 'p']));
+        let mut named: Vec<&str> =
+            rows.flat_map(|row| row.split(" | ").next().unwrap_or_default().split(", ")).collect();
+        let mut expected = DEFAULT_ON.to_vec();
+        named.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(named, expected);
+    }
 }

@@ -60,9 +60,13 @@ pub(crate) mod time;
 mod validation;
 
 #[cfg(test)]
+mod creation_rules;
+#[cfg(test)]
 mod example;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod update_rules;
 
 pub use lister::AdmissionPlugin;
 pub(crate) use lister::{ObjectLister, topology_labels};

@@ -66,7 +66,7 @@ fn update(plural: &str, old: &Value, change: &Value, status: bool) -> Result<Val
     } else {
         kind.strategy.admit_update(&mut new, old, &context()).map_err(|s| vec![s.message])?;
         kind.strategy.prepare_for_update(&mut new, old, &context());
-        validate_update(&kind, &new, old)
+        validate_update(&kind, &new, old, &context())
     };
     if errors.is_empty() { Ok(new) } else { Err(texts(&errors)) }
 }
@@ -454,7 +454,7 @@ fn every_stored_kind_has_a_schema_and_survives_odd_objects() {
             let _ = validate_create(kind, &object, &context());
             let _ = kind.strategy.warnings_on_create(&object);
             kind.strategy.prepare_for_update(&mut object, &odd, &context());
-            let _ = validate_update(kind, &object, &odd);
+            let _ = validate_update(kind, &object, &odd, &context());
             kind.strategy.prepare_for_status_update(&mut object, &odd, &context());
             let _ = validate_status_update(kind, &object, &odd);
         }

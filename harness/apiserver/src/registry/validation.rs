@@ -4,6 +4,7 @@
 use crate::field_errors::{ErrorList, Path};
 use crate::json::Value;
 use crate::registry::core::namespace;
+use crate::registry::core::pod::privileged;
 use crate::registry::meta;
 use crate::registry::names::NameFormat;
 use crate::registry::served_resource::Resource;
@@ -13,6 +14,7 @@ use crate::registry::strategy::StrategyContext;
 pub(crate) fn validate_create(kind: &Resource, object: &Value, ctx: &StrategyContext<'_>) -> ErrorList {
     let mut errors = kind.strategy.validate_among_others(object, ctx);
     errors.append(drop_finalizer_errors(kind, kind.strategy.validate(object)));
+    errors.append(refused_privileges(kind, object, None, ctx));
     if !errors.is_empty() {
         return errors;
     }
@@ -40,9 +42,17 @@ fn drop_finalizer_errors(kind: &Resource, errors: ErrorList) -> ErrorList {
     fitting
 }
 
+/// Returns the errors of privileged containers on a server that does not allow them. Pods that have them already stay.
+fn refused_privileges(kind: &Resource, new: &Value, old: Option<&Value>, ctx: &StrategyContext<'_>) -> ErrorList {
+    let is_changed = old.is_none_or(|old| kind.plural != "pods" && new["spec"] != old["spec"]);
+    if ctx.lookup.allows_privileged() || !is_changed { ErrorList::new() } else { privileged::refused(kind, new) }
+}
+
 /// Validates an update: generic metadata rules first, then the kind's.
-pub(crate) fn validate_update(kind: &Resource, new: &Value, old: &Value) -> ErrorList {
-    validate_metadata_update(kind, new, old, kind.strategy.validate_update(new, old))
+pub(crate) fn validate_update(kind: &Resource, new: &Value, old: &Value, ctx: &StrategyContext<'_>) -> ErrorList {
+    let mut own = kind.strategy.validate_update(new, old);
+    own.append(refused_privileges(kind, new, Some(old), ctx));
+    validate_metadata_update(kind, new, old, own)
 }
 
 /// Validates a write to `/status`.

@@ -13,6 +13,7 @@ use futures::Stream;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::status::{NumberError, Status};
+use super::user::UserInfo;
 pub use delete_options::{DeleteOptions, Propagation};
 
 /// A request from a socket or an in-process client, with its complete body.
@@ -33,9 +34,15 @@ pub struct ApiRequest {
     /// True if the transport authenticates requests and this one has no credentials: its user is `system:anonymous`.
     /// No header can set it.
     pub anonymous: bool,
+    /// The user of the client's certificate, if the transport has verified one. No header can set it.
+    pub certificate: Option<CertificateUser>,
     /// The client's address, if the request came over a socket.
     pub peer: Option<IpAddr>,
 }
+
+/// The user that a client's certificate names.
+#[derive(Clone, Debug)]
+pub struct CertificateUser(pub(crate) Arc<UserInfo>);
 
 /// Names the party behind a request, by the transport it arrived on.
 pub type Attributor = Arc<dyn Fn(&ApiRequest) -> Arc<str> + Send + Sync>;
@@ -52,6 +59,7 @@ impl ApiRequest {
             body: Bytes::new(),
             attribution: None,
             anonymous: false,
+            certificate: None,
             peer: None,
         }
     }

@@ -1,8 +1,9 @@
 //! The controllers of volumes, optional: [`bind_volumes`] binds claims to volumes, [`release_volumes`] lets deleted
-//! claims and volumes go once they are not used.
+//! claims and volumes go once they are not used, [`create_pod_claims`] makes the claims that pods bring along.
 
 mod binding;
 mod matching;
+mod pod_claims;
 mod protection;
 
 use crate::json::Value;
@@ -10,6 +11,7 @@ use crate::json::fields::array_field;
 use crate::metadata;
 
 pub use binding::bind_volumes;
+pub use pod_claims::create_pod_claims;
 pub use protection::release_volumes;
 
 /// Returns true if a pod that has a node uses the claim by its name, or as the claim of an ephemeral volume.

@@ -74,6 +74,11 @@ fn conditions(set: &Value, failure: Option<String>, now: &str) -> Option<Value> 
     Some(Value::Array(others))
 }
 
+/// Returns true if a pod is being deleted and has not ended: `IsPodTerminating`.
+fn is_terminating(pod: &Value) -> bool {
+    is_deleted(pod) && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+}
+
 /// Returns the status. With `terminating` it counts terminating pods, which replica sets do and replication
 /// controllers do not.
 fn status(set: &Value, pods: &[Value], terminating: bool, now: Timestamp) -> Value {
@@ -83,7 +88,7 @@ fn status(set: &Value, pods: &[Value], terminating: bool, now: Timestamp) -> Val
     let mut status = json!({"replicas": replicas, "fullyLabeledReplicas": replicas, "readyReplicas": ready,
         "availableReplicas": available, "observedGeneration": metadata::generation(set)});
     if terminating {
-        status["terminatingReplicas"] = json!(pods.iter().filter(|pod| is_deleted(pod)).count());
+        status["terminatingReplicas"] = json!(pods.iter().filter(|pod| is_terminating(pod)).count());
     }
     status
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::World;
 use crate::apiserver::kubelet::{self, KubeletOptions};
-use crate::apiserver::{compaction, event_ttl, garbage_collector, quota_usage, volumes, workloads};
+use crate::apiserver::{compaction, event_ttl, garbage_collector, node_lifecycle, quota_usage, volumes, workloads};
 
 /// The pause of garbage collection and namespace deletion before a round of writes, as in `plumbline serve`: a client
 /// sees the state in between, as in a cluster.
@@ -37,6 +37,10 @@ pub enum Simulation {
     Kubelets(u16),
     /// As [`Simulation::Kubelets`], with a heartbeat of each node every ten seconds.
     Heartbeats(u16),
+    /// Taints nodes by their conditions and when they are cordoned; nodes without a heartbeat for 50 s are reported
+    /// as unknown and get the taints that evict. Use it with [`Simulation::Heartbeats`]; the annotation
+    /// `plumbline.dev/kubelet: stopped` of a node ends its heartbeats.
+    NodeLifecycle,
     /// Removes Events an hour after their last write.
     Expiry,
     /// Drops old state every five minutes, as kube-apiserver does: watches from before get 410.
@@ -73,6 +77,7 @@ impl World {
                 Simulation::Quotas => drop(tokio::spawn(quota_usage::publish_quota_usage(server))),
                 Simulation::Volumes => {
                     tokio::spawn(volumes::bind_volumes(server.clone()));
+                    tokio::spawn(volumes::create_pod_claims(server.clone()));
                     tokio::spawn(volumes::release_volumes(server));
                 }
                 Simulation::Kubelets(nodes) => {
@@ -81,6 +86,7 @@ impl World {
                     self.kubelets(nodes, KubeletOptions { heartbeat, ..KubeletOptions::default() });
                 }
                 Simulation::Heartbeats(nodes) => self.kubelets(nodes, KubeletOptions::default()),
+                Simulation::NodeLifecycle => drop(tokio::spawn(node_lifecycle::watch_node_health(server))),
                 Simulation::Expiry => drop(tokio::spawn(event_ttl::expire_events(server))),
                 Simulation::Compaction => drop(tokio::spawn(compaction::compact_periodically(server))),
             }

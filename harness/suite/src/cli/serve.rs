@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use plumbline::fixture::Controller;
 use plumbline::time::Clock;
-use plumbline_apiserver::listener::{ApiListener, Limits, ListenError, ListenOptions, listen};
+use plumbline_apiserver::listener::{ApiListener, Limits, ListenError, ListenOptions, listen, write_private_file};
 use plumbline_apiserver::{
     AdmissionPlugin, ApiServer, ApiServerConfig, AuditLog, KubernetesVersion, RecordMode, ReportedVersion, faults,
     kubelet,
@@ -22,11 +22,14 @@ use tokio_util::sync::CancellationToken;
 use super::colour;
 use crate::duration::parse_duration;
 use crate::exit::Exit;
-use crate::serve::{ClockMode, ControllerLoop, ServeHandler, WorldSpec, check_rules};
+use crate::serve::{ClockMode, ControllerLoop, ServeHandler, WorldSpec, check_rules, kind};
 use crate::subject::in_process::QUIET_LOG;
 
 /// Approximate limit of the stored transcript, in bytes.
 const TRANSCRIPT: usize = 128 * 1024 * 1024;
+
+/// Time between two reports of progress while objects are read.
+const PROGRESS_PERIOD: Duration = Duration::from_secs(2);
 
 /// Serve the fake API server to kubectl and other clients.
 #[derive(Clone, Debug, clap::Args)]
@@ -48,6 +51,9 @@ pub struct ServeArgs {
     /// Write a kubeconfig for this server
     #[arg(long, value_name = "PATH")]
     pub(super) kubeconfig: Option<PathBuf>,
+    /// Put a client certificate instead of the token into kubeconfigs: of the user kubernetes-admin, as in kind
+    #[arg(long, conflicts_with = "http")]
+    client_certificate: bool,
     /// Seed the objects in these YAML or JSON files, or in the files of these folders
     #[arg(long, value_name = "PATH", num_args = 1..)]
     seed_from: Vec<PathBuf>,
@@ -72,8 +78,12 @@ pub struct ServeArgs {
     /// With --kubelet, images that cannot be pulled, such as web:broken; `*` is any text. Their pods wait
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',', requires = "kubelets")]
     missing_images: Vec<String>,
+    /// With --kubelet, time after which the containers of pods that are not restarted end, if neither their command
+    /// nor the annotation plumbline.dev/run-for says when; without it only those of jobs end
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "kubelets")]
+    pods_run_for: Option<Duration>,
     /// Controller manager loops to run: gc, namespaces, workloads, jobs, quotas, endpoints, accounts,
-    /// policies, volumes, events; or none
+    /// policies, volumes, node-lifecycle, certificates, events; or none
     #[arg(long, value_name = "LOOPS", value_delimiter = ',', default_value = "gc,namespaces")]
     loops: Vec<ControllerLoop>,
     /// Delay of garbage collection and namespace deletion after a deletion. A real cluster's controllers are not
@@ -88,6 +98,9 @@ pub struct ServeArgs {
         default_value = "TaintNodesByCondition,DefaultTolerationSeconds,ServiceAccount"
     )]
     disable_admission_plugins: Vec<PluginName>,
+    /// Allow privileged containers, as kind and envtest do; kube-apiserver's own default is false
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    allow_privileged: bool,
     /// Kubernetes release to behave as: 1.36 or 1.37
     #[arg(long, value_name = "RELEASE", default_value_t)]
     kubernetes_version: KubernetesVersion,
@@ -98,6 +111,10 @@ pub struct ServeArgs {
     /// Serve requests without a token as the user system:anonymous, as kube-apiserver does; with false they get 401
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     anonymous_auth: bool,
+    /// Serve metrics.k8s.io for `kubectl top`, with the figures of annotations such as
+    /// plumbline.dev/usage: cpu=100m,memory=64Mi
+    #[arg(long)]
+    metrics: bool,
     /// Run these of our controllers inside: disruption, podgc, taint-eviction, ttl; or all
     #[arg(long, value_name = "CONTROLLERS", value_delimiter = ',', value_parser = controller)]
     controllers: Vec<ControllerName>,
@@ -106,8 +123,7 @@ pub struct ServeArgs {
     #[arg(long, value_enum, default_value_t, value_name = "CLOCK")]
     clock: ClockMode,
     /// Options of a complete cluster: the same as --kubelet --nodes 1 --controllers all
-    /// --loops gc,namespaces,workloads,jobs,quotas,endpoints,accounts,policies,volumes,events
-    /// --disable-admission-plugins none
+    /// --disable-admission-plugins none and all loops
     #[arg(long, value_enum, value_name = "CLUSTER", conflicts_with_all = ["loops", "disable_admission_plugins"])]
     like: Option<Preset>,
     /// Append an event of audit.k8s.io/v1 for each request to this file, at the level Metadata; - is standard output
@@ -211,6 +227,7 @@ pub(super) fn logging() {
 pub(super) struct Started {
     pub(super) handler: ServeHandler,
     pub(super) listening: ApiListener<ServeHandler>,
+    pub(super) kubeconfig: String,
 }
 
 /// Starts the world and binds the address.
@@ -229,14 +246,22 @@ pub(super) async fn start(args: &ServeArgs) -> Result<Started, String> {
     spec.address = (!args.bare).then(|| listening.address());
     spec.authority = listening.authority_pem().map(str::to_owned);
     super::notify(&absent(&spec));
-    handler.start(spec, listening.kubeconfig(), listening.url()).await?;
-    Ok(Started { handler, listening })
+    spec.signer = listening.authority();
+    let kubeconfig = if args.client_certificate {
+        listening.kubeconfig_with_certificate().map_err(|error| explained(&error))?
+    } else {
+        listening.kubeconfig()
+    };
+    handler.start(spec, kubeconfig.clone(), listening.url()).await?;
+    Ok(Started { handler, listening, kubeconfig })
 }
 
 async fn serve(args: &ServeArgs) -> Result<Exit, String> {
-    let Started { listening, .. } = start(args).await?;
+    let Started { listening, kubeconfig, .. } = start(args).await?;
     if let Some(path) = &args.kubeconfig {
-        listening.write_kubeconfig(path).map_err(|error| explained(&error))?;
+        let written = write_private_file(path, &kubeconfig);
+        let failed = |source| explained(&ListenError::Kubeconfig { path: path.clone(), source });
+        written.map_err(failed)?;
     }
     ready(args, &listening.url(), listening.token()).map_err(|error| format!("unable to write: {error}"))?;
 
@@ -277,6 +302,7 @@ impl ServeArgs {
         let options = kubelet::KubeletOptions {
             ready_after: self.ready_after,
             missing_images: self.missing_images.clone(),
+            run_for: self.pods_run_for,
             ..kubelet::KubeletOptions::default()
         };
         let record = if self.no_transcript { RecordMode::Off } else { RecordMode::Recent { bytes: TRANSCRIPT } };
@@ -286,13 +312,16 @@ impl ServeArgs {
             kubernetes_version: self.version.as_ref().map_or(self.kubernetes_version, |version| version.release),
             reported_version: self.version.as_ref().map(|version| version.text.clone()),
             disabled: disabled.iter().filter_map(|disabled| disabled.plugin()).collect(),
+            allow_privileged: self.allow_privileged,
             audit: self.audit_log_path.as_deref().map(audit_log).transpose()?,
             seeds: Vec::new(),
             address: None,
             authority: None,
+            signer: None,
             faults: self.fault_rules()?,
             loops,
             loop_delay: self.loop_delay,
+            metrics: self.metrics,
             kubelet: (self.kubelet || preset).then_some(options),
             controllers: Controller::ALL.into_iter().filter(is_wanted).collect(),
         };
@@ -304,9 +333,16 @@ impl ServeArgs {
     fn seeds(&self, spec: &WorldSpec) -> Result<Vec<Value>, String> {
         let mut seeds = if self.seed_from.is_empty() { Vec::new() } else { self.seeds_from_files(spec)? };
         let count = if self.like.is_some() { self.nodes.max(1) } else { self.nodes };
-        seeds.extend((1..=count).map(node));
-        if self.like.is_some() {
-            seeds.push(standard_class());
+        let like_kind = self.like.is_some();
+        if like_kind || self.client_certificate {
+            seeds.push(kind::administrators());
+        }
+        seeds.extend((1..=count).map(|number| kind::node(number, like_kind && number == 1)));
+        if like_kind {
+            seeds.push(kind::standard_class());
+            seeds.extend(kind::system_accounts());
+            let version = spec.reported_version.as_deref().unwrap_or_else(|| spec.kubernetes_version.git_version());
+            seeds.extend(kind::system_workloads(version.split('/').next().unwrap_or_default()));
         }
         Ok(seeds)
     }
@@ -318,7 +354,18 @@ impl ServeArgs {
         let server = ApiServer::new(config);
         let mut seeds = Vec::new();
         for path in &self.seed_from {
-            for SeedObject { from, object } in objects(path)? {
+            let objects = objects(path)?;
+            let all = objects.len();
+            let mut reported = server.clock().elapsed();
+            for (number, SeedObject { from, object }) in objects.into_iter().enumerate() {
+                if is_for_kustomize(&object) {
+                    tracing::warn!(%from, "passed over: a file for kustomize is no object; seed what it builds");
+                    continue;
+                }
+                if server.clock().elapsed().saturating_sub(reported) >= PROGRESS_PERIOD {
+                    reported = server.clock().elapsed();
+                    super::notify(&format!("--seed-from {}: {number} of {all} objects checked", path.display()));
+                }
                 check(&server, &object)
                     .and_then(|()| server.seed([object.clone()]).map_err(|error| error.to_string()))
                     .map_err(|why| format!("{from}: {why}"))?;
@@ -363,6 +410,8 @@ fn absent(spec: &WorldSpec) -> String {
         (has(ControllerLoop::Accounts), accounts),
         (has(ControllerLoop::Volumes), "claims stay Pending, and deleted ones stay: --loops …,volumes"),
         (has(ControllerLoop::Policies), "policies have no status with type errors: --loops …,policies"),
+        (has(ControllerLoop::NodeLifecycle), "a cordon and silent nodes get no taints: --loops …,node-lifecycle"),
+        (has(ControllerLoop::Certificates), "approved signing requests get no certificate: --loops …,certificates"),
         (has(ControllerLoop::Events), "workloads and pods have no events: --loops …,events"),
         (!spec.controllers.is_empty(), "budgets are not counted, taints evict nothing: --controllers all"),
     ] {
@@ -370,10 +419,13 @@ fn absent(spec: &WorldSpec) -> String {
             let _ = write!(lines, "\n  {line}");
         }
     }
+    let never = "no container runs here: exec, attach and port-forward never work, logs are what the annotation \
+                 plumbline.dev/logs of a pod says; absent admission plugins: NodeDeclaredFeatureValidator, and those \
+                 of kinds that are not served";
     if lines.is_empty() {
-        return "a cluster with nodes, loops and controllers".to_owned();
+        return format!("a cluster with nodes, loops and controllers; {never}");
     }
-    format!("an API server; for all of this use --like kind:{lines}")
+    format!("an API server; {never}; for all of this use --like kind:{lines}")
 }
 
 /// Opens the file of the audit log.
@@ -384,19 +436,6 @@ fn audit_log(path: &Path) -> Result<AuditLog, String> {
     let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
     let file = file.map_err(|error| format!("unable to open the audit log {}: {error}", path.display()))?;
     Ok(AuditLog::new(file))
-}
-
-fn node(number: u16) -> Value {
-    let name = format!("node-{number}");
-    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name,
-        "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}})
-}
-
-/// Returns the default storage class of kind.
-fn standard_class() -> Value {
-    json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "rancher.io/local-path",
-        "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
-        "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer"})
 }
 
 /// Prints one line with the server's address and the data that a client needs.
@@ -474,6 +513,11 @@ fn unlisted(from: String, mut document: Value) -> Vec<SeedObject> {
         }
         _ => vec![SeedObject { from, object: document }],
     }
+}
+
+/// Returns true for the files of kustomize, which are no objects of a cluster.
+fn is_for_kustomize(object: &Value) -> bool {
+    object["apiVersion"].as_str().is_some_and(|version| version.starts_with("kustomize.config.k8s.io/"))
 }
 
 /// Returns an error if an object has unknown or invalid fields. Objects of unknown kinds are left to the server.
@@ -555,7 +599,9 @@ mod tests {
         server
             .seed(plumbline_apiserver::bootstrap::objects(([127, 0, 0, 1], 6443).into(), server.clock().now()))
             .unwrap();
-        server.seed([node(1)]).unwrap();
+        server.seed([kind::node(1, true), kind::standard_class()]).unwrap();
+        server.seed(kind::system_accounts()).unwrap();
+        server.seed(kind::system_workloads("v1.36.2")).unwrap();
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use plumbline_apiserver::listener::write_private_file;
 use plumbline_guest::Outcome;
 use tokio_util::sync::CancellationToken;
 
@@ -115,7 +116,8 @@ async fn serve_and_run(args: &TestArgs) -> Result<u8, String> {
     let serve_args = args.serve.or_like_kind();
     let served = serve::start(&serve_args).await?;
     let listening = served.listening;
-    listening.write_kubeconfig(&kubeconfig).map_err(|error| error.to_string())?;
+    let written = write_private_file(&kubeconfig, &served.kubeconfig);
+    written.map_err(|error| format!("unable to write the kubeconfig {}: {error}", kubeconfig.display()))?;
     let url = listening.url();
     let token = listening.token().to_owned();
 

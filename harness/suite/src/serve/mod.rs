@@ -9,6 +9,7 @@
 
 mod control;
 mod handler;
+pub(crate) mod kind;
 mod manual;
 mod spec;
 mod state;

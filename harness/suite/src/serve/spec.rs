@@ -11,9 +11,9 @@ use plumbline::transcript::{AgentRules, Agents, InProcessEndpoint};
 use plumbline_apiserver::faults::FaultRuleSpec;
 use plumbline_apiserver::kubelet::{self, KubeletOptions};
 use plumbline_apiserver::{
-    AdmissionPlugin, ApiServer, ApiServerConfig, AuditLog, KubernetesVersion, RecordMode, api_services, bootstrap,
-    compaction, endpoints, event_ttl, events, garbage_collector, policy_status, quota_usage, service_accounts, volumes,
-    workloads,
+    AdmissionPlugin, ApiServer, ApiServerConfig, AuditLog, CertificateAuthority, KubernetesVersion, RecordMode,
+    api_services, bootstrap, certificate_signer, compaction, endpoint_mirroring, endpoints, event_ttl, events,
+    garbage_collector, node_lifecycle, policy_status, quota_usage, service_accounts, usage_metrics, volumes, workloads,
 };
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -55,6 +55,10 @@ pub enum ControllerLoop {
     Policies,
     /// Bind claims to volumes, make volumes of kind's class `standard`, let deleted ones go once they are not used.
     Volumes,
+    /// Taint nodes by their conditions and when they are cordoned, and report nodes that send no heartbeats.
+    NodeLifecycle,
+    /// Sign approved certificate signing requests, approve those of kubelets, remove old ones.
+    Certificates,
     /// Write the events of pods, replica sets, deployments and jobs.
     Events,
     /// No loop.
@@ -63,7 +67,7 @@ pub enum ControllerLoop {
 
 impl ControllerLoop {
     /// All loops.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Gc,
         Self::Namespaces,
         Self::Workloads,
@@ -73,6 +77,8 @@ impl ControllerLoop {
         Self::Accounts,
         Self::Policies,
         Self::Volumes,
+        Self::NodeLifecycle,
+        Self::Certificates,
         Self::Events,
     ];
 }
@@ -107,6 +113,8 @@ pub struct WorldSpec {
     pub reported_version: Option<String>,
     /// Admission plugins that are disabled.
     pub disabled: Vec<AdmissionPlugin>,
+    /// Privileged containers are allowed.
+    pub allow_privileged: bool,
     /// The audit log, if one is written. All worlds of a listener share it.
     pub audit: Option<AuditLog>,
     /// Objects that exist at the start.
@@ -115,6 +123,8 @@ pub struct WorldSpec {
     pub address: Option<SocketAddr>,
     /// The certificate authority of the listener, in PEM; `None` for plain HTTP.
     pub authority: Option<String>,
+    /// The authority of the listener, which signs certificates; `None` for plain HTTP.
+    pub signer: Option<CertificateAuthority>,
     /// Fault rules that are armed at the start.
     pub faults: Vec<FaultRuleSpec>,
     /// Loops of the controller manager.
@@ -123,6 +133,8 @@ pub struct WorldSpec {
     pub loop_delay: Duration,
     /// Kubelets and scheduler, if they are simulated.
     pub kubelet: Option<KubeletOptions>,
+    /// The API `metrics.k8s.io` is served.
+    pub metrics: bool,
     /// Controllers of `plumbline-controllers` that run inside.
     pub controllers: Vec<Controller>,
 }
@@ -145,6 +157,8 @@ impl WorldSpec {
         config.kubernetes_version = self.kubernetes_version;
         config.reported_version.clone_from(&self.reported_version);
         config.disabled.clone_from(&self.disabled);
+        config.authority.clone_from(&self.signer);
+        config.allow_privileged = self.allow_privileged;
         config.audit.clone_from(&self.audit);
         let server = ApiServer::new(config);
         for rule in &self.faults {
@@ -182,7 +196,10 @@ impl WorldSpec {
                 ControllerLoop::Workloads => running.spawn(workloads::run_workload_controllers(server.clone())),
                 ControllerLoop::Jobs => running.spawn(workloads::run_job_controllers(server.clone())),
                 ControllerLoop::Quotas => running.spawn(quota_usage::publish_quota_usage(server.clone())),
-                ControllerLoop::Endpoints => running.spawn(endpoints::publish_endpoints(server.clone())),
+                ControllerLoop::Endpoints => {
+                    running.spawn(endpoint_mirroring::mirror_endpoints(server.clone()));
+                    running.spawn(endpoints::publish_endpoints(server.clone()))
+                }
                 ControllerLoop::Accounts => {
                     let authority = self.authority.clone();
                     running.spawn(service_accounts::publish_service_accounts(server.clone(), authority))
@@ -190,11 +207,17 @@ impl WorldSpec {
                 ControllerLoop::Policies => running.spawn(policy_status::publish_policy_status(server.clone())),
                 ControllerLoop::Volumes => {
                     running.spawn(volumes::bind_volumes(server.clone()));
+                    running.spawn(volumes::create_pod_claims(server.clone()));
                     running.spawn(volumes::release_volumes(server.clone()))
                 }
+                ControllerLoop::NodeLifecycle => running.spawn(node_lifecycle::watch_node_health(server.clone())),
+                ControllerLoop::Certificates => running.spawn(certificate_signer::sign_certificates(server.clone())),
                 ControllerLoop::Events => running.spawn(events::publish_events(server.clone())),
                 ControllerLoop::None => continue,
             };
+        }
+        if self.metrics {
+            running.spawn(usage_metrics::publish_usage(server.clone()));
         }
         if let Some(options) = &self.kubelet {
             running.spawn(kubelet::run(server.clone(), options.clone()));
@@ -212,7 +235,11 @@ impl WorldSpec {
             return Ok(None);
         }
         // One process has them all, so there is nothing to elect.
-        let flags = BTreeMap::from([("leader-elect".to_owned(), "false".to_owned())]);
+        let mut flags = BTreeMap::from([("leader-elect".to_owned(), "false".to_owned())]);
+        if self.kubernetes_version != KubernetesVersion::V1_36 {
+            // The default of upstream's flag, which 1.36 does not have.
+            flags.insert("concurrent-disruption-syncs".to_owned(), "1".to_owned());
+        }
         let agents = Agents::new(AgentRules::default(), &self.controllers);
         let endpoint = InProcessEndpoint::new(server.clone(), agents);
         let access = Access::InProcess(&endpoint);

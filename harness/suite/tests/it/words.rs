@@ -189,9 +189,9 @@ const HARNESS_WORDS: [(&str, &[&str]); 9] = [
     ("snapshots", &["/store/"]),
 ];
 
-/// Role bindings and flow schemas have subjects.
+/// Role bindings, flow schemas and certificates have subjects.
 const KINDS_WITH_SUBJECTS: &[&str] =
-    &["/bootstrap/", "/flow_control", "/printers/", "/rbac", "/registry/", "/schema/tables/"];
+    &["/bootstrap/", "/flow_control", "/listener/", "/printers/", "/rbac", "/registry/", "/schema/tables/", "/x509/"];
 
 /// Returns a word of a line of the API server that names a part of the harness. Texts in quotes do not count.
 fn harness_word(path: &str, line: &str) -> Option<&'static str> {

@@ -1,17 +1,43 @@
 //! `apps/v1` `ControllerRevision`. See `pkg/registry/apps/controllerrevision/strategy.go`.
 
+use crate::field_errors::{ErrorList, Path};
 use crate::json::{Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{NONE, items, text};
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::checks;
 use crate::registry::generic::Generic;
+use crate::registry::kind_strategy::KindStrategy;
 
 /// The resource `controllerrevisions` of `apps/v1`.
 pub(in crate::registry) fn definition() -> ResourceBuilder {
     resource("apps", "v1", "controllerrevisions", "ControllerRevision", "io.k8s.api.apps.v1.ControllerRevision")
         .hash("85nkx63pcBU=")
-        .rules(Generic { revalidates: true, ..Generic::NEW })
+        .rules(
+            KindStrategy::new(Generic { revalidates: true, ..Generic::NEW }, |_| {})
+                .check_with(validate)
+                .check_among_others_with(|object, _| validate_data(object))
+                .check_update_with(|new, old| checks::unchanged(new, old, &["data"])),
+        )
         .columns(COLUMNS)
+}
+
+/// Validates a `ControllerRevision`.
+fn validate(object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    checks::validate_non_negative(object.get("revision"), &Path::new("revision"), &mut errors);
+    errors
+}
+
+/// Validates the data of a new `ControllerRevision`.
+fn validate_data(object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    match object.get("data") {
+        None | Some(Value::Null) => errors.required(&Path::new("data"), "data is mandatory"),
+        Some(data) if !data.is_object() => errors.required(&Path::new("data"), "data must be a valid JSON object"),
+        Some(_) => {}
+    }
+    errors
 }
 
 /// The columns of `controllerrevisions`.

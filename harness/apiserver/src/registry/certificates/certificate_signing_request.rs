@@ -1,7 +1,6 @@
 //! `certificates.k8s.io/v1` `CertificateSigningRequest`.
 //!
-//! See `pkg/registry/certificates/certificates/strategy.go` and `pkg/apis/certificates/validation/validation.go`. Of
-//! a request only the PEM block type is checked, since there is no X.509 parser here.
+//! See `pkg/registry/certificates/certificates/strategy.go` and `pkg/apis/certificates/validation/validation.go`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,6 +17,7 @@ use crate::registry::names::{self, NameFormat};
 use crate::registry::prepare::copy_field;
 use crate::registry::strategy::{Strategy, StrategyContext};
 use crate::registry::time::rfc3339;
+use crate::x509::CertificateRequest;
 
 /// The resource `certificatesigningrequests` of `certificates.k8s.io/v1`.
 pub(in crate::registry) fn definition() -> ResourceBuilder {
@@ -205,8 +205,11 @@ fn validate(object: &Value) -> ErrorList {
     let spec = object.get("spec").unwrap_or(&empty);
     let path = Path::new("spec");
     let request = str_field(spec, "request");
-    if !STANDARD.decode(request).is_ok_and(|bytes| is_request(&bytes)) {
+    let pem = STANDARD.decode(request).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    if !is_request(&pem) {
         errors.invalid(&path.child("request"), request, "PEM block type must be CERTIFICATE REQUEST");
+    } else if let Err(error) = CertificateRequest::from_pem(&pem) {
+        errors.invalid(&path.child("request"), request, error.to_string());
     }
     let usages: Vec<&str> = array_field(spec, "usages").iter().filter_map(Value::as_str).collect();
     let usages_path = path.child("usages");
@@ -232,9 +235,8 @@ fn validate(object: &Value) -> ErrorList {
     errors
 }
 
-/// Returns true if the bytes have a PEM block of the right type.
-fn is_request(bytes: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(bytes);
+/// Returns true if the text has a PEM block of the right type.
+fn is_request(text: &str) -> bool {
     text.contains("-----BEGIN CERTIFICATE REQUEST-----") && text.contains("-----END CERTIFICATE REQUEST-----")
 }
 

@@ -4,8 +4,8 @@
 
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{
-    array_field, non_null, object_mut, object_or_default, object_or_insert, spec_of, str_field, text_default,
-    value_default,
+    array_field, non_null, object_mut, object_or_default, object_or_insert, semantic_equal, spec_of, str_field,
+    text_default, value_default,
 };
 use crate::json::{Map, Value, json};
 use crate::metadata;
@@ -13,7 +13,10 @@ use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{UNSET, items, text, text_or};
 use crate::quantity::Quantity;
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::core::difflib;
 use crate::registry::core::node_selector;
+use crate::registry::core::persistent_volume_claim;
+use crate::registry::core::persistent_volume_source::{self, SOURCES};
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::prepare::reset_all_but_status;
@@ -71,7 +74,16 @@ impl Strategy for PersistentVolume {
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
         let mut errors = STRATEGY.validate_update(new, old);
         errors.append(validate_spec(new));
+        errors.append(validate_spec_update(new, old));
         errors
+    }
+
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        warnings(object)
+    }
+
+    fn warnings_on_update(&self, new: &Value, _old: &Value) -> Vec<String> {
+        warnings(new)
     }
 
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) {
@@ -110,59 +122,20 @@ const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce
 
 const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
 
-/// The volume types with their names in errors, in the order of their checks.
-const SOURCES: [(&str, &str); 22] = [
-    ("hostPath", "hostPath"),
-    ("gcePersistentDisk", "gcePersistentDisk"),
-    ("awsElasticBlockStore", "awsElasticBlockStore"),
-    ("glusterfs", "glusterfs"),
-    ("flocker", "flocker"),
-    ("nfs", "nfs"),
-    ("rbd", "rbd"),
-    ("quobyte", "quobyte"),
-    ("cephfs", "cephFS"),
-    ("iscsi", "iscsi"),
-    ("cinder", "cinder"),
-    ("fc", "fc"),
-    ("azureFile", "azureFile"),
-    ("vsphereVolume", "vsphereVolume"),
-    ("photonPersistentDisk", "photonPersistentDisk"),
-    ("portworxVolume", "portworxVolume"),
-    ("azureDisk", "azureDisk"),
-    ("scaleIO", "scaleIO"),
-    ("local", "local"),
-    ("storageos", "storageos"),
-    ("csi", "csi"),
-    ("image", "image"),
-];
-
-/// Types of a host path.
-const HOST_PATH_TYPES: [&str; 8] =
-    ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
-
 /// Validates a `PersistentVolume`.
 fn validate_spec(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = spec_of(object);
     access_modes(spec, &mut errors);
     capacity(spec, &mut errors);
-    if let Some(required) = non_null(&spec["nodeAffinity"], "required") {
-        node_selector::validate(required, &SPEC.child("nodeAffinity").child("required"), &mut errors);
-    }
-    let present: Vec<&(&str, &str)> = SOURCES.iter().filter(|(field, _)| non_null(spec, field).is_some()).collect();
-    for (_, shown) in present.iter().skip(1) {
-        errors.forbidden(&SPEC.child(shown), "may not specify more than 1 volume type");
-    }
-    if present.is_empty() {
-        errors.required(&SPEC, "must specify a volume type");
-    }
-    if let Some(path) = non_null(spec, "hostPath") {
-        let own = SPEC.child("hostPath");
-        if str_field(path, "path").is_empty() {
-            errors.required(&own.child("path"), "");
+    if let Some(affinity) = non_null(spec, "nodeAffinity") {
+        let path = SPEC.child("nodeAffinity");
+        match non_null(affinity, "required") {
+            Some(required) => node_selector::validate(required, &path.child("required"), &mut errors),
+            None => errors.required(&path.child("required"), "must specify required node constraints"),
         }
-        checks::one_of(path, "type", &HOST_PATH_TYPES, &own, &mut errors);
     }
+    persistent_volume_source::validate(spec, &SPEC, &mut errors);
     checks::one_of(spec, "persistentVolumeReclaimPolicy", &RECLAIM_POLICIES, &SPEC, &mut errors);
     for field in ["storageClassName", "volumeAttributesClassName"] {
         let name = str_field(spec, field);
@@ -171,6 +144,81 @@ fn validate_spec(object: &Value) -> ErrorList {
         }
     }
     checks::one_of(spec, "volumeMode", &["Block", "Filesystem"], &SPEC, &mut errors);
+    if let Some(class) = non_null(spec, "volumeAttributesClassName").and_then(Value::as_str) {
+        if class.is_empty() {
+            errors.required(&SPEC.child("volumeAttributesClassName"), "an empty string is disallowed");
+        }
+        if non_null(spec, "csi").is_none() {
+            errors.required(&SPEC.child("csi"), "has to be specified when using volumeAttributesClassName");
+        }
+    }
+    errors
+}
+
+/// Returns the warnings about a volume: `pkg/api/persistentvolume/util.go`.
+fn warnings(volume: &Value) -> Vec<String> {
+    const DEPRECATED: [(&str, &str); 6] = [
+        ("cephfs", "cephfs: deprecated in v1.28, non-functional in v1.31+"),
+        ("photonPersistentDisk", "photonPersistentDisk: deprecated in v1.11, non-functional in v1.16+"),
+        ("scaleIO", "scaleIO: deprecated in v1.16, non-functional in v1.22+"),
+        ("storageos", "storageOS: deprecated in v1.22, non-functional in v1.25+"),
+        ("glusterfs", "glusterfs: deprecated in v1.25, non-functional in v1.26+"),
+        ("rbd", "rbd: deprecated in v1.28, non-functional in v1.31+"),
+    ];
+    const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
+    let annotations = [
+        (persistent_volume_claim::BETA_CLASS, persistent_volume_claim::BETA_CLASS_WARNING),
+        (MOUNT_OPTIONS, "deprecated since v1.31; use \"mountOptions\" attribute instead"),
+    ];
+    let given = annotations.into_iter().filter(|(key, _)| metadata::annotation(volume, key).is_some());
+    let mut warnings: Vec<String> = given.map(|(key, why)| format!("metadata.annotations[{key}]: {why}")).collect();
+    let spec = spec_of(volume);
+    if str_field(spec, "persistentVolumeReclaimPolicy") == "Recycle" {
+        warnings.push(
+            "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."
+                .to_owned(),
+        );
+    }
+    let deprecated = DEPRECATED.iter().filter(|(field, _)| non_null(spec, field).is_some());
+    warnings.extend(deprecated.map(|(_, why)| format!("spec.{why}")));
+    warnings
+}
+
+/// Validates an update of a volume: `ValidatePersistentVolumeUpdate`.
+fn validate_spec_update(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let source = |volume: &Value| -> Value {
+        let spec = spec_of(volume);
+        SOURCES.iter().filter_map(|(field, _)| Some(((*field).to_owned(), non_null(spec, field)?.clone()))).collect()
+    };
+    let before = source(old);
+    let mut after = source(new);
+    // The secret for expansion may be added.
+    let has_secret = |source: &Value| !source["csi"]["controllerExpandSecretRef"].is_null();
+    if before["csi"].is_object() && !has_secret(&before) && has_secret(&after) {
+        after["csi"]["controllerExpandSecretRef"] = Value::Null;
+    }
+    if !semantic_equal(Some(&after), Some(&before)) {
+        let lines = |source: &Value| -> Vec<String> {
+            let text = serde_json::to_string_pretty(source).unwrap_or_default();
+            text.lines().map(str::to_owned).collect()
+        };
+        let difference = difflib::unified(&lines(&before), &lines(&after));
+        let why = format!("spec.persistentvolumesource is immutable after creation\n{difference}");
+        errors.forbidden(&SPEC.child("persistentvolumesource"), why);
+    }
+    errors.append(persistent_volume_claim::unchanged_mode(new, old));
+    let affinity = |volume: &Value| non_null(spec_of(volume), "nodeAffinity").cloned();
+    if affinity(old).is_some() {
+        let after = affinity(new);
+        let before = affinity(old);
+        checks::validate_immutable(after.as_ref(), before.as_ref(), &Path::new("nodeAffinity"), &mut errors);
+    }
+    let class = |volume: &Value| non_null(spec_of(volume), "volumeAttributesClassName").is_some();
+    if class(old) && !class(new) {
+        let path = SPEC.child("volumeAttributesClassName");
+        errors.forbidden(&path, "update from non-nil value to nil is forbidden");
+    }
     errors
 }
 
@@ -302,6 +350,9 @@ mod tests {
                 "spec.accessModes: Unsupported value: \"Often\": supported values: \"ReadOnlyMany\", \"ReadWriteMany\", \"ReadWriteOnce\", \"ReadWriteOncePod\"",
                 "spec.capacity: Unsupported value: {\"x\":\"0\"}: supported values: \"storage\"",
                 "spec.capacity[x]: Invalid value: \"0\": must be greater than zero",
+                "spec.nfs.server: Required value",
+                "spec.nfs.path: Required value",
+                "spec.nfs.path: Invalid value: \"\": must be an absolute path",
                 "spec.csi: Forbidden: may not specify more than 1 volume type",
             ]
         );

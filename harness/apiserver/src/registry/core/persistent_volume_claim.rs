@@ -4,7 +4,8 @@
 
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{
-    array_field, non_null, object_mut, object_or_default, object_or_insert, str_field, text_default, value_default,
+    array_field, non_null, object_mut, object_or_default, object_or_insert, semantic_equal, str_field, text_default,
+    value_default,
 };
 use crate::json::{Map, Value, json};
 use crate::metadata;
@@ -12,6 +13,7 @@ use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{UNSET, text, text_or};
 use crate::quantity::Quantity;
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::core::internal_json;
 use crate::registry::core::limit_ranger;
 use crate::registry::core::persistent_volume;
 use crate::registry::generic::Generic;
@@ -19,7 +21,7 @@ use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::resource_list;
 use crate::registry::strategy::StrategyContext;
 use crate::registry::{checks, label_selector, names};
-use crate::status::Status;
+use crate::status::{GroupResource, Status};
 
 /// The resource `persistentvolumeclaims`.
 pub(in crate::registry) fn definition() -> ResourceBuilder {
@@ -30,6 +32,9 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .rules(
             KindStrategy::new(Generic { status: true, revalidates: true, ..Generic::NEW }, defaults)
                 .admit_with(admit)
+                .admit_update_with(admit_resize)
+                .check_update_with(validate_update)
+                .warn_with(warnings)
                 .with_finalizer(CLAIM_FINALIZER)
                 .check_with(validate)
                 .drop_with(complete_data_sources),
@@ -74,7 +79,7 @@ const DEFAULT_CLASS: [&str; 2] =
 /// `plugin/pkg/admission/storage/storageclass/setdefault/admission.go`.
 fn admit_default_class(claim: &mut Value, ctx: &StrategyContext<'_>) {
     let given = claim.pointer("/spec/storageClassName").is_some_and(|class| !class.is_null());
-    if given || metadata::annotation(claim, "volume.beta.kubernetes.io/storage-class").is_some() {
+    if given || metadata::annotation(claim, BETA_CLASS).is_some() {
         return;
     }
     let classes = ctx.lookup.list_holding("storage.k8s.io", "storageclasses", "", "is-default-class");
@@ -86,6 +91,139 @@ fn admit_default_class(claim: &mut Value, ctx: &StrategyContext<'_>) {
     if let (Some(class), Some(spec)) = (newest, object_or_insert(claim, "spec")) {
         spec.insert("storageClassName", metadata::name(class).into());
     }
+}
+
+/// The plugin `PersistentVolumeClaimResize`: only bound claims of a class that allows it may grow. See
+/// `plugin/pkg/admission/storage/persistentvolume/resize/admission.go`.
+fn admit_resize(new: &Value, old: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+    let (Some(wanted), Some(known)) = (storage(new), storage(old)) else { return Ok(()) };
+    if wanted <= known {
+        return Ok(());
+    }
+    let forbid =
+        |why: &str| Err(Status::forbidden(GroupResource::new("", "persistentvolumeclaims"), metadata::name(new), why));
+    if str_field(&old["status"], "phase") != "Bound" {
+        return forbid("Only bound persistent volume claims can be expanded");
+    }
+    let class_of = |claim: &Value| match metadata::annotation(claim, BETA_CLASS) {
+        Some(class) => class.to_owned(),
+        None => str_field(&claim["spec"], "storageClassName").to_owned(),
+    };
+    let class = class_of(new);
+    let before = class_of(old);
+    let found = ctx.lookup.get("storage.k8s.io", "storageclasses", "", &class);
+    let allows = found.is_some_and(|class| class["allowVolumeExpansion"] == true);
+    if class.is_empty() || class != before || !allows {
+        return forbid(
+            "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize",
+        );
+    }
+    Ok(())
+}
+
+fn storage(claim: &Value) -> Option<Quantity> {
+    Quantity::parse(&claim.pointer("/spec/resources/requests/storage").map(resource_list::quantity_text)?)
+}
+
+/// The annotation that named the class of a claim before the field.
+pub(in crate::registry) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+
+/// The warning about it.
+pub(in crate::registry) const BETA_CLASS_WARNING: &str =
+    "deprecated since v1.8; use \"storageClassName\" attribute instead";
+
+/// Returns the warnings about a claim: `GetWarningsForPersistentVolumeClaim` in
+/// `pkg/api/persistentvolumeclaim/util.go`.
+fn warnings(claim: &Value, _old: Option<&Value>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if metadata::annotation(claim, BETA_CLASS).is_some() {
+        warnings.push(format!("metadata.annotations[{BETA_CLASS}]: {BETA_CLASS_WARNING}"));
+    }
+    for field in ["requests", "limits"] {
+        let text = claim.pointer(&format!("/spec/resources/{field}/storage")).map(resource_list::quantity_text);
+        let fraction = text.filter(|text| Quantity::parse(text).is_some_and(|amount| !amount.is_whole()));
+        warnings.extend(fraction.map(|text| {
+            format!("spec.resources.{field}[storage]: fractional byte value {text:?} is invalid, must be an integer")
+        }));
+    }
+    warnings
+}
+
+/// Validates an update of a claim: `ValidatePersistentVolumeClaimUpdate`.
+fn validate_update(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let mut after = new["spec"].clone();
+    let mut before = old["spec"].clone();
+    let set = |spec: &mut Value, field: &str, value: Option<&Value>| {
+        let Some(spec) = spec.as_object_mut() else { return };
+        match value {
+            Some(value) => drop(spec.insert(field.to_owned(), value.clone())),
+            None => drop(spec.remove(field)),
+        }
+    };
+    if str_field(&old["spec"], "volumeName").is_empty() {
+        set(&mut before, "volumeName", new["spec"].get("volumeName"));
+    }
+    let class = |claim: &Value| non_null(&claim["spec"], "storageClassName").cloned();
+    let wanted = class(new);
+    let known = class(old);
+    let beta = |claim: &Value| metadata::annotation(claim, BETA_CLASS).map(str::to_owned);
+    let fits = |beta: Option<String>| beta.is_none_or(|beta| wanted.as_ref().is_some_and(|class| *class == *beta));
+    if wanted.is_some() && known.is_none() && fits(beta(old)) {
+        set(&mut after, "storageClassName", None);
+    } else if beta(new) != beta(old) {
+        let path = Path::new("metadata");
+        let path = path.child("annotations");
+        let value = beta(new).unwrap_or_default();
+        errors.invalid(&path.key(BETA_CLASS), value, checks::IMMUTABLE_MESSAGE);
+    }
+    if str_field(&new["status"], "phase") == "Bound" {
+        set(&mut after, "volumeAttributesClassName", before.get("volumeAttributesClassName"));
+        if let Some(requests) = after.pointer_mut("/resources/requests").and_then(Value::as_object_mut) {
+            match before.pointer("/resources/requests/storage") {
+                Some(size) => requests.insert("storage", size.clone()),
+                None => requests.remove("storage"),
+            };
+        }
+    }
+    let path = Path::new("spec");
+    if !semantic_equal(Some(&after), Some(&before)) {
+        errors.forbidden(
+            &path,
+            format!(
+                "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n{}",
+                internal_json::difference_of("PersistentVolumeClaimSpec", &before, &after)
+            ),
+        );
+    }
+    if let (Some(wanted), Some(known)) = (storage(new), storage(old))
+        && wanted < known
+    {
+        let capacity = old.pointer("/status/capacity/storage").and_then(Quantity::of);
+        if capacity.map_or(wanted.sign() <= 0, |capacity| wanted <= capacity) {
+            let path = path.child("resources");
+            let path = path.child("requests");
+            errors.forbidden(&path.child("storage"), "field can not be less than status.capacity");
+        }
+    }
+    errors.append(unchanged_mode(new, old));
+    if old.pointer("/status/currentVolumeAttributesClassName").is_some_and(|class| !class.is_null()) {
+        let why = match non_null(&new["spec"], "volumeAttributesClassName").and_then(Value::as_str) {
+            None => "update to nil is forbidden when status.currentVolumeAttributesClassName is not nil",
+            Some("") => "update to empty string is forbidden when status.currentVolumeAttributesClassName is not nil",
+            Some(_) => return errors,
+        };
+        errors.forbidden(&path.child("volumeAttributesClassName"), why);
+    }
+    errors
+}
+
+/// Requires the mode of a volume or claim to be unchanged. Upstream's path has no `spec`.
+pub(in crate::registry) fn unchanged_mode(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let mode = |object: &Value| object["spec"].get("volumeMode").cloned();
+    checks::validate_immutable(mode(new).as_ref(), mode(old).as_ref(), &Path::new("volumeMode"), &mut errors);
+    errors
 }
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
@@ -149,8 +287,6 @@ pub(in crate::registry) fn validate_spec(claim: &Value, path: &Path<'_>, errors:
             let storage = Quantity::parse(&text);
             if storage.is_some_and(|storage| storage.sign() <= 0) {
                 errors.invalid(&storage_path, text, "must be greater than zero");
-            } else if storage.is_some_and(|storage| !storage.is_whole()) {
-                errors.invalid(&storage_path, text, "must be an integer");
             }
         }
     }
@@ -323,6 +459,89 @@ mod tests {
                 class("other", "2026-01-03T00:00:00Z", DEFAULT_CLASS[0], "false"),
             ]
         }
+    }
+
+    fn claim(spec: Value, status: Value) -> Value {
+        let mut spec = spec;
+        spec["accessModes"] = json!(["ReadWriteOnce"]);
+        json!({"metadata": {"name": "c"}, "spec": spec, "status": status})
+    }
+
+    fn sized(size: &str, phase: &str) -> Value {
+        claim(
+            json!({"resources": {"requests": {"storage": size}}, "storageClassName": "fast"}),
+            json!({"phase": phase, "capacity": {"storage": "2Gi"}}),
+        )
+    }
+
+    /// `TestValidatePersistentVolumeClaimUpdate`: the first line of each error.
+    #[rstest]
+    #[case::grows(sized("1Gi", "Bound"), sized("3Gi", "Bound"), &[])]
+    #[case::pending(sized("1Gi", "Pending"), sized("3Gi", "Pending"),
+        &["spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"])]
+    #[case::shrinks(sized("3Gi", "Bound"), sized("1Gi", "Bound"),
+        &["spec.resources.requests.storage: Forbidden: field can not be less than status.capacity"])]
+    #[case::recovers(sized("4Gi", "Bound"), sized("3Gi", "Bound"), &[])]
+    #[case::bound_once(claim(json!({}), json!({})), claim(json!({"volumeName": "v"}), json!({})), &[])]
+    #[case::bound_again(claim(json!({"volumeName": "v"}), json!({})), claim(json!({"volumeName": "w"}), json!({})),
+        &["spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"])]
+    #[case::class_once(claim(json!({}), json!({})), claim(json!({"storageClassName": "a"}), json!({})), &[])]
+    #[case::mode(claim(json!({"volumeMode": "Block"}), json!({})), claim(json!({"volumeMode": "Filesystem"}), json!({})),
+        &["spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
+            "volumeMode: Invalid value: \"Filesystem\": field is immutable"])]
+    #[case::attributes(
+        claim(json!({"volumeAttributesClassName": "a"}), json!({"phase": "Bound", "currentVolumeAttributesClassName": "a"})),
+        claim(json!({}), json!({"phase": "Bound", "currentVolumeAttributesClassName": "a"})),
+        &["spec.volumeAttributesClassName: Forbidden: update to nil is forbidden when status.currentVolumeAttributesClassName is not nil"])]
+    fn claims_stay(#[case] old: Value, #[case] new: Value, #[case] expected: &[&str]) {
+        let errors = validate_update(&new, &old);
+        let texts: Vec<String> =
+            errors.iter().map(|error| error.to_string().lines().next().unwrap_or_default().to_owned()).collect();
+        assert_eq!(texts, expected);
+    }
+
+    #[rstest]
+    #[case::fraction(json!({"spec": {"resources": {"requests": {"storage": "1500m"}}}}),
+        "spec.resources.requests[storage]: fractional byte value \"1500m\" is invalid, must be an integer")]
+    #[case::annotation(json!({"metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "x"}}}),
+        "metadata.annotations[volume.beta.kubernetes.io/storage-class]: deprecated since v1.8; use \"storageClassName\" attribute instead")]
+    fn claims_with_warnings(#[case] claim: Value, #[case] expected: &str) {
+        assert_eq!(warnings(&claim, None), [expected]);
+    }
+
+    /// `TestPVCResizeAdmission`.
+    #[rstest]
+    #[case::fine("Bound", Some(true), None)]
+    #[case::pending("Pending", Some(true), Some("Only bound persistent volume claims can be expanded"))]
+    #[case::fixed(
+        "Bound",
+        Some(false),
+        Some(
+            "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
+        )
+    )]
+    #[case::no_class(
+        "Bound",
+        None,
+        Some(
+            "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
+        )
+    )]
+    fn some_claims_grow(#[case] phase: &str, #[case] expands: Option<bool>, #[case] why: Option<&str>) {
+        struct Class(Option<bool>);
+        impl ObjectLister for Class {
+            fn get(&self, _: &str, _: &str, _: &str, _: &str) -> Option<Value> {
+                self.0.map(|expands| json!({"allowVolumeExpansion": expands}))
+            }
+
+            fn list(&self, _: &str, _: &str, _: &str) -> Vec<Value> {
+                Vec::new()
+            }
+        }
+        let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &Class(expands) };
+        let admitted = admit_resize(&sized("2Gi", phase), &sized("1Gi", phase), &ctx);
+        let expected = why.map(|why| format!("persistentvolumeclaims \"c\" is forbidden: {why}"));
+        assert_eq!(admitted.err().map(|status| status.message), expected);
     }
 
     #[rstest]

@@ -1,11 +1,13 @@
 //! Core `v1` `ResourceQuota`. See `ValidateResourceQuota` in `pkg/apis/core/validation/validation.go`.
 
+use std::collections::BTreeSet;
+
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{array_field, non_null, str_field};
 use crate::json::{Key, Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::checks::quantity_value;
+use crate::registry::checks::{self, quantity_value};
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::resource_list::amounts;
@@ -20,7 +22,11 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .short(&["quota"])
         .status()
         .hash("8uhSgffRX6w=")
-        .rules(KindStrategy::new(Generic { status: true, ..Generic::NEW }, |_| {}).check_with(validate))
+        .rules(
+            KindStrategy::new(Generic { status: true, ..Generic::NEW }, |_| {})
+                .check_with(validate)
+                .check_update_with(validate_update),
+        )
         .columns(COLUMNS)
 }
 
@@ -52,6 +58,20 @@ fn validate(object: &Value) -> ErrorList {
     scopes(spec, &mut errors);
     if let Some(selector) = non_null(spec, "scopeSelector") {
         scope_selector(spec, selector, &mut errors);
+    }
+    errors
+}
+
+/// Validates an update of a resource quota.
+fn validate_update(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let scopes = |quota: &Value| -> BTreeSet<String> {
+        let all = array_field(quota.get("spec").unwrap_or(&Value::Null), "scopes");
+        all.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    if scopes(new) != scopes(old) {
+        let given = new.pointer("/spec/scopes").cloned().unwrap_or(Value::Null);
+        errors.invalid(&SPEC.child("scopes"), given, checks::IMMUTABLE_MESSAGE);
     }
     errors
 }

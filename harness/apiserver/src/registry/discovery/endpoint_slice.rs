@@ -19,7 +19,8 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .hash("qgS0xkrxYAI=")
         .rules(
             KindStrategy::new(Generic { generation: Generation::AllButStatus, ..Generic::NEW }, defaults)
-                .check_with(validate),
+                .check_with(validate)
+                .check_update_with(validate_update),
         )
         .columns(COLUMNS)
 }
@@ -70,6 +71,11 @@ fn validate(object: &Value) -> ErrorList {
         endpoint(one, kind, &root.index(index), &mut errors);
     }
     errors
+}
+
+/// Validates an update of an `EndpointSlice`.
+fn validate_update(new: &Value, old: &Value) -> ErrorList {
+    checks::unchanged(new, old, &["addressType"])
 }
 
 fn ports(ports: &[Value], errors: &mut ErrorList) {

@@ -4,14 +4,18 @@
 use std::net::IpAddr;
 
 use crate::field_errors::{BadValue, ErrorList, Path};
-use crate::json::fields::{array_field, non_null, object_or_default, spec_of, str_field, value_default};
+use crate::json::fields::{
+    array_field, non_null, object_or_default, object_or_insert, spec_of, str_field, value_default,
+};
 use crate::json::{Map, Value, json};
+use crate::metadata;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{NONE, count, ingress_addresses, items, text};
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::generic::{Generation, Generic};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::networking::reference::typed_reference;
+use crate::registry::strategy::StrategyContext;
 use crate::registry::{checks, names};
 
 /// The resource `ingresses` of `networking.k8s.io/v1`.
@@ -25,6 +29,10 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
                 Generic { generation: Generation::Spec, status: true, revalidates: true, ..Generic::NEW },
                 defaults,
             )
+            .admit_with(|ingress, ctx| {
+                admit_default_class(ingress, ctx);
+                Ok(())
+            })
             .check_with(validate),
         )
         .columns(COLUMNS)
@@ -34,6 +42,25 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
 fn defaults(map: &mut Map) {
     if let Some(status) = object_or_default(map, "status") {
         value_default(status, "loadBalancer", json!({}));
+    }
+}
+
+/// The plugin `DefaultIngressClass`: an ingress that names no class gets the default one, of several the newest. See
+/// `plugin/pkg/admission/network/defaultingressclass/admission.go`.
+fn admit_default_class(ingress: &mut Value, ctx: &StrategyContext<'_>) {
+    const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
+    let is_given = non_null(spec_of(ingress), "ingressClassName").is_some();
+    if is_given || metadata::annotation(ingress, "kubernetes.io/ingress.class").is_some() {
+        return;
+    }
+    let classes = ctx.lookup.list_holding("networking.k8s.io", "ingressclasses", "", "is-default-class");
+    let is_default = |class: &&Value| metadata::annotation(class, DEFAULT_CLASS) == Some("true");
+    let newest = classes.iter().filter(is_default).min_by_key(|class| {
+        let created = metadata::text(class, "creationTimestamp");
+        (std::cmp::Reverse(created.to_owned()), metadata::name(class).to_owned())
+    });
+    if let (Some(class), Some(spec)) = (newest, object_or_insert(ingress, "spec")) {
+        spec.insert("ingressClassName", metadata::name(class).into());
     }
 }
 

@@ -21,7 +21,8 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .hash("l/iqIbDgFyQ=")
         .rules(
             KindStrategy::new(Generic { generation: Generation::Spec, namespaced: false, ..Generic::NEW }, defaults)
-                .check_with(validate),
+                .check_with(validate)
+                .check_update_with(|new, old| checks::unchanged(new, old, &["spec", "controller"])),
         )
         .columns(COLUMNS)
 }

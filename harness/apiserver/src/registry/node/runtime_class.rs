@@ -9,7 +9,7 @@ use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::core::pod::{resources, scheduling};
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
-use crate::registry::{meta, names};
+use crate::registry::{checks, meta, names};
 
 /// The resource `runtimeclasses` of `node.k8s.io/v1`.
 pub(in crate::registry) fn definition() -> ResourceBuilder {
@@ -21,7 +21,8 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
                 Generic { unconditional: false, create_on_update: true, namespaced: false, ..Generic::NEW },
                 |_| {},
             )
-            .check_with(validate),
+            .check_with(validate)
+            .check_update_with(|new, old| checks::unchanged(new, old, &["handler"])),
         )
         .columns(COLUMNS)
 }

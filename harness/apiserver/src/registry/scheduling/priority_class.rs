@@ -11,6 +11,7 @@ use crate::registry::generic::{Generation, Generic};
 use crate::registry::names::NameFormat;
 use crate::registry::strategy::{Strategy, StrategyContext};
 use crate::registry::{checks, meta};
+use crate::status::{GroupResource, Status};
 
 /// The resource `priorityclasses` of `scheduling.k8s.io/v1`.
 pub(in crate::registry) fn definition() -> ResourceBuilder {
@@ -38,6 +39,14 @@ impl Strategy for PriorityClass {
         if let Some(map) = object.as_object_mut() {
             text_default(map, "preemptionPolicy", "PreemptLowerPriority");
         }
+    }
+
+    fn admit_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        only_default(object, ctx)
+    }
+
+    fn admit_update(&self, new: &mut Value, _old: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        only_default(new, ctx)
     }
 
     fn prepare_for_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) {
@@ -82,6 +91,22 @@ impl Strategy for PriorityClass {
     }
 }
 
+/// The plugin `Priority` refuses a second default: `validatePriorityClass` in
+/// `plugin/pkg/admission/priority/admission.go`.
+fn only_default(class: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+    const DEFAULT: &str = "globalDefault";
+    if class[DEFAULT] != true {
+        return Ok(());
+    }
+    let classes = ctx.lookup.list_holding("scheduling.k8s.io", "priorityclasses", "", r#""globalDefault":true"#);
+    let is_other = |other: &&Value| other[DEFAULT] == true && metadata::name(other) != metadata::name(class);
+    let Some(known) = classes.iter().find(is_other) else { return Ok(()) };
+    let known = metadata::name(known);
+    let why = format!("PriorityClass {known} is already marked as default. Only one default can exist");
+    let resource = GroupResource::new("scheduling.k8s.io", "priorityclasses");
+    Err(Status::forbidden(resource, metadata::admitted_name(class), &why))
+}
+
 /// The columns of `priorityclasses`.
 const COLUMNS: &[Column] = &[
     NAME,
@@ -102,3 +127,44 @@ const COLUMNS: &[Column] = &[
         CellSource::Text("/preemptionPolicy", ""),
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::authn;
+    use crate::json::json;
+    use crate::registry::lister::ObjectLister;
+
+    /// One class is the default.
+    struct Classes;
+
+    impl ObjectLister for Classes {
+        fn get(&self, _: &str, _: &str, _: &str, _: &str) -> Option<Value> {
+            None
+        }
+
+        fn list(&self, _: &str, _: &str, _: &str) -> Vec<Value> {
+            vec![json!({"metadata": {"name": "a"}, "globalDefault": true}), json!({"metadata": {"name": "b"}})]
+        }
+    }
+
+    /// `TestPriorityClassAdmission`.
+    #[rstest]
+    #[case::second(
+        "c",
+        true,
+        Some(
+            "priorityclasses.scheduling.k8s.io \"c\" is forbidden: PriorityClass a is already marked as default. Only one default can exist"
+        )
+    )]
+    #[case::same("a", true, None)]
+    #[case::other("c", false, None)]
+    fn one_class_is_the_default(#[case] name: &str, #[case] default: bool, #[case] why: Option<&str>) {
+        let ctx = StrategyContext { now: jiff::Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &Classes };
+        let mut class = json!({"metadata": {"name": name}, "value": 1, "globalDefault": default});
+        let admitted = PriorityClass.admit_create(&mut class, &ctx);
+        assert_eq!(admitted.err().map(|status| status.message), why.map(str::to_owned));
+    }
+}

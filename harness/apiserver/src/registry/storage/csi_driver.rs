@@ -18,7 +18,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", "io.k8s.api.storage.v1.CSIDriver")
         .cluster()
         .hash("hL6j/rwBV5w=")
-        .rules(KindStrategy::new(CONDITIONAL, defaults).check_with(validate))
+        .rules(KindStrategy::new(CONDITIONAL, defaults).check_with(validate).check_update_with(validate_update))
         .columns(COLUMNS)
 }
 
@@ -73,6 +73,17 @@ fn validate(object: &Value) -> ErrorList {
     if let Some(seconds) = spec["nodeAllocatableUpdatePeriodSeconds"].as_i64().filter(|seconds| *seconds < 10) {
         let path = SPEC.child("nodeAllocatableUpdatePeriodSeconds");
         errors.invalid(&path, seconds, "must be greater than or equal to 10 seconds");
+    }
+    errors
+}
+
+/// Validates an update of a `CSIDriver`. The first path is upstream's.
+fn validate_update(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let new = spec_of(new);
+    let old = spec_of(old);
+    for (field, shown) in [("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")] {
+        checks::validate_immutable(new.get(field), old.get(field), &SPEC.child(shown), &mut errors);
     }
     errors
 }

@@ -25,7 +25,8 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
                 Generic { status: true, unconditional: false, namespaced: false, ..Generic::NEW },
                 defaults,
             )
-            .check_with(validate),
+            .check_with(validate)
+            .check_update_with(|new, old| checks::unchanged(new, old, &["spec"])),
         )
         .columns(COLUMNS)
 }

@@ -7,8 +7,9 @@ use crate::field_errors::{BadValue, ErrorList, FieldError, Path};
 use crate::json::Value;
 use crate::json::fields::{array_field, is_empty_value, non_null, str_field};
 use crate::registry::checks::{self, validate_enum};
+use crate::registry::core::internal_json;
 use crate::registry::core::pod::volumes::ValidVolumes;
-use crate::registry::core::pod::{env, internal_json, paths, resources, windows};
+use crate::registry::core::pod::{env, paths, resources, windows};
 use crate::registry::names;
 
 /// Requires the image of a container to have no spaces around it.
@@ -508,10 +509,6 @@ fn port_number_or_name(port: Option<&Value>, path: &Path<'_>, errors: &mut Error
 }
 
 fn security_context(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    if context.get("privileged") == Some(&Value::Bool(true)) {
-        // Upstream's `--allow-privileged` flag is off by default.
-        errors.forbidden(&path.child("privileged"), "disallowed by cluster policy");
-    }
     for field in ["runAsUser", "runAsGroup"] {
         id(context.get(field), &path.child(field), errors);
     }

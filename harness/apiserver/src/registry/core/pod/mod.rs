@@ -3,15 +3,15 @@
 //! See `pkg/registry/core/pod/strategy.go`.
 
 pub(in crate::registry) mod admission;
+mod app_armor;
 mod columns;
 mod containers;
 pub(in crate::registry) mod defaults;
-mod difflib;
 mod env;
-mod internal_json;
 mod os;
 mod overlaps;
 mod paths;
+pub(in crate::registry) mod privileged;
 pub(in crate::registry) mod qos;
 pub(in crate::registry) mod resources;
 pub(in crate::registry) mod runtime_class;
@@ -19,7 +19,6 @@ pub(in crate::registry) mod scheduling;
 pub(crate) mod service_account;
 mod subresources;
 pub(in crate::registry) mod validation;
-mod volume_sources;
 mod volumes;
 pub(in crate::registry) mod warnings;
 mod windows;
@@ -30,6 +29,7 @@ use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::printers::TableHandler;
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::core::internal_json;
 use crate::registry::core::limit_ranger;
 use crate::registry::prepare::{copy_field, copy_member, reset_all_but_status, set_generation, specs_equal};
 use crate::registry::served_resource::CREATE_ONLY_VERBS;
@@ -111,6 +111,7 @@ impl Strategy for Pod {
     fn prepare_for_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) {
         set_generation(object, 1);
         scheduling::apply_label_keys(object);
+        app_armor::sync_fields(object);
         let empty = Value::Null;
         let spec = object.get("spec").unwrap_or(&empty);
         let mut status = json!({"phase": "Pending", "qosClass": qos::class(spec)});
@@ -191,6 +192,7 @@ impl Strategy for Pod {
                 messages.join(" ")
             ));
         }
+        warnings.extend(app_armor::warnings(object));
         warnings.extend(warnings::pod_warnings(object, ""));
         warnings
     }

@@ -5,8 +5,8 @@
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{array_field, is_empty_value, non_null, object_or_insert, semantic_equal, str_field};
 use crate::json::{Key, Value, json};
+use crate::registry::core::internal_json;
 use crate::registry::core::node_selector;
-use crate::registry::core::pod::internal_json;
 use crate::registry::{label_selector, names};
 
 /// Validates `spec.tolerations`.

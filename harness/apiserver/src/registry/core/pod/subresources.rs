@@ -8,8 +8,9 @@ use crate::json::fields::{array_field, is_empty_value, object_or_insert, semanti
 use crate::json::{Map, Value};
 use crate::metadata;
 use crate::quantity::Quantity;
+use crate::registry::core::internal_json;
+use crate::registry::core::pod::qos;
 use crate::registry::core::pod::validation::{METADATA, SPEC, metadata_and_spec};
-use crate::registry::core::pod::{internal_json, qos};
 use crate::registry::meta;
 use crate::registry::prepare::{copy_field, copy_member, copy_metadata_fields};
 use crate::registry::resource_list;

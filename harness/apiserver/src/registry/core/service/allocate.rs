@@ -248,6 +248,14 @@ impl AllocatedAddresses {
             }
             others.health_check(spec);
         }
+        let is_own = |address: &Value| {
+            let parent = &spec_of(address)["parentRef"];
+            str_field(parent, "resource") == "services"
+                && (str_field(parent, "namespace"), str_field(parent, "name")) == (own.0.as_str(), own.1.as_str())
+        };
+        let objects = ctx.lookup.list("networking.k8s.io", "ipaddresses", "");
+        let foreign = objects.iter().filter(|address| !is_own(address));
+        others.addresses.extend(foreign.map(|address| metadata::name(address).to_owned()));
         others
     }
 

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use crate::field_errors::go_json;
 use crate::json::Value;
 use crate::json::fields::{array_field, is_empty_value, str_field};
-use crate::registry::core::pod::difflib;
+use crate::registry::core::difflib;
 
 struct InternalField {
     go: &'static str,
@@ -36,17 +36,17 @@ static TYPES: LazyLock<BTreeMap<&'static str, Vec<InternalField>>> = LazyLock::n
 });
 
 /// Returns a unified diff of two specs.
-pub(super) fn difference(before: &Value, after: &Value) -> String {
+pub(in crate::registry) fn difference(before: &Value, after: &Value) -> String {
     difflib::unified(&lines(before), &lines(after))
 }
 
 /// Returns a unified diff of two values of an internal type.
-pub(super) fn difference_of(name: &str, before: &Value, after: &Value) -> String {
+pub(in crate::registry) fn difference_of(name: &str, before: &Value, after: &Value) -> String {
     difflib::unified(&lines_of(name, before), &lines_of(name, after))
 }
 
 /// Formats a value of an internal type on one line, as in upstream's `Invalid value`.
-pub(super) fn compact(name: &str, value: &Value) -> String {
+pub(in crate::registry) fn compact(name: &str, value: &Value) -> String {
     let mut printer = InternalTypePrinter { spec: value, out: String::new(), compact: true };
     printer.structure(name, value, 0);
     printer.out

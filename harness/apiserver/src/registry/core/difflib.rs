@@ -26,7 +26,7 @@ struct OpCode {
 }
 
 /// Returns the unified diff of `a` and `b` without file names.
-pub(super) fn unified(a: &[String], b: &[String]) -> String {
+pub(in crate::registry) fn unified(a: &[String], b: &[String]) -> String {
     let mut out = String::new();
     for group in grouped_opcodes(&changes(a, b)) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };

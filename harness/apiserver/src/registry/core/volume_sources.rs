@@ -45,7 +45,7 @@ static EUI: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^eui.[[:alnu
 static NAA: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^naa.[[:alnum:]]{32}$").ok());
 
 /// Validates a source of one of these kinds; other kinds have no rules here.
-pub(super) fn validate(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(in crate::registry) fn validate(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let required = REQUIRED.iter().find(|(known, _)| *known == kind).map_or(&[][..], |(_, fields)| fields);
     for field in required.iter().filter(|field| is_empty_value(source.get(**field))) {
         errors.required(&path.child(field), "");
@@ -102,7 +102,7 @@ fn iscsi(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 /// Returns the error of an iSCSI volume whose initiator's path would be too long.
-pub(super) fn long_initiator(volume: &Value) -> Option<&'static str> {
+pub(in crate::registry) fn long_initiator(volume: &Value) -> Option<&'static str> {
     const LONGEST: usize = 64;
     let source = non_null(volume, "iscsi")?;
     non_null(source, "initiatorName")?;

@@ -1,0 +1,112 @@
+//! The `IPAddress` objects of services: one for each address of the cluster that a service holds, created and removed
+//! with it. See `pkg/registry/core/service/ipallocator/ipallocator.go` of Kubernetes 1.36. Clients see them; the record
+//! has only the request for the service.
+
+use crate::json::fields::{array_field, str_field};
+use crate::json::{Value, json};
+use crate::metadata;
+use crate::server::ApiServer;
+use crate::store::{CommitResult, EventType, ResourceId};
+
+/// Follows a committed change of a service.
+pub(super) fn follow(server: &ApiServer, event: EventType, committed: &CommitResult) {
+    if !committed.changed {
+        return;
+    }
+    let before = committed.old.as_ref().map(|old| old.value());
+    let after = (event != EventType::Deleted).then(|| committed.new.value());
+    let held = |service: Option<&Value>| -> Vec<String> {
+        let all = service.map_or(&[][..], |service| array_field(&service["spec"], "clusterIPs"));
+        all.iter().filter_map(Value::as_str).filter(|address| *address != "None").map(str::to_owned).collect()
+    };
+    let old = held(before.as_ref());
+    let new = held(after.as_ref());
+    let resource = ResourceId::new("networking.k8s.io", "ipaddresses");
+    for address in old.iter().filter(|address| !new.contains(address)) {
+        let Some(stored) = server.get(&resource, "", address) else { continue };
+        let is_own = before.as_ref().is_some_and(|service| is_of(&stored.value(), service));
+        // Another write came in between if this fails; then the address is somebody else's.
+        if is_own && server.store().delete(&resource, stored.key(), stored.revision()).is_err() {
+            tracing::debug!(address, "the address of a service was changed");
+        }
+    }
+    let Some(service) = after else { return };
+    for address in new.iter().filter(|address| !old.contains(address)) {
+        if server.get(&resource, "", address).is_some() {
+            continue;
+        }
+        let family = if address.contains(':') { "IPv6" } else { "IPv4" };
+        let object = json!({"apiVersion": "networking.k8s.io/v1", "kind": "IPAddress",
+            "metadata": {"name": address, "labels": {"ipaddress.kubernetes.io/ip-family": family,
+                "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"}},
+            "spec": {"parentRef": {"resource": "services", "namespace": metadata::namespace(&service),
+                "name": metadata::name(&service)}}});
+        if let Err(error) = server.seed([object]) {
+            tracing::debug!(address, %error, "the address of a service has no object");
+        }
+    }
+}
+
+/// Returns true if an address belongs to a service.
+fn is_of(address: &Value, service: &Value) -> bool {
+    let parent = &address["spec"]["parentRef"];
+    str_field(parent, "resource") == "services"
+        && str_field(parent, "namespace") == metadata::namespace(service)
+        && str_field(parent, "name") == metadata::name(service)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderValue, Method, header};
+
+    use super::*;
+    use crate::ApiServerConfig;
+    use crate::clock::{Clock, epoch};
+    use crate::request::{ApiRequest, ReplyBody};
+
+    async fn send(server: &ApiServer, method: Method, path: &str, body: &Value) -> (u16, Value) {
+        let mut request = ApiRequest::new(method, path);
+        request.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        request.body = body.to_string().into();
+        let reply = server.handle(request).await;
+        let ReplyBody::Full(bytes) = reply.body else { panic!("no full body") };
+        (reply.status, serde_json::from_slice(&bytes).expect("JSON"))
+    }
+
+    const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+    fn service(name: &str, address: &str) -> Value {
+        let mut spec = json!({"ports": [{"port": 80}]});
+        if !address.is_empty() {
+            spec["clusterIP"] = json!(address);
+        }
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec})
+    }
+
+    fn addresses(server: &ApiServer) -> Vec<String> {
+        let all = server.list(&ResourceId::new("networking.k8s.io", "ipaddresses"), None);
+        all.iter().map(|address| address.name().to_owned()).collect()
+    }
+
+    /// An address exists as long as its service; one that a user took is taken.
+    #[tokio::test(start_paused = true)]
+    async fn services_and_addresses_agree() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
+        assert_eq!(send(&server, Method::POST, SERVICES, &service("a", "10.0.0.40")).await.0, 201);
+        assert_eq!(addresses(&server), ["10.0.0.40"]);
+        let headless = service("h", "None");
+        assert_eq!(send(&server, Method::POST, SERVICES, &headless).await.0, 201);
+        assert_eq!(addresses(&server), ["10.0.0.40"]);
+        assert_eq!(send(&server, Method::DELETE, &format!("{SERVICES}/a"), &json!({})).await.0, 200);
+        assert_eq!(addresses(&server), [""; 0]);
+
+        let taken = json!({"apiVersion": "networking.k8s.io/v1", "kind": "IPAddress", "metadata": {"name": "10.0.0.41"},
+            "spec": {"parentRef": {"group": "example.com", "resource": "things", "name": "t"}}});
+        let path = "/apis/networking.k8s.io/v1/ipaddresses";
+        assert_eq!(send(&server, Method::POST, path, &taken).await.0, 201);
+        let (status, reply) = send(&server, Method::POST, SERVICES, &service("b", "10.0.0.41")).await;
+        assert_eq!(status, 422, "{reply}");
+        let why = "failed to allocate IP 10.0.0.41: provided IP is already allocated";
+        assert!(reply["message"].as_str().unwrap_or_default().contains(why), "{reply}");
+    }
+}

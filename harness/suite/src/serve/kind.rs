@@ -1,0 +1,109 @@
+//! Returns the objects that a fresh cluster of kind has beside the API server's own: nodes, the storage class, and the
+//! workloads of kube-system, as far as clients look at them: names, labels, owners and images of kind 0.32.
+
+use serde_json::{Value, json};
+
+/// Returns the node with this number. The first one of a cluster of kind is the control plane.
+pub(crate) fn node(number: u16, is_control_plane: bool) -> Value {
+    let name = node_name(number);
+    let mut labels =
+        json!({"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"});
+    if is_control_plane {
+        labels["node-role.kubernetes.io/control-plane"] = json!("");
+        labels["node.kubernetes.io/exclude-from-external-load-balancers"] = json!("");
+    }
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}})
+}
+
+/// Returns the binding of the group of kind's administrator.
+pub(crate) fn administrators() -> Value {
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    let name = "kubeadm:cluster-admins";
+    json!({"apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "Group", "apiGroup": GROUP, "name": name}]})
+}
+
+fn node_name(number: u16) -> String {
+    format!("node-{number}")
+}
+
+/// Returns the default storage class of kind.
+pub(crate) fn standard_class() -> Value {
+    json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "rancher.io/local-path",
+        "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+        "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer"})
+}
+
+/// Returns the workloads of kube-system: the pods of the control plane, DNS, proxies and the network.
+pub(crate) fn system_workloads(version: &str) -> Vec<Value> {
+    let mut objects = vec![dns(), dns_service()];
+    objects.extend([
+        daemon_set("kube-proxy", "kube-proxy", &format!("registry.k8s.io/kube-proxy:{version}")),
+        daemon_set("kindnet", "kindnet-cni", "docker.io/kindest/kindnetd:v20260101"),
+    ]);
+    let components = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+    objects.extend(components.map(|name| static_pod(name, &format!("registry.k8s.io/{name}:{version}"))));
+    objects.push(static_pod("etcd", "registry.k8s.io/etcd:3.6.6-0"));
+    objects
+}
+
+fn dns() -> Value {
+    let labels = json!({"k8s-app": "kube-dns"});
+    json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "coredns", "namespace": "kube-system", "labels": labels},
+        "spec": {"replicas": 2, "selector": {"matchLabels": labels},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},
+            "template": {"metadata": {"labels": labels}, "spec": {
+                "priorityClassName": "system-cluster-critical",
+                "serviceAccountName": "coredns",
+                "tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"},
+                    {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}],
+                "containers": [{"name": "coredns", "image": "registry.k8s.io/coredns/coredns:v1.14.2",
+                    "args": ["-conf", "/etc/coredns/Corefile"],
+                    "ports": [{"name": "dns", "containerPort": 53, "protocol": "UDP"},
+                        {"name": "dns-tcp", "containerPort": 53, "protocol": "TCP"},
+                        {"name": "metrics", "containerPort": 9153, "protocol": "TCP"}],
+                    "resources": {"limits": {"memory": "170Mi"}, "requests": {"cpu": "100m", "memory": "70Mi"}}}]}}}})
+}
+
+fn dns_service() -> Value {
+    json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "kube-dns", "namespace": "kube-system", "labels": {"k8s-app": "kube-dns",
+            "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "CoreDNS"}},
+        "spec": {"selector": {"k8s-app": "kube-dns"}, "clusterIP": "10.0.0.10", "clusterIPs": ["10.0.0.10"],
+            "ports": [{"name": "dns", "port": 53, "protocol": "UDP", "targetPort": 53},
+                {"name": "dns-tcp", "port": 53, "protocol": "TCP", "targetPort": 53},
+                {"name": "metrics", "port": 9153, "protocol": "TCP", "targetPort": 9153}]}})
+}
+
+fn daemon_set(name: &str, app: &str, image: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
+        "metadata": {"name": name, "namespace": "kube-system", "labels": {"k8s-app": name}},
+        "spec": {"selector": {"matchLabels": {"k8s-app": name}},
+            "template": {"metadata": {"labels": {"k8s-app": name}}, "spec": {
+                "hostNetwork": true,
+                "priorityClassName": "system-node-critical",
+                "serviceAccountName": name,
+                "tolerations": [{"operator": "Exists"}],
+                "containers": [{"name": app, "image": image, "securityContext": {"privileged": true}}]}}}})
+}
+
+/// Returns the pod that the kubelet of the control plane reports for one of its manifests.
+fn static_pod(name: &str, image: &str) -> Value {
+    let node = node_name(1);
+    let annotations = json!({"kubernetes.io/config.source": "file", "kubernetes.io/config.mirror": name,
+        "kubernetes.io/config.hash": name});
+    json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": format!("{name}-{node}"), "namespace": "kube-system", "annotations": annotations,
+            "labels": {"component": name, "tier": "control-plane"}},
+        "spec": {"nodeName": node, "hostNetwork": true, "priorityClassName": "system-node-critical",
+            "priority": 2_000_001_000, "tolerations": [{"effect": "NoExecute", "operator": "Exists"}],
+            "containers": [{"name": name, "image": image, "command": [name]}]}})
+}
+
+/// Returns the service accounts of the workloads of kube-system.
+pub(crate) fn system_accounts() -> Vec<Value> {
+    let account = |name: &str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "kube-system"}});
+    ["coredns", "kube-proxy", "kindnet"].map(account).to_vec()
+}
