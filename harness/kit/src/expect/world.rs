@@ -105,6 +105,11 @@ impl ObjectStates {
         self.objects.values()
     }
 
+    /// Returns all objects with their keys, in their order.
+    pub fn keyed(&self) -> impl Iterator<Item = (&Key, &RecordedJson)> + Clone {
+        self.objects.iter()
+    }
+
     /// Returns all objects of a resource.
     pub fn all<'w>(&'w self, resource: &'w str) -> impl Iterator<Item = (&'w Key, &'w RecordedJson)> {
         self.objects.iter().filter(move |(key, _)| key.resource == resource)

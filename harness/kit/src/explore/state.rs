@@ -57,7 +57,8 @@ pub fn is_compared(resource: &str) -> bool {
 }
 
 /// Returns the object without what differs between runs.
-fn essence(object: &Value) -> Value {
+#[must_use]
+pub fn essence(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         trim_metadata(meta);

@@ -28,9 +28,11 @@ pub struct AgentRules {
     pub patterns: Vec<(Controller, Regex)>,
     /// Last segments of the agents of declared companions, which run alongside and are not judged.
     pub companions: BTreeSet<String>,
+    /// The name of the subject if it is any program: all requests are its own.
+    pub program: Option<String>,
 }
 
-/// Attributes each request of a subject to one of its controllers, by user agent.
+/// Attributes each request of a subject to one of its controllers, by user agent. Those of any program are its own.
 ///
 /// 1. An agent that ends in the name of a declared companion is not judged.
 /// 2. An agent that matches a pattern of `--agent` is that pattern's controller.
@@ -54,6 +56,9 @@ impl Agents {
     /// Returns the actor of a request with this user agent. `writes` is the resource that it writes to, if it writes.
     #[must_use]
     pub fn actor(&self, user_agent: &str, writes: Option<&str>) -> Actor {
+        if let Some(program) = &self.rules.program {
+            return Actor::Controller(program.clone());
+        }
         let name = Origin::short_name_of(user_agent).to_owned();
         if self.rules.companions.contains(&name) {
             return Actor::Other(name);
@@ -160,7 +165,10 @@ mod tests {
     ) {
         let pattern = Regex::new("^mine/").expect("a pattern");
         let companions = ["helper".to_owned()].into();
-        let agents = Agents::new(AgentRules { patterns: vec![(Controller::Ttl, pattern)], companions }, controllers);
+        let agents = Agents::new(
+            AgentRules { patterns: vec![(Controller::Ttl, pattern)], companions, program: None },
+            controllers,
+        );
         assert_eq!(agents.actor(agent, writes), actor);
         let origin = Origin::client(agent, "").attributed(Some(actor.attribution().into()));
         assert_eq!(origin.actor(), actor, "the attribution is parsed again");

@@ -470,7 +470,7 @@ impl EnvironmentArgs {
         let kubernetes = self.kubernetes_version.unwrap_or_default();
         let cluster: Arc<dyn Cluster> = match self.real.of(self.cluster) {
             None if subject.is_virtual() && !self.wall_clock => Arc::new(EmbeddedCluster { role, kubernetes }),
-            None => Arc::new(ServedCluster { role, kubernetes, plain: self.http, seed: self.seed() }),
+            None => Arc::new(ServedCluster { role, kubernetes, plain: self.http, seed: self.seed(), around: None }),
             Some(real) => self.remote(&real, logs, external)?,
         };
         let arena = TestBed { cluster, subject };
@@ -578,6 +578,7 @@ impl EnvironmentArgs {
             metrics_url: self.about.metrics_url.clone(),
             ready_limit: self.about.ready_timeout,
             log_folder: logs.to_owned(),
+            any: false,
         }))
     }
 }

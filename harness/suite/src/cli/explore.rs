@@ -13,6 +13,7 @@ use plumbline::explore::faults::plan::Token;
 use plumbline::fixture::Fixture;
 use plumbline::transcript::render::{render, to_text};
 
+use super::explore_program::{self, ProgramArgs};
 use super::select::{FixturesFolder, Selection};
 use super::{CliError, notify};
 use crate::duration::parse_duration;
@@ -29,25 +30,25 @@ use crate::runner::suite::TestBed;
 use crate::subject::in_process::Replicas;
 
 /// Wall time between two lines of progress.
-const PROGRESS: Duration = Duration::from_secs(10);
+pub(super) const PROGRESS: Duration = Duration::from_secs(10);
 
 /// Flags of `explore`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ExploreArgs {
     #[command(flatten)]
-    select: Selection,
+    pub(super) select: Selection,
 
     /// Start no run after this wall time; the report says how many plans were not tried
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    budget: Option<Duration>,
+    pub(super) budget: Option<Duration>,
 
     /// Seed of the order of plans: the same seed gives the same order
     #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    pub(super) seed: u64,
 
     /// The plans to try
     #[arg(long, value_enum, default_value_t = Strategy::Single)]
-    strategy: Strategy,
+    pub(super) strategy: Strategy,
 
     /// Number of random histories [default: as many as the budget allows, or 256 without a budget]
     #[arg(long, value_name = "N")]
@@ -56,11 +57,11 @@ pub(super) struct ExploreArgs {
     /// Try only this part of the plans, of so many: `2/4`; the parts of all machines together are everything. `index/4`
     /// is the part of a pod of an indexed Job
     #[arg(long, value_name = "K/N", value_parser = shard, default_value = "1/1")]
-    shard: (u64, u64),
+    pub(super) shard: (u64, u64),
 
     /// Number of runs in parallel [default: number of cores]
     #[arg(long, short, value_name = "N")]
-    jobs: Option<NonZero<usize>>,
+    pub(super) jobs: Option<NonZero<usize>>,
 
     /// Leave out fixtures with more objects: each of their runs takes as long as many others
     #[arg(long, value_name = "N", default_value_t = 200)]
@@ -72,11 +73,11 @@ pub(super) struct ExploreArgs {
 
     /// Start no run after the first finding
     #[arg(long)]
-    fail_fast: bool,
+    pub(super) fail_fast: bool,
 
     /// Run this one plan and show its transcript and its verdict
     #[arg(long, value_name = "PLAN", conflicts_with_all = ["budget", "strategy", "shard", "format"])]
-    replay: Option<Token>,
+    pub(super) replay: Option<Token>,
 
     /// Merge the JSON reports of all parts of an exploration instead of exploring; a folder means its files `*.json`
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["budget", "shard", "replay", "keep"])]
@@ -84,28 +85,33 @@ pub(super) struct ExploreArgs {
 
     /// Do not shrink findings
     #[arg(long)]
-    no_shrink: bool,
+    pub(super) no_shrink: bool,
 
     /// Write each shrunk finding as a fixture into this folder
     #[arg(long, value_name = "DIR", conflicts_with = "no_shrink")]
-    keep: Option<PathBuf>,
+    pub(super) keep: Option<PathBuf>,
 
     /// Format of the report
     #[arg(long, value_enum, default_value_t = ExploreFormat::Human)]
-    format: ExploreFormat,
+    pub(super) format: ExploreFormat,
 
     /// Write the report to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    pub(super) output: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(super) program: ProgramArgs,
 }
 
 /// Report formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ExploreFormat {
+pub(super) enum ExploreFormat {
     /// Text
     Human,
     /// One JSON document (apiVersion plumbline/v1)
     Json,
+    /// `JUnit` XML, with --command
+    Junit,
     /// One HTML page that loads nothing
     Html,
 }
@@ -135,6 +141,12 @@ fn shard_of(text: &str, index: Option<&str>) -> Result<(u64, u64), String> {
 /// Runs the verb.
 pub(super) fn main(args: &ExploreArgs) -> Result<Exit, CliError> {
     signals::install();
+    if let Some(command) = args.program.command() {
+        return explore_program::main(command, args);
+    }
+    if args.format == ExploreFormat::Junit {
+        return Err(CliError::Usage("--format junit is for programs: it requires --command".to_owned()));
+    }
     if !args.merge.is_empty() {
         let report = merged(&args.merge)?;
         write(args, &report)?;
@@ -273,7 +285,7 @@ fn keep(folder: &Path, report: &ExploreReport) -> Result<(), CliError> {
     Ok(())
 }
 
-fn line(progress: &Progress, budget: Option<Duration>) -> String {
+pub(super) fn line(progress: &Progress, budget: Option<Duration>) -> String {
     let Progress { runs, done, planned, findings, wall } = progress;
     let seconds = wall.as_secs_f64();
     let rate = *runs as f64 / seconds;
@@ -287,16 +299,9 @@ fn line(progress: &Progress, budget: Option<Duration>) -> String {
 }
 
 fn write(args: &ExploreArgs, report: &ExploreReport) -> Result<(), CliError> {
-    let mut out: Box<dyn Write> = match &args.output {
-        Some(path) => {
-            let file = File::create(path)
-                .map_err(|error| CliError::Environment(format!("unable to write {}: {error}", path.display())))?;
-            Box::new(BufWriter::new(file))
-        }
-        None => Box::new(BufWriter::new(super::stdout())),
-    };
+    let mut out = output(args.output.as_deref())?;
     match args.format {
-        ExploreFormat::Human => report.write_text(out)?,
+        ExploreFormat::Human | ExploreFormat::Junit => report.write_text(out)?,
         ExploreFormat::Json => report.write_json(out)?,
         ExploreFormat::Html => {
             out.write_all(page(report).as_bytes())?;
@@ -304,6 +309,14 @@ fn write(args: &ExploreArgs, report: &ExploreReport) -> Result<(), CliError> {
         }
     }
     Ok(())
+}
+
+/// Opens the file of the report, or standard output.
+pub(super) fn output(path: Option<&Path>) -> Result<Box<dyn Write>, CliError> {
+    let Some(path) = path else { return Ok(Box::new(BufWriter::new(super::stdout()))) };
+    let file = File::create(path)
+        .map_err(|error| CliError::Environment(format!("unable to write {}: {error}", path.display())))?;
+    Ok(Box::new(BufWriter::new(file)))
 }
 
 /// Runs one plan and shows it.

@@ -8,6 +8,7 @@ mod conform;
 mod environment;
 mod explain;
 mod explore;
+mod explore_program;
 mod greeting;
 mod help;
 mod hint;
@@ -37,6 +38,7 @@ use plumbline_guest::Outcome;
 
 use crate::cluster::provision;
 use crate::exit::Exit;
+use crate::explore::programs::worker;
 use crate::guest;
 use crate::process::{self, crash_cleanup};
 
@@ -211,8 +213,8 @@ fn report_guest(outcome: &Outcome) -> u8 {
     outcome.exit_code()
 }
 
-/// Runs the process if this program was started by itself as a helper: the guard of a child process, or the cleanup
-/// after a crash. Hidden verbs bypass clap: their arguments belong to another program.
+/// Runs the process if this program was started by itself as a helper: the guard of a child process, the run of a plan,
+/// or the cleanup after a crash. Hidden verbs bypass clap: their arguments belong to another program.
 #[must_use]
 pub fn helper() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
@@ -220,6 +222,10 @@ pub fn helper() -> Option<ExitCode> {
     if verb == process::VERB {
         let code = process::guard(&arguments.collect::<Vec<_>>());
         return Some(u8::try_from(code).unwrap_or(u8::MAX).into());
+    }
+    if verb == worker::VERB {
+        let ran = worker::main(&arguments.collect::<Vec<_>>(), serve::around);
+        return Some(ended(PROGRAM, ran.map(|()| Exit::Ok).map_err(CliError::Environment), false).into());
     }
     if verb == crash_cleanup::VERB {
         return Some(crash_cleanup::main(&arguments.collect::<Vec<_>>(), provision::remove_containers).into());

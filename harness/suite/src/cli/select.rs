@@ -33,6 +33,13 @@ pub(super) struct Selection {
     folder: FixturesFolder,
 }
 
+impl Selection {
+    /// Returns true if no flag selects fixtures.
+    pub(super) fn is_empty(&self) -> bool {
+        self.filters.is_empty() && self.suite.is_empty() && self.level.is_empty()
+    }
+}
+
 /// The fixtures that the program carries.
 static CARRIED: OnceLock<&'static Dir<'static>> = OnceLock::new();
 

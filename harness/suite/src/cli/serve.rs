@@ -7,19 +7,22 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Parser as _;
 use plumbline::fixture::Controller;
 use plumbline::time::Clock;
 use plumbline_apiserver::listener::{ApiListener, Limits, ListenError, ListenOptions, listen, write_private_file};
 use plumbline_apiserver::{
-    AdmissionPlugin, ApiServer, ApiServerConfig, AuditLog, KubernetesVersion, RecordMode, ReportedVersion, faults,
-    kubelet,
+    AdmissionPlugin, ApiServer, ApiServerConfig, AuditLog, KubernetesVersion, RecordMode, ReportedVersion, bootstrap,
+    faults, kubelet,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::colour;
+use crate::cluster::Around;
 use crate::duration::parse_duration;
 use crate::exit::Exit;
 use crate::serve::{ClockMode, ControllerLoop, ServeHandler, WorldSpec, check_rules, kind};
@@ -470,6 +473,43 @@ fn explained(error: &ListenError) -> String {
 
 fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("unable to read {}: {error}", path.display()))
+}
+
+/// Returns what runs beside the server of another verb: garbage collection and the deletion of namespaces, or the parts
+/// of a cluster like one of kind. Its kubelets renew their leases once.
+pub(super) fn around(like_kind: bool) -> Result<Around, String> {
+    #[derive(clap::Parser)]
+    #[command(no_binary_name = true)]
+    struct Flags {
+        #[command(flatten)]
+        serve: ServeArgs,
+    }
+    let flags: &[&str] = if like_kind { &["--like", "kind"] } else { &[] };
+    let flags = Flags::try_parse_from(flags).map_err(|error| error.to_string())?;
+    let mut spec = flags.serve.spec()?;
+    if let Some(options) = &mut spec.kubelet {
+        options.heartbeat = Duration::from_hours(24 * 36_500);
+    }
+    let address = SocketAddr::from(([127, 0, 0, 1], 6443));
+    Ok(Around(Arc::new(move |server| {
+        server.seed(spec.seeds.iter().cloned()).map_err(|error| error.to_string())?;
+        let objects = bootstrap::objects(address, server.clock().now());
+        server.seed(objects).map_err(|error| error.to_string())?;
+        Ok(spec.start_loops(server))
+    })))
+}
+
+/// Returns the objects in the files and folders.
+///
+/// # Errors
+///
+/// Returns the first file that cannot be read, or is no YAML.
+pub(super) fn manifests(paths: &[PathBuf]) -> Result<Vec<Value>, String> {
+    let mut all = Vec::new();
+    for path in paths {
+        all.extend(objects(path)?.into_iter().map(|found| found.object));
+    }
+    Ok(all)
 }
 
 /// An object to seed, and its source.

@@ -5,6 +5,7 @@
 //! call the server in process.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use plumbline_apiserver::listener::{ConnectionGate, ListenOptions, listen};
 use plumbline_apiserver::record::RecordedNames;
 use plumbline_apiserver::{ApiServer, ApiServerConfig, KubernetesVersion, ResourceId};
 use serde_json::Value;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::drawn::Drawn;
@@ -40,6 +41,22 @@ pub struct ServedCluster {
     pub plain: bool,
     /// Seed of what is drawn for each fixture, such as the names of its objects; `None` draws nothing.
     pub seed: Option<u64>,
+    /// The parts of a cluster that run beside the server, if there are some.
+    pub around: Option<Around>,
+}
+
+/// Seeds a server with the objects of a cluster and starts the parts of one, such as kubelets; they end when the set is
+/// dropped.
+#[derive(Clone)]
+pub struct Around(pub Arc<StartAround>);
+
+/// Starts what runs beside a server.
+pub type StartAround = dyn Fn(&ApiServer) -> Result<JoinSet<()>, String> + Send + Sync;
+
+impl fmt::Debug for Around {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Around")
+    }
 }
 
 impl Cluster for ServedCluster {
@@ -87,7 +104,7 @@ impl Cluster for ServedCluster {
                 ..defaults
             };
             let server = ApiServer::new(Role::enforced(self.role.as_ref(), config));
-            let failed = |error: &dyn std::fmt::Display| ClusterError::Sandbox(error.to_string());
+            let failed = |error: &dyn fmt::Display| ClusterError::Sandbox(error.to_string());
             server.seed(self.role.as_ref().map_or_else(Vec::new, Role::objects)).map_err(|error| failed(&error))?;
             let endpoint = SubjectEndpoint::new(server.clone(), agents).with_drawn(drawn.clone());
             let listening = listen(endpoint, ListenOptions { plain: self.plain, ..ListenOptions::loopback() }).await;
@@ -98,7 +115,9 @@ impl Cluster for ServedCluster {
             let stop = CancellationToken::new();
             let door = listening.door();
             let serving = tokio::spawn(listening.serve(stop.clone()));
-            let sandbox = ServedSandbox { server, drawn, kubeconfig, stop, door, serving, _folder: folder };
+            let around = self.around.as_ref().map(|around| (around.0)(&server)).transpose();
+            let around = around.map_err(ClusterError::Sandbox)?;
+            let sandbox = ServedSandbox { server, drawn, kubeconfig, stop, door, serving, _around: around, _folder: folder };
             Ok(Box::new(sandbox) as Box<dyn Sandbox>)
         }
         .boxed_local()
@@ -113,6 +132,7 @@ struct ServedSandbox {
     stop: CancellationToken,
     door: ConnectionGate,
     serving: JoinHandle<()>,
+    _around: Option<JoinSet<()>>,
     _folder: tempfile::TempDir,
 }
 

@@ -16,11 +16,13 @@
 //! | [`judge`] | the oracles |
 //! | [`search`] | which plans are tried, in which order |
 //! | [`findings`] | shrinking, and the report |
+//! | [`programs`] | the same for any program, judged by oracles that do not know what it is for |
 //!
 //! A room imports only from those above it.
 
 pub mod findings;
 pub mod histories;
 pub mod judge;
+pub mod programs;
 pub mod run;
 pub mod search;

@@ -23,6 +23,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
 use tokio::io::AsyncWriteExt as _;
@@ -107,6 +109,15 @@ impl GuardedProcess {
         Some(self.describe(status))
     }
 
+    /// Resolves when the process has ended. Elsewhere than on Linux it never does.
+    #[must_use]
+    pub fn end_signal(&self) -> LocalBoxFuture<'static, ()> {
+        let Some(pid) = self.guard.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) else {
+            return std::future::ready(()).boxed_local();
+        };
+        ended_guard(pid).boxed_local()
+    }
+
     fn describe(&self, status: ExitStatus) -> String {
         let program = &self.program;
         match status.code() {
@@ -185,6 +196,28 @@ impl GuardedProcess {
     pub fn log(&self) -> &Path {
         &self.log
     }
+}
+
+/// Resolves when the guard has ended.
+#[cfg(target_os = "linux")]
+async fn ended_guard(pid: Pid) {
+    use rustix::process::{PidfdFlags, pidfd_open};
+    use tokio::io::Interest;
+    use tokio::io::unix::AsyncFd;
+
+    let watched = pidfd_open(pid, PidfdFlags::NONBLOCK).map_err(io::Error::from);
+    #[expect(deprecated, reason = "the file owns its descriptor, which is all that the other constructor asks for")]
+    let watched = watched.and_then(|file| AsyncFd::with_interest(file, Interest::READABLE));
+    match watched {
+        // An error of the runtime is as good a reason to look whether it has ended.
+        Ok(file) => drop(file.readable().await),
+        Err(_) => std::future::pending().await,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+async fn ended_guard(_: Pid) {
+    std::future::pending().await
 }
 
 /// Returns the last `count` lines of a file; empty if it cannot be read.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::future::LocalBoxFuture;
 use parking_lot::Mutex;
 use plumbline::expect::{self, LiveChecker, StepReply};
 use plumbline::faults::{self, ArmedFault, CrashEvent, CrashHandler};
@@ -27,7 +28,7 @@ use super::log::LogCapture;
 use super::monitor::LoadMonitor;
 use super::starts::StartLimit;
 use super::timing::{self, TimeMode};
-use super::{RunError, RunRecorder, calls, isolate};
+use super::{ProgramExit, RunError, RunRecorder, calls, isolate};
 use crate::cluster::{Answer, Cluster, ClusterTime, Sandbox, SeedError};
 use crate::guest;
 use crate::process::signals;
@@ -53,6 +54,11 @@ pub fn run(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder) -
     }
     result
 }
+
+/// Time until a program that ended by itself starts again, and twice as long after each further end: as in a pod.
+const FIRST_BACKOFF: Duration = Duration::from_secs(10);
+/// Number of ends of a program after which its run is over.
+const MOST_EXITS: u32 = 6;
 
 /// The cluster and the subject of a run.
 #[derive(Clone, Copy)]
@@ -83,8 +89,10 @@ async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder
     let monitor = run.monitor.clone();
     let measured =
         async { if context.cluster.is_virtual() { std::future::pending().await } else { monitor.run().await } };
+    let storm = super::storm::watch(context.subject.is_program(), run.stage.transcript().clone(), run.clock.clone());
     let played = tokio::select! {
         biased;
+        storm = storm => Err(RunError::Storm(storm)),
         played = run.play() => played,
         never = measured => match never {},
         signal = signalled => Err(RunError::Interrupted(signal)),
@@ -140,6 +148,10 @@ struct FixtureRun<'a> {
     restart_at: Option<Duration>,
     /// Time at which the server's outage ends.
     outage_until: Option<Duration>,
+    /// Resolves when the running program ends by itself; only for programs that are started again then.
+    end: RefCell<Option<LocalBoxFuture<'static, ()>>>,
+    /// Number of times that the program has ended by itself.
+    exits: u32,
 }
 
 impl<'a> FixtureRun<'a> {
@@ -180,6 +192,8 @@ impl<'a> FixtureRun<'a> {
             versions: RefCell::default(),
             restart_at: None,
             outage_until: None,
+            end: RefCell::default(),
+            exits: 0,
         }
     }
 
@@ -231,6 +245,9 @@ impl<'a> FixtureRun<'a> {
             }
             return self.wait_until_idle().await;
         }
+        if self.subject.is_program() {
+            return self.set_up_program().await;
+        }
         // Held until the subject has started, so that subjects which are already running are not delayed by too many
         // starts.
         let _start = self.starts.acquire(self.timer, self.recorder).await;
@@ -255,6 +272,21 @@ impl<'a> FixtureRun<'a> {
             Duration::ZERO
         };
         self.set_start(begun).await?;
+        self.wait_until_idle().await
+    }
+
+    /// Starts any program beside the given objects: `t=+0s` is its start.
+    async fn set_up_program(&mut self) -> Result<(), RunError> {
+        self.seed_given(self.fixture.given.objects.to_vec()).await?;
+        self.rest().await?;
+        self.wait_for_whole_second().await;
+        self.clock.rebase(self.clock.elapsed());
+        self.stage.transcript().move_to_epoch();
+        let begin = self.stage.transcript().len();
+        self.recorder.update(|record| (record.start, record.begin) = (self.clock.epoch(), begin));
+        if !self.fixture.given.stopped {
+            self.start()?;
+        }
         self.wait_until_idle().await
     }
 
@@ -453,12 +485,20 @@ impl<'a> FixtureRun<'a> {
             }
             let next = [self.restart_at, self.outage_until].into_iter().flatten().fold(target, Duration::min);
             let clock = self.clock.clone();
+            // Taken out while waiting: no borrow may be held across an await.
+            let end = self.end.take();
+            let mut ended = end.unwrap_or_else(|| Box::pin(std::future::pending()));
             let crashed = tokio::select! {
                 biased;
                 crashed = self.crashes.1.recv() => crashed,
                 () = &mut news => return Ok(()),
+                () = &mut ended => {
+                    self.exited()?;
+                    continue;
+                }
                 () = clock.sleep_until_offset(next) => None,
             };
+            *self.end.borrow_mut() = Some(ended);
             if let Some(crashed) = crashed {
                 self.crashed(&crashed)?;
             }
@@ -504,9 +544,30 @@ impl<'a> FixtureRun<'a> {
         Ok(())
     }
 
+    /// Records that the program ended by itself; it starts again after a back-off, as in a pod.
+    fn exited(&mut self) -> Result<(), RunError> {
+        let reason = self.running.borrow_mut().as_mut().and_then(|running| running.ended());
+        let Some(reason) = reason.filter(|_| self.crashing.load(Ordering::Relaxed) == 0) else { return Ok(()) };
+        let at = self.clock.elapsed();
+        let log = self.running.borrow().as_ref().map(|running| running.log()).unwrap_or_default();
+        self.note(&format!("the program ended: {}", reason.lines().next().unwrap_or_default()));
+        self.recorder.update(|record| record.exits.push(ProgramExit { at, reason: reason.clone(), log }));
+        self.monitor.ended();
+        drop(self.running.take());
+        self.exits += 1;
+        if self.exits >= MOST_EXITS {
+            return Err(RunError::Ended { at: moment(at), reason });
+        }
+        self.restart_at = Some(at + FIRST_BACKOFF * 2_u32.pow(self.exits - 1));
+        Ok(())
+    }
+
     fn check_running(&self) -> Result<(), RunError> {
         if let Some(why) = self.stage.failure() {
             return Err(RunError::Cluster(why.into()));
+        }
+        if self.subject.is_program() {
+            return Ok(());
         }
         // A subject may end because a crash has cut its connections; the crash is handled soon.
         if self.crashing.load(Ordering::Relaxed) > 0 {
@@ -584,10 +645,15 @@ impl<'a> FixtureRun<'a> {
     }
 
     async fn control(&mut self, control: Control) -> Result<(), RunError> {
+        if self.subject.is_program() {
+            // It may have ended by itself and wait for its next start.
+            self.restart_at = None;
+        }
         match control {
             Control::Start => self.start(),
             Control::Stop => {
                 self.note("the controllers are asked to stop");
+                *self.end.borrow_mut() = None;
                 self.monitor.ended();
                 let running = self.running.take();
                 let stopped = match running {
@@ -609,7 +675,7 @@ impl<'a> FixtureRun<'a> {
     }
 
     fn start(&self) -> Result<(), RunError> {
-        if self.fixture.controllers.is_empty() {
+        if self.fixture.controllers.is_empty() && !self.subject.is_program() {
             return Ok(());
         }
         if self.running.borrow().is_some() {
@@ -634,12 +700,16 @@ impl<'a> FixtureRun<'a> {
             self.monitor.launched(running.processes(), permit.flatten());
         }
         *self.cut.lock() = Some(running.kill_switch());
+        if self.subject.is_program() {
+            *self.end.borrow_mut() = Some(running.end_signal());
+        }
         *self.running.borrow_mut() = Some(running);
         Ok(())
     }
 
     fn crash(&self, note: &str) {
         self.note(note);
+        *self.end.borrow_mut() = None;
         self.stage.door().shut(true);
         self.monitor.ended();
         if let Some(mut running) = self.running.take() {

@@ -59,6 +59,9 @@ pub enum RunError {
         /// The reason that the subject gives.
         reason: String,
     },
+    /// The subject requests without an end.
+    #[error("{0}")]
+    Storm(String),
     /// The subject did not stop cleanly.
     #[error("the controllers did not stop cleanly: {0}")]
     Stop(Source),

@@ -5,7 +5,7 @@
 //! - [`repeat`]: the same fixtures many times, until something differs
 //! - [`drive`]: one fixture from seed to end · `timing`: virtual and wall time
 //! - `monitor`: load of the machine during a fixture · `starts`: the number of subjects that start at the same time
-//! - [`calls`]: requests of the steps
+//! - [`calls`]: requests of the steps · `storm`: programs that request without an end
 //! - [`error`]: reasons why a run ended early · [`verdict`]: from the record to a report · [`log`]: the subject's log
 //!
 //! Order of events at a time T: tasks with a timer due at T run until they are idle, then the steps at T run in the
@@ -20,6 +20,7 @@ pub mod log;
 mod monitor;
 pub mod repeat;
 mod starts;
+mod storm;
 pub mod suite;
 mod timing;
 pub mod verdict;
@@ -88,8 +89,23 @@ pub struct RunRecord {
     pub queued: Duration,
     /// Number of permits to start that the fixture's thread holds.
     pub permits: usize,
+    /// Length of the transcript when a program started; 0 for controllers under test.
+    pub begin: usize,
+    /// The times at which a program ended by itself.
+    pub exits: Vec<ProgramExit>,
     /// Reasons why the run was interrupted or cannot be trusted.
     pub errors: Vec<Arc<RunError>>,
+}
+
+/// The end of a program by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramExit {
+    /// Its time.
+    pub at: Duration,
+    /// The exit code or signal, with the end of its log.
+    pub reason: String,
+    /// The last lines of its output.
+    pub log: Vec<String>,
 }
 
 impl RunRecord {

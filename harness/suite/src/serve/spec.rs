@@ -179,7 +179,7 @@ impl WorldSpec {
     }
 
     /// Starts the loops and kubelets in the present runtime; dropping the set ends them.
-    pub(super) fn start_loops(&self, server: &ApiServer) -> JoinSet<()> {
+    pub(crate) fn start_loops(&self, server: &ApiServer) -> JoinSet<()> {
         let mut running = JoinSet::new();
         // Part of the server, not of the controller manager.
         running.spawn(event_ttl::expire_events(server.clone()));

@@ -70,6 +70,9 @@ pub struct Command {
     pub ready_limit: Duration,
     /// Folder for its logs, one file per start.
     pub log_folder: PathBuf,
+    /// True if it is any program, not an implementation of controllers: see [`Subject::is_program`]. Nothing is
+    /// appended to its command line, and `KUBECONFIG` names the kubeconfig.
+    pub any: bool,
 }
 
 /// The kind of subject in reports.
@@ -80,7 +83,14 @@ const PLACEHOLDERS: [&str; 8] =
 
 impl Command {
     fn is_drop_in(&self) -> bool {
-        !self.argv.iter().any(|argument| PLACEHOLDERS.iter().any(|word| argument.contains(word)))
+        !self.any && !self.argv.iter().any(|argument| PLACEHOLDERS.iter().any(|word| argument.contains(word)))
+    }
+
+    /// Returns the variables added to the environment.
+    fn variables(&self, values: &Placeholders<'_>) -> Vec<(OsString, OsString)> {
+        let kubeconfig = self.any.then(|| ("KUBECONFIG".into(), values.credentials.kubeconfig.clone().into()));
+        let given = self.env.iter().map(|(key, value)| (key.into(), values.fill(value).into()));
+        kubeconfig.into_iter().chain(given).collect()
     }
 
     /// Returns the complete command line.
@@ -223,7 +233,7 @@ impl Subject for Command {
 
     fn agents(&self) -> AgentRules {
         let companions = self.companions.iter().map(|(_, name)| name.clone()).collect();
-        AgentRules { patterns: self.agents.clone(), companions }
+        AgentRules { patterns: self.agents.clone(), companions, program: self.any.then(|| self.name.clone()) }
     }
 
     fn bystander_writes(&self) -> BystanderWrites {
@@ -243,6 +253,10 @@ impl Subject for Command {
         let names: Vec<_> = flags.keys().map(|name| format!("--{name}")).collect();
         (!takes && !flags.is_empty())
             .then(|| format!("its command line has no place for {}: add {{flags}}", names.join(", ")))
+    }
+
+    fn is_program(&self) -> bool {
+        self.any
     }
 
     fn is_virtual(&self) -> bool {
@@ -276,7 +290,7 @@ impl Subject for Command {
         let number = STARTS.fetch_add(1, Ordering::Relaxed);
         let start = ProcessSpec {
             argv: self.arguments(&values),
-            env: self.env.iter().map(|(key, value)| (key.into(), values.fill(value).into())).collect(),
+            env: self.variables(&values),
             folder: None,
             log: self.log_folder.join(format!("subject-{number:05}.log")),
         };
@@ -381,6 +395,10 @@ impl Running for RunningCommand {
     fn ended(&mut self) -> Option<String> {
         let end = self.process.ended()?;
         Some(self.with_log(&end))
+    }
+
+    fn end_signal(&self) -> LocalBoxFuture<'static, ()> {
+        self.process.end_signal()
     }
 
     fn log(&self) -> Vec<String> {

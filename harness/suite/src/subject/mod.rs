@@ -83,6 +83,12 @@ pub trait Subject: Send + Sync {
         None
     }
 
+    /// Returns true if it is any program rather than an implementation of the four controllers: it runs in fixtures
+    /// that name no controller, all that it sends is its own, and it starts again after it has ended by itself.
+    fn is_program(&self) -> bool {
+        false
+    }
+
     /// Returns true if it runs in virtual time.
     fn is_virtual(&self) -> bool;
 
@@ -197,6 +203,11 @@ pub trait Running {
 
     /// Returns the reason if it ended by itself.
     fn ended(&mut self) -> Option<String>;
+
+    /// Resolves when it has ended, if it is a process.
+    fn end_signal(&self) -> LocalBoxFuture<'static, ()> {
+        std::future::pending().boxed_local()
+    }
 
     /// The last lines of its log, if logs are not collected elsewhere.
     fn log(&self) -> Vec<String> {

@@ -30,6 +30,7 @@ mod judging;
 mod kubectl;
 mod outages;
 mod pages;
+mod programs;
 mod reports;
 mod reviews;
 mod runner;

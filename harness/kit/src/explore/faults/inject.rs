@@ -59,6 +59,9 @@ const OTHER_HOLDER: &str = "another";
 /// The name of the fault of requests while the controllers are cut off.
 const PARTITION: &str = "partition";
 
+/// The name of the fault of requests for which the right is missing.
+const DENIED: &str = "denied";
+
 /// The pattern of all requests of the controllers.
 const ALL_REQUESTS: &str = "ANY */*/*";
 
@@ -194,6 +197,20 @@ pub(super) fn partition(number: u16, point: &FaultPoint, _: Duration) -> Injecti
     Injection::of_steps(vec![(from, begin), (until, vec![Action::Heal(name)])])
 }
 
+/// Takes the right to make requests like this one away, for some minutes.
+pub(super) fn deny(number: u16, point: &FaultPoint, _: Duration) -> Injection {
+    let name = Some(DENIED.to_owned());
+    let mut on = point.pattern();
+    if !on.target.name.is_empty() {
+        "*".clone_into(&mut on.target.name);
+    }
+    on.target.namespace = on.target.namespace.map(|_| "*".to_owned());
+    let fault = Fault { name: name.clone(), on, nth: 1, count: None, effect: reply_effect(403, false) };
+    let from = point.at.saturating_sub(SHORTLY);
+    let begin = (from, vec![Action::Fault(fault)]);
+    Injection::of_steps(vec![begin, (point.at + mins(number), vec![Action::Heal(name)])])
+}
+
 pub(super) fn touch(_: u16, point: &FaultPoint, _: Duration) -> Injection {
     let body = json!({"metadata": {"annotations": {TOUCH: "1"}}});
     Injection::of_race(point, vec![patch(point.target.object(), body)])
@@ -218,9 +235,11 @@ pub(super) fn hand_over(_: u16, point: &FaultPoint, _: Duration) -> Injection {
     Injection::of_race(point, actions)
 }
 
-/// Writes another holder into the lease, just before the point.
+/// Writes another holder into the lease of the point, or else into that of our controllers, just before the point.
 pub(super) fn take_lease(_: u16, point: &FaultPoint, _: Duration) -> Injection {
-    let Ok(target) = Target::parse(LEASE, "default", &Resources::default()) else { return Injection::default() };
+    let ours = Target::parse(LEASE, "default", &Resources::default()).ok();
+    let written = (&*point.target.resource.plural == "leases").then(|| point.target.object());
+    let Some(target) = written.or(ours) else { return Injection::default() };
     let take = patch(target, json!({"spec": {"holderIdentity": OTHER_HOLDER}}));
     Injection::of_steps(vec![(point.at.saturating_sub(SHORTLY), vec![take])])
 }
@@ -285,6 +304,15 @@ pub(super) fn stale_restart(number: u16, point: &FaultPoint, _: Duration) -> Inj
         (point.at + secs(number), vec![fresh, release_of(point, false)]),
     ];
     Injection::of_watches(point, vec![hold_of(point), WatchFault::StaleList(resource)], steps)
+}
+
+/// Lets the controllers act upon the event, and start again on a server whose lists and watches are from before it.
+pub(super) fn time_travel(number: u16, point: &FaultPoint, _: Duration) -> Injection {
+    let resource = point.target.resource.clone();
+    let restart = vec![Action::Watch(hold_of(point)), Action::Control(Control::Restart)];
+    let fresh = vec![Action::Watch(WatchFault::FreshList(resource.clone())), release_of(point, false)];
+    let steps = vec![(point.at + SOON_AFTER, restart), (point.at + secs(number), fresh)];
+    Injection::of_watches(point, vec![WatchFault::StaleList(resource)], steps)
 }
 
 pub(super) fn last(_: u16, point: &FaultPoint, _: Duration) -> Injection {

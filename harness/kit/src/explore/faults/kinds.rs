@@ -110,6 +110,8 @@ pub enum FaultTrait {
     IsWordless,
     /// Tests with the kit try it.
     IsForTests,
+    /// Only programs of which nothing is known try it.
+    IsForProgramsAlone,
 }
 
 /// A row of the table: everything about a kind of fault.
@@ -158,7 +160,7 @@ const SUBJECT: Row = Row { at: &[Place::ObjectWrite, Place::Event], weaker: &[],
 use FaultTrait as T;
 
 /// All kinds of fault, from the weakest to the strongest of each family.
-static ROWS: [Row; 41] = [
+static ROWS: [Row; 44] = [
     // A conflict of a delete means that its precondition failed.
     Row { name: "409", number: 409, at: &[Place::Update], ..REPLY },
     Row { name: "410", number: 410, at: &[Place::Read], weaker: &[], ..REPLY },
@@ -443,6 +445,35 @@ static ROWS: [Row; 41] = [
         inject: inject::order,
         ..REQUEST
     },
+    // The right to make requests like this one is missing, for this many minutes.
+    Row {
+        name: "denied-10m",
+        number: 10,
+        lasts: mins(10),
+        traits: &[T::IsForProgramsAlone],
+        inject: inject::deny,
+        ..REQUEST
+    },
+    // Events of the resource are held back for longer than controllers wait for the creations and deletions that they
+    // expect: five minutes.
+    Row {
+        name: "hold-6m",
+        number: 360,
+        lasts: mins(6),
+        traits: &[T::DelaysNews, T::IsForProgramsAlone],
+        weaker: &["close-watch", "hold-1s", "hold-30s"],
+        ..WATCH
+    },
+    // The controllers act upon the event, and start again on an API server that does not know it for this many seconds.
+    Row {
+        name: "time-travel-30s",
+        number: 30,
+        lasts: secs(30),
+        traits: &[T::DelaysNews, T::Restarts, T::ControlsSubject, T::IsForProgramsAlone],
+        weaker: &["stale-restart-30s"],
+        inject: inject::time_travel,
+        ..WATCH
+    },
 ];
 
 impl Disturbance {
@@ -452,8 +483,13 @@ impl Disturbance {
         ROWS.iter().position(|row| row.name == name).map(Self)
     }
 
-    /// Returns all disturbances, in order.
+    /// Returns all disturbances of fixtures, in order.
     pub fn all() -> impl Iterator<Item = Self> {
+        Self::of_programs().filter(|disturbance| !disturbance.is(T::IsForProgramsAlone))
+    }
+
+    /// Returns all disturbances, in order: those of fixtures and those of programs alone.
+    pub fn of_programs() -> impl Iterator<Item = Self> {
         (0..ROWS.len()).map(Self)
     }
 

@@ -270,7 +270,7 @@ impl Shrinker<'_> {
 
 /// Lists the JSON pointers of everything that may be dropped; items of a list from its end, so that earlier pointers
 /// stay valid.
-fn places_in(value: &Value, place: &str, depth: usize, places: &mut Vec<String>) {
+pub(in crate::explore) fn places_in(value: &Value, place: &str, depth: usize, places: &mut Vec<String>) {
     if depth == 0 {
         return;
     }
@@ -294,7 +294,7 @@ fn places_in(value: &Value, place: &str, depth: usize, places: &mut Vec<String>)
 }
 
 /// Removes the value at `place`; returns false if there is none.
-fn remove(document: &mut Value, place: &str) -> bool {
+pub(in crate::explore) fn remove(document: &mut Value, place: &str) -> bool {
     let Some((parent, name)) = place.rsplit_once('/') else { return false };
     match document.pointer_mut(parent) {
         Some(Value::Array(items)) => {
@@ -351,7 +351,7 @@ fn injected(document: &mut Value, original: &Fixture, plan: &FaultPlan) -> (Vec<
 }
 
 /// Adds `items` to the beginning of a list of `given`, which may be a single item.
-fn prepend(document: &mut Value, field: &str, items: Vec<Value>) {
+pub(in crate::explore) fn prepend(document: &mut Value, field: &str, items: Vec<Value>) {
     if items.is_empty() {
         return;
     }
@@ -364,7 +364,7 @@ fn prepend(document: &mut Value, field: &str, items: Vec<Value>) {
 }
 
 /// Writes the actions of an injected step; `None` if fixtures have words for none of them.
-fn step_of(actions: &[Action]) -> Option<Value> {
+pub(in crate::explore) fn step_of(actions: &[Action]) -> Option<Value> {
     let mut written: Vec<Value> = actions.iter().filter_map(fault_words::of_action).collect();
     match written.len() {
         0 => None,

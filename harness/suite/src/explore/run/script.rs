@@ -119,10 +119,10 @@ fn scrape() -> Check {
 
 /// Collects the steps of a script in order of time.
 #[derive(Default)]
-struct Builder {
-    steps: Vec<Step>,
+pub(in crate::explore) struct Builder {
+    pub(in crate::explore) steps: Vec<Step>,
     boundaries: Vec<Boundary>,
-    now: Duration,
+    pub(in crate::explore) now: Duration,
 }
 
 impl Builder {
@@ -133,15 +133,15 @@ impl Builder {
     }
 
     /// Lets time pass until `at`.
-    fn wait(&mut self, at: Duration) -> usize {
+    pub(in crate::explore) fn wait(&mut self, at: Duration) -> usize {
         self.push(0, at, StepKind::Expect { checks: Vec::new() })
     }
 
-    fn act(&mut self, at: Duration, actions: Vec<Action>) {
+    pub(in crate::explore) fn act(&mut self, at: Duration, actions: Vec<Action>) {
         self.push(0, at, StepKind::Do { actions, reply: None });
     }
 
-    fn original(&mut self, step: &Step) {
+    pub(in crate::explore) fn original(&mut self, step: &Step) {
         let marker = self.wait(step.end());
         if let StepKind::Do { actions, reply } = &step.kind {
             let kind = StepKind::Do { actions: actions.clone(), reply: reply.clone() };

@@ -1,0 +1,375 @@
+//! `plumbline explore --command`: the same for any program, with scenarios instead of fixtures.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use plumbline::explore::faults::plan::Token;
+use serde_json::Value;
+
+use super::environment::variable;
+use super::explore::{self, ExploreArgs, ExploreFormat};
+use super::{CliError, notify, serve};
+use crate::duration::parse_duration;
+use crate::exit::Exit;
+use crate::explore::programs::candidates::FaultProfile;
+use crate::explore::programs::job::{Facts, Program, Scenario};
+use crate::explore::programs::launch::Launcher;
+use crate::explore::programs::oracles::{self, ORACLES};
+use crate::explore::programs::page::page;
+use crate::explore::programs::report::{ProgramReport, ScenarioReport};
+use crate::explore::programs::search::{self, Explored, ProgramOptions, Subject};
+use crate::explore::programs::shrink::shrink;
+use crate::guest::ProgramTime;
+use crate::process::tempdir::RunDir;
+use crate::process::{self, signals};
+
+/// Flags of `explore` for any program.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Any program")]
+pub(super) struct ProgramArgs {
+    /// Explore this program instead of Plumbline's own controllers: its command line, quoted as for a shell. It is
+    /// started again for each plan. `{kubeconfig}`, `{server}`, `{token}`, `{token-file}`, `{ca-file}` and `{port}` are
+    /// replaced; the variable KUBECONFIG is set
+    #[arg(long, value_name = "COMMAND", requires = "scenario")]
+    command: Option<String>,
+
+    /// The history to explore: objects and steps in the words of fixtures. May be repeated
+    #[arg(long, value_name = "FILE", requires = "command")]
+    scenario: Vec<PathBuf>,
+
+    /// Objects that exist before the program starts, such as its custom resource definitions: YAML files or folders.
+    /// May be repeated
+    #[arg(long, value_name = "PATH", requires = "command")]
+    manifests: Vec<PathBuf>,
+
+    /// Environment variable for the command; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable, requires = "command")]
+    command_env: Vec<(String, String)>,
+
+    /// The cluster around the program [default: the API server with garbage collection]
+    #[arg(long, value_enum, value_name = "CLUSTER", requires = "command")]
+    like: Option<ClusterAround>,
+
+    /// YAML file with the roles and bindings of the program's service account. Requests that they do not permit get 403
+    #[arg(long, value_name = "FILE", requires = "command")]
+    subject_role: Option<PathBuf>,
+
+    /// Time in which the program runs [default: virtual where programs can be traced]
+    #[arg(long, value_enum, value_name = "TIME", requires = "command")]
+    time: Option<ProgramTime>,
+
+    /// Plain HTTP instead of HTTPS
+    #[arg(long, requires = "command")]
+    http: bool,
+
+    /// Kinds of fault
+    #[arg(long, value_enum, value_name = "PROFILE", default_value_t, requires = "command")]
+    profile: FaultProfile,
+
+    /// Try this many plans at most
+    #[arg(long, value_name = "N", requires = "command")]
+    plans: Option<usize>,
+
+    /// Accept a program whose runs without faults have this part of their requests in common. Findings that do not
+    /// repeat are marked
+    #[arg(long, value_name = "PART", default_value_t = 1.0, value_parser = part, requires = "command")]
+    runs_alike: f64,
+
+    /// Number of runs without faults: what differs between them is not compared
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(2..=20))]
+    reference_runs: u8,
+
+    /// Oracles that do not judge
+    #[arg(long, value_name = "ORACLE", value_delimiter = ',', value_parser = oracle, requires = "command")]
+    without: Vec<String>,
+
+    /// Wall time after which a run counts as hanging
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s")]
+    run_limit: Duration,
+}
+
+/// Clusters around a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ClusterAround {
+    /// A node with a kubelet, workloads, jobs, garbage collection, namespaces, volumes: as `serve --like kind`
+    Kind,
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|part| (0.0..=1.0).contains(part))
+        .ok_or_else(|| "expected a number from 0 to 1".to_owned())
+}
+
+fn oracle(text: &str) -> Result<String, String> {
+    let known = || ORACLES.map(|(name, _)| name).join(", ");
+    let found = ORACLES.iter().find(|(name, _)| *name == text);
+    found.map(|(name, _)| (*name).to_owned()).ok_or_else(|| format!("the oracles are {}", known()))
+}
+
+impl ProgramArgs {
+    /// Returns the command line of the program.
+    pub(super) fn command(&self) -> Option<&str> {
+        self.command.as_deref()
+    }
+
+    fn program(&self, command: &str) -> Result<Program, CliError> {
+        let argv = shell_words::split(command).map_err(|error| CliError::Usage(format!("--command: {error}")))?;
+        let Some(first) = argv.first() else { return Err(CliError::Usage("--command is empty".to_owned())) };
+        // An interpreter says less than its script.
+        let script = argv.iter().skip(1).find(|word| !word.starts_with('-') && Path::new(word).is_file());
+        let name = Path::new(script.unwrap_or(first)).file_stem().map(|name| name.to_string_lossy().into_owned());
+        Ok(Program {
+            name: name.unwrap_or_else(|| first.clone()),
+            argv,
+            env: self.command_env.clone(),
+            http: self.http,
+            role: self.subject_role.clone(),
+            like_kind: self.like == Some(ClusterAround::Kind),
+        })
+    }
+
+    /// Returns the flags that repeat a run of the program.
+    fn flags(&self, command: &str) -> String {
+        let mut text = format!("--command {} ", shell_words::quote(command));
+        let paths = |name: &str, paths: &[PathBuf]| -> String {
+            let flag = |path: &PathBuf| format!("--{name} {} ", shell_words::quote(&path.display().to_string()));
+            paths.iter().map(flag).collect::<Vec<_>>().concat()
+        };
+        text.push_str(&paths("manifests", &self.manifests));
+        for (name, value) in &self.command_env {
+            let _ = write!(text, "--command-env {} ", shell_words::quote(&format!("{name}={value}")));
+        }
+        if self.like.is_some() {
+            text.push_str("--like kind ");
+        }
+        if self.http {
+            text.push_str("--http ");
+        }
+        text.push_str(&paths("subject-role", self.subject_role.as_slice()));
+        if self.runs_alike < 1.0 {
+            let _ = write!(text, "--runs-alike {} ", self.runs_alike);
+        }
+        text
+    }
+}
+
+/// Runs the verb for a program.
+pub(super) fn main(command: &str, args: &ExploreArgs) -> Result<Exit, CliError> {
+    let own = &args.program;
+    if !args.select.is_empty() {
+        return Err(CliError::Usage(
+            "--command explores scenarios: name them with --scenario, without filters".to_owned(),
+        ));
+    }
+    let subjects = subjects(&own.program(command)?, own)?;
+    let mut scratch = RunDir::create(None).map_err(CliError::Environment)?;
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let launcher = Launcher {
+        time: own.time.unwrap_or(ProgramTime::usual()),
+        limit: own.run_limit,
+        folder: scratch.logs().to_owned(),
+        worker: process::program().map_err(|error| CliError::Environment(error.to_string()))?,
+    };
+    let options = ProgramOptions {
+        jobs: args.jobs.map_or(cores, NonZero::get),
+        seed: args.seed,
+        strategy: args.strategy,
+        profile: own.profile,
+        budget: args.budget,
+        plans: own.plans,
+        shard: args.shard,
+        fail_fast: args.fail_fast,
+        runs_alike: own.runs_alike,
+        references: usize::from(own.reference_runs),
+        without: own.without.iter().cloned().collect(),
+    };
+    let result = match &args.replay {
+        Some(token) => replay(token, &subjects, &launcher, &options),
+        None => explored(command, args, &subjects, &launcher, &options),
+    };
+    if matches!(result, Err(CliError::Environment(_))) {
+        drop(scratch.keep_logs());
+    }
+    result
+}
+
+/// Reads the scenarios.
+fn subjects(program: &Program, own: &ProgramArgs) -> Result<Vec<Subject>, CliError> {
+    let manifests: Vec<Value> = serve::manifests(&own.manifests).map_err(CliError::Environment)?;
+    let read = |file: &PathBuf| {
+        let text = fs::read_to_string(file)
+            .map_err(|error| CliError::Environment(format!("unable to read {}: {error}", file.display())))?;
+        let scenario = Scenario { file: file.clone(), text, manifests: manifests.clone() };
+        search::subject(program, scenario).map_err(CliError::BadFixtures)
+    };
+    own.scenario.iter().map(read).collect()
+}
+
+/// Explores all scenarios and writes the report.
+fn explored(
+    command: &str,
+    args: &ExploreArgs,
+    subjects: &[Subject],
+    launcher: &Launcher,
+    options: &ProgramOptions,
+) -> Result<Exit, CliError> {
+    let mut report = ProgramReport {
+        api_version: "plumbline/v1",
+        kind: "ProgramExploreReport",
+        command: command.to_owned(),
+        flags: args.program.flags(command),
+        scenarios: Vec::new(),
+    };
+    let mut failed = None;
+    for subject in subjects {
+        let file = subject.scenario.file.display().to_string();
+        notify(&format!("plumbline: {}: {} runs without faults", subject.fixture.id, options.references));
+        let reference = match search::reference(subject, launcher, options) {
+            Ok(reference) => reference,
+            Err(why) => {
+                report.scenarios.push(ScenarioReport::refused(&subject.fixture.id, &file, why.to_string()));
+                continue;
+            }
+        };
+        if reference.alike < 1.0 {
+            let part = reference.alike * 100.0;
+            let first = reference.divergence.as_deref().unwrap_or_default();
+            notify(&format!("plumbline: runs without faults are alike to {part:.0} %: {first}"));
+        }
+        let mut next = explore::PROGRESS;
+        let watched = io::stderr().is_terminal();
+        let explored = search::explore(subject, reference, launcher, options, |progress| {
+            if progress.wall >= next && (watched || progress.wall >= next + explore::PROGRESS * 5) {
+                notify(&explore::line(progress, args.budget));
+                next = progress.wall + explore::PROGRESS;
+            }
+        });
+        let fixtures = if args.no_shrink { BTreeMap::new() } else { shrunk(subject, &explored, launcher, options) };
+        if let Some(folder) = &args.keep {
+            keep(folder, &explored, &fixtures)?;
+        }
+        if let Some((why, count)) = explored.failed.as_ref().filter(|(_, count)| *count == explored.tried as u64) {
+            failed = Some(format!("all {count} runs with faults failed: {why}"));
+        }
+        report.scenarios.push(ScenarioReport::new(&explored, &file, &fixtures));
+    }
+    let mut out = explore::output(args.output.as_deref())?;
+    match args.format {
+        ExploreFormat::Human => report.write_text(out)?,
+        ExploreFormat::Json => report.write_json(out)?,
+        ExploreFormat::Junit => report.write_junit(out)?,
+        ExploreFormat::Html => {
+            out.write_all(page(&report).as_bytes())?;
+            out.flush()?;
+        }
+    }
+    exit(&report, failed)
+}
+
+/// Returns the exit code of a report.
+fn exit(report: &ProgramReport, failed: Option<String>) -> Result<Exit, CliError> {
+    if report.has_findings() {
+        return Ok(Exit::FixturesFailed);
+    }
+    if let Some(why) = failed {
+        return Err(CliError::Environment(why));
+    }
+    if report.scenarios.iter().any(|scenario| scenario.refused.is_some()) {
+        return Ok(Exit::Refuted);
+    }
+    if let Some(signal) = signals::requested() {
+        notify(&format!("plumbline: interrupted by {signal}; the report covers the runs before it"));
+        return Ok(Exit::Environment);
+    }
+    Ok(Exit::Ok)
+}
+
+/// Shrinks the findings. Returns the scenarios by fingerprint.
+fn shrunk(
+    subject: &Subject,
+    explored: &Explored,
+    launcher: &Launcher,
+    options: &ProgramOptions,
+) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    // Both runs without faults would have to be made for each candidate; one of them says enough.
+    let options = ProgramOptions { references: 2, ..options.clone() };
+    for (plan, breach) in explored.findings.simplest() {
+        let name = breach.fingerprint();
+        let Some(example) = explored.examples.get(&name).filter(|example| !example.plan.is_empty()) else { continue };
+        let token = plan.token();
+        if let Some(text) = shrink(subject, (launcher, &options), &example.plan, &token, (&name, &breach.text)) {
+            all.insert(name, text);
+        }
+    }
+    all
+}
+
+/// Writes the shrunk findings as scenarios.
+fn keep(folder: &Path, explored: &Explored, fixtures: &BTreeMap<String, String>) -> Result<(), CliError> {
+    let failed =
+        |path: &Path, error: io::Error| CliError::Environment(format!("unable to write {}: {error}", path.display()));
+    fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+    for finding in explored.findings.list() {
+        if let Some(text) = fixtures.get(&finding.fingerprint) {
+            let path = folder.join(format!("{}.yaml", finding.file_name()));
+            fs::write(&path, text).map_err(|error| failed(&path, error))?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs one plan and shows it.
+fn replay(
+    token: &Token,
+    subjects: &[Subject],
+    launcher: &Launcher,
+    options: &ProgramOptions,
+) -> Result<Exit, CliError> {
+    let known: BTreeSet<&str> = subjects.iter().map(|subject| &*subject.fixture.id).collect();
+    let Some(subject) = subjects.iter().find(|subject| subject.fixture.id == token.fixture) else {
+        let known = known.into_iter().collect::<Vec<_>>().join(", ");
+        return Err(CliError::Nothing(format!("there is no scenario {}; --scenario names {known}", token.fixture)));
+    };
+    let reference =
+        search::reference(subject, launcher, options).map_err(|error| CliError::Refuted(error.to_string()))?;
+    let plan = search::resolve(&reference, token).map_err(|missing| {
+        let points = reference.points();
+        let some: Vec<String> = points.iter().take(40).map(|point| point.point().to_string()).collect();
+        let more = points.len().saturating_sub(some.len());
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        CliError::Usage(format!("{} has no point {missing}; it has {}{more}", token.fixture, some.join(", ")))
+    })?;
+    let (facts, breaches) = if plan.is_empty() && !subject.has_own_faults() {
+        (reference.facts.clone(), oracles::judge_alone(&reference.facts))
+    } else {
+        let facts = search::run(subject, launcher, &plan, Some(&reference));
+        let breaches = oracles::judge(&reference, &plan, &facts);
+        (facts, breaches)
+    };
+    show(token, &facts, &breaches)?;
+    Ok(if breaches.is_empty() { Exit::Ok } else { Exit::FixturesFailed })
+}
+
+fn show(token: &Token, facts: &Facts, breaches: &[plumbline::explore::breach::Breach]) -> io::Result<()> {
+    let mut out = super::stdout();
+    writeln!(out, "{token}\n\n{}", facts.transcript)?;
+    for fault in &facts.idle_faults {
+        writeln!(out, "no request met the fault of {fault}")?;
+    }
+    for breach in breaches {
+        writeln!(out, "✗ {}\n    {}", breach.fingerprint(), breach.text)?;
+    }
+    if breaches.is_empty() {
+        writeln!(out, "no breach")?;
+    }
+    out.flush()
+}

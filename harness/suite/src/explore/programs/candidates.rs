@@ -1,0 +1,183 @@
+//! The plans that follow from the points of a run without faults, in the order in which they are tried. Pure.
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use plumbline::explore::faults::point::Site;
+use plumbline::explore::faults::{Disturbance, FaultTrait};
+use plumbline::explore::schedule::in_turns;
+
+use super::job::{PlannedFault, Point};
+
+/// Faults that no program is tried with: fixtures have them for controllers whose clock or order can be set.
+const NOT_FOR_PROGRAMS: [&str; 4] = ["clock-ahead-10m", "clock-back-10m", "order-2", "order-3"];
+
+/// The faults of leases.
+const OF_LEASES: [&str; 2] = ["lease-taken", "500"];
+
+/// A named selection of faults.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum FaultProfile {
+    /// All kinds of fault
+    #[default]
+    All,
+    /// The scenarios of Kubernetes' framework for the robustness of controllers (k/k#139657): baseline, write
+    /// conflicts, cache lag, flaky API, all of them combined, time-out of expectations
+    Robustness,
+}
+
+/// The faults of the profile `robustness`, with the scenario that each is a part of.
+const ROBUSTNESS: [(&str, &str); 9] = [
+    ("409", "write conflicts"),
+    ("touch", "write conflicts"),
+    ("hold-30s", "cache lag"),
+    ("coalesce-30s", "cache lag"),
+    ("stale-restart-30s", "cache lag"),
+    ("flaky", "flaky API"),
+    ("500", "flaky API"),
+    ("lost-reply", "flaky API"),
+    ("hold-6m", "expectations' time-out"),
+];
+
+/// Returns the scenario of k/k#139657 that a fault is a part of.
+#[must_use]
+pub fn robustness_of(fault: &str) -> Option<&'static str> {
+    ROBUSTNESS.iter().find(|(name, _)| *name == fault).map(|(_, scenario)| *scenario)
+}
+
+/// Plans of single faults.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Candidates {
+    /// The plans, in the order in which they are tried.
+    pub plans: Vec<PlannedFault>,
+    /// Number of plans that were left out because another one has the same run.
+    pub equal: usize,
+}
+
+/// Returns the single faults at these points.
+#[must_use]
+pub fn candidates(points: &[Point], seed: u64, profile: FaultProfile) -> Candidates {
+    let mut met = BTreeSet::new();
+    let mut all: Vec<(u64, String, PlannedFault)> = Vec::new();
+    let mut equal = 0;
+    for (place, point) in points.iter().enumerate() {
+        for disturbance in Disturbance::of_programs().filter(|disturbance| is_possible(*disturbance, point, profile)) {
+            if !met.insert(circumstances(disturbance, point)) {
+                equal += 1;
+                continue;
+            }
+            let mut hasher = DefaultHasher::new();
+            (seed, place, disturbance.name()).hash(&mut hasher);
+            let subresource = point.subresource.as_deref().unwrap_or_default();
+            let class = format!("{} {} {subresource} {disturbance}", point.verb, point.plural);
+            all.push((hasher.finish(), class, (disturbance, point.clone())));
+        }
+    }
+    all.sort_by_key(|entry| entry.0);
+    let plans = in_turns(all.into_iter().map(|(_, class, plan)| (class, plan)));
+    Candidates { plans, equal }
+}
+
+fn is_possible(disturbance: Disturbance, point: &Point, profile: FaultProfile) -> bool {
+    let name = disturbance.name();
+    let of_lease = point.plural == "leases";
+    let suits = disturbance.suits(&point.point());
+    let of_profile = match profile {
+        FaultProfile::All => true,
+        FaultProfile::Robustness => robustness_of(name).is_some(),
+    };
+    let of_place = if of_lease { OF_LEASES.contains(&name) } else { !disturbance.is(FaultTrait::ConcernsLeader) };
+    suits && of_profile && of_place && !NOT_FOR_PROGRAMS.contains(&name)
+}
+
+/// Returns what decides over the run with a fault: plans with the same circumstances have the same run.
+fn circumstances(disturbance: Disturbance, point: &Point) -> String {
+    let site = point.point().site;
+    let name = disturbance.name();
+    if disturbance.is(FaultTrait::CrashesBefore) {
+        // Nothing has changed since the last point with this number.
+        return format!("crash {}", point.before);
+    }
+    if disturbance.is(FaultTrait::CrashesAfter) {
+        return format!("crash {}", point.after);
+    }
+    if disturbance.is_timed_at(site) {
+        return format!("{name} {}", point.before);
+    }
+    if name == "denied-10m" {
+        return format!("{name} {} {} {:?}", point.verb, point.plural, point.subresource);
+    }
+    if site == Site::Event {
+        // Events of one resource at one moment are held, closed and lost together.
+        return format!("{name} {} {}", point.plural, point.at);
+    }
+    // The same request again, without a change or a write in between: a program that polls.
+    format!("{name} {} {:?} {}/{:?} {}", point.verb, point.plural, point.name, point.subresource, point.before)
+}
+
+/// Returns pairs: each single fault with one of the next requests after it.
+#[must_use]
+pub fn pairs(single: &[PlannedFault], points: &[Point]) -> Vec<Vec<PlannedFault>> {
+    /// Faults that come second: what a program must survive while it repairs the first one.
+    const SECOND: [&str; 4] = ["crash-after", "500", "409", "lost-reply"];
+    const NEXT: usize = 3;
+    let mut all = Vec::new();
+    for (disturbance, point) in single {
+        let later =
+            points.iter().filter(|later| later.at >= point.at && later.before >= point.before && *later != point);
+        for second in later.take(NEXT) {
+            for name in SECOND {
+                let Some(fault) = Disturbance::parse(name).filter(|fault| fault.suits(&second.point())) else {
+                    continue;
+                };
+                all.push(vec![(*disturbance, point.clone()), (fault, second.clone())]);
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(verb: &str, occurrence: u32, before: usize) -> Point {
+        Point {
+            verb: verb.to_owned(),
+            plural: "pods".to_owned(),
+            version: "v1".to_owned(),
+            namespaced: true,
+            namespace: Some("default".to_owned()),
+            name: "a".to_owned(),
+            occurrence,
+            before,
+            after: before + 1,
+            ..Point::default()
+        }
+    }
+
+    #[test]
+    fn equal_plans_are_tried_once() {
+        let points = [point("GET", 1, 3), point("GET", 2, 3), point("GET", 3, 4)];
+        let found = candidates(&points, 1, FaultProfile::All);
+        let of = |name: &str| found.plans.iter().filter(|(fault, _)| fault.name() == name).count();
+        assert_eq!((of("500"), of("crash-before"), of("denied-10m"), of("409")), (2, 2, 1, 0));
+        assert!(found.equal > 0);
+    }
+
+    #[test]
+    fn the_profile_selects_faults() {
+        let found = candidates(&[point("PUT", 1, 0)], 1, FaultProfile::Robustness);
+        assert!(found.plans.iter().all(|(fault, _)| robustness_of(fault.name()).is_some()));
+        assert!(found.plans.iter().any(|(fault, _)| fault.name() == "409"));
+    }
+
+    #[test]
+    fn pairs_begin_with_each_single_fault() {
+        let points = [point("PUT", 1, 0), point("PATCH", 1, 1)];
+        let single = candidates(&points[..1], 1, FaultProfile::All).plans;
+        let found = pairs(&single[..1], &points);
+        assert_eq!(found.len(), 4);
+        assert!(found.iter().all(|pair| pair.len() == 2 && pair[1].1.verb == "PATCH"));
+    }
+}

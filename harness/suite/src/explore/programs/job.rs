@@ -1,0 +1,293 @@
+//! The job of a run, and the facts that it returns: documents that two processes exchange.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use plumbline::explore::faults::Disturbance;
+use plumbline::explore::faults::point::{FaultPoint, Site};
+use plumbline::fixture::pattern::Verb;
+use plumbline::fixture::{Resource, Target};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::state::{EndState, Expected};
+
+/// The program of an exploration, and its surroundings.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Program {
+    /// Its name in transcripts.
+    pub name: String,
+    /// The command line with placeholders.
+    pub argv: Vec<String>,
+    /// Variables added to its environment.
+    pub env: Vec<(String, String)>,
+    /// Plain HTTP instead of HTTPS.
+    pub http: bool,
+    /// A file with the roles of its service accounts; `None` permits everything.
+    pub role: Option<PathBuf>,
+    /// The cluster around it is one of kind: nodes, kubelets, workloads, garbage collection.
+    pub like_kind: bool,
+}
+
+/// A scenario as its files have it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Scenario {
+    /// Its file, whose name is its name.
+    pub file: PathBuf,
+    /// The text of the file.
+    pub text: String,
+    /// Objects that exist before those of the scenario: custom resource definitions, for the most part.
+    pub manifests: Vec<Value>,
+}
+
+/// A run to make.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Job {
+    /// The program.
+    pub program: Program,
+    /// The history.
+    pub scenario: Scenario,
+    /// The faults to inject.
+    pub faults: Vec<(String, Point)>,
+    /// True if the scenario's own faults are injected as well.
+    pub own_faults: bool,
+    /// The state at the end of the run without faults; once it is reached and nothing happens any more, the run is
+    /// over.
+    pub expected: Option<Expected>,
+    /// Times after the last step and the last fault, in milliseconds, at which the run may be over.
+    pub checkpoints: Vec<u64>,
+    /// Length of the window in which a converged program must be quiet, in milliseconds.
+    pub quiet: u64,
+    /// Time that the program gets after a fresh start at the end, in milliseconds.
+    pub fresh: u64,
+    /// The folder for its logs.
+    pub logs: PathBuf,
+}
+
+/// A [`FaultPoint`] as a document.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Point {
+    /// `GET`, `LIST`, …, or `EVENT` for the delivery of a change.
+    pub verb: String,
+    /// API group.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Plural.
+    pub plural: String,
+    /// True if the objects have namespaces.
+    pub namespaced: bool,
+    /// Namespace; `*` for all.
+    pub namespace: Option<String>,
+    /// Name, or a pattern; empty for collections.
+    pub name: String,
+    /// `status`, `scale`, …
+    pub subresource: Option<String>,
+    /// Number among the equal points of the run, from 1.
+    pub occurrence: u32,
+    /// Time in the run, in milliseconds.
+    pub at: u64,
+    /// Time of the next step of the history, in milliseconds, if it follows soon.
+    pub next_step: Option<u64>,
+    /// Number of changes and writes before it, which shows points between which nothing happened.
+    pub before: usize,
+    /// The same after it took effect.
+    pub after: usize,
+}
+
+/// Returns milliseconds.
+#[must_use]
+pub fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+const EVENT: &str = "EVENT";
+
+/// The verbs of requests at which faults can happen.
+const VERBS: [Verb; 7] = [Verb::Get, Verb::List, Verb::Watch, Verb::Post, Verb::Put, Verb::Patch, Verb::Delete];
+
+impl Point {
+    /// Makes the document of a point between these numbers of changes.
+    #[must_use]
+    pub fn new(point: &FaultPoint, (before, after): (usize, usize)) -> Self {
+        let FaultPoint { site, target, occurrence, at, next_step, .. } = point;
+        let resource = &target.resource;
+        Self {
+            verb: match site {
+                Site::Request(verb) => verb.as_str().to_owned(),
+                Site::Event | Site::Run => EVENT.to_owned(),
+            },
+            group: resource.group.to_string(),
+            version: resource.version.to_string(),
+            plural: resource.plural.to_string(),
+            namespaced: resource.namespaced,
+            namespace: target.namespace.clone(),
+            name: target.name.clone(),
+            subresource: target.subresource.clone(),
+            occurrence: *occurrence,
+            at: millis(*at),
+            next_step: next_step.map(millis),
+            before,
+            after,
+        }
+    }
+
+    /// Returns the point.
+    #[must_use]
+    pub fn point(&self) -> FaultPoint {
+        let verb = VERBS.into_iter().find(|verb| verb.as_str() == self.verb);
+        let resource = Resource {
+            group: self.group.clone().into(),
+            version: self.version.clone().into(),
+            plural: self.plural.clone().into(),
+            kind: String::new().into(),
+            namespaced: self.namespaced,
+        };
+        FaultPoint {
+            site: verb.map_or(Site::Event, Site::Request),
+            target: Target {
+                resource,
+                namespace: self.namespace.clone(),
+                name: self.name.clone(),
+                subresource: self.subresource.clone(),
+            },
+            occurrence: self.occurrence,
+            at: Duration::from_millis(self.at),
+            seq: 0,
+            next_step: self.next_step.map(Duration::from_millis),
+        }
+    }
+}
+
+/// A fault of a plan: its kind, and the point at which it happens.
+pub type PlannedFault = (Disturbance, Point);
+
+/// A request of the program.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    /// Time in milliseconds.
+    pub at: u64,
+    /// API verb.
+    pub verb: String,
+    /// `pods`, `pods/status`
+    pub resource: String,
+    /// Namespace and name with random parts blurred.
+    pub object: String,
+    /// The status code of the reply; 0 without one.
+    pub code: u16,
+    /// Reason and message of a refusal.
+    pub refusal: String,
+    /// A fault answered, or withheld the answer.
+    pub faulted: bool,
+    /// It changed an object.
+    pub changed: bool,
+    /// The request as in a transcript.
+    pub text: String,
+}
+
+/// An end of the program by itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Exit {
+    /// Time in milliseconds.
+    pub at: u64,
+    /// The reason, with the end of its log.
+    pub reason: String,
+    /// True if its output shows a panic, a crash or an exception that was not caught.
+    pub panicked: bool,
+}
+
+/// The facts of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Facts {
+    /// The reason if the run ended before its end.
+    pub ending: Option<Ending>,
+    /// Ends of the program.
+    pub exits: Vec<Exit>,
+    /// The program's requests until the end of the quiet window, without leases.
+    pub requests: Vec<Request>,
+    /// Number of requests that are not listed because there were too many.
+    pub omitted: usize,
+    /// The points at which faults can happen.
+    pub points: Vec<Point>,
+    /// The objects at the end.
+    pub state: EndState,
+    /// Objects that the program created or changed and that point to an object that is gone.
+    pub left: BTreeMap<String, String>,
+    /// Objects that the program deleted, with its requests.
+    pub deleted: BTreeMap<String, String>,
+    /// Objects that are being deleted at the end, with their finalizers.
+    pub stuck: BTreeMap<String, String>,
+    /// Writes that changed something in the quiet window.
+    pub late: Vec<String>,
+    /// Requests in the quiet window.
+    pub busy: usize,
+    /// Writes that changed something after the fresh start.
+    pub fresh: Vec<String>,
+    /// Writes of objects of which the program had not seen the present state, without a precondition.
+    pub blind: Vec<Blind>,
+    /// Updates of the main resource that changed a status which has a subresource, or tried to.
+    pub by_update: Vec<String>,
+    /// Faults of the plan that no request met.
+    pub idle_faults: Vec<String>,
+    /// True if the run was over before its last checkpoint.
+    pub early: bool,
+    /// The time at which the run ended, in milliseconds.
+    pub end: u64,
+    /// Wall time of the run, in microseconds.
+    pub wall: u64,
+    /// The end of the program's log.
+    pub log: Vec<String>,
+    /// The transcript.
+    pub transcript: String,
+}
+
+/// A write or deletion of an object whose present state the program had not seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Blind {
+    /// `pods`
+    pub resource: String,
+    /// `delete`, `update`
+    pub verb: String,
+    /// Time in milliseconds.
+    pub at: u64,
+    /// Description of the write.
+    pub text: String,
+}
+
+/// A run that ended before its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ending {
+    /// The kind of the end.
+    pub kind: EndingKind,
+    /// The reason.
+    pub text: String,
+}
+
+/// Kinds of early ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EndingKind {
+    /// The environment failed.
+    #[default]
+    Environment,
+    /// The server refuses the objects of the scenario.
+    Seed,
+    /// The program does not start.
+    Launch,
+    /// The program ends again and again.
+    Exits,
+    /// The program requests without an end.
+    Storm,
+    /// The run did not end within its wall time.
+    Hang,
+}

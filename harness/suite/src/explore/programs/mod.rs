@@ -1,0 +1,31 @@
+//! Explorations of any program: a command that sends requests to the API server, started for each plan beside a
+//! server of its own, in virtual time.
+//!
+//! ```text
+//! search ── job ──► tracer ──► worker (this program again) ── server, steps, faults
+//!    ▲                             └── the program
+//!    └──── facts of the run ◄──────┘
+//! ```
+//!
+//! - [`job`]: the job of a run, and the facts that it returns
+//! - [`worker`]: the process that runs one plan · [`script`]: its steps
+//! - `survey`: the facts of a run · `knowledge`: what the program knew
+//! - [`state`]: the state at the end of a run, without what differs from run to run
+//! - [`reference`]: runs without faults, and what they show · [`candidates`]: the plans that follow from them
+//! - [`oracles`]: judge the facts · [`search`]: tries plans · [`shrink`]: makes findings small
+//! - [`report`], [`page`]: the result
+
+pub mod candidates;
+pub mod job;
+mod knowledge;
+pub mod launch;
+pub mod oracles;
+pub mod page;
+pub mod reference;
+pub mod report;
+pub mod script;
+pub mod search;
+pub mod shrink;
+pub mod state;
+mod survey;
+pub mod worker;

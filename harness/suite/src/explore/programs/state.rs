@@ -1,0 +1,254 @@
+//! The state at the end of a run, and its differences from that of another run. Pure.
+//!
+//! Left out are versions, uids, times and what else [`essence`] leaves out, random names that the server made, and the
+//! fields that differed between runs without faults.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plumbline::explore::state::essence;
+use plumbline::object_meta;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Resources that exist for the record only, or for the election of a leader.
+const NOT_COMPARED: [&str; 2] = ["events", "leases"];
+
+/// The mark of a random name.
+const RANDOM: &str = "(random)";
+
+/// Most items that an object's name is looked for in.
+const ANY_INDEX: &str = "*";
+
+/// The objects at the end of a run, by resource, namespace and name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EndState {
+    /// The objects, without what differs between runs.
+    pub objects: BTreeMap<String, Value>,
+}
+
+/// A field of the objects of a resource that differs between runs without faults: `pods status.hostIP`. An object that
+/// some of them have and others not is `pods default/a`.
+pub type Volatile = BTreeSet<String>;
+
+/// The state to which a run with faults should come.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Expected {
+    /// The state at the end of the run without faults.
+    pub state: EndState,
+    /// The fields and objects that differ between such runs.
+    pub volatile: Volatile,
+}
+
+impl Expected {
+    /// Returns true if `found` is this state.
+    #[must_use]
+    pub fn matches(&self, found: &EndState) -> bool {
+        self.state.differences(found, &self.volatile).is_empty()
+    }
+}
+
+/// A difference between two states.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The object: `configmaps default/a`.
+    pub object: String,
+    /// `is missing`, `is left`, or the field.
+    pub kind: String,
+    /// The difference in words.
+    pub text: String,
+    /// The value without the fault, if a field differs.
+    pub wanted: Option<Value>,
+}
+
+impl Difference {
+    /// Returns the resource of the object.
+    #[must_use]
+    pub fn resource(&self) -> &str {
+        self.object.split(' ').next().unwrap_or_default()
+    }
+}
+
+/// Returns true if states are compared by objects of this resource.
+#[must_use]
+pub fn is_compared(resource: &str) -> bool {
+    !NOT_COMPARED.contains(&resource)
+}
+
+/// Returns the name of an object without what the server made up.
+#[must_use]
+pub fn stable_name(object: &Value, name: &str) -> String {
+    match object_meta::text(object, "generateName").filter(|prefix| !prefix.is_empty() && name.starts_with(prefix)) {
+        Some(prefix) => format!("{prefix}{RANDOM}"),
+        None => name.to_owned(),
+    }
+}
+
+impl EndState {
+    /// Collects objects: resource, namespace, name and content of each.
+    #[must_use]
+    pub fn new<'o>(objects: impl IntoIterator<Item = (&'o str, Option<&'o str>, &'o str, &'o Value)> + Clone) -> Self {
+        let renamed: BTreeMap<String, String> = objects
+            .clone()
+            .into_iter()
+            .map(|(_, _, name, object)| (name.to_owned(), stable_name(object, name)))
+            .filter(|(name, stable)| name != stable)
+            .collect();
+        let mut named: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for (resource, namespace, name, object) in objects.into_iter().filter(|(resource, ..)| is_compared(resource)) {
+            let mut object = essence(object);
+            rename(&mut object, &renamed);
+            let name = renamed.get(name).map_or(name, String::as_str);
+            named.entry(key(resource, namespace, name)).or_default().push(object);
+        }
+        let mut objects = BTreeMap::new();
+        for (key, mut equal) in named {
+            // Objects with random names have no order but that of their content.
+            equal.sort_by_cached_key(ToString::to_string);
+            for (index, object) in equal.into_iter().enumerate() {
+                let key = if index == 0 { key.clone() } else { format!("{key} #{}", index + 1) };
+                objects.insert(key, object);
+            }
+        }
+        Self { objects }
+    }
+
+    /// Returns the differences of `found` from this state, without the volatile fields.
+    #[must_use]
+    pub fn differences(&self, found: &Self, volatile: &Volatile) -> Vec<Difference> {
+        let keys: BTreeSet<&String> = self.objects.keys().chain(found.objects.keys()).collect();
+        let keys = keys.into_iter().filter(|key| !volatile.contains(*key));
+        let differs = |key: &String| {
+            let difference = |kind: &str, text: &str| {
+                let object = key.clone();
+                let kind = kind.to_owned();
+                let text = text.to_owned();
+                Some(Difference { object, kind, text, wanted: None })
+            };
+            match (self.objects.get(key), found.objects.get(key)) {
+                (Some(_), None) => difference(MISSING, "it is missing; without the fault it exists"),
+                (None, Some(_)) => difference(LEFT, "it exists; without the fault it does not"),
+                (None, None) => None,
+                (Some(wanted), Some(found)) => {
+                    let resource = key.split(' ').next().unwrap_or_default();
+                    let mut all = Vec::new();
+                    fields(wanted, found, &mut Vec::new(), &mut all);
+                    let (path, wanted, found) =
+                        all.into_iter().find(|(path, ..)| !volatile.contains(&format!("{resource} {path}")))?;
+                    let text = format!("{path} is {found}; without the fault it is {wanted}");
+                    Some(Difference { object: key.clone(), kind: path, text, wanted: Some(wanted) })
+                }
+            }
+        };
+        keys.filter_map(differs).collect()
+    }
+
+    /// Adds what differs between this state and another run's to `volatile`.
+    pub fn learn(&self, other: &Self, volatile: &mut Volatile) {
+        let keys: BTreeSet<&String> = self.objects.keys().chain(other.objects.keys()).collect();
+        for key in keys {
+            let resource = key.split(' ').next().unwrap_or_default();
+            match (self.objects.get(key), other.objects.get(key)) {
+                (Some(one), Some(other)) => {
+                    let mut all = Vec::new();
+                    fields(one, other, &mut Vec::new(), &mut all);
+                    volatile.extend(all.into_iter().map(|(path, ..)| format!("{resource} {path}")));
+                }
+                _ => _ = volatile.insert(key.clone()),
+            }
+        }
+    }
+}
+
+/// The kind of a difference: the object is missing.
+pub const MISSING: &str = "is missing";
+/// The kind of a difference: the object is left.
+pub const LEFT: &str = "is left";
+
+/// Returns the key of an object.
+#[must_use]
+pub fn key(resource: &str, namespace: Option<&str>, name: &str) -> String {
+    match namespace.filter(|namespace| !namespace.is_empty()) {
+        Some(namespace) => format!("{resource} {namespace}/{name}"),
+        None => format!("{resource} {name}"),
+    }
+}
+
+/// Replaces random names wherever they are whole texts.
+fn rename(value: &mut Value, renamed: &BTreeMap<String, String>) {
+    match value {
+        Value::String(text) => {
+            if let Some(stable) = renamed.get(text) {
+                text.clone_from(stable);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| rename(item, renamed)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| rename(field, renamed)),
+        _ => {}
+    }
+}
+
+/// Collects the fields in which two objects differ, with both values. Lists of equal length are compared item by item.
+fn fields(one: &Value, other: &Value, path: &mut Vec<String>, all: &mut Vec<(String, Value, Value)>) {
+    match (one, other) {
+        (Value::Object(left), Value::Object(right)) => {
+            let keys: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+            for key in keys {
+                path.push(key.clone());
+                fields(&one[key], &other[key], path, all);
+                path.pop();
+            }
+        }
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+            path.push(ANY_INDEX.to_owned());
+            for (one, other) in left.iter().zip(right) {
+                fields(one, other, path, all);
+            }
+            path.pop();
+        }
+        _ if one == other => {}
+        _ => all.push((path.join("."), one.clone(), other.clone())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn state(objects: &[(&str, Value)]) -> EndState {
+        EndState::new(objects.iter().map(|(name, object)| ("pods", Some("default"), *name, object)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn random_names_do_not_count() {
+        let pod = |name: &str, node: &str| {
+            json!({"kind": "Pod", "metadata": {"name": name, "generateName": "web-"}, "spec": {"nodeName": node},
+                   "status": {"self": name}})
+        };
+        let one = state(&[("web-a1", pod("web-a1", "n1")), ("web-b2", pod("web-b2", "n2"))]);
+        let other = state(&[("web-c3", pod("web-c3", "n2")), ("web-d4", pod("web-d4", "n1"))]);
+        assert_eq!(one, other);
+        let more = state(&[("web-a1", pod("web-a1", "n1"))]);
+        let found: Vec<String> = one
+            .differences(&more, &Volatile::new())
+            .into_iter()
+            .map(|found| found.object + " " + &found.kind)
+            .collect();
+        assert_eq!(found, ["pods default/web-(random) #2 is missing"]);
+    }
+
+    #[test]
+    fn volatile_fields_are_learned() {
+        let pod = |host: &str, phase: &str| json!({"kind": "Pod", "metadata": {"name": "a"}, "status": {"list": [{"host": host}], "phase": phase}});
+        let one = state(&[("a", pod("x", "Running"))]);
+        let mut volatile = Volatile::new();
+        one.learn(&state(&[("a", pod("y", "Running"))]), &mut volatile);
+        assert_eq!(volatile, Volatile::from(["pods status.list.*.host".to_owned()]));
+        assert!(one.differences(&state(&[("a", pod("z", "Running"))]), &volatile).is_empty());
+        let found = one.differences(&state(&[("a", pod("z", "Failed"))]), &volatile);
+        assert_eq!(found[0].text, "status.phase is \"Failed\"; without the fault it is \"Running\"");
+    }
+}

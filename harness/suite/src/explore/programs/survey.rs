@@ -1,0 +1,443 @@
+//! The facts of a run, from its record. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use plumbline::expect::line;
+use plumbline::expect::world::{Key, ObjectStates, kinds};
+use plumbline::explore::faults::point::{FaultPoint, Site, points};
+use plumbline::fixture::pattern::Verb;
+use plumbline::fixture::{Resource, Target};
+use plumbline::invariants::is_idle;
+use plumbline::object_meta;
+use plumbline::transcript::by_object::STARTS;
+use plumbline::transcript::render::{render, to_text};
+use plumbline::transcript::{Attributed as _, Delivery, EntryKind, Exchange, RecordedJson, TranscriptEntry};
+use serde_json::Value;
+
+use super::job::{Ending, EndingKind, Exit, Facts, Point, Request, millis};
+use super::knowledge::Knowledge;
+use super::script::ProgramScript;
+use super::state::{EndState, key, stable_name};
+use crate::explore::histories::facts::step_times;
+use crate::explore::run::moments::moments;
+use crate::runner::{ProgramExit, RunError, RunRecord};
+
+/// Number of requests that the facts list.
+const MOST_REQUESTS: usize = 5000;
+/// Length of the transcript in the facts.
+const MOST_TEXT: usize = 400_000;
+/// Leases that a program renews: only their first renewals are points.
+const LEASE_POINTS: u32 = 2;
+/// Parts of the output of a program that ends by a mistake of its own.
+const PANICS: [&str; 8] = [
+    "panic: ",
+    "goroutine ",
+    "Traceback (most recent call last)",
+    "thread 'main' panicked",
+    "' panicked at ",
+    "Exception in thread",
+    "fatal error: ",
+    "Segmentation fault",
+];
+
+/// Objects that every server has, which a run concerns only if it changes them.
+const OF_SERVERS: [&str; 8] = [
+    "apiservices",
+    "clusterroles",
+    "clusterrolebindings",
+    "flowschemas",
+    "prioritylevelconfigurations",
+    "roles",
+    "rolebindings",
+    "customresourcedefinitions",
+];
+
+/// Returns the state at the end of `entries`.
+pub(super) fn state(record: &RunRecord, entries: &[TranscriptEntry], expected: Option<&EndState>) -> EndState {
+    let states = ObjectStates::new(&record.run(entries, record.end), "default").after(entries);
+    let changed: BTreeSet<Key> = changes(entries).map(plumbline::expect::world::key_of_change).collect();
+    let counts = |found: &Key| {
+        changed.contains(found)
+            || !OF_SERVERS.contains(&found.resource.as_str())
+            || expected.is_some_and(|expected| {
+                expected.objects.contains_key(&key(&found.resource, found.namespace.as_deref(), &found.name))
+            })
+    };
+    let objects: Vec<(&Key, &RecordedJson)> = states.keyed().filter(|(key, _)| counts(key)).collect();
+    EndState::new(
+        objects.iter().map(|(key, object)| (&*key.resource, key.namespace.as_deref(), &*key.name, &***object)),
+    )
+}
+
+fn changes(entries: &[TranscriptEntry]) -> impl Iterator<Item = &plumbline::transcript::Change> {
+    entries.iter().filter_map(|entry| match &entry.what {
+        EntryKind::Change(change) => Some(&**change),
+        _ => None,
+    })
+}
+
+/// Returns true if the program changed nothing from `since` on.
+pub(super) fn is_calm(entries: &[TranscriptEntry], since: Duration) -> bool {
+    !entries.iter().rev().take_while(|entry| entry.at >= since).any(|entry| effective(entry, entries).is_some())
+}
+
+/// Returns the request of the program that made this change, unless it changes nothing or is about a lease or an Event.
+fn effective<'e>(entry: &TranscriptEntry, entries: &'e [TranscriptEntry]) -> Option<&'e TranscriptEntry> {
+    let EntryKind::Change(change) = &entry.what else { return None };
+    if is_idle(change) || matches!(change.resource.as_str(), "events" | "leases") {
+        return None;
+    }
+    let request = entries.get(change.request?)?;
+    request.actor().is_subject().then_some(request)
+}
+
+/// Collects the facts of a run. `deliveries` are the watch events that were sent.
+pub(super) fn survey(
+    script: &ProgramScript,
+    record: &RunRecord,
+    deliveries: &[Delivery],
+    over_at: Option<usize>,
+    expected: Option<&EndState>,
+) -> Facts {
+    record.transcript.with(|entries| {
+        let mark = |step: usize| record.marks.get(step).copied().unwrap_or(entries.len()).min(entries.len());
+        let converged = mark(over_at.unwrap_or(script.converged));
+        let quiet = if over_at.is_some() { converged } else { mark(script.quiet) };
+        let begin = record.begin.min(entries.len());
+        let until = &entries[..quiet];
+        let states = ObjectStates::new(&record.run(entries, record.end), "default").after(until);
+        let random = random_names(entries, record);
+        let mut facts = Facts {
+            ending: ending(record),
+            exits: record.exits.iter().map(exit).collect(),
+            points: found_points(record, &entries[..converged.max(begin)], begin, script, &random),
+            state: state(record, until, expected),
+            left: left(&states, until),
+            stuck: stuck(&states),
+            idle_faults: record.idle_faults.clone(),
+            early: over_at.is_some(),
+            end: millis(record.end),
+            log: record.log.iter().rev().take(40).rev().cloned().collect(),
+            transcript: text(record, entries),
+            ..Facts::default()
+        };
+        collect_requests(&mut facts, &entries[..quiet], begin, &random);
+        let written = |from: usize, to: usize| -> Vec<String> {
+            let window = entries[..to].iter().filter(|entry| entry.seq >= from);
+            let writes = window.filter_map(|entry| effective(entry, entries).filter(|request| request.seq >= from));
+            writes.filter_map(described).collect()
+        };
+        facts.late = written(converged, quiet);
+        facts.busy = entries[converged..quiet].iter().filter(|entry| is_work(entry)).count();
+        if over_at.is_none() {
+            facts.fresh = written(quiet, entries.len());
+        }
+        facts.deleted = deleted(until, &random);
+        follow(&mut facts, record, until, deliveries);
+        facts
+    })
+}
+
+/// Returns the objects that the program deleted, with the requests.
+fn deleted(entries: &[TranscriptEntry], random: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let requests = entries.iter().filter_map(|entry| match &entry.what {
+        EntryKind::Request(exchange) if entry.actor().is_subject() && exchange.request.verb == "delete" => {
+            Some((entry, exchange))
+        }
+        _ => None,
+    });
+    let done = requests.filter(|(_, exchange)| {
+        exchange.request.subresource.is_none()
+            && exchange.request.resource != "leases"
+            && exchange.reply.as_ref().is_some_and(|reply| reply.status < 300)
+    });
+    let named = done.filter_map(|(entry, exchange)| {
+        let request = &exchange.request;
+        let name = request.name.as_deref()?;
+        let name = random.get(name).map_or(name, String::as_str);
+        Some((key(&request.resource, request.namespace.as_deref(), name), line(entry, exchange)))
+    });
+    named.collect()
+}
+
+fn described(entry: &TranscriptEntry) -> Option<String> {
+    match &entry.what {
+        EntryKind::Request(exchange) => Some(line(entry, exchange)),
+        _ => None,
+    }
+}
+
+/// Returns true for requests of the program, but not for watches and leases.
+fn is_work(entry: &TranscriptEntry) -> bool {
+    let EntryKind::Request(exchange) = &entry.what else { return false };
+    entry.actor().is_subject() && exchange.request.verb != "watch" && exchange.request.resource != "leases"
+}
+
+/// Returns the names of objects that the server made up, with what is left of them.
+fn random_names(entries: &[TranscriptEntry], record: &RunRecord) -> BTreeMap<String, String> {
+    let changed = changes(entries).filter_map(|change| change.new.as_deref());
+    let all = changed.chain(record.initial.iter().map(|object| &**object));
+    let named = all.filter_map(|object| {
+        let name = object_meta::name(object);
+        let stable = stable_name(object, name);
+        (stable != name).then(|| (name.to_owned(), stable))
+    });
+    named.collect()
+}
+
+fn collect_requests(facts: &mut Facts, entries: &[TranscriptEntry], begin: usize, random: &BTreeMap<String, String>) {
+    let changed: BTreeSet<usize> =
+        changes(entries).filter(|change| !is_idle(change)).filter_map(|change| change.request).collect();
+    for entry in &entries[begin.min(entries.len())..] {
+        let EntryKind::Request(exchange) = &entry.what else { continue };
+        let request = &exchange.request;
+        if !entry.actor().is_subject() || request.resource == "leases" {
+            continue;
+        }
+        if facts.requests.len() == MOST_REQUESTS {
+            facts.omitted += 1;
+            continue;
+        }
+        let reply = exchange.reply.as_ref();
+        let name = request.name.as_deref().map(|name| random.get(name).map_or(name, String::as_str));
+        let refused = reply.filter(|reply| reply.status >= 400);
+        let words = refused.into_iter().flat_map(|reply| [reply.reason.as_deref(), reply.message.as_deref()]).flatten();
+        facts.requests.push(Request {
+            at: millis(entry.at),
+            verb: request.verb.clone(),
+            resource: request.resource_path(),
+            object: format!("{}/{}", request.namespace.as_deref().unwrap_or_default(), name.unwrap_or_default()),
+            code: reply.map_or(0, |reply| reply.status),
+            refusal: words.collect::<Vec<_>>().join(": "),
+            faulted: reply.is_none_or(|reply| reply.fault.is_some() || reply.lost),
+            changed: changed.contains(&entry.seq),
+            text: line(entry, exchange),
+        });
+    }
+}
+
+/// Follows the run with what the program knew.
+fn follow(facts: &mut Facts, record: &RunRecord, entries: &[TranscriptEntry], deliveries: &[Delivery]) {
+    let begin = ObjectStates::new(&record.run(&[], Duration::ZERO), "default");
+    let mut knowledge = Knowledge::new(begin.keyed());
+    let mut deliveries = deliveries.iter().peekable();
+    for entry in entries {
+        while let Some(delivery) = deliveries.next_if(|delivery| delivery.position <= entry.seq) {
+            knowledge.delivered(delivery, entries);
+        }
+        if matches!(&entry.what, EntryKind::Note(text) if text == STARTS) {
+            knowledge.forget();
+        }
+        if let EntryKind::Request(exchange) = &entry.what
+            && entry.actor().is_subject()
+            && let Some(text) = status_by_update(entry, exchange, &knowledge, entries)
+        {
+            facts.by_update.push(text);
+        }
+        facts.blind.extend(knowledge.step(entry));
+    }
+}
+
+/// Describes a write of the main resource that tries to change a status, and does not because the status is a
+/// subresource.
+fn status_by_update(
+    entry: &TranscriptEntry,
+    exchange: &Exchange,
+    knowledge: &Knowledge,
+    entries: &[TranscriptEntry],
+) -> Option<String> {
+    let request = &exchange.request;
+    let writes = matches!(request.verb.as_str(), "update" | "patch") && request.subresource.is_none();
+    if !writes || exchange.reply.as_ref().is_none_or(|reply| reply.status >= 300) {
+        return None;
+    }
+    let status = request.body.as_deref()?.get("status").filter(|status| status.is_object())?;
+    let key = Key {
+        group: request.group.clone(),
+        resource: request.resource.clone(),
+        namespace: request.namespace.clone(),
+        name: request.name.clone()?,
+    };
+    let old: &Value = knowledge.present(&key)?;
+    let made = entries.get(entry.seq..)?.iter().find_map(|later| match &later.what {
+        EntryKind::Change(change) if change.request == Some(entry.seq) => change.new.as_deref(),
+        _ => None,
+    });
+    let now = made.unwrap_or(old);
+    let ignored = now["status"] == old["status"] && !is_part_of(status, &old["status"]);
+    let next = "write it through the subresource /status";
+    ignored.then(|| format!("{}: its status is ignored: {next}", line(entry, exchange)))
+}
+
+/// Returns true if all fields of `part` are in `whole`.
+fn is_part_of(part: &Value, whole: &Value) -> bool {
+    match (part, whole) {
+        (Value::Object(part), Value::Object(_)) => part.iter().all(|(name, value)| is_part_of(value, &whole[name])),
+        (Value::Object(part), Value::Null) => part.is_empty(),
+        (part, whole) => part == whole,
+    }
+}
+
+fn exit(exit: &ProgramExit) -> Exit {
+    let panicked = exit.log.iter().any(|line| PANICS.iter().any(|word| line.contains(word)));
+    let killed = exit.reason.contains("killed by signal");
+    Exit { at: millis(exit.at), reason: exit.reason.clone(), panicked: panicked || killed }
+}
+
+fn ending(record: &RunRecord) -> Option<Ending> {
+    let error = record.errors.first()?;
+    let kind = match &**error {
+        RunError::Seed(_) => EndingKind::Seed,
+        RunError::Launch(_) | RunError::NotReady(_) => EndingKind::Launch,
+        RunError::Ended { .. } => EndingKind::Exits,
+        RunError::Storm(_) => EndingKind::Storm,
+        _ => EndingKind::Environment,
+    };
+    Some(Ending { kind, text: error.to_string() })
+}
+
+/// Returns the transcript.
+fn text(record: &RunRecord, entries: &[TranscriptEntry]) -> String {
+    let mut text = to_text(&render(record.start, &record.initial, entries));
+    if text.len() > MOST_TEXT {
+        let cut = text.floor_char_boundary(MOST_TEXT);
+        text.truncate(cut);
+        text.push_str("\n(the rest is left out)\n");
+    }
+    text
+}
+
+/// Returns the objects that the program left behind: those whose owners are gone, and those that it made for an object
+/// that was deleted.
+fn left(states: &ObjectStates, entries: &[TranscriptEntry]) -> BTreeMap<String, String> {
+    let uids: BTreeSet<&str> = states.objects().filter_map(|object| object.uid()).collect();
+    let made: BTreeSet<Key> = changes(entries)
+        .filter(|change| change.old.is_none())
+        .filter(|change| {
+            let request = change.request.and_then(|seq| entries.get(seq));
+            request.is_some_and(|request| request.actor().is_subject())
+        })
+        .map(plumbline::expect::world::key_of_change)
+        .collect();
+    let gone = deleted_by_users(entries, states);
+    let mut found = BTreeMap::new();
+    for (object_key, object) in states.keyed().filter(|(key, _)| made.contains(*key)) {
+        let owners = object_meta::owner_references(object);
+        let of_gone = owners.iter().all(|owner| !uids.contains(owner["uid"].as_str().unwrap_or_default()));
+        let name = key(&object_key.resource, object_key.namespace.as_deref(), &object_key.name);
+        if owners.is_empty() {
+            let near = |gone: &&Key| gone.namespace.is_none() || gone.namespace == object_key.namespace;
+            if let Some(gone) = gone.iter().filter(near).find(|gone| names(object, &gone.name)) {
+                found.insert(name, format!("it was made for {}/{}, which is deleted", gone.resource, gone.name));
+            }
+        } else if of_gone {
+            let owner = &owners[0];
+            let text = format!("its owner {} {} is gone", owner["kind"], owner["name"]);
+            found.insert(name, text.replace('"', ""));
+        }
+    }
+    found
+}
+
+/// Returns the custom objects that steps deleted and that are gone at the end.
+fn deleted_by_users(entries: &[TranscriptEntry], states: &ObjectStates) -> BTreeSet<Key> {
+    let custom = |group: &str| group.contains('.') && !group.ends_with(".k8s.io");
+    let deleted = entries.iter().filter_map(|entry| match &entry.what {
+        EntryKind::Change(change) if change.new.is_none() && custom(&change.group) => {
+            Some(plumbline::expect::world::key_of_change(change))
+        }
+        _ => None,
+    });
+    deleted.filter(|key| states.get(key).is_none()).collect()
+}
+
+/// Returns true if the object's name or one of its labels or annotations has `name` in it.
+fn names(object: &Value, name: &str) -> bool {
+    let has = |text: &str| {
+        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.').any(|word| word == name) || text == name
+    };
+    let values = |field: &str| {
+        let values = object["metadata"][field].as_object().into_iter().flat_map(|fields| fields.values());
+        values.filter_map(Value::as_str).any(has)
+    };
+    let own = object_meta::name(object);
+    own.starts_with(&format!("{name}-"))
+        || own.ends_with(&format!("-{name}"))
+        || values("labels")
+        || values("annotations")
+}
+
+fn stuck(states: &ObjectStates) -> BTreeMap<String, String> {
+    let terminating = states.keyed().filter(|(_, object)| object_meta::is_terminating(object));
+    let with_finalizers = terminating.filter(|(_, object)| !object_meta::finalizers(object).is_empty());
+    with_finalizers
+        .map(|(found, object)| {
+            let finalizers: Vec<&str> = object_meta::finalizers(object).iter().filter_map(Value::as_str).collect();
+            let text = format!("it is being deleted and keeps the finalizers {}", finalizers.join(", "));
+            (key(&found.resource, found.namespace.as_deref(), &found.name), text)
+        })
+        .collect()
+}
+
+/// Returns the points at which faults can happen; random names become patterns.
+fn found_points(
+    record: &RunRecord,
+    entries: &[TranscriptEntry],
+    begin: usize,
+    script: &ProgramScript,
+    random: &BTreeMap<String, String>,
+) -> Vec<Point> {
+    let resources = kinds(record.initial.iter().map(|object| &**object));
+    let mut found: Vec<FaultPoint> = points(entries, &resources, &step_times(&script.fixture));
+    found.extend(leases(&entries[begin.min(entries.len())..]));
+    found.retain(|point| point.seq >= begin);
+    found.sort_by_key(|point| point.seq);
+    let moments = moments(entries, &found);
+    let mut occurrences: BTreeMap<String, u32> = BTreeMap::new();
+    let mut all = Vec::with_capacity(found.len());
+    for (mut point, moment) in found.into_iter().zip(moments) {
+        if let Some(stable) = random.get(&point.target.name) {
+            point.target.name = stable.replace("(random)", "*");
+        }
+        point.occurrence = 0;
+        let count = occurrences.entry(point.to_string()).or_default();
+        *count += 1;
+        point.occurrence = *count;
+        all.push(Point::new(&point, (moment.before, moment.after)));
+    }
+    all
+}
+
+/// Returns the first renewals of each lease of the program.
+fn leases(entries: &[TranscriptEntry]) -> Vec<FaultPoint> {
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    let mut found = Vec::new();
+    for entry in entries.iter().filter(|entry| entry.actor().is_subject()) {
+        let EntryKind::Request(exchange) = &entry.what else { continue };
+        let request = &exchange.request;
+        let verb = match request.verb.as_str() {
+            "update" => Verb::Put,
+            "patch" => Verb::Patch,
+            _ => continue,
+        };
+        let Some(name) = request.name.clone().filter(|_| request.resource == "leases") else { continue };
+        let count = counts.entry(name.clone()).or_default();
+        *count += 1;
+        if *count > LEASE_POINTS {
+            continue;
+        }
+        let resource = Resource {
+            group: request.group.clone().into(),
+            version: request.version.clone().into(),
+            plural: "leases".into(),
+            kind: "Lease".into(),
+            namespaced: true,
+        };
+        let target = Target { resource, namespace: request.namespace.clone(), name, subresource: None };
+        let at = entry.at;
+        let seq = entry.seq;
+        found.push(FaultPoint { site: Site::Request(verb), target, occurrence: *count, at, seq, next_step: None });
+    }
+    found
+}

@@ -1,0 +1,118 @@
+//! The process that runs one plan: this program again, inside a tracer in virtual time. It reads a job and writes
+//! facts.
+
+use std::cell::Cell;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use plumbline::expect::world::kinds;
+use plumbline::fixture::{Fixture, Problems, parse};
+use plumbline::time::Stopwatch;
+
+use super::job::{Ending, EndingKind, Facts, Job, Scenario};
+use super::script::{self, ProgramScript};
+use super::survey;
+use crate::cluster::{Around, Role, ServedCluster};
+use crate::runner::drive::{self, RunContext};
+use crate::runner::isolate::JobTimer;
+use crate::runner::{RunError, RunRecorder, StartLimit};
+use crate::subject::command::Command;
+
+/// The hidden verb: `__plan JOB FACTS`.
+pub const VERB: &str = "__plan";
+
+/// Virtual time without a write before a checkpoint.
+const CALM: Duration = Duration::from_secs(20);
+
+/// Entry point of the worker. `around` makes the cluster around the program.
+///
+/// # Errors
+///
+/// Returns the reason if the job cannot be read or the facts cannot be written.
+pub fn main(arguments: &[OsString], around: impl FnOnce(bool) -> Result<Around, String>) -> Result<(), String> {
+    let [job, facts] = arguments else { return Err(format!("expected {VERB} JOB FACTS")) };
+    let job = read(Path::new(job))?;
+    let around = around(job.program.like_kind)?;
+    let text = serde_json::to_vec(&run(&job, Some(around))).map_err(|error| error.to_string())?;
+    std::fs::write(facts, text).map_err(|error| format!("{}: {error}", Path::new(facts).display()))
+}
+
+fn read(path: &Path) -> Result<Job, String> {
+    let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_slice(&text).map_err(|error| error.to_string())
+}
+
+/// Reads a scenario, with its manifests before its own objects.
+///
+/// # Errors
+///
+/// All problems of its text.
+pub fn fixture(scenario: &Scenario) -> Result<Fixture, Problems> {
+    let known = kinds(&scenario.manifests);
+    let mut fixture = parse::scenario(&scenario.file, &scenario.text, known)?;
+    fixture.given.objects = scenario.manifests.iter().chain(fixture.given.objects.iter()).cloned().collect();
+    Ok(fixture)
+}
+
+/// Runs a job in this process.
+#[must_use]
+pub fn run(job: &Job, around: Option<Around>) -> Facts {
+    let ended = |kind: EndingKind, text: String| Facts { ending: Some(Ending { kind, text }), ..Facts::default() };
+    let prepared = fixture(&job.scenario)
+        .map_err(|problems| problems.to_string())
+        .and_then(|fixture| Ok((fixture, script::faults(job).map_err(|error| error.to_string())?)));
+    let (fixture, faults) = match prepared {
+        Ok(prepared) => prepared,
+        Err(why) => return ended(EndingKind::Environment, why),
+    };
+    let role = match job.program.role.as_deref().map(Role::read).transpose() {
+        Ok(role) => role,
+        Err(why) => return ended(EndingKind::Environment, why.to_string()),
+    };
+    let cluster = ServedCluster { role, plain: job.program.http, around, ..ServedCluster::default() };
+    let subject = Command {
+        name: job.program.name.clone(),
+        argv: job.program.argv.clone(),
+        env: job.program.env.clone(),
+        log_folder: job.logs.clone(),
+        any: true,
+        ..Command::default()
+    };
+    let script = script::script(&fixture, job, &faults);
+    drive_and_survey(job, &cluster, &subject, &script)
+}
+
+fn drive_and_survey(job: &Job, cluster: &ServedCluster, subject: &Command, script: &ProgramScript) -> Facts {
+    let watch = Stopwatch::start();
+    let recorder = RunRecorder::default();
+    let starts = StartLimit::new(1);
+    let timer = JobTimer::default();
+    let over_at = Cell::new(None);
+    let until = |step: usize| {
+        let Some(expected) = job.expected.as_ref().filter(|_| script.checkpoints.contains(&step)) else { return false };
+        let at = script.fixture.steps.get(step).map(|step| step.at).unwrap_or_default();
+        let is_over = recorder.update(|record| {
+            let transcript = record.transcript.clone();
+            record.exits.is_empty()
+                && transcript.with(|entries| {
+                    survey::is_calm(entries, at.saturating_sub(CALM))
+                        && expected.matches(&survey::state(record, entries, Some(&expected.state)))
+                })
+        });
+        if is_over {
+            over_at.set(Some(step));
+        }
+        is_over
+    };
+    let context = RunContext { cluster, subject, starts: &starts, timer: &timer, until: Some(&until) };
+    if let Err(error) = drive::run(&script.fixture, context, &recorder) {
+        recorder.fail(RunError::Runtime(error));
+    }
+    let record = recorder.record();
+    let deliveries = record.transcript.deliveries();
+    let expected = job.expected.as_ref().map(|expected| &expected.state);
+    let mut facts = survey::survey(script, &record, &deliveries, over_at.get(), expected);
+    facts.wall = u64::try_from(watch.elapsed().as_micros()).unwrap_or(u64::MAX);
+    facts
+}
