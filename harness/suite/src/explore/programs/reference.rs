@@ -84,7 +84,7 @@ fn next(ending: &Ending) -> String {
         {
             "it needs kinds that the server does not have: --manifests FILE with their definitions"
         }
-        EndingKind::Exits if text.contains("image") => {
+        EndingKind::Exits if text.to_lowercase().contains("image") => {
             "it asks for an image: set the variable that it reads with --command-env NAME=VALUE"
         }
         EndingKind::Exits | EndingKind::Environment => "its output says why; --command-env sets variables",
