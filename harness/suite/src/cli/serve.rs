@@ -637,7 +637,7 @@ mod tests {
     async fn default_objects_and_nodes_can_be_seeded() {
         let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(plumbline::time::epoch())));
         server
-            .seed(plumbline_apiserver::bootstrap::objects(([127, 0, 0, 1], 6443).into(), server.clock().now()))
+            .seed(bootstrap::objects(([127, 0, 0, 1], 6443).into(), server.clock().now()))
             .unwrap();
         server.seed([kind::node(1, true), kind::standard_class()]).unwrap();
         server.seed(kind::system_accounts()).unwrap();

@@ -57,6 +57,8 @@ pub fn run(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder) -
 
 /// Time until a program that ended by itself starts again, and twice as long after each further end: as in a pod.
 const FIRST_BACKOFF: Duration = Duration::from_secs(10);
+/// Time after which to look again whether a program has ended.
+const AGAIN: Duration = Duration::from_millis(1);
 /// Number of ends of a program after which its run is over.
 const MOST_EXITS: u32 = 6;
 
@@ -493,7 +495,11 @@ impl<'a> FixtureRun<'a> {
                 crashed = self.crashes.1.recv() => crashed,
                 () = &mut news => return Ok(()),
                 () = &mut ended => {
-                    self.exited()?;
+                    if !self.exited()? {
+                        // Its tracer learns of the end first.
+                        clock.sleep(AGAIN).await;
+                        *self.end.borrow_mut() = self.running.borrow().as_ref().map(|running| running.end_signal());
+                    }
                     continue;
                 }
                 () = clock.sleep_until_offset(next) => None,
@@ -544,10 +550,11 @@ impl<'a> FixtureRun<'a> {
         Ok(())
     }
 
-    /// Records that the program ended by itself; it starts again after a back-off, as in a pod.
-    fn exited(&mut self) -> Result<(), RunError> {
+    /// Records that the program ended by itself; it starts again after a back-off, as in a pod. Returns false if it has
+    /// not ended.
+    fn exited(&mut self) -> Result<bool, RunError> {
         let reason = self.running.borrow_mut().as_mut().and_then(|running| running.ended());
-        let Some(reason) = reason.filter(|_| self.crashing.load(Ordering::Relaxed) == 0) else { return Ok(()) };
+        let Some(reason) = reason.filter(|_| self.crashing.load(Ordering::Relaxed) == 0) else { return Ok(false) };
         let at = self.clock.elapsed();
         let log = self.running.borrow().as_ref().map(|running| running.log()).unwrap_or_default();
         self.note(&format!("the program ended: {}", reason.lines().next().unwrap_or_default()));
@@ -559,7 +566,7 @@ impl<'a> FixtureRun<'a> {
             return Err(RunError::Ended { at: moment(at), reason });
         }
         self.restart_at = Some(at + FIRST_BACKOFF * 2_u32.pow(self.exits - 1));
-        Ok(())
+        Ok(true)
     }
 
     fn check_running(&self) -> Result<(), RunError> {

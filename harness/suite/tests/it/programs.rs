@@ -55,7 +55,6 @@ fn a_sound_operator_has_no_finding() {
 /// Each mistake is shown by the plan that leads to it.
 #[rstest]
 #[case::two_writes_and_a_crash_between("garbage", "crash-after@POST:configmaps#1", "end state · configmaps · is left")]
-#[case::a_stale_cache("stale-delete", "time-travel-30s@EVENT:widgets/b#1", "deletes · configmaps · deleted")]
 #[case::no_retry_after_a_conflict("no-retry", "409@PUT:configmaps/a-data#1", "end state · configmaps · data.size")]
 #[case::no_retry_after_a_failure("no-retry", "500@PUT:widgets/a/status#2", "end state · widgets · status.size")]
 #[case::an_orphan("orphan", "crash-before@DELETE:configmaps/b-data#1", "end state · configmaps · is left")]
