@@ -117,7 +117,8 @@ impl Cluster for ServedCluster {
             let serving = tokio::spawn(listening.serve(stop.clone()));
             let around = self.around.as_ref().map(|around| (around.0)(&server)).transpose();
             let around = around.map_err(ClusterError::Sandbox)?;
-            let sandbox = ServedSandbox { server, drawn, kubeconfig, stop, door, serving, _around: around, _folder: folder };
+            let sandbox =
+                ServedSandbox { server, drawn, kubeconfig, stop, door, serving, _around: around, _folder: folder };
             Ok(Box::new(sandbox) as Box<dyn Sandbox>)
         }
         .boxed_local()
