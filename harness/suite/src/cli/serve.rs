@@ -636,9 +636,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn default_objects_and_nodes_can_be_seeded() {
         let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(plumbline::time::epoch())));
-        server
-            .seed(bootstrap::objects(([127, 0, 0, 1], 6443).into(), server.clock().now()))
-            .unwrap();
+        server.seed(bootstrap::objects(([127, 0, 0, 1], 6443).into(), server.clock().now())).unwrap();
         server.seed([kind::node(1, true), kind::standard_class()]).unwrap();
         server.seed(kind::system_accounts()).unwrap();
         server.seed(kind::system_workloads("v1.36.2")).unwrap();
