@@ -54,26 +54,7 @@ pub fn rule(
     crash: &CrashHandler,
 ) -> (FaultRule, ArmedFault) {
     let last: Arc<Mutex<Option<Actor>>> = Arc::default();
-    let verdict = match &fault.effect {
-        Effect::Reply { code, reason, message, retry_after, applied } => {
-            let message = message.clone().unwrap_or_else(|| format!("the fixture's fault answers {code}"));
-            let retry_after = retry_after.map(|seconds| i32::try_from(seconds).unwrap_or(i32::MAX));
-            FaultAction::reply(*code, reason.as_deref(), message, retry_after, *applied)
-        }
-        Effect::Drop { applied } => FaultAction::Drop { applied: *applied },
-        Effect::Delay { by, applied } => FaultAction::Delay { by: *by, applied: *applied },
-        Effect::Crash { applied, restart_after } => {
-            let crash = crash.clone();
-            let restart_after = *restart_after;
-            let last = last.clone();
-            let at = format!("{} {}", if *applied { "after" } else { "before" }, fault.on);
-            let tell = move || {
-                let actor = last.lock().clone();
-                crash(CrashEvent { restart_after, at: at.clone(), actor });
-            };
-            FaultAction::Hang { applied: *applied, tell: Arc::new(tell) }
-        }
-    };
+    let verdict = action(fault, crash, &last);
     let armed = ArmedFault { on: fault.on.to_string(), nth: fault.nth, seen: Arc::default() };
     let seen = armed.seen.clone();
     let means = predicate(fault.on.clone(), clock.clone(), leeway);
@@ -87,6 +68,35 @@ pub fn rule(
     });
     let on = RuleMatcher::Fn(on);
     (FaultRule { name: fault.name.clone(), on, nth: fault.nth, count: fault.count, percent: 100, verdict }, armed)
+}
+
+/// Returns the server's action for the effect of a fault: the only translation between the two.
+///
+/// They are two types, because an effect is what an author writes (it can be compared and written down again, and it may
+/// crash controllers, which the server does not know), while an action is what the server does.
+fn action(fault: &Fault, crash: &CrashHandler, last: &Arc<Mutex<Option<Actor>>>) -> FaultAction {
+    match &fault.effect {
+        Effect::Reply { code, reason, message, retry_after, applied } => FaultAction::Reply {
+            code: *code,
+            reason: reason.clone(),
+            message: Some(message.clone().unwrap_or_else(|| format!("the fixture's fault answers {code}"))),
+            retry_after: retry_after.map(|seconds| i32::try_from(seconds).unwrap_or(i32::MAX)),
+            applied: *applied,
+        },
+        Effect::Drop { applied } => FaultAction::Drop { applied: *applied },
+        Effect::Delay { by, applied } => FaultAction::Delay { by: *by, applied: *applied },
+        Effect::Crash { applied, restart_after } => {
+            let crash = crash.clone();
+            let restart_after = *restart_after;
+            let last = last.clone();
+            let at = format!("{} {}", if *applied { "after" } else { "before" }, fault.on);
+            let tell = move || {
+                let actor = last.lock().clone();
+                crash(CrashEvent { restart_after, at: at.clone(), actor });
+            };
+            FaultAction::Hang { applied: *applied, tell: Arc::new(tell) }
+        }
+    }
 }
 
 /// Returns the key of a resource on the server.

@@ -11,7 +11,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::ids::IdGenerator;
 use super::request::Reply;
@@ -78,31 +78,46 @@ impl std::fmt::Debug for RuleMatcher {
     }
 }
 
-/// The fate of a request.
-#[derive(Clone)]
+/// The fate of a request. Files of rules have the same words.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum FaultAction {
     /// The request is served as usual; later rules are not tried.
     Pass,
-    /// The server replies with this status.
+    /// The server replies with a `Status`.
     Reply {
-        /// The status of the reply.
-        status: Status,
+        /// HTTP status code.
+        code: u16,
+        /// `reason`; `None`: the API's usual one for the code.
+        #[serde(default)]
+        reason: Option<String>,
+        /// `message`; `None`: one that names a fault rule.
+        #[serde(default)]
+        message: Option<String>,
+        /// `Retry-After` in seconds.
+        #[serde(default)]
+        retry_after: Option<i32>,
         /// The request takes effect first; only its own reply is discarded.
+        #[serde(default)]
         applied: bool,
     },
     /// The connection is closed without a reply.
     Drop {
         /// The request takes effect first.
+        #[serde(default)]
         applied: bool,
     },
     /// The reply is delayed.
     Delay {
-        /// The length of the delay.
+        /// The length of the delay; in files, in milliseconds.
+        #[serde(rename = "milliseconds", deserialize_with = "milliseconds")]
         by: Duration,
         /// The request takes effect at once and only its reply is delayed; otherwise it takes effect after the delay.
+        #[serde(default)]
         applied: bool,
     },
-    /// The request never gets a reply. Simulates a crash of the client in the middle of a request.
+    /// The request never gets a reply. Simulates a crash of the client in the middle of a request. Files cannot say it.
+    #[serde(skip)]
     Hang {
         /// The request takes effect first.
         applied: bool,
@@ -111,11 +126,18 @@ pub enum FaultAction {
     },
     /// The watch opens, and its connection is closed after this long.
     CloseWatch {
-        /// Lifetime of the watch.
+        /// Lifetime of the watch; in files, in milliseconds.
+        #[serde(default, rename = "afterMilliseconds", deserialize_with = "milliseconds")]
         after: Duration,
     },
     /// 410: as the first event of a watch, or as the reply to a list.
+    #[serde(rename = "gone")]
     Expired,
+}
+
+/// Reads a number of milliseconds.
+fn milliseconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    u64::deserialize(deserializer).map(Duration::from_millis)
 }
 
 impl std::fmt::Debug for FaultAction {
@@ -125,21 +147,6 @@ impl std::fmt::Debug for FaultAction {
 }
 
 impl FaultAction {
-    /// Replies with a `Status`: its reason is by default the API's usual one for `code`, `retry_after` is in seconds.
-    pub fn reply(
-        code: u16,
-        reason: Option<&str>,
-        message: impl Into<String>,
-        retry_after: Option<i32>,
-        applied: bool,
-    ) -> Self {
-        let mut status = Status::failure(code, reason.unwrap_or_else(|| usual_reason(code)), message);
-        if let Some(seconds) = retry_after {
-            status = status.with_retry_after(seconds);
-        }
-        Self::Reply { status, applied }
-    }
-
     /// Describes the fault; `None` for [`FaultAction::Pass`].
     pub fn fault(&self) -> Option<String> {
         (!matches!(self, Self::Pass)).then(|| self.describe())
@@ -150,7 +157,9 @@ impl FaultAction {
         let applied = |yes: &bool| if *yes { ", applied" } else { "" };
         match self {
             Self::Pass => "pass".to_owned(),
-            Self::Reply { status, applied: yes } => format!("reply {} {}{}", status.code, status.reason, applied(yes)),
+            Self::Reply { code, reason, applied: yes, .. } => {
+                format!("reply {code} {}{}", reason.as_deref().unwrap_or_else(|| usual_reason(*code)), applied(yes))
+            }
             Self::Drop { applied: yes } => format!("drop{}", applied(yes)),
             Self::Delay { by, applied: yes } => format!("delay {by:?}{}", applied(yes)),
             Self::Hang { applied: yes, .. } => format!("hang{}", applied(yes)),
@@ -170,9 +179,15 @@ pub async fn execute<F: Future<Output = Reply>>(
 ) -> (Reply, bool) {
     match verdict {
         FaultAction::Pass => (serve(None).await, false),
-        FaultAction::Reply { status, applied } => {
+        FaultAction::Reply { code, reason, message, retry_after, applied } => {
             if applied {
                 drop(serve(None).await);
+            }
+            let reason = reason.as_deref().unwrap_or_else(|| usual_reason(code));
+            let message = message.unwrap_or_else(|| format!("a fault rule answered {code}"));
+            let mut status = Status::failure(code, reason, message);
+            if let Some(seconds) = retry_after {
+                status = status.with_retry_after(seconds);
             }
             (Reply::status(&status), false)
         }
@@ -540,7 +555,7 @@ impl Faults {
     fn poll_gate_locked(&self, pass: &mut WatchRegistration, context: &Context<'_>) -> WatchGateState {
         let mut state = self.state.lock();
         let Some(gate) = state.gates.get_mut(&pass.resource) else { return WatchGateState::Open };
-        let held = gate.held;
+        let is_held = gate.held;
         let releases = gate.releases;
         let coalesce = gate.coalesce_up_to;
         let bookmarks = gate.bookmarks;
@@ -552,7 +567,7 @@ impl Faults {
         if std::mem::replace(&mut pass.bookmarks, bookmarks) != bookmarks {
             return WatchGateState::Bookmark;
         }
-        if held {
+        if is_held {
             return WatchGateState::Held;
         }
         if pass.releases != releases {
@@ -597,7 +612,7 @@ pub struct FaultRuleSpec {
     #[serde(default = "hundred")]
     pub percent: u8,
     /// The fate of the requests that are hit.
-    pub verdict: FaultActionSpec,
+    pub verdict: FaultAction,
 }
 
 /// Verbs that a rule may name: those of the API, and HTTP methods for paths without a resource.
@@ -648,7 +663,7 @@ impl FaultRuleSpec {
             return wrong("percent", format!("{} is more than 100", self.percent));
         }
         match self.verdict {
-            FaultActionSpec::Reply { code, .. } if !(200..600).contains(&code) => {
+            FaultAction::Reply { code, .. } if !(200..600).contains(&code) => {
                 wrong("verdict.reply.code", format!("{code} is no status of an answer (200 to 599)"))
             }
             _ => Ok(()),
@@ -662,53 +677,6 @@ fn one() -> u32 {
 
 fn hundred() -> u8 {
     100
-}
-
-/// A verdict as written in a file.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum FaultActionSpec {
-    /// Serves the request as usual.
-    Pass,
-    /// Replies with a `Status` of this code.
-    Reply {
-        /// HTTP status code.
-        code: u16,
-        /// `reason`; absent: the API's usual one for the code.
-        #[serde(default)]
-        reason: Option<String>,
-        /// The `message` of the reply.
-        #[serde(default)]
-        message: Option<String>,
-        /// `Retry-After` in seconds.
-        #[serde(default)]
-        retry_after: Option<i32>,
-        /// The request takes effect first; only its own reply is discarded.
-        #[serde(default)]
-        applied: bool,
-    },
-    /// Closes the connection without a reply.
-    Drop {
-        /// The request takes effect first.
-        #[serde(default)]
-        applied: bool,
-    },
-    /// Delays the reply.
-    Delay {
-        /// Length of the delay in milliseconds.
-        milliseconds: u64,
-        /// The request takes effect at once; only its reply is delayed.
-        #[serde(default)]
-        applied: bool,
-    },
-    /// Breaks the watch.
-    CloseWatch {
-        /// Lifetime of the watch in milliseconds.
-        #[serde(default)]
-        after_milliseconds: u64,
-    },
-    /// Replies with 410.
-    Gone,
 }
 
 /// Returns the API's usual reason for a status code.
@@ -735,28 +703,13 @@ pub fn usual_reason(code: u16) -> &'static str {
 
 impl From<FaultRuleSpec> for FaultRule {
     fn from(spec: FaultRuleSpec) -> Self {
-        let verdict = match spec.verdict {
-            FaultActionSpec::Pass => FaultAction::Pass,
-            FaultActionSpec::Reply { code, reason, message, retry_after, applied } => {
-                let message = message.unwrap_or_else(|| format!("a fault rule answered {code}"));
-                FaultAction::reply(code, reason.as_deref(), message, retry_after, applied)
-            }
-            FaultActionSpec::Drop { applied } => FaultAction::Drop { applied },
-            FaultActionSpec::Delay { milliseconds, applied } => {
-                FaultAction::Delay { by: Duration::from_millis(milliseconds), applied }
-            }
-            FaultActionSpec::CloseWatch { after_milliseconds } => {
-                FaultAction::CloseWatch { after: Duration::from_millis(after_milliseconds) }
-            }
-            FaultActionSpec::Gone => FaultAction::Expired,
-        };
         Self {
             name: spec.name,
             on: RuleMatcher::Fields(spec.on),
             nth: spec.nth,
             count: spec.count,
             percent: spec.percent,
-            verdict,
+            verdict: spec.verdict,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::clock::{Clock, epoch, run_virtual, settle};
 use crate::faults::{FaultAction, FaultRule, RequestMatcher, RuleMatcher, WatchEnd};
 use crate::json::{Value, json};
 use crate::record::{ChangeKind, EntryKind, TranscriptEntry};
-use crate::{ApiRequest, ApiServer, ApiServerConfig, ReplyBody, ResourceId, Status};
+use crate::{ApiRequest, ApiServer, ApiServerConfig, ReplyBody, ResourceId};
 
 fn virtually<F: Future>(test: impl FnOnce(ApiServer) -> F) -> F::Output {
     run_virtual(async { test(ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())))).await }).unwrap()
@@ -268,7 +268,8 @@ fn arm(server: &ApiServer, verb: &str, verdict: FaultAction) {
 #[test]
 fn replies_are_lost_and_late() {
     virtually(|server| async move {
-        arm(&server, "create", FaultAction::Reply { status: Status::timeout("lost", 0), applied: true });
+        let lost = FaultAction::Reply { code: 504, reason: None, message: None, retry_after: None, applied: true };
+        arm(&server, "create", lost);
         let error = api(&server).create(&PostParams::default(), &map("a", "1")).await.unwrap_err();
         assert!(matches!(error, kube::Error::Api(status) if status.code == 504));
         assert!(api(&server).get("a").await.is_ok(), "it took effect all the same");

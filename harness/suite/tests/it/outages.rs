@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use plumbline::apiserver::Status;
 use plumbline::apiserver::faults::{FaultAction, FaultRule, RuleMatcher, WatchEnd};
 use plumbline::apiserver::kubelet::{self, KubeletOptions};
 use plumbline::apiserver::workloads::run_workload_controllers;
@@ -39,12 +38,17 @@ enum Outage {
     Restarting,
 }
 
+/// Returns a reply with the usual reason of a code.
+fn reply(code: u16, retry_after: Option<i32>) -> FaultAction {
+    FaultAction::Reply { code, reason: None, message: Some("outage".to_owned()), retry_after, applied: false }
+}
+
 impl Outage {
     fn verdict(self) -> FaultAction {
         match self {
             Self::Refusing | Self::Restarting => FaultAction::Drop { applied: false },
-            Self::Failing => FaultAction::Reply { status: Status::internal("outage"), applied: false },
-            Self::Busy => FaultAction::Reply { status: Status::too_many_requests("busy", 1), applied: false },
+            Self::Failing => reply(500, None),
+            Self::Busy => reply(429, Some(1)),
             Self::Slow => FaultAction::Delay { by: Duration::from_secs(20), applied: false },
             Self::Hanging => FaultAction::Hang { applied: false, tell: Arc::new(|| ()) },
         }
