@@ -356,6 +356,37 @@ fn the_search_for_functions_works() {
     assert_eq!(functions(text), [("b".to_owned(), 2, 4)]);
 }
 
+/// Returns the value behind a key of a table in TOML: a text in quotes, or one in three apostrophes on lines of its own.
+fn toml_text(table: &str, key: &str) -> String {
+    let (_, value) = table.split_once(&format!("\n{key} = ")).unwrap_or_else(|| panic!("{key} is missing in {table}"));
+    match value.strip_prefix("'''\n") {
+        Some(text) => text.split("'''").next().unwrap_or_default().to_owned(),
+        // The escapes of a text in quotes are those of JSON.
+        None => serde_json::from_str(value.lines().next().unwrap_or_default()).expect("a text in quotes"),
+    }
+}
+
+/// The program in `harness/mutants` replaces texts of the controllers, each of which occurs once.
+#[test]
+fn edits_of_mutants_find_their_texts() {
+    let mut offences = Vec::new();
+    let mut edits = 0;
+    for name in ["bugs", "semantic"] {
+        let file = repository().join(format!("harness/mutants/{name}.toml"));
+        let text = fs::read_to_string(file).expect("a file of edits");
+        for edit in text.split("\n[[bug.edits]]").skip(1) {
+            edits += 1;
+            let path = toml_text(edit, "file");
+            let source = fs::read_to_string(repository().join(&path)).unwrap_or_default();
+            let find = toml_text(edit, "find");
+            let count = source.matches(&find).count();
+            offences.extend((count != 1).then(|| format!("{name}.toml: {find:?} occurs {count} times in {path}")));
+        }
+    }
+    assert!(edits > 80, "the search is broken: {edits} edits");
+    none("an edit finds its text once", &offences);
+}
+
 #[test]
 fn fixtures_and_snapshots_come_in_pairs() {
     let root = repository();
