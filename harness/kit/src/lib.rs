@@ -18,7 +18,7 @@ pub mod fixture;
 #[doc(hidden)]
 pub mod invariants;
 #[doc(hidden)]
-pub mod object_meta;
+pub mod metadata;
 #[doc(hidden)]
 pub mod rules;
 pub mod time;

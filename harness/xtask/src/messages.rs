@@ -11,10 +11,10 @@ use crate::source::{Checkout, Error};
 use crate::structs::{self, Packages};
 
 /// A message's name and its fields in the file's order: number, name, type.
-type Message = (String, Vec<Field>);
+type Message = (String, Vec<MessageField>);
 
 /// A field: number, name, type.
-type Field = (u32, String, String);
+type MessageField = (u32, String, String);
 
 /// The text of the table: the messages of the types in the schema's tables.
 pub(crate) fn table(checkout: &Checkout, packages: &Packages, header: &str) -> Result<String, Error> {
@@ -75,7 +75,7 @@ fn read(text: &str, package: &Package) -> Result<Vec<Message>, String> {
 }
 
 /// Reads `optional T name = 1;`, `repeated T name = 1;` or `map<string, T> name = 1;`.
-fn field(line: &str, package: &Package) -> Option<Field> {
+fn field(line: &str, package: &Package) -> Option<MessageField> {
     let (left, number) = line.strip_suffix(';')?.rsplit_once(" = ")?;
     let (left, name) = left.rsplit_once(' ')?;
     let ty = if let Some(of) = left.strip_prefix("map<string, ") {

@@ -246,7 +246,7 @@ pub struct ApiListener<H = ApiServer> {
     token: Arc<str>,
     anonymous: bool,
     limits: Limits,
-    door: ConnectionGate,
+    gate: ConnectionGate,
 }
 
 /// Starts to listen for `server`. The port is open when this returns; [`ApiListener::serve`] answers requests.
@@ -299,9 +299,9 @@ pub async fn listen<H: RequestHandler>(server: H, options: ListenOptions) -> Res
     let identity = if options.plain { None } else { Some(tls::ServerCertificate::make(address.ip())?) };
     server.rekey(&token);
     let token = token.into();
-    let door = ConnectionGate::default();
+    let gate = ConnectionGate::default();
     let ListenOptions { anonymous, limits, .. } = options;
-    Ok(ApiListener { server, listener, address, identity, token, anonymous, limits, door })
+    Ok(ApiListener { server, listener, address, identity, token, anonymous, limits, gate })
 }
 
 impl<H: RequestHandler> ApiListener<H> {
@@ -328,8 +328,8 @@ impl<H: RequestHandler> ApiListener<H> {
     }
 
     /// The switch that all requests pass; open at first.
-    pub fn door(&self) -> ConnectionGate {
-        self.door.clone()
+    pub fn gate(&self) -> ConnectionGate {
+        self.gate.clone()
     }
 
     /// The certificate authority, which signs the server's certificate and those of clients; `None` for plain HTTP.
@@ -393,7 +393,7 @@ impl<H: RequestHandler> ApiListener<H> {
     /// Serves until `stop` is cancelled. Then watches end, open requests get [`Limits::stop_time`] to finish, and the
     /// call returns.
     pub async fn serve(self, stop: CancellationToken) {
-        let Self { server, listener, identity, token, anonymous, limits, door, .. } = self;
+        let Self { server, listener, identity, token, anonymous, limits, gate, .. } = self;
         let clients = identity.as_ref().map(|identity| identity.clients.clone());
         let acceptor = identity.map(|identity| TlsAcceptor::from(identity.config));
         let bodies = BodyBudget::default();
@@ -402,7 +402,7 @@ impl<H: RequestHandler> ApiListener<H> {
             token,
             anonymous,
             limits,
-            door,
+            gate,
             clients,
             stop: StopSignal::default(),
             bodies,
@@ -467,7 +467,7 @@ struct ListenerState<H> {
     token: Arc<str>,
     anonymous: bool,
     limits: Limits,
-    door: ConnectionGate,
+    gate: ConnectionGate,
     /// Verifies the certificates of clients; `None` for plain HTTP.
     clients: Option<ClientCertificates>,
     stop: StopSignal,
@@ -582,7 +582,7 @@ impl<H: RequestHandler> ListenerState<H> {
         request: Request<Incoming>,
         peer: Peer,
     ) -> Result<Response<HttpBody>, ConnectionReset> {
-        if self.door.is_shut() {
+        if self.gate.is_shut() {
             return Err(ConnectionReset);
         }
         if let Some(refusal) = go_http::early_reply(&request) {
@@ -623,7 +623,7 @@ impl<H: RequestHandler> ListenerState<H> {
         };
         let mut reply = self.server.handle(request).await;
         drop(body);
-        if reply.drop_connection || self.door.is_shut() {
+        if reply.drop_connection || self.gate.is_shut() {
             return Err(ConnectionReset);
         }
         if let (101, Some(client), Some(backend)) = (reply.status, upgrade, reply.extensions.remove::<OnUpgrade>()) {

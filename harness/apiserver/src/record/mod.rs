@@ -192,7 +192,7 @@ pub struct Change {
 pub struct Transcript {
     log: Arc<Mutex<Log>>,
     /// Notified of every entry and every reply.
-    news: Arc<tokio::sync::Notify>,
+    changed: Arc<tokio::sync::Notify>,
     names: RecordedNames,
 }
 
@@ -229,14 +229,14 @@ impl Transcript {
         log.grow(&what);
         log.entries.push(TranscriptEntry { seq, at, origin, what });
         drop(log);
-        self.news.notify_waiters();
+        self.changed.notify_waiters();
         seq
     }
 
     /// Waits until another entry is recorded. Call it before you read the entries: entries recorded between the call
     /// and the first poll count.
-    pub fn news(&self) -> tokio::sync::futures::Notified<'_> {
-        self.news.notified()
+    pub fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.changed.notified()
     }
 
     /// Moves the time of all entries so far to the epoch: on the wall clock clients need time to start, in virtual time
@@ -273,7 +273,7 @@ impl Transcript {
             log.count(body.iter());
         }
         drop(log);
-        self.news.notify_waiters();
+        self.changed.notify_waiters();
     }
 
     /// Records a change of an object at the time of its commit; returns its position.

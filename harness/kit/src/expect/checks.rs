@@ -11,7 +11,7 @@ use crate::fixture::check::{BudgetStatus, ConditionPattern, EventPattern, TextPa
 use crate::fixture::matching::{self, MatchContext, is_in_second, show};
 use crate::fixture::pattern::{RequestPattern, Target, glob};
 use crate::fixture::{Check, CheckKind};
-use crate::object_meta;
+use crate::metadata;
 use crate::transcript::{Attributed as _, Exchange, TranscriptEntry};
 
 /// A point of a run at which checks are evaluated.
@@ -64,9 +64,7 @@ pub(crate) fn evaluate(check: &Check, point: CheckPoint<'_>) -> Result<(), Gap> 
                 .world
                 .find(target)
                 .into_iter()
-                .filter(|(_, object)| {
-                    labels.iter().all(|(key, value)| object_meta::labels(object)[key] == value.as_str())
-                })
+                .filter(|(_, object)| labels.iter().all(|(key, value)| metadata::labels(object)[key] == value.as_str()))
                 .map(|(key, _)| key.name.as_str())
                 .collect();
             hold(count.holds(found.len() as u64), || Gap::new(count.to_string(), format!("{} {found:?}", found.len())))
@@ -128,7 +126,7 @@ fn absent(target: &Target, point: CheckPoint<'_>) -> Result<(), Gap> {
 
 /// Describes an object that still exists. Notes whether it is terminating or held by finalizers, the usual reasons.
 fn present(name: &str, object: &Value) -> String {
-    match (object_meta::is_terminating(object), object_meta::finalizers(object)) {
+    match (metadata::is_terminating(object), metadata::finalizers(object)) {
         (false, _) => name.to_owned(),
         (true, []) => format!("{name} (terminating)"),
         (true, _) => format!("{name} (terminating, held by finalizers)"),
@@ -318,7 +316,7 @@ pub(crate) fn covers(pattern: &RequestPattern, entry: &TranscriptEntry, exchange
         None => entry.actor().is_subject(),
     };
     let target = &pattern.target;
-    let created = || request.body.as_ref().and_then(|body| object_meta::text(body, "name"));
+    let created = || request.body.as_ref().and_then(|body| metadata::text(body, "name"));
     let name = request.name.as_deref().or_else(created).unwrap_or_default();
     let group = if same_group(&target.resource.group, &request.group) {
         &target.resource.group

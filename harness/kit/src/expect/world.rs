@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Run;
 use crate::fixture::pattern::{Resource, Resources, Target};
-use crate::object_meta;
+use crate::metadata;
 use crate::transcript::{Change, EntryKind, RecordedJson, TranscriptEntry};
 
 /// The key of an object.
@@ -133,8 +133,8 @@ fn key_of(resources: &Resources, object: &Value) -> Option<Key> {
     Some(Key {
         group: resource.group.into_owned(),
         resource: resource.plural.into_owned(),
-        namespace: object_meta::namespace(object).map(str::to_owned),
-        name: object_meta::text(object, "name")?.to_owned(),
+        namespace: metadata::namespace(object).map(str::to_owned),
+        name: metadata::text(object, "name")?.to_owned(),
     })
 }
 

@@ -9,7 +9,7 @@ use super::violation::Violation;
 use crate::expect::{JudgeContext, requests};
 use crate::fixture::Action;
 use crate::fixture::parse::step_actions;
-use crate::object_meta;
+use crate::metadata;
 use crate::rules::budgets::{BUDGETS, STALE_POD_DISRUPTION_TIMEOUT, check_status};
 use crate::rules::pods::{DISRUPTION_TARGET, condition};
 use crate::transcript::{Actor, Attributed as _};
@@ -29,7 +29,7 @@ pub(super) fn status_carries_version(context: &JudgeContext<'_>) -> Vec<Violatio
             && entry.actor() == Actor::Disruption
     });
     let unversioned = mine.filter(|(_, exchange)| {
-        let version = exchange.request.body.as_ref().and_then(|body| object_meta::resource_version(body));
+        let version = exchange.request.body.as_ref().and_then(|body| metadata::resource_version(body));
         version.is_none_or(str::is_empty)
     });
     unversioned.map(|(entry, _)| Violation::new(entry, "no resourceVersion in the body")).collect()
@@ -39,7 +39,7 @@ pub(super) fn status_carries_version(context: &JudgeContext<'_>) -> Vec<Violatio
 pub(super) fn generation_never_falls(context: &JudgeContext<'_>) -> Vec<Violation> {
     context.changes(&Actor::Disruption, BUDGETS, |entry, _, old, new| {
         let observed = |object: &Value| object["status"]["observedGeneration"].as_i64().unwrap_or(0);
-        let generation = object_meta::generation(new).unwrap_or(i64::MAX);
+        let generation = metadata::generation(new).unwrap_or(i64::MAX);
         let now = observed(new);
         let before = old.map_or(0, |old| observed(old));
         (now < before || now > generation).then(|| {
@@ -88,7 +88,7 @@ pub(super) fn conditions_age_two_minutes(context: &JudgeContext<'_>) -> Vec<Viol
             return None;
         }
         let phase = old["status"]["phase"].as_str().unwrap_or_default();
-        let observed = if object_meta::is_terminating(old) {
+        let observed = if metadata::is_terminating(old) {
             "the pod is terminating".to_owned()
         } else if matches!(phase, "Succeeded" | "Failed") {
             format!("the pod is {phase}")

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::violation::{Violation, deletes_pod_as, pod_of};
 use crate::expect::{JudgeContext, requests};
-use crate::object_meta;
+use crate::metadata;
 use crate::rules::pods::is_finished;
 use crate::rules::quarantine::{CYCLE, DELETION_BY_POD_GC, QUARANTINE};
 use crate::transcript::{Actor, Attributed as _, EntryKind, Exchange, RecordedJson, TranscriptEntry};
@@ -109,7 +109,7 @@ fn exists_at(context: &JudgeContext<'_>, asked: &TranscriptEntry, node: &str) ->
 }
 
 fn is_node(object: &RecordedJson, name: &str) -> bool {
-    object["kind"] == "Node" && object_meta::name(object) == name
+    object["kind"] == "Node" && metadata::name(object) == name
 }
 
 /// Returns the time from which a node of that name was missing, and how much earlier a subject may have begun to count.

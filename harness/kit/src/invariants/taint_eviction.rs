@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::violation::{Violation, deletes_pod_as, pod_of};
 use crate::expect::JudgeContext;
-use crate::object_meta;
+use crate::metadata;
 use crate::rules::pods::disruption_reason;
 use crate::rules::taints::{DELETION_BY_TAINT_MANAGER, toleration_limit};
 use crate::transcript::{Actor, EntryKind, Exchange, TranscriptEntry};
@@ -25,7 +25,7 @@ pub(super) fn condition_before_delete(context: &JudgeContext<'_>) -> Vec<Violati
 /// Returns the uid precondition of a deletion if it excludes this pod.
 fn excluding_uid<'e>(exchange: &'e Exchange, pod: &Value) -> Option<&'e str> {
     let wanted = exchange.request.body.as_deref()?["preconditions"]["uid"].as_str()?;
-    (!wanted.is_empty() && object_meta::uid(pod) != Some(wanted)).then_some(wanted)
+    (!wanted.is_empty() && metadata::uid(pod) != Some(wanted)).then_some(wanted)
 }
 
 /// Returns the last state of the pod with this uid among the changes before entry `before`.
@@ -35,7 +35,7 @@ fn last_state<'a>(context: &JudgeContext<'a>, uid: &str, before: usize) -> Optio
         EntryKind::Change(change) if change.resource == "pods" => change.new.as_deref().or(change.old.as_deref()),
         _ => None,
     });
-    states.filter(|pod| object_meta::uid(pod) == Some(uid)).last()
+    states.filter(|pod| metadata::uid(pod) == Some(uid)).last()
 }
 
 /// See [`super::ALL`].
@@ -46,7 +46,7 @@ pub(super) fn no_early_eviction(context: &JudgeContext<'_>) -> Vec<Violation> {
         succeeded && is_mine(entry, exchange)
     };
     context.requests(is_meant, |entry, exchange, world| {
-        let uid = object_meta::uid(pod_of(exchange, world)?)?;
+        let uid = metadata::uid(pod_of(exchange, world)?)?;
         match earliest(context, uid, entry.seq) {
             Some(earliest) if earliest <= entry.at => None,
             Some(earliest) => Some(Violation::new(entry, format!("the earliest time is {earliest:?}"))),

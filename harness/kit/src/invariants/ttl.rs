@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use super::violation::Violation;
 use crate::expect::JudgeContext;
-use crate::object_meta;
+use crate::metadata;
 use crate::rules::nodes::{TTL_ANNOTATION, TTL_RANGES};
 use crate::transcript::Actor;
 
 /// See [`super::ALL`].
 pub(super) fn ttl_values(context: &JudgeContext<'_>) -> Vec<Violation> {
     context.changes(&Actor::Ttl, "nodes", |entry, _, old, new| {
-        let value = object_meta::annotation(new, TTL_ANNOTATION).unwrap_or("nothing");
+        let value = metadata::annotation(new, TTL_ANNOTATION).unwrap_or("nothing");
         if !TTL_RANGES.iter().any(|(.., known)| *known == value) {
             return Some(Violation::new(entry, format!("the value is {value:?}")));
         }
@@ -22,8 +22,8 @@ pub(super) fn ttl_values(context: &JudgeContext<'_>) -> Vec<Violation> {
 
 /// Returns the node without the annotation.
 fn others(node: &Value) -> Value {
-    let mut node = object_meta::without_bookkeeping(node);
-    let Some(metadata) = object_meta::fields_mut(&mut node) else { return node };
+    let mut node = metadata::without_bookkeeping(node);
+    let Some(metadata) = metadata::fields_mut(&mut node) else { return node };
     let is_empty = match metadata.get_mut("annotations") {
         Some(Value::Object(annotations)) => {
             annotations.remove(TTL_ANNOTATION);

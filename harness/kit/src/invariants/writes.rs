@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::violation::{Violation, deletes_pod};
 use crate::expect::races::OwnNews;
 use crate::expect::{JudgeContext, is_subject_write, requests};
-use crate::object_meta;
+use crate::metadata;
 use crate::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, TranscriptEntry};
 
 /// See [`super::ALL`].
@@ -83,7 +83,7 @@ pub(super) fn no_idle_writes(context: &JudgeContext<'_>) -> Vec<Violation> {
 
 /// Returns true if nothing has changed but what the server changes by itself.
 pub fn is_idle(change: &Change) -> bool {
-    change.old.as_deref().zip(change.new.as_deref()).is_some_and(|(old, new)| object_meta::is_same(old, new))
+    change.old.as_deref().zip(change.new.as_deref()).is_some_and(|(old, new)| metadata::is_same(old, new))
 }
 
 /// Most equal requests within a second.
@@ -97,7 +97,7 @@ pub(super) fn no_storms(context: &JudgeContext<'_>) -> Vec<Violation> {
     {
         let request = &exchange.request;
         let body = request.body.as_deref().filter(|_| request.name.is_none());
-        let created = body.map(object_meta::name).unwrap_or_default();
+        let created = body.map(metadata::name).unwrap_or_default();
         let times = recent.entry(format!("{} {} {} {created}", entry.actor(), request.verb, request.path)).or_default();
         times.push_back(entry.at);
         while times.front().is_some_and(|first| *first + Duration::from_secs(1) < entry.at) {

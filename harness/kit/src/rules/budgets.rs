@@ -12,16 +12,16 @@ use serde_json::Value;
 use super::pods;
 use super::scales::{self, OwnerScale};
 use crate::expect::world::{Key, ObjectStates};
-use crate::object_meta::{self, controller, is_terminating};
+use crate::metadata::{self, controller, is_terminating};
 
 /// The resource of budgets.
 pub const BUDGETS: &str = "poddisruptionbudgets";
 /// The status of budgets, as the resource of a write.
 pub const BUDGET_STATUS: &str = "poddisruptionbudgets/status";
 /// Time for which a claim in `disruptedPods` is kept, its last instant included.
-pub const DELETION_TIMEOUT: SignedDuration = SignedDuration::from_secs(120);
+pub const DELETION_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);
 /// Time after which an announced disruption that did not happen is called off.
-pub const STALE_POD_DISRUPTION_TIMEOUT: SignedDuration = SignedDuration::from_secs(120);
+pub const STALE_POD_DISRUPTION_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);
 
 /// Returns `disruptionsAllowed`.
 #[must_use]
@@ -175,7 +175,7 @@ pub fn numbers(world: &ObjectStates, key: &Key, budget: &Value, calm: bool) -> R
     let spec = &budget["spec"];
     let here = world.all("pods").filter(|(pod, _)| pod.namespace == key.namespace);
     let pods: Vec<(&Key, &Value)> = here
-        .filter(|(_, pod)| selects(&spec["selector"], object_meta::labels(pod)))
+        .filter(|(_, pod)| selects(&spec["selector"], metadata::labels(pod)))
         .map(|(pod, object)| (pod, &**object))
         .collect();
     let expected = if spec["minAvailable"].is_number() {
@@ -197,7 +197,7 @@ fn numbers_of(budget: &Value, selected: &[(&Key, &Value)], expected: i64) -> Opt
         _ => return None,
     };
     let current = selected.iter().filter(|(_, pod)| !is_terminating(pod) && pods::is_ready(pod)).count();
-    let generation = object_meta::generation(budget)?;
+    let generation = metadata::generation(budget)?;
     Some(BudgetNumbers { generation, expected, desired, current: i64::try_from(current).ok()? })
 }
 

@@ -5,7 +5,7 @@
 //! and the texts of its errors.
 
 use crate::expect::world::ObjectStates;
-use crate::object_meta::{self, controller};
+use crate::metadata::{self, controller};
 use serde_json::Value;
 
 /// The scale of an owner.
@@ -47,7 +47,7 @@ pub fn scale(world: &ObjectStates, namespace: Option<&str>, owner: &Value, calm:
     let Some(found) = named(world, plural, namespace, owner) else { return OwnerScale::Failed(MISSING.to_owned()) };
     let above = controller(found).filter(|above| plural == "replicasets" && is_deployment(above));
     let deployment = above.and_then(|above| named(world, "deployments", namespace, above));
-    match (object_meta::uid(deployment.unwrap_or(found)), deployment.unwrap_or(found)["spec"]["replicas"].as_i64()) {
+    match (metadata::uid(deployment.unwrap_or(found)), deployment.unwrap_or(found)["spec"]["replicas"].as_i64()) {
         (Some(uid), Some(replicas)) => OwnerScale::Found(uid.to_owned(), replicas),
         _ => OwnerScale::Unknown,
     }
@@ -61,7 +61,7 @@ fn is_deployment(owner: &Value) -> bool {
 /// Returns the object of the name and UID of an owner reference.
 fn named<'w>(world: &'w ObjectStates, plural: &'w str, namespace: Option<&str>, owner: &Value) -> Option<&'w Value> {
     let mut all = world.all(plural);
-    let is_owner = |object: &Value| object_meta::uid(object) == owner["uid"].as_str();
+    let is_owner = |object: &Value| metadata::uid(object) == owner["uid"].as_str();
     let (_, object) = all
         .find(|(key, object)| key.namespace.as_deref() == namespace && key.name == owner["name"] && is_owner(object))?;
     Some(object)
@@ -104,12 +104,12 @@ fn custom_scale(
     };
     let Some(found) = named(world, plural, namespace, owner) else { return OwnerScale::Failed(MISSING.to_owned()) };
     // A change of its scale alone leads to no sync.
-    if object_meta::generation(found).is_some_and(|generation| generation > 1) {
+    if metadata::generation(found).is_some_and(|generation| generation > 1) {
         return OwnerScale::Unknown;
     }
     // A path that the object lacks counts as zero.
     let replicas = found.pointer(&path.replace('.', "/")).map_or(Some(0), Value::as_i64);
-    match (object_meta::uid(found), replicas) {
+    match (metadata::uid(found), replicas) {
         (Some(uid), Some(replicas)) => OwnerScale::Found(uid.to_owned(), replicas),
         _ => OwnerScale::Unknown,
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::expect::world::ObjectStates;
-use crate::object_meta;
+use crate::metadata;
 
 /// The reason of the condition of a pod that is evicted because of a taint.
 pub const DELETION_BY_TAINT_MANAGER: &str = "DeletionByTaintManager";
@@ -18,7 +18,7 @@ pub const DEFAULT_TOLERATION: Duration = Duration::from_mins(5);
 /// Returns how long the pod with this uid may stay on its node in the current state; `None`: indefinitely.
 #[must_use]
 pub fn toleration_limit(world: &ObjectStates, uid: &str) -> Option<Duration> {
-    let (_, pod) = world.all("pods").find(|(_, pod)| object_meta::uid(pod) == Some(uid))?;
+    let (_, pod) = world.all("pods").find(|(_, pod)| metadata::uid(pod) == Some(uid))?;
     toleration_limit_of(world, pod)
 }
 

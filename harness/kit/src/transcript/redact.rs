@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{EntryKind, RecordedJson, TranscriptEntry};
-use crate::object_meta;
+use crate::metadata;
 
 /// The names of all uids and resource versions of one transcript.
 #[derive(Debug, Default)]
@@ -34,9 +34,9 @@ impl Redactions {
         let mut all = Self { epoch, ..Self::default() };
         let mut versions: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
         let mut learn = |object: &Value| {
-            let (Some(name), Some(uid)) = (object_meta::text(object, "name"), object_meta::uid(object)) else { return };
+            let (Some(name), Some(uid)) = (metadata::text(object, "name"), metadata::uid(object)) else { return };
             all.name(uid, short_name(object, name));
-            if let Some(version) = object_meta::resource_version(object).and_then(|version| version.parse().ok()) {
+            if let Some(version) = metadata::resource_version(object).and_then(|version| version.parse().ok()) {
                 versions.entry(uid.to_owned()).or_default().insert(version);
             }
         };

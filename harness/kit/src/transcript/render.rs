@@ -14,7 +14,7 @@ use super::{
     Actor, Attributed as _, Change, ChangeKind, EntryKind, Exchange, RecordedJson, RecordedRequest, TranscriptEntry,
     diff,
 };
-use crate::object_meta;
+use crate::metadata;
 
 /// Minimum number of equal writes that are rendered in one line.
 const RUN: usize = 4;
@@ -213,7 +213,7 @@ pub fn target(request: &RecordedRequest) -> String {
     }
     let mut out = namespace_prefix(request.namespace.as_deref());
     out.push_str(&request.resource);
-    let body_name = request.body.as_ref().and_then(|body| object_meta::text(body, "name"));
+    let body_name = request.body.as_ref().and_then(|body| metadata::text(body, "name"));
     let name = match request.name.as_deref() {
         Some(name) => Some(name),
         None if request.verb == "create" => body_name,

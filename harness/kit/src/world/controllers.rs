@@ -23,7 +23,7 @@ use crate::transcript::{Actor, Attributed as _, redact};
 /// Names that transcripts give to other parties.
 const RESERVED: [&str; 4] = ["harness", "kubelet", "server", "user"];
 /// Requests of a controller that a failure shows.
-const SHOWN: usize = 6;
+const SHOWN_REQUESTS: usize = 6;
 
 /// The output of a controller's task.
 pub trait TaskOutput {
@@ -172,7 +172,7 @@ impl WorldState {
         let actor = Actor::Controller(name.to_owned());
         let mut lines: Vec<String> = self.server.transcript().with(|entries| {
             let own = requests(entries).rev().filter(|(entry, _)| entry.actor() == actor);
-            own.take(SHOWN).map(|(entry, exchange)| format!("\n    {}", line(entry, exchange))).collect()
+            own.take(SHOWN_REQUESTS).map(|(entry, exchange)| format!("\n    {}", line(entry, exchange))).collect()
         });
         lines.reverse();
         if lines.is_empty() {

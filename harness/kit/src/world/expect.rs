@@ -13,7 +13,7 @@ use crate::expect::{BrokenPromise, Run, is_subject_write, judge_now, line};
 use crate::fixture::check::Checks;
 use crate::fixture::{Fixture, Traffic, words};
 use crate::invariants;
-use crate::object_meta;
+use crate::metadata;
 use crate::transcript::{Attributed as _, EntryKind, RecordedJson, TranscriptEntry};
 
 /// Lines of the transcript that an error shows before the one that broke the expectation.
@@ -288,16 +288,16 @@ fn held_objects(run: &Run<'_>) -> Vec<BrokenPromise> {
     let Some(last) = run.entries.last() else { return Vec::new() };
     let limit = run.end.saturating_sub(FINALIZERS);
     let is_old = |object: &RecordedJson| {
-        let deleted = object_meta::text(object, "deletionTimestamp").and_then(|text| text.parse().ok());
+        let deleted = metadata::text(object, "deletionTimestamp").and_then(|text| text.parse().ok());
         deleted.is_some_and(|at: jiff::Timestamp| {
             Duration::try_from(at.duration_since(run.start)).is_ok_and(|at| at < limit)
         })
     };
-    let held = world.objects().filter(|object| is_old(object) && !object_meta::finalizers(object).is_empty());
-    held.map(|object| {
+    let left = world.objects().filter(|object| is_old(object) && !metadata::finalizers(object).is_empty());
+    left.map(|object| {
         let kind = object["kind"].as_str().unwrap_or_default();
-        let finalizers = Value::from(object_meta::finalizers(object));
-        let observed = format!("{kind} {} has {finalizers}", object_meta::name(object));
+        let finalizers = Value::from(metadata::finalizers(object));
+        let observed = format!("{kind} {} has {finalizers}", metadata::name(object));
         broken(last, "finalizers are removed", "no deleted object with finalizers after a minute", observed)
     })
     .collect()

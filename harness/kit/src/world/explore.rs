@@ -37,7 +37,7 @@ const ENTRIES_WITHOUT: usize = 200_000;
 /// Virtual times after the test, and the last fault, have ended.
 const SETTLING: Settling = Settling::OF_TESTS;
 /// Findings that an error describes.
-const SHOWN: usize = 10;
+const SHOWN_FINDINGS: usize = 10;
 /// Points that an error lists.
 const POINTS: usize = 40;
 /// Writes that are shown of a world that runs away.
@@ -539,14 +539,14 @@ fn described(findings: &Findings, summary: &ExploreSummary) -> String {
     let mut all: Vec<_> = list.iter().zip(findings.simplest()).collect();
     // Those that explain most come first.
     all.sort_by_key(|(finding, _)| std::cmp::Reverse(finding.runs));
-    for (finding, (plan, _)) in all.into_iter().take(SHOWN) {
+    for (finding, (plan, _)) in all.into_iter().take(SHOWN_FINDINGS) {
         let fingerprint = &finding.fingerprint;
         let runs = finding.runs;
         let plan = plan.token().faults_text();
         let _ = write!(text, "\n✗ {fingerprint} ({runs} runs)\n    {}", finding.breach);
         let _ = write!(text, "\n    repeat it with Explorer::new().replay(\"{plan}\", test)");
     }
-    let hidden = findings.len().saturating_sub(SHOWN);
+    let hidden = findings.len().saturating_sub(SHOWN_FINDINGS);
     if hidden > 0 {
         let _ = write!(text, "\n… and {hidden} more");
     }

@@ -20,7 +20,7 @@ use crate::apiserver::{ApiRequest, ApiServer, ReplyBody, ResourceId};
 use crate::expect::world::resource_of_definition;
 use crate::fixture::pattern::{Resource, Resources, Target};
 use crate::fixture::words;
-use crate::object_meta;
+use crate::metadata;
 use crate::transcript::{RecordedJson, USER_AGENT_OF_STEPS};
 
 /// The namespace of objects that name none.
@@ -133,7 +133,7 @@ impl World {
     async fn wait_until_served(&self, definition: &Value) -> Result {
         crate::time::settle().await;
         self.resources.replace(None);
-        let name = object_meta::name(definition);
+        let name = metadata::name(definition);
         let id = ResourceId::new("apiextensions.k8s.io", "customresourcedefinitions");
         let stored: Value = self.server().get(&id, "", name).map_or(Value::Null, |stored| stored.value().into());
         let conditions = stored["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
@@ -163,7 +163,7 @@ impl World {
         let mut stored = Vec::new();
         for mut object in objects? {
             // Typed objects that were read have fields that an apply must not have.
-            object_meta::remove(&mut object, &["managedFields"]);
+            metadata::remove(&mut object, &["managedFields"]);
             let (resource, namespace, name) = self.place_of(&object)?;
             let made = self
                 .store(WorldRequest {
@@ -341,7 +341,7 @@ impl World {
             self.create_all(Ok(vec![object])).await?;
         }
         let given =
-            objects.iter().any(|object| object["kind"] == "ServiceAccount" && object_meta::name(object) == *account);
+            objects.iter().any(|object| object["kind"] == "ServiceAccount" && metadata::name(object) == *account);
         let meta = json!({"name": account, "namespace": namespace});
         if !given {
             let object = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta});
@@ -413,8 +413,8 @@ impl World {
             return Err(Error::new(format!("an object needs `apiVersion` and `kind`: {object}")));
         };
         let resource = self.resource(api_version, kind)?;
-        let namespace = object_meta::namespace(object).unwrap_or(NAMESPACE).to_owned();
-        let text = |field: &str| object_meta::text(object, field);
+        let namespace = metadata::namespace(object).unwrap_or(NAMESPACE).to_owned();
+        let text = |field: &str| metadata::text(object, field);
         let name = text("name").or_else(|| text("generateName")).unwrap_or_default();
         Ok((resource.clone(), resource.namespaced.then_some(namespace), name.to_owned()))
     }
@@ -425,9 +425,9 @@ impl World {
             Err(NotFound(answer)) => {
                 let items = self.items(&target.resource).await?;
                 let name = |item: &Value| {
-                    let namespace = object_meta::namespace(item).filter(|namespace| *namespace != NAMESPACE);
+                    let namespace = metadata::namespace(item).filter(|namespace| *namespace != NAMESPACE);
                     let prefix = namespace.map(|namespace| format!("{namespace}:")).unwrap_or_default();
-                    format!("{prefix}{}", object_meta::name(item))
+                    format!("{prefix}{}", metadata::name(item))
                 };
                 let names: Vec<String> = items.iter().map(name).collect();
                 let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
@@ -592,7 +592,7 @@ fn discover(server: &ApiServer, path: &str) -> Vec<(Resource, Vec<String>)> {
             for resource in items(&version["resources"]) {
                 let short = items(&resource["shortNames"]).iter().map(text).collect();
                 let resource = Resource {
-                    group: object_meta::name(&group).to_owned().into(),
+                    group: metadata::name(&group).to_owned().into(),
                     version: text(&version["version"]).into(),
                     plural: text(&resource["resource"]).into(),
                     kind: text(&resource["responseKind"]["kind"]).into(),

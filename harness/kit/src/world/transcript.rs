@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::World;
-use crate::object_meta;
+use crate::metadata;
 use crate::transcript::render::{self, Paragraph, RenderedLine};
 use crate::transcript::{Actor, Attributed as _, EntryKind, RecordedJson, TranscriptEntry, redact};
 
@@ -102,7 +102,7 @@ impl TranscriptView {
                 change.old.is_none() || change.new.is_none() || {
                     let old = change.old.as_deref();
                     let new = change.new.as_deref();
-                    old.zip(new).is_none_or(|(old, new)| !object_meta::is_same(old, new))
+                    old.zip(new).is_none_or(|(old, new)| !metadata::is_same(old, new))
                 }
             }),
             EntryKind::Change(_) | EntryKind::Note(_) => true,

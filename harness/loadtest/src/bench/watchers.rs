@@ -20,7 +20,7 @@ use super::{BenchError, LoadShape};
 /// Connections that write.
 const WRITERS: usize = 16;
 /// Time limit after the last write, after which missing events count as lost.
-const PATIENCE: Duration = Duration::from_secs(20);
+const EVENT_PATIENCE: Duration = Duration::from_secs(20);
 /// Length of an event's beginning that contains the name.
 const EVENT_BEGINNING: usize = 160;
 
@@ -65,7 +65,7 @@ pub(super) async fn run(clock: &Clock, endpoint: &Endpoint, shape: &LoadShape) -
         }
         Ok(delays)
     };
-    let mut delays = clock.timeout(PATIENCE, collect).await.ok_or(BenchError::Lost)??;
+    let mut delays = clock.timeout(EVENT_PATIENCE, collect).await.ok_or(BenchError::Lost)??;
     delays.each.sort_unstable();
     Ok(WatchResults { rate: writes.rate(), delays, writes })
 }

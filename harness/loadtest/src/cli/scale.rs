@@ -141,7 +141,8 @@ pub(super) fn main(args: &ScaleArgs) -> Result<Exit, CliError> {
     let environment =
         |what: &str, error: &dyn std::fmt::Display| CliError::Environment(format!("unable to {what}: {error}"));
     let beside = beside(args)?;
-    let mut scratch = RunDir::create(args.logs.as_deref()).map_err(CliError::Environment)?;
+    let scratch = RunDir::create(args.logs.as_deref());
+    let mut scratch = scratch.map_err(|error| CliError::Environment(error.to_string()))?;
     let options = options(args, scratch.logs())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| environment("start the runtime", &error))?;

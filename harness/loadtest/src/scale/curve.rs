@@ -73,11 +73,11 @@ async fn point(bench: &mut ScaleBench<'_>, command: &MeasuredCommand) -> Result<
             let changed = connection.exchange("PATCH", &path, &[LIMITS[round % 2].as_bytes()], 200).await?;
             let generation = number_member(changed, "generation")
                 .ok_or_else(|| crate::bench::BenchError::Reply(format!("no generation after PATCH {path}")))?;
-            bench.follower.held().expect_generation(app, generation);
+            bench.follower.state().expect_generation(app, generation);
             if let Some(left) = bench.until("curve", |left| left.budgets == 0).await? {
                 return Err(ScaleError::Environment(format!("{pods} pods in one namespace, {path}: {left}")));
             }
-            let end = bench.follower.held().right_since(app).unwrap_or_default();
+            let end = bench.follower.state().right_since(app).unwrap_or_default();
             times.push(end.saturating_sub(begin));
         }
     }

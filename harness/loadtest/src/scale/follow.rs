@@ -29,11 +29,11 @@ const PAGE: usize = 5_000;
 /// Consecutive ends of a watch without progress before it fails.
 const ENDS: u32 = 8;
 /// Pause before the next attempt, multiplied by the number of consecutive ends.
-const PAUSE: Duration = Duration::from_millis(100);
+const WATCH_PAUSE: Duration = Duration::from_millis(100);
 
 /// Follows a server until dropped.
 pub(super) struct ServerFollower {
-    held: Arc<Mutex<ServerState>>,
+    state: Arc<Mutex<ServerState>>,
     changed: Arc<Notify>,
     resumed: Arc<AtomicU64>,
     watches: JoinSet<Result<(), ScaleError>>,
@@ -43,8 +43,8 @@ impl ServerFollower {
     /// Starts to follow. Nodes and budgets are reported from the beginning, pods from now on.
     ///
     /// A server under load ends slow watches and forgets versions: a watch resumes where it ended, or from a new list.
-    pub(super) async fn start(clock: &Clock, endpoint: &Endpoint, held: ServerState) -> Result<Self, ScaleError> {
-        let held = Arc::new(Mutex::new(held));
+    pub(super) async fn start(clock: &Clock, endpoint: &Endpoint, state: ServerState) -> Result<Self, ScaleError> {
+        let state = Arc::new(Mutex::new(state));
         let changed = Arc::new(Notify::new());
         let resumed = Arc::new(AtomicU64::new(0));
         let mut watches = JoinSet::new();
@@ -61,13 +61,13 @@ impl ServerFollower {
             let clock = clock.clone();
             let endpoint = endpoint.clone();
             let resumed = resumed.clone();
-            let held = held.clone();
+            let state = state.clone();
             let changed = changed.clone();
             let opened = opened.clone();
-            let watch = ResourceWatch { kind, version, clock, endpoint, held, changed, resumed, opened };
+            let watch = ResourceWatch { kind, version, clock, endpoint, state, changed, resumed, opened };
             watches.spawn(watch.follow(connection));
         }
-        let mut this = Self { held, changed, resumed, watches };
+        let mut this = Self { state, changed, resumed, watches };
         let open = opened.acquire_many(u32::try_from(WatchedKind::ALL.len()).unwrap_or(u32::MAX));
         tokio::select! {
             _ = open => {}
@@ -82,8 +82,8 @@ impl ServerFollower {
     }
 
     /// Returns the state of the server.
-    pub(super) fn held(&self) -> MutexGuard<'_, ServerState> {
-        self.held.lock()
+    pub(super) fn state(&self) -> MutexGuard<'_, ServerState> {
+        self.state.lock()
     }
 
     /// Waits for an event.
@@ -126,7 +126,7 @@ struct ResourceWatch {
     version: String,
     clock: Clock,
     endpoint: Endpoint,
-    held: Arc<Mutex<ServerState>>,
+    state: Arc<Mutex<ServerState>>,
     changed: Arc<Notify>,
     resumed: Arc<AtomicU64>,
     opened: Arc<Semaphore>,
@@ -150,7 +150,7 @@ impl ResourceWatch {
                 WatchEnd::Cut(_) | WatchEnd::Gone => {}
             }
             self.resumed.fetch_add(1, Ordering::Relaxed);
-            self.clock.sleep(PAUSE * ends).await;
+            self.clock.sleep(WATCH_PAUSE * ends).await;
         }
     }
 
@@ -163,7 +163,7 @@ impl ResourceWatch {
                 Err(error) => return WatchEnd::Cut(error.to_string()),
             },
         };
-        let Self { kind, version, clock, held, changed, opened, .. } = self;
+        let Self { kind, version, clock, state, changed, opened, .. } = self;
         let path = format!("{}?watch=1&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}", kind.path());
         let mut lines = LineSplitter::default();
         let mut failure = None;
@@ -172,13 +172,13 @@ impl ResourceWatch {
             || opened.add_permits(1),
             |piece| {
                 let now = clock.elapsed();
-                let mut held = held.lock();
+                let mut state = state.lock();
                 lines.read(piece, |line| {
                     if failure.is_none() {
-                        failure = take(&mut held, *kind, version, line, now);
+                        failure = take(&mut state, *kind, version, line, now);
                     }
                 });
-                drop(held);
+                drop(state);
                 changed.notify_one();
                 failure.is_none()
             },
@@ -224,7 +224,7 @@ impl ResourceWatch {
             }
         };
         self.version = version;
-        self.held.lock().pods_are(&present, self.clock.elapsed());
+        self.state.lock().pods_are(&present, self.clock.elapsed());
         self.changed.notify_one();
         Ok(())
     }
@@ -232,7 +232,7 @@ impl ResourceWatch {
 
 /// Processes a line and its version; returns the reason if it ends the watch.
 fn take(
-    held: &mut ServerState,
+    state: &mut ServerState,
     kind: WatchedKind,
     version: &mut String,
     line: &[u8],
@@ -245,7 +245,7 @@ fn take(
         }
         Ok(event) => {
             event.object.metadata.resource_version.as_ref().clone_into(version);
-            held.take(kind, &event, now);
+            state.take(kind, &event, now);
             None
         }
         Err(error) => {
@@ -329,15 +329,15 @@ mod tests {
             Mock::given(path(everything)).respond_with(hang).named(kind).mount(&server).await;
         }
 
-        let held = Arc::new(Mutex::new(ServerState::new(0, 0)));
-        held.lock().expect_to_go([1, 2, 3, 4], ExpectedDeletion::Gone);
+        let state = Arc::new(Mutex::new(ServerState::new(0, 0)));
+        state.lock().expect_to_go([1, 2, 3, 4], ExpectedDeletion::Gone);
         let endpoint = endpoint(&server).await;
         let watch = ResourceWatch {
             kind: WatchedKind::Pods,
             version: "5".to_owned(),
             clock: Clock::wall(),
             endpoint: endpoint.clone(),
-            held: held.clone(),
+            state: state.clone(),
             changed: Arc::default(),
             resumed: Arc::default(),
             opened: Arc::new(Semaphore::new(0)),
@@ -346,7 +346,7 @@ mod tests {
         let connection = endpoint.connect().await.unwrap();
         // From version 10 on nothing is served: the watch fails with a reason.
         let error = watch.follow(connection).await.unwrap_err().to_string();
-        assert_eq!(held.lock().left().pods, 0);
+        assert_eq!(state.lock().left().pods, 0);
         assert!(error.starts_with("the watch of /api/v1/pods ended: GET /api/v1/pods?watch=1"), "{error}");
         assert!(error.contains("404"), "{error}");
         assert_eq!(resumed.load(Ordering::Relaxed), 4 + u64::from(ENDS) - 2);

@@ -114,13 +114,13 @@ impl<'a> ScaleBench<'a> {
         let endpoint = Endpoint::from_kubeconfig(&place.kubeconfig, "plumbline-scale/1 load").await?;
         let endpoint = endpoint.counted(counters.clone());
         let owners = seed(&clock, &endpoint, world, options.connections, (say, &counters)).await?;
-        let mut held = ServerState::new(world.apps, world.nodes);
+        let mut state = ServerState::new(world.apps, world.nodes);
         let model = Model::new(world);
         for app in 0..world.apps {
             let (expected, healthy) = model.counts(app);
-            held.expect(app, expected, healthy);
+            state.expect(app, expected, healthy);
         }
-        let follower = ServerFollower::start(&clock, &endpoint, held).await?;
+        let follower = ServerFollower::start(&clock, &endpoint, state).await?;
         let folder = folder.to_owned();
         Ok(Self { options, clock, endpoint, follower, model, owners, live: None, place, say, counters, folder })
     }
@@ -159,7 +159,7 @@ impl<'a> ScaleBench<'a> {
             .await?;
         self.live = Some(live);
         let left = self.until("start", |left| left.budgets == 0 && left.nodes == 0).await?;
-        let end = self.follower.held().progress();
+        let end = self.follower.state().progress();
         self.end_of(Scenario::Start, begun, left, end).await
     }
 
@@ -261,7 +261,7 @@ impl<'a> ScaleBench<'a> {
         let begin = self.clock.elapsed();
         let mut looked = begin;
         loop {
-            let left = self.follower.held().left();
+            let left = self.follower.state().left();
             if done(left) {
                 return Ok(None);
             }

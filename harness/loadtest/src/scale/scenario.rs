@@ -53,19 +53,19 @@ impl ScaleBench<'_> {
 
     /// Updates the expected status of these applications' budgets.
     fn expect(&self, apps: impl IntoIterator<Item = usize>, missing: i64) {
-        let mut held = self.follower.held();
+        let mut state = self.follower.state();
         for app in apps {
             let (expected, healthy) = self.model.counts(app);
-            held.expect(app, expected, healthy - missing);
+            state.expect(app, expected, healthy - missing);
         }
     }
 
     /// Expects zero pods of budgets without pods: the controller finds no owner that states a number. Pods that are
     /// terminating still count.
     fn expect_nothing_of_the_empty(&self) {
-        let mut held = self.follower.held();
+        let mut state = self.follower.state();
         for app in (0..self.model.world.apps).filter(|app| self.model.counts(*app).1 == 0) {
-            held.expect(app, 0, 0);
+            state.expect(app, 0, 0);
         }
     }
 
@@ -117,7 +117,7 @@ impl ScaleBench<'_> {
             number("pods replaced", pods),
             seconds("until all but the last pods were replaced", loaded.saturating_sub(begun.at())),
         ];
-        let end = self.follower.held().progress();
+        let end = self.follower.state().progress();
         let measured = self.end_of(Scenario::RollingRestart, begun, left, end).await?;
         Ok(ScenarioResult { details, ..measured })
     }
@@ -189,7 +189,7 @@ impl ScaleBench<'_> {
         let begun = self.begin().await?;
         let begun_at = begun.at();
         for node in &nodes {
-            self.follower.held().forget_node(*node);
+            self.follower.state().forget_node(*node);
         }
         let deleted = Arc::new(ChangeNodes { nodes: nodes.clone(), body: None });
         let mut measured = self.pods_go(begun, Scenario::NodeLoss, &nodes, ExpectedDeletion::Gone, &deleted).await?;
@@ -209,14 +209,14 @@ impl ScaleBench<'_> {
         let pods = self.model.pods_on(nodes);
         self.model.close(nodes);
         self.model.remove(&pods);
-        self.follower.held().expect_to_go(pods.iter().copied(), how);
+        self.follower.state().expect_to_go(pods.iter().copied(), how);
         self.expect(0..self.model.world.apps, 0);
         if how == ExpectedDeletion::Gone {
             self.expect_nothing_of_the_empty();
         }
         self.load(self.options.connections, nodes.len(), work).await?;
         let left = self.until(scenario.as_str(), |left| left.pods == 0).await?;
-        let end = self.follower.held().pods_gone();
+        let end = self.follower.state().pods_gone();
         let measured = self.end_of(scenario, begun, left, end).await?;
         Ok(ScenarioResult { details: vec![number("nodes", nodes.len()), number("pods", pods.len())], ..measured })
     }
@@ -232,8 +232,8 @@ impl ScaleBench<'_> {
 
     fn budgets_followed(&self, begun: Duration, measured: &mut ScenarioResult) {
         if measured.left.is_none() {
-            let held = self.follower.held();
-            let last = (0..self.model.world.apps).filter_map(|app| held.right_since(app)).max().unwrap_or_default();
+            let state = self.follower.state();
+            let last = (0..self.model.world.apps).filter_map(|app| state.right_since(app)).max().unwrap_or_default();
             measured.details.push(seconds("until every budget was right again", last.saturating_sub(begun)));
         }
     }

@@ -226,9 +226,9 @@ mod tests {
         assert_eq!((status.expected_pods, status.current_healthy), (Some(expected), Some(healthy)));
     }
 
-    fn take(held: &mut ServerState, kind: WatchedKind, at: u64, line: &str) -> Remaining {
-        held.take(kind, &serde_json::from_str(line).unwrap(), Duration::from_secs(at));
-        held.left()
+    fn take(state: &mut ServerState, kind: WatchedKind, at: u64, line: &str) -> Remaining {
+        state.take(kind, &serde_json::from_str(line).unwrap(), Duration::from_secs(at));
+        state.left()
     }
 
     fn budget(generation: i64, observed: i64, healthy: i64) -> String {
@@ -240,24 +240,24 @@ mod tests {
 
     #[test]
     fn budgets_are_right_when_numbers_and_generation_are() {
-        let mut held = ServerState::new(2, 0);
-        held.expect(1, 3, 3);
-        assert_eq!(held.left().budgets, 2);
-        assert_eq!(take(&mut held, WatchedKind::Budgets, 1, &budget(2, 1, 3)).budgets, 2, "about an older generation");
-        assert_eq!(take(&mut held, WatchedKind::Budgets, 2, &budget(2, 2, 2)).budgets, 2, "another number");
-        assert_eq!(take(&mut held, WatchedKind::Budgets, 3, &budget(2, 2, 3)).budgets, 1);
+        let mut state = ServerState::new(2, 0);
+        state.expect(1, 3, 3);
+        assert_eq!(state.left().budgets, 2);
+        assert_eq!(take(&mut state, WatchedKind::Budgets, 1, &budget(2, 1, 3)).budgets, 2, "about an older generation");
+        assert_eq!(take(&mut state, WatchedKind::Budgets, 2, &budget(2, 2, 2)).budgets, 2, "another number");
+        assert_eq!(take(&mut state, WatchedKind::Budgets, 3, &budget(2, 2, 3)).budgets, 1);
         assert_eq!(
-            (held.progress(), held.right_since(1), held.right_since(0)),
+            (state.progress(), state.right_since(1), state.right_since(0)),
             (Duration::from_secs(3), Some(Duration::from_secs(3)), None)
         );
-        held.expect_generation(1, 3);
-        assert_eq!(held.left().budgets, 2, "generation 3 is on its way");
-        assert_eq!(take(&mut held, WatchedKind::Budgets, 3, &budget(3, 3, 3)).budgets, 1);
-        held.expect(1, 3, 2);
-        assert_eq!((held.left().budgets, held.right_since(1)), (2, None), "what was right is not any more");
-        assert_eq!(take(&mut held, WatchedKind::Budgets, 4, &budget(3, 3, 2)).budgets, 1);
+        state.expect_generation(1, 3);
+        assert_eq!(state.left().budgets, 2, "generation 3 is on its way");
+        assert_eq!(take(&mut state, WatchedKind::Budgets, 3, &budget(3, 3, 3)).budgets, 1);
+        state.expect(1, 3, 2);
+        assert_eq!((state.left().budgets, state.right_since(1)), (2, None), "what was right is not any more");
+        assert_eq!(take(&mut state, WatchedKind::Budgets, 4, &budget(3, 3, 2)).budgets, 1);
         assert_eq!(
-            take(&mut held, WatchedKind::Budgets, 5, r#"{"type":"ADDED","object":{"metadata":{"name":"foreign"}}}"#)
+            take(&mut state, WatchedKind::Budgets, 5, r#"{"type":"ADDED","object":{"metadata":{"name":"foreign"}}}"#)
                 .budgets,
             1
         );
@@ -265,46 +265,46 @@ mod tests {
 
     #[test]
     fn nodes_count_once() {
-        let mut held = ServerState::new(0, 3);
+        let mut state = ServerState::new(0, 3);
         let node = |ttl: &str| {
             format!(
                 r#"{{"type":"MODIFIED","object":{{"metadata":{{"name":"{}","annotations":{{"a":"b"{ttl}}}}},"status":{{}}}}}}"#,
                 bodies::node_name(1)
             )
         };
-        assert_eq!(take(&mut held, WatchedKind::Nodes, 1, &node("")).nodes, 3);
+        assert_eq!(take(&mut state, WatchedKind::Nodes, 1, &node("")).nodes, 3);
         for at in 2..4 {
             assert_eq!(
-                take(&mut held, WatchedKind::Nodes, at, &node(r#","node.alpha.kubernetes.io/ttl":"300""#)).nodes,
+                take(&mut state, WatchedKind::Nodes, at, &node(r#","node.alpha.kubernetes.io/ttl":"300""#)).nodes,
                 2
             );
         }
-        assert_eq!(held.progress(), Duration::from_secs(2));
-        held.forget_node(0);
-        assert_eq!(held.left().nodes, 1);
+        assert_eq!(state.progress(), Duration::from_secs(2));
+        state.forget_node(0);
+        assert_eq!(state.left().nodes, 1);
     }
 
     #[test]
     fn a_list_tells_who_has_gone() {
-        let mut held = ServerState::new(0, 0);
-        held.expect_to_go([1, 2], ExpectedDeletion::Gone);
-        held.expect_to_go([3, 4, 5], ExpectedDeletion::Begun);
-        held.pods_are(&BTreeMap::from([(1, true), (3, true), (4, false)]), Duration::from_secs(3));
-        assert_eq!(held.going, BTreeMap::from([(1, ExpectedDeletion::Gone), (4, ExpectedDeletion::Begun)]));
+        let mut state = ServerState::new(0, 0);
+        state.expect_to_go([1, 2], ExpectedDeletion::Gone);
+        state.expect_to_go([3, 4, 5], ExpectedDeletion::Begun);
+        state.pods_are(&BTreeMap::from([(1, true), (3, true), (4, false)]), Duration::from_secs(3));
+        assert_eq!(state.going, BTreeMap::from([(1, ExpectedDeletion::Gone), (4, ExpectedDeletion::Begun)]));
         assert_eq!(
-            (held.left().pods, held.pods_gone(), held.progress()),
+            (state.left().pods, state.pods_gone(), state.progress()),
             (2, Duration::from_secs(3), Duration::from_secs(3))
         );
-        held.pods_are(&BTreeMap::from([(1, true), (4, false)]), Duration::from_secs(4));
-        assert_eq!((held.left().pods, held.pods_gone()), (2, Duration::from_secs(3)), "nothing new");
+        state.pods_are(&BTreeMap::from([(1, true), (4, false)]), Duration::from_secs(4));
+        assert_eq!((state.left().pods, state.pods_gone()), (2, Duration::from_secs(3)), "nothing new");
     }
 
     #[rstest]
     #[case(ExpectedDeletion::Begun, [2, 1, 1])]
     #[case(ExpectedDeletion::Gone, [2, 2, 1])]
     fn pods_go(#[case] how: ExpectedDeletion, #[case] left: [usize; 3]) {
-        let mut held = ServerState::new(0, 0);
-        held.expect_to_go([7, 8], how);
+        let mut state = ServerState::new(0, 0);
+        state.expect_to_go([7, 8], how);
         let event = |kind: &str, more: &str| {
             format!(
                 r#"{{"type":"{kind}","object":{{"metadata":{{"name":"{}"{more}}}}}}}"#,
@@ -313,6 +313,6 @@ mod tests {
         };
         let deleted = r#","deletionTimestamp":"2026-01-01T00:00:00Z""#;
         let described = [event("MODIFIED", ""), event("MODIFIED", deleted), event("DELETED", deleted)];
-        assert_eq!([0, 1, 2].map(|at| take(&mut held, WatchedKind::Pods, 1, &described[at]).pods), left);
+        assert_eq!([0, 1, 2].map(|at| take(&mut state, WatchedKind::Pods, 1, &described[at]).pods), left);
     }
 }

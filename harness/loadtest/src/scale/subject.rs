@@ -14,7 +14,7 @@ use crate::bench::process::Usage;
 /// Time limit for its process to appear.
 const PROCESS_LIMIT: Duration = Duration::from_secs(5);
 /// Pause between two checks for it.
-const PAUSE: Duration = Duration::from_millis(2);
+const READING_PAUSE: Duration = Duration::from_millis(2);
 
 /// A program, identified by its command line.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ impl RunningSubject {
                 let why = "its process is not in /proc, so CPU time and memory cannot be measured";
                 return Err(ScaleError::Environment(format!("{}: {why}", command.name)));
             }
-            clock.sleep(PAUSE).await;
+            clock.sleep(READING_PAUSE).await;
         }
     }
 

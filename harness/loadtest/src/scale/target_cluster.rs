@@ -13,7 +13,7 @@ use super::ScaleError;
 /// Time limit for the fake server to listen.
 const READY_LIMIT: Duration = Duration::from_secs(30);
 /// Pause between two checks of its log.
-const PAUSE: Duration = Duration::from_millis(10);
+const READY_PAUSE: Duration = Duration::from_millis(10);
 /// Time limit for it to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
@@ -89,7 +89,9 @@ impl TargetCluster {
     /// Stops everything that was started.
     pub(super) async fn stop(self) -> Result<(), ScaleError> {
         match self.started {
-            BackingServer::Fake(mut server) => server.terminate(STOP_LIMIT).await.map_err(ScaleError::Environment),
+            BackingServer::Fake(mut server) => {
+                server.terminate(STOP_LIMIT).await.map_err(|error| ScaleError::Environment(error.to_string()))
+            }
             BackingServer::Real(server) => {
                 server.stop().await.map_err(|error| ScaleError::Environment(error.to_string()))
             }
@@ -111,7 +113,7 @@ async fn fake(folder: &Path) -> Result<TargetCluster, ScaleError> {
         folder: None,
         log: folder.join("serve.log"),
     };
-    let mut server = start.spawn().map_err(ScaleError::Environment)?;
+    let mut server = start.spawn().map_err(|error| ScaleError::Environment(error.to_string()))?;
     let clock = Clock::wall();
     while !server.log_tail(usize::MAX).iter().any(|line| line.starts_with("ready ")) {
         let ended = server.ended();
@@ -120,7 +122,7 @@ async fn fake(folder: &Path) -> Result<TargetCluster, ScaleError> {
             let log = server.log_tail(10).join("\n    ");
             return Err(ScaleError::Environment(format!("plumbline serve: {why}\n    {log}")));
         }
-        clock.sleep(PAUSE).await;
+        clock.sleep(READY_PAUSE).await;
     }
     Ok(TargetCluster {
         name: "fake",

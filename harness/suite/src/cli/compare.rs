@@ -239,20 +239,20 @@ fn run<'a>(
     };
     let mut environment = args.environment.with_subject(command, about)?.start(false)?;
     if let ComparedSubject::InProcess(flags) = side {
-        environment.arena.subject = Arc::new(InProcessWithFlags(flags.clone()));
+        environment.test_bed.subject = Arc::new(InProcessWithFlags(flags.clone()));
     }
-    let plan = args.select.plan(fixtures, &environment.arena.capabilities())?;
-    notify(&format!("plumbline: {} fixtures on {}", plan.entries.len(), environment.arena.subject.name()));
+    let plan = args.select.plan(fixtures, &environment.test_bed.capabilities())?;
+    notify(&format!("plumbline: {} fixtures on {}", plan.entries.len(), environment.test_bed.subject.name()));
     let html = args.format == CompareFormat::Html;
     let fixtures = fixtures.iter().filter(|_| html).map(|fixture| (fixture.id.as_str(), fixture)).collect();
     let mut seen = ResultCollector { fixtures, ..ResultCollector::default() };
-    let cluster = &environment.arena.cluster;
+    let cluster = &environment.test_bed.cluster;
     let order = match cluster.time() {
         ClusterTime::Virtual => RunOrder::Exact,
         ClusterTime::Traced => RunOrder::Instant,
         ClusterTime::Wall => RunOrder::Late,
     };
-    let run = suite::run(&plan, &environment.arena, environment.options, &mut seen);
+    let run = suite::run(&plan, &environment.test_bed, environment.options, &mut seen);
     environment.close()?;
     run?;
     Ok((seen, order))

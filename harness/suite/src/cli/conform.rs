@@ -108,7 +108,7 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
     let added = of_profile.filter(|_| args.environment.takes_controllers_from_profile());
     let added = added.map_or_else(String::new, |controller| format!(" --subject-controllers {controller}"));
     let environment = args.environment.for_profile(of_profile).start(false)?;
-    let mut offered = environment.arena.capabilities();
+    let mut offered = environment.test_bed.capabilities();
     if let Some(release) = offered.release {
         given.fixtures.retain(|fixture| fixture.releases.contains(release));
         let covers = |deviation: &Deviation| given.fixtures.iter().any(|fixture| deviation.covers(&fixture.id));
@@ -125,7 +125,7 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
     let page = |file| Ok::<_, CliError>(Html::new(run::output(Some(file))?, &title, &given.fixtures));
     let page = args.output.as_deref().map(page).transpose()?;
     let mut all = ConformReporter { writer, terminal: terminal.with_page(args.output.as_deref()), page };
-    let run = suite::run(&plan, &environment.arena, environment.options, &mut all);
+    let run = suite::run(&plan, &environment.test_bed, environment.options, &mut all);
     let mut writer = all.writer;
     drop(all.terminal);
     writer.keep_server_logs(&environment.logs_of_broken_cluster())?;
@@ -217,7 +217,8 @@ fn blank(
         deviations: &given.deviations,
         suite: &given.suite,
     };
-    template::not_run_report(report_input, &environment.arena).map_err(|error| CliError::Environment(error.to_string()))
+    template::not_run_report(report_input, &environment.test_bed)
+        .map_err(|error| CliError::Environment(error.to_string()))
 }
 
 /// Prints the results and the paths of the output files.

@@ -11,6 +11,7 @@ use plumbline_apiserver::KubernetesVersion;
 use regex::Regex;
 
 use super::help::COMMON_HEADING;
+use super::value::ValueError;
 use super::{CliError, notify};
 use crate::cluster::provision::{RealCluster, envtest, k3s, kind, kubeconfig};
 use crate::cluster::{Cluster, ClusterTime, EmbeddedCluster, RemoteCluster, Role, ServedCluster};
@@ -239,7 +240,7 @@ const SEED: &str = "--seed";
 
 /// A started cluster and subject, with the resources that must live as long as they do.
 pub(super) struct Environment {
-    pub(super) arena: TestBed,
+    pub(super) test_bed: TestBed,
     pub(super) options: RunOptions,
     scratch: RunDir,
 }
@@ -251,8 +252,8 @@ impl Environment {
     ///
     /// Returns [`CliError::Environment`] if the cluster broke or cannot be stopped cleanly.
     pub(super) fn close(mut self) -> Result<(), CliError> {
-        let broken = self.arena.cluster.broken();
-        let stopped = self.arena.cluster.stop();
+        let broken = self.test_bed.cluster.broken();
+        let stopped = self.test_bed.cluster.stop();
         if let Some(signal) = signals::requested() {
             let why = format!("interrupted by {signal}; everything that was started has been stopped");
             return Err(CliError::Environment(why));
@@ -266,7 +267,7 @@ impl Environment {
 
     /// Returns `flags` with the seed of the run, so that another run draws the same.
     pub(super) fn with_seed(&self, flags: &str) -> String {
-        match self.arena.cluster.seed() {
+        match self.test_bed.cluster.seed() {
             Some(seed) if !flags.split(' ').any(|word| word.starts_with(SEED)) => format!("{flags} {SEED} {seed}"),
             _ => flags.to_owned(),
         }
@@ -279,7 +280,7 @@ impl Environment {
             |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("subject-"));
         let mut logs: Vec<PathBuf> = logs.filter(|path| path.is_file() && !is_subject(path)).collect();
         logs.sort();
-        self.arena.cluster.broken().map_or_else(Vec::new, |_| logs)
+        self.test_bed.cluster.broken().map_or_else(Vec::new, |_| logs)
     }
 }
 
@@ -432,11 +433,12 @@ impl EnvironmentArgs {
     /// Returns [`CliError::Environment`] if something is missing or does not start.
     pub(super) fn start(&self, fail_fast: bool) -> Result<Environment, CliError> {
         signals::install();
-        let mut scratch = RunDir::create(self.logs.as_deref()).map_err(CliError::Environment)?;
-        let (arena, start_up) = self.arena(scratch.logs()).map_err(|error| with_logs(error, &mut scratch))?;
+        let scratch = RunDir::create(self.logs.as_deref());
+        let mut scratch = scratch.map_err(|error| CliError::Environment(error.to_string()))?;
+        let (test_bed, start_up) = self.test_bed(scratch.logs()).map_err(|error| with_logs(error, &mut scratch))?;
         let cores = load::cores();
         let usual = match self.cluster {
-            ClusterKind::Fake => match arena.cluster.time() {
+            ClusterKind::Fake => match test_bed.cluster.time() {
                 ClusterTime::Virtual => cores,
                 // Programs wait for each other, also in virtual time.
                 ClusterTime::Traced => 2 * cores,
@@ -452,11 +454,11 @@ impl EnvironmentArgs {
             start_cost: start_up.cost,
             ..RunOptions::one_by_one()
         };
-        Ok(Environment { arena, options, scratch })
+        Ok(Environment { test_bed, options, scratch })
     }
 
     /// Starts both and rehearses. On a real server the rehearsal has its own namespaces too.
-    fn arena(&self, logs: &std::path::Path) -> Result<(TestBed, StartUp), CliError> {
+    fn test_bed(&self, logs: &std::path::Path) -> Result<(TestBed, StartUp), CliError> {
         let subject = self.subject(logs)?;
         let external = self.subject == Some(SubjectKind::External);
         if external && self.cluster == ClusterKind::Fake {
@@ -473,16 +475,16 @@ impl EnvironmentArgs {
             None => Arc::new(ServedCluster { role, kubernetes, plain: self.http, seed: self.seed(), around: None }),
             Some(real) => self.remote(&real, logs, external)?,
         };
-        let arena = TestBed { cluster, subject };
-        let rehearsed = if self.command.is_some() { suite::check_start_up(&arena) } else { Ok(StartUp::default()) };
+        let test_bed = TestBed { cluster, subject };
+        let rehearsed = if self.command.is_some() { suite::check_start_up(&test_bed) } else { Ok(StartUp::default()) };
         let why = match rehearsed {
             Ok(start_up) => {
                 start_up.unnamed_agents.iter().for_each(|agent| notify(&unnamed_agent(agent)));
-                return Ok((arena, start_up));
+                return Ok((test_bed, start_up));
             }
             Err(why) => why,
         };
-        let name = arena.subject.name();
+        let name = test_bed.subject.name();
         let mut message = match signals::requested() {
             Some(signal) => format!("interrupted by {signal} before the first fixture"),
             None => format!(
@@ -490,7 +492,7 @@ impl EnvironmentArgs {
                  next: try its command line manually, or increase --ready-timeout"
             ),
         };
-        if let Err(why) = arena.cluster.stop() {
+        if let Err(why) = test_bed.cluster.stop() {
             message = format!("{message}\n  the cluster could not be stopped: {why}");
         }
         Err(CliError::Environment(message))
@@ -635,18 +637,18 @@ fn unnamed_agent(agent: &str) -> String {
 /// # Errors
 ///
 /// Returns the reason.
-pub fn variable(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
-    if name.is_empty() { Err("the name is empty".to_owned()) } else { Ok((name.to_owned(), value.to_owned())) }
+pub fn variable(text: &str) -> Result<(String, String), ValueError> {
+    let (name, value) = text.split_once('=').ok_or_else(|| ValueError::new("expected NAME=VALUE"))?;
+    if name.is_empty() { Err(ValueError::new("the name is empty")) } else { Ok((name.to_owned(), value.to_owned())) }
 }
 
-fn agent(text: &str) -> Result<(Controller, Regex), String> {
-    let (of, pattern) = variable(text).map_err(|_| "expected CONTROLLER=REGEX")?;
-    Ok((controller(&of)?, Regex::new(&pattern).map_err(|error| error.to_string())?))
+fn agent(text: &str) -> Result<(Controller, Regex), ValueError> {
+    let (of, pattern) = variable(text).map_err(|_| ValueError::new("expected CONTROLLER=REGEX"))?;
+    Ok((controller(&of)?, Regex::new(&pattern).map_err(|error| ValueError::new(error.to_string()))?))
 }
 
-fn companion(text: &str) -> Result<(Controller, String), String> {
-    let (of, name) = variable(text).map_err(|_| "expected CONTROLLER=NAME")?;
+fn companion(text: &str) -> Result<(Controller, String), ValueError> {
+    let (of, name) = variable(text).map_err(|_| ValueError::new("expected CONTROLLER=NAME"))?;
     Ok((controller(&of)?, name))
 }
 
@@ -655,9 +657,9 @@ fn companion(text: &str) -> Result<(Controller, String), String> {
 /// # Errors
 ///
 /// Returns the names that are known.
-pub fn controller(text: &str) -> Result<Controller, String> {
+pub fn controller(text: &str) -> Result<Controller, ValueError> {
     let known = || Controller::ALL.map(Controller::as_str).join(", ");
-    Controller::parse(text).ok_or_else(|| format!("unknown controller; known: {}", known()))
+    Controller::parse(text).ok_or_else(|| ValueError::new(format!("unknown controller; known: {}", known())))
 }
 
 #[cfg(test)]

@@ -56,24 +56,24 @@ pub(super) fn main(args: &ExplainArgs) -> Result<Exit, CliError> {
     fixtures.truncate(LIMIT);
     let mut environment = args.environment.in_release_of(&fixtures).start(false)?;
     environment.options.transcripts = TranscriptSelection::All;
-    let arena = &environment.arena;
-    let subject = description(arena);
-    if !arena.cluster.is_virtual() {
+    let test_bed = &environment.test_bed;
+    let subject = description(test_bed);
+    if !test_bed.cluster.is_virtual() {
         let many = if fixtures.len() == 1 { "1 fixture".to_owned() } else { format!("{} fixtures", fixtures.len()) };
         notify(&format!("plumbline: {many}, {subject}"));
     }
-    let mut offered = arena.capabilities();
+    let mut offered = test_bed.capabilities();
     // A fixture that is asked for by name is shown even if the subject does not declare its feature.
     offered.features.insert("*".to_owned());
     let plan = Plan::new(&fixtures, &offered, &Filter::default());
     let mut out = run::output(args.output.as_deref())?;
     if args.format == ExplainFormat::Html {
-        let title = format!("Fixtures of {} on {}", arena.subject.name(), arena.cluster.name());
-        let report = suite::run(&plan, arena, environment.options, &mut Html::new(out, &title, &fixtures));
+        let title = format!("Fixtures of {} on {}", test_bed.subject.name(), test_bed.cluster.name());
+        let report = suite::run(&plan, test_bed, environment.options, &mut Html::new(out, &title, &fixtures));
         environment.close()?;
         return Ok(run::exit(&report?));
     }
-    let report = suite::run(&plan, arena, environment.options, &mut SilentReporter);
+    let report = suite::run(&plan, test_bed, environment.options, &mut SilentReporter);
     environment.close()?;
     let report = report?;
     for fixture in &fixtures {
@@ -100,9 +100,9 @@ fn selected(args: &ExplainArgs) -> Result<Vec<Fixture>, CliError> {
 }
 
 /// Describes who runs where: `me.py on fake, wall clock`.
-fn description(arena: &TestBed) -> String {
-    let clock = if arena.cluster.is_virtual() { "virtual time" } else { "wall clock" };
-    format!("{} on {}, {clock}", arena.subject.name(), arena.cluster.name())
+fn description(test_bed: &TestBed) -> String {
+    let clock = if test_bed.cluster.is_virtual() { "virtual time" } else { "wall clock" };
+    format!("{} on {}, {clock}", test_bed.subject.name(), test_bed.cluster.name())
 }
 
 /// Ignores all events.

@@ -24,6 +24,7 @@ mod select;
 mod serve;
 mod site;
 mod test;
+mod value;
 mod verify;
 mod version;
 mod watch;
@@ -46,6 +47,7 @@ pub use environment::{ClusterKind, RealClusterArgs, controller, variable};
 pub use run::read_report;
 pub use select::FixturesFolder;
 pub use serve::ServeArgs;
+pub use value::ValueError;
 
 /// The name of the program in its messages.
 const PROGRAM: &str = "plumbline";
@@ -239,7 +241,7 @@ pub fn helper() -> Option<ExitCode> {
 ///
 /// Returns an error if the server cannot be started, or has failed.
 pub fn serve(args: &ServeArgs) -> Result<Exit, CliError> {
-    serve::main(args).map_err(CliError::Environment)
+    serve::main(args).map_err(|error| CliError::Environment(error.to_string()))
 }
 
 /// Returns the exit code of a program, and says why if something went wrong. `only_shows`: nothing is judged, so that a

@@ -9,6 +9,7 @@ use plumbline::fixture::Fixture;
 
 use super::environment::{CommandArgs, EnvironmentArgs};
 use super::select::Selection;
+use super::value::ValueError;
 use super::{CliError, memory, notify};
 use crate::duration::parse_duration;
 use crate::exit::Exit;
@@ -57,14 +58,16 @@ impl RepeatArgs {
     }
 }
 
-fn jobs(text: &str) -> Result<RangeInclusive<usize>, String> {
+fn jobs(text: &str) -> Result<RangeInclusive<usize>, ValueError> {
     let (from, to) = text.split_once("..").unwrap_or((text, text));
-    let number = |text: &str| text.parse().map_err(|error| format!("{error} (use a form like 4 or 1..8)"));
-    let (from, to) = (number(from)?, number(to)?);
+    let number =
+        |text: &str| text.parse().map_err(|error| ValueError::new(format!("{error} (use a form like 4 or 1..8)")));
+    let from = number(from)?;
+    let to = number(to)?;
     if (1..=to).contains(&from) && to <= 1024 {
         Ok(from..=to)
     } else {
-        Err("expected an ascending range within 1..1024".to_owned())
+        Err(ValueError::new("expected an ascending range within 1..1024"))
     }
 }
 
@@ -81,14 +84,14 @@ pub(super) fn main(args: &RepeatArgs, explain_flags: &str) -> Result<Exit, CliEr
     };
     let Some(command) = &args.command else { return repeat(args, &rounds, &TestBed::embedded(), explain_flags) };
     let environment = EnvironmentArgs::of_command(command, args.about.clone())?.start(false)?;
-    let exit = repeat(args, &rounds, &environment.arena, explain_flags);
+    let exit = repeat(args, &rounds, &environment.test_bed, explain_flags);
     environment.close()?;
     exit
 }
 
-fn repeat(args: &RepeatArgs, rounds: &Rounds, arena: &TestBed, explain_flags: &str) -> Result<Exit, CliError> {
+fn repeat(args: &RepeatArgs, rounds: &Rounds, test_bed: &TestBed, explain_flags: &str) -> Result<Exit, CliError> {
     let fixtures = args.select.load()?;
-    let plan = args.select.plan(&fixtures, &arena.capabilities())?;
+    let plan = args.select.plan(&fixtures, &test_bed.capabilities())?;
     let fixtures: Vec<Fixture> = plan.runs().cloned().collect();
     let watched = io::stderr().is_terminal();
     let report_progress = |same: RoundsResult| {
@@ -96,7 +99,7 @@ fn repeat(args: &RepeatArgs, rounds: &Rounds, arena: &TestBed, explain_flags: &s
             notify(&format!("{} of {} runs, {} s", same.runs, rounds.runs, same.wall.as_secs()));
         }
     };
-    let result = repeat::run(&fixtures, arena, rounds, report_progress);
+    let result = repeat::run(&fixtures, test_bed, rounds, report_progress);
     let count = fixtures.len();
     let runs = result.runs;
     let seconds = result.wall.as_secs();

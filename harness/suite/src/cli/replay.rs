@@ -43,14 +43,14 @@ pub(super) fn main(args: &ReplayArgs) -> Result<Exit, CliError> {
         )));
     }
     let environment = arguments.start(false)?;
-    for line in changed_environment(&origin, &environment.arena) {
+    for line in changed_environment(&origin, &environment.test_bed) {
         notify(&format!("plumbline: {line}"));
     }
-    let mut offered = environment.arena.capabilities();
+    let mut offered = environment.test_bed.capabilities();
     offered.features.insert("*".to_owned());
     let plan = Plan::new(&fixtures, &offered, &Filter::default());
     let mut kept = TranscriptKeeper::default();
-    let report = suite::run(&plan, &environment.arena, environment.options, &mut kept);
+    let report = suite::run(&plan, &environment.test_bed, environment.options, &mut kept);
     environment.close()?;
     let report = report?;
     let mut exit = Exit::Ok;

@@ -135,17 +135,18 @@ pub(super) fn run_once(
     fixtures: &[Fixture],
     environment: &Environment,
 ) -> Result<RunReport, CliError> {
-    let plan = args.select.plan(fixtures, &environment.arena.capabilities())?;
+    let plan = args.select.plan(fixtures, &environment.test_bed.capabilities())?;
     let explain_flags = &environment.with_seed(explain_flags);
-    let title = format!("Fixtures of {} on {}", environment.arena.subject.name(), environment.arena.cluster.name());
+    let title =
+        format!("Fixtures of {} on {}", environment.test_bed.subject.name(), environment.test_bed.cluster.name());
     let mut reporters = reporters(args, explain_flags, fixtures, &title)?;
     if let Some(archive) = &args.evidence {
-        let origin = replay::origin(&environment.arena, explain_flags)?;
+        let origin = replay::origin(&environment.test_bed, explain_flags)?;
         let recorder =
             EvidenceRecorder::create(archive, &origin).map_err(|error| CliError::Environment(error.to_string()))?;
         reporters.0.push(Box::new(recorder));
     }
-    Ok(suite::run(&plan, &environment.arena, environment.options, &mut reporters)?)
+    Ok(suite::run(&plan, &environment.test_bed, environment.options, &mut reporters)?)
 }
 
 /// Returns the exit code of a report.

@@ -9,6 +9,7 @@ use include_dir::Dir;
 use plumbline::fixture::{Fixture, Level, parse};
 
 use super::CliError;
+use super::value::ValueError;
 use crate::catalogue;
 use crate::fixtures::embedded;
 use crate::plan::{Capabilities, Filter, FilterPart, Plan};
@@ -68,8 +69,9 @@ fn above(here: &Path) -> impl Iterator<Item = PathBuf> {
     here.ancestors().map(|folder| folder.join("fixtures"))
 }
 
-fn level(text: &str) -> Result<Level, String> {
-    Level::parse(text).ok_or_else(|| format!("expected one of {}", Level::ALL.map(Level::as_str).join(", ")))
+fn level(text: &str) -> Result<Level, ValueError> {
+    let known = || Level::ALL.map(Level::as_str).join(", ");
+    Level::parse(text).ok_or_else(|| ValueError::new(format!("expected one of {}", known())))
 }
 
 impl FixturesFolder {

@@ -22,10 +22,11 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::colour;
+use super::value::ValueError;
 use crate::cluster::Around;
 use crate::duration::parse_duration;
 use crate::exit::Exit;
-use crate::serve::{ClockMode, ControllerLoop, ServeHandler, WorldSpec, check_rules, kind};
+use crate::serve::{ClockMode, ControllerLoop, ServeHandler, WorldError, WorldSpec, check_rules, kind};
 use crate::subject::in_process::QUIET_LOG;
 
 /// Approximate limit of the stored transcript, in bytes.
@@ -148,12 +149,14 @@ enum ControllerName {
     All,
 }
 
-fn controller(text: &str) -> Result<ControllerName, String> {
+fn controller(text: &str) -> Result<ControllerName, ValueError> {
     if text == "all" {
         return Ok(ControllerName::All);
     }
     let names = Controller::ALL.map(Controller::as_str).join(", ");
-    Controller::parse(text).map(ControllerName::One).ok_or_else(|| format!("use all, or some of {names}"))
+    Controller::parse(text)
+        .map(ControllerName::One)
+        .ok_or_else(|| ValueError::new(format!("use all, or some of {names}")))
 }
 
 /// A set of options that has a name.
@@ -191,12 +194,67 @@ impl PluginName {
     }
 }
 
+/// The reason why the server does not start.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ServeError {
+    /// There is no runtime.
+    #[error("unable to start the runtime: {0}")]
+    Runtime(std::io::Error),
+    /// The address or the kubeconfig is refused.
+    #[error("{}", explained(.0))]
+    Listen(#[from] ListenError),
+    /// The world does not start.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// Standard output is closed.
+    #[error("unable to write: {0}")]
+    Output(std::io::Error),
+    /// Signals cannot be received.
+    #[error("unable to wait for signals: {0}")]
+    Signals(std::io::Error),
+    /// The audit log cannot be written.
+    #[error("unable to open the audit log {}: {error}", path.display())]
+    AuditLog {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's error.
+        error: std::io::Error,
+    },
+    /// A file or folder cannot be read.
+    #[error("unable to read {}: {error}", path.display())]
+    Unreadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// The operating system's error.
+        error: std::io::Error,
+    },
+    /// A file is no YAML, or has a fault rule that makes no sense.
+    #[error("{}: {why}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The problem, with its place.
+        why: String,
+    },
+    /// A file has an object that the server refuses.
+    #[error("{from}: {why}")]
+    Object {
+        /// The object's place in the file.
+        from: String,
+        /// The reason.
+        why: String,
+    },
+    /// The rule for `--latency` is refused.
+    #[error("latency: {0}")]
+    Latency(serde_json::Error),
+}
+
 /// Serves until SIGTERM or SIGINT.
 ///
 /// # Errors
 ///
 /// Returns an error if the server cannot start.
-pub(super) fn main(args: &ServeArgs) -> Result<Exit, String> {
+pub(super) fn main(args: &ServeArgs) -> Result<Exit, ServeError> {
     logging();
     let runtime = runtime()?;
     let outcome = runtime.block_on(serve(args));
@@ -206,13 +264,13 @@ pub(super) fn main(args: &ServeArgs) -> Result<Exit, String> {
 }
 
 /// Returns the runtime of a server.
-pub(super) fn runtime() -> Result<tokio::runtime::Runtime, String> {
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime, ServeError> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         // Polls for new I/O more often than the default, because events for many watchers are many tasks.
         .event_interval(16)
         .build()
-        .map_err(|error| format!("unable to start the runtime: {error}"))
+        .map_err(ServeError::Runtime)
 }
 
 /// Logs to standard error, filtered by `RUST_LOG`. Controllers inside, of which each world has its own, say little
@@ -227,14 +285,14 @@ pub(super) fn logging() {
 }
 
 /// A server that is ready to serve.
-pub(super) struct Started {
+pub(super) struct RunningServer {
     pub(super) handler: ServeHandler,
     pub(super) listening: ApiListener<ServeHandler>,
     pub(super) kubeconfig: String,
 }
 
 /// Starts the world and binds the address.
-pub(super) async fn start(args: &ServeArgs) -> Result<Started, String> {
+pub(super) async fn start(args: &ServeArgs) -> Result<RunningServer, ServeError> {
     let handler = ServeHandler::default();
     let options = ListenOptions {
         address: args.listen,
@@ -245,31 +303,30 @@ pub(super) async fn start(args: &ServeArgs) -> Result<Started, String> {
         limits: Limits::default(),
     };
     let mut spec = args.spec()?;
-    let listening = listen(handler.clone(), options).await.map_err(|error| explained(&error))?;
+    let listening = listen(handler.clone(), options).await?;
     spec.address = (!args.bare).then(|| listening.address());
     spec.authority = listening.authority_pem().map(str::to_owned);
     super::notify(&absent(&spec));
     spec.signer = listening.authority();
     let kubeconfig = if args.client_certificate {
-        listening.kubeconfig_with_certificate().map_err(|error| explained(&error))?
+        listening.kubeconfig_with_certificate()?
     } else {
         listening.kubeconfig()
     };
     handler.start(spec, kubeconfig.clone(), listening.url()).await?;
-    Ok(Started { handler, listening, kubeconfig })
+    Ok(RunningServer { handler, listening, kubeconfig })
 }
 
-async fn serve(args: &ServeArgs) -> Result<Exit, String> {
-    let Started { listening, kubeconfig, .. } = start(args).await?;
+async fn serve(args: &ServeArgs) -> Result<Exit, ServeError> {
+    let RunningServer { listening, kubeconfig, .. } = start(args).await?;
     if let Some(path) = &args.kubeconfig {
         let written = write_private_file(path, &kubeconfig);
-        let failed = |source| explained(&ListenError::Kubeconfig { path: path.clone(), source });
-        written.map_err(failed)?;
+        written.map_err(|source| ListenError::Kubeconfig { path: path.clone(), source })?;
     }
-    ready(args, &listening.url(), listening.token()).map_err(|error| format!("unable to write: {error}"))?;
+    ready(args, &listening.url(), listening.token()).map_err(ServeError::Output)?;
 
     let stop = CancellationToken::new();
-    let mut signals = Signals::new().map_err(|error| format!("unable to wait for signals: {error}"))?;
+    let mut signals = Signals::new().map_err(ServeError::Signals)?;
     let serving = listening.serve(stop.clone());
     let mut serving = std::pin::pin!(serving);
     tokio::select! {
@@ -293,7 +350,7 @@ impl ServeArgs {
     }
 
     /// Returns the parts of the worlds, without the address of the listener.
-    fn spec(&self) -> Result<WorldSpec, String> {
+    fn spec(&self) -> Result<WorldSpec, ServeError> {
         let preset = self.like.is_some();
         let loops = match self.like {
             Some(Preset::Kind) => ControllerLoop::ALL.to_vec(),
@@ -333,7 +390,7 @@ impl ServeArgs {
     }
 
     /// Returns the objects of the files, and the nodes.
-    fn seeds(&self, spec: &WorldSpec) -> Result<Vec<Value>, String> {
+    fn seeds(&self, spec: &WorldSpec) -> Result<Vec<Value>, ServeError> {
         let mut seeds = if self.seed_from.is_empty() { Vec::new() } else { self.seeds_from_files(spec)? };
         let count = if self.like.is_some() { self.nodes.max(1) } else { self.nodes };
         let like_kind = self.like.is_some();
@@ -351,7 +408,7 @@ impl ServeArgs {
     }
 
     /// Returns the objects of the files. They are checked on a server that is not served.
-    fn seeds_from_files(&self, spec: &WorldSpec) -> Result<Vec<Value>, String> {
+    fn seeds_from_files(&self, spec: &WorldSpec) -> Result<Vec<Value>, ServeError> {
         let mut config = ApiServerConfig::new(Clock::wall());
         config.kubernetes_version = spec.kubernetes_version;
         let server = ApiServer::new(config);
@@ -369,27 +426,32 @@ impl ServeArgs {
                     reported = server.clock().elapsed();
                     super::notify(&format!("--seed-from {}: {number} of {all} objects checked", path.display()));
                 }
-                check(&server, &object)
-                    .and_then(|()| server.seed([object.clone()]).map_err(|error| error.to_string()))
-                    .map_err(|why| format!("{from}: {why}"))?;
+                let refused =
+                    |why: &dyn std::fmt::Display| ServeError::Object { from: from.clone(), why: why.to_string() };
+                if !object.is_object() {
+                    return Err(refused(&"not an object"));
+                }
+                // Fields of unknown kinds are left to the server.
+                server.check_fields(&object).map_err(|error| refused(&error))?;
+                server.seed([object.clone()]).map_err(|error| refused(&error))?;
                 seeds.push(object);
             }
         }
         Ok(seeds)
     }
 
-    fn fault_rules(&self) -> Result<Vec<faults::FaultRuleSpec>, String> {
+    fn fault_rules(&self) -> Result<Vec<faults::FaultRuleSpec>, ServeError> {
         let mut rules: Vec<faults::FaultRuleSpec> = Vec::new();
         if let Some(path) = &self.faults {
             let text = read(path)?;
-            let file = path.display();
-            rules = serde_saphyr::from_str(&text).map_err(|error| format!("{file}: {error}"))?;
-            check_rules(&rules).map_err(|why| format!("{file}: {why}"))?;
+            rules = serde_saphyr::from_str(&text)
+                .map_err(|error| ServeError::File { path: path.clone(), why: error.to_string() })?;
+            check_rules(&rules).map_err(|error| ServeError::File { path: path.clone(), why: error.to_string() })?;
         }
         // As the last rule, it delays only requests that no other rule matches.
         if let Some(by) = self.latency {
             let late = json!({"name": "latency", "verdict": {"delay": {"milliseconds": by.as_millis()}}});
-            rules.push(serde_json::from_value(late).map_err(|error| format!("latency: {error}"))?);
+            rules.push(serde_json::from_value(late).map_err(ServeError::Latency)?);
         }
         Ok(rules)
     }
@@ -432,12 +494,12 @@ fn absent(spec: &WorldSpec) -> String {
 }
 
 /// Opens the file of the audit log.
-fn audit_log(path: &Path) -> Result<AuditLog, String> {
+fn audit_log(path: &Path) -> Result<AuditLog, ServeError> {
     if path == Path::new("-") {
         return Ok(AuditLog::new(std::io::stdout()));
     }
     let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-    let file = file.map_err(|error| format!("unable to open the audit log {}: {error}", path.display()))?;
+    let file = file.map_err(|error| ServeError::AuditLog { path: path.to_owned(), error })?;
     Ok(AuditLog::new(file))
 }
 
@@ -471,8 +533,8 @@ fn explained(error: &ListenError) -> String {
     }
 }
 
-fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("unable to read {}: {error}", path.display()))
+fn read(path: &Path) -> Result<String, ServeError> {
+    std::fs::read_to_string(path).map_err(|error| ServeError::Unreadable { path: path.to_owned(), error })
 }
 
 /// Returns what runs beside the server of another verb: garbage collection and the deletion of namespaces, or the parts
@@ -520,9 +582,10 @@ struct SeedObject {
 
 /// Returns the objects in a file, or in the YAML and JSON files of a folder sorted by name; lists are split into their
 /// items.
-fn objects(path: &Path) -> Result<Vec<SeedObject>, String> {
+fn objects(path: &Path) -> Result<Vec<SeedObject>, ServeError> {
     if path.is_dir() {
-        let entries = std::fs::read_dir(path).map_err(|error| format!("unable to read {}: {error}", path.display()))?;
+        let entries =
+            std::fs::read_dir(path).map_err(|error| ServeError::Unreadable { path: path.to_owned(), error })?;
         let mut files: Vec<PathBuf> = entries
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
             .filter(|file| matches!(file.extension().and_then(|e| e.to_str()), Some("yaml" | "yml" | "json")))
@@ -538,8 +601,8 @@ fn objects(path: &Path) -> Result<Vec<SeedObject>, String> {
     // The file is the user's own, so its size is not limited.
     let budget = serde_saphyr::budget! { max_nodes: usize::MAX, max_events: usize::MAX, max_documents: usize::MAX };
     let options = serde_saphyr::options! { budget: budget };
-    let documents: Vec<Value> =
-        serde_saphyr::from_multiple_with_options(&read(path)?, options).map_err(|error| format!("{file}: {error}"))?;
+    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(&read(path)?, options)
+        .map_err(|error| ServeError::File { path: path.to_owned(), why: error.to_string() })?;
     let documents = documents.into_iter().enumerate().filter(|(_, document)| !document.is_null());
     Ok(documents.flat_map(|(index, document)| unlisted(format!("{file}: document {}", index + 1), document)).collect())
 }
@@ -558,14 +621,6 @@ fn unlisted(from: String, mut document: Value) -> Vec<SeedObject> {
 /// Returns true for the files of kustomize, which are no objects of a cluster.
 fn is_for_kustomize(object: &Value) -> bool {
     object["apiVersion"].as_str().is_some_and(|version| version.starts_with("kustomize.config.k8s.io/"))
-}
-
-/// Returns an error if an object has unknown or invalid fields. Objects of unknown kinds are left to the server.
-fn check(server: &ApiServer, object: &Value) -> Result<(), String> {
-    if !object.is_object() {
-        return Err("not an object".to_owned());
-    }
-    server.check_fields(object).map_err(|error| error.to_string())
 }
 
 /// Waits for the end of standard input. After a line on it, waits for ever.
@@ -619,10 +674,10 @@ mod tests {
     use serde_json::json;
 
     #[rstest]
-    #[case("250ms", Ok(Duration::from_millis(250)))]
-    #[case("1m30s", Ok(Duration::from_secs(90)))]
-    fn durations(#[case] text: &str, #[case] expected: Result<Duration, String>) {
-        assert_eq!(parse_duration(text), expected);
+    #[case("250ms", Duration::from_millis(250))]
+    #[case("1m30s", Duration::from_secs(90))]
+    fn durations(#[case] text: &str, #[case] expected: Duration) {
+        assert_eq!(parse_duration(text).ok(), Some(expected));
     }
 
     #[rstest]

@@ -103,7 +103,7 @@ fn write_report(path: &PathBuf, outcome: &Outcome) -> Result<(), CliError> {
 /// Serves the cluster and runs the command beside it.
 fn run(args: &TestArgs) -> Result<u8, String> {
     serve::logging();
-    let runtime = serve::runtime()?;
+    let runtime = serve::runtime().map_err(|error| error.to_string())?;
     let outcome = runtime.block_on(serve_and_run(args));
     runtime.shutdown_background();
     outcome
@@ -114,7 +114,7 @@ async fn serve_and_run(args: &TestArgs) -> Result<u8, String> {
     let folder = folder.map_err(|error| format!("unable to create a folder: {error}"))?;
     let kubeconfig = args.serve.kubeconfig.clone().unwrap_or_else(|| folder.path().join("kubeconfig"));
     let serve_args = args.serve.or_like_kind();
-    let served = serve::start(&serve_args).await?;
+    let served = serve::start(&serve_args).await.map_err(|error| error.to_string())?;
     let listening = served.listening;
     let written = write_private_file(&kubeconfig, &served.kubeconfig);
     written.map_err(|error| format!("unable to write the kubeconfig {}: {error}", kubeconfig.display()))?;

@@ -101,7 +101,7 @@ impl Sandbox for EmbeddedSandbox {
 
     fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<RecordedJson>, SeedError>> {
         let seeded = seed(&self.server, objects);
-        async { seeded.map_err(SeedError::from) }.boxed_local()
+        async { seeded }.boxed_local()
     }
 
     fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer> {
@@ -113,7 +113,7 @@ impl Sandbox for EmbeddedSandbox {
     }
 
     /// Nothing connects through this gate: the subject's own client factory cuts it off between two polls.
-    fn door(&self) -> ConnectionGate {
+    fn gate(&self) -> ConnectionGate {
         ConnectionGate::default()
     }
 
@@ -123,8 +123,8 @@ impl Sandbox for EmbeddedSandbox {
 }
 
 /// Seeds `objects` on `server` and returns all objects that the server then has.
-pub(super) fn seed(server: &ApiServer, objects: Vec<Value>) -> Result<Vec<RecordedJson>, String> {
-    server.seed(objects).map_err(|error| error.to_string())?;
+pub(super) fn seed(server: &ApiServer, objects: Vec<Value>) -> Result<Vec<RecordedJson>, SeedError> {
+    server.seed(objects).map_err(|error| SeedError::Failed(error.to_string()))?;
     let resources = server.stored_resources();
     let stored = resources.iter().flat_map(|resource| server.list(resource, None));
     Ok(stored.map(RecordedJson::from).collect())

@@ -206,7 +206,7 @@ pub trait Sandbox {
 
     /// The gate for the subject's connections. It is closed at the moment of a crash, because a process takes longer to
     /// die.
-    fn door(&self) -> ConnectionGate;
+    fn gate(&self) -> ConnectionGate;
 
     /// Deletes everything that the fixture created.
     ///
@@ -245,12 +245,6 @@ pub enum SeedError {
     /// Any other failure.
     #[error("{0}")]
     Failed(String),
-}
-
-impl From<String> for SeedError {
-    fn from(why: String) -> Self {
-        Self::Failed(why)
-    }
 }
 
 /// Ways for a subject to reach a sandbox.

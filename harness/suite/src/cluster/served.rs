@@ -113,12 +113,12 @@ impl Cluster for ServedCluster {
             let kubeconfig = folder.path().join("kubeconfig");
             listening.write_kubeconfig(&kubeconfig).map_err(|error| failed(&error))?;
             let stop = CancellationToken::new();
-            let door = listening.door();
+            let gate = listening.gate();
             let serving = tokio::spawn(listening.serve(stop.clone()));
             let around = self.around.as_ref().map(|around| (around.0)(&server)).transpose();
             let around = around.map_err(ClusterError::Sandbox)?;
             let sandbox =
-                ServedSandbox { server, drawn, kubeconfig, stop, door, serving, _around: around, _folder: folder };
+                ServedSandbox { server, drawn, kubeconfig, stop, gate, serving, _around: around, _folder: folder };
             Ok(Box::new(sandbox) as Box<dyn Sandbox>)
         }
         .boxed_local()
@@ -131,7 +131,7 @@ struct ServedSandbox {
     drawn: Option<Arc<Drawn>>,
     kubeconfig: PathBuf,
     stop: CancellationToken,
-    door: ConnectionGate,
+    gate: ConnectionGate,
     serving: JoinHandle<()>,
     _around: Option<JoinSet<()>>,
     _folder: tempfile::TempDir,
@@ -191,13 +191,13 @@ impl Sandbox for ServedSandbox {
 
     fn define(&self, definitions: Vec<Value>) -> LocalBoxFuture<'_, Result<(), SeedError>> {
         let seeded = self.server.seed(definitions);
-        async { seeded.map(drop).map_err(|error| SeedError::from(error.to_string())) }.boxed_local()
+        async { seeded.map(drop).map_err(|error| SeedError::Failed(error.to_string())) }.boxed_local()
     }
 
     fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<RecordedJson>, SeedError>> {
         let Some(drawn) = &self.drawn else {
             let seeded = seed(&self.server, objects);
-            return async { seeded.map_err(SeedError::from) }.boxed_local();
+            return async { seeded }.boxed_local();
         };
         let own = |stored: RecordedJson| {
             let mut object = Value::clone(&stored);
@@ -207,7 +207,7 @@ impl Sandbox for ServedSandbox {
         let seeded = seed(&self.server, drawn.objects(objects));
         let seeded =
             seeded.map(|stored| stored.into_iter().filter(|object| !drawn.is_extra(object)).map(own).collect());
-        async { seeded.map_err(SeedError::from) }.boxed_local()
+        async { seeded }.boxed_local()
     }
 
     fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer> {
@@ -224,8 +224,8 @@ impl Sandbox for ServedSandbox {
         Access::Kubeconfig(Path::new(&self.kubeconfig))
     }
 
-    fn door(&self) -> ConnectionGate {
-        self.door.clone()
+    fn gate(&self) -> ConnectionGate {
+        self.gate.clone()
     }
 
     fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), ClusterError>> {

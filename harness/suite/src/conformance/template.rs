@@ -30,14 +30,14 @@ pub struct ReportInput<'a> {
     pub suite: &'a Suite,
 }
 
-/// Returns the report of a run in `arena` before any fixture has run.
+/// Returns the report of a run on `test_bed` before any fixture has run.
 ///
 /// # Errors
 ///
 /// Returns an error if the tested program cannot be identified or the cluster's version is unknown.
-pub fn not_run_report(input: ReportInput<'_>, arena: &TestBed) -> Result<ConformanceReport, ConformanceError> {
-    let cluster = &arena.cluster;
-    let subject = &arena.subject;
+pub fn not_run_report(input: ReportInput<'_>, test_bed: &TestBed) -> Result<ConformanceReport, ConformanceError> {
+    let cluster = &test_bed.cluster;
+    let subject = &test_bed.subject;
     let identity = subject.identity()?;
     let now = Clock::wall().now();
     let result = |fixture: &Fixture| FixtureResult {
@@ -74,7 +74,7 @@ pub fn not_run_report(input: ReportInput<'_>, arena: &TestBed) -> Result<Conform
         cluster: ClusterInfo {
             name: cluster.name().to_owned(),
             image: cluster.image().map(str::to_owned),
-            capabilities: arena.capabilities().capabilities.iter().map(ToString::to_string).collect(),
+            capabilities: test_bed.capabilities().capabilities.iter().map(ToString::to_string).collect(),
         },
         mode: if cluster.is_virtual() { Mode::Virtual } else { Mode::Wall },
         seed: cluster.seed(),

@@ -32,6 +32,8 @@ mod steps;
 mod timeline;
 mod watches;
 
+pub(crate) use page::head;
+
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;

@@ -42,6 +42,23 @@ pub(super) struct PageParts<'a> {
     pub(super) ran: usize,
 }
 
+/// Returns the head of a page with a policy and a style. `schemes` are the colours that its controls have.
+pub(crate) fn head(policy: &str, title: &str, style: &str, schemes: Option<&str>) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta http-equiv="Content-Security-Policy" content=(policy);
+            meta name="referrer" content="no-referrer";
+            @if let Some(schemes) = schemes {
+                meta name="color-scheme" content=(schemes);
+            }
+            title { (title) }
+            style { (PreEscaped(style)) }
+        }
+    }
+}
+
 /// Returns the page.
 pub(super) fn page(parts: &PageParts<'_>) -> String {
     let style = source(STYLE);
@@ -52,15 +69,7 @@ pub(super) fn page(parts: &PageParts<'_>) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(policy);
-                meta name="referrer" content="no-referrer";
-                meta name="color-scheme" content="light dark";
-                title { (parts.title) }
-                style { (PreEscaped(STYLE)) }
-            }
+            (head(&policy, parts.title, STYLE, Some("light dark")))
             body {
                 main #overview {
                     h1 { (parts.title) }

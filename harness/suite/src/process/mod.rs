@@ -78,6 +78,49 @@ pub struct GuardedProcess {
     program: String,
 }
 
+/// Failures of a process under a guard.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// The program does not exist or cannot be run, or no process can be created.
+    #[error("unable to start {program}: {error}")]
+    NotStarted {
+        /// The program.
+        program: String,
+        /// The operating system's error.
+        error: io::Error,
+    },
+    /// The log cannot be written.
+    #[error("unable to write the log {}: {error}", path.display())]
+    Log {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's error.
+        error: io::Error,
+    },
+    /// The process did not end by itself.
+    #[error("{program} was still running {} s after SIGTERM", grace.as_secs())]
+    Killed {
+        /// The program.
+        program: String,
+        /// The time that it was given.
+        grace: Duration,
+    },
+    /// The process ended with an error. The text says how.
+    #[error("{0}")]
+    Ended(String),
+    /// The end of the process cannot be awaited.
+    #[error("unable to wait for {program}: {error}")]
+    Wait {
+        /// The program.
+        program: String,
+        /// The operating system's error.
+        error: io::Error,
+    },
+    /// The guard of this program does not respond.
+    #[error("the guard of {0} does not respond")]
+    Guard(String),
+}
+
 impl ProcessSpec {
     /// Starts the process. Call this in a tokio runtime.
     ///
@@ -85,10 +128,10 @@ impl ProcessSpec {
     ///
     /// Returns an error if the program does not exist or cannot be run, or no process can be created; the message names
     /// it.
-    pub fn spawn(&self) -> Result<GuardedProcess, String> {
+    pub fn spawn(&self) -> Result<GuardedProcess, ProcessError> {
         let name = self.argv.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
-        let failed = |error: io::Error| format!("unable to start {name}: {error}");
-        File::create(&self.log).map_err(|error| format!("unable to write the log {}: {error}", self.log.display()))?;
+        let failed = |error| ProcessError::NotStarted { program: name.clone(), error };
+        File::create(&self.log).map_err(|error| ProcessError::Log { path: self.log.clone(), error })?;
         let mut command = std::process::Command::new(program().map_err(failed)?);
         command.arg(VERB).arg(&self.log).args(&self.argv).envs(self.env.iter().map(|(key, value)| (key, value)));
         if let Some(folder) = &self.folder {
@@ -164,7 +207,7 @@ impl GuardedProcess {
     /// # Errors
     ///
     /// Returns an error if the process had to be killed or exited with an error.
-    pub async fn terminate(&mut self, grace: Duration) -> Result<(), String> {
+    pub async fn terminate(&mut self, grace: Duration) -> Result<(), ProcessError> {
         if let Some(mut orders) = self.orders.take() {
             let order = format!("term {}\n", grace.as_millis());
             // A guard that no longer reads has ended.
@@ -173,13 +216,13 @@ impl GuardedProcess {
             drop(orders);
             return match status {
                 Some(Ok(status)) if status.code() == Some(HAD_TO_KILL) => {
-                    Err(format!("{} was still running {} s after SIGTERM", self.program, grace.as_secs()))
+                    Err(ProcessError::Killed { program: self.program.clone(), grace })
                 }
                 // Terminated by the signal itself: a program without a handler is fine.
                 Some(Ok(status)) if matches!(status.code(), Some(0 | 143)) => Ok(()),
-                Some(Ok(status)) => Err(self.describe(status)),
-                Some(Err(error)) => Err(format!("unable to wait for {}: {error}", self.program)),
-                None => Err(format!("the guard of {} does not respond", self.program)),
+                Some(Ok(status)) => Err(ProcessError::Ended(self.describe(status))),
+                Some(Err(error)) => Err(ProcessError::Wait { program: self.program.clone(), error }),
+                None => Err(ProcessError::Guard(self.program.clone())),
             };
         }
         Ok(())

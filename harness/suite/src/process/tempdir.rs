@@ -34,9 +34,8 @@ impl RunDir {
     /// # Errors
     ///
     /// Returns an error if no folder can be created, with the next step.
-    pub fn create(logs: Option<&Path>) -> Result<Self, String> {
-        let root =
-            tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(|error| TempDirError(error).to_string())?;
+    pub fn create(logs: Option<&Path>) -> Result<Self, RunDirError> {
+        let root = tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(TempDirError)?;
         let cleanup = CrashCleanup { folder: Some(root.path().to_owned()), ..CrashCleanup::default() };
         // Without the helper a SIGKILL leaves the folder behind; that does not prevent the run.
         let guard = cleanup
@@ -46,8 +45,7 @@ impl RunDir {
             )
             .ok();
         let logs = logs.map_or_else(|| root.path().join(LOGS), Path::to_owned);
-        fs::create_dir_all(&logs)
-            .map_err(|error| format!("unable to create the folder {}: {error}", logs.display()))?;
+        fs::create_dir_all(&logs).map_err(|error| RunDirError::Logs { path: logs.clone(), error })?;
         *ROOT.lock() = Some(root.path().to_owned());
         Ok(Self { root: Some((root, guard)), logs })
     }
@@ -110,6 +108,22 @@ pub fn create() -> Result<TempDir, TempDirError> {
         None => builder.prefix(PREFIX).tempdir(),
     };
     made.map_err(TempDirError)
+}
+
+/// The folders of a run cannot be created.
+#[derive(Debug, thiserror::Error)]
+pub enum RunDirError {
+    /// The temporary folder.
+    #[error(transparent)]
+    Root(#[from] TempDirError),
+    /// The folder for logs.
+    #[error("unable to create the folder {}: {error}", path.display())]
+    Logs {
+        /// The folder.
+        path: PathBuf,
+        /// The operating system's error.
+        error: std::io::Error,
+    },
 }
 
 /// No temporary folder can be created. The message includes the next step.

@@ -8,7 +8,7 @@ use super::terminal::{moment, time_of};
 use super::{Event, FailedFixtures, Failure, FixtureReport, Outcome, Reporter, RunReport, explain_command, tally};
 
 /// Number of causes whose first failure is reported in full.
-const FULL_FAILURES: usize = 20;
+const FULL_FAILURES_OF_PAGE: usize = 20;
 
 /// Writes the document when the run has ended.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl<W: Write> Reporter for Markdown<W> {
         self.head(report)?;
         let groups = report.failures_by_cause();
         for (index, group) in groups.iter().enumerate() {
-            self.group(group, index < FULL_FAILURES)?;
+            self.group(group, index < FULL_FAILURES_OF_PAGE)?;
         }
         self.list("Not run or flaky", &report.reasons())?;
         let writes: Vec<String> = report.bystander_writes().iter().map(ToString::to_string).collect();

@@ -7,7 +7,7 @@ use http::Method;
 use jiff::Timestamp;
 use plumbline::faults::resource_id;
 use plumbline::fixture::{Edit, Operation, PatchKind, Target, UserRequest, WatchStart, time_text};
-use plumbline::object_meta;
+use plumbline::metadata;
 use serde_json::{Value, json};
 
 use crate::cluster::{Answer, Call, Sandbox};
@@ -27,12 +27,12 @@ pub type ListVersions = RefCell<BTreeMap<String, String>>;
 /// Sends `request`, which may take several calls. Returns the first failed reply, or the reply to the main call.
 /// Relative times in bodies refer to `now` and `start`.
 pub async fn send(
-    (stage, versions): (&dyn Sandbox, &ListVersions),
+    (sandbox, versions): (&dyn Sandbox, &ListVersions),
     request: &UserRequest,
     now: Timestamp,
     start: Timestamp,
 ) -> Answer {
-    let caller = Caller { stage, request };
+    let caller = Caller { sandbox, request };
     let resolved = |value: &Value| {
         let mut value = value.clone();
         time_text::resolve(&mut value, now, start);
@@ -117,12 +117,12 @@ fn without_identity(mut object: Value) -> Value {
         "generation",
         "managedFields",
     ];
-    object_meta::remove(&mut object, &GIVEN);
+    metadata::remove(&mut object, &GIVEN);
     object
 }
 
 struct Caller<'a> {
-    stage: &'a dyn Sandbox,
+    sandbox: &'a dyn Sandbox,
     request: &'a UserRequest,
 }
 
@@ -135,16 +135,16 @@ impl Caller<'_> {
             }
         }
         let user_agent = format!("plumbline/{} {}", env!("CARGO_PKG_VERSION"), self.request.actor);
-        self.stage.send(Call { method, path, body, user_agent }).await
+        self.sandbox.send(Call { method, path, body, user_agent }).await
     }
 
     /// POST, then PUT of the status through its subresource, as a kubelet or controller writes it.
     async fn create(&self, object: Value) -> Answer {
         let resource = resource_id(&self.request.target.resource);
-        let kept_back = self.stage.hold_events(&resource);
+        let kept_back = self.sandbox.hold_events(&resource);
         let answer = self.create_with_status(object).await;
         if kept_back {
-            self.stage.release_events(&resource);
+            self.sandbox.release_events(&resource);
         }
         answer
     }
@@ -158,7 +158,7 @@ impl Caller<'_> {
         let mut created = answer.body.clone();
         let Some(fields) = created.as_object_mut() else { return answer };
         fields.insert("status".to_owned(), status);
-        let name = object_meta::text(&created, "name").unwrap_or(&target.name).to_owned();
+        let name = metadata::text(&created, "name").unwrap_or(&target.name).to_owned();
         let object = Target { name, ..target.clone() };
         let of_status = Target { subresource: Some("status".to_owned()), ..object.clone() };
         let status = created["status"].clone();
@@ -183,7 +183,7 @@ impl Caller<'_> {
     async fn list(&self, labels: Option<&str>, versions: &ListVersions) -> Answer {
         let collection = path(&self.request.target, false);
         let answer = self.call(Method::GET, format!("{collection}{}", selected(labels)), None).await;
-        if let Some(version) = object_meta::resource_version(&answer.body) {
+        if let Some(version) = metadata::resource_version(&answer.body) {
             versions.borrow_mut().insert(collection, version.to_owned());
         }
         answer
@@ -213,7 +213,7 @@ impl Caller<'_> {
             one if one.get("type").is_some() => vec![one.clone()],
             _ => return answer,
         };
-        let last = lines.iter().filter_map(|event| object_meta::resource_version(&event["object"])).next_back();
+        let last = lines.iter().filter_map(|event| metadata::resource_version(&event["object"])).next_back();
         if let Some(version) = last.filter(|version| !version.is_empty()) {
             versions.borrow_mut().insert(collection, version.to_owned());
         }
@@ -261,11 +261,11 @@ fn describe_event(event: &Value) -> Option<String> {
     let object = &event["object"];
     let what = match kind.as_str() {
         "ERROR" => object["code"].to_string(),
-        "BOOKMARK" if object_meta::annotation(object, INITIAL_EVENTS_END) == Some("true") => {
+        "BOOKMARK" if metadata::annotation(object, INITIAL_EVENTS_END) == Some("true") => {
             "initial-events-end".to_owned()
         }
         "BOOKMARK" => return None,
-        _ => object_meta::name(object).to_owned(),
+        _ => metadata::name(object).to_owned(),
     };
     Some(format!("{kind} {what}"))
 }

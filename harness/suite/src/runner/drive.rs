@@ -80,11 +80,11 @@ pub struct RunContext<'a> {
 async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder, clock: Clock) {
     let log = LogCapture::collect(&clock);
     let agents = Agents::new(context.subject.agents(), &fixture.controllers);
-    let stage = match context.cluster.sandbox(fixture, &clock, agents).await {
-        Ok(stage) => stage,
+    let sandbox = match context.cluster.sandbox(fixture, &clock, agents).await {
+        Ok(sandbox) => sandbox,
         Err(why) => return recorder.fail(RunError::Sandbox(why.into())),
     };
-    let mut run = FixtureRun::new(fixture, context, recorder, clock, stage);
+    let mut run = FixtureRun::new(fixture, context, recorder, clock, sandbox);
     let clock_is_virtual = run.clock.is_virtual();
     // In the virtual time of this process a run is over before a signal matters.
     let signalled = async { if clock_is_virtual { std::future::pending().await } else { signals::signalled().await } };
@@ -108,14 +108,14 @@ async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder
         recorder.update(|record| record.idle_faults = idle);
     }
     run.monitor.ended();
-    let deliveries = run.mode.races().then(|| run.stage.transcript().deliveries().into());
+    let deliveries = run.mode.races().then(|| run.sandbox.transcript().deliveries().into());
     let subject_log = run.running.borrow().as_ref().map(|running| running.log()).unwrap_or_default();
     recorder.update(|record| {
         record.end = run.clock.elapsed();
         record.deliveries = deliveries;
         record.log = log.lines();
-        record.log.extend(subject_log.into_iter().map(|line| run.stage.own_names(line)));
-        record.misuse = run.stage.misuse();
+        record.log.extend(subject_log.into_iter().map(|line| run.sandbox.own_names(line)));
+        record.misuse = run.sandbox.misuse();
     });
     if let Err(error) = run.close().await {
         recorder.fail(error);
@@ -137,7 +137,7 @@ struct FixtureRun<'a> {
     /// The controllers' clock: never skewed.
     subject_clock: Clock,
     mode: TimeMode,
-    stage: Box<dyn Sandbox>,
+    sandbox: Box<dyn Sandbox>,
     running: RefCell<Option<Box<dyn Running>>>,
     /// Disconnects the current subject; shared with crash faults.
     cut: Arc<Mutex<Option<KillSwitch>>>,
@@ -162,12 +162,12 @@ impl<'a> FixtureRun<'a> {
         context: RunContext<'a>,
         recorder: &'a RunRecorder,
         clock: Clock,
-        stage: Box<dyn Sandbox>,
+        sandbox: Box<dyn Sandbox>,
     ) -> Self {
         let mode = TimeMode::new(fixture, &context);
         recorder.update(|record| {
             record.start = clock.epoch();
-            record.transcript = stage.transcript().clone();
+            record.transcript = sandbox.transcript().clone();
             record.tolerance = mode.tolerance();
             record.late = mode.late();
             record.bystander_writes = context.subject.bystander_writes();
@@ -179,13 +179,13 @@ impl<'a> FixtureRun<'a> {
             starts: context.starts,
             timer: context.timer,
             until: context.until,
-            monitor: Rc::new(LoadMonitor::new(recorder, stage.transcript(), &clock)),
+            monitor: Rc::new(LoadMonitor::new(recorder, sandbox.transcript(), &clock)),
             recorder,
             guest_clock: RefCell::default(),
             subject_clock,
             clock,
             mode,
-            stage,
+            sandbox,
             running: RefCell::default(),
             cut: Arc::default(),
             crashes: unbounded_channel(),
@@ -222,7 +222,7 @@ impl<'a> FixtureRun<'a> {
             if asks_for_metrics(step_checks(step)) {
                 self.scrape().await;
             }
-            let length = self.stage.transcript().len();
+            let length = self.sandbox.transcript().len();
             self.recorder.update(|record| record.marks.push(length));
             if self.until.is_some_and(|is_over| is_over(index)) {
                 return Ok(());
@@ -254,16 +254,16 @@ impl<'a> FixtureRun<'a> {
         // starts.
         let _start = self.starts.acquire(self.timer, self.recorder).await;
         let starts = !given.stopped && !self.fixture.controllers.is_empty();
-        let begun = if starts && self.stage.hold_readers() {
+        let begun = if starts && self.sandbox.hold_readers() {
             let is_definition = |object: &Value| object["kind"] == "CustomResourceDefinition";
             let (definitions, others) = given.objects.iter().cloned().partition(is_definition);
-            self.stage.define(definitions).await.map_err(|error| self.seed_error(error))?;
+            self.sandbox.define(definitions).await.map_err(|error| self.seed_error(error))?;
             self.start()?;
             self.wait_for_blocked_reads().await?;
-            self.clock.sleep(self.stage.start_delay()).await;
+            self.clock.sleep(self.sandbox.start_delay()).await;
             self.wait_for_whole_second().await;
             self.seed_given(others).await?;
-            self.stage.release_readers();
+            self.sandbox.release_readers();
             self.clock.elapsed()
         } else {
             self.wait_for_whole_second().await;
@@ -294,7 +294,7 @@ impl<'a> FixtureRun<'a> {
 
     /// Seeds `objects` and returns all objects that exist then. If the server refuses one, the fixture is skipped.
     async fn seed(&self, objects: Vec<Value>) -> Result<Arc<[RecordedJson]>, RunError> {
-        let stored = self.stage.seed(objects).await.map_err(|error| self.seed_error(error))?;
+        let stored = self.sandbox.seed(objects).await.map_err(|error| self.seed_error(error))?;
         Ok(stored.into())
     }
 
@@ -324,7 +324,7 @@ impl<'a> FixtureRun<'a> {
         let runs = self.running.borrow().as_ref().is_some_and(|running| running.is_seen());
         let has_crashed = runs && self.wait_until_ready().await?;
         self.wait_until_idle().await?;
-        let asked = self.stage.transcript().with(|entries| timing::last_first_request(self.fixture, entries));
+        let asked = self.sandbox.transcript().with(|entries| timing::last_first_request(self.fixture, entries));
         self.monitor.begin(asked);
         let start = match (runs, has_crashed) {
             // The time of the crash counts, so the start cannot be that of the last read.
@@ -337,7 +337,7 @@ impl<'a> FixtureRun<'a> {
         for due in [&mut self.restart_at, &mut self.outage_until].into_iter().flatten() {
             *due = due.saturating_sub(start);
         }
-        self.stage.transcript().move_to_epoch();
+        self.sandbox.transcript().move_to_epoch();
         self.recorder.update(|record| record.start = self.clock.epoch());
         Ok(())
     }
@@ -345,11 +345,11 @@ impl<'a> FixtureRun<'a> {
     /// Waits until the subject is blocked on its initial reads: it has requested everything its controllers watch, or
     /// [`timing::READERS_LIMIT`] has passed since its first read.
     async fn wait_for_blocked_reads(&self) -> Result<(), RunError> {
-        let transcript = self.stage.transcript().clone();
+        let transcript = self.sandbox.transcript().clone();
         let limit = self.clock.elapsed() + self.subject.ready_limit();
         let mut first_read = None;
         loop {
-            let news = transcript.news();
+            let changed = transcript.changed();
             let missing = transcript.with(|entries| timing::missing_requests(self.fixture, entries));
             let now = self.clock.elapsed();
             if missing.is_empty() {
@@ -362,7 +362,7 @@ impl<'a> FixtureRun<'a> {
             if first_read.is_some_and(|at| now >= at + timing::READERS_LIMIT) || now >= limit {
                 return Ok(());
             }
-            self.clock.timeout(timing::LOOK_AGAIN, news).await;
+            self.clock.timeout(timing::LOOK_AGAIN, changed).await;
             self.check_running()?;
         }
     }
@@ -386,11 +386,11 @@ impl<'a> FixtureRun<'a> {
         let ready = running.ready().await;
         *self.running.borrow_mut() = Some(running);
         ready.map_err(|why| RunError::NotReady(why.into()))?;
-        let transcript = self.stage.transcript().clone();
+        let transcript = self.sandbox.transcript().clone();
         let limit = self.clock.elapsed() + self.subject.ready_limit();
         let mut has_crashed = false;
         loop {
-            let news = transcript.news();
+            let changed = transcript.changed();
             let now = self.clock.elapsed();
             if self.restart_at.take_if(|at| *at <= now).is_some() {
                 self.start()?;
@@ -409,7 +409,7 @@ impl<'a> FixtureRun<'a> {
             let crashed = tokio::select! {
                 biased;
                 crashed = self.crashes.1.recv() => crashed,
-                () = news => None,
+                () = changed => None,
                 () = clock.sleep(next) => None,
             };
             if let Some(crashed) = crashed {
@@ -428,11 +428,11 @@ impl<'a> FixtureRun<'a> {
         index: usize,
         (end, patience): (Duration, Duration),
     ) -> Result<(), RunError> {
-        let transcript = self.stage.transcript().clone();
+        let transcript = self.sandbox.transcript().clone();
         let checks = self.fixture.steps.get(index).map_or(&self.fixture.expect[..], step_checks);
         let metrics = asks_for_metrics(checks);
         loop {
-            let news = transcript.news();
+            let changed = transcript.changed();
             if metrics {
                 self.scrape().await;
             }
@@ -448,7 +448,7 @@ impl<'a> FixtureRun<'a> {
             // Bursts of entries are evaluated once. Metrics change without an entry, so they are read at intervals.
             let left = limit.saturating_sub(now);
             let patience = if metrics { timing::LOOK_AGAIN.min(left) } else { left };
-            self.wait_for(news, now + patience).await?;
+            self.wait_for(changed, now + patience).await?;
             let next = self.clock.elapsed() + timing::BURST;
             self.wait_until(next.min(limit)).await?;
         }
@@ -459,7 +459,7 @@ impl<'a> FixtureRun<'a> {
         if let Some(mut running) = self.running.take() {
             running.crash();
         }
-        self.stage.clear().await.map_err(|why| RunError::CleanUp(why.into()))
+        self.sandbox.clear().await.map_err(|why| RunError::CleanUp(why.into()))
     }
 
     /// Lets time pass until `target`. Crashes, restarts and ends of outages that are due before happen on time.
@@ -467,9 +467,9 @@ impl<'a> FixtureRun<'a> {
         self.wait_for(std::future::pending(), target).await
     }
 
-    /// Like [`Self::wait_until`], but returns early when `news` resolves.
-    async fn wait_for(&mut self, news: impl Future<Output = ()>, target: Duration) -> Result<(), RunError> {
-        let mut news = std::pin::pin!(news);
+    /// Like [`Self::wait_until`], but returns early when `changed` resolves.
+    async fn wait_for(&mut self, changed: impl Future<Output = ()>, target: Duration) -> Result<(), RunError> {
+        let mut changed = std::pin::pin!(changed);
         loop {
             let now = self.clock.elapsed();
             if self.outage_until.is_some_and(|until| until <= now) {
@@ -493,6 +493,7 @@ impl<'a> FixtureRun<'a> {
             let crashed = tokio::select! {
                 biased;
                 crashed = self.crashes.1.recv() => crashed,
+<<<<<<< HEAD
                 () = &mut news => return Ok(()),
                 () = &mut ended => {
                     if !self.exited()? {
@@ -502,6 +503,9 @@ impl<'a> FixtureRun<'a> {
                     }
                     continue;
                 }
+=======
+                () = &mut changed => return Ok(()),
+>>>>>>> 20342a7b (house: errors of the suite are types, variables follow their types, a name has one meaning)
                 () = clock.sleep_until_offset(next) => None,
             };
             *self.end.borrow_mut() = Some(ended);
@@ -533,7 +537,7 @@ impl<'a> FixtureRun<'a> {
         match self.mode {
             TimeMode::Virtual => settle().await,
             TimeMode::Traced { .. } => self.rest_of_all_programs().await?,
-            TimeMode::Wall { .. } => timing::wait_until_quiet(self.stage.transcript(), &self.clock).await,
+            TimeMode::Wall { .. } => timing::wait_until_quiet(self.sandbox.transcript(), &self.clock).await,
         }
         Ok(())
     }
@@ -570,7 +574,7 @@ impl<'a> FixtureRun<'a> {
     }
 
     fn check_running(&self) -> Result<(), RunError> {
-        if let Some(why) = self.stage.failure() {
+        if let Some(why) = self.sandbox.failure() {
             return Err(RunError::Cluster(why.into()));
         }
         if self.subject.is_program() {
@@ -599,7 +603,7 @@ impl<'a> FixtureRun<'a> {
                 }
                 Action::Watch(fault) => self.watch_fault(fault)?,
                 Action::Compact => {
-                    self.stage.compact();
+                    self.sandbox.compact();
                     self.note("the server forgets its past");
                 }
                 Action::Skew(by) => {
@@ -625,8 +629,8 @@ impl<'a> FixtureRun<'a> {
 
     async fn interfere(&self, how: &Interference) {
         let Interference::Delete { target, again } = how;
-        let stage = (&*self.stage, &self.versions);
-        calls::delete_at_once(stage, target, *again, (self.clock.now(), self.clock.epoch())).await;
+        let sandbox = (&*self.sandbox, &self.versions);
+        calls::delete_at_once(sandbox, target, *again, (self.clock.now(), self.clock.epoch())).await;
     }
 
     /// Sends requests concurrently, with their delays, and records the replies in the order of the requests.
@@ -639,7 +643,7 @@ impl<'a> FixtureRun<'a> {
             if let Some(after) = request.together.filter(|after| !after.is_zero()) {
                 self.clock.sleep(after).await;
             }
-            let target = (&*self.stage, &self.versions);
+            let target = (&*self.sandbox, &self.versions);
             calls::send(target, request, self.clock.now(), self.clock.epoch()).await
         };
         let answers = futures::future::join_all(requests.map(ask)).await;
@@ -694,10 +698,10 @@ impl<'a> FixtureRun<'a> {
         let launch = Launch {
             controllers: &self.fixture.controllers,
             flags: &self.fixture.flags,
-            access: self.stage.access(),
+            access: self.sandbox.access(),
             clock: &self.subject_clock,
         };
-        self.stage.door().shut(false);
+        self.sandbox.gate().shut(false);
         let running = self.subject.launch(&launch).map_err(|why| RunError::Launch(why.into()))?;
         if let TimeMode::Wall { .. } = self.mode
             && running.is_seen()
@@ -716,8 +720,12 @@ impl<'a> FixtureRun<'a> {
 
     fn crash(&self, note: &str) {
         self.note(note);
+<<<<<<< HEAD
         *self.end.borrow_mut() = None;
         self.stage.door().shut(true);
+=======
+        self.sandbox.gate().shut(true);
+>>>>>>> 20342a7b (house: errors of the suite are types, variables follow their types, a name has one meaning)
         self.monitor.ended();
         if let Some(mut running) = self.running.take() {
             running.crash();
@@ -735,17 +743,17 @@ impl<'a> FixtureRun<'a> {
     }
 
     fn faults(&self) -> Result<&Faults, RunError> {
-        self.stage.faults().ok_or(RunError::NoFaults)
+        self.sandbox.faults().ok_or(RunError::NoFaults)
     }
 
     fn arm(&self, fault: &Fault) -> Result<(), RunError> {
         let cut = self.cut.clone();
-        let door = self.stage.door();
+        let gate = self.sandbox.gate();
         let crashes = self.crashes.0.clone();
         let crashing = self.crashing.clone();
         let crash: CrashHandler = Arc::new(move |crashed| {
             crashing.fetch_add(1, Ordering::Relaxed);
-            door.shut(true);
+            gate.shut(true);
             if let Some(cut) = cut.lock().as_ref() {
                 cut.trip();
             }
@@ -760,14 +768,14 @@ impl<'a> FixtureRun<'a> {
     }
 
     fn watch_fault(&self, fault: &WatchFault) -> Result<(), RunError> {
-        if let Some(note) = faults::set_watch_fault(self.faults()?, self.stage.revision(), fault) {
+        if let Some(note) = faults::set_watch_fault(self.faults()?, self.sandbox.revision(), fault) {
             self.note(&note);
         }
         Ok(())
     }
 
     fn note(&self, text: &str) {
-        self.stage.transcript().note(self.clock.elapsed(), text);
+        self.sandbox.transcript().note(self.clock.elapsed(), text);
     }
 
     async fn scrape(&self) {
@@ -775,7 +783,7 @@ impl<'a> FixtureRun<'a> {
         let text = match &running {
             Some(running) => {
                 let text = running.metrics().await.unwrap_or_else(|error| format!("# {error}\n"));
-                self.stage.own_names(text)
+                self.sandbox.own_names(text)
             }
             None => "# the controllers do not run\n".to_owned(),
         };

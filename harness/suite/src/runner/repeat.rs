@@ -18,7 +18,7 @@ use crate::process::signals;
 use crate::report::{JudgedRun, Outcome};
 
 /// Rounds run for hours on a busy machine: a fixture that waits for a core does not hang.
-const HANG: Duration = Duration::from_mins(30);
+const HANG_OF_ROUND: Duration = Duration::from_mins(30);
 
 /// The number of rounds and their parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,7 +173,7 @@ pub fn run(
         }
         random.shuffle(&mut order);
         let shuffled: Vec<Fixture> = order.iter().map(|index| fixtures[*index].clone()).collect();
-        let options = RunOptions { jobs, hang: HANG, ..RunOptions::one_by_one() };
+        let options = RunOptions { jobs, hang: HANG_OF_ROUND, ..RunOptions::one_by_one() };
         suite::run_all(&shuffled, test_bed, options, |place, judged| {
             let what = first[order[place]].as_ref().and_then(|first| first.differs(&judged, time));
             if let Some(what) = what {

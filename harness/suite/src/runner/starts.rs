@@ -70,7 +70,7 @@ mod tests {
     fn an_abandoned_thread_keeps_no_permit() {
         let limit = StartLimit::new(1);
         let recorder = RunRecorder::default();
-        let held = limit.try_acquire(&recorder).expect("a permit");
+        let permit = limit.try_acquire(&recorder).expect("a permit");
         let other = RunRecorder::default();
         assert!(limit.try_acquire(&other).is_none());
         limit.replace_permit_of(&other);
@@ -78,7 +78,7 @@ mod tests {
         limit.replace_permit_of(&recorder);
         let next = limit.try_acquire(&other).expect("a new permit");
         assert_eq!(other.update(|record| record.permits), 1);
-        drop((held, next));
+        drop((permit, next));
         assert_eq!(recorder.update(|record| record.permits), 0);
     }
 }

@@ -106,9 +106,9 @@ pub(super) async fn wait_until_quiet(transcript: &Transcript, clock: &Clock) {
     transcript.with(|entries| activity.observe(entries));
     let mut active_at = clock.elapsed();
     loop {
-        let news = transcript.news();
+        let changed = transcript.changed();
         let left = (active_at + CALM).min(limit).saturating_sub(clock.elapsed());
-        if left.is_zero() || clock.timeout(left, news).await.is_none() {
+        if left.is_zero() || clock.timeout(left, changed).await.is_none() {
             return;
         }
         if transcript.with(|entries| activity.observe(entries)) {

@@ -85,12 +85,12 @@ async fn clock(world: &ServedWorld, request: &ApiRequest) -> Result<Reply, Contr
         advance: String,
     }
     let now = match request.method {
-        Method::GET => world.now().await.map_err(ControlError::internal)?,
+        Method::GET => world.now().await.map_err(|error| ControlError::internal(error.to_string()))?,
         Method::POST => {
             let wanted: Move = body(&request.body)?;
             let duration = crate::duration::parse_duration(&wanted.advance)
                 .map_err(|why| ControlError::bad(format!("advance {:?}: {why}", wanted.advance)))?;
-            world.advance(duration).await.map_err(ControlError::bad)?
+            world.advance(duration).await.map_err(|error| ControlError::bad(error.to_string()))?
         }
         _ => return Err(ControlError::method(&request.method, "GET, POST")),
     };
@@ -124,7 +124,7 @@ fn faults(world: &ServedWorld, request: &ApiRequest) -> Result<Reply, ControlErr
             let rules: Result<Vec<FaultRuleSpec>, _> = rules.into_iter().map(serde_json::from_value).collect();
             let rules = rules.map_err(|error| ControlError::bad(format!("a fault rule: {error}")))?;
             let armed = rules.len();
-            world.arm(rules).map_err(ControlError::bad)?;
+            world.arm(rules).map_err(|error| ControlError::bad(error.to_string()))?;
             Ok(Reply::json(201, json!({"armed": armed}).to_string()))
         }
         Method::DELETE => Ok(Reply::json(200, json!({"cleared": faults.clear(query.get("name"))}).to_string())),
@@ -142,19 +142,19 @@ async fn state(world: &ServedWorld, request: &ApiRequest) -> Result<Reply, Contr
     let done = |what: Value| Ok(Reply::json(200, what.to_string()));
     match request.method {
         Method::GET => {
-            let state = world.save().await.map_err(ControlError::internal)?;
+            let state = world.save().await.map_err(|error| ControlError::internal(error.to_string()))?;
             let text = serde_json::to_string(&state).map_err(|error| ControlError::internal(error.to_string()))?;
             Ok(Reply::json(200, text))
         }
         Method::PUT => {
             let state: WorldState = body(&request.body)?;
-            state.check().map_err(ControlError::bad)?;
-            world.restore(Some(state)).await.map_err(ControlError::bad)?;
+            state.check().map_err(|error| ControlError::bad(error.to_string()))?;
+            world.restore(Some(state)).await.map_err(|error| ControlError::bad(error.to_string()))?;
             done(json!({"restored": true}))
         }
         Method::POST => match body(&request.body)? {
             Order::Save(name) => {
-                let state = Arc::new(world.save().await.map_err(ControlError::internal)?);
+                let state = Arc::new(world.save().await.map_err(|error| ControlError::internal(error.to_string()))?);
                 let objects = state.objects.len();
                 world.saved().insert(name.clone(), state);
                 done(json!({"saved": name, "objects": objects}))
@@ -166,12 +166,15 @@ async fn state(world: &ServedWorld, request: &ApiRequest) -> Result<Reply, Contr
                     let why = format!("no state {name:?} was saved; there are: {}", names.join(", "));
                     return Err(ControlError::not_found(why));
                 };
-                world.restore(Some(WorldState::clone(&state))).await.map_err(ControlError::internal)?;
+                world
+                    .restore(Some(WorldState::clone(&state)))
+                    .await
+                    .map_err(|error| ControlError::internal(error.to_string()))?;
                 done(json!({"restored": name, "objects": state.objects.len()}))
             }
         },
         Method::DELETE => {
-            world.restore(None).await.map_err(ControlError::internal)?;
+            world.restore(None).await.map_err(|error| ControlError::internal(error.to_string()))?;
             done(json!({"reset": true}))
         }
         _ => Err(ControlError::method(&request.method, "GET, PUT, POST, DELETE")),

@@ -12,6 +12,7 @@ use plumbline_apiserver::status::Status;
 use serde_json::{Value, json};
 
 use super::control::{self, ControlError};
+use super::error::WorldError;
 use super::spec::{ClockMode, WorldSpec};
 use super::world::ServedWorld;
 
@@ -66,11 +67,11 @@ impl ServeHandler {
     /// # Errors
     ///
     /// Returns the part of the world that does not start, with the reason.
-    pub async fn start(&self, spec: WorldSpec, kubeconfig: String, url: String) -> Result<(), String> {
+    pub async fn start(&self, spec: WorldSpec, kubeconfig: String, url: String) -> Result<(), WorldError> {
         let spec = Arc::new(spec);
         let first = Arc::new(self.world(&spec).await?);
         let origin = Origin { spec, first, kubeconfig, url };
-        self.shared.origin.set(origin).map_err(|_| "the first world runs already".to_owned())
+        self.shared.origin.set(origin).map_err(|_| WorldError::RunsAlready)
     }
 
     /// Returns the transcript of the first world as people read it; empty before [`Self::start`].
@@ -79,7 +80,7 @@ impl ServeHandler {
         self.shared.origin.get().map(|origin| control::transcript_text(&origin.first)).unwrap_or_default()
     }
 
-    async fn world(&self, spec: &Arc<WorldSpec>) -> Result<ServedWorld, String> {
+    async fn world(&self, spec: &Arc<WorldSpec>) -> Result<ServedWorld, WorldError> {
         let world = ServedWorld::start(spec.clone(), self.shared.clock.now()).await?;
         // All worlds accept the listener's token; those of service accounts are signed with a key made from it.
         let token = self.shared.token.read().clone();
@@ -136,7 +137,7 @@ impl ServeHandler {
             None => origin.spec.clock,
         };
         let spec = Arc::new(WorldSpec { clock, ..WorldSpec::clone(&origin.spec) });
-        let world = Arc::new(self.world(&spec).await.map_err(ControlError::internal)?);
+        let world = Arc::new(self.world(&spec).await.map_err(|error| ControlError::internal(error.to_string()))?);
         let mut worlds = self.shared.worlds.write();
         if worlds.len() >= WORLDS_MAX {
             return Err(ControlError::conflict(format!("there are {WORLDS_MAX} worlds; delete one of them first")));

@@ -18,6 +18,7 @@ use plumbline_apiserver::status::Status;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use super::error::WorldError;
 use super::spec::WorldSpec;
 use super::state::WorldState;
 use crate::subject::Running;
@@ -29,23 +30,23 @@ const QUEUE: usize = 1024;
 const STREAM_QUEUE: usize = 64;
 
 /// Commands to the thread of a world.
-enum Command {
+enum WorldCommand {
     Request(Box<ApiRequest>, oneshot::Sender<Reply>),
-    Advance(Duration, oneshot::Sender<Result<Timestamp, String>>),
-    Save(oneshot::Sender<Result<WorldState, String>>),
-    Restore(Option<Box<WorldState>>, oneshot::Sender<Result<(), String>>),
+    Advance(Duration, oneshot::Sender<Result<Timestamp, WorldError>>),
+    Save(oneshot::Sender<Result<WorldState, WorldError>>),
+    Restore(Option<Box<WorldState>>, oneshot::Sender<Result<(), WorldError>>),
 }
 
 /// A world in manual time. Dropping it ends its thread.
 #[derive(Debug)]
 pub(super) struct ManualWorld {
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<WorldCommand>,
     server: Arc<RwLock<ApiServer>>,
 }
 
 impl ManualWorld {
     /// Starts the thread; returns when the world is ready.
-    pub(super) async fn start(spec: Arc<WorldSpec>, now: Timestamp) -> Result<Self, String> {
+    pub(super) async fn start(spec: Arc<WorldSpec>, now: Timestamp) -> Result<Self, WorldError> {
         let (commands, queue) = mpsc::channel(QUEUE);
         let (started, ready) = oneshot::channel();
         let body = move || {
@@ -53,11 +54,8 @@ impl ManualWorld {
                 tracing::error!(%error, "a world has no runtime");
             }
         };
-        std::thread::Builder::new()
-            .name("world".to_owned())
-            .spawn(body)
-            .map_err(|error| format!("unable to start the thread of a world: {error}"))?;
-        let server = ready.await.map_err(|_| "the thread of a world ended at its start".to_owned())??;
+        std::thread::Builder::new().name("world".to_owned()).spawn(body).map_err(WorldError::Thread)?;
+        let server = ready.await.map_err(|_| WorldError::EndedAtStart)??;
         Ok(Self { commands, server })
     }
 
@@ -68,31 +66,30 @@ impl ManualWorld {
 
     /// Handles a request.
     pub(super) async fn handle(&self, request: ApiRequest) -> Reply {
-        self.ask(|reply| Command::Request(Box::new(request), reply))
+        self.ask(|reply| WorldCommand::Request(Box::new(request), reply))
             .await
-            .unwrap_or_else(|error| Status::failure(503, "ServiceUnavailable", error).into())
+            .unwrap_or_else(|error| Status::failure(503, "ServiceUnavailable", error.to_string()).into())
     }
 
     /// Moves time by `duration` and waits until the world has come to rest. Returns the time.
-    pub(super) async fn advance(&self, duration: Duration) -> Result<Timestamp, String> {
-        self.ask(|reply| Command::Advance(duration, reply)).await?
+    pub(super) async fn advance(&self, duration: Duration) -> Result<Timestamp, WorldError> {
+        self.ask(|reply| WorldCommand::Advance(duration, reply)).await?
     }
 
     /// Returns the state.
-    pub(super) async fn save(&self) -> Result<WorldState, String> {
-        self.ask(Command::Save).await?
+    pub(super) async fn save(&self) -> Result<WorldState, WorldError> {
+        self.ask(WorldCommand::Save).await?
     }
 
     /// Returns to a state, or to the initial one.
-    pub(super) async fn restore(&self, state: Option<WorldState>) -> Result<(), String> {
-        self.ask(|reply| Command::Restore(state.map(Box::new), reply)).await?
+    pub(super) async fn restore(&self, state: Option<WorldState>) -> Result<(), WorldError> {
+        self.ask(|reply| WorldCommand::Restore(state.map(Box::new), reply)).await?
     }
 
-    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, String> {
-        let ended = || "the world ended; its last log line has the reason".to_owned();
+    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> WorldCommand) -> Result<T, WorldError> {
         let (reply, answer) = oneshot::channel();
-        self.commands.send(command(reply)).await.map_err(|_| ended())?;
-        answer.await.map_err(|_| ended())
+        self.commands.send(command(reply)).await.map_err(|_| WorldError::Ended)?;
+        answer.await.map_err(|_| WorldError::Ended)
     }
 }
 
@@ -104,10 +101,10 @@ struct TimeHold {
 
 impl TimeHold {
     fn new() -> Self {
-        let (release, held) = std::sync::mpsc::channel::<()>();
+        let (release, released) = std::sync::mpsc::channel::<()>();
         // Ends with an error when `release` is dropped, which is the signal.
         let task = tokio::task::spawn_blocking(move || {
-            let _ = held.recv();
+            let _ = released.recv();
         });
         Self { release, task }
     }
@@ -127,7 +124,7 @@ struct RunningWorld {
 }
 
 impl RunningWorld {
-    fn start(spec: &WorldSpec, now: Timestamp, state: Option<&WorldState>) -> Result<Self, String> {
+    fn start(spec: &WorldSpec, now: Timestamp, state: Option<&WorldState>) -> Result<Self, WorldError> {
         let server = spec.server(now, state)?;
         let loops = spec.start_loops(&server);
         let controllers = spec.launch_controllers(&server)?;
@@ -135,18 +132,18 @@ impl RunningWorld {
     }
 
     /// Returns the reason if a part ended.
-    fn ended(&mut self) -> Option<String> {
+    fn ended(&mut self) -> Option<WorldError> {
         if let Some(Err(error)) = self.loops.try_join_next() {
-            return Some(format!("a controller loop ended: {error}"));
+            return Some(WorldError::Loop(error));
         }
-        self.controllers.as_mut()?.ended().map(|reason| format!("the controllers ended: {reason}"))
+        self.controllers.as_mut()?.ended().map(WorldError::Controllers)
     }
 }
 
-type Started = oneshot::Sender<Result<Arc<RwLock<ApiServer>>, String>>;
+type StartSender = oneshot::Sender<Result<Arc<RwLock<ApiServer>>, WorldError>>;
 
 /// Lives until the queue is closed.
-async fn live(spec: Arc<WorldSpec>, now: Timestamp, mut queue: mpsc::Receiver<Command>, started: Started) {
+async fn live(spec: Arc<WorldSpec>, now: Timestamp, mut queue: mpsc::Receiver<WorldCommand>, started: StartSender) {
     let mut hold = TimeHold::new();
     let mut world = match RunningWorld::start(&spec, now, None) {
         Ok(world) => world,
@@ -162,8 +159,8 @@ async fn live(spec: Arc<WorldSpec>, now: Timestamp, mut queue: mpsc::Receiver<Co
     while let Some(command) = queue.recv().await {
         // A client that no longer waits for its reply is no error.
         match command {
-            Command::Request(request, reply) => answer(&world.server, *request, reply).await,
-            Command::Advance(duration, reply) => {
+            WorldCommand::Request(request, reply) => answer(&world.server, *request, reply).await,
+            WorldCommand::Advance(duration, reply) => {
                 hold.release().await;
                 world.server.clock().sleep(duration).await;
                 hold = TimeHold::new();
@@ -171,8 +168,8 @@ async fn live(spec: Arc<WorldSpec>, now: Timestamp, mut queue: mpsc::Receiver<Co
                 let outcome = world.ended().map_or_else(|| Ok(world.server.clock().now()), Err);
                 let _ = reply.send(outcome);
             }
-            Command::Save(reply) => drop(reply.send(WorldState::of(&world.server))),
-            Command::Restore(state, reply) => {
+            WorldCommand::Save(reply) => drop(reply.send(WorldState::of(&world.server))),
+            WorldCommand::Restore(state, reply) => {
                 let outcome = RunningWorld::start(&spec, now, state.as_deref()).map(|restored| {
                     world.server.faults().end_watches(None, WatchEnd::Closed);
                     world = restored;

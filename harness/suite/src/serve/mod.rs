@@ -3,11 +3,13 @@
 //!
 //! - [`WorldSpec`]: what a world consists of · [`ServedWorld`]: a world that answers requests
 //! - [`ServeHandler`]: routes requests to the worlds and serves the control API below `/plumbline`
+//! - [`WorldError`]: failures of a world
 //! - `manual`: a world whose time moves only by `POST /plumbline/clock` · `state`: saved states
 //!
 //! The control API is described by `openapi.json`, which the listener serves at `/plumbline/openapi.json`.
 
 mod control;
+mod error;
 mod handler;
 pub(crate) mod kind;
 mod manual;
@@ -15,6 +17,7 @@ mod spec;
 mod state;
 mod world;
 
+pub use error::WorldError;
 pub use handler::ServeHandler;
 pub use spec::{ClockMode, ControllerLoop, WorldSpec, check_rules};
 pub use state::WorldState;

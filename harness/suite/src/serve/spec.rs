@@ -18,6 +18,7 @@ use plumbline_apiserver::{
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+use super::error::WorldError;
 use super::state::WorldState;
 use crate::cluster::Access;
 use crate::guest;
@@ -93,10 +94,10 @@ fn whole_second(now: Timestamp) -> Timestamp {
 /// # Errors
 ///
 /// Returns the first rule with a field that makes no sense, and the reason.
-pub fn check_rules(rules: &[FaultRuleSpec]) -> Result<(), String> {
+pub fn check_rules(rules: &[FaultRuleSpec]) -> Result<(), WorldError> {
     rules.iter().enumerate().try_for_each(|(index, rule)| {
         let name = rule.name.as_deref().unwrap_or("without a name");
-        rule.check().map_err(|why| format!("rule {} ({name}): {why}", index + 1))
+        rule.check().map_err(|error| WorldError::Rule { number: index + 1, name: name.to_owned(), error })
     })
 }
 
@@ -146,7 +147,7 @@ impl WorldSpec {
     /// # Errors
     ///
     /// Returns the object that the server refuses, with the reason.
-    pub(super) fn server(&self, now: Timestamp, state: Option<&WorldState>) -> Result<ApiServer, String> {
+    pub(super) fn server(&self, now: Timestamp, state: Option<&WorldState>) -> Result<ApiServer, WorldError> {
         let clock = match self.clock {
             ClockMode::Wall => guest::system_clock(),
             // Begins at a whole second, because objects' times have no fractions.
@@ -171,11 +172,11 @@ impl WorldSpec {
         Ok(server)
     }
 
-    fn seed(&self, server: &ApiServer) -> Result<(), String> {
-        server.seed(self.seeds.iter().cloned()).map_err(|why| format!("seed objects: {why}"))?;
+    fn seed(&self, server: &ApiServer) -> Result<(), WorldError> {
+        server.seed(self.seeds.iter().cloned()).map_err(WorldError::Seed)?;
         let Some(address) = self.address else { return Ok(()) };
         let objects = bootstrap::objects(address, server.clock().now());
-        server.seed(objects).map_err(|why| format!("default objects: {why}"))
+        server.seed(objects).map_err(WorldError::DefaultObjects)
     }
 
     /// Starts the loops and kubelets in the present runtime; dropping the set ends them.
@@ -230,7 +231,7 @@ impl WorldSpec {
     /// # Errors
     ///
     /// Returns the reason why they do not start.
-    pub(super) fn launch_controllers(&self, server: &ApiServer) -> Result<Option<Box<dyn Running>>, String> {
+    pub(super) fn launch_controllers(&self, server: &ApiServer) -> Result<Option<Box<dyn Running>>, WorldError> {
         if self.controllers.is_empty() {
             return Ok(None);
         }
@@ -244,6 +245,6 @@ impl WorldSpec {
         let endpoint = InProcessEndpoint::new(server.clone(), agents);
         let access = Access::InProcess(&endpoint);
         let launch = Launch { controllers: &self.controllers, flags: &flags, access, clock: server.clock() };
-        InProcess.launch(&launch).map(Some).map_err(|error| error.to_string())
+        Ok(Some(InProcess.launch(&launch)?))
     }
 }

@@ -5,11 +5,13 @@ use plumbline_apiserver::{ApiServer, ResourceId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::error::WorldError;
+
 /// Version of the format.
-const API_VERSION: &str = "plumbline.dev/v1";
+pub(super) const API_VERSION: &str = "plumbline.dev/v1";
 
 /// Value of `kind`.
-const KIND: &str = "WorldState";
+pub(super) const KIND: &str = "WorldState";
 
 /// The state of a world: all objects and the time. Faults, the transcript and open watches are not part of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,7 +33,7 @@ impl WorldState {
     /// # Errors
     ///
     /// Returns the object that cannot be written as JSON.
-    pub fn of(server: &ApiServer) -> Result<Self, String> {
+    pub fn of(server: &ApiServer) -> Result<Self, WorldError> {
         let definitions = ResourceId::new("apiextensions.k8s.io", "customresourcedefinitions");
         let mut resources = server.stored_resources();
         // A custom resource can only be restored once it is defined.
@@ -39,7 +41,7 @@ impl WorldState {
         let mut objects = Vec::new();
         for object in resources.iter().flat_map(|resource| server.list(resource, None)) {
             let value = serde_json::to_value(object.value());
-            objects.push(value.map_err(|error| format!("{}: {error}", object.key()))?);
+            objects.push(value.map_err(|error| WorldError::NotSaved { key: object.key().to_string(), error })?);
         }
         Ok(Self {
             api_version: API_VERSION.to_owned(),
@@ -55,12 +57,12 @@ impl WorldState {
     /// # Errors
     ///
     /// Returns the field that is wrong, with the right value.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), WorldError> {
         if self.api_version != API_VERSION {
-            return Err(format!("apiVersion is {:?}; this program reads {API_VERSION:?}", self.api_version));
+            return Err(WorldError::ApiVersion(self.api_version.clone()));
         }
         if self.kind != KIND {
-            return Err(format!("kind is {:?}, not {KIND:?}", self.kind));
+            return Err(WorldError::Kind(self.kind.clone()));
         }
         Ok(())
     }
@@ -70,11 +72,11 @@ impl WorldState {
     /// # Errors
     ///
     /// Returns the object that the server refuses, with the reason.
-    pub fn restore(&self, server: &ApiServer) -> Result<(), String> {
+    pub fn restore(&self, server: &ApiServer) -> Result<(), WorldError> {
         self.objects.iter().try_for_each(|object| {
             server.seed([object.clone()]).map_err(|error| {
-                let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-                format!("{} {:?}: {error}", text("/kind"), text("/metadata/name"))
+                let text = |pointer| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+                WorldError::NotRestored { kind: text("/kind"), name: text("/metadata/name"), error }
             })
         })
     }

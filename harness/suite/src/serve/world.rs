@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::guest;
 
+use super::error::WorldError;
 use super::manual::ManualWorld;
 use super::spec::{ClockMode, WorldSpec, check_rules};
 use super::state::WorldState;
@@ -54,7 +55,7 @@ impl Drop for WallWorld {
 
 impl WallWorld {
     /// Starts the loops in the present runtime, and the controllers on a thread of their own.
-    fn start(spec: &Arc<WorldSpec>, state: Option<&WorldState>) -> Result<Self, String> {
+    fn start(spec: &Arc<WorldSpec>, state: Option<&WorldState>) -> Result<Self, WorldError> {
         let server = spec.server(Clock::wall().now(), state)?;
         let stop = CancellationToken::new();
         let mut loops = spec.start_loops(&server);
@@ -81,15 +82,23 @@ impl WallWorld {
         Ok(world)
     }
 
-    fn start_controllers(&self, spec: Arc<WorldSpec>) -> Result<(), String> {
+    fn start_controllers(&self, spec: Arc<WorldSpec>) -> Result<(), WorldError> {
         let server = self.server.clone();
         let stop = self.stop.clone();
         let (started, outcome) = std::sync::mpsc::channel();
         let body = move || {
             let ran = run_wall(async move {
-                let launched = spec.launch_controllers(&server);
-                let _ = started.send(launched.as_ref().map(|_| ()).map_err(Clone::clone));
-                let Ok(Some(mut running)) = launched else { return };
+                let launched = match spec.launch_controllers(&server) {
+                    Ok(launched) => {
+                        let _ = started.send(Ok(()));
+                        launched
+                    }
+                    Err(error) => {
+                        let _ = started.send(Err(error));
+                        None
+                    }
+                };
+                let Some(mut running) = launched else { return };
                 while !stop.is_cancelled() {
                     if let Some(reason) = running.ended() {
                         tracing::error!(reason, "the controllers ended; the server continues without them");
@@ -105,7 +114,7 @@ impl WallWorld {
                 tracing::error!(%error, "the controllers have no runtime");
             }
         };
-        let failed = |error: &dyn std::fmt::Display| format!("unable to start the controllers: {error}");
+        let failed = |error: &dyn std::fmt::Display| WorldError::NotStarted(error.to_string());
         std::thread::Builder::new().name("controllers".to_owned()).spawn(body).map_err(|error| failed(&error))?;
         outcome.recv().map_err(|error| failed(&error))?.map_err(|error| failed(&error))
     }
@@ -117,7 +126,7 @@ impl ServedWorld {
     /// # Errors
     ///
     /// Returns the part that does not start, with the reason.
-    pub async fn start(spec: Arc<WorldSpec>, now: Timestamp) -> Result<Self, String> {
+    pub async fn start(spec: Arc<WorldSpec>, now: Timestamp) -> Result<Self, WorldError> {
         let place = match spec.clock {
             ClockMode::Manual => Place::Manual(ManualWorld::start(spec.clone(), now).await?),
             ClockMode::Wall => Place::Wall(RwLock::new(WallWorld::start(&spec, None)?)),
@@ -161,7 +170,7 @@ impl ServedWorld {
     /// # Errors
     ///
     /// Returns the reason if a part of the world ended.
-    pub async fn now(&self) -> Result<Timestamp, String> {
+    pub async fn now(&self) -> Result<Timestamp, WorldError> {
         match &self.place {
             Place::Manual(world) => world.advance(Duration::ZERO).await,
             Place::Wall(_) => Ok(self.server().clock().now()),
@@ -174,24 +183,22 @@ impl ServedWorld {
     ///
     /// Returns an error if the clock is the machine's, if the duration is zero or longer than 366 days, or if a part
     /// of the world ended.
-    pub async fn advance(&self, duration: Duration) -> Result<Timestamp, String> {
+    pub async fn advance(&self, duration: Duration) -> Result<Timestamp, WorldError> {
         if duration.is_zero() {
-            return Err("advance must be longer than zero; GET reads the clock".to_owned());
+            return Err(WorldError::NoAdvance);
         }
         if duration > ADVANCE_MAX {
-            return Err("advance is longer than 366 days; send several requests".to_owned());
+            return Err(WorldError::AdvanceTooLong);
         }
         match &self.place {
             Place::Manual(world) => world.advance(duration).await,
             Place::Wall(_) if guest::is_inside() => {
                 let clock = AsyncClock::from_env().await;
                 let moved = async { clock?.advance(duration).await }.await;
-                moved.map_err(|error| error.to_string())?;
+                moved.map_err(WorldError::ClockOfGuest)?;
                 self.now().await
             }
-            Place::Wall(_) => Err("this clock shows the time of the machine; start `plumbline serve` with --clock \
-                                   manual, or run everything with `plumbline test`"
-                .to_owned()),
+            Place::Wall(_) => Err(WorldError::ClockOfMachine),
         }
     }
 
@@ -200,7 +207,7 @@ impl ServedWorld {
     /// # Errors
     ///
     /// Returns the object that cannot be saved.
-    pub async fn save(&self) -> Result<WorldState, String> {
+    pub async fn save(&self) -> Result<WorldState, WorldError> {
         match &self.place {
             Place::Manual(world) => world.save().await,
             Place::Wall(_) => WorldState::of(&self.server()),
@@ -212,7 +219,7 @@ impl ServedWorld {
     /// # Errors
     ///
     /// Returns the object that cannot be restored; the world is then unchanged.
-    pub async fn restore(&self, state: Option<WorldState>) -> Result<(), String> {
+    pub async fn restore(&self, state: Option<WorldState>) -> Result<(), WorldError> {
         match &self.place {
             Place::Manual(world) => world.restore(state).await,
             Place::Wall(world) => {
@@ -229,7 +236,7 @@ impl ServedWorld {
     /// # Errors
     ///
     /// Returns the first field that makes no sense; no rule is armed then.
-    pub fn arm(&self, rules: Vec<FaultRuleSpec>) -> Result<(), String> {
+    pub fn arm(&self, rules: Vec<FaultRuleSpec>) -> Result<(), WorldError> {
         check_rules(&rules)?;
         let server = self.server();
         for rule in rules {

@@ -1,6 +1,8 @@
 //! The frame of all pages, and parts that several pages share.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{DOCTYPE, Markup, html};
+
+use crate::html::head;
 
 use super::standing::{FeatureCounts, Verdict};
 
@@ -16,14 +18,7 @@ pub(super) fn page(title: &str, content: &Markup) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(policy);
-                meta name="referrer" content="no-referrer";
-                title { (title) }
-                style { (PreEscaped(STYLE)) }
-            }
+            (head(policy, title, STYLE, None))
             body {
                 main { (content) }
                 footer {

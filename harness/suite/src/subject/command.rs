@@ -27,7 +27,7 @@ use crate::process::tree::ProcessTree;
 use crate::process::{GuardedProcess, ProcessSpec};
 
 /// Time limit for ending after SIGTERM.
-const STOP_LIMIT: Duration = Duration::from_secs(30);
+const STOP_LIMIT_OF_PROGRAM: Duration = Duration::from_secs(30);
 /// Pause between two readiness probes.
 const PROBE_PAUSE: Duration = Duration::from_millis(100);
 /// Time limit for a request of a probe.
@@ -295,7 +295,7 @@ impl Subject for Command {
             log: self.log_folder.join(format!("subject-{number:05}.log")),
         };
         Ok(Box::new(RunningCommand {
-            process: start.spawn().map_err(SubjectError::NotStarted)?,
+            process: start.spawn().map_err(|error| SubjectError::NotStarted(error.to_string()))?,
             kill_switch: KillSwitch::default(),
             ready_url: self.ready_url.as_deref().map(|url| values.fill(url)),
             ready_log: self.ready_log.clone(),
@@ -379,7 +379,10 @@ impl Running for RunningCommand {
     }
 
     fn stop(&mut self) -> LocalBoxFuture<'_, Result<(), SubjectError>> {
-        self.process.terminate(STOP_LIMIT).map_err(SubjectError::NotStopped).boxed_local()
+        self.process
+            .terminate(STOP_LIMIT_OF_PROGRAM)
+            .map_err(|error| SubjectError::NotStopped(error.to_string()))
+            .boxed_local()
     }
 
     fn metrics(&self) -> LocalBoxFuture<'_, Result<String, SubjectError>> {

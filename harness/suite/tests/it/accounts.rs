@@ -2,10 +2,10 @@
 //! enforced: each controller acts as a service account of its own and needs no other rights.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use crate::source_files::repository;
-use crate::support::controllers;
+use crate::support::{self, controllers};
 
 /// A fixture for each controller that ends within seconds.
 const FIXTURES: [&str; 4] = [
@@ -27,7 +27,7 @@ fn run(flags: &str, role: &Path) -> Output {
          --kube-api-qps=0 {flags} {{flags}}",
         program.display()
     );
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    let mut command = support::program();
     command.args(["run", "--cluster", "fake", "--command", &subject, "--subject-role"]).arg(role).args(FIXTURES);
     command.output().expect("the program starts")
 }

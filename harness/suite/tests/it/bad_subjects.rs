@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use plumbline_suite::conformance::report::ConformanceReport;
 use rstest::rstest;
 
 use crate::source_files::repository;
+use crate::support;
 
 const CLAIM: &str =
     "organization: Example\nproject: bad\nurl: https://example.com\nversion: v0\ncontacts: [n@example.com]\n";
@@ -18,7 +19,7 @@ fn plumbline(test: &str, arguments: &[&str]) -> (i32, String, String, PathBuf) {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("a writable folder");
     fs::write(folder.join("me.yaml"), CLAIM).expect("a writable folder");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    let mut command = support::program();
     command.current_dir(&folder).env("PLUMBLINE_FIXTURES", repository().join("fixtures")).args(arguments);
     let Output { status, stdout, stderr } = command.output().expect("the program starts");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
@@ -89,7 +90,7 @@ fn a_subject_that_does_not_start(
 #[test]
 fn a_subject_that_ends_in_mid_run() {
     // Runs the real controllers as the subject, kills them after 15 seconds and exits with 7.
-    let ours = crate::support::controllers();
+    let ours = support::controllers();
     let script = format!(
         "{} --leader-elect=false --secure-port=0 --kubeconfig={{kubeconfig}} --controllers={{controllers}} & sleep 15; kill $!; exit 7",
         ours.display()
@@ -130,7 +131,7 @@ fn who_crashes_while_a_step_waits_starts_again() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("subjects/restarts");
     fs::create_dir_all(folder.join("ttl")).expect("a writable folder");
     fs::write(folder.join("ttl/restarts.yaml"), RESTARTS).expect("a writable folder");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    let mut command = support::program();
     let output = command.env("PLUMBLINE_FIXTURES", &folder).args(["run", "--wall-clock"]).output();
     let output = output.expect("the program starts");
     let out = String::from_utf8_lossy(&output.stdout);
@@ -153,9 +154,9 @@ fn a_slow_start_does_not_delay_a_later_restart() {
          exec {controllers} --leader-elect=false --secure-port=0 --kubeconfig={{kubeconfig}} \
          --controllers={{controllers}}",
         starts = starts.display(),
-        controllers = crate::support::controllers().display(),
+        controllers = support::controllers().display(),
     );
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    let mut command = support::program();
     command.env("PLUMBLINE_FIXTURES", &folder).args(["run", "--subject-controllers", "ttl"]);
     let output = command.args(["--command", &format!("sh -c '{script}'")]).output().expect("the program starts");
     let out = String::from_utf8_lossy(&output.stdout);
@@ -168,7 +169,7 @@ fn a_slow_start_does_not_delay_a_later_restart() {
 /// lists the failures in virtual time.
 #[test]
 fn a_broken_command_fails_what_it_should_over_https() {
-    let ours = crate::support::controllers();
+    let ours = support::controllers();
     let fixtures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("subjects-rounding");
     let _ = fs::remove_dir_all(&fixtures);
     fs::create_dir_all(fixtures.join("disruption")).expect("a writable folder");
@@ -200,7 +201,7 @@ fn a_broken_command_fails_what_it_should_over_https() {
     assert_eq!(read.subject.environment, ["A_TOKEN"], "{text}");
     assert_eq!(read.subject.companions, ["disruption=ttl-controller"], "{text}");
     assert!(!text.contains("not-for-others"), "{text}");
-    let mut verify = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    let mut verify = support::program();
     let verified = verify.args(["verify", &report, "--fixtures", &fixtures]).output().expect("it starts");
     assert_eq!(verified.status.code(), Some(0), "{}", String::from_utf8_lossy(&verified.stderr));
 }

@@ -47,8 +47,8 @@ fn conform(name: &str, subject: TaskSubject<impl TaskController + 'static>, glob
     let all = all_fixtures();
     let text = format!("profiles: [{{ name: part, about: A part of the suite., fixtures: [\"{glob}\"] }}]");
     let profiles = Profiles::parse(Path::new("profiles.yaml"), &text, all).expect("a profile");
-    let arena = TestBed { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(subject) };
-    let mut place = arena.capabilities();
+    let test_bed = TestBed { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(subject) };
+    let mut place = test_bed.capabilities();
     place.features = ["*".to_owned()].into();
     let release = place.release;
     let holds = |fixture: &Fixture| release.is_none_or(|release| fixture.releases.contains(release));
@@ -78,11 +78,11 @@ fn conform(name: &str, subject: TaskSubject<impl TaskController + 'static>, glob
         suite: &suite,
     };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("broken").join(name);
-    let mut writer = ReportWriter::create(not_run_report(scope, &arena).expect("a not_run_report report"), &folder)
+    let mut writer = ReportWriter::create(not_run_report(scope, &test_bed).expect("a not_run_report report"), &folder)
         .expect("a writable folder");
     let plan = Plan::new(&chosen, &place, &Filter::default());
     let options = RunOptions { jobs: 2, ..RunOptions::one_by_one() };
-    suite::run(&plan, &arena, options, &mut writer).expect("a report");
+    suite::run(&plan, &test_bed, options, &mut writer).expect("a report");
     let report = writer.report().clone();
     let findings = verify(&report, ReferenceSuite { fixtures: &chosen, profiles: &profiles, digest: &suite.digest });
     assert!(findings.is_empty(), "the report holds: {findings:?}");

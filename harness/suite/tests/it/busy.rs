@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use plumbline_suite::report::{FixtureReport, Outcome, RunReport};
 use rstest::rstest;
+
+use crate::support;
 
 const FIXTURE: &str = "\
 promise: A new node gets the annotation within a second.
@@ -34,9 +35,9 @@ fn run(name: &str, condition: &str) -> (i32, String, FixtureReport, u32) {
          {controllers} --leader-elect=false --secure-port=0 --kubeconfig={{kubeconfig}} --controllers={{controllers}} & \
          p=$!; if [ $n {condition} ]; then sleep 3; kill -STOP $p; sleep 5; kill -CONT $p; fi; wait $p",
         starts = starts.display(),
-        controllers = crate::support::controllers().display(),
+        controllers = support::controllers().display(),
     );
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    let mut command = support::program();
     command.current_dir(&folder).args(["run", "--time", "wall", "--fixtures", "fixtures", "--format", "json"]);
     command.args(["--command", &format!("sh -c '{script}'"), "--subject-controllers", "ttl"]);
     let output = command.output().expect("the program starts");

@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 use plumbline_suite::report::{Outcome, RunReport};
 
 use super::skips::skip;
+use crate::support;
 
 pub(crate) const GOOD: &str = include_str!("../samples/good.yaml");
 
@@ -28,7 +29,7 @@ pub(crate) fn plumbline(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 fn command(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    let mut command = support::program();
     command.current_dir(folder).env_remove("PLUMBLINE_FIXTURES").args(arguments);
     command
 }
@@ -456,7 +457,7 @@ fn a_run_judges_by_one_release_of_kubernetes() {
 #[test]
 fn a_terminal_gets_wrapped_lines_and_keeps_no_progress_bar() {
     let root = folder("terminal", &two());
-    let program = env!("CARGO_BIN_EXE_plumbline");
+    let program = support::PROGRAM;
     let session = format!("stty cols 60 rows 40; exec '{program}' run");
     let mut script = Command::new("script");
     script.current_dir(&root).env_remove("PLUMBLINE_FIXTURES").args(["-qec", &session, "/dev/null"]);

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::serving::{PATIENCE, Server};
 use crate::source_files::repository;
+use crate::support;
 
 /// Breaks the first watches of a client shortly after they opened.
 fn breaking(folder: &str, user_agent: &str, count: u32) -> String {
@@ -89,7 +90,7 @@ fn pytest(folder: &str, packages: &[&str]) {
     command.args(["-B", "-m", "pytest", "-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=none", "-q", "."]);
     command.arg("--basetemp").arg(place);
     command.current_dir(repository().join("harness").join(folder));
-    let output = command.env("PLUMBLINE", env!("CARGO_BIN_EXE_plumbline")).output().expect("Python starts");
+    let output = command.env("PLUMBLINE", support::PROGRAM).output().expect("Python starts");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains(" passed in "), "{said}");
 }
@@ -135,7 +136,7 @@ fn the_examples_in_go_pass() {
     }
     let mut command = Command::new("go");
     command.args(["test", "-v", "-count=1", "."]).current_dir(package.path());
-    let output = command.env("PLUMBLINE", env!("CARGO_BIN_EXE_plumbline")).output().expect("Go starts");
+    let output = command.env("PLUMBLINE", support::PROGRAM).output().expect("Go starts");
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     assert!(output.status.success() && said.matches("--- PASS").count() == 3, "{said}");
@@ -175,7 +176,7 @@ fn the_examples_in_java_pass() {
     }
     let mut command = Command::new("java");
     command.arg(repository().join("harness/examples/java/DrainTest.java"));
-    let output = command.env("PLUMBLINE", env!("CARGO_BIN_EXE_plumbline")).output().expect("Java starts");
+    let output = command.env("PLUMBLINE", support::PROGRAM).output().expect("Java starts");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("4 of 4 passed"), "{said}");
 }

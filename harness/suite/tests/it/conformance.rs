@@ -8,6 +8,8 @@ use std::time::Duration;
 use plumbline::time::Stopwatch;
 use plumbline_suite::conformance::report::{ConformanceOutcome, ConformanceReport};
 
+use crate::support;
+
 /// A pod of a missing node is deleted after its quarantine.
 const GOOD: &str = include_str!("../samples/good.yaml");
 
@@ -56,7 +58,7 @@ fn folder(test: &str, files: &[(&str, &str)]) -> PathBuf {
 }
 
 fn command(folder: &Path, arguments: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    let mut command = support::program();
     command.current_dir(folder).env_remove("PLUMBLINE_FIXTURES").args(arguments.split_whitespace());
     command
 }

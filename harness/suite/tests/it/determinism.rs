@@ -12,9 +12,9 @@ const EVERY: usize = 12;
 /// Runs `fixtures` and returns for each its id, its transcript as text, and the record itself with UIDs, versions and
 /// bodies.
 fn run(fixtures: &[Fixture], jobs: usize) -> Vec<(String, String, String)> {
-    let arena = TestBed::embedded();
+    let test_bed = TestBed::embedded();
     let mut results = vec![None; fixtures.len()];
-    suite::run_all(fixtures, &arena, RunOptions { jobs, ..RunOptions::one_by_one() }, |index, judged| {
+    suite::run_all(fixtures, &test_bed, RunOptions { jobs, ..RunOptions::one_by_one() }, |index, judged| {
         let record: Vec<String> = judged.entries.iter().map(|entry| format!("{entry:?}\n")).collect();
         results[index] = Some((judged.report.id, judged.transcript, record.concat()));
         true

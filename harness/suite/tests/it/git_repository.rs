@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::support;
+
 /// A repository in a temporary folder.
 pub(crate) struct GitRepository(tempfile::TempDir);
 
@@ -41,7 +43,7 @@ impl GitRepository {
 
     /// Runs `plumbline review` in it.
     pub(crate) fn review(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+        let mut command = support::program();
         command.current_dir(self.path()).arg("review").args(arguments).output().expect("the program starts")
     }
 }

@@ -20,6 +20,7 @@ use serde_json::json;
 
 use crate::serving::{Server, TOKEN};
 use crate::source_files::repository;
+use crate::support;
 
 /// Largest image of the server, of which users wait for the download: 30 MB.
 const IMAGE_MAX: u64 = 30_000_000;
@@ -168,7 +169,7 @@ fn the_image_works_as_in_a_pod_and_stops_in_order() {
     let (binary, libraries) = if let Some(path) = std::env::var_os("PLUMBLINE_IMAGE_BINARY") {
         (PathBuf::from(path), Vec::new())
     } else {
-        let program = crate::support::controllers();
+        let program = support::controllers();
         let libraries = libraries(&program);
         (program, libraries)
     };
@@ -207,7 +208,7 @@ fn the_image_of_the_server_serves_a_cluster() {
     let (program, libraries) = if let Some(path) = std::env::var_os("PLUMBLINE_IMAGE_SERVER") {
         (PathBuf::from(path), Vec::new())
     } else {
-        let program = PathBuf::from(env!("CARGO_BIN_EXE_plumbline"));
+        let program = PathBuf::from(support::PROGRAM);
         let libraries = libraries(&program);
         (program, libraries)
     };

@@ -20,6 +20,7 @@ use plumbline_controllers::runtime::metrics::Metrics;
 use tokio_util::sync::CancellationToken;
 
 use crate::serving::PATIENCE;
+use crate::support;
 
 /// A server and a kubectl that is connected to it.
 struct Session {
@@ -59,7 +60,7 @@ impl Session {
         let kubectl = kubectl()?;
         let folder =
             tempfile::Builder::new().prefix("plumbline-kubectl-").tempdir().expect("a temporary folder").keep();
-        let mut server = Command::new(env!("CARGO_BIN_EXE_plumbline"))
+        let mut server = support::program()
             .args(["serve", "--disable-admission-plugins", "ServiceAccount", "--loop-delay", "0s"])
             .arg("--kubeconfig")
             .arg(folder.join("kubeconfig"))

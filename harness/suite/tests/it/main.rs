@@ -28,6 +28,7 @@ mod image;
 mod imports;
 mod judging;
 mod kubectl;
+mod names;
 mod outages;
 mod pages;
 mod programs;

@@ -9,6 +9,7 @@ use plumbline_suite::conformance::report::ConformanceReport;
 use plumbline_suite::site;
 
 use crate::source_files::repository;
+use crate::support;
 
 /// Fixtures of a few seconds of wall time for the example in Python.
 const QUICK: [&str; 4] =
@@ -28,7 +29,7 @@ fn scratch(name: &str) -> PathBuf {
 
 /// Runs plumbline in `folder`; returns exit code, standard output and standard error.
 fn plumbline(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    let mut command = support::program();
     command.current_dir(folder).env_remove("PLUMBLINE_FIXTURES").args(arguments);
     let Output { status, stdout, stderr } = command.output().expect("the program starts");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");

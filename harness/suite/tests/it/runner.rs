@@ -54,9 +54,9 @@ fn fixture(name: &str, yaml: &str) -> Fixture {
 }
 
 fn run(fixtures: &[Fixture], subject: StandIn) -> Vec<JudgedRun> {
-    let arena = TestBed { subject: Arc::new(TaskSubject::new(subject)), ..TestBed::embedded() };
+    let test_bed = TestBed { subject: Arc::new(TaskSubject::new(subject)), ..TestBed::embedded() };
     let mut results = vec![None; fixtures.len()];
-    suite::run_all(fixtures, &arena, RunOptions { jobs: 2, ..RunOptions::one_by_one() }, |index, judged| {
+    suite::run_all(fixtures, &test_bed, RunOptions { jobs: 2, ..RunOptions::one_by_one() }, |index, judged| {
         results[index] = Some(judged);
         true
     });

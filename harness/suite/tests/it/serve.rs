@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use plumbline::time::Clock;
@@ -10,13 +10,14 @@ use rstest::rstest;
 use serde_json::Value;
 
 use crate::serving::{PATIENCE, Server, TOKEN, read_all, request};
+use crate::support;
 
 /// The reply of kube-apiserver 1.36 to an invalid token.
 const UNAUTHORIZED: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#;
 
 /// Runs a server that must fail to start; returns its exit code and its error output.
 fn refused(flags: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    let mut command = support::program();
     let mut child =
         command.arg("serve").args(flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a start");
     let clock = Clock::wall();

@@ -1,6 +1,7 @@
 //! Parts that many tests share: the controllers' program, and the fixtures of the suite, read once.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 
 use plumbline::fixture::{Fixture, parse};
@@ -17,8 +18,16 @@ pub(crate) fn all_fixtures() -> &'static [Fixture] {
     })
 }
 
+/// The program `plumbline`.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_plumbline");
+
+/// Returns a command that runs the program `plumbline`.
+pub(crate) fn program() -> Command {
+    Command::new(PROGRAM)
+}
+
 /// The program `plumbline-controllers` of this profile, built first if it is missing or older than its sources.
 pub(crate) fn controllers() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| controllers_program::beside(Path::new(env!("CARGO_BIN_EXE_plumbline")), &repository())).clone()
+    BUILT.get_or_init(|| controllers_program::beside(Path::new(PROGRAM), &repository())).clone()
 }

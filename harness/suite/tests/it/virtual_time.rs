@@ -4,6 +4,8 @@
 
 use std::process::{Command, Output};
 
+use crate::support;
+
 /// Returns true if programs can be traced here.
 fn can_trace() -> bool {
     let output = plumbline(&["test", "--", "true"]);
@@ -15,7 +17,7 @@ fn can_trace() -> bool {
 }
 
 fn plumbline(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
+    let mut command = support::program();
     command.args(arguments).env_remove("RUST_LOG").env_remove("PLUMBLINE_FIXTURES");
     command.current_dir(crate::source_files::repository()).output().expect("the program starts")
 }
@@ -88,7 +90,7 @@ fn what_cannot_be_started_or_takes_too_long_is_named() {
 }
 
 fn command() -> String {
-    format!("{} --leader-elect=false --kube-api-qps=0", crate::support::controllers().display())
+    format!("{} --leader-elect=false --kube-api-qps=0", support::controllers().display())
 }
 
 /// A program of any language is judged to the millisecond, also by fixtures of hours.

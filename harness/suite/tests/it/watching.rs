@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use crate::cli::{BAD, GOOD, folder};
+use crate::support;
 
 /// Time that the program has for a line.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -77,7 +78,7 @@ fn write(root: &Path, name: &str, text: &str) {
 #[test]
 fn a_changed_fixture_runs_again_alone() {
     let root = folder("watch-fixtures", &[("podgc/good.yaml", GOOD), ("podgc/other.yaml", GOOD)]);
-    let program = WatchingProgram::start(Path::new(env!("CARGO_BIN_EXE_plumbline")), &root, &[]);
+    let program = WatchingProgram::start(Path::new(support::PROGRAM), &root, &[]);
     program.until(&["2 passed of 2", WATCHING]);
     write(&root, "podgc/good.yaml", BAD);
     program.until(&["changed: fixtures/podgc/good.yaml", "FAIL podgc/good", "1 failed of 1", WATCHING]);
@@ -96,7 +97,7 @@ fn a_changed_program_starts_again() {
     let root = folder("watch-program", &[("podgc/good.yaml", GOOD)]);
     let link = |name: &str| -> PathBuf {
         let path = root.join(name);
-        std::fs::copy(env!("CARGO_BIN_EXE_plumbline"), &path).expect("a copy");
+        std::fs::copy(support::PROGRAM, &path).expect("a copy");
         path
     };
     let copy = link("me");

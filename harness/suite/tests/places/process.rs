@@ -85,8 +85,8 @@ async fn stubborn() {
     let folder = folder("stubborn");
     let mut process = shell("trap '' TERM; echo up; while true; do sleep 0.1; done", &folder.join("log"));
     eventually("the shell is up", || process.log_tail(1) == ["up"]);
-    let why = process.terminate(Duration::from_secs(1)).await.expect_err("it ignores SIGTERM");
-    assert_eq!(why, "sh was still running 1 s after SIGTERM");
+    let error = process.terminate(Duration::from_secs(1)).await.expect_err("it ignores SIGTERM");
+    assert_eq!(error.to_string(), "sh was still running 1 s after SIGTERM");
 }
 
 async fn ends() {

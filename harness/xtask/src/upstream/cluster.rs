@@ -33,7 +33,7 @@ impl ServedCluster {
         argv.extend(options.serve.iter().map(Into::into));
         let env = vec![("RUST_LOG".into(), "warn".into())];
         let spec = ProcessSpec { argv, env, log: logs.join("serve.log"), folder: None };
-        let mut server = spec.spawn().map_err(UpstreamError::Process)?;
+        let mut server = spec.spawn().map_err(|error| UpstreamError::Process(error.to_string()))?;
         let ready = Clock::wall().timeout(START_LIMIT, ready(&mut server)).await;
         ready.unwrap_or_else(|| Err(format!("it is not ready after {} s", START_LIMIT.as_secs()))).map_err(|why| {
             UpstreamError::Process(format!("plumbline serve: {why}\n  {}", server.log_tail(5).join("\n  ")))
@@ -100,7 +100,9 @@ fn controller_manager(
         argv.push(format!("--root-ca-file={}", path.display()).into());
     }
     let log = logs.join("kube-controller-manager.log");
-    ProcessSpec { argv, log, ..ProcessSpec::default() }.spawn().map_err(UpstreamError::Process)
+    ProcessSpec { argv, log, ..ProcessSpec::default() }
+        .spawn()
+        .map_err(|error| UpstreamError::Process(error.to_string()))
 }
 
 /// Returns the certificate authority of a kubeconfig, in PEM.

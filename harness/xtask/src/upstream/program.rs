@@ -273,7 +273,9 @@ impl<'a> E2eProgram<'a> {
         let mut argv = vec![self.options.e2e_test.clone().into_os_string(), "--ginkgo.no-color".into()];
         argv.extend(flags);
         let log = self.logs.join(format!("{name}.log"));
-        ProcessSpec { argv, log, ..ProcessSpec::default() }.spawn().map_err(UpstreamError::Process)
+        ProcessSpec { argv, log, ..ProcessSpec::default() }
+            .spawn()
+            .map_err(|error| UpstreamError::Process(error.to_string()))
     }
 
     async fn wait(&self, process: &mut GuardedProcess, limit: Duration) -> Result<(), UpstreamError> {

@@ -72,7 +72,7 @@ impl Rules {
         let invalid = |why: String| UpstreamError::Rules { file: "specs.yaml".to_owned(), why };
         let file: RulesFile = serde_saphyr::from_str(text).map_err(|error| invalid(error.to_string()))?;
         let run = file.run.iter().map(|entry| {
-            let limit = entry.limit.as_deref().map(parse_duration).transpose()?;
+            let limit = entry.limit.as_deref().map(parse_duration).transpose().map_err(|error| error.to_string())?;
             Ok(RunRule { specs: pattern(&entry.specs)?, limit })
         });
         let leave = file.leave.iter().map(|entry| {

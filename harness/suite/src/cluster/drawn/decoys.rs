@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use plumbline::fixture::{Action, Controller, Fixture, Operation, StepKind, WatchFault};
-use plumbline::object_meta;
+use plumbline::metadata;
 use serde_json::{Value, json};
 
 use super::names::{DrawnNames, uid_from};
@@ -43,7 +43,7 @@ impl Decoys {
         }
         let namespace = names.add(NAMESPACE.to_owned(), random);
         let node = has_lasting_node(fixture).then(|| (names.add(NODE.to_owned(), random), uid_from(random)));
-        let pods = fixture.given.objects.iter().filter(|object| is_pod(object)).map(object_meta::name);
+        let pods = fixture.given.objects.iter().filter(|object| is_pod(object)).map(metadata::name);
         let models: BTreeSet<&str> = pods.collect();
         let mut decoy = |model: &str| {
             let name = names.add(format!("{DECOY_OF}{model}"), random);
@@ -67,7 +67,7 @@ impl Decoys {
             })
         }));
         for (model, name, uid) in &self.pods {
-            let model = given.iter().find(|object| is_pod(object) && object_meta::name(object) == model);
+            let model = given.iter().find(|object| is_pod(object) && metadata::name(object) == model);
             objects.extend(model.map(|model| self.pod_like(model, name, uid)));
         }
         objects
@@ -101,7 +101,7 @@ impl Decoys {
     pub(super) fn has(&self, stored: &Value) -> bool {
         let node = self.node.as_ref().map(|(name, _)| name.as_str());
         let is = |name: &str| !self.pods.is_empty() && (name == self.namespace || Some(name) == node);
-        object_meta::namespace(stored).is_some_and(is) || is(object_meta::name(stored))
+        metadata::namespace(stored).is_some_and(is) || is(metadata::name(stored))
     }
 
     /// Describes a decoy by its name in the record.
@@ -135,7 +135,7 @@ fn has_lasting_node(fixture: &Fixture) -> bool {
         })
     };
     let mut nodes = fixture.given.objects.iter().filter(|object| object["kind"] == "Node");
-    nodes.any(|node| !is_deleted(object_meta::name(node)))
+    nodes.any(|node| !is_deleted(metadata::name(node)))
 }
 
 /// Returns the reason if the promise of `fixture` would hold for decoys, too.

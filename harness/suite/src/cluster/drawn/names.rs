@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plumbline::fixture::{Edit, Fixture, Operation};
-use plumbline::object_meta;
+use plumbline::metadata;
 use serde_json::{Value, json};
 
 use super::requests;
@@ -94,7 +94,7 @@ impl DrawnNames {
             lower = upper;
         }
         let created = |name: &str| {
-            let is_it = |object: &Value| object["kind"] == "Namespace" && object_meta::name(object) == name;
+            let is_it = |object: &Value| object["kind"] == "Namespace" && metadata::name(object) == name;
             fixture.given.objects.iter().any(is_it)
         };
         let missing = found.namespaces.iter().filter(|name| *name == DEFAULT && !created(name));
@@ -145,7 +145,7 @@ impl DrawnNames {
 
     /// Returns true for a stored namespace of [`Self::namespaces`].
     pub(super) fn is_extra_namespace(&self, stored: &Value) -> bool {
-        stored["kind"] == "Namespace" && self.namespaces.iter().any(|name| object_meta::name(stored) == name)
+        stored["kind"] == "Namespace" && self.namespaces.iter().any(|name| metadata::name(stored) == name)
     }
 
     /// Replaces the fixture's names in an object, a patch or another body by the drawn ones.

@@ -88,10 +88,10 @@ async fn start_once(options: &EnvtestOptions, assets: &Path, logs: &Path) -> Res
         let argv = std::iter::once(assets.join(name).into()).chain(flags.into_iter().map(Into::into)).collect();
         let folder = Some(working_folder.clone());
         let start = ProcessSpec { argv, env: Vec::new(), folder, log: logs.join(format!("{name}.log")) };
-        start.spawn().map(|process| Program { name, process }).map_err(|why| {
+        start.spawn().map(|process| Program { name, process }).map_err(|error| {
             EnvironmentError::new(
                 FailureKind::Failed,
-                why,
+                error.to_string(),
                 format!("check that {} runs on this machine", assets.join(name).display()),
             )
         })

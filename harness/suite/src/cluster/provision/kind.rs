@@ -161,7 +161,7 @@ impl KindCli {
         let next = "try it manually; check Docker with `docker info`";
         let mut process = ProcessSpec { argv, env: Vec::new(), folder: None, log: log.clone() }
             .spawn()
-            .map_err(|why| EnvironmentError::new(FailureKind::Failed, why, next))?;
+            .map_err(|error| EnvironmentError::new(FailureKind::Failed, error.to_string(), next))?;
         let clock = Clock::wall();
         let end = loop {
             if let Some(end) = process.ended() {
@@ -228,7 +228,7 @@ impl ServerBackend for KindCluster {
         async {
             let client = probe::client(&self.kubeconfig).await.map_err(|error| error.to_string());
             let why = match client {
-                Ok(client) => probe::not_ready(&client).await,
+                Ok(client) => probe::not_ready(&client).await.map(|error| error.to_string()),
                 Err(why) => Some(why),
             };
             why.map(|why| format!("the kind cluster {} is no longer ready: {why}", self.name))

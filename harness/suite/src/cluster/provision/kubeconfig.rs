@@ -207,7 +207,7 @@ impl std::fmt::Debug for ExistingCluster {
 
 impl ServerBackend for ExistingCluster {
     fn ended(&mut self) -> BoxFuture<'_, Option<String>> {
-        async { probe::version(&self.client).await.err() }.boxed()
+        async { probe::version(&self.client).await.err().map(|error| error.to_string()) }.boxed()
     }
 
     fn stop(self: Box<Self>) -> BoxFuture<'static, Result<(), EnvironmentError>> {

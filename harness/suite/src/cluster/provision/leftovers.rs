@@ -30,9 +30,9 @@ pub(super) async fn remove(client: &Client) -> usize {
     for name in &dead {
         let pods: Api<Pod> = Api::namespaced(client.clone(), name);
         for pod in pods.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default() {
-            let held = !pod.finalizers().is_empty();
+            let has_finalizers = !pod.finalizers().is_empty();
             let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-            if held {
+            if has_finalizers {
                 let _ = pods.patch(&pod.name_any(), &PatchParams::default(), &free).await;
             }
             // No kubelet would finish the deletion.

@@ -32,17 +32,44 @@ pub(super) async fn client(kubeconfig: &Path) -> Result<Client, EnvironmentError
     Client::try_from(config).map_err(|error| unusable(&error))
 }
 
+/// Reasons why a server is not ready.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ProbeError {
+    /// The request could not be sent, or its response not be received. The text has all causes.
+    #[error("{0}")]
+    Connection(String),
+    /// The server refuses the request.
+    #[error("{path} returned {code}: {message}")]
+    Status {
+        /// The path.
+        path: String,
+        /// HTTP status code.
+        code: u16,
+        /// The server's message.
+        message: String,
+    },
+    /// The server does not respond.
+    #[error("{0} did not respond within {} s", ANSWER_LIMIT.as_secs())]
+    Silent(String),
+    /// The version is no JSON.
+    #[error("/version did not return JSON")]
+    NoJson,
+    /// There is no version.
+    #[error("/version has no gitVersion")]
+    NoVersion,
+}
+
 /// Returns the text of a GET, or the reason for its failure.
-async fn get(client: &Client, path: &str) -> Result<String, String> {
-    let request = Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+async fn get(client: &Client, path: &str) -> Result<String, ProbeError> {
+    let request = Request::get(path).body(Vec::new()).map_err(|error| ProbeError::Connection(error.to_string()))?;
     let answer = Clock::wall().timeout(ANSWER_LIMIT, client.request_text(request)).await;
     match answer {
         Some(Ok(text)) => Ok(text),
         Some(Err(kube::Error::Api(status))) => {
-            Err(format!("{path} returned {}: {}", status.code, checks(&status.message)))
+            Err(ProbeError::Status { path: path.to_owned(), code: status.code, message: checks(&status.message) })
         }
-        Some(Err(error)) => Err(chain(&error)),
-        None => Err(format!("{path} did not respond within {} s", ANSWER_LIMIT.as_secs())),
+        Some(Err(error)) => Err(ProbeError::Connection(chain(&error))),
+        None => Err(ProbeError::Silent(path.to_owned())),
     }
 }
 
@@ -53,19 +80,19 @@ fn checks(text: &str) -> String {
 }
 
 /// Returns the server's version, such as `v1.36.1`.
-pub(super) async fn version(client: &Client) -> Result<String, String> {
+pub(super) async fn version(client: &Client) -> Result<String, ProbeError> {
     let text = get(client, "/version").await?;
-    let value: Value = serde_json::from_str(&text).map_err(|_| "/version did not return JSON".to_owned())?;
-    let version = value["gitVersion"].as_str().ok_or("/version has no gitVersion")?;
+    let value: Value = serde_json::from_str(&text).map_err(|_| ProbeError::NoJson)?;
+    let version = value["gitVersion"].as_str().ok_or(ProbeError::NoVersion)?;
     Ok(version.to_owned())
 }
 
 /// Returns the reason if the server is not ready. It is ready if `/readyz` succeeds and the namespace `default` exists,
 /// which a server creates only after it reports ready.
-pub(super) async fn not_ready(client: &Client) -> Option<String> {
+pub(super) async fn not_ready(client: &Client) -> Option<ProbeError> {
     for path in ["/readyz", "/api/v1/namespaces/default"] {
-        if let Err(why) = get(client, path).await {
-            return Some(why);
+        if let Err(error) = get(client, path).await {
+            return Some(error);
         }
     }
     None

@@ -6,10 +6,11 @@ use futures::StreamExt as _;
 use http::Method;
 use plumbline::expect::world::Key;
 use plumbline::fixture::{Action, CheckKind, Fixture, Resource, Target, parse};
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::time::Clock;
 use serde_json::Value;
 
+use super::error::ServerError;
 use super::proxy::Proxy;
 use super::seed::path_of;
 use super::tracker::{ObservedChange, version};
@@ -19,7 +20,7 @@ const ALWAYS: [(&str, &str); 4] =
     [("v1", "Pod"), ("v1", "Node"), ("v1", "Event"), ("policy/v1", "PodDisruptionBudget")];
 /// Number of attempts to reopen a failing watch, and the pause between attempts.
 const TRIES: u32 = 5;
-const PAUSE: Duration = Duration::from_millis(200);
+const WATCH_PAUSE: Duration = Duration::from_millis(200);
 
 /// Returns the resources to follow for a fixture.
 pub(super) fn resources(fixture: &Fixture, known: &plumbline::fixture::pattern::Resources) -> Vec<Resource> {
@@ -84,9 +85,9 @@ impl ResourceFollower {
     }
 
     /// Lists the resource into the change tracker and returns the list's resourceVersion.
-    pub(super) async fn list(&self) -> Result<u64, String> {
+    pub(super) async fn list(&self) -> Result<u64, ServerError> {
         let Some((at, listed)) = self.read().await? else {
-            return Err(format!("unable to list {}: the server does not have them", self.resource.plural));
+            return Err(ServerError::NotServed(self.resource.plural.to_string()));
         };
         self.proxy.tracker().reset(&self.resource.group, &self.resource.plural, listed, at);
         Ok(at)
@@ -94,26 +95,30 @@ impl ResourceFollower {
 
     /// Lists the objects that hold up the removal of a fixture: nodes, pods without a kubelet, and those with
     /// finalizers.
-    pub(super) async fn leftovers(&self) -> Result<Vec<(Key, Value)>, String> {
+    pub(super) async fn leftovers(&self) -> Result<Vec<(Key, Value)>, ServerError> {
         if matches!(&*self.resource.kind, "Event" | "Namespace") {
             return Ok(Vec::new());
         }
         let mut listed = self.read().await?.unwrap_or_default().1;
         let stays = matches!(&*self.resource.kind, "Node" | "Pod");
-        listed.retain(|(_, object)| stays || !object_meta::finalizers(object).is_empty());
+        listed.retain(|(_, object)| stays || !metadata::finalizers(object).is_empty());
         Ok(listed)
     }
 
     /// Returns the list's resourceVersion and the fixture's objects in it; `None` if the server does not serve the
     /// resource, such as one whose definition was deleted.
-    async fn read(&self) -> Result<Option<(u64, Vec<(Key, Value)>)>, String> {
+    async fn read(&self) -> Result<Option<(u64, Vec<(Key, Value)>)>, ServerError> {
         let answered = self.proxy.ask(Method::GET, &self.path(), None).await?;
         if answered.code == 404 {
             return Ok(None);
         }
         let mut value = answered.value();
         if !answered.is_success() {
-            return Err(format!("unable to list {}: {} {}", self.resource.plural, answered.code, value["message"]));
+            return Err(ServerError::NotListed {
+                resource: self.resource.plural.to_string(),
+                code: answered.code,
+                message: value["message"].to_string(),
+            });
         }
         let at = version(&value);
         let items = value["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
@@ -127,7 +132,7 @@ impl ResourceFollower {
             return None;
         }
         self.proxy.names().to_fixture(&mut object);
-        let name = object_meta::name(&object);
+        let name = metadata::name(&object);
         let renamed = self.resource.namespaced || matches!(&*self.resource.plural, "nodes" | "namespaces");
         if !renamed && !self.own.iter().any(|own| own == name) {
             return None;
@@ -142,8 +147,8 @@ impl ResourceFollower {
         Key {
             group: self.resource.group.to_string(),
             resource: self.resource.plural.to_string(),
-            namespace: object_meta::namespace(object).map(str::to_owned),
-            name: object_meta::name(object).to_owned(),
+            namespace: metadata::namespace(object).map(str::to_owned),
+            name: metadata::name(object).to_owned(),
         }
     }
 
@@ -165,7 +170,7 @@ impl ResourceFollower {
                             .proxy
                             .mark_failed(format!("the API server does not respond: unable to watch {what}: {why}"));
                     }
-                    Clock::wall().sleep(PAUSE).await;
+                    Clock::wall().sleep(WATCH_PAUSE).await;
                 }
             }
         }
@@ -174,7 +179,7 @@ impl ResourceFollower {
     /// Runs one watch. Returns `Ok` when the server closes it after it delivered at least one event.
     async fn watch(&self, from: &mut u64) -> Result<(), WatchError> {
         let path = format!("{}?watch=true&allowWatchBookmarks=true&resourceVersion={from}", self.path());
-        let mut lines = match self.proxy.lines(&path).await.map_err(WatchError::Failed)? {
+        let mut lines = match self.proxy.lines(&path).await? {
             Ok(lines) => lines,
             Err(answered) if answered.code == 410 => return Err(WatchError::TooOld),
             Err(answered) => {
@@ -183,7 +188,7 @@ impl ResourceFollower {
         };
         let mut any = false;
         while let Some(line) = lines.next().await {
-            let line = line.map_err(WatchError::Failed)?;
+            let line = line?;
             let mut event: Value =
                 serde_json::from_slice(&line).map_err(|error| WatchError::Failed(error.to_string()))?;
             any = true;
@@ -217,4 +222,10 @@ enum WatchError {
     /// The resourceVersion is too old (410).
     TooOld,
     Failed(String),
+}
+
+impl From<ServerError> for WatchError {
+    fn from(error: ServerError) -> Self {
+        Self::Failed(error.to_string())
+    }
 }

@@ -14,10 +14,12 @@
 //! | [`proxy`] | records requests, applies faults, forwards |
 //! | [`stream`] | the subject's watches, with watch faults applied |
 //! | [`tracker`], [`follow`] | tracks objects by watches and attributes each change to a request |
+//! | [`error`] | failures of requests to the server |
 //! | [`seed`] | creates the fixture's objects and deletes everything afterwards |
 //!
 //! Fixtures that need something a real server cannot do are refused, with the reason.
 
+mod error;
 mod follow;
 mod names;
 mod proxy;
@@ -35,7 +37,7 @@ use futures::future::LocalBoxFuture;
 use plumbline::expect::world::{Key, kinds};
 use plumbline::fixture::pattern::Resources;
 use plumbline::fixture::{Action, Capability, Fixture, parse};
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::time::Clock;
 use plumbline::transcript::{Agents, RecordedJson, Transcript};
 use plumbline_apiserver::ResourceId;
@@ -49,6 +51,7 @@ use super::provision::{Bystanders, EnvironmentError, Server, random_token};
 use super::{Access, Answer, Call, Cluster, ClusterError, Sandbox, SeedError, client, embedded};
 use crate::cluster::subject_endpoint::SubjectEndpoint;
 use crate::process::signals;
+use error::ServerError;
 use follow::ResourceFollower;
 use parking_lot::Mutex;
 use proxy::{Proxy, ProxyConfig};
@@ -58,7 +61,7 @@ const CLEAR_LIMIT: Duration = Duration::from_secs(30);
 
 /// Looks for objects that are left, and the pause after one that found some.
 const LOOKS: u32 = 40;
-const PAUSE: Duration = Duration::from_millis(100);
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 /// Namespaces that exist in every fixture.
 const ALWAYS: [&str; 2] = ["default", "kube-system"];
@@ -230,13 +233,13 @@ impl RemoteCluster {
         let custom = definitions.iter().filter(|object| object["spec"]["scope"] == "Namespaced");
         let custom =
             custom.map(|object| (text(&object["spec"]["group"]), text(&object["spec"]["names"]["plural"]))).collect();
-        let definitions = definitions.iter().map(|object| object_meta::name(object).to_owned()).collect();
+        let definitions = definitions.iter().map(|object| metadata::name(object).to_owned()).collect();
 
         let client = client::from_file(&self.kubeconfig)?;
         let proxy = Proxy::new(ProxyConfig { client, suffix, clock: clock.clone(), custom, only });
         let missing: Vec<String> = namespaces.iter().filter(|name| !made.contains(*name)).cloned().collect();
-        seed::namespaces(&proxy, &missing).await.map_err(ClusterError::Sandbox)?;
-        let own = fixture.given.objects.iter().map(|object| object_meta::name(object).to_owned());
+        seed::namespaces(&proxy, &missing).await.map_err(|error| ClusterError::Sandbox(error.to_string()))?;
+        let own = fixture.given.objects.iter().map(|object| metadata::name(object).to_owned());
         let own: Vec<String> = own.chain(follow::targets(fixture).map(|target| target.name.clone())).collect();
         let follower = |resource| ResourceFollower { proxy: proxy.clone(), resource, own: own.clone() };
         let followers = follow::resources(fixture, &resources).into_iter().map(follower).collect();
@@ -247,13 +250,13 @@ impl RemoteCluster {
         let own_kubeconfig = folder.path().join("kubeconfig");
         listening.write_kubeconfig(&own_kubeconfig).map_err(|error| failed(&error))?;
         let stop = CancellationToken::new();
-        let door = listening.door();
+        let gate = listening.gate();
         let serving = tokio::spawn(listening.serve(stop.clone()));
         Ok(RemoteSandbox {
             proxy,
             kubeconfig: own_kubeconfig,
             stop,
-            door,
+            gate,
             tasks: Mutex::new(vec![serving]),
             resources,
             followers,
@@ -305,7 +308,7 @@ fn is_disturbed(fixture: &Fixture, by: Bystanders) -> Option<String> {
     if !by.meddlers {
         return None;
     }
-    let owned = |object: &Value| !object_meta::owner_references(object).is_empty();
+    let owned = |object: &Value| !metadata::owner_references(object).is_empty();
     let works = |object: &Value| {
         matches!(object["apiVersion"].as_str(), Some("apps/v1" | "batch/v1")) || is(object, "ReplicationController")
     };
@@ -322,18 +325,18 @@ fn cannot_be_seeded(fixture: &Fixture) -> Option<String> {
         return None;
     }
     let mut reasons = fixture.given.objects.iter().filter_map(|object| {
-        let what = || format!("{} {}", object["kind"].as_str().unwrap_or_default(), object_meta::name(object));
-        if object_meta::text(object, "creationTimestamp").is_some_and(|time| time != "now") {
+        let what = || format!("{} {}", object["kind"].as_str().unwrap_or_default(), metadata::name(object));
+        if metadata::text(object, "creationTimestamp").is_some_and(|time| time != "now") {
             return Some(Err(format!("the server sets creation times itself, and {} must be older", what())));
         }
-        if !object_meta::is_terminating(object) {
+        if !metadata::is_terminating(object) {
             return None;
         }
         let bound = object["kind"] == "Pod" && object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
         // The server does not wait for a kubelet to delete a pod that has finished.
         let ended = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-        let held = !object_meta::finalizers(object).is_empty();
-        Some(if (bound && !ended) || held {
+        let has_finalizers = !metadata::finalizers(object).is_empty();
+        Some(if (bound && !ended) || has_finalizers {
             Ok(())
         } else {
             Err(format!("{} must be terminating, but has neither a finalizer nor a grace period to keep it", what()))
@@ -350,7 +353,7 @@ struct RemoteSandbox {
     proxy: Proxy,
     kubeconfig: PathBuf,
     stop: CancellationToken,
-    door: ConnectionGate,
+    gate: ConnectionGate,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     resources: Resources,
     followers: Vec<ResourceFollower>,
@@ -376,7 +379,7 @@ impl RemoteSandbox {
 
     /// Deletes what the fixture left and looks again: a run that a signal ends can have created objects of which no
     /// watch has brought word.
-    async fn clear_until_nothing_is_left(&self) -> Result<(), String> {
+    async fn clear_until_nothing_is_left(&self) -> Result<(), ServerError> {
         self.proxy.writes_answered().await;
         let known = self.proxy.tracker().objects();
         let mut known: Vec<(Key, Value)> = known.into_iter().map(|(key, object)| (key, (*object).clone())).collect();
@@ -389,7 +392,7 @@ impl RemoteSandbox {
             if known.is_empty() {
                 return Ok(());
             }
-            Clock::wall().sleep(PAUSE).await;
+            Clock::wall().sleep(LOOK_PAUSE).await;
         }
         let left = known.iter().map(|(key, _)| {
             let names = self.proxy.names();
@@ -397,13 +400,13 @@ impl RemoteSandbox {
             let name = if key.resource == "nodes" { names.cluster_name(&key.name) } else { key.name.clone() };
             format!("{}{}/{name}", namespace.unwrap_or_default(), key.resource)
         });
-        Err(format!("these come back or stay; delete them: {}", left.collect::<Vec<_>>().join(", ")))
+        Err(ServerError::Leftovers(left.collect::<Vec<_>>().join(", ")))
     }
 }
 
 /// Returns the namespaces that steps, checks and objects refer to.
 fn speaks_of(fixture: &Fixture) -> impl Iterator<Item = &str> {
-    let objects = fixture.given.objects.iter().filter_map(|object| object_meta::text(object, "namespace"));
+    let objects = fixture.given.objects.iter().filter_map(|object| metadata::text(object, "namespace"));
     let targets = follow::targets(fixture).filter_map(|target| target.namespace.as_deref());
     objects.chain(targets).chain(Some(fixture.given.namespace.as_str()).filter(|name| !name.is_empty()))
 }
@@ -416,7 +419,7 @@ fn namespaces(fixture: &Fixture) -> (BTreeSet<String>, Vec<String>) {
         .objects
         .iter()
         .filter(named)
-        .filter_map(|object| object_meta::text(object, "name").map(str::to_owned))
+        .filter_map(|object| metadata::text(object, "name").map(str::to_owned))
         .collect();
     let mut all: BTreeSet<String> = ALWAYS.iter().map(|name| (*name).to_owned()).collect();
     all.extend(speaks_of(fixture).filter(|name| !name.contains('*')).map(str::to_owned));
@@ -485,8 +488,8 @@ impl Sandbox for RemoteSandbox {
         Access::Kubeconfig(&self.kubeconfig)
     }
 
-    fn door(&self) -> ConnectionGate {
-        self.door.clone()
+    fn gate(&self) -> ConnectionGate {
+        self.gate.clone()
     }
 
     fn clear(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), ClusterError>> {
@@ -503,13 +506,9 @@ impl Sandbox for RemoteSandbox {
             let cleared = Clock::wall().timeout(CLEAR_LIMIT, clear).await.unwrap_or_else(|| {
                 let left: Vec<String> =
                     self.namespaces.iter().map(|name| self.proxy.names().cluster_name(name)).collect();
-                Err(format!(
-                    "the server did not respond within {} s; delete the namespaces {} and nodes with that suffix",
-                    CLEAR_LIMIT.as_secs(),
-                    left.join(", ")
-                ))
+                Err(ServerError::Silent { limit: CLEAR_LIMIT, namespaces: left.join(", ") })
             });
-            cleared.map_err(ClusterError::Leftovers)
+            cleared.map_err(|error| ClusterError::Leftovers(error.to_string()))
         }
         .boxed_local()
     }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use parking_lot::{Mutex, MutexGuard};
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline_apiserver::request::{Query, ResourcePath};
 use serde_json::Value;
 
@@ -192,9 +192,9 @@ impl NameMapper {
     /// Returns true if an object, as stored by the server, belongs to the fixture. Cluster-scoped objects without a
     /// suffix belong to all fixtures.
     pub(super) fn owns(&self, object: &Value, group: &str, resource: &str) -> bool {
-        match object_meta::namespace(object) {
+        match metadata::namespace(object) {
             Some(namespace) => namespace.ends_with(&self.suffix),
-            None => !is_renamed(group, resource) || object_meta::name(object).ends_with(&self.suffix),
+            None => !is_renamed(group, resource) || metadata::name(object).ends_with(&self.suffix),
         }
     }
 }

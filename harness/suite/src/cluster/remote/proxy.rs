@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use parking_lot::Mutex;
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::time::Clock;
 use plumbline::transcript::{Attributed as _, ChangeKind, DeliveredObject, Origin, Transcript};
 use plumbline_apiserver::faults::{FaultAction, Faults, execute};
@@ -21,6 +21,7 @@ use plumbline_apiserver::{ApiRequest, Reply, ReplyBody, ResourceId, Status};
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
+use super::error::ServerError;
 use super::names::{NameMapper, query_text};
 use super::stream::{ByteStream, LineStream, WatchRelay};
 use super::tracker::{ChangeTracker, version};
@@ -129,12 +130,17 @@ impl Proxy {
     }
 
     /// Sends a request of the harness, in the server's names, and waits for the complete response.
-    pub(super) async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<ServerResponse, String> {
+    pub(super) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<ServerResponse, ServerError> {
         self.ask_with(method, path, "application/json", body).await
     }
 
     /// Sends a JSON patch; otherwise like [`Proxy::ask`].
-    pub(super) async fn patch(&self, path: &str, body: Option<&Value>) -> Result<ServerResponse, String> {
+    pub(super) async fn patch(&self, path: &str, body: Option<&Value>) -> Result<ServerResponse, ServerError> {
         self.ask_with(Method::PATCH, path, "application/json-patch+json", body).await
     }
 
@@ -144,7 +150,7 @@ impl Proxy {
         path: &str,
         content_type: &'static str,
         body: Option<&Value>,
-    ) -> Result<ServerResponse, String> {
+    ) -> Result<ServerResponse, ServerError> {
         let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
@@ -155,7 +161,7 @@ impl Proxy {
     }
 
     /// Opens a stream of lines, in the server's names.
-    pub(super) async fn lines(&self, path: &str) -> Result<Result<LineStream, ServerResponse>, String> {
+    pub(super) async fn lines(&self, path: &str) -> Result<Result<LineStream, ServerResponse>, ServerError> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         let response = self.send(Method::GET, path, headers, Bytes::new()).await?;
@@ -171,8 +177,11 @@ impl Proxy {
         path: &str,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<http::Response<Body>, String> {
-        let uri: http::Uri = path.parse().map_err(|error| format!("{path:?} is not a valid path: {error}"))?;
+    ) -> Result<http::Response<Body>, ServerError> {
+        let uri: http::Uri = path.parse().map_err(|error: http::uri::InvalidUri| ServerError::Path {
+            path: path.to_owned(),
+            why: error.to_string(),
+        })?;
         let client = self.0.client.clone();
         let reads = matches!(method, Method::GET | Method::HEAD | Method::OPTIONS);
         let request = move || {
@@ -183,17 +192,19 @@ impl Proxy {
             request
         };
         let sending = async move {
-            match client.send(request()).await.map_err(|error| chain(&error)) {
+            match client.send(request()).await.map_err(|error| failed(&error)) {
                 // The server closed an idle pooled connection before it read the request, so it is safe to send the
                 // request again.
-                Err(why) if why.contains(CLOSED) => client.send(request()).await.map_err(|error| chain(&error)),
+                Err(ServerError::Connection(why)) if why.contains(CLOSED) => {
+                    client.send(request()).await.map_err(|error| failed(&error))
+                }
                 sent => sent,
             }
         };
         if reads {
             return sending.await;
         }
-        self.0.writes.spawn(sending).await.unwrap_or_else(|error| Err(error.to_string()))
+        self.0.writes.spawn(sending).await.unwrap_or_else(|error| Err(ServerError::Connection(error.to_string())))
     }
 
     /// Waits until the server has answered every write, also those whose caller is gone: their objects can be listed.
@@ -231,9 +242,9 @@ impl Proxy {
         let sent = self.send(request.method.clone(), &path, forwarded(request), body).await;
         let response = match sent {
             Ok(response) => response,
-            Err(why) => {
+            Err(error) => {
                 self.tracker().end(number, false, None).await;
-                return Self::unreachable(&why);
+                return Self::unreachable(&error.to_string());
             }
         };
         let resource = resource.unwrap_or(&NO_RESOURCE);
@@ -242,9 +253,9 @@ impl Proxy {
         }
         let answered = match collect(response).await {
             Ok(answered) => answered,
-            Err(why) => {
+            Err(error) => {
                 self.tracker().end(number, false, None).await;
-                return Self::unreachable(&why);
+                return Self::unreachable(&error.to_string());
             }
         };
         let reply = self.reply(&answered, resource);
@@ -345,8 +356,8 @@ impl Proxy {
         let object = &event["object"];
         let object = DeliveredObject {
             kind,
-            namespace: object_meta::namespace(object).map(Arc::from),
-            name: object_meta::name(object).into(),
+            namespace: metadata::namespace(object).map(Arc::from),
+            name: metadata::name(object).into(),
             resource_version: version(object),
         };
         self.transcript().delivery(self.0.clock.elapsed(), watch, object);
@@ -468,14 +479,19 @@ fn kept(headers: &HeaderMap) -> HeaderMap {
     kept
 }
 
-async fn collect(response: http::Response<Body>) -> Result<ServerResponse, String> {
+/// Describes the failure of a connection.
+fn failed(error: &dyn std::error::Error) -> ServerError {
+    ServerError::Connection(chain(error))
+}
+
+async fn collect(response: http::Response<Body>) -> Result<ServerResponse, ServerError> {
     let (parts, body) = response.into_parts();
-    let body = body.collect().await.map_err(|error| chain(&error))?.to_bytes();
+    let body = body.collect().await.map_err(|error| failed(&error))?.to_bytes();
     Ok(ServerResponse { code: parts.status.as_u16(), headers: parts.headers, body })
 }
 
 fn pieces(body: Body) -> ByteStream {
-    Box::pin(body.into_data_stream().map(|piece| piece.map_err(|error| chain(&error))))
+    Box::pin(body.into_data_stream().map(|piece| piece.map_err(|error| failed(&error))))
 }
 
 #[cfg(test)]

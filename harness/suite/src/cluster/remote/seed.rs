@@ -8,11 +8,12 @@ use http::Method;
 use plumbline::expect::world::Key;
 use plumbline::fixture::Resource;
 use plumbline::fixture::pattern::Resources;
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::time::Clock;
 use plumbline_apiserver::request::ResourcePath;
 use serde_json::{Value, json};
 
+use super::error::ServerError;
 use super::proxy::{Proxy, ServerResponse};
 use crate::cluster::SeedError;
 use crate::cluster::provision::leftovers;
@@ -49,14 +50,14 @@ pub(super) fn path_of(resource: &Resource, namespace: Option<&str>, name: &str, 
 }
 
 /// Creates the namespaces that the fixture refers to but does not define itself.
-pub(super) async fn namespaces(proxy: &Proxy, names: &[String]) -> Result<(), String> {
+pub(super) async fn namespaces(proxy: &Proxy, names: &[String]) -> Result<(), ServerError> {
     for name in names {
         let name = proxy.names().cluster_name(name);
         let labels = json!({leftovers::LABEL: leftovers::owner()});
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
         let answered = proxy.ask(Method::POST, "/api/v1/namespaces", Some(&body)).await?;
         if !answered.is_success() {
-            return Err(refused(proxy, &format!("the namespace {name}"), &answered));
+            return Err(ServerError::Refused(refused(proxy, &format!("the namespace {name}"), &answered)));
         }
     }
     Ok(())
@@ -79,11 +80,12 @@ async fn seed_object(proxy: &Proxy, resources: &Resources, mut object: Value) ->
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let version = text(&object["apiVersion"]);
     let kind = text(&object["kind"]);
-    let resource = resources.of_kind(&version, &kind).map_err(|_| format!("no kind {kind} in {version}"))?;
-    let name = object_meta::name(&object).to_owned();
-    let namespace = object_meta::namespace(&object).unwrap_or_default().to_owned();
+    let resource = resources.of_kind(&version, &kind);
+    let resource = resource.map_err(|_| SeedError::Failed(format!("no kind {kind} in {version}")))?;
+    let name = metadata::name(&object).to_owned();
+    let namespace = metadata::namespace(&object).unwrap_or_default().to_owned();
     let what = format!("{}/{name}", resource.plural);
-    let mut take = |field: &str| object_meta::fields_mut(&mut object).and_then(|fields| fields.remove(field));
+    let mut take = |field: &str| metadata::fields_mut(&mut object).and_then(|fields| fields.remove(field));
     let uid = take("uid");
     let ending = take("deletionTimestamp");
     let grace = take("deletionGracePeriodSeconds");
@@ -102,7 +104,7 @@ async fn seed_object(proxy: &Proxy, resources: &Resources, mut object: Value) ->
     }
     let to = proxy.names().path(&collection, resource.namespaced, None);
     let mut made = create(proxy, &to, &what, &object).await?;
-    if let (Some(Value::String(fixture)), Some(server)) = (uid, object_meta::uid(&made)) {
+    if let (Some(Value::String(fixture)), Some(server)) = (uid, metadata::uid(&made)) {
         proxy.names().learn_uid(&fixture, server);
     }
     if kind == "Node" && made["spec"]["taints"] != object["spec"]["taints"] {
@@ -182,7 +184,7 @@ async fn put(
     paths: (&str, &str),
     mut object: Value,
     change: impl Fn(&mut Value),
-) -> Result<ServerResponse, String> {
+) -> Result<ServerResponse, ServerError> {
     let mut tries = 0;
     loop {
         change(&mut object);
@@ -200,7 +202,7 @@ async fn put(
 }
 
 /// Waits until a definition is established.
-async fn in_force(proxy: &Proxy, path: &str, what: &str) -> Result<(), String> {
+async fn in_force(proxy: &Proxy, path: &str, what: &str) -> Result<(), ServerError> {
     let clock = Clock::wall();
     loop {
         let answered = proxy.ask(Method::GET, path, None).await?;
@@ -210,7 +212,7 @@ async fn in_force(proxy: &Proxy, path: &str, what: &str) -> Result<(), String> {
             return Ok(());
         }
         if clock.elapsed() > PATIENCE {
-            return Err(format!("{what} is not established after {} s", PATIENCE.as_secs()));
+            return Err(ServerError::NotEstablished { what: what.to_owned(), limit: PATIENCE });
         }
         clock.sleep(PAUSE).await;
     }
@@ -239,7 +241,7 @@ pub(super) async fn clear(
     known: Vec<(Key, Value)>,
     namespaces: &[String],
     definitions: &[String],
-) -> Result<(), String> {
+) -> Result<(), ServerError> {
     let mut calls: Vec<(Method, String, Option<Value>)> = Vec::new();
     let mut nodes: Vec<(Method, String, Option<Value>)> = Vec::new();
     for (key, object) in &known {
@@ -247,7 +249,7 @@ pub(super) async fn clear(
         let Ok(resource) = resources.of_kind(kind.0, kind.1) else { continue };
         let path =
             proxy.names().path(&path_of(&resource, key.namespace.as_deref(), &key.name, ""), resource.namespaced, None);
-        if !object_meta::finalizers(object).is_empty() && kind.1 != "Namespace" {
+        if !metadata::finalizers(object).is_empty() && kind.1 != "Namespace" {
             calls.push((Method::PATCH, path.clone(), Some(json!([{"op": "remove", "path": "/metadata/finalizers"}]))));
         }
         if kind.1 == "Node" {
@@ -265,13 +267,13 @@ pub(super) async fn clear(
     let definitions = definitions.iter().map(|name| {
         (Method::DELETE, format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}", escape(name)), None)
     });
-    for stage in [calls, pods, nodes, last.chain(definitions).collect()] {
-        all(proxy, stage).await?;
+    for batch in [calls, pods, nodes, last.chain(definitions).collect()] {
+        all(proxy, batch).await?;
     }
     Ok(())
 }
 
-async fn all(proxy: &Proxy, calls: Vec<(Method, String, Option<Value>)>) -> Result<(), String> {
+async fn all(proxy: &Proxy, calls: Vec<(Method, String, Option<Value>)>) -> Result<(), ServerError> {
     let one = |(method, path, body): (Method, String, Option<Value>)| async move {
         let answered = if method == Method::PATCH {
             proxy.patch(&path, body.as_ref()).await?
@@ -282,7 +284,7 @@ async fn all(proxy: &Proxy, calls: Vec<(Method, String, Option<Value>)>) -> Resu
         if answered.is_success() || matches!(answered.code, 404 | 409 | 422) {
             Ok(())
         } else {
-            Err(refused(proxy, &path, &answered))
+            Err(ServerError::Refused(refused(proxy, &path, &answered)))
         }
     };
     let mut done = stream::iter(calls.into_iter().map(one)).buffer_unordered(AT_ONCE);

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::{FutureExt as _, Stream};
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::time::Clock;
 use plumbline_apiserver::ResourceId;
 use plumbline_apiserver::faults::{Faults, WatchEnd, WatchGateState, WatchRegistration};
 use serde_json::Value;
 
+use super::error::ServerError;
 use super::tracker::version;
 
 /// Time to wait for late events when held events are released: the server may deliver them later than other observers
@@ -21,7 +22,7 @@ use super::tracker::version;
 const STRAGGLERS: Duration = Duration::from_millis(150);
 
 /// Chunks of a response body as they arrive.
-pub(super) type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>;
+pub(super) type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, ServerError>> + Send>>;
 
 /// Splits a response body into lines.
 pub(super) struct LineStream {
@@ -38,7 +39,7 @@ impl LineStream {
 }
 
 impl Stream for LineStream {
-    type Item = Result<Bytes, String>;
+    type Item = Result<Bytes, ServerError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
@@ -81,7 +82,7 @@ pub(super) struct WatchRelay {
     merging: Option<MergeWindow>,
     /// Fires when a fault breaks the watch.
     breaks: Option<Timer>,
-    ended: Option<Result<(), String>>,
+    ended: Option<Result<(), ServerError>>,
     clock: Clock,
 }
 
@@ -118,7 +119,7 @@ impl WatchRelay {
             match Pin::new(&mut self.lines).poll_next(context) {
                 Poll::Ready(Some(Ok(line))) => match serde_json::from_slice(&line) {
                     Ok(event) => self.backlog.extend((self.sort)(event)),
-                    Err(error) => self.ended = Some(Err(format!("a watch event is not valid JSON: {error}"))),
+                    Err(error) => self.ended = Some(Err(ServerError::Event(error.to_string()))),
                 },
                 Poll::Ready(Some(Err(why))) => self.ended = Some(Err(why)),
                 Poll::Ready(None) => self.ended = Some(Ok(())),
@@ -197,7 +198,7 @@ fn merge(events: &mut VecDeque<Value>, up_to: u64) {
             continue;
         }
         let object = &event["object"];
-        let name = format!("{}/{}", object_meta::namespace(object).unwrap_or_default(), object_meta::name(object));
+        let name = format!("{}/{}", metadata::namespace(object).unwrap_or_default(), metadata::name(object));
         let was_new = event["type"] == "ADDED";
         let new_at_first = merged.get(&name).map_or(was_new, |(new, _)| *new);
         order.retain(|other| *other != name);
@@ -236,7 +237,7 @@ mod tests {
 
     fn described(events: &VecDeque<Value>) -> Vec<String> {
         let text = |event: &Value| {
-            format!("{} {}@{}", event["type"], object_meta::name(&event["object"]), version(&event["object"]))
+            format!("{} {}@{}", event["type"], metadata::name(&event["object"]), version(&event["object"]))
         };
         events.iter().map(|event| text(event).replace('"', "")).collect()
     }
@@ -268,9 +269,8 @@ mod tests {
             let clock = Clock::virtual_from(epoch());
             let faults = Arc::new(Faults::new(0));
             let resource = ResourceId::new("", "pods");
-            let (sender, receiver) = futures::channel::mpsc::unbounded::<Result<Bytes, String>>();
-            let sort: EventFilter =
-                Box::new(|event| (object_meta::name(&event["object"]) != "foreign").then_some(event));
+            let (sender, receiver) = futures::channel::mpsc::unbounded::<Result<Bytes, ServerError>>();
+            let sort: EventFilter = Box::new(|event| (metadata::name(&event["object"]) != "foreign").then_some(event));
             let lines = LineStream::new(Box::pin(receiver));
             let sent = Arc::new(Mutex::new(Vec::new()));
             let record: EventRecorder = {

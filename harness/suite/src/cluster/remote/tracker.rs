@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use plumbline::expect::world::Key;
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::time::Clock;
 use plumbline::transcript::{Actor, Change, ChangeKind, RecordedJson, Transcript};
 use plumbline_apiserver::request::ResourcePath;
@@ -19,13 +19,13 @@ use tokio::sync::Notify;
 /// Maximum delay between the response to a write and its watch event.
 const LATE: Duration = Duration::from_secs(2);
 /// Maximum time that a response is held until its change was observed.
-const PATIENCE: Duration = Duration::from_millis(500);
+const WATCH_PATIENCE: Duration = Duration::from_millis(500);
 
 /// The objects of one fixture, and the record of their changes.
 #[derive(Debug)]
 pub(super) struct ChangeTracker {
     state: Mutex<TrackerState>,
-    news: Notify,
+    changed: Notify,
     transcript: Transcript,
     clock: Clock,
 }
@@ -92,12 +92,12 @@ pub(super) struct ObservedChange {
 
 /// Returns the resourceVersion of an object; 0 if it has none.
 pub(super) fn version(object: &Value) -> u64 {
-    object_meta::resource_version(object).and_then(|text| text.parse().ok()).unwrap_or_default()
+    metadata::resource_version(object).and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
 impl ChangeTracker {
     pub(super) fn new(transcript: Transcript, clock: Clock) -> Self {
-        Self { state: Mutex::default(), news: Notify::new(), transcript, clock }
+        Self { state: Mutex::default(), changed: Notify::new(), transcript, clock }
     }
 
     /// The highest resourceVersion so far.
@@ -187,7 +187,7 @@ impl ChangeTracker {
         let at = self.transcript.change(now, actor, change);
         state.recorded.insert(version, RecordedChange { at, request, sure });
         drop(state);
-        self.news.notify_waiters();
+        self.changed.notify_waiters();
     }
 
     /// Announces the write with request number `request` to `path`.
@@ -226,14 +226,14 @@ impl ChangeTracker {
         if !waits {
             return;
         }
-        let limit = self.clock.elapsed() + PATIENCE;
+        let limit = self.clock.elapsed() + WATCH_PATIENCE;
         loop {
-            let news = self.news.notified();
+            let changed = self.changed.notified();
             let left = limit.saturating_sub(self.clock.elapsed());
             if left.is_zero() || self.state.lock().is_done(request, version) {
                 return;
             }
-            self.clock.timeout(left, news).await;
+            self.clock.timeout(left, changed).await;
         }
     }
 }
@@ -407,19 +407,19 @@ mod tests {
             let event = async { tracker.observe(pod(5)) };
             let clock = Clock::virtual_from(epoch());
             futures::join!(ended, event);
-            assert!(clock.elapsed() < PATIENCE);
+            assert!(clock.elapsed() < WATCH_PATIENCE);
             assert_eq!(changes(&transcript)[0].1, Some(request));
 
             // A write that changed nothing does not wait; one whose change never arrives waits for the limit.
             let idle = ask(&transcript, &Actor::User);
             tracker.begin(idle, Actor::User, &path("/api/v1/namespaces/d/pods/a"));
             tracker.end(idle, true, Some(&object(5))).await;
-            assert!(clock.elapsed() < PATIENCE);
+            assert!(clock.elapsed() < WATCH_PATIENCE);
             assert_eq!(changes(&transcript)[0].1, Some(request), "it does not take the change of the one before");
             let lost = ask(&transcript, &Actor::User);
             tracker.begin(lost, Actor::User, &path("/api/v1/namespaces/d/pods/a"));
             tracker.end(lost, true, Some(&object(9))).await;
-            assert!(clock.elapsed() >= PATIENCE);
+            assert!(clock.elapsed() >= WATCH_PATIENCE);
         });
     }
 

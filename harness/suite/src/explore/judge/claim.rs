@@ -7,7 +7,7 @@ use plumbline::expect::world::{Key, ObjectStates};
 use plumbline::explore::breach::Breach;
 use plumbline::explore::faults::FaultTrait;
 use plumbline::fixture::{Controller, Fixture};
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::rules::budgets::{BUDGETS, DELETION_TIMEOUT, selects};
 use plumbline::transcript::{Actor, Change};
 use serde_json::Value;
@@ -62,7 +62,7 @@ fn is_selected(
         name: pod.to_owned(),
     };
     world.get(&key).is_some_and(|pod| {
-        !object_meta::is_terminating(pod) && selects(&budget["spec"]["selector"], object_meta::labels(pod))
+        !metadata::is_terminating(pod) && selects(&budget["spec"]["selector"], metadata::labels(pod))
     })
 }
 

@@ -6,7 +6,7 @@ use plumbline::expect::world::ObjectStates;
 use plumbline::explore::breach::Breach;
 use plumbline::explore::faults::FaultTrait;
 use plumbline::fixture::{Controller, Fixture};
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::rules::nodes::NodeState;
 use plumbline::rules::pods::{DISRUPTION_TARGET, condition, disruption_reason, is_finished};
 use plumbline::rules::quarantine::DELETION_BY_POD_GC;
@@ -54,7 +54,7 @@ pub(super) fn unexplained(fixture: &Fixture, begin: &ObjectStates, explored: Exp
 fn says_why(pod: &Value) -> bool {
     let is_whole = condition(pod, DISRUPTION_TARGET).is_some_and(|found| {
         let about = found["observedGeneration"].as_i64();
-        let current = object_meta::generation(pod);
+        let current = metadata::generation(pod);
         let is_about_pod = current.is_none() || about.is_some() && about <= current;
         found["message"] != "" && !found["message"].is_null() && is_about_pod
     });

@@ -12,7 +12,7 @@ use plumbline::expect::world::ObjectStates;
 use plumbline::explore::breach::Breach;
 use plumbline::explore::faults::FaultTrait;
 use plumbline::fixture::{Controller, Fixture};
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::rules::nodes::NodeState;
 use plumbline::rules::pods::is_terminated;
 use plumbline::rules::quarantine::THRESHOLD;
@@ -116,7 +116,7 @@ fn note_limits(limited: &mut BTreeMap<String, Duration>, world: &ObjectStates, n
 }
 
 fn uid_of(pod: &serde_json::Value) -> String {
-    object_meta::uid(pod).unwrap_or_default().to_owned()
+    metadata::uid(pod).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

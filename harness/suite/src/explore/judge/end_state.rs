@@ -8,7 +8,7 @@ use plumbline::explore::faults::FaultTrait;
 use plumbline::explore::faults::plan::FaultPlan;
 use plumbline::explore::state::{StateDifference, changed_objects, differences};
 use plumbline::fixture::{Effect, Fault};
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::rules::budgets::{BUDGETS, says_sync_failed};
 use plumbline::rules::nodes::{TTL_ANNOTATION, allows_ttl};
 use plumbline::rules::quarantine::THRESHOLD;
@@ -42,7 +42,7 @@ fn is_forgotten(difference: &StateDifference, end: &ObjectStates, reference: &Re
     let Some(pod) = end.get(&difference.key).filter(|_| difference.key.resource == "pods") else { return false };
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
     let is_lost = || !node.is_empty() && !end.all("nodes").any(|(key, _)| key.name == node);
-    let terminating = |pod: &Value| object_meta::is_terminating(pod);
+    let terminating = |pod: &Value| metadata::is_terminating(pod);
     let usual = reference.objects.get(&difference.key).and_then(Option::as_ref);
     marked
         || unmarked()
@@ -70,7 +70,7 @@ pub(super) fn differs(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Ve
     let excused_pods = all.iter().any(is_excused_pod);
     let counts = |difference: &StateDifference| {
         let is_ttl = difference.key.resource == "nodes" && difference.kind.contains("annotations");
-        let value = end.get(&difference.key).and_then(|node| object_meta::annotation(node, TTL_ANNOTATION));
+        let value = end.get(&difference.key).and_then(|node| metadata::annotation(node, TTL_ANNOTATION));
         let is_ttl = is_ttl && value.is_some_and(|value| allows_ttl(nodes, value));
         // The write of another client makes the server set the pod's defaults; the subject never writes a spec.
         let is_default = difference.kind.starts_with("spec") && touched;

@@ -21,7 +21,7 @@ use plumbline::expect::world::ObjectStates;
 use plumbline::explore::breach::Breach;
 use plumbline::fixture::pattern::Verb;
 use plumbline::fixture::{Controller, Fault, Fixture};
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::rules::budgets::{BUDGETS, says_sync_failed};
 use plumbline::rules::recorder::{SPAM_BURST, count_of, event_of, most_events, object_of};
 use plumbline::rules::taints::toleration_limit_of;
@@ -86,7 +86,7 @@ fn reported(entries: &[TranscriptEntry]) -> BTreeSet<(String, String)> {
 /// Returns the first pod whose deletion by taint eviction has no Event.
 fn silent_eviction(entries: &[TranscriptEntry]) -> Option<Breach> {
     let events = reported(entries);
-    let terminating = |pod: &Value| object_meta::is_terminating(pod);
+    let terminating = |pod: &Value| metadata::is_terminating(pod);
     let deletes = |change: &Change| {
         change.new.as_deref().is_none_or(|new| terminating(new) && !change.old.as_deref().is_some_and(terminating))
     };
@@ -191,14 +191,14 @@ impl Countdowns {
     /// Updates the countdowns of these pods of `world`.
     fn update<'w>(&mut self, world: &ObjectStates, pods: impl Iterator<Item = &'w Value>, now: Duration) {
         for pod in pods {
-            let uid = object_meta::uid(pod).unwrap_or_default();
+            let uid = metadata::uid(pod).unwrap_or_default();
             match (self.running.get_mut(uid), toleration_limit_of(world, pod)) {
                 (None, Some(limit)) => {
                     let countdown = Countdown { since: now, deadline: now.saturating_add(limit), is_certain: true };
                     self.running.insert(uid.to_owned(), countdown);
                 }
                 // After an eviction another countdown begins with the next change, which may have been any since then.
-                (Some(countdown), Some(limit)) if countdown.deadline <= now && object_meta::is_terminating(pod) => {
+                (Some(countdown), Some(limit)) if countdown.deadline <= now && metadata::is_terminating(pod) => {
                     *countdown = Countdown { since: now, deadline: now.saturating_add(limit), is_certain: false };
                     self.ended.entry(key_of(pod)).or_default().most += usize::from(limit.is_zero());
                 }
@@ -218,21 +218,21 @@ impl Countdowns {
 
     /// Ends the countdown of a pod that may stay, or has been deleted.
     fn end(&mut self, pod: &Value, now: Duration) {
-        let uid = object_meta::uid(pod).unwrap_or_default();
+        let uid = metadata::uid(pod).unwrap_or_default();
         let Some(Countdown { since, deadline, is_certain }) = self.running.remove(uid) else { return };
         let ended = self.ended.entry(key_of(pod)).or_default();
         (ended.most, ended.last) = (ended.most + 1, now);
         let is_known = is_certain && now >= since + CLEARLY;
         if is_known && now + CLEARLY <= deadline {
             ended.certain.push(now);
-        } else if is_known && !object_meta::is_terminating(pod) {
+        } else if is_known && !metadata::is_terminating(pod) {
             self.due.push((uid.to_owned(), key_of(pod), now));
         }
     }
 }
 
 fn key_of(pod: &Value) -> PodKey {
-    (object_meta::namespace(pod).unwrap_or_default().to_owned(), object_meta::name(pod).to_owned())
+    (metadata::namespace(pod).unwrap_or_default().to_owned(), metadata::name(pod).to_owned())
 }
 
 /// Returns the first pod with fewer or more Events about cancelled evictions than countdowns that ended, or, if nothing
@@ -268,7 +268,7 @@ fn cancellations(begin: &ObjectStates, entries: &[TranscriptEntry], calm: bool) 
     // An eviction that was called off while it was tried is reported if the pod stays.
     let Countdowns { mut ended, due, .. } = countdowns;
     for (uid, key, at) in due {
-        let stays = |pod: &Value| object_meta::uid(pod) == Some(&*uid) && !object_meta::is_terminating(pod);
+        let stays = |pod: &Value| metadata::uid(pod) == Some(&*uid) && !metadata::is_terminating(pod);
         if world.all("pods").any(|(_, pod)| stays(pod)) {
             let ended = ended.entry(key).or_default();
             (ended.tried, ended.last) = (ended.tried + 1, ended.last.max(at));

@@ -5,7 +5,7 @@ use plumbline::expect::world::ObjectStates;
 use plumbline::expect::{BrokenPromise, Run, requests};
 use plumbline::explore::faults::FaultTrait;
 use plumbline::explore::faults::plan::FaultPlan;
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::rules::pods::disruption_reason;
 use plumbline::rules::quarantine::DELETION_BY_POD_GC;
 use plumbline::rules::taints::DELETION_BY_TAINT_MANAGER;
@@ -31,7 +31,7 @@ pub(super) fn is_marked_over(promise: &BrokenPromise, begin: &ObjectStates, run:
         deletion.request.name.as_ref() == Some(&key.name)
             && deletion.request.namespace == key.namespace
             && ((!plan.faults.is_empty() && is_taken_back(pod, DELETION_BY_TAINT_MANAGER))
-                || (object_meta::is_terminating(pod) && has("EvictionByEvictionAPI"))
+                || (metadata::is_terminating(pod) && has("EvictionByEvictionAPI"))
                 || ((has(DELETION_BY_POD_GC) || is_busy || is_unread(pod, deletion, entries))
                     && was_marked(pod, entries)))
     })
@@ -40,10 +40,10 @@ pub(super) fn is_marked_over(promise: &BrokenPromise, begin: &ObjectStates, run:
 /// Returns true if another client changed the pod after the controller had begun to read or mark it for this deletion:
 /// the deletion is decided upon with what was read, as upstream.
 fn is_unread(pod: &Value, deletion: &Exchange, entries: &[TranscriptEntry]) -> bool {
-    let uid = object_meta::uid(pod);
+    let uid = metadata::uid(pod);
     let is_others = |entry: &TranscriptEntry| match &entry.what {
         EntryKind::Change(change) if change.resource == "pods" && entry.actor() != Actor::TaintEviction => {
-            change.new.as_deref().is_some_and(|new| object_meta::uid(new) == uid)
+            change.new.as_deref().is_some_and(|new| metadata::uid(new) == uid)
         }
         _ => false,
     };
@@ -86,7 +86,7 @@ fn was_marked(pod: &Value, entries: &[TranscriptEntry]) -> bool {
     entries.iter().any(|entry| match &entry.what {
         EntryKind::Change(change) if change.resource == "pods" && entry.actor() == Actor::TaintEviction => {
             change.new.as_deref().is_some_and(|new| {
-                object_meta::uid(new) == object_meta::uid(pod)
+                metadata::uid(new) == metadata::uid(pod)
                     && disruption_reason(new, "True") == Some(DELETION_BY_TAINT_MANAGER)
             })
         }

@@ -4,7 +4,7 @@ use plumbline::expect::requests;
 use plumbline::explore::breach::{Breach, FRESH, restarted_text};
 use plumbline::explore::faults::FaultTrait;
 use plumbline::fixture::Fixture;
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::rules::nodes::{TTL_ANNOTATION, allows_ttl};
 use plumbline::transcript::{Actor, EntryKind, TranscriptEntry};
 
@@ -59,7 +59,7 @@ fn had_right_ttl(fixture: &Fixture, explored: ExploredRun<'_>, write: &SubjectWr
     let numbers = [&before, &explored.objects_before(fixture, changed)].map(|world| world.all("nodes").count());
     let mut written = before.all("nodes").filter(|(key, _)| key.name == write.key.name);
     written.any(|(_, node)| {
-        object_meta::annotation(node, TTL_ANNOTATION)
+        metadata::annotation(node, TTL_ANNOTATION)
             .is_some_and(|ttl| numbers.iter().any(|nodes| allows_ttl(*nodes, ttl)))
     })
 }

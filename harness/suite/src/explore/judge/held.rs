@@ -2,7 +2,7 @@
 
 use plumbline::expect::world::ObjectStates;
 use plumbline::fixture::Fixture;
-use plumbline::object_meta;
+use plumbline::metadata;
 
 use crate::explore::run::explored::ExploredRun;
 use crate::explore::run::observation::SubjectWrite;
@@ -18,6 +18,6 @@ fn is_terminating(world: &ObjectStates, write: &SubjectWrite) -> bool {
     world.all(resource).any(|(key, object)| {
         key.name == write.key.name
             && key.namespace.as_deref().unwrap_or_default() == write.key.namespace
-            && object_meta::is_terminating(object)
+            && metadata::is_terminating(object)
     })
 }

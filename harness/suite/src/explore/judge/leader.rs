@@ -32,7 +32,7 @@ pub(super) fn writes_after_loss(entries: &[TranscriptEntry]) -> Option<Breach> {
             EntryKind::Change(change) if change.resource == "leases" => {
                 let identity = change.new.as_ref().map(|lease| lease["spec"]["holderIdentity"].clone());
                 let replica = identity.as_ref().and_then(|name| name.as_str()?.strip_prefix("replica-")?.parse().ok());
-                if holder.as_ref().is_some_and(|held| held.replica == replica) {
+                if holder.as_ref().is_some_and(|lease| lease.replica == replica) {
                     continue;
                 }
                 let by_replica = change.request.and_then(|seq| sender(entries.get(seq)?)).is_some();
@@ -40,9 +40,9 @@ pub(super) fn writes_after_loss(entries: &[TranscriptEntry]) -> Option<Breach> {
                 holder = Some(Holder { replica, exclusive });
             }
             EntryKind::Request(exchange) if is_subject_write(entry, exchange) => {
-                let (Some(writer), Some(held)) = (sender(entry), &holder) else { continue };
-                if held.replica != Some(writer) && entry.at >= held.exclusive {
-                    let now = held.replica.map_or("no replica".to_owned(), |number| format!("replica {number}"));
+                let (Some(writer), Some(lease)) = (sender(entry), &holder) else { continue };
+                if lease.replica != Some(writer) && entry.at >= lease.exclusive {
+                    let now = lease.replica.map_or("no replica".to_owned(), |number| format!("replica {number}"));
                     return Some(Breach {
                         oracle: LEADER.to_owned(),
                         resource: exchange.request.resource_path(),

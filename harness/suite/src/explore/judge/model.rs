@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use plumbline::expect::world::{Key, ObjectStates};
 use plumbline::fixture::{Controller, Fixture};
-use plumbline::object_meta::{self, is_terminating};
+use plumbline::metadata::{self, is_terminating};
 use plumbline::rules::budgets::{LostPod, failure, numbers};
 use plumbline::rules::nodes::{NodeState, TTL_ANNOTATION, allows_ttl};
 use plumbline::rules::pods::{DISRUPTION_TARGET, is_finished, is_terminated};
@@ -92,7 +92,7 @@ fn left(key: &Key, why: &str) -> ModelBreach {
 
 fn annotations(world: &ObjectStates, (least, most): (usize, usize)) -> impl Iterator<Item = ModelBreach> {
     let allowed = move |value: &str| (least..=most).any(|nodes| allows_ttl(nodes, value));
-    let found = world.all("nodes").map(|(key, node)| (key, object_meta::annotation(node, TTL_ANNOTATION)));
+    let found = world.all("nodes").map(|(key, node)| (key, metadata::annotation(node, TTL_ANNOTATION)));
     let wrong = found.filter(move |(_, value)| !value.is_some_and(allowed));
     wrong.map(move |(key, value)| {
         let value = value.map_or_else(|| "null".to_owned(), |value| format!("{value:?}"));
@@ -103,7 +103,7 @@ fn annotations(world: &ObjectStates, (least, most): (usize, usize)) -> impl Iter
 
 /// Returns true if something else than the controllers may keep the object.
 fn is_kept(object: &Value) -> bool {
-    !object_meta::finalizers(object).is_empty()
+    !metadata::finalizers(object).is_empty()
 }
 
 /// Returns pods of nodes that do not exist, and terminating pods that were never bound or whose node is out of service.

@@ -7,7 +7,7 @@ use plumbline::expect::world::ObjectStates;
 use plumbline::explore::breach::Breach;
 use plumbline::explore::faults::FaultTrait;
 use plumbline::fixture::{Controller, Fixture};
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::rules::taints::toleration_limit_of;
 use plumbline::transcript::EntryKind;
 use serde_json::{Value, json};
@@ -65,13 +65,13 @@ pub(super) fn evictions(fixture: &Fixture, begin: &ObjectStates, explored: Explo
 }
 
 fn uid_of(pod: &Value) -> String {
-    object_meta::uid(pod).unwrap_or_default().to_owned()
+    metadata::uid(pod).unwrap_or_default().to_owned()
 }
 
 /// Updates the stays of the pods on this node, of this pod, or of all pods.
 fn update(stays: &mut BTreeMap<String, Stay>, world: &ObjectStates, concerned: Option<(bool, &str)>, now: Duration) {
     if let Some((false, uid)) = concerned
-        && !world.all("pods").any(|(_, pod)| object_meta::uid(pod) == Some(uid))
+        && !world.all("pods").any(|(_, pod)| metadata::uid(pod) == Some(uid))
     {
         stays.remove(uid);
         return;
@@ -79,11 +79,11 @@ fn update(stays: &mut BTreeMap<String, Stay>, world: &ObjectStates, concerned: O
     let is_concerned = |pod: &Value| match concerned {
         None => true,
         Some((true, node)) => pod["spec"]["nodeName"] == node,
-        Some((false, uid)) => object_meta::uid(pod) == Some(uid),
+        Some((false, uid)) => metadata::uid(pod) == Some(uid),
     };
     for (_, pod) in world.all("pods").filter(|(_, pod)| is_concerned(pod)) {
         let uid = uid_of(pod);
-        let live = !object_meta::is_terminating(pod);
+        let live = !metadata::is_terminating(pod);
         // The deletion of a node ends no countdown.
         let is_lost = live && !world.all("nodes").any(|(key, _)| pod["spec"]["nodeName"] == *key.name);
         match toleration_limit_of(world, pod).filter(|_| live) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use plumbline::expect::requests;
 use plumbline::explore::breach::Breach;
 use plumbline::fixture::{Controller, Fixture};
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::rules::pods::is_terminated;
 use plumbline::rules::quarantine::{CYCLE, QUARANTINE, THRESHOLD};
 use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, TranscriptEntry};
@@ -68,7 +68,7 @@ fn is_missing(entries: &[TranscriptEntry], node: &str) -> bool {
 /// Returns the entry at which the node was deleted, and the time of the cycle that missed it first; `None` if no
 /// request shows it. Only the first deletion of a name counts: the quarantine goes on when the node comes back.
 fn first_missed(explored: ExploredRun<'_>, node: &str) -> Option<(usize, Duration)> {
-    let is_node = |object: &serde_json::Value| object["kind"] == "Node" && object_meta::name(object) == node;
+    let is_node = |object: &serde_json::Value| object["kind"] == "Node" && metadata::name(object) == node;
     if !explored.record.initial.iter().any(|object| is_node(object)) {
         return None;
     }

@@ -5,7 +5,7 @@
 
 use plumbline::expect::world::{Key, ObjectStates};
 use plumbline::explore::breach::Breach;
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::transcript::{EntryKind, RecordedRequest, TranscriptEntry};
 use serde_json::{Value, json};
 
@@ -71,7 +71,7 @@ fn holds(begin: &ObjectStates, entries: &[TranscriptEntry], seq: usize) -> bool 
     let Some(pod) = world.get(&key) else { return false };
     let wanted = request.body.as_deref().map_or(&Value::Null, |body| &body["deleteOptions"]["preconditions"]);
     let holds = |field: &str, found: Option<&str>| wanted[field].is_null() || wanted[field].as_str() == found;
-    holds("uid", object_meta::uid(pod)) && holds("resourceVersion", object_meta::resource_version(pod))
+    holds("uid", metadata::uid(pod)) && holds("resourceVersion", metadata::resource_version(pod))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use plumbline::expect::world::ObjectStates;
 use plumbline::explore::breach::Breach;
 use plumbline::explore::faults::FaultTrait;
 use plumbline::fixture::{Controller, Fixture};
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::rules::nodes::{TTL_ANNOTATION, TTL_RANGES, next_ttl_range};
 use plumbline::transcript::{Actor, EntryKind, TranscriptEntry};
 
@@ -29,7 +29,7 @@ pub(super) fn wrong_values(fixture: &Fixture, begin: &ObjectStates, explored: Ex
     let delay = write_delay(explored.plan);
     let mut steps = None;
     let found = changes(explored.until_quiet(), Actor::Ttl, "nodes").find_map(|(entry, change)| {
-        let value = object_meta::annotation(change.new.as_deref()?, TTL_ANNOTATION)?;
+        let value = metadata::annotation(change.new.as_deref()?, TTL_ANNOTATION)?;
         let steps = steps.get_or_insert_with(|| ttl_steps(begin.all("nodes").count(), explored.until_quiet()));
         let from = entry.at.saturating_sub(delay);
         let before = steps.partition_point(|(at, _)| *at <= from).saturating_sub(1);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plumbline::expect::{line, requests};
 use plumbline::explore::breach::Breach;
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::transcript::{Actor, Attributed as _, EntryKind, RecordedRequest, TranscriptEntry};
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub(super) fn unknown_objects(entries: &[TranscriptEntry]) -> Vec<Breach> {
     for entry in entries {
         let EntryKind::Change(change) = &entry.what else { continue };
         let object = change.old.as_ref().or(change.new.as_ref());
-        let Some(uid) = object.and_then(|object| object_meta::uid(object)) else { continue };
+        let Some(uid) = object.and_then(|object| metadata::uid(object)) else { continue };
         if change.old.is_none() {
             created.insert(uid, entry.seq);
             continue;
@@ -53,7 +53,7 @@ pub(super) fn seen_gone(entries: &[TranscriptEntry]) -> Option<Breach> {
         let seen = read.remove(&key);
         let reply = exchange.reply.as_ref()?;
         if request.verb == "get" {
-            let uid = reply.body.as_ref().and_then(|pod| object_meta::uid(pod)).filter(|_| reply.status == 200);
+            let uid = reply.body.as_ref().and_then(|pod| metadata::uid(pod)).filter(|_| reply.status == 200);
             read.extend(uid.map(|uid| (key, (uid, reply.at))));
             return None;
         }
@@ -75,7 +75,7 @@ pub(super) fn seen_gone(entries: &[TranscriptEntry]) -> Option<Breach> {
 /// Returns the UID that the object of a write must have.
 fn precondition(request: &RecordedRequest) -> Option<&str> {
     let body: &Value = request.body.as_deref()?;
-    body["preconditions"]["uid"].as_str().or_else(|| object_meta::uid(body))
+    body["preconditions"]["uid"].as_str().or_else(|| metadata::uid(body))
 }
 
 #[cfg(test)]

@@ -83,8 +83,8 @@ fn kept(diagnostics: &Diagnostics) -> BTreeMap<String, u64> {
             kept.insert(format!("{} {state}", queue["name"].as_str().unwrap()), number(&queue[state]));
         }
     }
-    for held in list("pending") {
-        kept.insert(held["name"].as_str().unwrap().to_owned(), number(&held["count"]));
+    for pending in list("pending") {
+        kept.insert(pending["name"].as_str().unwrap().to_owned(), number(&pending["count"]));
     }
     assert!(kept.len() > 10 && kept.contains_key("taint_evictions_scheduled"), "{kept:?}");
     kept
@@ -95,8 +95,8 @@ fn kept(diagnostics: &Diagnostics) -> BTreeMap<String, u64> {
 async fn check_drift(server: &ApiServer, diagnostics: &Diagnostics) {
     server.clock().sleep(SETTLE_TIME).await;
     settle().await;
-    let held = caches(diagnostics);
-    for (resource, (objects, _)) in &held {
+    let before = caches(diagnostics);
+    for (resource, (objects, _)) in &before {
         let (group, plural) = resource.split_once('/').unwrap_or(("", resource.as_str()));
         assert_eq!(*objects as usize, server.list(&ResourceId::new(group, plural), None).len(), "{resource}");
     }

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::support;
+
 /// Time limit of every operation; exceeding it means that the server hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) const TOKEN: &str = "t0ken";
@@ -33,7 +35,7 @@ impl Server {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("serve-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let log = std::fs::File::create(folder.join("log")).expect("a log");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_plumbline"))
+        let mut child = support::program()
             .args(["serve", "--token", TOKEN, "--kubeconfig"])
             .arg(folder.join("kubeconfig"))
             .args(flags)

@@ -4,23 +4,15 @@
 //! program is the harness to be killed: it starts what the remaining arguments name, prints a line, and waits. Called
 //! with `k3s-stand-in`, it is the program in the container; with `etcd-stand-in`, it accepts connections as etcd does.
 
-#[path = "places/envtest.rs"]
 mod envtest;
-#[path = "places/found.rs"]
 mod found;
-#[path = "places/k3s.rs"]
 mod k3s;
-#[path = "places/kind.rs"]
 mod kind;
-#[path = "places/outages.rs"]
 mod outages;
-#[path = "places/process.rs"]
 mod process;
-#[path = "places/remote.rs"]
 mod remote;
-#[path = "it/skips.rs"]
+#[path = "../it/skips.rs"]
 mod skips;
-#[path = "places/tools.rs"]
 mod tools;
 
 use std::process::ExitCode;
