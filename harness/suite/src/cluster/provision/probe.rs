@@ -49,7 +49,7 @@ pub(super) enum ProbeError {
         message: String,
     },
     /// The server does not respond.
-    #[error("{0} did not respond within {} s", ANSWER_LIMIT.as_secs())]
+    #[error("{0} did not respond within {seconds} s", seconds = ANSWER_LIMIT.as_secs())]
     Silent(String),
     /// The version is no JSON.
     #[error("/version did not return JSON")]
