@@ -355,11 +355,11 @@ const fn limit(reference: &ExploredWorld) -> usize {
 async fn runs_away(world: &World, limit: usize) -> String {
     let transcript = world.server().transcript();
     loop {
-        let news = transcript.news();
+        let changed = transcript.changed();
         if transcript.len() > limit {
             break;
         }
-        news.await;
+        changed.await;
     }
     let last = transcript.with(|entries| {
         let writes =
