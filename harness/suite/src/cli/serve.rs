@@ -308,11 +308,8 @@ pub(super) async fn start(args: &ServeArgs) -> Result<RunningServer, ServeError>
     spec.authority = listening.authority_pem().map(str::to_owned);
     super::notify(&absent(&spec));
     spec.signer = listening.authority();
-    let kubeconfig = if args.client_certificate {
-        listening.kubeconfig_with_certificate()?
-    } else {
-        listening.kubeconfig()
-    };
+    let kubeconfig =
+        if args.client_certificate { listening.kubeconfig_with_certificate()? } else { listening.kubeconfig() };
     handler.start(spec, kubeconfig.clone(), listening.url()).await?;
     Ok(RunningServer { handler, listening, kubeconfig })
 }
