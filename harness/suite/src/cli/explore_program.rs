@@ -170,7 +170,7 @@ pub(super) fn main(command: &str, args: &ExploreArgs) -> Result<Exit, CliError> 
         ));
     }
     let subjects = subjects(&own.program(command)?, own)?;
-    let mut scratch = RunDir::create(None).map_err(CliError::Environment)?;
+    let mut scratch = RunDir::create(None).map_err(|error| CliError::Environment(error.to_string()))?;
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let launcher = Launcher {
         time: own.time.unwrap_or(ProgramTime::usual()),
@@ -203,7 +203,8 @@ pub(super) fn main(command: &str, args: &ExploreArgs) -> Result<Exit, CliError> 
 
 /// Reads the scenarios.
 fn subjects(program: &Program, own: &ProgramArgs) -> Result<Vec<Subject>, CliError> {
-    let manifests: Vec<Value> = serve::manifests(&own.manifests).map_err(CliError::Environment)?;
+    let manifests: Vec<Value> =
+        serve::manifests(&own.manifests).map_err(|error| CliError::Environment(error.to_string()))?;
     let read = |file: &PathBuf| {
         let text = fs::read_to_string(file)
             .map_err(|error| CliError::Environment(format!("unable to read {}: {error}", file.display())))?;

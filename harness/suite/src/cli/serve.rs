@@ -545,7 +545,7 @@ pub(super) fn around(like_kind: bool) -> Result<Around, String> {
     }
     let flags: &[&str] = if like_kind { &["--like", "kind"] } else { &[] };
     let flags = Flags::try_parse_from(flags).map_err(|error| error.to_string())?;
-    let mut spec = flags.serve.spec()?;
+    let mut spec = flags.serve.spec().map_err(|error| error.to_string())?;
     if let Some(options) = &mut spec.kubelet {
         options.heartbeat = Duration::from_hours(24 * 36_500);
     }
@@ -563,7 +563,7 @@ pub(super) fn around(like_kind: bool) -> Result<Around, String> {
 /// # Errors
 ///
 /// Returns the first file that cannot be read, or is no YAML.
-pub(super) fn manifests(paths: &[PathBuf]) -> Result<Vec<Value>, String> {
+pub(super) fn manifests(paths: &[PathBuf]) -> Result<Vec<Value>, ServeError> {
     let mut all = Vec::new();
     for path in paths {
         all.extend(objects(path)?.into_iter().map(|found| found.object));

@@ -91,7 +91,7 @@ async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder
     let monitor = run.monitor.clone();
     let measured =
         async { if context.cluster.is_virtual() { std::future::pending().await } else { monitor.run().await } };
-    let storm = super::storm::watch(context.subject.is_program(), run.stage.transcript().clone(), run.clock.clone());
+    let storm = super::storm::watch(context.subject.is_program(), run.sandbox.transcript().clone(), run.clock.clone());
     let played = tokio::select! {
         biased;
         storm = storm => Err(RunError::Storm(storm)),
@@ -283,8 +283,8 @@ impl<'a> FixtureRun<'a> {
         self.rest().await?;
         self.wait_for_whole_second().await;
         self.clock.rebase(self.clock.elapsed());
-        self.stage.transcript().move_to_epoch();
-        let begin = self.stage.transcript().len();
+        self.sandbox.transcript().move_to_epoch();
+        let begin = self.sandbox.transcript().len();
         self.recorder.update(|record| (record.start, record.begin) = (self.clock.epoch(), begin));
         if !self.fixture.given.stopped {
             self.start()?;
@@ -493,8 +493,7 @@ impl<'a> FixtureRun<'a> {
             let crashed = tokio::select! {
                 biased;
                 crashed = self.crashes.1.recv() => crashed,
-<<<<<<< HEAD
-                () = &mut news => return Ok(()),
+                () = &mut changed => return Ok(()),
                 () = &mut ended => {
                     if !self.exited()? {
                         // Its tracer learns of the end first.
@@ -503,9 +502,6 @@ impl<'a> FixtureRun<'a> {
                     }
                     continue;
                 }
-=======
-                () = &mut changed => return Ok(()),
->>>>>>> 20342a7b (house: errors of the suite are types, variables follow their types, a name has one meaning)
                 () = clock.sleep_until_offset(next) => None,
             };
             *self.end.borrow_mut() = Some(ended);
@@ -720,12 +716,8 @@ impl<'a> FixtureRun<'a> {
 
     fn crash(&self, note: &str) {
         self.note(note);
-<<<<<<< HEAD
         *self.end.borrow_mut() = None;
-        self.stage.door().shut(true);
-=======
         self.sandbox.gate().shut(true);
->>>>>>> 20342a7b (house: errors of the suite are types, variables follow their types, a name has one meaning)
         self.monitor.ended();
         if let Some(mut running) = self.running.take() {
             running.crash();

@@ -28,7 +28,7 @@ pub(super) async fn watch(program: bool, transcript: Transcript, clock: Clock) -
     let mut count = 0;
     let mut looked_at = first;
     loop {
-        transcript.news().await;
+        transcript.changed().await;
         let now = clock.elapsed();
         if now >= begin + WINDOW {
             (begin, first, count) = (now, transcript.len(), 0);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use plumbline::expect::world::{Key, key_of_change};
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::transcript::{Attributed as _, Delivery, EntryKind, Exchange, RecordedJson, TranscriptEntry};
 use serde_json::Value;
 
@@ -34,8 +34,8 @@ pub(super) struct Knowledge {
 }
 
 fn seen(object: &Value) -> Option<ObjectVersion> {
-    let version = object_meta::resource_version(object)?.parse().ok()?;
-    Some(ObjectVersion { uid: object_meta::uid(object)?.to_owned(), version })
+    let version = metadata::resource_version(object)?.parse().ok()?;
+    Some(ObjectVersion { uid: metadata::uid(object)?.to_owned(), version })
 }
 
 impl Knowledge {
@@ -161,7 +161,7 @@ impl Knowledge {
                 }
                 "another object of that name than the one that it had seen is deleted: send preconditions.uid"
             }
-            "update" if object_meta::resource_version(body).is_none_or(str::is_empty) => {
+            "update" if metadata::resource_version(body).is_none_or(str::is_empty) => {
                 if known.version >= now.version || self.own.get(key) == Some(&now.version) {
                     return None;
                 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plumbline::explore::state::essence;
-use plumbline::object_meta;
+use plumbline::metadata;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -79,7 +79,7 @@ pub fn is_compared(resource: &str) -> bool {
 /// Returns the name of an object without what the server made up.
 #[must_use]
 pub fn stable_name(object: &Value, name: &str) -> String {
-    match object_meta::text(object, "generateName").filter(|prefix| !prefix.is_empty() && name.starts_with(prefix)) {
+    match metadata::text(object, "generateName").filter(|prefix| !prefix.is_empty() && name.starts_with(prefix)) {
         Some(prefix) => format!("{prefix}{RANDOM}"),
         None => name.to_owned(),
     }

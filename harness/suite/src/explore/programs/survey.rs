@@ -9,7 +9,7 @@ use plumbline::explore::faults::point::{FaultPoint, Site, points};
 use plumbline::fixture::pattern::Verb;
 use plumbline::fixture::{Resource, Target};
 use plumbline::invariants::is_idle;
-use plumbline::object_meta;
+use plumbline::metadata;
 use plumbline::transcript::by_object::STARTS;
 use plumbline::transcript::render::{render, to_text};
 use plumbline::transcript::{Attributed as _, Delivery, EntryKind, Exchange, RecordedJson, TranscriptEntry};
@@ -179,7 +179,7 @@ fn random_names(entries: &[TranscriptEntry], record: &RunRecord) -> BTreeMap<Str
     let changed = changes(entries).filter_map(|change| change.new.as_deref());
     let all = changed.chain(record.initial.iter().map(|object| &**object));
     let named = all.filter_map(|object| {
-        let name = object_meta::name(object);
+        let name = metadata::name(object);
         let stable = stable_name(object, name);
         (stable != name).then(|| (name.to_owned(), stable))
     });
@@ -323,7 +323,7 @@ fn left(states: &ObjectStates, entries: &[TranscriptEntry]) -> BTreeMap<String, 
     let gone = deleted_by_users(entries, states);
     let mut found = BTreeMap::new();
     for (object_key, object) in states.keyed().filter(|(key, _)| made.contains(*key)) {
-        let owners = object_meta::owner_references(object);
+        let owners = metadata::owner_references(object);
         let of_gone = owners.iter().all(|owner| !uids.contains(owner["uid"].as_str().unwrap_or_default()));
         let name = key(&object_key.resource, object_key.namespace.as_deref(), &object_key.name);
         if owners.is_empty() {
@@ -361,7 +361,7 @@ fn names(object: &Value, name: &str) -> bool {
         let values = object["metadata"][field].as_object().into_iter().flat_map(|fields| fields.values());
         values.filter_map(Value::as_str).any(has)
     };
-    let own = object_meta::name(object);
+    let own = metadata::name(object);
     own.starts_with(&format!("{name}-"))
         || own.ends_with(&format!("-{name}"))
         || values("labels")
@@ -369,11 +369,11 @@ fn names(object: &Value, name: &str) -> bool {
 }
 
 fn stuck(states: &ObjectStates) -> BTreeMap<String, String> {
-    let terminating = states.keyed().filter(|(_, object)| object_meta::is_terminating(object));
-    let with_finalizers = terminating.filter(|(_, object)| !object_meta::finalizers(object).is_empty());
+    let terminating = states.keyed().filter(|(_, object)| metadata::is_terminating(object));
+    let with_finalizers = terminating.filter(|(_, object)| !metadata::finalizers(object).is_empty());
     with_finalizers
         .map(|(found, object)| {
-            let finalizers: Vec<&str> = object_meta::finalizers(object).iter().filter_map(Value::as_str).collect();
+            let finalizers: Vec<&str> = metadata::finalizers(object).iter().filter_map(Value::as_str).collect();
             let text = format!("it is being deleted and keeps the finalizers {}", finalizers.join(", "));
             (key(&found.resource, found.namespace.as_deref(), &found.name), text)
         })
