@@ -72,8 +72,8 @@ pub fn rule(
 
 /// Returns the server's action for the effect of a fault: the only translation between the two.
 ///
-/// They are two types, because an effect is what an author writes (it can be compared and written down again, and it may
-/// crash controllers, which the server does not know), while an action is what the server does.
+/// They are two types, because an effect is what an author writes (it can be compared and written down again, and it
+/// may crash controllers, which the server does not know), while an action is what the server does.
 fn action(fault: &Fault, crash: &CrashHandler, last: &Arc<Mutex<Option<Actor>>>) -> FaultAction {
     match &fault.effect {
         Effect::Reply { code, reason, message, retry_after, applied } => FaultAction::Reply {

@@ -47,8 +47,8 @@ impl RoleChange<'_> {
         if authorization::authorize_verb(self.scope, "escalate").is_ok() || self.changes_only_owners(old) {
             return Ok(());
         }
-        let held = self.held();
-        self.confirm_held(&held, array_field(self.new, "rules"))?;
+        let granted = self.granted_rules();
+        self.confirm_held(&granted, array_field(self.new, "rules"))?;
         let aggregates = |role: &Value| {
             role.get("aggregationRule").is_some_and(|rule| !array_field(rule, "clusterRoleSelectors").is_empty())
         };
@@ -57,7 +57,7 @@ impl RoleChange<'_> {
                 json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}),
                 json!({"verbs": ["*"], "nonResourceURLs": ["*"]}),
             ];
-            if self.confirm_held(&held, &everything).is_err() {
+            if self.confirm_held(&granted, &everything).is_err() {
                 return Err(self.forbidden("must have cluster-admin privileges to use the aggregationRule"));
             }
         }
@@ -69,7 +69,7 @@ impl RoleChange<'_> {
             return Ok(());
         }
         let rules = rbac::referenced_rules(self.scope.server, &self.new["roleRef"], &self.scope.path.namespace)?;
-        self.confirm_held(&self.held(), &rules)
+        self.confirm_held(&self.granted_rules(), &rules)
     }
 
     /// Returns true if the user may bind the role without holding its rights.
@@ -106,7 +106,7 @@ impl RoleChange<'_> {
 
     /// Returns the rules that apply to the user in the namespace of the object, and the errors of bindings whose role
     /// does not exist.
-    fn held(&self) -> (Vec<Value>, Vec<Status>) {
+    fn granted_rules(&self) -> (Vec<Value>, Vec<Status>) {
         let groups: Vec<&str> = self.user.groups.iter().map(String::as_str).collect();
         let user = (self.user.name.as_str(), &*groups);
         let (mut rules, errors) = rbac::all_rules_of(self.scope.server, user, &self.scope.path.namespace);
@@ -119,7 +119,7 @@ impl RoleChange<'_> {
         if missing.is_empty() {
             return Ok(());
         }
-        let described: BTreeSet<String> = compacted(missing).iter().map(Rule::describe).collect();
+        let described: BTreeSet<String> = compacted(missing).iter().map(PolicyRule::describe).collect();
         let described = Vec::from_iter(described).join("\n");
         let groups: Vec<String> = self.user.groups.iter().map(|group| format!("{group:?}")).collect();
         let errors: Vec<&str> = held.1.iter().map(|status| status.message.as_str()).collect();
@@ -157,7 +157,7 @@ fn default_rules(authenticated: bool) -> Vec<Value> {
 
 /// One right: a verb for a resource, for one of its objects, or for a path. Compacted, several verbs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Rule<'a> {
+struct PolicyRule<'a> {
     target: RuleTarget<'a>,
     verbs: Vec<&'a str>,
 }
@@ -168,7 +168,7 @@ enum RuleTarget<'a> {
     Path(&'a str),
 }
 
-impl<'a> Rule<'a> {
+impl<'a> PolicyRule<'a> {
     /// Splits a rule into single rights: `BreakdownRule`.
     fn split(rule: &'a Value) -> Vec<Self> {
         let names: Vec<Option<&str>> = match array_field(rule, "resourceNames") {
@@ -229,13 +229,13 @@ fn texts<'a>(rule: &'a Value, field: &str) -> impl Iterator<Item = &'a str> + us
 }
 
 /// Returns the wanted rights that no held rule gives: `Covers`.
-fn uncovered<'a>(held: &[Value], wanted: &'a [Value]) -> Vec<Rule<'a>> {
-    let rights = wanted.iter().flat_map(Rule::split);
+fn uncovered<'a>(held: &[Value], wanted: &'a [Value]) -> Vec<PolicyRule<'a>> {
+    let rights = wanted.iter().flat_map(PolicyRule::split);
     rights.filter(|right| !held.iter().any(|rule| right.is_covered_by(rule))).collect()
 }
 
 /// Joins the verbs of the same resource: `CompactRules`. Rules about paths are not joined.
-fn compacted(rights: Vec<Rule<'_>>) -> Vec<Rule<'_>> {
+fn compacted(rights: Vec<PolicyRule<'_>>) -> Vec<PolicyRule<'_>> {
     let mut joined: BTreeMap<RuleTarget<'_>, Vec<&str>> = BTreeMap::new();
     let mut all = Vec::new();
     for right in rights {
@@ -244,7 +244,7 @@ fn compacted(rights: Vec<Rule<'_>>) -> Vec<Rule<'_>> {
             RuleTarget::Resource { .. } => joined.entry(right.target).or_default().extend(right.verbs),
         }
     }
-    all.extend(joined.into_iter().map(|(target, verbs)| Rule { target, verbs }));
+    all.extend(joined.into_iter().map(|(target, verbs)| PolicyRule { target, verbs }));
     all
 }
 

@@ -5,7 +5,7 @@ use super::request_scope::RequestScope;
 use super::write_outcome::WriteTarget;
 use crate::json::Value;
 use crate::metadata;
-use crate::pod_security::{self, Level, PREFIX, Policy, Verdict};
+use crate::pod_security::{self, Level, NamespacePolicy, PREFIX, Verdict};
 use crate::status::{GroupResource, Status};
 use crate::store::ResourceId;
 
@@ -39,13 +39,13 @@ pub(super) fn check(
 }
 
 /// Returns what the namespace of the request asks for, and the errors of its labels; `None` if that is nothing.
-fn policy_of(scope: &RequestScope<'_>) -> Option<(Policy, String)> {
+fn policy_of(scope: &RequestScope<'_>) -> Option<(NamespacePolicy, String)> {
     let namespace = scope.server.get(&ResourceId::new("", "namespaces"), "", &scope.path.namespace)?;
     let modes = ["enforce", "audit", "warn"];
     if modes.iter().all(|mode| namespace.label(&format!("{PREFIX}{mode}")).is_none()) {
         return None;
     }
-    let (policy, errors) = Policy::of_labels(metadata::labels(&namespace.value()));
+    let (policy, errors) = NamespacePolicy::of_labels(metadata::labels(&namespace.value()));
     let errors = errors.iter().map(ToString::to_string).collect::<Vec<_>>();
     let errors = if errors.len() > 1 { format!("[{}]", errors.join(", ")) } else { errors.concat() };
     Some((policy, errors)).filter(|(policy, errors)| !policy.is_privileged() || !errors.is_empty())
@@ -77,7 +77,7 @@ fn check_pod(scope: &RequestScope<'_>, new: &Value, old: Option<&Value>) -> Resu
 }
 
 /// Adds the warning and the audit annotation about a pod or a template that the namespace does not refuse.
-fn advise(scope: &RequestScope<'_>, policy: &Policy, pod: &Value) {
+fn advise(scope: &RequestScope<'_>, policy: &NamespacePolicy, pod: &Value) {
     audit(scope, policy, pod);
     let verdict = Verdict::of(policy.warn, pod);
     if !verdict.is_allowed() {
@@ -85,7 +85,7 @@ fn advise(scope: &RequestScope<'_>, policy: &Policy, pod: &Value) {
     }
 }
 
-fn audit(scope: &RequestScope<'_>, policy: &Policy, pod: &Value) {
+fn audit(scope: &RequestScope<'_>, policy: &NamespacePolicy, pod: &Value) {
     let verdict = Verdict::of(policy.audit, pod);
     if !verdict.is_allowed() {
         let what = format!("would violate PodSecurity \"{}\": {}", policy.audit, verdict.detail());
@@ -95,9 +95,9 @@ fn audit(scope: &RequestScope<'_>, policy: &Policy, pod: &Value) {
 
 /// Checks the labels of a namespace, and warns of pods that a stricter level would refuse.
 fn check_namespace(scope: &RequestScope<'_>, new: &Value, old: Option<&Value>) -> Result<(), Status> {
-    let (policy, errors) = Policy::of_labels(metadata::labels(new));
+    let (policy, errors) = NamespacePolicy::of_labels(metadata::labels(new));
     let shown = |errors: &crate::registry::ErrorList| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let before = old.map(|old| Policy::of_labels(metadata::labels(old)));
+    let before = old.map(|old| NamespacePolicy::of_labels(metadata::labels(old)));
     let is_known = before.as_ref().is_some_and(|(_, known)| shown(known) == shown(&errors));
     if !errors.is_empty() && !is_known {
         return Err(Status::invalid("", "Namespace", metadata::name(new), &errors));

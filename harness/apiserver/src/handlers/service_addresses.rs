@@ -15,12 +15,12 @@ pub(super) fn follow(server: &ApiServer, event: EventType, committed: &CommitRes
     }
     let before = committed.old.as_ref().map(|old| old.value());
     let after = (event != EventType::Deleted).then(|| committed.new.value());
-    let held = |service: Option<&Value>| -> Vec<String> {
+    let addresses_of = |service: Option<&Value>| -> Vec<String> {
         let all = service.map_or(&[][..], |service| array_field(&service["spec"], "clusterIPs"));
         all.iter().filter_map(Value::as_str).filter(|address| *address != "None").map(str::to_owned).collect()
     };
-    let old = held(before.as_ref());
-    let new = held(after.as_ref());
+    let old = addresses_of(before.as_ref());
+    let new = addresses_of(after.as_ref());
     let resource = ResourceId::new("networking.k8s.io", "ipaddresses");
     for address in old.iter().filter(|address| !new.contains(address)) {
         let Some(stored) = server.get(&resource, "", address) else { continue };

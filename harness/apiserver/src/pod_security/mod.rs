@@ -67,13 +67,13 @@ impl std::fmt::Display for LevelVersion {
 
 /// The levels that a namespace asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Policy {
+pub(crate) struct NamespacePolicy {
     pub(crate) enforce: LevelVersion,
     pub(crate) audit: LevelVersion,
     pub(crate) warn: LevelVersion,
 }
 
-impl Policy {
+impl NamespacePolicy {
     /// Reads the labels of a namespace; wrong ones are errors and count as strict, for audit and warnings as none:
     /// `PolicyToEvaluate`.
     pub(crate) fn of_labels(labels: Option<&Map>) -> (Self, ErrorList) {
@@ -243,7 +243,7 @@ mod tests {
         let labels = labels
             .as_object()
             .map(|labels| labels.iter().map(|(key, value)| (format!("{PREFIX}{key}"), value.clone())).collect::<Map>());
-        let (policy, errors) = Policy::of_labels(labels.as_ref());
+        let (policy, errors) = NamespacePolicy::of_labels(labels.as_ref());
         let shown = format!("{} {} {}", policy.enforce, policy.audit, policy.warn);
         (shown, errors.iter().map(ToString::to_string).collect())
     }

@@ -11,7 +11,7 @@ use crate::registry::strategy::StrategyContext;
 use crate::registry::{Registry, validation};
 
 /// A rule: `group/plural`, the upstream function, the object, and a part of the error.
-type Rule = (&'static str, &'static str, Value, &'static str);
+type CreationRule = (&'static str, &'static str, Value, &'static str);
 
 fn pod(change: Value) -> Value {
     let mut pod = json!({"spec": {"containers": [{"name": "c", "image": "i"}]}});
@@ -46,18 +46,18 @@ fn policy(rule: Value) -> Value {
     json!({"spec": {"podSelector": {}, "ingress": [rule]}})
 }
 
-fn rules() -> Vec<Rule> {
+fn rules() -> Vec<CreationRule> {
     let mut rules = core_rules();
     rules.extend(other_rules());
     rules
 }
 
-fn core_rules() -> Vec<Rule> {
-    let parts: [fn() -> Vec<Rule>; 2] = [core_rules_1, core_rules_2];
+fn core_rules() -> Vec<CreationRule> {
+    let parts: [fn() -> Vec<CreationRule>; 2] = [core_rules_1, core_rules_2];
     parts.into_iter().flat_map(|part| part()).collect()
 }
 
-fn core_rules_1() -> Vec<Rule> {
+fn core_rules_1() -> Vec<CreationRule> {
     vec![
         (
             "/configmaps",
@@ -131,7 +131,7 @@ fn core_rules_1() -> Vec<Rule> {
     ]
 }
 
-fn core_rules_2() -> Vec<Rule> {
+fn core_rules_2() -> Vec<CreationRule> {
     vec![
         (
             "/pods",
@@ -175,12 +175,12 @@ fn core_rules_2() -> Vec<Rule> {
     ]
 }
 
-fn other_rules() -> Vec<Rule> {
-    let parts: [fn() -> Vec<Rule>; 3] = [other_rules_1, other_rules_2, other_rules_3];
+fn other_rules() -> Vec<CreationRule> {
+    let parts: [fn() -> Vec<CreationRule>; 3] = [other_rules_1, other_rules_2, other_rules_3];
     parts.into_iter().flat_map(|part| part()).collect()
 }
 
-fn other_rules_1() -> Vec<Rule> {
+fn other_rules_1() -> Vec<CreationRule> {
     vec![
         (
             "apps/deployments",
@@ -250,7 +250,7 @@ fn other_rules_1() -> Vec<Rule> {
     ]
 }
 
-fn other_rules_2() -> Vec<Rule> {
+fn other_rules_2() -> Vec<CreationRule> {
     vec![
         (
             "networking.k8s.io/ingresses",
@@ -323,7 +323,7 @@ fn other_rules_2() -> Vec<Rule> {
     ]
 }
 
-fn other_rules_3() -> Vec<Rule> {
+fn other_rules_3() -> Vec<CreationRule> {
     vec![(
         "resource.k8s.io/resourceclaims",
         "validateDeviceRequest",

@@ -14,7 +14,7 @@ use crate::registry::{Registry, validation};
 
 /// A rule: `group/plural`, the fields that stay, the upstream function, an object before and after, and the beginning
 /// of the error.
-struct Rule {
+struct UpdateRule {
     kind: &'static str,
     source: &'static str,
     old: Value,
@@ -22,8 +22,8 @@ struct Rule {
     error: &'static str,
 }
 
-fn rule(kind: &'static str, source: &'static str, old: Value, new: Value, error: &'static str) -> Rule {
-    Rule { kind, source, old, new, error }
+fn rule(kind: &'static str, source: &'static str, old: Value, new: Value, error: &'static str) -> UpdateRule {
+    UpdateRule { kind, source, old, new, error }
 }
 
 /// Kinds whose updates are only validated again.
@@ -111,14 +111,14 @@ fn binding(kind: &str, name: &str) -> Value {
     json!({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}})
 }
 
-fn rules() -> Vec<Rule> {
+fn rules() -> Vec<UpdateRule> {
     const IMMUTABLE: &str = "field is immutable";
     assert_eq!(IMMUTABLE, super::checks::IMMUTABLE_MESSAGE);
-    let parts: [fn() -> Vec<Rule>; 4] = [rules_1, rules_2, rules_3, rules_4];
+    let parts: [fn() -> Vec<UpdateRule>; 4] = [rules_1, rules_2, rules_3, rules_4];
     parts.into_iter().flat_map(|part| part()).collect()
 }
 
-fn rules_1() -> Vec<Rule> {
+fn rules_1() -> Vec<UpdateRule> {
     vec![
         rule(
             "/configmaps",
@@ -193,7 +193,7 @@ fn rules_1() -> Vec<Rule> {
     ]
 }
 
-fn rules_2() -> Vec<Rule> {
+fn rules_2() -> Vec<UpdateRule> {
     vec![
         rule(
             "/resourcequotas",
@@ -268,7 +268,7 @@ fn rules_2() -> Vec<Rule> {
     ]
 }
 
-fn rules_3() -> Vec<Rule> {
+fn rules_3() -> Vec<UpdateRule> {
     vec![
         rule(
             "networking.k8s.io/ipaddresses",
@@ -343,7 +343,7 @@ fn rules_3() -> Vec<Rule> {
     ]
 }
 
-fn rules_4() -> Vec<Rule> {
+fn rules_4() -> Vec<UpdateRule> {
     vec![
         rule(
             "storage.k8s.io/volumeattachments",
@@ -441,7 +441,7 @@ fn updates_are_refused_as_upstream_refuses_them() {
     let registry = Registry::builtin();
     let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &EmptyLister };
     let mut wrong = Vec::new();
-    for Rule { kind, source, mut old, mut new, error } in rules() {
+    for UpdateRule { kind, source, mut old, mut new, error } in rules() {
         let (group, plural) = kind.split_once('/').expect("a group");
         let found = registry.kinds().find(|found| found.group == group && found.plural == plural).expect("a kind");
         for object in [&mut old, &mut new] {

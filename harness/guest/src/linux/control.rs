@@ -60,7 +60,8 @@ impl Control {
 
     /// Reads orders, and answers those that need no rest. Returns true if there were any.
     pub(crate) fn receive(&mut self, reading: impl Fn() -> Reading) -> bool {
-        if !sys::is_readable(&self.files()) {
+        // An order that was read together with an earlier one is not in the socket any more.
+        if !self.clients.iter().any(|client| client.line_end().is_some()) && !sys::is_readable(&self.files()) {
             return false;
         }
         while let Ok((stream, _)) = self.listener.accept() {
@@ -120,9 +121,14 @@ impl Client {
         }
     }
 
+    /// Returns the end of the next order that was read, unless an earlier one still waits.
+    fn line_end(&self) -> Option<usize> {
+        self.input.iter().position(|byte| *byte == b'\n').filter(|_| self.moment.is_none())
+    }
+
     /// Takes the next order, unless an earlier one still waits.
     fn next_line(&mut self) -> Option<String> {
-        let end = self.input.iter().position(|byte| *byte == b'\n').filter(|_| self.moment.is_none())?;
+        let end = self.line_end()?;
         let rest = self.input.split_off(end + 1);
         let line = std::mem::replace(&mut self.input, rest);
         Some(String::from_utf8_lossy(&line).into_owned())

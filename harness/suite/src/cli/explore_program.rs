@@ -18,12 +18,12 @@ use super::{CliError, notify, serve};
 use crate::duration::parse_duration;
 use crate::exit::Exit;
 use crate::explore::programs::candidates::FaultProfile;
-use crate::explore::programs::job::{Facts, Program, Scenario};
+use crate::explore::programs::job::{ExploredProgram, Facts, Scenario};
 use crate::explore::programs::launch::Launcher;
 use crate::explore::programs::oracles::{self, ORACLES};
 use crate::explore::programs::page::page;
 use crate::explore::programs::report::{ProgramReport, ScenarioReport};
-use crate::explore::programs::search::{self, Explored, ProgramOptions, Subject};
+use crate::explore::programs::search::{self, Explored, ProgramOptions, ScenarioSubject};
 use crate::explore::programs::shrink::shrink;
 use crate::guest::ProgramTime;
 use crate::process::tempdir::RunDir;
@@ -120,13 +120,13 @@ impl ProgramArgs {
         self.command.as_deref()
     }
 
-    fn program(&self, command: &str) -> Result<Program, CliError> {
+    fn program(&self, command: &str) -> Result<ExploredProgram, CliError> {
         let argv = shell_words::split(command).map_err(|error| CliError::Usage(format!("--command: {error}")))?;
         let Some(first) = argv.first() else { return Err(CliError::Usage("--command is empty".to_owned())) };
         // An interpreter says less than its script.
         let script = argv.iter().skip(1).find(|word| !word.starts_with('-') && Path::new(word).is_file());
         let name = Path::new(script.unwrap_or(first)).file_stem().map(|name| name.to_string_lossy().into_owned());
-        Ok(Program {
+        Ok(ExploredProgram {
             name: name.unwrap_or_else(|| first.clone()),
             argv,
             env: self.command_env.clone(),
@@ -202,7 +202,7 @@ pub(super) fn main(command: &str, args: &ExploreArgs) -> Result<Exit, CliError> 
 }
 
 /// Reads the scenarios.
-fn subjects(program: &Program, own: &ProgramArgs) -> Result<Vec<Subject>, CliError> {
+fn subjects(program: &ExploredProgram, own: &ProgramArgs) -> Result<Vec<ScenarioSubject>, CliError> {
     let manifests: Vec<Value> =
         serve::manifests(&own.manifests).map_err(|error| CliError::Environment(error.to_string()))?;
     let read = |file: &PathBuf| {
@@ -218,7 +218,7 @@ fn subjects(program: &Program, own: &ProgramArgs) -> Result<Vec<Subject>, CliErr
 fn explored(
     command: &str,
     args: &ExploreArgs,
-    subjects: &[Subject],
+    subjects: &[ScenarioSubject],
     launcher: &Launcher,
     options: &ProgramOptions,
 ) -> Result<Exit, CliError> {
@@ -295,7 +295,7 @@ fn exit(report: &ProgramReport, failed: Option<String>) -> Result<Exit, CliError
 
 /// Shrinks the findings. Returns the scenarios by fingerprint.
 fn shrunk(
-    subject: &Subject,
+    subject: &ScenarioSubject,
     explored: &Explored,
     launcher: &Launcher,
     options: &ProgramOptions,
@@ -331,7 +331,7 @@ fn keep(folder: &Path, explored: &Explored, fixtures: &BTreeMap<String, String>)
 /// Runs one plan and shows it.
 fn replay(
     token: &Token,
-    subjects: &[Subject],
+    subjects: &[ScenarioSubject],
     launcher: &Launcher,
     options: &ProgramOptions,
 ) -> Result<Exit, CliError> {

@@ -55,7 +55,7 @@ pub struct ServeArgs {
     /// Write a kubeconfig for this server
     #[arg(long, value_name = "PATH")]
     pub(super) kubeconfig: Option<PathBuf>,
-    /// Put a client certificate instead of the token into kubeconfigs: of the user kubernetes-admin, as in kind
+    /// Write kubeconfigs with a client certificate of the user kubernetes-admin, as kind does
     #[arg(long, conflicts_with = "http")]
     client_certificate: bool,
     /// Seed the objects in these YAML or JSON files, or in the files of these folders
@@ -82,16 +82,14 @@ pub struct ServeArgs {
     /// With --kubelet, images that cannot be pulled, such as web:broken; `*` is any text. Their pods wait
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',', requires = "kubelets")]
     missing_images: Vec<String>,
-    /// With --kubelet, time after which the containers of pods that are not restarted end, if neither their command
-    /// nor the annotation plumbline.dev/run-for says when; without it only those of jobs end
+    /// With --kubelet, time after which pods end that are not restarted and do not say when they end; without it, only
+    /// those of jobs do
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "kubelets")]
     pods_run_for: Option<Duration>,
-    /// Controller manager loops to run: gc, namespaces, workloads, jobs, quotas, endpoints, accounts,
-    /// policies, volumes, node-lifecycle, certificates, events; or none
+    /// Controller manager loops to run; or none
     #[arg(long, value_name = "LOOPS", value_delimiter = ',', default_value = "gc,namespaces")]
     loops: Vec<ControllerLoop>,
-    /// Delay of garbage collection and namespace deletion after a deletion. A real cluster's controllers are not
-    /// instantaneous either, and clients observe the state in between
+    /// Delay of garbage collection and namespace deletion, so that clients observe the state in between
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "300ms")]
     loop_delay: Duration,
     /// Admission plugins to disable, by default those that expect kubelets or the loop `accounts`; or none
@@ -102,7 +100,7 @@ pub struct ServeArgs {
         default_value = "TaintNodesByCondition,DefaultTolerationSeconds,ServiceAccount"
     )]
     disable_admission_plugins: Vec<PluginName>,
-    /// Allow privileged containers, as kind and envtest do; kube-apiserver's own default is false
+    /// Allow privileged containers
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     allow_privileged: bool,
     /// Kubernetes release to behave as: 1.36 or 1.37
@@ -115,8 +113,7 @@ pub struct ServeArgs {
     /// Serve requests without a token as the user system:anonymous, as kube-apiserver does; with false they get 401
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     anonymous_auth: bool,
-    /// Serve metrics.k8s.io for `kubectl top`, with the figures of annotations such as
-    /// plumbline.dev/usage: cpu=100m,memory=64Mi
+    /// Serve metrics.k8s.io for `kubectl top`, with the figures of annotations
     #[arg(long)]
     metrics: bool,
     /// Run these of our controllers inside: disruption, podgc, taint-eviction, ttl; or all
@@ -136,8 +133,7 @@ pub struct ServeArgs {
     /// Do not record requests, for load tests: /plumbline/transcript stays empty
     #[arg(long)]
     no_transcript: bool,
-    /// End when standard input is closed, so that the server does not outlive the program that started it. A line on
-    /// it makes the server stay
+    /// End when standard input is closed, unless there was a line on it
     #[arg(long)]
     until_stdin_closes: bool,
 }

@@ -41,7 +41,8 @@ function markText(timeline, mark) {
   const lane = timeline.lanes[event.lane].name;
   const words = [`t=+${seconds(event.at)}`, lane, event.verb, event.object, event.tail].filter(Boolean).join(" ");
   const more = mark.events.length > 1 ? ` and ${mark.events.length - 1} more like it` : "";
-  return `${words}${more} (${KIND_NAMES[mark.kind]}${event.failed ? ", refused" : ""}${event.broke ? ", broke a check" : ""})`;
+  const fate = `${event.failed ? ", refused" : ""}${event.broke ? ", broke a check" : ""}`;
+  return `${words}${more} (${KIND_NAMES[mark.kind]}${fate})`;
 }
 
 /** Draws the labels of the axis and the folds. */
@@ -174,7 +175,8 @@ function drawTimeline(timeline, state, available) {
 /** Draws the marks. One of them is in the tab order; arrow keys move between them. */
 function drawMarks(timeline, marks, state) {
   return svg("g", { class: "marks" }, marks.map((mark, index) => {
-    mark.node = svg("g", { class: `mark ${mark.kind}${mark.failed ? " failed" : ""}${mark.broke ? " broke" : ""}`, role: "button",
+    const fate = `${mark.failed ? " failed" : ""}${mark.broke ? " broke" : ""}`;
+    mark.node = svg("g", { class: `mark ${mark.kind}${fate}`, role: "button",
       tabindex: index === 0 ? 0 : -1, transform: `translate(${mark.x} ${mark.y})`,
       "aria-label": markText(timeline, mark), onclick: () => state.onMark(mark),
       onkeydown: (key) => state.onKey(key, mark, index) },

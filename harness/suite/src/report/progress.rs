@@ -45,7 +45,7 @@ impl ProgressLines {
 fn minutes(left: Duration) -> String {
     match left.as_secs() {
         seconds @ 0..100 => format!("{seconds} s"),
-        seconds => format!("{} min", seconds.div_ceil(60)),
+        seconds => format!("{} min", (seconds + 30) / 60),
     }
 }
 

@@ -19,6 +19,7 @@ use plumbline_controllers::runtime::clock::Clock;
 use plumbline_controllers::runtime::metrics::Metrics;
 use tokio_util::sync::CancellationToken;
 
+use crate::inside::in_virtual_time;
 use crate::serving::PATIENCE;
 use crate::support;
 
@@ -209,7 +210,7 @@ macro_rules! transcripts {
     ($($test:ident: $name:literal;)+) => {
         $(#[test]
         fn $test() {
-            transcript::replay($name);
+            in_virtual_time(|| transcript::replay($name));
         })+
     };
 }
@@ -247,255 +248,294 @@ spec: {containers: [{name: c, image: nginx, ports: [{containerPort: 80}]}]}
 
 #[test]
 fn the_server_about_itself() {
-    let Some(session) = Session::start(&[]) else { return };
-    session.expect_in("version", &["Server Version: v1.36.0"]);
-    session.expect_in(
-        "api-resources",
-        &[
-            "pods po v1 true Pod",
-            "deployments deploy apps/v1 true Deployment",
-            "poddisruptionbudgets pdb policy/v1 true PodDisruptionBudget",
-            "customresourcedefinitions crd,crds apiextensions.k8s.io/v1 false CustomResourceDefinition",
-        ],
-    );
-    session.expect_in("api-versions", &["apps/v1", "autoscaling/v2", "events.k8s.io/v1", "policy/v1"]);
-    session.expect_in(
-        "explain pdb.spec.minAvailable",
-        &[
-            "GROUP: policy",
-            "KIND: PodDisruptionBudget",
-            "FIELD: minAvailable <IntOrString>",
-            "An eviction is allowed if at least",
-        ],
-    );
-    session.expect_in("explain deployment --recursive", &["replicas <integer>", "maxUnavailable <IntOrString>"]);
-    assert!(session.refused("explain nope").contains("the server doesn't have a resource type \"nope\""));
-    session.expect("auth can-i create pods", "yes\n");
-    session
-        .expect_in("auth can-i --list", &["*.* [] [] [*]", "selfsubjectreviews.authentication.k8s.io [] [] [create]"]);
-    session.expect_in("auth whoami", &["Username admin", "Groups [system:masters system:authenticated]"]);
-    session.expect("get --raw /readyz", "ok\n");
-    session.expect_in("get namespaces", &["NAME STATUS AGE", "default Active AGE", "kube-system Active AGE"]);
-    assert_eq!(session.refused("get nope"), "error: the server doesn't have a resource type \"nope\"\n");
+    in_virtual_time(|| {
+        let Some(session) = Session::start(&[]) else { return };
+        session.expect_in("version", &["Server Version: v1.36.0"]);
+        session.expect_in(
+            "api-resources",
+            &[
+                "pods po v1 true Pod",
+                "deployments deploy apps/v1 true Deployment",
+                "poddisruptionbudgets pdb policy/v1 true PodDisruptionBudget",
+                "customresourcedefinitions crd,crds apiextensions.k8s.io/v1 false CustomResourceDefinition",
+            ],
+        );
+        session.expect_in("api-versions", &["apps/v1", "autoscaling/v2", "events.k8s.io/v1", "policy/v1"]);
+        session.expect_in(
+            "explain pdb.spec.minAvailable",
+            &[
+                "GROUP: policy",
+                "KIND: PodDisruptionBudget",
+                "FIELD: minAvailable <IntOrString>",
+                "An eviction is allowed if at least",
+            ],
+        );
+        session.expect_in("explain deployment --recursive", &["replicas <integer>", "maxUnavailable <IntOrString>"]);
+        assert!(session.refused("explain nope").contains("the server doesn't have a resource type \"nope\""));
+        session.expect("auth can-i create pods", "yes\n");
+        session.expect_in(
+            "auth can-i --list",
+            &["*.* [] [] [*]", "selfsubjectreviews.authentication.k8s.io [] [] [create]"],
+        );
+        session.expect_in("auth whoami", &["Username admin", "Groups [system:masters system:authenticated]"]);
+        session.expect("get --raw /readyz", "ok\n");
+        session.expect_in("get namespaces", &["NAME STATUS AGE", "default Active AGE", "kube-system Active AGE"]);
+        assert_eq!(session.refused("get nope"), "error: the server doesn't have a resource type \"nope\"\n");
+    });
 }
 
 #[test]
 fn kubectl_may_insist_on_its_own_version() {
-    let Some(kubectl) = kubectl() else { return };
-    let output = Command::new(kubectl).args(["version", "--client", "-o", "json"]).output().expect("kubectl runs");
-    let version: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let text = |field: &str| version["clientVersion"][field].as_str().expect("a text").to_owned();
-    let own = format!("{}/{}", text("gitVersion"), text("gitCommit"));
-    for (flags, fits) in [(&["--version", &own][..], true), (&[], false)] {
-        let Some(session) = Session::start(flags) else { return };
-        let said = session.say("--match-server-version get namespaces");
-        assert_eq!(said.ok, fits, "{}{}", said.out, said.err);
-        assert_eq!(said.err.contains("differs from client version"), !fits, "{}", said.err);
-    }
+    in_virtual_time(|| {
+        let Some(kubectl) = kubectl() else { return };
+        let output = Command::new(kubectl).args(["version", "--client", "-o", "json"]).output().expect("kubectl runs");
+        let version: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let text = |field: &str| version["clientVersion"][field].as_str().expect("a text").to_owned();
+        let own = format!("{}/{}", text("gitVersion"), text("gitCommit"));
+        for (flags, fits) in [(&["--version", &own][..], true), (&[], false)] {
+            let Some(session) = Session::start(flags) else { return };
+            let said = session.say("--match-server-version get namespaces");
+            assert_eq!(said.ok, fits, "{}{}", said.out, said.err);
+            assert_eq!(said.err.contains("differs from client version"), !fits, "{}", said.err);
+        }
+    });
 }
 
 #[test]
 fn connections_into_pods_end_at_the_kubelet() {
-    let Some(session) = Session::start(&["--kubelet", "--nodes", "1"]) else { return };
-    session.expect("run p --image=nginx", "pod/p created\n");
-    session.expect_in("wait --for=condition=Ready pod/p --timeout=20s", &["pod/p condition met"]);
-    for line in ["exec p -- ls", "port-forward p 18080:80"] {
-        let why = session.refused(line);
-        assert!(why.contains("no container runs here"), "{why}");
-    }
-    session.expect("logs p", "");
+    in_virtual_time(|| {
+        let Some(session) = Session::start(&["--kubelet", "--nodes", "1"]) else { return };
+        session.expect("run p --image=nginx", "pod/p created\n");
+        session.expect_in("wait --for=condition=Ready pod/p --timeout=20s", &["pod/p condition met"]);
+        for line in ["exec p -- ls", "port-forward p 18080:80"] {
+            let why = session.refused(line);
+            assert!(why.contains("no container runs here"), "{why}");
+        }
+        session.expect("logs p", "");
+    });
+}
+
+#[test]
+fn logs_have_the_lines_of_an_annotation() {
+    in_virtual_time(|| {
+        let Some(session) = Session::start(&["--kubelet", "--nodes", "1"]) else { return };
+        session.ok("run hello --image=busybox --restart=Never \
+            --annotations=plumbline.dev/run-for=5s --annotations=plumbline.dev/logs.hello='one\n+3s two'");
+        session.ok("wait --for=condition=Ready pod/hello --timeout=20s");
+        session.expect("logs hello", "one\n");
+        session.expect("logs --follow hello", "one\ntwo\n");
+        session.expect("get pod hello --no-headers", "hello 0/1 Completed 0 AGE\n");
+        session.expect("logs hello --tail=1", "two\n");
+        let refused = session.refused("logs hello --previous");
+        assert!(refused.contains("previous terminated container \"hello\" in pod \"hello\" not found"), "{refused}");
+    });
 }
 
 #[test]
 fn objects_are_created_shown_and_changed() {
-    let Some(session) = Session::start(&["--loops", "none"]) else { return };
-    let pod = session.file("pod.yaml", POD);
-    session.expect(&format!("create -f {pod}"), "pod/p created\n");
-    assert_eq!(
-        session.refused(&format!("create -f {pod}")),
-        format!("Error from server (AlreadyExists): error when creating \"{pod}\": pods \"p\" already exists\n")
-    );
-    let unknown =
-        session.file("unknown.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: u, bogus: 1}\nmore: x\n");
-    assert!(session.refused(&format!("create -f {unknown}")).contains(
-        "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: unknown field \"metadata.bogus\", unknown field \"more\""
-    ));
-    let bad = session
-        .file("bad.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: Bad_Name}\nspec: {containers: [{name: c}]}\n");
-    let complaint = session.refused(&format!("create -f {bad}"));
-    assert!(
-        complaint.starts_with("The Pod \"Bad_Name\" is invalid:")
-            && complaint.contains("* spec.containers[0].image: Required value")
-    );
+    in_virtual_time(|| {
+        let Some(session) = Session::start(&["--loops", "none"]) else { return };
+        let pod = session.file("pod.yaml", POD);
+        session.expect(&format!("create -f {pod}"), "pod/p created\n");
+        assert_eq!(
+            session.refused(&format!("create -f {pod}")),
+            format!("Error from server (AlreadyExists): error when creating \"{pod}\": pods \"p\" already exists\n")
+        );
+        let unknown =
+            session.file("unknown.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: u, bogus: 1}\nmore: x\n");
+        assert!(session.refused(&format!("create -f {unknown}")).contains(
+            "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: unknown field \"metadata.bogus\", unknown field \"more\""
+        ));
+        let bad = session.file(
+            "bad.yaml",
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: Bad_Name}\nspec: {containers: [{name: c}]}\n",
+        );
+        let complaint = session.refused(&format!("create -f {bad}"));
+        assert!(
+            complaint.starts_with("The Pod \"Bad_Name\" is invalid:")
+                && complaint.contains("* spec.containers[0].image: Required value")
+        );
 
-    session.expect("get pod p", "NAME READY STATUS RESTARTS AGE\np 0/1 Pending 0 AGE\n");
-    session.expect(
-        "get pod p -o wide",
-        "NAME READY STATUS RESTARTS AGE IP NODE NOMINATED NODE READINESS GATES\np 0/1 Pending 0 AGE <none> <none> <none> <none>\n",
-    );
-    session.expect("get pod p -o name", "pod/p\n");
-    session.expect("get pod p -o jsonpath={.spec.containers[0].imagePullPolicy}", "Always\n");
-    session.expect("get pod p -o go-template={{.spec.restartPolicy}}", "Always\n");
-    session.expect(
-        "get pod p -o custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[*].image",
-        "NAME IMAGE\np nginx\n",
-    );
-    session.expect_in("get pod p -o yaml", &["terminationMessagePath: /dev/termination-log", "qosClass: BestEffort"]);
-    session.expect_in("get pod p -o json", &["\"terminationGracePeriodSeconds\": 30,", "\"phase\": \"Pending\","]);
-    session.expect("get pods --show-labels", "NAME READY STATUS RESTARTS AGE LABELS\np 0/1 Pending 0 AGE app=x\n");
-    session.expect("get pods --field-selector status.phase=Pending -o name", "pod/p\n");
-    assert_eq!(session.say("get pods -l app=none").err, "No resources found in default namespace.\n");
-    assert_eq!(session.refused("get pod q"), "Error from server (NotFound): pods \"q\" not found\n");
+        session.expect("get pod p", "NAME READY STATUS RESTARTS AGE\np 0/1 Pending 0 AGE\n");
+        session.expect(
+            "get pod p -o wide",
+            "NAME READY STATUS RESTARTS AGE IP NODE NOMINATED NODE READINESS GATES\np 0/1 Pending 0 AGE <none> <none> <none> <none>\n",
+        );
+        session.expect("get pod p -o name", "pod/p\n");
+        session.expect("get pod p -o jsonpath={.spec.containers[0].imagePullPolicy}", "Always\n");
+        session.expect("get pod p -o go-template={{.spec.restartPolicy}}", "Always\n");
+        session.expect(
+            "get pod p -o custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[*].image",
+            "NAME IMAGE\np nginx\n",
+        );
+        session
+            .expect_in("get pod p -o yaml", &["terminationMessagePath: /dev/termination-log", "qosClass: BestEffort"]);
+        session.expect_in("get pod p -o json", &["\"terminationGracePeriodSeconds\": 30,", "\"phase\": \"Pending\","]);
+        session.expect("get pods --show-labels", "NAME READY STATUS RESTARTS AGE LABELS\np 0/1 Pending 0 AGE app=x\n");
+        session.expect("get pods --field-selector status.phase=Pending -o name", "pod/p\n");
+        assert_eq!(session.say("get pods -l app=none").err, "No resources found in default namespace.\n");
+        assert_eq!(session.refused("get pod q"), "Error from server (NotFound): pods \"q\" not found\n");
 
-    session.expect("label pod p a=b", "pod/p labeled\n");
-    assert!(session.refused("label pod p a=c").contains("'a' already has a value (b), and --overwrite is false"));
-    session.expect("label pod p a=c --overwrite", "pod/p labeled\n");
-    session.expect("label pod p a-", "pod/p unlabeled\n");
-    session.expect("annotate pod p x=y", "pod/p annotated\n");
-    session.expect_in(
-        "describe pod p",
-        &["Name: p", "Labels: app=x", "Annotations: x: y", "Status: Pending", "QoS Class: BestEffort"],
-    );
-    assert_eq!(
-        session.refused("wait --for=condition=Ready pod/p --timeout=1s"),
-        "error: timed out waiting for the condition on pods/p\n"
-    );
-    session.expect("create secret generic s --from-literal=k=v", "secret/s created\n");
-    session.expect("get secret s", "NAME TYPE DATA AGE\ns Opaque 1 AGE\n");
-    session.expect("create serviceaccount sa1", "serviceaccount/sa1 created\n");
-    session.expect_in("create token sa1", &[""]);
-    session.expect("logs p", "");
-    session.expect("delete pod p --grace-period=0 --force", "pod \"p\" force deleted from default namespace\n");
-    session
-        .expect("delete secret s --dry-run=server", "secret \"s\" deleted from default namespace (server dry run)\n");
-    session.expect("delete secret s", "secret \"s\" deleted from default namespace\n");
-    assert_eq!(session.refused("delete secret s"), "Error from server (NotFound): secrets \"s\" not found\n");
+        session.expect("label pod p a=b", "pod/p labeled\n");
+        assert!(session.refused("label pod p a=c").contains("'a' already has a value (b), and --overwrite is false"));
+        session.expect("label pod p a=c --overwrite", "pod/p labeled\n");
+        session.expect("label pod p a-", "pod/p unlabeled\n");
+        session.expect("annotate pod p x=y", "pod/p annotated\n");
+        session.expect_in(
+            "describe pod p",
+            &["Name: p", "Labels: app=x", "Annotations: x: y", "Status: Pending", "QoS Class: BestEffort"],
+        );
+        assert_eq!(
+            session.refused("wait --for=condition=Ready pod/p --timeout=1s"),
+            "error: timed out waiting for the condition on pods/p\n"
+        );
+        session.expect("create secret generic s --from-literal=k=v", "secret/s created\n");
+        session.expect("get secret s", "NAME TYPE DATA AGE\ns Opaque 1 AGE\n");
+        session.expect("create serviceaccount sa1", "serviceaccount/sa1 created\n");
+        session.expect_in("create token sa1", &[""]);
+        session.expect("logs p", "");
+        session.expect("delete pod p --grace-period=0 --force", "pod \"p\" force deleted from default namespace\n");
+        session.expect(
+            "delete secret s --dry-run=server",
+            "secret \"s\" deleted from default namespace (server dry run)\n",
+        );
+        session.expect("delete secret s", "secret \"s\" deleted from default namespace\n");
+        assert_eq!(session.refused("delete secret s"), "Error from server (NotFound): secrets \"s\" not found\n");
+    });
 }
 
 #[test]
 fn apply_and_patch_in_every_way() {
-    let Some(session) = Session::start(&["--loops", "none"]) else { return };
-    let deployment = session.file("deployment.yaml", DEPLOYMENT);
-    session.expect(&format!("apply -f {deployment}"), "deployment.apps/web created\n");
-    session.expect(&format!("apply -f {deployment}"), "deployment.apps/web unchanged\n");
-    let larger = session.file("larger.yaml", &DEPLOYMENT.replace("replicas: 3", "replicas: 4"));
-    assert!(session.say(&format!("diff -f {larger}")).out.contains("+  replicas: 4"));
-    session.expect(&format!("apply -f {larger}"), "deployment.apps/web configured\n");
+    in_virtual_time(|| {
+        let Some(session) = Session::start(&["--loops", "none"]) else { return };
+        let deployment = session.file("deployment.yaml", DEPLOYMENT);
+        session.expect(&format!("apply -f {deployment}"), "deployment.apps/web created\n");
+        session.expect(&format!("apply -f {deployment}"), "deployment.apps/web unchanged\n");
+        let larger = session.file("larger.yaml", &DEPLOYMENT.replace("replicas: 3", "replicas: 4"));
+        assert!(session.say(&format!("diff -f {larger}")).out.contains("+  replicas: 4"));
+        session.expect(&format!("apply -f {larger}"), "deployment.apps/web configured\n");
 
-    let one = session.file("one.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: '1'}\n");
-    let two =
-        session.file("two.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: '2', b: '3'}\n");
-    session.expect(&format!("apply --server-side -f {one}"), "configmap/c serverside-applied\n");
-    let conflict = session.refused(&format!("apply --server-side --field-manager=other -f {two}"));
-    assert!(
-        conflict.starts_with("error: Apply failed with 1 conflict: conflict with \"kubectl\": .data.a\n"),
-        "{conflict}"
-    );
-    session.expect(
-        &format!("apply --server-side --field-manager=other --force-conflicts -f {two}"),
-        "configmap/c serverside-applied\n",
-    );
-    session.expect_in("get cm c -o yaml --show-managed-fields", &["manager: other", "operation: Apply"]);
+        let one = session.file("one.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: '1'}\n");
+        let two =
+            session.file("two.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: '2', b: '3'}\n");
+        session.expect(&format!("apply --server-side -f {one}"), "configmap/c serverside-applied\n");
+        let conflict = session.refused(&format!("apply --server-side --field-manager=other -f {two}"));
+        assert!(
+            conflict.starts_with("error: Apply failed with 1 conflict: conflict with \"kubectl\": .data.a\n"),
+            "{conflict}"
+        );
+        session.expect(
+            &format!("apply --server-side --field-manager=other --force-conflicts -f {two}"),
+            "configmap/c serverside-applied\n",
+        );
+        session.expect_in("get cm c -o yaml --show-managed-fields", &["manager: other", "operation: Apply"]);
 
-    session.expect("patch deploy web -p {\"spec\":{\"replicas\":5}}", "deployment.apps/web patched\n");
-    session.expect(
-        "patch deploy web --type merge -p {\"spec\":{\"replicas\":5}}",
-        "deployment.apps/web patched (no change)\n",
-    );
-    session.expect(
-        "patch deploy web --type json -p [{\"op\":\"replace\",\"path\":\"/spec/replicas\",\"value\":6}]",
-        "deployment.apps/web patched\n",
-    );
-    let failed =
-        session.refused("patch deploy web --type json -p [{\"op\":\"test\",\"path\":\"/spec/replicas\",\"value\":1}]");
-    assert!(failed.contains("the server rejected our request due to an error in our request"), "{failed}");
-    session.expect(
-        "patch deploy web --subresource=scale --type merge -p {\"spec\":{\"replicas\":2}}",
-        "scale.autoscaling/web patched\n",
-    );
-    session.expect("scale deploy web --replicas=1", "deployment.apps/web scaled\n");
-    let editor = session.file("editor.sh", "#!/bin/sh\nsed -i 's/image: nginx/image: httpd/' \"$1\"\n");
-    let edited = said(session.command("edit deploy web").env("KUBE_EDITOR", format!("sh {editor}")), "edit deploy web");
-    assert_eq!((edited.ok, edited.out.as_str()), (true, "deployment.apps/web edited\n"), "{}", edited.err);
-    session.expect("get deploy web -o jsonpath={.spec.template.spec.containers[0].image}", "httpd\n");
-    session.expect("set image deploy/web c=busybox", "deployment.apps/web image updated\n");
-    session.expect("get deploy web", "NAME READY UP-TO-DATE AVAILABLE AGE\nweb 0/1 0 0 AGE\n");
+        session.expect("patch deploy web -p {\"spec\":{\"replicas\":5}}", "deployment.apps/web patched\n");
+        session.expect(
+            "patch deploy web --type merge -p {\"spec\":{\"replicas\":5}}",
+            "deployment.apps/web patched (no change)\n",
+        );
+        session.expect(
+            "patch deploy web --type json -p [{\"op\":\"replace\",\"path\":\"/spec/replicas\",\"value\":6}]",
+            "deployment.apps/web patched\n",
+        );
+        let failed = session
+            .refused("patch deploy web --type json -p [{\"op\":\"test\",\"path\":\"/spec/replicas\",\"value\":1}]");
+        assert!(failed.contains("the server rejected our request due to an error in our request"), "{failed}");
+        session.expect(
+            "patch deploy web --subresource=scale --type merge -p {\"spec\":{\"replicas\":2}}",
+            "scale.autoscaling/web patched\n",
+        );
+        session.expect("scale deploy web --replicas=1", "deployment.apps/web scaled\n");
+        let editor = session.file("editor.sh", "#!/bin/sh\nsed -i 's/image: nginx/image: httpd/' \"$1\"\n");
+        let edited =
+            said(session.command("edit deploy web").env("KUBE_EDITOR", format!("sh {editor}")), "edit deploy web");
+        assert_eq!((edited.ok, edited.out.as_str()), (true, "deployment.apps/web edited\n"), "{}", edited.err);
+        session.expect("get deploy web -o jsonpath={.spec.template.spec.containers[0].image}", "httpd\n");
+        session.expect("set image deploy/web c=busybox", "deployment.apps/web image updated\n");
+        session.expect("get deploy web", "NAME READY UP-TO-DATE AVAILABLE AGE\nweb 0/1 0 0 AGE\n");
+    });
 }
 
 #[test]
 fn custom_resources_are_served() {
-    let Some(session) = Session::start(&[]) else { return };
-    let definition = session.file(
-        "crd.yaml",
-        "
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: widgets, kind: Widget, shortNames: [wd], categories: [all]}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}, scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}
-    additionalPrinterColumns: [{name: Size, type: integer, jsonPath: .spec.size}]
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
+    in_virtual_time(|| {
+        let Some(session) = Session::start(&[]) else { return };
+        let definition = session.file(
+            "crd.yaml",
+            "
+    apiVersion: apiextensions.k8s.io/v1
+    kind: CustomResourceDefinition
+    metadata: {name: widgets.example.com}
+    spec:
+      group: example.com
+      scope: Namespaced
+      names: {plural: widgets, kind: Widget, shortNames: [wd], categories: [all]}
+      versions:
+      - name: v1
+        served: true
+        storage: true
+        subresources: {status: {}, scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}
+        additionalPrinterColumns: [{name: Size, type: integer, jsonPath: .spec.size}]
+        schema:
+          openAPIV3Schema:
             type: object
             properties:
-              size: {type: integer, minimum: 1, default: 3, description: How large it is.}
-              replicas: {type: integer}
-          status: {type: object, properties: {replicas: {type: integer}}}
-",
-    );
-    session.expect(
-        &format!("create -f {definition}"),
-        "customresourcedefinition.apiextensions.k8s.io/widgets.example.com created\n",
-    );
-    session.expect(
-        "wait --for=condition=established crd/widgets.example.com --timeout=5s",
-        "customresourcedefinition.apiextensions.k8s.io/widgets.example.com condition met\n",
-    );
-    let widget =
-        session.file("w.yaml", "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\nspec: {replicas: 1}\n");
-    session.expect(&format!("apply -f {widget}"), "widget.example.com/w created\n");
-    session.expect("get wd", "NAME SIZE\nw 3\n");
-    session.expect("scale widget w --replicas=4", "widget.example.com/w scaled\n");
-    session.expect("get widget w -o jsonpath={.spec.replicas}", "4\n");
-    session.expect_in("explain widget.spec.size", &["FIELD: size <integer>", "How large it is."]);
-    assert!(
-        session
-            .refused("patch wd w --type merge -p {\"spec\":{\"size\":0}}")
-            .contains("spec.size in body should be greater than or equal to 1")
-    );
-    session.expect(
-        "delete crd widgets.example.com",
-        "customresourcedefinition.apiextensions.k8s.io \"widgets.example.com\" deleted\n",
-    );
-    // kubectl still has the resource in its discovery cache.
-    assert!(session.refused("get wd").contains("the server could not find the requested resource"));
+              spec:
+                type: object
+                properties:
+                  size: {type: integer, minimum: 1, default: 3, description: How large it is.}
+                  replicas: {type: integer}
+              status: {type: object, properties: {replicas: {type: integer}}}
+    ",
+        );
+        session.expect(
+            &format!("create -f {definition}"),
+            "customresourcedefinition.apiextensions.k8s.io/widgets.example.com created\n",
+        );
+        session.expect(
+            "wait --for=condition=established crd/widgets.example.com --timeout=5s",
+            "customresourcedefinition.apiextensions.k8s.io/widgets.example.com condition met\n",
+        );
+        let widget = session
+            .file("w.yaml", "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\nspec: {replicas: 1}\n");
+        session.expect(&format!("apply -f {widget}"), "widget.example.com/w created\n");
+        session.expect("get wd", "NAME SIZE\nw 3\n");
+        session.expect("scale widget w --replicas=4", "widget.example.com/w scaled\n");
+        session.expect("get widget w -o jsonpath={.spec.replicas}", "4\n");
+        session.expect_in("explain widget.spec.size", &["FIELD: size <integer>", "How large it is."]);
+        assert!(
+            session
+                .refused("patch wd w --type merge -p {\"spec\":{\"size\":0}}")
+                .contains("spec.size in body should be greater than or equal to 1")
+        );
+        session.expect(
+            "delete crd widgets.example.com",
+            "customresourcedefinition.apiextensions.k8s.io \"widgets.example.com\" deleted\n",
+        );
+        // kubectl still has the resource in its discovery cache.
+        assert!(session.refused("get wd").contains("the server could not find the requested resource"));
+    });
 }
 
 #[test]
 fn nodes_are_tainted_and_cordoned() {
-    let Some(session) = Session::start(&["--kubelet", "--nodes", "1"]) else { return };
-    session.expect("wait --for=condition=Ready node/node-1 --timeout=10s", "node/node-1 condition met\n");
-    session.expect("get nodes", "NAME STATUS ROLES AGE VERSION\nnode-1 Ready <none> AGE v1.36.0\n");
-    session.expect("taint node node-1 k=v:NoSchedule", "node/node-1 tainted\n");
-    session.expect_in(
-        "describe node node-1",
-        &["Name: node-1", "Taints: k=v:NoSchedule", "Unschedulable: false", "KubeletReady"],
-    );
-    session.expect("taint node node-1 k-", "node/node-1 untainted\n");
-    session.expect("cordon node-1", "node/node-1 cordoned\n");
-    session.expect("cordon node-1", "node/node-1 already cordoned\n");
-    session.expect("get nodes", "NAME STATUS ROLES AGE VERSION\nnode-1 Ready,SchedulingDisabled <none> AGE v1.36.0\n");
-    session.expect("uncordon node-1", "node/node-1 uncordoned\n");
+    in_virtual_time(|| {
+        let Some(session) = Session::start(&["--kubelet", "--nodes", "1"]) else { return };
+        session.expect("wait --for=condition=Ready node/node-1 --timeout=10s", "node/node-1 condition met\n");
+        session.expect("get nodes", "NAME STATUS ROLES AGE VERSION\nnode-1 Ready <none> AGE v1.36.0\n");
+        session.expect("taint node node-1 k=v:NoSchedule", "node/node-1 tainted\n");
+        session.expect_in(
+            "describe node node-1",
+            &["Name: node-1", "Taints: k=v:NoSchedule", "Unschedulable: false", "KubeletReady"],
+        );
+        session.expect("taint node node-1 k-", "node/node-1 untainted\n");
+        session.expect("cordon node-1", "node/node-1 cordoned\n");
+        session.expect("cordon node-1", "node/node-1 already cordoned\n");
+        session
+            .expect("get nodes", "NAME STATUS ROLES AGE VERSION\nnode-1 Ready,SchedulingDisabled <none> AGE v1.36.0\n");
+        session.expect("uncordon node-1", "node/node-1 uncordoned\n");
+    });
 }
 
 /// Runs controllers against a session's server.
@@ -536,99 +576,118 @@ impl Drop for Controllers {
 
 #[test]
 fn a_drain_waits_for_the_budget_and_then_proceeds() {
-    let flags = ["--kubelet", "--nodes", "2", "--ready-after", "300ms", "--loops", "gc,namespaces,workloads"];
-    let Some(session) = Session::start(&flags) else { return };
-    let _controllers = Controllers::start(&session, "disruption-controller");
-    let deployment = session.file("deployment.yaml", &DEPLOYMENT.replace("replicas: 3", "replicas: 2"));
-    session.expect(&format!("apply -f {deployment}"), "deployment.apps/web created\n");
-    session.expect_in("rollout status deploy/web --timeout=30s", &["deployment \"web\" successfully rolled out"]);
-    session.expect("get deploy web", "NAME READY UP-TO-DATE AVAILABLE AGE\nweb 2/2 2 2 AGE\n");
-    session.expect_in("get pods", &["web-* 1/1 Running 0 AGE"]);
-    session.expect("create pdb web --selector app=web --min-available=2", "poddisruptionbudget.policy/web created\n");
-    session.expect(
-        "wait --for=jsonpath={.status.currentHealthy}=2 pdb/web --timeout=20s",
-        "poddisruptionbudget.policy/web condition met\n",
-    );
-    session.expect("get pdb", "NAME MIN AVAILABLE MAX UNAVAILABLE ALLOWED DISRUPTIONS AGE\nweb 2 N/A 0 AGE\n");
-    session.expect_in(
-        "describe pdb web",
-        &["Min available: 2", "Selector: app=web", "Allowed disruptions: 0", "Current: 2", "Desired: 2", "Total: 2"],
-    );
+    in_virtual_time(|| {
+        let flags = ["--kubelet", "--nodes", "2", "--ready-after", "300ms", "--loops", "gc,namespaces,workloads"];
+        let Some(session) = Session::start(&flags) else { return };
+        let _controllers = Controllers::start(&session, "disruption-controller");
+        let deployment = session.file("deployment.yaml", &DEPLOYMENT.replace("replicas: 3", "replicas: 2"));
+        session.expect(&format!("apply -f {deployment}"), "deployment.apps/web created\n");
+        session.expect_in("rollout status deploy/web --timeout=30s", &["deployment \"web\" successfully rolled out"]);
+        session.expect("get deploy web", "NAME READY UP-TO-DATE AVAILABLE AGE\nweb 2/2 2 2 AGE\n");
+        session.expect_in("get pods", &["web-* 1/1 Running 0 AGE"]);
+        session
+            .expect("create pdb web --selector app=web --min-available=2", "poddisruptionbudget.policy/web created\n");
+        session.expect(
+            "wait --for=jsonpath={.status.currentHealthy}=2 pdb/web --timeout=20s",
+            "poddisruptionbudget.policy/web condition met\n",
+        );
+        session.expect("get pdb", "NAME MIN AVAILABLE MAX UNAVAILABLE ALLOWED DISRUPTIONS AGE\nweb 2 N/A 0 AGE\n");
+        session.expect_in(
+            "describe pdb web",
+            &[
+                "Min available: 2",
+                "Selector: app=web",
+                "Allowed disruptions: 0",
+                "Current: 2",
+                "Desired: 2",
+                "Total: 2",
+            ],
+        );
 
-    let blocked = session.refused("drain node-1 --timeout=2s");
-    assert!(blocked.contains("Cannot evict pod as it would violate the pod's disruption budget."), "{blocked}");
-    session.expect("scale deploy web --replicas=4", "deployment.apps/web scaled\n");
-    session.expect(
-        "wait --for=jsonpath={.status.disruptionsAllowed}=2 pdb/web --timeout=20s",
-        "poddisruptionbudget.policy/web condition met\n",
-    );
-    session.expect_in("drain node-1 --timeout=60s", &["evicting pod default/web-*", "node/node-1 drained"]);
-    session.expect_in("rollout status deploy/web --timeout=30s", &["successfully rolled out"]);
-    assert_eq!(session.ok("get pods --field-selector spec.nodeName=node-1 -o name"), "");
+        let blocked = session.refused("drain node-1 --timeout=2s");
+        assert!(blocked.contains("Cannot evict pod as it would violate the pod's disruption budget."), "{blocked}");
+        session.expect("scale deploy web --replicas=4", "deployment.apps/web scaled\n");
+        session.expect(
+            "wait --for=jsonpath={.status.disruptionsAllowed}=2 pdb/web --timeout=20s",
+            "poddisruptionbudget.policy/web condition met\n",
+        );
+        session.expect_in("drain node-1 --timeout=60s", &["evicting pod default/web-*", "node/node-1 drained"]);
+        session.expect_in("rollout status deploy/web --timeout=30s", &["successfully rolled out"]);
+        assert_eq!(session.ok("get pods --field-selector spec.nodeName=node-1 -o name"), "");
 
-    session.expect("set image deploy/web c=httpd", "deployment.apps/web image updated\n");
-    session.expect_in("rollout status deploy/web --timeout=60s", &["successfully rolled out"]);
-    session.expect_in("rollout history deploy/web", &["REVISION CHANGE-CAUSE", "1 <none>", "2 <none>"]);
-    session
-        .expect("delete deploy web --cascade=foreground", "deployment.apps \"web\" deleted from default namespace\n");
-    session.expect("get rs -o name", "");
-    session.expect_in("wait --for=delete pod -l app=web --timeout=30s", &[""]);
+        session.expect("set image deploy/web c=httpd", "deployment.apps/web image updated\n");
+        session.expect_in("rollout status deploy/web --timeout=60s", &["successfully rolled out"]);
+        session.expect_in("rollout history deploy/web", &["REVISION CHANGE-CAUSE", "1 <none>", "2 <none>"]);
+        session.expect(
+            "delete deploy web --cascade=foreground",
+            "deployment.apps \"web\" deleted from default namespace\n",
+        );
+        session.expect("get rs -o name", "");
+        session.expect_in("wait --for=delete pod -l app=web --timeout=30s", &[""]);
+    });
 }
 
 /// A failed count is a Warning on the budget, where `kubectl describe` shows it with the component that reports it.
 #[test]
 fn a_budget_that_cannot_be_counted_is_described_with_a_warning() {
-    let Some(session) = Session::start(&["--loops", "none"]) else { return };
-    let _controllers = Controllers::start(&session, "disruption-controller");
-    let owned = "metadata: {name: p, labels: {app: x}, ownerReferences: [\
-                 {apiVersion: apps/v1, kind: DaemonSet, name: agent, uid: u, controller: true}]}";
-    let pod = session.file("pod.yaml", &POD.replace("metadata: {name: p, labels: {app: x}}", owned));
-    session.expect(&format!("create -f {pod}"), "pod/p created\n");
-    session.expect("create pdb x --selector app=x --max-unavailable=1", "poddisruptionbudget.policy/x created\n");
-    let why = "CalculateExpectedPodCountFailed";
-    let text = "Failed to calculate the number of expected pods: ";
-    session.eventually("describe pdb x", &[&format!("Warning {why}"), &format!("controllermanager {text}")]);
-    session.expect_in("describe pdb x", &["Allowed disruptions: 0"]);
-    session.expect_in(
-        "get events --field-selector type=Warning",
-        &[&format!("Warning {why} poddisruptionbudget/x {text}")],
-    );
+    in_virtual_time(|| {
+        let Some(session) = Session::start(&["--loops", "none"]) else { return };
+        let _controllers = Controllers::start(&session, "disruption-controller");
+        let owned = "metadata: {name: p, labels: {app: x}, ownerReferences: [\
+                     {apiVersion: apps/v1, kind: DaemonSet, name: agent, uid: u, controller: true}]}";
+        let pod = session.file("pod.yaml", &POD.replace("metadata: {name: p, labels: {app: x}}", owned));
+        session.expect(&format!("create -f {pod}"), "pod/p created\n");
+        session.expect("create pdb x --selector app=x --max-unavailable=1", "poddisruptionbudget.policy/x created\n");
+        let why = "CalculateExpectedPodCountFailed";
+        let text = "Failed to calculate the number of expected pods: ";
+        session.eventually("describe pdb x", &[&format!("Warning {why}"), &format!("controllermanager {text}")]);
+        session.expect_in("describe pdb x", &["Allowed disruptions: 0"]);
+        session.expect_in(
+            "get events --field-selector type=Warning",
+            &[&format!("Warning {why} poddisruptionbudget/x {text}")],
+        );
+    });
 }
 
 #[test]
 fn a_taint_evicts_the_pods_that_do_not_tolerate_it() {
-    let Some(session) = Session::start(&["--kubelet", "--nodes", "1", "--loops", "none"]) else { return };
-    let _controllers = Controllers::start(&session, "taint-eviction-controller");
-    let spec = "spec: {nodeName: node-1, terminationGracePeriodSeconds: 0, ";
-    let pod = POD.replace("spec: {", spec);
-    let leaves = session.file("leaves.yaml", &pod);
-    let tolerant = pod.replace("name: p,", "name: stays,").replace(spec, &format!("{spec}tolerations: [{{key: k}}], "));
-    let stays = session.file("stays.yaml", &tolerant.replace("key: k", "key: k, operator: Exists"));
-    session.expect(&format!("create -f {leaves} -f {stays}"), "pod/p created\npod/stays created\n");
-    session.expect_in(
-        "wait --for=condition=Ready pod --all --timeout=20s",
-        &["pod/p condition met", "pod/stays condition met"],
-    );
-    session.expect("taint node node-1 k=v:NoExecute", "node/node-1 tainted\n");
-    session.expect_in("wait --for=delete pod/p --timeout=20s", &[""]);
-    session.expect("get pods -o name", "pod/stays\n");
-    let event = "Normal TaintManagerEviction pod/p Marking for deletion Pod default/p";
-    session.eventually("get events --field-selector reason=TaintManagerEviction", &[event]);
+    in_virtual_time(|| {
+        let Some(session) = Session::start(&["--kubelet", "--nodes", "1", "--loops", "none"]) else { return };
+        let _controllers = Controllers::start(&session, "taint-eviction-controller");
+        let spec = "spec: {nodeName: node-1, terminationGracePeriodSeconds: 0, ";
+        let pod = POD.replace("spec: {", spec);
+        let leaves = session.file("leaves.yaml", &pod);
+        let tolerant =
+            pod.replace("name: p,", "name: stays,").replace(spec, &format!("{spec}tolerations: [{{key: k}}], "));
+        let stays = session.file("stays.yaml", &tolerant.replace("key: k", "key: k, operator: Exists"));
+        session.expect(&format!("create -f {leaves} -f {stays}"), "pod/p created\npod/stays created\n");
+        session.expect_in(
+            "wait --for=condition=Ready pod --all --timeout=20s",
+            &["pod/p condition met", "pod/stays condition met"],
+        );
+        session.expect("taint node node-1 k=v:NoExecute", "node/node-1 tainted\n");
+        session.expect_in("wait --for=delete pod/p --timeout=20s", &[""]);
+        session.expect("get pods -o name", "pod/stays\n");
+        let event = "Normal TaintManagerEviction pod/p Marking for deletion Pod default/p";
+        session.eventually("get events --field-selector reason=TaintManagerEviction", &[event]);
+    });
 }
 
 #[test]
 fn owners_and_namespaces_end_with_what_they_hold() {
-    let Some(session) = Session::start(&["--kubelet", "--nodes", "1", "--loops", "gc,namespaces,workloads"]) else {
-        return;
-    };
-    session.expect("create namespace x", "namespace/x created\n");
-    let deployment = session.file("deployment.yaml", DEPLOYMENT);
-    session.expect(&format!("apply -n x -f {deployment}"), "deployment.apps/web created\n");
-    session.expect_in("rollout status -n x deploy/web --timeout=30s", &["successfully rolled out"]);
-    session.expect("delete deploy web -n x --cascade=orphan", "deployment.apps \"web\" deleted from x namespace\n");
-    assert_eq!(session.ok("get rs -n x -o jsonpath={.items[0].metadata.ownerReferences}"), "");
-    session.expect_in("get rs -n x", &["web-* 3 3 3 AGE"]);
-    session.expect("delete namespace x --timeout=30s", "namespace \"x\" deleted\n");
-    assert_eq!(session.refused("get namespace x"), "Error from server (NotFound): namespaces \"x\" not found\n");
-    session.expect("get pods -A -o name", "");
+    in_virtual_time(|| {
+        let Some(session) = Session::start(&["--kubelet", "--nodes", "1", "--loops", "gc,namespaces,workloads"]) else {
+            return;
+        };
+        session.expect("create namespace x", "namespace/x created\n");
+        let deployment = session.file("deployment.yaml", DEPLOYMENT);
+        session.expect(&format!("apply -n x -f {deployment}"), "deployment.apps/web created\n");
+        session.expect_in("rollout status -n x deploy/web --timeout=30s", &["successfully rolled out"]);
+        session.expect("delete deploy web -n x --cascade=orphan", "deployment.apps \"web\" deleted from x namespace\n");
+        assert_eq!(session.ok("get rs -n x -o jsonpath={.items[0].metadata.ownerReferences}"), "");
+        session.expect_in("get rs -n x", &["web-* 3 3 3 AGE"]);
+        session.expect("delete namespace x --timeout=30s", "namespace \"x\" deleted\n");
+        assert_eq!(session.refused("get namespace x"), "Error from server (NotFound): namespaces \"x\" not found\n");
+        session.expect("get pods -A -o name", "");
+    });
 }

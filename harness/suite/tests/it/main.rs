@@ -26,6 +26,7 @@ mod git_repository;
 mod hostile;
 mod image;
 mod imports;
+mod inside;
 mod judging;
 mod kubectl;
 mod names;

@@ -16,7 +16,7 @@ const NO_NAMES: [(&str, &str); 7] = [
     ("stuff", "the type's name"),
 ];
 
-/// Types of one name that mean the same: one of them stands in for the other, depending on the features of the package.
+/// Types of one name that mean the same: features of the package choose one of them.
 const ONE_MEANING: [&str; 1] = ["IdleConnections"];
 
 /// Returns the names of variables and functions that a line defines.

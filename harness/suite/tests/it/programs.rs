@@ -58,6 +58,7 @@ fn a_sound_operator_has_no_finding() {
 #[case::no_retry_after_a_conflict("no-retry", "409@PUT:configmaps/a-data#1", "end state · configmaps · data.size")]
 #[case::no_retry_after_a_failure("no-retry", "500@PUT:widgets/a/status#2", "end state · widgets · status.size")]
 #[case::an_orphan("orphan", "crash-before@DELETE:configmaps/b-data#1", "end state · configmaps · is left")]
+#[case::a_delete_by_a_stale_list("stale-delete", "time-travel-30s@EVENT:widgets/b#1", "deletes · configmaps · deleted")]
 #[case::an_exception("panic", "crash-after@PUT:widgets/a/status#1", "alive · a panic")]
 fn each_planted_mistake_is_found(#[case] bug: &str, #[case] plan: &str, #[case] fingerprint: &str) {
     if !can_run() {

@@ -356,7 +356,7 @@ fn the_search_for_functions_works() {
     assert_eq!(functions(text), [("b".to_owned(), 2, 4)]);
 }
 
-/// Returns the value behind a key of a table in TOML: a text in quotes, or one in three apostrophes on lines of its own.
+/// Returns the value behind a key of a table in TOML: a text in quotes, or one in three apostrophes on own lines.
 fn toml_text(table: &str, key: &str) -> String {
     let (_, value) = table.split_once(&format!("\n{key} = ")).unwrap_or_else(|| panic!("{key} is missing in {table}"));
     match value.strip_prefix("'''\n") {

@@ -473,7 +473,8 @@ mod tests {
 
     fn drawn(seed: u64) -> DrawnNames {
         let fixture = fixture(
-            "given: { nodes: [n1, n2], pods: [a on n1, b on gone] }\nsteps: [{ at: 1s, delete: kube-system:pods/z }]\n",
+            "given: { nodes: [n1, n2], pods: [a on n1, b on gone] }\nsteps: [{ at: 1s, delete: kube-system:pods/z }]\n\
+             order: [DELETE pods/b 200]\n",
         );
         DrawnNames::draw(&fixture, &mut fastrand::Rng::with_seed(seed))
     }

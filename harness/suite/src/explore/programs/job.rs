@@ -16,7 +16,7 @@ use super::state::{EndState, Expected};
 /// The program of an exploration, and its surroundings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Program {
+pub struct ExploredProgram {
     /// Its name in transcripts.
     pub name: String,
     /// The command line with placeholders.
@@ -46,9 +46,9 @@ pub struct Scenario {
 /// A run to make.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Job {
+pub struct WorkerJob {
     /// The program.
-    pub program: Program,
+    pub program: ExploredProgram,
     /// The history.
     pub scenario: Scenario,
     /// The faults to inject.
@@ -194,7 +194,7 @@ pub struct Request {
 /// An end of the program by itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Exit {
+pub struct RecordedExit {
     /// Time in milliseconds.
     pub at: u64,
     /// The reason, with the end of its log.
@@ -210,7 +210,7 @@ pub struct Facts {
     /// The reason if the run ended before its end.
     pub ending: Option<Ending>,
     /// Ends of the program.
-    pub exits: Vec<Exit>,
+    pub exits: Vec<RecordedExit>,
     /// The program's requests until the end of the quiet window, without leases.
     pub requests: Vec<Request>,
     /// Number of requests that are not listed because there were too many.
@@ -221,8 +221,8 @@ pub struct Facts {
     pub state: EndState,
     /// Objects that the program created or changed and that point to an object that is gone.
     pub left: BTreeMap<String, String>,
-    /// Objects that the program deleted, with its requests.
-    pub deleted: BTreeMap<String, String>,
+    /// Objects that the program deleted, with the time of its first request in milliseconds, and the request.
+    pub deleted: BTreeMap<String, (u64, String)>,
     /// Objects that are being deleted at the end, with their finalizers.
     pub stuck: BTreeMap<String, String>,
     /// Writes that changed something in the quiet window.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use plumbline::time::Stopwatch;
 use plumbline_guest::{End, Epoch, Guest};
 
-use super::job::{Ending, EndingKind, Facts, Job};
+use super::job::{Ending, EndingKind, Facts, WorkerJob};
 use super::worker::VERB;
 use crate::guest::ProgramTime;
 
@@ -34,7 +34,7 @@ pub struct Launcher {
 impl Launcher {
     /// Makes a run. `number` distinguishes the runs of an exploration.
     #[must_use]
-    pub fn run(&self, number: u64, job: Job) -> Facts {
+    pub fn run(&self, number: u64, job: WorkerJob) -> Facts {
         let watch = Stopwatch::start();
         let mut facts =
             self.started(number, job).unwrap_or_else(|ending| Facts { ending: Some(ending), ..Facts::default() });
@@ -42,7 +42,7 @@ impl Launcher {
         facts
     }
 
-    fn started(&self, number: u64, mut job: Job) -> Result<Facts, Ending> {
+    fn started(&self, number: u64, mut job: WorkerJob) -> Result<Facts, Ending> {
         let failed = |what: &Path, why: &dyn std::fmt::Display| Ending {
             kind: EndingKind::Environment,
             text: format!("{}: {why}", what.display()),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::job::{EndingKind, Facts, PlannedFault, Request};
 use super::reference::Reference;
-use super::state::{Difference, LEFT, MISSING, Volatile};
+use super::state::{LEFT, MISSING, StateDifference, Volatile};
 
 /// The oracles, with what each promises.
 pub const ORACLES: [(&str, &str); 15] = [
@@ -27,7 +27,7 @@ pub const ORACLES: [(&str, &str); 15] = [
     ("refused", "the server refuses no request of the run without faults as invalid"),
     ("rights", "the program has the rights for what it requests"),
     ("blind", "no object is deleted or overwritten of which the program had not seen the present state"),
-    ("deletes", "no object is deleted, even for a while, that the program leaves alone without the fault"),
+    ("deletes", "no object is deleted that the program leaves alone, or deletes later, without the fault"),
     ("writes", "no object is written far more often than without the fault"),
 ];
 
@@ -37,6 +37,8 @@ const STORM: usize = 50;
 const BUSY: usize = 300;
 /// Writes of an object beyond those of the run without faults.
 const MORE_WRITES: usize = 20;
+/// Time by which a deletion comes before that of the run without faults, in milliseconds, from which on it is early.
+const EARLY: u64 = 1000;
 /// Updates without a change that are one too many.
 const IDLE_UPDATES: usize = 3;
 
@@ -194,7 +196,7 @@ fn of_object(oracle: &str, object: &str, kind: &str, facts: &Facts, text: String
     Breach { oracle: oracle.to_owned(), resource, kind: kind.to_owned(), at: end(facts), text, expected }
 }
 
-fn of_difference(difference: &Difference, facts: &Facts) -> Breach {
+fn of_difference(difference: &StateDifference, facts: &Facts) -> Breach {
     let object = target(&difference.object);
     let expected = match (&*difference.kind, &difference.wanted) {
         (LEFT, _) => json!({ "absent": object }),
@@ -271,17 +273,20 @@ fn storms(requests: &[Request]) -> Vec<Breach> {
     found.into_values().collect()
 }
 
-/// Returns objects that the program deletes, and leaves alone without the fault. What has a random name, or exists in
-/// some runs only, may go in any of them.
+/// Returns objects that the program deletes, and leaves alone without the fault or deletes later: a fault delays, and
+/// hastens nothing. What has a random name, or exists in some runs only, may go in any of them.
 fn more_deletions(volatile: &Volatile, without: &Facts, facts: &Facts) -> Vec<Breach> {
-    let is_new = |object: &str| {
-        !without.deleted.contains_key(object) && !object.contains("(random)") && !volatile.contains(object)
+    let breach = |(object, (at, request)): (&String, &(u64, String))| {
+        let usual = without.deleted.get(object).map(|(at, _)| *at);
+        let is_early = usual.is_none_or(|usual| at + EARLY < usual);
+        if !is_early || object.contains("(random)") || volatile.contains(object) {
+            return None;
+        }
+        let when = usual.map_or("never".to_owned(), |usual| format!("not before {} s", usual / 1000));
+        let text = format!("{request}: without the fault the program deletes it {when}");
+        Some(of_object("deletes", object, "deleted", facts, text, &json!({ "exists": target(object) })))
     };
-    let breach = |(object, request): (&String, &String)| {
-        let text = format!("{request}: without the fault the program never deletes it");
-        of_object("deletes", object, "deleted", facts, text, &json!({ "exists": target(object) }))
-    };
-    facts.deleted.iter().filter(|(object, _)| is_new(object)).map(breach).collect()
+    facts.deleted.iter().filter_map(breach).collect()
 }
 
 /// Returns objects that are written far more often than without the fault.

@@ -213,8 +213,10 @@ mod tests {
     #[test]
     fn programs_that_cannot_be_explored_say_what_to_add() {
         let exit = |reason: &str| {
-            let exits =
-                vec![super::super::job::Exit { reason: reason.to_owned(), ..super::super::job::Exit::default() }];
+            let exits = vec![super::super::job::RecordedExit {
+                reason: reason.to_owned(),
+                ..super::super::job::RecordedExit::default()
+            }];
             Reference::new(vec![Facts { exits, ..facts(&["a"]) }], 1.0, true).expect_err("it ends").to_string()
         };
         assert!(

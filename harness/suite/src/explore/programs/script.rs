@@ -7,7 +7,7 @@ use plumbline::explore::faults::Disturbance;
 use plumbline::explore::faults::inject::RESTART_AFTER;
 use plumbline::fixture::{Action, Control, Fixture, StepKind, Traffic};
 
-use super::job::{Job, PlannedFault};
+use super::job::{PlannedFault, WorkerJob};
 use crate::explore::run::script::Builder;
 
 /// A fixture to run, and the places of its parts.
@@ -33,7 +33,7 @@ pub struct UnknownFault(String);
 /// # Errors
 ///
 /// Returns the first fault that does not exist.
-pub fn faults(job: &Job) -> Result<Vec<PlannedFault>, UnknownFault> {
+pub fn faults(job: &WorkerJob) -> Result<Vec<PlannedFault>, UnknownFault> {
     let named = |(name, point): &(String, super::job::Point)| {
         let fault = Disturbance::parse(name).ok_or_else(|| UnknownFault(name.clone()))?;
         Ok((fault, point.clone()))
@@ -82,7 +82,7 @@ pub fn calm(fixture: &Fixture) -> Fixture {
 
 /// Builds the script of `job` for its scenario.
 #[must_use]
-pub fn script(fixture: &Fixture, job: &Job, faults: &[PlannedFault]) -> ProgramScript {
+pub fn script(fixture: &Fixture, job: &WorkerJob, faults: &[PlannedFault]) -> ProgramScript {
     let fixture = if job.own_faults { fixture.clone() } else { calm(fixture) };
     let mut given = fixture.given.clone();
     let mut injected: Vec<(Duration, Vec<Action>)> = Vec::new();
@@ -139,7 +139,7 @@ mod tests {
             - { at: 5s, delete: nodes/n1 }\n- { at: 7s, controllers: restart }\n";
         let fixture = parse::scenario(Path::new("a.yaml"), text, Resources::default()).expect("a scenario");
         assert!(has_faults(&fixture) && !has_faults(&calm(&fixture)));
-        let job = Job { checkpoints: vec![30_000, 60_000], quiet: 10_000, fresh: 20_000, ..Job::default() };
+        let job = WorkerJob { checkpoints: vec![30_000, 60_000], quiet: 10_000, fresh: 20_000, ..WorkerJob::default() };
         let script = script(&fixture, &job, &[]);
         let times: Vec<u64> = script.fixture.steps.iter().map(|step| step.at.as_secs()).collect();
         assert_eq!(times, [5, 5, 35, 65, 75, 75, 95]);

@@ -13,7 +13,7 @@ use plumbline::fixture::Fixture;
 use plumbline::time::Stopwatch;
 
 use super::candidates::{FaultProfile, candidates, pairs};
-use super::job::{EndingKind, Facts, Job, PlannedFault, Program, Scenario};
+use super::job::{EndingKind, ExploredProgram, Facts, PlannedFault, Scenario, WorkerJob};
 use super::launch::Launcher;
 use super::oracles;
 use super::reference::{Reference, ReferenceError};
@@ -65,9 +65,9 @@ pub struct ProgramOptions {
 
 /// A scenario to explore.
 #[derive(Debug, Clone)]
-pub struct Subject {
+pub struct ScenarioSubject {
     /// The program.
-    pub program: Program,
+    pub program: ExploredProgram,
     /// The scenario.
     pub scenario: Scenario,
     /// The scenario, parsed.
@@ -123,11 +123,11 @@ pub fn token(scenario: &str, plan: &[PlannedFault]) -> Token {
     Token { fixture: scenario.to_owned(), faults }
 }
 
-impl Subject {
+impl ScenarioSubject {
     /// Returns the job of a plan. With `expected` the run may end early.
     #[must_use]
-    pub fn job(&self, plan: &[PlannedFault], reference: Option<&Reference>, own_faults: bool) -> Job {
-        Job {
+    pub fn job(&self, plan: &[PlannedFault], reference: Option<&Reference>, own_faults: bool) -> WorkerJob {
+        WorkerJob {
             program: self.program.clone(),
             scenario: self.scenario.clone(),
             faults: plan.iter().map(|(fault, point)| (fault.name().to_owned(), point.clone())).collect(),
@@ -153,7 +153,7 @@ impl Subject {
 ///
 /// Returns the reason if it cannot be explored.
 pub fn reference(
-    subject: &Subject,
+    subject: &ScenarioSubject,
     launcher: &Launcher,
     options: &ProgramOptions,
 ) -> Result<Reference, ReferenceError> {
@@ -176,7 +176,7 @@ pub fn reference(
 fn each(
     (launcher, jobs): (&Launcher, usize),
     count: usize,
-    job: impl Fn(usize) -> Job + Send + Sync + 'static,
+    job: impl Fn(usize) -> WorkerJob + Send + Sync + 'static,
     mut done: impl FnMut(usize, Facts) -> bool,
 ) {
     static NUMBER: AtomicU64 = AtomicU64::new(1);
@@ -239,7 +239,7 @@ fn random(single: &[PlannedFault], options: &ProgramOptions) -> Vec<Vec<PlannedF
 
 /// Explores a scenario after its runs without faults.
 pub fn explore(
-    subject: &Subject,
+    subject: &ScenarioSubject,
     reference: Reference,
     launcher: &Launcher,
     options: &ProgramOptions,
@@ -280,13 +280,13 @@ pub fn explore(
 
 /// Returns what makes the job of each plan: all of them together would fill the memory.
 fn jobs_of(
-    subject: &Subject,
+    subject: &ScenarioSubject,
     reference: &Reference,
     plans: Arc<Vec<Vec<PlannedFault>>>,
     own_faults: bool,
-) -> impl Fn(usize) -> Job + Send + Sync + use<> {
+) -> impl Fn(usize) -> WorkerJob + Send + Sync + use<> {
     let job = subject.job(&[], Some(reference), own_faults);
-    move |index| Job {
+    move |index| WorkerJob {
         faults: plans[index].iter().map(|(fault, point)| (fault.name().to_owned(), point.clone())).collect(),
         ..job.clone()
     }
@@ -333,7 +333,13 @@ impl Explored {
     }
 
     /// Runs the plan of each finding again: what does not repeat is a race of the program.
-    fn confirm(&mut self, subject: &Subject, reference: &Reference, launcher: &Launcher, options: &ProgramOptions) {
+    fn confirm(
+        &mut self,
+        subject: &ScenarioSubject,
+        reference: &Reference,
+        launcher: &Launcher,
+        options: &ProgramOptions,
+    ) {
         let own = subject.has_own_faults();
         let found: Vec<(String, Vec<PlannedFault>)> =
             self.examples.iter().map(|(name, example)| (name.clone(), example.plan.clone())).collect();
@@ -379,7 +385,12 @@ pub fn resolve(reference: &Reference, token: &Token) -> Result<Vec<PlannedFault>
 
 /// Makes one run, for a replay.
 #[must_use]
-pub fn run(subject: &Subject, launcher: &Launcher, plan: &[PlannedFault], reference: Option<&Reference>) -> Facts {
+pub fn run(
+    subject: &ScenarioSubject,
+    launcher: &Launcher,
+    plan: &[PlannedFault],
+    reference: Option<&Reference>,
+) -> Facts {
     let own = plan.is_empty() && subject.has_own_faults();
     launcher.run(0, subject.job(plan, reference, own))
 }
@@ -389,7 +400,7 @@ pub fn run(subject: &Subject, launcher: &Launcher, plan: &[PlannedFault], refere
 /// # Errors
 ///
 /// All problems of its text.
-pub fn subject(program: &Program, scenario: Scenario) -> Result<Subject, plumbline::fixture::Problems> {
+pub fn subject(program: &ExploredProgram, scenario: Scenario) -> Result<ScenarioSubject, plumbline::fixture::Problems> {
     let fixture = worker::fixture(&scenario)?;
-    Ok(Subject { program: program.clone(), scenario, fixture })
+    Ok(ScenarioSubject { program: program.clone(), scenario, fixture })
 }

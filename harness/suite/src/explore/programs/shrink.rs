@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::job::{PlannedFault, Scenario};
 use super::launch::Launcher;
 use super::oracles;
-use super::search::{ProgramOptions, Subject, reference, resolve, subject};
+use super::search::{ProgramOptions, ScenarioSubject, reference, resolve, subject};
 use crate::explore::findings::fixture_text::to_yaml;
 use crate::explore::findings::shrink::{places_in, prepend, remove, step_of};
 use crate::process::signals;
@@ -30,13 +30,13 @@ const TIMES: [&str; 6] = ["at", "after", "until", "for", "by", "within"];
 
 /// A candidate: a scenario and the faults to inject.
 #[derive(Debug, Clone)]
-struct Case {
+struct ScenarioCase {
     document: Value,
     faults: Vec<(Disturbance, String)>,
 }
 
-struct Shrinker<'a> {
-    subject: &'a Subject,
+struct ScenarioShrinker<'a> {
+    subject: &'a ScenarioSubject,
     launcher: &'a Launcher,
     options: &'a ProgramOptions,
     fingerprint: &'a str,
@@ -49,16 +49,16 @@ struct Shrinker<'a> {
 /// Returns the shrunk scenario of the finding with `fingerprint`, whose plan is `token`; `why` describes the breach.
 #[must_use]
 pub fn shrink(
-    subject: &Subject,
+    subject: &ScenarioSubject,
     (launcher, options): (&Launcher, &ProgramOptions),
     plan: &[PlannedFault],
     token: &Token,
     (fingerprint, why): (&str, &str),
 ) -> Option<String> {
-    let mut case = Case { document: document(subject)?, faults: token.faults.clone() };
+    let mut case = ScenarioCase { document: document(subject)?, faults: token.faults.clone() };
     let tries = 0;
     let watch = Stopwatch::start();
-    let mut shrinker = Shrinker { subject, launcher, options, fingerprint, tries, watch, plan: plan.to_vec() };
+    let mut shrinker = ScenarioShrinker { subject, launcher, options, fingerprint, tries, watch, plan: plan.to_vec() };
     for index in (0..case.faults.len()).rev().filter(|_| token.faults.len() > 1) {
         let mut fewer = case.clone();
         fewer.faults.remove(index);
@@ -79,7 +79,7 @@ pub fn shrink(
 }
 
 /// Returns the scenario as a document in which each step has its time.
-fn document(subject: &Subject) -> Option<Value> {
+fn document(subject: &ScenarioSubject) -> Option<Value> {
     let whole = yaml::parse(&subject.scenario.text).ok()?.to_value();
     let mut document = Map::new();
     document.insert("given".to_owned(), whole.get("given").cloned().unwrap_or_else(|| json!({})));
@@ -96,9 +96,9 @@ fn document(subject: &Subject) -> Option<Value> {
     Some(Value::Object(document))
 }
 
-impl Shrinker<'_> {
+impl ScenarioShrinker<'_> {
     /// Takes `candidate` instead of `case` if it shows the finding.
-    fn replaces(&mut self, case: &mut Case, candidate: Case) -> bool {
+    fn replaces(&mut self, case: &mut ScenarioCase, candidate: ScenarioCase) -> bool {
         let is_over = self.tries >= MOST_TRIES || self.watch.elapsed() > LONGEST || signals::requested().is_some();
         if is_over {
             return false;
@@ -111,7 +111,7 @@ impl Shrinker<'_> {
     }
 
     /// Returns the plan with which the candidate shows the finding.
-    fn shown(&self, case: &Case) -> Option<Vec<PlannedFault>> {
+    fn shown(&self, case: &ScenarioCase) -> Option<Vec<PlannedFault>> {
         let text = to_yaml(&case.document);
         let scenario = Scenario { text, ..self.subject.scenario.clone() };
         let candidate = subject(&self.subject.program, scenario).ok()?;

@@ -51,7 +51,7 @@ impl Expected {
 
 /// A difference between two states.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
+pub struct StateDifference {
     /// The object: `configmaps default/a`.
     pub object: String,
     /// `is missing`, `is left`, or the field.
@@ -62,7 +62,7 @@ pub struct Difference {
     pub wanted: Option<Value>,
 }
 
-impl Difference {
+impl StateDifference {
     /// Returns the resource of the object.
     #[must_use]
     pub fn resource(&self) -> &str {
@@ -116,7 +116,7 @@ impl EndState {
 
     /// Returns the differences of `found` from this state, without the volatile fields.
     #[must_use]
-    pub fn differences(&self, found: &Self, volatile: &Volatile) -> Vec<Difference> {
+    pub fn differences(&self, found: &Self, volatile: &Volatile) -> Vec<StateDifference> {
         let keys: BTreeSet<&String> = self.objects.keys().chain(found.objects.keys()).collect();
         let keys = keys.into_iter().filter(|key| !volatile.contains(*key));
         let differs = |key: &String| {
@@ -124,7 +124,7 @@ impl EndState {
                 let object = key.clone();
                 let kind = kind.to_owned();
                 let text = text.to_owned();
-                Some(Difference { object, kind, text, wanted: None })
+                Some(StateDifference { object, kind, text, wanted: None })
             };
             match (self.objects.get(key), found.objects.get(key)) {
                 (Some(_), None) => difference(MISSING, "it is missing; without the fault it exists"),
@@ -137,7 +137,7 @@ impl EndState {
                     let (path, wanted, found) =
                         all.into_iter().find(|(path, ..)| !volatile.contains(&format!("{resource} {path}")))?;
                     let text = format!("{path} is {found}; without the fault it is {wanted}");
-                    Some(Difference { object: key.clone(), kind: path, text, wanted: Some(wanted) })
+                    Some(StateDifference { object: key.clone(), kind: path, text, wanted: Some(wanted) })
                 }
             }
         };

@@ -15,7 +15,7 @@ use plumbline::transcript::render::{render, to_text};
 use plumbline::transcript::{Attributed as _, Delivery, EntryKind, Exchange, RecordedJson, TranscriptEntry};
 use serde_json::Value;
 
-use super::job::{Ending, EndingKind, Exit, Facts, Point, Request, millis};
+use super::job::{Ending, EndingKind, Facts, Point, RecordedExit, Request, millis};
 use super::knowledge::Knowledge;
 use super::script::ProgramScript;
 use super::state::{EndState, key, stable_name};
@@ -140,7 +140,7 @@ pub(super) fn survey(
 }
 
 /// Returns the objects that the program deleted, with the requests.
-fn deleted(entries: &[TranscriptEntry], random: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+fn deleted(entries: &[TranscriptEntry], random: &BTreeMap<String, String>) -> BTreeMap<String, (u64, String)> {
     let requests = entries.iter().filter_map(|entry| match &entry.what {
         EntryKind::Request(exchange) if entry.actor().is_subject() && exchange.request.verb == "delete" => {
             Some((entry, exchange))
@@ -156,9 +156,11 @@ fn deleted(entries: &[TranscriptEntry], random: &BTreeMap<String, String>) -> BT
         let request = &exchange.request;
         let name = request.name.as_deref()?;
         let name = random.get(name).map_or(name, String::as_str);
-        Some((key(&request.resource, request.namespace.as_deref(), name), line(entry, exchange)))
+        let deletion = (millis(entry.at), line(entry, exchange));
+        Some((key(&request.resource, request.namespace.as_deref(), name), deletion))
     });
-    named.collect()
+    // Collected from the last one, so that the first deletion of each object is left.
+    named.collect::<Vec<_>>().into_iter().rev().collect()
 }
 
 fn described(entry: &TranscriptEntry) -> Option<String> {
@@ -279,10 +281,10 @@ fn is_part_of(part: &Value, whole: &Value) -> bool {
     }
 }
 
-fn exit(exit: &ProgramExit) -> Exit {
+fn exit(exit: &ProgramExit) -> RecordedExit {
     let panicked = exit.log.iter().any(|line| PANICS.iter().any(|word| line.contains(word)));
     let killed = exit.reason.contains("killed by signal");
-    Exit { at: millis(exit.at), reason: exit.reason.clone(), panicked: panicked || killed }
+    RecordedExit { at: millis(exit.at), reason: exit.reason.clone(), panicked: panicked || killed }
 }
 
 fn ending(record: &RunRecord) -> Option<Ending> {

@@ -10,7 +10,7 @@ use plumbline::expect::world::kinds;
 use plumbline::fixture::{Fixture, Problems, parse};
 use plumbline::time::Stopwatch;
 
-use super::job::{Ending, EndingKind, Facts, Job, Scenario};
+use super::job::{Ending, EndingKind, Facts, Scenario, WorkerJob};
 use super::script::{self, ProgramScript};
 use super::survey;
 use crate::cluster::{Around, Role, ServedCluster};
@@ -38,7 +38,7 @@ pub fn main(arguments: &[OsString], around: impl FnOnce(bool) -> Result<Around, 
     std::fs::write(facts, text).map_err(|error| format!("{}: {error}", Path::new(facts).display()))
 }
 
-fn read(path: &Path) -> Result<Job, String> {
+fn read(path: &Path) -> Result<WorkerJob, String> {
     let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     serde_json::from_slice(&text).map_err(|error| error.to_string())
 }
@@ -57,7 +57,7 @@ pub fn fixture(scenario: &Scenario) -> Result<Fixture, Problems> {
 
 /// Runs a job in this process.
 #[must_use]
-pub fn run(job: &Job, around: Option<Around>) -> Facts {
+pub fn run(job: &WorkerJob, around: Option<Around>) -> Facts {
     let ended = |kind: EndingKind, text: String| Facts { ending: Some(Ending { kind, text }), ..Facts::default() };
     let prepared = fixture(&job.scenario)
         .map_err(|problems| problems.to_string())
@@ -83,7 +83,7 @@ pub fn run(job: &Job, around: Option<Around>) -> Facts {
     drive_and_survey(job, &cluster, &subject, &script)
 }
 
-fn drive_and_survey(job: &Job, cluster: &ServedCluster, subject: &Command, script: &ProgramScript) -> Facts {
+fn drive_and_survey(job: &WorkerJob, cluster: &ServedCluster, subject: &Command, script: &ProgramScript) -> Facts {
     let watch = Stopwatch::start();
     let recorder = RunRecorder::default();
     let starts = StartLimit::new(1);

@@ -6,12 +6,13 @@
 //! is a non-zero exit code. `#flags` in the first line are the server's. Values that differ from run to run are
 //! normalized on both sides: see [`Normalizer`]. The texts were recorded from the real server, never from this one,
 //! with the client of [`RECORDED_WITH`]. No kubelet ran beside the real server, so commands that print a pod's status
-//! leave out `observedGeneration`, which a kubelet of 1.36 writes and `--kubelet` does, too.
+//! leave out `observedGeneration` and `resources`, which a kubelet of 1.36 writes and `--kubelet` does, too.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use regex::Regex;
 
@@ -19,6 +20,9 @@ use super::{Controllers, Session};
 
 /// Minor version of the kubectl that recorded the transcripts; older ones word some messages differently.
 const RECORDED_WITH: u32 = 37;
+
+/// The time that a command takes at least on a real machine. Controllers act in it, also where time is virtual.
+const COMMAND_TIME: Duration = Duration::from_millis(300);
 
 /// A command and its output.
 struct Step<'a> {
@@ -56,6 +60,8 @@ impl Normalizer {
             (format!(r"-{L}{{5}}\b"), "-RAND"),
             (r"https?://127\.0\.0\.1:\d+".to_owned(), "SERVER"),
             (r"\b10\.\d+\.\d+\.\d+\b".to_owned(), "IP"),
+            // No kubelet ran beside the real server: a script wrote the address of its nodes.
+            (r"(hostIP:|- ip:) (127\.0\.0\.1|172\.18\.\d+\.\d+)$".to_owned(), "${1} HOST"),
             (r#"/tmp/[^ "]*"#.to_owned(), "TMP"),
             (r"(^|\s)(<invalid>|\d{1,2}s|\d+m(?:\d+s)?|\d+\.\d+s)($|[\s,()])".to_owned(), "${1}AGE${3}"),
         ];
@@ -130,6 +136,7 @@ pub(super) fn replay(name: &str) {
     let steps = steps(&text);
     assert!(!steps.is_empty(), "{name}: nothing to run");
     for step in &steps {
+        std::thread::sleep(COMMAND_TIME);
         let printed = normalizer.lines(&run(&session, &here.join("files"), step.command));
         // Recorded texts are normalized already; normalizing is idempotent.
         let recorded = normalizer.lines(&step.output);
