@@ -106,7 +106,7 @@ async fn sync(agent: &ControllerClient, request: &Value) {
     };
     let mut changed = request.clone();
     if let Err(why) = checked {
-        let failed = json!({"type": "Failed", "status": "True", "reason": "SignerValidationFailure", "message": why,
+        let failed = json!({"type": "Failed", "status": "True", "reason": "SignerValidationFailure", "message": why.to_string(),
             "lastUpdateTime": rfc3339(now)});
         if let Some(conditions) = changed["status"]["conditions"].as_array_mut() {
             conditions.push(failed);
@@ -178,21 +178,36 @@ fn has_usages(usages: &[&str], wanted: &[&str]) -> bool {
     set(usages) == set(wanted) || set(usages) == set(&with_encipherment)
 }
 
+/// The reason why a signer does not sign a request, in the words of upstream's validators.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum SignerRefusal {
+    #[error("invalid usage for client certificate: {0}")]
+    ClientUsage(String),
+    #[error("missing required usage for client certificate: client auth")]
+    NoClientUsage,
+    #[error("usages did not match [{0}]")]
+    Usages(&'static str),
+    #[error("{0} subjectAltNames are not allowed")]
+    AlternativeNames(&'static str),
+    #[error("DNS or IP subjectAltName is required")]
+    NoAlternativeName,
+    #[error("subject organization is not system:nodes")]
+    Organization,
+    #[error("subject common name does not begin with system:node:")]
+    CommonName,
+}
+
 /// `validAPIServerClientUsages`.
-fn check_client(usages: &[&str]) -> Result<(), String> {
+fn check_client(usages: &[&str]) -> Result<(), SignerRefusal> {
     let known = ["digital signature", "key encipherment", "client auth"];
     if let Some(usage) = usages.iter().find(|usage| !known.contains(usage)) {
-        return Err(format!("invalid usage for client certificate: {usage}"));
+        return Err(SignerRefusal::ClientUsage((*usage).to_owned()));
     }
-    if usages.contains(&"client auth") {
-        Ok(())
-    } else {
-        Err("missing required usage for client certificate: client auth".to_owned())
-    }
+    if usages.contains(&"client auth") { Ok(()) } else { Err(SignerRefusal::NoClientUsage) }
 }
 
 /// `ValidateKubeletClientCSR`.
-fn check_kubelet_client(request: &CertificateRequest, usages: &[&str]) -> Result<(), String> {
+fn check_kubelet_client(request: &CertificateRequest, usages: &[&str]) -> Result<(), SignerRefusal> {
     check_organization(request)?;
     let CertificateRequest { dns, emails, addresses, uris, .. } = request;
     for (is_there, names) in [
@@ -202,48 +217,40 @@ fn check_kubelet_client(request: &CertificateRequest, usages: &[&str]) -> Result
         (!uris.is_empty(), "URI"),
     ] {
         if is_there {
-            return Err(format!("{names} subjectAltNames are not allowed"));
+            return Err(SignerRefusal::AlternativeNames(names));
         }
     }
     check_node(request)?;
     if has_usages(usages, &["digital signature", "client auth"]) {
         return Ok(());
     }
-    Err("usages did not match [client auth digital signature key encipherment]".to_owned())
+    Err(SignerRefusal::Usages("client auth digital signature key encipherment"))
 }
 
 /// `ValidateKubeletServingCSR`.
-fn check_kubelet_serving(request: &CertificateRequest, usages: &[&str]) -> Result<(), String> {
+fn check_kubelet_serving(request: &CertificateRequest, usages: &[&str]) -> Result<(), SignerRefusal> {
     check_organization(request)?;
     if request.dns.is_empty() && request.addresses.is_empty() {
-        return Err("DNS or IP subjectAltName is required".to_owned());
+        return Err(SignerRefusal::NoAlternativeName);
     }
     if !request.emails.is_empty() {
-        return Err("Email subjectAltNames are not allowed".to_owned());
+        return Err(SignerRefusal::AlternativeNames("Email"));
     }
     if !request.uris.is_empty() {
-        return Err("URI subjectAltNames are not allowed".to_owned());
+        return Err(SignerRefusal::AlternativeNames("URI"));
     }
     if !has_usages(usages, &["digital signature", "server auth"]) {
-        return Err("usages did not match [digital signature key encipherment server auth]".to_owned());
+        return Err(SignerRefusal::Usages("digital signature key encipherment server auth"));
     }
     check_node(request)
 }
 
-fn check_organization(request: &CertificateRequest) -> Result<(), String> {
-    if request.subject.organizations == ["system:nodes"] {
-        Ok(())
-    } else {
-        Err("subject organization is not system:nodes".to_owned())
-    }
+fn check_organization(request: &CertificateRequest) -> Result<(), SignerRefusal> {
+    if request.subject.organizations == ["system:nodes"] { Ok(()) } else { Err(SignerRefusal::Organization) }
 }
 
-fn check_node(request: &CertificateRequest) -> Result<(), String> {
-    if request.subject.common_name.starts_with("system:node:") {
-        Ok(())
-    } else {
-        Err("subject common name does not begin with system:node:".to_owned())
-    }
+fn check_node(request: &CertificateRequest) -> Result<(), SignerRefusal> {
+    if request.subject.common_name.starts_with("system:node:") { Ok(()) } else { Err(SignerRefusal::CommonName) }
 }
 
 #[cfg(test)]

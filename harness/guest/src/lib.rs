@@ -26,6 +26,7 @@ mod outcome;
 mod protocol;
 mod report;
 mod settings;
+mod testing;
 
 #[cfg(feature = "tokio")]
 pub use async_clock::AsyncClock;
@@ -35,3 +36,4 @@ pub use outcome::{End, GuestError, Outcome};
 pub use protocol::{Order, Reading, TIME_SOCKET};
 pub use report::{Report, Spin, UnvirtualCall};
 pub use settings::{Epoch, Network, Stdio};
+pub use testing::in_virtual_time;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use plumbline_guest::in_virtual_time;
 use plumbline_loadtest::bench::report::BenchReport;
 use plumbline_loadtest::scale::report::{CallCount, KIND, Measure, ScenarioResult};
 use plumbline_loadtest::scale::{ScaleReport, Scenario};
@@ -89,11 +90,13 @@ fn every_scenario_ends_and_is_reported_as_json() {
 #[test]
 fn lost_nodes_lose_their_pods() {
     controllers();
-    let output = scale(&["--scenario", "start,node-loss", "--format", "json", "--limit", "3m"]);
-    let report = report(&output);
-    let [_, loss] = report.subjects[0].scenarios.as_slice() else { panic!("{report:?}") };
-    assert!(loss.left.is_none() && loss.seconds >= 40.0, "an orphan waits for 40 s: {loss:?}");
-    assert!(calls(loss, "DELETE", "pods") > 10, "{loss:?}");
+    in_virtual_time(|| {
+        let output = scale(&["--scenario", "start,node-loss", "--format", "json", "--limit", "3m"]);
+        let report = report(&output);
+        let [_, loss] = report.subjects[0].scenarios.as_slice() else { panic!("{report:?}") };
+        assert!(loss.left.is_none() && loss.seconds >= 40.0, "an orphan waits for 40 s: {loss:?}");
+        assert!(calls(loss, "DELETE", "pods") > 10, "{loss:?}");
+    });
 }
 
 #[test]

@@ -15,6 +15,7 @@ use plumbline::transcript::render::{render, to_text};
 
 use super::explore_program::{self, ProgramArgs};
 use super::select::{FixturesFolder, Selection};
+use super::value::ValueError;
 use super::{CliError, notify};
 use crate::duration::parse_duration;
 use crate::exit::Exit;
@@ -121,21 +122,22 @@ const INDEX: &str = "index";
 /// The variable in which an indexed Job gives each pod its index, from 0.
 const JOB_INDEX: &str = "JOB_COMPLETION_INDEX";
 
-fn shard(text: &str) -> Result<(u64, u64), String> {
+fn shard(text: &str) -> Result<(u64, u64), ValueError> {
     shard_of(text, std::env::var(JOB_INDEX).ok().as_deref())
 }
 
-fn shard_of(text: &str, index: Option<&str>) -> Result<(u64, u64), String> {
-    let Some((part, of)) = text.split_once('/') else { return Err("expected K/N with 1 ≤ K ≤ N".to_owned()) };
+fn shard_of(text: &str, index: Option<&str>) -> Result<(u64, u64), ValueError> {
+    let wrong = || ValueError::new("expected K/N with 1 ≤ K ≤ N");
+    let (part, of) = text.split_once('/').ok_or_else(wrong)?;
     let part = if part == INDEX {
         let index = index.and_then(|index| index.parse::<u64>().ok());
-        let next = format!("`index/N` is for the pods of an indexed Job: set {JOB_INDEX}, or write K/N");
-        index.and_then(|index| index.checked_add(1)).ok_or(next)?
+        let missing = format!("`index/N` is for the pods of an indexed Job: set {JOB_INDEX}, or write K/N");
+        index.and_then(|index| index.checked_add(1)).ok_or_else(|| ValueError::new(missing))?
     } else {
         part.parse().unwrap_or_default()
     };
     let of: u64 = of.parse().unwrap_or_default();
-    if (1..=of).contains(&part) { Ok((part, of)) } else { Err("expected K/N with 1 ≤ K ≤ N".to_owned()) }
+    if (1..=of).contains(&part) { Ok((part, of)) } else { Err(wrong()) }
 }
 
 /// Runs the verb.

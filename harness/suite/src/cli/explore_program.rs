@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::environment::variable;
 use super::explore::{self, ExploreArgs, ExploreFormat};
+use super::value::ValueError;
 use super::{CliError, notify, serve};
 use crate::duration::parse_duration;
 use crate::exit::Exit;
@@ -101,17 +102,17 @@ enum ClusterAround {
     Kind,
 }
 
-fn part(text: &str) -> Result<f64, String> {
+fn part(text: &str) -> Result<f64, ValueError> {
     text.parse()
         .ok()
         .filter(|part| (0.0..=1.0).contains(part))
-        .ok_or_else(|| "expected a number from 0 to 1".to_owned())
+        .ok_or_else(|| ValueError::new("expected a number from 0 to 1"))
 }
 
-fn oracle(text: &str) -> Result<String, String> {
+fn oracle(text: &str) -> Result<String, ValueError> {
     let known = || ORACLES.map(|(name, _)| name).join(", ");
     let found = ORACLES.iter().find(|(name, _)| *name == text);
-    found.map(|(name, _)| (*name).to_owned()).ok_or_else(|| format!("the oracles are {}", known()))
+    found.map(|(name, _)| (*name).to_owned()).ok_or_else(|| ValueError::new(format!("the oracles are {}", known())))
 }
 
 impl ProgramArgs {

@@ -70,7 +70,7 @@ pub(super) struct TestArgs {
 pub(super) fn main(args: &TestArgs) -> Result<u8, CliError> {
     let time = args.time.unwrap_or(ProgramTime::usual());
     if time == ProgramTime::Wall || guest::is_inside() {
-        return run(args).map_err(CliError::Environment);
+        return run(args);
     }
     let outcome = guest::run_again(|mut guest| {
         if let Some(epoch) = args.epoch {
@@ -101,30 +101,35 @@ fn write_report(path: &PathBuf, outcome: &Outcome) -> Result<(), CliError> {
 }
 
 /// Serves the cluster and runs the command beside it.
-fn run(args: &TestArgs) -> Result<u8, String> {
+fn run(args: &TestArgs) -> Result<u8, CliError> {
     serve::logging();
-    let runtime = serve::runtime().map_err(|error| error.to_string())?;
+    let runtime = serve::runtime().map_err(failed)?;
     let outcome = runtime.block_on(serve_and_run(args));
     runtime.shutdown_background();
     outcome
 }
 
-async fn serve_and_run(args: &TestArgs) -> Result<u8, String> {
+/// Returns the error of a part that this verb needs.
+fn failed(error: impl std::fmt::Display) -> CliError {
+    CliError::Environment(error.to_string())
+}
+
+async fn serve_and_run(args: &TestArgs) -> Result<u8, CliError> {
     let folder = tempfile::Builder::new().prefix("plumbline-test-").tempdir();
-    let folder = folder.map_err(|error| format!("unable to create a folder: {error}"))?;
+    let folder = folder.map_err(|error| failed(format!("unable to create a folder: {error}")))?;
     let kubeconfig = args.serve.kubeconfig.clone().unwrap_or_else(|| folder.path().join("kubeconfig"));
     let serve_args = args.serve.or_like_kind();
-    let served = serve::start(&serve_args).await.map_err(|error| error.to_string())?;
+    let served = serve::start(&serve_args).await.map_err(failed)?;
     let listening = served.listening;
-    let written = write_private_file(&kubeconfig, &served.kubeconfig);
-    written.map_err(|error| format!("unable to write the kubeconfig {}: {error}", kubeconfig.display()))?;
+    let unwritable = |error| failed(format!("unable to write the kubeconfig {}: {error}", kubeconfig.display()));
+    write_private_file(&kubeconfig, &served.kubeconfig).map_err(unwritable)?;
     let url = listening.url();
     let token = listening.token().to_owned();
 
     let stop = CancellationToken::new();
     let serving = tokio::spawn(listening.serve(stop.clone()));
-    let mut signals = serve::Signals::new().map_err(|error| format!("unable to wait for signals: {error}"))?;
-    let (program, arguments) = args.command.split_first().ok_or("no command")?;
+    let mut signals = serve::Signals::new().map_err(serve::ServeError::Signals).map_err(failed)?;
+    let (program, arguments) = args.command.split_first().ok_or_else(|| failed("no command"))?;
     let mut command = tokio::process::Command::new(program);
     command
         .args(arguments)
@@ -135,14 +140,14 @@ async fn serve_and_run(args: &TestArgs) -> Result<u8, String> {
         .kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| {
         let program = program.display();
-        format!("unable to start {program}: {error}; the words after -- are a program and its arguments")
+        failed(format!("unable to start {program}: {error}; the words after -- are a program and its arguments"))
     })?;
     let status = tokio::select! {
         biased;
-        status = child.wait() => status.map_err(|error| error.to_string())?,
+        status = child.wait() => status.map_err(failed)?,
         () = signals.any() => {
             terminate(&child);
-            child.wait().await.map_err(|error| error.to_string())?
+            child.wait().await.map_err(failed)?
         }
     };
     show(args, &served.handler.transcript(), status)?;
@@ -174,9 +179,9 @@ fn without_heartbeats(transcript: &str) -> Vec<&str> {
 }
 
 /// Writes the transcript where it was asked for; otherwise its end if the command failed.
-fn show(args: &TestArgs, transcript: &str, status: ExitStatus) -> Result<(), String> {
+fn show(args: &TestArgs, transcript: &str, status: ExitStatus) -> Result<(), CliError> {
     if let Some(path) = &args.transcript {
-        return std::fs::write(path, transcript).map_err(|error| format!("{}: {error}", path.display()));
+        return std::fs::write(path, transcript).map_err(|error| failed(format!("{}: {error}", path.display())));
     }
     if status.success() {
         return Ok(());

@@ -153,8 +153,8 @@ impl ReportWriter {
 
     fn write(&mut self) -> io::Result<()> {
         self.report.seal();
-        replace(&self.folder.join(JSON), &self.report.to_json().map_err(io::Error::other)?)?;
-        let yaml = self.report.to_yaml().map_err(io::Error::other)?;
+        replace(&self.folder.join(JSON), &self.report.to_json()?)?;
+        let yaml = self.report.to_yaml()?;
         replace(&self.folder.join(YAML), &yaml)?;
         let manifest = manifest::text(&self.report.digest, self.evidence.digests());
         replace(&self.folder.join(MANIFEST), &manifest)?;

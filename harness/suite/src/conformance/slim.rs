@@ -63,7 +63,7 @@ pub fn files(
     report: &ConformanceReport,
     mut causes: Vec<FailureCause>,
     manifest: &str,
-) -> Result<BTreeMap<String, String>, String> {
+) -> io::Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
     let is_shown = |cause: &&mut FailureCause| cause.transcript.as_ref().is_some_and(|text| !text.trim().is_empty());
     for (cause, number) in causes.iter_mut().filter(is_shown).take(MAX_TRANSCRIPTS).zip(1..) {
@@ -72,7 +72,7 @@ pub fn files(
         files.insert(name.clone(), cause.transcript.clone().unwrap_or_default());
         cause.file = Some(name);
     }
-    files.insert(CAUSES.to_owned(), serde_saphyr::to_string(&causes).map_err(|error| error.to_string())?);
+    files.insert(CAUSES.to_owned(), serde_saphyr::to_string(&causes).map_err(io::Error::other)?);
     files.insert(SUMMARY.to_owned(), summary::text(report, &causes));
     let digests = files.iter().map(|(name, text)| (name.clone(), digest::bytes(text.as_bytes()))).collect();
     let evidence = PublishedEvidence { archive: digest::bytes(manifest.as_bytes()), files: digests };

@@ -17,9 +17,9 @@ use plumbline_controllers::args::Args;
 use plumbline_controllers::connect;
 use plumbline_controllers::runtime::clock::Clock;
 use plumbline_controllers::runtime::metrics::Metrics;
+use plumbline_guest::in_virtual_time;
 use tokio_util::sync::CancellationToken;
 
-use crate::inside::in_virtual_time;
 use crate::serving::PATIENCE;
 use crate::support;
 

@@ -26,7 +26,6 @@ mod git_repository;
 mod hostile;
 mod image;
 mod imports;
-mod inside;
 mod judging;
 mod kubectl;
 mod names;
