@@ -136,11 +136,8 @@ mod tests {
         assert_eq!((status, reply["message"].as_str().unwrap_or_default()), (expected, why));
     }
 
-    /// The user of a request is the one that asks, also if the administrator impersonates it.
-    #[tokio::test(start_paused = true)]
-    async fn a_request_names_its_user() {
-        let server = server();
-        let rules = json!([{"verbs": ["create"], "apiGroups": [GROUP], "resources": ["certificatesigningrequests"]}]);
+    /// Gives the user `alice` these rules in all namespaces.
+    fn allow_alice(server: &ApiServer, rules: &Value) {
         let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "a"});
         let objects = [
             json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "a"}, "rules": rules}),
@@ -148,6 +145,14 @@ mod tests {
                 "roleRef": role, "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "alice"}]}),
         ];
         server.seed(objects).expect("seeded");
+    }
+
+    /// The user of a request is the one that asks, also if the administrator impersonates it.
+    #[tokio::test(start_paused = true)]
+    async fn a_request_names_its_user() {
+        let server = server();
+        let rules = json!([{"verbs": ["create"], "apiGroups": [GROUP], "resources": ["certificatesigningrequests"]}]);
+        allow_alice(&server, &rules);
         let (status, object) =
             send(&server, "alice", Method::POST, REQUESTS, &signing_request(JANE, CLIENT_SIGNER)).await;
         assert_eq!((status, &object["spec"]["username"]), (201, &json!("alice")), "{object}");
@@ -168,13 +173,7 @@ mod tests {
             {"verbs": ["update"], "apiGroups": [GROUP], "resources": ["certificatesigningrequests/approval"]},
             {"verbs": [verb], "apiGroups": [GROUP], "resources": ["signers"], "resourceNames": [name]},
         ]);
-        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "a"});
-        let objects = [
-            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "a"}, "rules": rules}),
-            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "a"},
-                "roleRef": role, "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "alice"}]}),
-        ];
-        server.seed(objects).expect("seeded");
+        allow_alice(&server, &rules);
         object["status"] =
             json!({"conditions": [{"type": "Approved", "status": "True", "reason": "r", "message": "m"}]});
         let path = format!("{REQUESTS}/r/approval");

@@ -15,7 +15,7 @@ use super::proxy;
 use super::request_scope::RequestScope;
 use crate::go_duration::go_duration;
 use crate::json::Value;
-use crate::json::fields::array_field;
+use crate::json::fields::{array_field, str_field};
 use crate::metadata;
 use crate::registry::{ErrorList, NO_FIELD, Path, checks};
 use crate::request::{Query, Reply, ReplyBody};
@@ -120,7 +120,7 @@ impl LogRequest {
         if self.previous {
             return format!("previous terminated container {container:?} in pod {name:?} not found");
         }
-        match self.status(pod).map(|status| str_or_empty(&status["state"]["waiting"]["reason"])) {
+        match self.status(pod).map(|status| str_field(&status["state"]["waiting"], "reason")) {
             None => format!("container {container:?} in pod {name:?} is not available"),
             Some("ErrImagePull" | "ImagePullBackOff") => {
                 format!("container {container:?} in pod {name:?} is waiting to start: trying and failing to pull image")
@@ -178,10 +178,6 @@ impl LogRequest {
             }
         })
     }
-}
-
-fn str_or_empty(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 /// Returns the lines that a container writes, each with the time after the start.

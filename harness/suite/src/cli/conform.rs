@@ -117,7 +117,7 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
     let blank = blank(args, &given, &environment)?;
     offered.features = given.claim.features.iter().cloned().collect();
     let plan = Plan::new(&given.fixtures, &offered, &Filter::default());
-    let writer = ReportWriter::create(blank, &args.out).map_err(|error| CliError::Environment(error.to_string()))?;
+    let writer = ReportWriter::create(blank, &args.out).map_err(CliError::environment)?;
     let progress = io::stderr().is_terminal();
     let terminal = Terminal::new(io::stderr().lock(), args.colour.is_on(progress), progress);
     let terminal = terminal.with_explain_flags(environment.with_seed(&format!("{explain_flags}{added}")).trim_start());
@@ -192,7 +192,7 @@ fn read(args: &ConformArgs) -> Result<ConformInputs, CliError> {
     let commit = history::commit_of(&root);
     let suite = Suite {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        digest: digest::suite(&root).map_err(|error| CliError::Environment(error.to_string()))?,
+        digest: digest::suite(&root).map_err(CliError::environment)?,
         modified: commit.as_ref().is_some_and(|at| at.modified),
         commit: commit.map(|at| at.commit),
     };
@@ -217,8 +217,7 @@ fn blank(
         deviations: &given.deviations,
         suite: &given.suite,
     };
-    template::not_run_report(report_input, &environment.test_bed)
-        .map_err(|error| CliError::Environment(error.to_string()))
+    template::not_run_report(report_input, &environment.test_bed).map_err(CliError::environment)
 }
 
 /// Prints the results and the paths of the output files.

@@ -262,7 +262,7 @@ impl Environment {
             let why = format!("the cluster failed during the run; later results are invalid: {why}");
             return Err(with_logs(CliError::Environment(why), &mut self.scratch));
         }
-        stopped.map_err(|error| with_logs(CliError::Environment(error.to_string()), &mut self.scratch))
+        stopped.map_err(|error| with_logs(CliError::environment(error), &mut self.scratch))
     }
 
     /// Returns `flags` with the seed of the run, so that another run draws the same.
@@ -434,7 +434,7 @@ impl EnvironmentArgs {
     pub(super) fn start(&self, fail_fast: bool) -> Result<Environment, CliError> {
         signals::install();
         let scratch = RunDir::create(self.logs.as_deref());
-        let mut scratch = scratch.map_err(|error| CliError::Environment(error.to_string()))?;
+        let mut scratch = scratch.map_err(CliError::environment)?;
         let (test_bed, start_up) = self.test_bed(scratch.logs()).map_err(|error| with_logs(error, &mut scratch))?;
         let cores = load::cores();
         let usual = match self.cluster {
@@ -519,8 +519,7 @@ impl EnvironmentArgs {
 
     /// Starts or finds a real API server.
     fn remote(&self, real: &RealCluster, logs: &std::path::Path, external: bool) -> Result<Arc<dyn Cluster>, CliError> {
-        let remote =
-            RemoteCluster::start(|| real.start(logs)).map_err(|error| CliError::Environment(error.to_string()))?;
+        let remote = RemoteCluster::start(|| real.start(logs)).map_err(CliError::environment)?;
         self.same_release(&remote)?;
         if external {
             return Ok(Arc::new(remote.unseen()));
@@ -537,7 +536,7 @@ impl EnvironmentArgs {
     /// Checks that a real API server has the release to judge by.
     fn same_release(&self, cluster: &impl Cluster) -> Result<(), CliError> {
         let Some(wanted) = self.kubernetes_version else { return Ok(()) };
-        let version = cluster.kubernetes().map_err(|error| CliError::Environment(error.to_string()))?;
+        let version = cluster.kubernetes().map_err(CliError::environment)?;
         release_conflict(wanted, cluster.name(), &version).map_or(Ok(()), |why| Err(CliError::Usage(why)))
     }
 

@@ -164,7 +164,7 @@ pub(super) fn main(args: &ExploreArgs) -> Result<Exit, CliError> {
     let fixtures = args.select.load()?;
     let plan = args.select.plan(&fixtures, &test_bed.capabilities())?;
     let chosen: Vec<Fixture> = plan.runs().cloned().collect();
-    let canary = canary::is_found().map_err(|error| CliError::Environment(error.to_string()))?;
+    let canary = canary::is_found().map_err(CliError::environment)?;
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let options = ExploreOptions {
         jobs: args.jobs.map_or(cores, NonZero::get),

@@ -171,13 +171,13 @@ pub(super) fn main(command: &str, args: &ExploreArgs) -> Result<Exit, CliError> 
         ));
     }
     let subjects = subjects(&own.program(command)?, own)?;
-    let mut scratch = RunDir::create(None).map_err(|error| CliError::Environment(error.to_string()))?;
+    let mut scratch = RunDir::create(None).map_err(CliError::environment)?;
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let launcher = Launcher {
         time: own.time.unwrap_or(ProgramTime::usual()),
         limit: own.run_limit,
         folder: scratch.logs().to_owned(),
-        worker: process::program().map_err(|error| CliError::Environment(error.to_string()))?,
+        worker: process::program().map_err(CliError::environment)?,
     };
     let options = ProgramOptions {
         jobs: args.jobs.map_or(cores, NonZero::get),
@@ -204,8 +204,7 @@ pub(super) fn main(command: &str, args: &ExploreArgs) -> Result<Exit, CliError> 
 
 /// Reads the scenarios.
 fn subjects(program: &ExploredProgram, own: &ProgramArgs) -> Result<Vec<ScenarioSubject>, CliError> {
-    let manifests: Vec<Value> =
-        serve::manifests(&own.manifests).map_err(|error| CliError::Environment(error.to_string()))?;
+    let manifests: Vec<Value> = serve::manifests(&own.manifests).map_err(CliError::environment)?;
     let read = |file: &PathBuf| {
         let text = fs::read_to_string(file)
             .map_err(|error| CliError::Environment(format!("unable to read {}: {error}", file.display())))?;

@@ -127,6 +127,13 @@ pub enum CliError {
     StdoutClosed,
 }
 
+impl CliError {
+    /// Returns the error of a part that a verb needs.
+    fn environment(error: impl std::fmt::Display) -> Self {
+        Self::Environment(error.to_string())
+    }
+}
+
 impl From<io::Error> for CliError {
     fn from(error: io::Error) -> Self {
         match error.get_ref() {
@@ -203,7 +210,7 @@ impl Cli {
 fn run_in_guest() -> ExitCode {
     match guest::run_again(|guest| guest) {
         Ok(outcome) => ExitCode::from(report_guest(&outcome)),
-        Err(error) => ended(PROGRAM, Err(CliError::Environment(error.to_string())), false).into(),
+        Err(error) => ended(PROGRAM, Err(CliError::environment(error)), false).into(),
     }
 }
 
@@ -241,7 +248,7 @@ pub fn helper() -> Option<ExitCode> {
 ///
 /// Returns an error if the server cannot be started, or has failed.
 pub fn serve(args: &ServeArgs) -> Result<Exit, CliError> {
-    serve::main(args).map_err(|error| CliError::Environment(error.to_string()))
+    serve::main(args).map_err(CliError::environment)
 }
 
 /// Returns the exit code of a program, and says why if something went wrong. `only_shows`: nothing is judged, so that a

@@ -119,8 +119,8 @@ fn differences(before: &FixtureEvidence, now: &FixtureReport) -> Vec<String> {
 
 /// Describes the origin of a run on `test_bed`, for its evidence.
 pub(super) fn origin(test_bed: &TestBed, flags: &str) -> Result<RunOrigin, CliError> {
-    let identity = test_bed.subject.identity().map_err(|error| CliError::Environment(error.to_string()))?;
-    let kubernetes = test_bed.cluster.kubernetes().map_err(|error| CliError::Environment(error.to_string()))?;
+    let identity = test_bed.subject.identity().map_err(CliError::environment)?;
+    let kubernetes = test_bed.cluster.kubernetes().map_err(CliError::environment)?;
     Ok(RunOrigin {
         api_version: ORIGIN_VERSION.to_owned(),
         plumbline: env!("CARGO_PKG_VERSION").to_owned(),

@@ -60,7 +60,7 @@ enum ReviewFormat {
 
 /// Runs the verb.
 pub(super) fn main(args: &ReviewArgs) -> Result<Exit, CliError> {
-    let failed = |error: GitError| CliError::Environment(error.to_string());
+    let failed = |error: GitError| CliError::environment(error);
     let range = CommitRange::find(&args.repository, args.range.as_deref()).map_err(failed)?;
     let changes = history::changes(&args.repository, &range).map_err(failed)?;
     let mut sections = vec![ReviewSection::of_commits(groups(changes))];
@@ -70,8 +70,7 @@ pub(super) fn main(args: &ReviewArgs) -> Result<Exit, CliError> {
         sections.push(ReviewSection::of_pending(groups(changes), outcome));
     }
     if args.run {
-        let SeenRun { changes, failures } =
-            run::run(&args.repository).map_err(|error| CliError::Environment(error.to_string()))?;
+        let SeenRun { changes, failures } = run::run(&args.repository).map_err(CliError::environment)?;
         sections.push(ReviewSection::of_run(groups(changes), failures));
     }
     let text = match args.format {

@@ -142,8 +142,7 @@ pub(super) fn run_once(
     let mut reporters = reporters(args, explain_flags, fixtures, &title)?;
     if let Some(archive) = &args.evidence {
         let origin = replay::origin(&environment.test_bed, explain_flags)?;
-        let recorder =
-            EvidenceRecorder::create(archive, &origin).map_err(|error| CliError::Environment(error.to_string()))?;
+        let recorder = EvidenceRecorder::create(archive, &origin).map_err(CliError::environment)?;
         reporters.0.push(Box::new(recorder));
     }
     Ok(suite::run(&plan, &environment.test_bed, environment.options, &mut reporters)?)

@@ -616,7 +616,7 @@ fn is_for_kustomize(object: &Value) -> bool {
     object["apiVersion"].as_str().is_some_and(|version| version.starts_with("kustomize.config.k8s.io/"))
 }
 
-/// Waits for the end of standard input. After a line on it, waits for ever.
+/// Waits for the end of standard input. Never returns after a line on it.
 async fn stdin_closes() {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     // A thread of its own: a read that never ends would keep a thread of the runtime.

@@ -87,7 +87,7 @@ pub(super) fn main(args: &TestArgs) -> Result<u8, CliError> {
         }
         guest
     });
-    let outcome = outcome.map_err(|error| CliError::Environment(error.to_string()))?;
+    let outcome = outcome.map_err(CliError::environment)?;
     if let Some(path) = &args.report {
         write_report(path, &outcome)?;
     }
@@ -103,33 +103,29 @@ fn write_report(path: &PathBuf, outcome: &Outcome) -> Result<(), CliError> {
 /// Serves the cluster and runs the command beside it.
 fn run(args: &TestArgs) -> Result<u8, CliError> {
     serve::logging();
-    let runtime = serve::runtime().map_err(failed)?;
+    let runtime = serve::runtime().map_err(CliError::environment)?;
     let outcome = runtime.block_on(serve_and_run(args));
     runtime.shutdown_background();
     outcome
 }
 
-/// Returns the error of a part that this verb needs.
-fn failed(error: impl std::fmt::Display) -> CliError {
-    CliError::Environment(error.to_string())
-}
-
 async fn serve_and_run(args: &TestArgs) -> Result<u8, CliError> {
     let folder = tempfile::Builder::new().prefix("plumbline-test-").tempdir();
-    let folder = folder.map_err(|error| failed(format!("unable to create a folder: {error}")))?;
+    let folder = folder.map_err(|error| CliError::environment(format!("unable to create a folder: {error}")))?;
     let kubeconfig = args.serve.kubeconfig.clone().unwrap_or_else(|| folder.path().join("kubeconfig"));
     let serve_args = args.serve.or_like_kind();
-    let served = serve::start(&serve_args).await.map_err(failed)?;
+    let served = serve::start(&serve_args).await.map_err(CliError::environment)?;
     let listening = served.listening;
-    let unwritable = |error| failed(format!("unable to write the kubeconfig {}: {error}", kubeconfig.display()));
+    let unwritable =
+        |error| CliError::environment(format!("unable to write the kubeconfig {}: {error}", kubeconfig.display()));
     write_private_file(&kubeconfig, &served.kubeconfig).map_err(unwritable)?;
     let url = listening.url();
     let token = listening.token().to_owned();
 
     let stop = CancellationToken::new();
     let serving = tokio::spawn(listening.serve(stop.clone()));
-    let mut signals = serve::Signals::new().map_err(serve::ServeError::Signals).map_err(failed)?;
-    let (program, arguments) = args.command.split_first().ok_or_else(|| failed("no command"))?;
+    let mut signals = serve::Signals::new().map_err(serve::ServeError::Signals).map_err(CliError::environment)?;
+    let (program, arguments) = args.command.split_first().ok_or_else(|| CliError::environment("no command"))?;
     let mut command = tokio::process::Command::new(program);
     command
         .args(arguments)
@@ -140,14 +136,16 @@ async fn serve_and_run(args: &TestArgs) -> Result<u8, CliError> {
         .kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| {
         let program = program.display();
-        failed(format!("unable to start {program}: {error}; the words after -- are a program and its arguments"))
+        CliError::environment(format!(
+            "unable to start {program}: {error}; the words after -- are a program and its arguments"
+        ))
     })?;
     let status = tokio::select! {
         biased;
-        status = child.wait() => status.map_err(failed)?,
+        status = child.wait() => status.map_err(CliError::environment)?,
         () = signals.any() => {
             terminate(&child);
-            child.wait().await.map_err(failed)?
+            child.wait().await.map_err(CliError::environment)?
         }
     };
     show(args, &served.handler.transcript(), status)?;
@@ -181,7 +179,8 @@ fn without_heartbeats(transcript: &str) -> Vec<&str> {
 /// Writes the transcript where it was asked for; otherwise its end if the command failed.
 fn show(args: &TestArgs, transcript: &str, status: ExitStatus) -> Result<(), CliError> {
     if let Some(path) = &args.transcript {
-        return std::fs::write(path, transcript).map_err(|error| failed(format!("{}: {error}", path.display())));
+        return std::fs::write(path, transcript)
+            .map_err(|error| CliError::environment(format!("{}: {error}", path.display())));
     }
     if status.success() {
         return Ok(());

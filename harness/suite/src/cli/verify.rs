@@ -57,7 +57,7 @@ impl ReferenceFixtures {
     fn load(root: PathBuf) -> Result<Self, CliError> {
         let fixtures = parse::load(&root).map_err(CliError::BadFixtures)?;
         let profiles = Profiles::load(&root, &fixtures).map_err(CliError::BadFixtures)?;
-        let digest = digest::suite(&root).map_err(|error| CliError::Environment(error.to_string()))?;
+        let digest = digest::suite(&root).map_err(CliError::environment)?;
         Ok(Self { root, fixtures, profiles, digest })
     }
 
@@ -106,7 +106,7 @@ pub(super) fn publish(args: &PublishArgs) -> Result<Exit, CliError> {
     let from = args.report.parent().unwrap_or(Path::new("."));
     let home = publish::publish(&report, from, &args.to).map_err(|error| match error {
         PublishError::Refused(_) => CliError::Refuted(error.to_string()),
-        PublishError::Io { .. } => CliError::Environment(error.to_string()),
+        PublishError::Io { .. } => CliError::environment(error),
     })?;
     writeln!(super::stdout(), "{}", home.join(YAML).display())?;
     Ok(Exit::Ok)
@@ -144,8 +144,7 @@ fn checked(path: &Path, reference: &ReferenceFixtures) -> Result<ConsistentRepor
     // The evidence of a killed run may be incomplete.
     if report.fixtures.iter().all(|fixture| fixture.reason != NOT_RUN) {
         let beside = path.parent().unwrap_or(Path::new("."));
-        let (problems, at_hand) =
-            slim::check(beside, &report).map_err(|error| CliError::Environment(error.to_string()))?;
+        let (problems, at_hand) = slim::check(beside, &report).map_err(CliError::environment)?;
         findings.extend(problems);
         evidence = at_hand;
     }

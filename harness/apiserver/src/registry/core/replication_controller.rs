@@ -8,7 +8,7 @@ use crate::json::Value;
 use crate::json::fields::{drop_zero, is_empty_value, non_null, object_or_insert, value_default};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME, containers, images};
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::core::workload::{self, METADATA, SPEC, non_negative, spec};
+use crate::registry::core::workload::{self, CONTAINERS, METADATA, SPEC, non_negative, spec};
 use crate::registry::meta;
 use crate::registry::names::NameFormat;
 use crate::registry::prepare::reset_all_but_status;
@@ -144,8 +144,8 @@ const COLUMNS: &[Column] = &[
         CellSource::Number("/status/readyReplicas"),
     ),
     AGE,
-    containers("/spec/template/spec/containers"),
-    images("/spec/template/spec/containers"),
+    containers(CONTAINERS),
+    images(CONTAINERS),
     Column::string(
         "Selector",
         Description::Field("api.core.v1.ReplicationControllerSpec", "selector"),

@@ -31,7 +31,7 @@ const DEPTH: usize = 5;
 /// Fields of steps that are checks: the oracles replace them.
 const CHECKS: [&str; 3] = ["expect", "consistently", "eventually"];
 /// Fields of steps that name their time.
-const TIMES: [&str; 6] = ["at", "after", "until", "for", "by", "within"];
+pub(in crate::explore) const TIMES: [&str; 6] = ["at", "after", "until", "for", "by", "within"];
 
 /// A finding that cannot be shrunk.
 #[derive(Debug, thiserror::Error)]
@@ -70,9 +70,9 @@ pub struct ShrunkFinding {
 
 /// A candidate: a document with `given` and `steps`, and the faults to inject.
 #[derive(Debug, Clone)]
-struct Case {
-    document: Value,
-    faults: Vec<(Disturbance, String)>,
+pub(in crate::explore) struct Case {
+    pub(in crate::explore) document: Value,
+    pub(in crate::explore) faults: Vec<(Disturbance, String)>,
 }
 
 /// Shrinks the finding with `fingerprint` of `plan` on `fixture`.
@@ -131,18 +131,33 @@ fn document_of(text: &str, fixture: &Fixture) -> Result<Value, ShrinkError> {
     }
     let written = whole["steps"].as_array().cloned().unwrap_or_default();
     let timed = written.into_iter().zip(&fixture.steps).filter_map(|(written, step)| {
-        let mut fields = written.as_object()?.clone();
-        if !matches!(step.kind, StepKind::Do { .. }) || CHECKS.iter().any(|check| fields.contains_key(*check)) {
+        if !matches!(step.kind, StepKind::Do { .. }) || CHECKS.iter().any(|check| written.get(check).is_some()) {
             return None;
         }
-        for field in TIMES.iter().chain(&["note"]) {
-            fields.remove(*field);
-        }
-        fields.insert("at".to_owned(), json!(time_text::seconds(step.at)));
-        Some(Value::Object(fields))
+        timed_step(&written, step.at)
     });
     document.insert("steps".to_owned(), timed.collect());
     Ok(Value::Object(document))
+}
+
+/// Returns a step with the time `at` instead of the fields that name it; `None` if it is no object.
+pub(in crate::explore) fn timed_step(written: &Value, at: Duration) -> Option<Value> {
+    let mut fields = written.as_object()?.clone();
+    for field in TIMES.iter().chain(&["note"]) {
+        fields.remove(*field);
+    }
+    fields.insert("at".to_owned(), json!(time_text::seconds(at)));
+    Some(Value::Object(fields))
+}
+
+/// Returns steps in the order of their times, which they name.
+pub(in crate::explore) fn steps_in_order(mut steps: Vec<(Duration, Value)>) -> Vec<Value> {
+    steps.sort_by_key(|(at, _)| *at);
+    let timed = steps.into_iter().map(|(at, mut step)| {
+        step["at"] = json!(time_text::seconds(at));
+        step
+    });
+    timed.collect()
 }
 
 /// Returns the breach with this fingerprint, and the plan that shows it.
@@ -341,13 +356,8 @@ fn injected(document: &mut Value, original: &Fixture, plan: &FaultPlan) -> (Vec<
     }
     prepend(document, "faults", faults);
     prepend(document, "watch", watches);
-    steps.sort_by_key(|(at, _)| *at);
     let end = steps.iter().map(|(at, _)| *at).chain(plan.faults.iter().map(|(_, point)| point.at)).max();
-    let list = steps.into_iter().map(|(at, mut step)| {
-        step["at"] = json!(time_text::seconds(at));
-        step
-    });
-    (list.collect(), end.unwrap_or_default())
+    (steps_in_order(steps), end.unwrap_or_default())
 }
 
 /// Adds `items` to the beginning of a list of `given`, which may be a single item.

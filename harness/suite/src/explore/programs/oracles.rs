@@ -48,6 +48,40 @@ pub fn judge_alone(facts: &Facts) -> Vec<Breach> {
     let mut found = anywhere(facts);
     found.extend(refused(facts));
     found.extend(idle_updates(facts));
+    found.extend(at_the_end(facts));
+    found
+}
+
+/// Returns the breaches of a run with faults.
+#[must_use]
+pub fn judge(reference: &Reference, plan: &[PlannedFault], facts: &Facts) -> Vec<Breach> {
+    let without = &reference.facts;
+    let mut found = anywhere(facts);
+    found.extend(exits(plan, facts));
+    if facts.ending.is_some() {
+        return without_known(found, reference);
+    }
+    let has = |property: FaultTrait| plan.iter().any(|(disturbance, _)| disturbance.is(property));
+    if !has(FaultTrait::ChangesHistory) {
+        let differences = reference.expected.state.differences(&facts.state, &reference.expected.volatile);
+        found.extend(differences.iter().map(|difference| of_difference(difference, facts)));
+    }
+    found.extend(at_the_end(facts));
+    if facts.busy > without.busy * 2 + BUSY {
+        let text = format!("{} requests in the quiet window; without the fault {}", facts.busy, without.busy);
+        found.push(Breach::of_run("busy", "", end(facts), text));
+    }
+    if !has(FaultTrait::ChangesHistory) {
+        found.extend(more_deletions(&reference.expected.volatile, without, facts));
+    }
+    found.extend(more_writes(without, facts));
+    without_known(found, reference)
+}
+
+/// Returns the breaches that the end of a run shows by itself: it is not quiet, a fresh start changes something, or
+/// objects are left behind.
+fn at_the_end(facts: &Facts) -> Vec<Breach> {
+    let mut found = Vec::new();
     if let Some(first) = facts.late.first() {
         found.push(Breach::of_run(QUIET, "", end(facts), converged_text(first)));
     }
@@ -67,47 +101,6 @@ pub fn judge_alone(facts: &Facts) -> Vec<Breach> {
     found
 }
 
-/// Returns the breaches of a run with faults.
-#[must_use]
-pub fn judge(reference: &Reference, plan: &[PlannedFault], facts: &Facts) -> Vec<Breach> {
-    let without = &reference.facts;
-    let mut found = anywhere(facts);
-    found.extend(exits(plan, facts));
-    if facts.ending.is_some() {
-        return without_known(found, reference);
-    }
-    let has = |property: FaultTrait| plan.iter().any(|(disturbance, _)| disturbance.is(property));
-    if !has(FaultTrait::ChangesHistory) {
-        let differences = reference.expected.state.differences(&facts.state, &reference.expected.volatile);
-        found.extend(differences.iter().map(|difference| of_difference(difference, facts)));
-    }
-    if let (true, Some(first)) = (without.late.is_empty(), facts.late.first()) {
-        found.push(Breach::of_run(QUIET, "", end(facts), converged_text(first)));
-    }
-    if let (true, Some(first)) = (without.fresh.is_empty(), facts.fresh.first()) {
-        found.push(Breach::of_run(FRESH, "", end(facts), restarted_text(first)));
-    }
-    for (object, why) in facts.left.iter().filter(|(object, _)| !without.left.contains_key(*object)) {
-        found.push(of_object(
-            "left",
-            object,
-            LEFT,
-            facts,
-            format!("{object}: {why}"),
-            &json!({ "absent": target(object) }),
-        ));
-    }
-    if facts.busy > without.busy * 2 + BUSY {
-        let text = format!("{} requests in the quiet window; without the fault {}", facts.busy, without.busy);
-        found.push(Breach::of_run("busy", "", end(facts), text));
-    }
-    if !has(FaultTrait::ChangesHistory) {
-        found.extend(more_deletions(&reference.expected.volatile, without, facts));
-    }
-    found.extend(more_writes(without, facts));
-    without_known(found, reference)
-}
-
 /// Leaves out what the run without faults shows as well.
 fn without_known(mut found: Vec<Breach>, reference: &Reference) -> Vec<Breach> {
     let known: Vec<String> = judge_alone(&reference.facts).iter().map(Breach::fingerprint).collect();
@@ -115,7 +108,7 @@ fn without_known(mut found: Vec<Breach>, reference: &Reference) -> Vec<Breach> {
     found
 }
 
-/// Returns the breaches that no fault excuses.
+/// Returns the breaches that count in every run, with or without faults.
 fn anywhere(facts: &Facts) -> Vec<Breach> {
     let mut found = Vec::new();
     if let Some(ending) = &facts.ending {

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use plumbline::explore::breach::Breach;
-use plumbline::explore::faults::Disturbance;
 use plumbline::explore::faults::inject::RESTART_AFTER;
 use plumbline::explore::faults::plan::Token;
 use plumbline::fixture::{fault_words, time_text, yaml};
@@ -16,7 +15,7 @@ use super::launch::Launcher;
 use super::oracles;
 use super::search::{ProgramOptions, ScenarioSubject, reference, resolve, subject};
 use crate::explore::findings::fixture_text::to_yaml;
-use crate::explore::findings::shrink::{places_in, prepend, remove, step_of};
+use crate::explore::findings::shrink::{Case, TIMES, places_in, prepend, remove, step_of, steps_in_order, timed_step};
 use crate::process::signals;
 
 /// Number of candidates to try at most, each of which needs runs without faults and one with them.
@@ -25,15 +24,6 @@ const MOST_TRIES: usize = 30;
 const LONGEST: Duration = Duration::from_mins(2);
 /// Deepest level below `given` and `steps` at which parts are dropped.
 const DEPTH: usize = 3;
-/// Fields of steps that name their time.
-const TIMES: [&str; 6] = ["at", "after", "until", "for", "by", "within"];
-
-/// A candidate: a scenario and the faults to inject.
-#[derive(Debug, Clone)]
-struct ScenarioCase {
-    document: Value,
-    faults: Vec<(Disturbance, String)>,
-}
 
 struct ScenarioShrinker<'a> {
     subject: &'a ScenarioSubject,
@@ -55,7 +45,7 @@ pub fn shrink(
     token: &Token,
     (fingerprint, why): (&str, &str),
 ) -> Option<String> {
-    let mut case = ScenarioCase { document: document(subject)?, faults: token.faults.clone() };
+    let mut case = Case { document: document(subject)?, faults: token.faults.clone() };
     let tries = 0;
     let watch = Stopwatch::start();
     let mut shrinker = ScenarioShrinker { subject, launcher, options, fingerprint, tries, watch, plan: plan.to_vec() };
@@ -84,21 +74,14 @@ fn document(subject: &ScenarioSubject) -> Option<Value> {
     let mut document = Map::new();
     document.insert("given".to_owned(), whole.get("given").cloned().unwrap_or_else(|| json!({})));
     let steps = whole["steps"].as_array().cloned().unwrap_or_default().into_iter().zip(&subject.fixture.steps);
-    let timed = steps.filter_map(|(written, step)| {
-        let mut fields = written.as_object()?.clone();
-        for field in TIMES.iter().chain(&["note"]) {
-            fields.remove(*field);
-        }
-        fields.insert("at".to_owned(), json!(time_text::seconds(step.at)));
-        Some(Value::Object(fields))
-    });
+    let timed = steps.filter_map(|(written, step)| timed_step(&written, step.at));
     document.insert("steps".to_owned(), timed.collect());
     Some(Value::Object(document))
 }
 
 impl ScenarioShrinker<'_> {
     /// Takes `candidate` instead of `case` if it shows the finding.
-    fn replaces(&mut self, case: &mut ScenarioCase, candidate: ScenarioCase) -> bool {
+    fn replaces(&mut self, case: &mut Case, candidate: Case) -> bool {
         let is_over = self.tries >= MOST_TRIES || self.watch.elapsed() > LONGEST || signals::requested().is_some();
         if is_over {
             return false;
@@ -111,7 +94,7 @@ impl ScenarioShrinker<'_> {
     }
 
     /// Returns the plan with which the candidate shows the finding.
-    fn shown(&self, case: &ScenarioCase) -> Option<Vec<PlannedFault>> {
+    fn shown(&self, case: &Case) -> Option<Vec<PlannedFault>> {
         let text = to_yaml(&case.document);
         let scenario = Scenario { text, ..self.subject.scenario.clone() };
         let candidate = subject(&self.subject.program, scenario).ok()?;
@@ -157,12 +140,7 @@ fn written(document: &Value, plan: &[PlannedFault], why: &str) -> String {
     }
     prepend(&mut document, "faults", faults);
     prepend(&mut document, "watch", watches);
-    steps.sort_by_key(|(at, _)| *at);
-    let timed = steps.into_iter().map(|(at, mut step)| {
-        step["at"] = json!(time_text::seconds(at));
-        step
-    });
-    document["steps"] = timed.collect();
+    document["steps"] = steps_in_order(steps).into();
     document["promise"] = json!(format!("Explored: {}.", why.trim_end_matches('.')));
     if !wordless.is_empty() {
         let faults = wordless.join(", ");
