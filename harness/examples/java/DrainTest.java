@@ -89,7 +89,7 @@ public class DrainTest {
 
     static void aFaultHitsOneRequest(Plumbline.World world) throws Exception {
         world.fault("""
-            {"on": {"verbs": ["list"], "resource": "pods"}, "count": 1, "verdict": {"reply": {"code": 503}}}""");
+            {"on": "LIST pods", "reply": 503, "count": 1}""");
         check(503, world.send("GET", PODS, ""));
         check(200, world.send("GET", PODS, ""));
     }

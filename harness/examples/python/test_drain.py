@@ -66,7 +66,7 @@ class Cluster(unittest.TestCase):
         self.assertEqual(allowed(), 1)
 
     def test_a_fault_hits_one_request(self):
-        self.world.fault(on={"verbs": ["list"], "resource": "pods"}, count=1, verdict={"reply": {"code": 503}})
+        self.world.fault(on="LIST pods", reply=503, count=1)
         with self.assertRaises(ApiException) as failed:
             self.names()
         self.assertEqual(failed.exception.status, 503)

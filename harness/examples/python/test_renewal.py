@@ -39,7 +39,7 @@ def test_a_certificate_is_renewed_every_sixty_days(client, world):
 def test_a_renewal_that_failed_is_tried_on_the_next_day(client, world):
     core = kubernetes.client.CoreV1Api(client)
     issue(core, world.now())
-    world.fault(on={"verbs": ["patch"], "resource": "secrets"}, count=1, verdict={"reply": {"code": 503}})
+    world.fault(on="PATCH secrets/*", reply=503, count=1)
     try:
         renew(core, world.advance(60 * DAY))
     except kubernetes.client.ApiException as error:

@@ -37,7 +37,7 @@ def test_the_clock_moves_by_text_seconds_and_timedeltas(world):
 
 def test_a_fault_hits_one_request(client, world):
     core = kubernetes.client.CoreV1Api(client)
-    world.fault(name="busy", on={"verbs": ["create"]}, count=1, verdict={"reply": {"code": 503}})
+    world.fault(name="busy", on="POST *", reply=503, count=1)
     with pytest.raises(kubernetes.client.ApiException) as failed:
         core.create_namespaced_config_map("default", MAP)
     assert failed.value.status == 503

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use crate::apiserver::ResourceId;
 use crate::apiserver::faults::{FaultAction, FaultRule, Faults, Predicate, RuleMatcher, WatchEnd};
+use crate::fixture::error::Fail;
 use crate::fixture::{Effect, Fault, RequestPattern, Resource, WatchFault};
 use crate::time::Clock;
 use crate::transcript::{Actor, Attributed as _, Origin, RecordedRequest};
@@ -57,7 +58,7 @@ pub fn rule(
     let verdict = action(fault, crash, &last);
     let armed = ArmedFault { on: fault.on.to_string(), nth: fault.nth, seen: Arc::default() };
     let seen = armed.seen.clone();
-    let means = predicate(fault.on.clone(), clock.clone(), leeway);
+    let means = predicate(fault.on.clone(), clock.clone(), leeway, AnyActor::OfSubject);
     let on: Predicate = Arc::new(move |request, origin| {
         let is_meant = means(request, origin);
         if is_meant {
@@ -68,6 +69,23 @@ pub fn rule(
     });
     let on = RuleMatcher::Fn(on);
     (FaultRule { name: fault.name.clone(), on, nth: fault.nth, count: fault.count, percent: 100, verdict }, armed)
+}
+
+/// Builds the rule of a server that programs outside use: without an actor it matches the requests of every client.
+///
+/// # Errors
+///
+/// Returns an error if the fault crashes controllers: the server cannot end a client.
+pub fn served_rule(fault: &Fault, clock: &Clock) -> Result<FaultRule, Fail> {
+    if matches!(fault.effect, Effect::Crash { .. }) {
+        let fail = Fail::new("`crash` ends controllers that the harness has started; this server has started none");
+        return Err(fail.hint("write `drop: before` or `drop: after`, and end the client yourself"));
+    }
+    let no_crash: CrashHandler = Arc::new(|_| {});
+    let verdict = action(fault, &no_crash, &Arc::default());
+    let on = predicate(fault.on.clone(), clock.clone(), (Duration::ZERO, Duration::ZERO), AnyActor::OfServer);
+    let on = RuleMatcher::Fn(on);
+    Ok(FaultRule { name: fault.name.clone(), on, nth: fault.nth, count: fault.count, percent: 100, verdict })
 }
 
 /// Returns the server's action for the effect of a fault: the only translation between the two.
@@ -155,19 +173,42 @@ pub fn set_watch_fault(faults: &Faults, revision: u64, fault: &WatchFault) -> Op
     })
 }
 
-/// Returns the predicate for `pattern`; without an actor it matches any request of the subject.
-fn predicate(pattern: RequestPattern, clock: Clock, (tolerance, late): (Duration, Duration)) -> Predicate {
+/// The requests that a pattern without an actor matches.
+#[derive(Clone, Copy)]
+enum AnyActor {
+    /// Those of the subject.
+    OfSubject,
+    /// Those of every client.
+    OfServer,
+}
+
+impl AnyActor {
+    fn covers(self, origin: &Origin) -> bool {
+        match self {
+            Self::OfSubject => origin.actor().is_subject(),
+            Self::OfServer => true,
+        }
+    }
+}
+
+/// Returns the predicate for `pattern`.
+fn predicate(
+    pattern: RequestPattern,
+    clock: Clock,
+    (tolerance, late): (Duration, Duration),
+    any_actor: AnyActor,
+) -> Predicate {
     Arc::new(move |request, origin| {
         pattern.at.is_none_or(|at| {
             let now = clock.elapsed();
             at <= now + tolerance && now <= at + tolerance + late
-        }) && pattern.actor.as_deref().map_or_else(|| origin.actor().is_subject(), |name| name == origin.actor().name())
+        }) && pattern.actor.as_deref().map_or_else(|| any_actor.covers(origin), |name| name == origin.actor().name())
             && pattern.verb.covers(&request.verb)
-            && is_aimed_at(&pattern, request, origin)
+            && is_aimed_at(&pattern, request)
     })
 }
 
-fn is_aimed_at(pattern: &RequestPattern, request: &RecordedRequest, _origin: &Origin) -> bool {
+fn is_aimed_at(pattern: &RequestPattern, request: &RecordedRequest) -> bool {
     let target = &pattern.target;
     let name = request.name.as_deref().or_else(|| request.body.as_ref()?.get("metadata")?.get("name")?.as_str());
     let subresource = target.subresource.as_deref();

@@ -91,9 +91,11 @@ class World:
                 self.advance(advance)
             time.sleep(POLL_SECONDS)
 
-    def fault(self, **rule: Any) -> None:
-        """Arms a fault rule, such as `fault(on={"resource": "pods"}, count=1, verdict={"reply": {"code": 500}})`."""
-        self.call("POST", "/plumbline/faults", rule)
+    def fault(self, words: str | None = None, **rule: Any) -> None:
+        """Arms a fault: `fault("LIST pods 503")`, `fault(on="PATCH pods/*/status", drop="after", count=1)`."""
+        if words is not None and rule:
+            raise ValueError("a fault is a text or keywords, not both: fault(on=\"LIST pods\", reply=503, count=1)")
+        self.call("POST", "/plumbline/faults", words if words is not None else rule)
 
     def fault_hits(self, name: str) -> int:
         """Returns how many requests the fault rules of this name have hit."""

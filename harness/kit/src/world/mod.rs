@@ -59,6 +59,7 @@ mod expect;
 mod explore;
 mod faults;
 mod objects;
+mod resources;
 mod service;
 mod simulation;
 mod transcript;
@@ -80,6 +81,8 @@ pub use error::{Error, Result};
 pub use expect::Rule;
 pub use explore::{ExploreSummary, Explorer};
 pub use faults::FaultHandle;
+#[doc(hidden)]
+pub use resources::served_resources;
 pub use service::WorldService;
 pub use simulation::Simulation;
 pub use transcript::TranscriptView;

@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::panic::Location;
 use std::rc::Rc;
-use std::sync::OnceLock;
 
-use futures::FutureExt as _;
 use http::{HeaderValue, Method, header};
 use http_body_util::BodyExt as _;
 use kube::core::crd::v1::CustomResourceExt;
@@ -14,10 +12,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::resources::served_resources;
 use super::{Error, Result, World};
 use crate::apiserver::service::into_response;
-use crate::apiserver::{ApiRequest, ApiServer, ReplyBody, ResourceId};
-use crate::expect::world::resource_of_definition;
+use crate::apiserver::{ApiRequest, ResourceId};
 use crate::fixture::pattern::{Resource, Resources, Target};
 use crate::fixture::words;
 use crate::metadata;
@@ -365,18 +363,7 @@ impl World {
         if let Some(cache) = cache.as_ref().filter(|cache| cache.definitions == names) {
             return cache.resources.clone();
         }
-        let mut resources = Resources::default();
-        for definition in &stored {
-            let definition: Value = definition.value().into();
-            resources.declare(resource_of_definition(&definition));
-            let short = definition["spec"]["names"]["shortNames"].as_array().into_iter().flatten();
-            let short = short.filter_map(|name| name.as_str().map(str::to_owned)).collect();
-            resources.serve(resource_of_definition(&definition), short);
-        }
-        for (resource, short) in served() {
-            resources.serve(resource.clone(), short.clone());
-        }
-        let resources = Rc::new(resources);
+        let resources = Rc::new(served_resources(self.server()));
         *cache = Some(ResourceCache { definitions: names, resources: resources.clone() });
         resources
     }
@@ -564,43 +551,4 @@ fn split(object: Value) -> Result<Vec<Value>> {
         object @ Value::Object(_) => Ok(vec![object]),
         other => Err(Error::new(format!("an object is expected, typed, as JSON or as YAML; this is {other}"))),
     }
-}
-
-/// Returns the built-in resources of the server, with their short names, as discovery shows them.
-fn served() -> &'static [(Resource, Vec<String>)] {
-    static SERVED: OnceLock<Vec<(Resource, Vec<String>)>> = OnceLock::new();
-    SERVED.get_or_init(|| {
-        // A server of its own: the request is not in the record of the test, and its faults do not affect it.
-        let server = ApiServer::builder().build();
-        ["/api", "/apis"].iter().flat_map(|path| discover(&server, path)).collect()
-    })
-}
-
-fn discover(server: &ApiServer, path: &str) -> Vec<(Resource, Vec<String>)> {
-    const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-    let mut request = ApiRequest::new(Method::GET, path);
-    request.headers.insert(header::ACCEPT, HeaderValue::from_static(AGGREGATED));
-    // Discovery waits for nothing.
-    let Some(reply) = server.handle(request).now_or_never() else { return Vec::new() };
-    let ReplyBody::Full(bytes) = reply.body else { return Vec::new() };
-    let list: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-    let items = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut found = Vec::new();
-    for group in items(&list["items"]) {
-        for version in items(&group["versions"]) {
-            for resource in items(&version["resources"]) {
-                let short = items(&resource["shortNames"]).iter().map(text).collect();
-                let resource = Resource {
-                    group: metadata::name(&group).to_owned().into(),
-                    version: text(&version["version"]).into(),
-                    plural: text(&resource["resource"]).into(),
-                    kind: text(&resource["responseKind"]["kind"]).into(),
-                    namespaced: resource["scope"] == "Namespaced",
-                };
-                found.push((resource, short));
-            }
-        }
-    }
-    found
 }

@@ -16,7 +16,7 @@ use plumbline::time::Clock;
 use plumbline_apiserver::listener::{ApiListener, Limits, ListenError, ListenOptions, listen, write_private_file};
 use plumbline_apiserver::{
     AdmissionPlugin, ApiServer, ApiServerConfig, AuditLog, KubernetesVersion, RecordMode, ReportedVersion, bootstrap,
-    faults, kubelet,
+    kubelet,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -26,7 +26,7 @@ use super::value::ValueError;
 use crate::cluster::Around;
 use crate::duration::parse_duration;
 use crate::exit::Exit;
-use crate::serve::{ClockMode, ControllerLoop, ServeHandler, WorldError, WorldSpec, check_rules, kind};
+use crate::serve::{ClockMode, ControllerLoop, ServeHandler, ServedFault, WorldError, WorldSpec, kind};
 use crate::subject::in_process::QUIET_LOG;
 
 /// Approximate limit of the stored transcript, in bytes.
@@ -302,11 +302,16 @@ pub(super) async fn start(args: &ServeArgs) -> Result<RunningServer, ServeError>
     let listening = listen(handler.clone(), options).await?;
     spec.address = (!args.bare).then(|| listening.address());
     spec.authority = listening.authority_pem().map(str::to_owned);
-    super::notify(&absent(&spec));
+    let absent = absent(&spec);
     spec.signer = listening.authority();
     let kubeconfig =
         if args.client_certificate { listening.kubeconfig_with_certificate()? } else { listening.kubeconfig() };
-    handler.start(spec, kubeconfig.clone(), listening.url()).await?;
+    let started = handler.start(spec, kubeconfig.clone(), listening.url()).await;
+    started.map_err(|error| match (error, &args.faults) {
+        (WorldError::Rule(unfit), Some(path)) => ServeError::File { path: path.clone(), why: unfit.to_string() },
+        (error, _) => error.into(),
+    })?;
+    super::notify(&absent);
     Ok(RunningServer { handler, listening, kubeconfig })
 }
 
@@ -433,13 +438,11 @@ impl ServeArgs {
         Ok(seeds)
     }
 
-    fn fault_rules(&self) -> Result<Vec<faults::FaultRuleSpec>, ServeError> {
-        let mut rules: Vec<faults::FaultRuleSpec> = Vec::new();
+    fn fault_rules(&self) -> Result<Vec<ServedFault>, ServeError> {
+        let mut rules: Vec<ServedFault> = Vec::new();
         if let Some(path) = &self.faults {
-            let text = read(path)?;
-            rules = serde_saphyr::from_str(&text)
+            rules = serde_saphyr::from_str(&read(path)?)
                 .map_err(|error| ServeError::File { path: path.clone(), why: error.to_string() })?;
-            check_rules(&rules).map_err(|error| ServeError::File { path: path.clone(), why: error.to_string() })?;
         }
         // As the last rule, it delays only requests that no other rule matches.
         if let Some(by) = self.latency {

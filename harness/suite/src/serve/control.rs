@@ -7,12 +7,12 @@ use http::Method;
 use jiff::Timestamp;
 use plumbline::transcript::render::{render, to_text};
 use plumbline::transcript::{EntryKind, TranscriptEntry};
-use plumbline_apiserver::faults::FaultRuleSpec;
 use plumbline_apiserver::request::{ApiRequest, Query, Reply};
 use plumbline_apiserver::status::Status;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::fault_rules::ServedFault;
 use super::spec::ClockMode;
 use super::state::WorldState;
 use super::world::ServedWorld;
@@ -121,10 +121,10 @@ fn faults(world: &ServedWorld, request: &ApiRequest) -> Result<Reply, ControlErr
                 Value::Array(rules) => rules,
                 rule => vec![rule],
             };
-            let rules: Result<Vec<FaultRuleSpec>, _> = rules.into_iter().map(serde_json::from_value).collect();
+            let rules: Result<Vec<ServedFault>, _> = rules.into_iter().map(serde_json::from_value).collect();
             let rules = rules.map_err(|error| ControlError::bad(format!("a fault rule: {error}")))?;
             let armed = rules.len();
-            world.arm(rules).map_err(|error| ControlError::bad(error.to_string()))?;
+            world.arm(&rules).map_err(|error| ControlError::bad(error.to_string()))?;
             Ok(Reply::json(201, json!({"armed": armed}).to_string()))
         }
         Method::DELETE => Ok(Reply::json(200, json!({"cleared": faults.clear(query.get("name"))}).to_string())),

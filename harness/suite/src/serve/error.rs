@@ -1,8 +1,8 @@
 //! Failures of a served world.
 
 use plumbline_apiserver::SeedError;
-use plumbline_apiserver::faults::FaultRuleError;
 
+use super::fault_rules::UnfitRule;
 use super::state;
 use crate::subject::SubjectError;
 
@@ -78,14 +78,7 @@ pub enum WorldError {
     /// The server refuses one of its default objects.
     #[error("default objects: {0}")]
     DefaultObjects(SeedError),
-    /// A fault rule has a field that makes no sense.
-    #[error("rule {number} ({name}): {error}")]
-    Rule {
-        /// Its number, from 1.
-        number: usize,
-        /// Its name.
-        name: String,
-        /// The reason.
-        error: FaultRuleError,
-    },
+    /// A fault rule that the server cannot have.
+    #[error(transparent)]
+    Rule(#[from] UnfitRule),
 }

@@ -10,6 +10,7 @@
 
 mod control;
 mod error;
+mod fault_rules;
 mod handler;
 pub(crate) mod kind;
 mod manual;
@@ -18,7 +19,8 @@ mod state;
 mod world;
 
 pub use error::WorldError;
+pub use fault_rules::{ServedFault, UnfitReason, UnfitRule};
 pub use handler::ServeHandler;
-pub use spec::{ClockMode, ControllerLoop, WorldSpec, check_rules};
+pub use spec::{ClockMode, ControllerLoop, WorldSpec};
 pub use state::WorldState;
 pub use world::ServedWorld;

@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use plumbline::fixture::Controller;
 use plumbline::time::Clock;
 use plumbline::transcript::{AgentRules, Agents, InProcessEndpoint};
-use plumbline_apiserver::faults::FaultRuleSpec;
 use plumbline_apiserver::kubelet::{self, KubeletOptions};
 use plumbline_apiserver::{
     AdmissionPlugin, ApiServer, ApiServerConfig, AuditLog, CertificateAuthority, KubernetesVersion, RecordMode,
@@ -19,6 +18,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::error::WorldError;
+use super::fault_rules::{self, ServedFault};
 use super::state::WorldState;
 use crate::cluster::Access;
 use crate::guest;
@@ -89,18 +89,6 @@ fn whole_second(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
-/// Checks fault rules in the form of files.
-///
-/// # Errors
-///
-/// Returns the first rule with a field that makes no sense, and the reason.
-pub fn check_rules(rules: &[FaultRuleSpec]) -> Result<(), WorldError> {
-    rules.iter().enumerate().try_for_each(|(index, rule)| {
-        let name = rule.name.as_deref().unwrap_or("without a name");
-        rule.check().map_err(|error| WorldError::Rule { number: index + 1, name: name.to_owned(), error })
-    })
-}
-
 /// The parts of a world. Each world of a listener is made from it.
 #[derive(Clone, Debug)]
 pub struct WorldSpec {
@@ -127,7 +115,7 @@ pub struct WorldSpec {
     /// The authority of the listener, which signs certificates; `None` for plain HTTP.
     pub signer: Option<CertificateAuthority>,
     /// Fault rules that are armed at the start.
-    pub faults: Vec<FaultRuleSpec>,
+    pub faults: Vec<ServedFault>,
     /// Loops of the controller manager.
     pub loops: Vec<ControllerLoop>,
     /// Delay of garbage collection and namespace deletion after a deletion.
@@ -162,13 +150,12 @@ impl WorldSpec {
         config.allow_privileged = self.allow_privileged;
         config.audit.clone_from(&self.audit);
         let server = ApiServer::new(config);
-        for rule in &self.faults {
-            server.faults().arm(rule.clone().into());
-        }
         match state {
             Some(state) => state.restore(&server)?,
             None => self.seed(&server)?,
         }
+        // After the definitions, whose resources they can name.
+        fault_rules::arm(&server, &self.faults)?;
         Ok(server)
     }
 

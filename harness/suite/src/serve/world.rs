@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use plumbline::time::{Clock, run_wall};
 use plumbline_apiserver::ApiServer;
-use plumbline_apiserver::faults::{FaultRuleSpec, WatchEnd};
+use plumbline_apiserver::faults::WatchEnd;
 use plumbline_apiserver::listener::RequestHandler;
 use plumbline_apiserver::request::{ApiRequest, Reply};
 use plumbline_guest::AsyncClock;
@@ -17,8 +17,9 @@ use tokio_util::sync::CancellationToken;
 use crate::guest;
 
 use super::error::WorldError;
+use super::fault_rules::{self, ServedFault};
 use super::manual::ManualWorld;
-use super::spec::{ClockMode, WorldSpec, check_rules};
+use super::spec::{ClockMode, WorldSpec};
 use super::state::WorldState;
 
 /// The longest time by which one request advances a clock.
@@ -235,14 +236,9 @@ impl ServedWorld {
     ///
     /// # Errors
     ///
-    /// Returns the first field that makes no sense; no rule is armed then.
-    pub fn arm(&self, rules: Vec<FaultRuleSpec>) -> Result<(), WorldError> {
-        check_rules(&rules)?;
-        let server = self.server();
-        for rule in rules {
-            server.faults().arm(rule.into());
-        }
-        Ok(())
+    /// Returns the first rule that the server cannot have; no rule is armed then.
+    pub fn arm(&self, rules: &[ServedFault]) -> Result<(), WorldError> {
+        Ok(fault_rules::arm(&self.server(), rules)?)
     }
 
     /// Locks the saved states.

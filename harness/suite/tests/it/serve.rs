@@ -245,7 +245,8 @@ fn fault_rules_that_are_wrong_are_named() {
         ("no list", "verdict: pass", "line 1"),
         ("field", "- { on: { verb: [get] }, verdict: pass }", "unknown field `verb`"),
         ("verdict", "- { verdict: pas }", "unknown variant `pas`"),
-        ("nothing", "- { on: { verbs: [get] } }", "missing field `verdict`"),
+        ("nothing", "- { on: { verbs: [get] } }", "a fault has exactly one of `reply`"),
+        ("words", "- POST podz/a 500", "rule 1 (POST podz/a 500): `podz` is not a resource (did you mean `pods`?)"),
         (
             "verb",
             "- { verdict: pass }\n- { name: x, on: { verbs: [gett] }, verdict: pass }",
