@@ -92,6 +92,10 @@ bugs *ARGS:
 semantic *ARGS:
     cargo run --manifest-path harness/mutants/Cargo.toml -- semantic "$@"
 
+# the same with the mistakes of harness/mutants/fresh.toml, written without knowledge of fixtures and oracles
+fresh *ARGS:
+    cargo run --manifest-path harness/mutants/Cargo.toml -- fresh "$@"
+
 # regenerate the tables of Kubernetes' types: just codegen --kubernetes PATH
 codegen *ARGS:
     cargo run -p xtask -- codegen "$@"

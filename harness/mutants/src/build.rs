@@ -95,6 +95,8 @@ fn matches(glob: &str, text: &str) -> bool {
 pub const BUG: &str = "bug ";
 /// Prefix of the names of semantic mutants.
 pub const SEMANTIC: &str = "semantic ";
+/// Prefix of the names of mutants that were written without a look at the fixtures.
+pub const FRESH: &str = "fresh ";
 
 /// A mutant or bug that can be switched on.
 #[derive(Clone, Debug)]
@@ -214,8 +216,9 @@ impl Tree {
             if let Some(bug) = bug {
                 return Err(format!("{} does not compile:\n{}", bug.name, errors.join("\n")).into());
             }
-            if let Some(semantic) = blamed.find(|subject| subject.name.starts_with(SEMANTIC)) {
-                eprintln!("{} does not compile: {}", semantic.name, errors.first().map_or("", String::as_str));
+            let by_hand = |name: &str| name.starts_with(SEMANTIC) || name.starts_with(FRESH);
+            if let Some(subject) = blamed.find(|subject| by_hand(&subject.name)) {
+                eprintln!("{} does not compile: {}", subject.name, errors.first().map_or("", String::as_str));
             }
             eprintln!("{} mutants do not compile", found.len());
             unviable.extend(found);
@@ -228,6 +231,10 @@ impl Tree {
     fn copy(&self, repository: &Path, copy: &Path) -> Result<(), Failure> {
         for path in tracked(repository)? {
             let from = repository.join(&path);
+            if let Ok(target) = fs::read_link(&from) {
+                link(&target, &copy.join(&path))?;
+                continue;
+            }
             // A deleted file is still tracked until the deletion is committed.
             let Ok(mut text) = fs::read(&from) else { continue };
             if path == "Cargo.toml" {
@@ -269,10 +276,20 @@ fn put(path: &Path, text: &[u8]) -> Result<(), Failure> {
     Ok(fs::write(path, text)?)
 }
 
+/// Makes a symbolic link, such as that of a package to the fixtures.
+fn link(target: &Path, path: &Path) -> Result<(), Failure> {
+    if fs::read_link(path).is_ok_and(|old| old == target) {
+        return Ok(());
+    }
+    fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
+    Ok(std::os::unix::fs::symlink(target, path)?)
+}
+
 /// Hashes everything that can change an outcome: sources, fixtures and handwritten bugs.
 pub fn stamp(repository: &Path) -> Result<u64, Failure> {
     let mut hasher = DefaultHasher::new();
-    let own = ["harness/mutants/bugs.toml", "harness/mutants/semantic.toml", ".cargo/mutants.toml"].map(str::to_owned);
+    let own = ["bugs", "semantic", "fresh"].map(|name| format!("harness/mutants/{name}.toml"));
+    let own = own.into_iter().chain([".cargo/mutants.toml".to_owned()]);
     let decides = |path: &String| {
         ["controllers/src/", "harness/kit/src/", "harness/suite/src/", "harness/apiserver/src/", "fixtures/", "Cargo"]
             .iter()

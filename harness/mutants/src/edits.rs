@@ -1,5 +1,5 @@
-//! Handwritten bugs: from `bugs.toml` upstream's own and wrong readings of the rules, from `semantic.toml` mistakes
-//! that a person would make.
+//! Handwritten bugs: from `bugs.toml` upstream's own and wrong readings of the rules, from `semantic.toml` and
+//! `fresh.toml` mistakes that a person would make.
 
 use std::path::Path;
 

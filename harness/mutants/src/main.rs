@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! .cargo/mutants.toml ──► files ──find──► mutants ─┐
-//! bugs.toml, semantic.toml ► edits written by hand ┴─render─► a copy of the tree, every mutant behind a switch
+//! bugs, semantic, fresh.toml ► edits written by hand ┴─render─► a copy of the tree, every mutant behind a switch
 //!                                                                  │ cargo build: what does not compile is no mutant
 //!                                                                  ▼
 //!                                    plumbline run --fail-fast, for each mutant ──► mutants.json, mutants.md
@@ -25,12 +25,13 @@ use std::process::ExitCode;
 type Failure = Box<dyn std::error::Error>;
 
 const HELP: &str = "\
-usage: plumbline-mutants <mutants | bugs | semantic | list | build> [OPTION]...
+usage: plumbline-mutants <mutants | bugs | semantic | fresh | list | build> [OPTION]...
 
   list         print the mutants of the files in .cargo/mutants.toml and those of harness/mutants/semantic.toml
   mutants      build them all, run the suite on each, write mutants.json and mutants.md
   bugs         the same for the bugs in harness/mutants/bugs.toml
   semantic     the same for the mutants in harness/mutants/semantic.toml alone
+  fresh        the same for those in harness/mutants/fresh.toml, which were written without a look at the fixtures
   build        build them all without running the suite, print their numbers for PLUMBLINE_MUTANT
 
   --work DIR        folder for the copy, the build and the reports  [default: target/mutants]
@@ -115,7 +116,8 @@ fn main() -> ExitCode {
 fn work(args: &Args) -> Result<bool, Failure> {
     let config = build::Config::load(&args.repository)?;
     // The operators' mutants take most of the time to compile.
-    let is_alone = ["bugs", "semantic"].contains(&args.verb.as_str()) || args.only.as_deref() == Some("semantic");
+    let is_alone =
+        ["bugs", "semantic", "fresh"].contains(&args.verb.as_str()) || args.only.as_deref() == Some("semantic");
     let mut tree = if is_alone { build::Tree::default() } else { build::Tree::of_mutants(&args.repository, &config)? };
     let memory = args.repository.join("harness/mutants/caught.toml");
     let hints = report::caught(&memory)?;
@@ -123,14 +125,17 @@ fn work(args: &Args) -> Result<bool, Failure> {
         let decides = |subject: &build::Subject| !subject.place.starts_with("controllers/src/api/");
         tree.sample(number, args.seed, |subject| decides(subject) && hints.contains_key(&subject.name));
     }
-    if args.verb != "semantic" && args.only.as_deref() != Some("semantic") {
+    if !["semantic", "fresh"].contains(&args.verb.as_str()) && args.only.as_deref() != Some("semantic") {
         tree.add(&args.repository, build::BUG, &edits::load(&args.repository, "bugs.toml")?)?;
     }
-    if args.verb != "bugs" {
+    if !["bugs", "fresh"].contains(&args.verb.as_str()) {
         tree.add(&args.repository, build::SEMANTIC, &edits::load(&args.repository, "semantic.toml")?)?;
     }
+    if args.verb == "fresh" {
+        tree.add(&args.repository, build::FRESH, &edits::load(&args.repository, "fresh.toml")?)?;
+    }
     let bugs = match args.verb.as_str() {
-        "list" | "mutants" | "build" | "semantic" => false,
+        "list" | "mutants" | "build" | "semantic" | "fresh" => false,
         "bugs" => true,
         _ => return Err(HELP.into()),
     };
