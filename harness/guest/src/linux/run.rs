@@ -17,6 +17,9 @@ const PAUSES: [u64; 8] = [0, 0, 10_000, 20_000, 50_000, 100_000, 200_000, 500_00
 /// The longest pause while nothing is due.
 const IDLE: u64 = 1_000_000;
 
+/// The real time that others have to end by themselves once the command has ended.
+const FAREWELL: u64 = 200_000_000;
+
 /// The real time between two looks at the processor time of busy programs.
 const LOOK: u64 = 100_000_000;
 
@@ -46,6 +49,10 @@ impl Tracer {
                     Some(false) => {}
                 }
                 (self.last_rest, self.ended_time, self.crept) = (sys::real_monotonic(), 0, 0);
+                if self.status.is_some() && self.phase != Phase::Killing {
+                    self.kill_left_over();
+                    continue;
+                }
                 match self.at_rest() {
                     Progress::Some => attempts = 0,
                     Progress::Interrupted => {
@@ -108,8 +115,10 @@ impl Tracer {
     /// Ends the run when it is time to.
     fn check_end(&mut self) {
         if self.status.is_some() && self.phase != Phase::Killing {
-            self.report.left_over = self.table.processes.len() as u64;
-            self.kill(self.end);
+            let since = *self.over_since.get_or_insert_with(sys::real_monotonic);
+            if self.table.processes.is_empty() || sys::real_monotonic() >= since + FAREWELL {
+                self.kill_left_over();
+            }
             return;
         }
         let order = self.order.load(Ordering::Relaxed);
@@ -135,6 +144,12 @@ impl Tracer {
             }
             Phase::Killing => {}
         }
+    }
+
+    /// Kills what the command has left running. Others that end because it has ended are given the time to do so.
+    fn kill_left_over(&mut self) {
+        self.report.left_over = self.table.processes.len() as u64;
+        self.kill(self.end);
     }
 
     /// Kills everything that is traced.

@@ -49,6 +49,8 @@ pub(crate) struct Tracer {
     pub(crate) status: Option<i32>,
     /// True once the main process has executed its program.
     pub(crate) has_started: bool,
+    /// The real time at which the command was found to have ended.
+    pub(crate) over_since: Option<u64>,
     /// The reason for which the command's program is refused.
     pub(crate) refusal: Option<&'static str>,
     pub(crate) phase: Phase,
@@ -103,6 +105,7 @@ impl Tracer {
             main,
             status: None,
             has_started: false,
+            over_since: None,
             refusal: None,
             phase: Phase::Running,
             end: End::Exited,

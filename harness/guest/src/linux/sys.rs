@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt as _;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -124,6 +125,9 @@ pub(crate) fn read_memory(thread: i32, address: u64, bytes: &mut [u8]) -> bool {
     let remote = vector(address as *mut u8, bytes.len());
     // SAFETY: the kernel writes at most `bytes.len()` bytes to `bytes`, and checks the remote address.
     let read = unsafe { libc::process_vm_readv(thread, &raw const local, 1, &raw const remote, 1, 0) };
+    if read == -1 && is_forbidden(errno()) {
+        return memory_file(thread).is_some_and(|memory| memory.read_exact_at(bytes, address).is_ok());
+    }
     read == bytes.len() as isize
 }
 
@@ -133,7 +137,21 @@ pub(crate) fn write_memory(thread: i32, address: u64, bytes: &[u8]) -> bool {
     let remote = vector(address as *mut u8, bytes.len());
     // SAFETY: the kernel only reads from `bytes`, and checks the remote address.
     let written = unsafe { libc::process_vm_writev(thread, &raw const local, 1, &raw const remote, 1, 0) };
+    if written == -1 && is_forbidden(errno()) {
+        return memory_file(thread).is_some_and(|memory| memory.write_all_at(bytes, address).is_ok());
+    }
     written == bytes.len() as isize
+}
+
+/// Returns true for the errors of a call that the machine or the filter of a container forbids.
+const fn is_forbidden(error: i32) -> bool {
+    matches!(error, libc::EPERM | libc::ENOSYS | libc::EACCES)
+}
+
+/// Opens the memory of a traced thread. Containers with the default profile of older versions of Docker permit this,
+/// but not the calls above.
+fn memory_file(thread: i32) -> Option<File> {
+    File::options().read(true).write(true).open(format!("/proc/{thread}/mem")).ok()
 }
 
 /// Sends a signal to a process.
@@ -180,6 +198,11 @@ pub(crate) fn file_of(process: i32, file: i32) -> io::Result<OwnedFd> {
         let copy = check(libc::syscall(libc::SYS_pidfd_getfd, handle.as_raw_fd(), file, 0))?;
         Ok(OwnedFd::from_raw_fd(copy as RawFd))
     }
+}
+
+/// Returns true if a file of another process exists, but must not be shared.
+pub(crate) fn cannot_share(process: i32, file: i32) -> bool {
+    file_of(process, file).is_err_and(|error| error.raw_os_error().is_some_and(is_forbidden))
 }
 
 /// Returns true if both are one open file. On kernels that cannot tell, all files differ.

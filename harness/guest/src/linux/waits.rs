@@ -83,7 +83,13 @@ impl Tracer {
                 Some(put(address, self.timers.alarm(process).setting(&clocks), Form::Timeval))
             }
             Plan::SetTimerFile(file, is_absolute, setting, old) => {
-                let before = self.timers.file(process, file)?.set(&clocks, is_absolute, setting);
+                let Some(timer) = self.timers.file(process, file) else {
+                    if sys::cannot_share(process, file) {
+                        self.note("timerfd_settime (a sandbox forbids pidfd_getfd)", thread);
+                    }
+                    return None;
+                };
+                let before = timer.set(&clocks, is_absolute, setting);
                 Some(put(old, before, Form::Timespec))
             }
             Plan::GetTimerFile(file, address) => {

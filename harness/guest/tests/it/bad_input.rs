@@ -44,6 +44,19 @@ fn exit_codes_and_signals_are_those_of_the_command() {
 }
 
 #[test]
+fn what_ends_with_the_command_is_not_left_over() {
+    let reader = "
+import os
+read, write = os.pipe()
+if os.fork() == 0:
+    os.close(write); os.read(read, 1); sum(range(1_000_000)); os._exit(0)
+";
+    let finished = run(python(reader));
+    assert_eq!(finished.report().left_over, 0, "{finished:?}");
+    assert_eq!(run(shell("sleep 1000 & sleep 1")).report().left_over, 1);
+}
+
+#[test]
 fn limits_end_everything() {
     let finished = run(shell("while :; do sleep 60; done").virtual_limit(Duration::from_secs(3601)));
     assert_eq!(finished.outcome.end, End::VirtualLimit);

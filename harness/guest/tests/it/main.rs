@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod clocks;
+mod containers;
 mod pitfalls;
 mod programs;
 mod random;

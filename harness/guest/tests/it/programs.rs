@@ -110,6 +110,34 @@ class Sleeper {
     assert_eq!(finished.lines(), ["100"]);
 }
 
+/// Monitors, queues, futures, timers, HTTP in both roles, children, and a collector with threads of its own.
+#[test]
+fn java_waits_in_every_way() {
+    if !has_program("java") {
+        skip("guest: java", "there is no java");
+        return;
+    }
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/java/Waits.java");
+    for collector in ["-XX:+UseParallelGC", "-XX:+UseG1GC"] {
+        let flags = ["-XX:-UsePerfData", "-XX:TieredStopAtLevel=1", collector];
+        let guest = plumbline_guest::Guest::new("java").args(flags).arg(&source).epoch(super::support::epoch());
+        let expected = [
+            "wait 5000",
+            "park 8000",
+            "queue 18000",
+            "future 38000",
+            "timer 158000",
+            "http ok 248000",
+            "http timeout 263000",
+            "socket timeout 275000",
+            "garbage 275000",
+            "process timeout 305000",
+            "process 355000",
+        ];
+        assert_eq!(run(guest).lines(), expected, "{collector}");
+    }
+}
+
 /// Go: its own test runner, timers, contexts, HTTP, the garbage collector and its signals.
 #[test]
 fn go_waits_in_every_way() {

@@ -18,6 +18,13 @@ pub(crate) fn role(name: &str, argument: &str) -> Guest {
         .epoch(epoch())
 }
 
+/// The same program in a role, untraced.
+pub(crate) fn untraced_role(name: &str) -> std::process::Command {
+    let mut command = std::process::Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", name, "--nocapture", "--quiet"]).env(ROLE, name.rsplit("::").next().unwrap_or(name));
+    command
+}
+
 /// Returns true if this process is a guest with the role.
 pub(crate) fn has_role(name: &str) -> bool {
     std::env::var(ROLE).is_ok_and(|role| role == name)
