@@ -249,8 +249,8 @@ fn run<'a>(
     let cluster = &environment.test_bed.cluster;
     let order = match cluster.time() {
         ClusterTime::Virtual => RunOrder::Exact,
-        ClusterTime::Traced => RunOrder::Instant,
-        ClusterTime::Wall => RunOrder::Late,
+        ClusterTime::Traced if cluster.is_exact() => RunOrder::Instant,
+        ClusterTime::Traced | ClusterTime::Wall => RunOrder::Late,
     };
     let run = suite::run(&plan, &environment.test_bed, environment.options, &mut seen);
     environment.close()?;

@@ -72,7 +72,8 @@ pub(super) struct EnvironmentArgs {
     tolerance: Duration,
 
     /// Time of a --command on the fake API server: virtual, so that waiting costs nothing and times are exact, or that
-    /// of the machine [default: virtual where programs can be traced: Linux on x86-64]
+    /// of the machine [default: virtual where programs can be traced: Linux on x86-64]. With --cluster envtest, etcd
+    /// and kube-apiserver live in virtual time too if it is named
     #[arg(long, value_enum, value_name = "TIME", conflicts_with = "wall_clock")]
     time: Option<ProgramTime>,
 
@@ -394,8 +395,14 @@ impl EnvironmentArgs {
 
     /// Returns true if the run takes place in virtual time inside a tracer, which this process has to start.
     pub(super) fn needs_guest(&self) -> bool {
-        let is_possible = self.command.is_some() && self.cluster == ClusterKind::Fake && !self.wall_clock;
-        is_possible && self.time.unwrap_or(ProgramTime::usual()) == ProgramTime::Virtual && !guest::is_inside()
+        let time = match self.cluster {
+            ClusterKind::Fake if self.command.is_some() && !self.wall_clock => {
+                self.time.unwrap_or(ProgramTime::usual())
+            }
+            ClusterKind::Envtest => self.time.unwrap_or(ProgramTime::Wall),
+            _ => ProgramTime::Wall,
+        };
+        time == ProgramTime::Virtual && !guest::is_inside()
     }
 
     /// Returns the kind of subject that the flags name; `None` if they name none.
@@ -467,6 +474,12 @@ impl EnvironmentArgs {
         }
         if self.http && (self.cluster != ClusterKind::Fake || self.command.is_none()) {
             return Err(CliError::Usage("--http requires --cluster fake and --command".to_owned()));
+        }
+        let is_started_here = matches!(self.cluster, ClusterKind::Fake | ClusterKind::Envtest);
+        if self.time == Some(ProgramTime::Virtual) && !is_started_here {
+            let why = "--time virtual requires --cluster fake or envtest: other servers were not started by this \
+                       program, and live in the time of their machine";
+            return Err(CliError::Usage(why.to_owned()));
         }
         let role = self.role()?;
         let kubernetes = self.kubernetes_version.unwrap_or_default();

@@ -108,6 +108,12 @@ pub trait Cluster: Send + Sync {
         self.time() != ClusterTime::Wall
     }
 
+    /// Returns true if the server itself needs no time where time moves only when nothing is left to do. A real one
+    /// has timers of its own between a request and its watch event.
+    fn is_exact(&self) -> bool {
+        true
+    }
+
     /// Seed of what is drawn for each fixture, such as the names of its objects; `None` if nothing is.
     fn seed(&self) -> Option<u64> {
         None

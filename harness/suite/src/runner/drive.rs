@@ -258,6 +258,7 @@ impl<'a> FixtureRun<'a> {
             let is_definition = |object: &Value| object["kind"] == "CustomResourceDefinition";
             let (definitions, others) = given.objects.iter().cloned().partition(is_definition);
             self.sandbox.define(definitions).await.map_err(|error| self.seed_error(error))?;
+            self.wait_for_start().await;
             self.start()?;
             self.wait_for_blocked_reads().await?;
             self.clock.sleep(self.sandbox.start_delay()).await;
@@ -375,6 +376,15 @@ impl<'a> FixtureRun<'a> {
             if part > 0 {
                 self.clock.sleep(Duration::from_nanos(1_000_000_000 - part)).await;
             }
+        }
+    }
+
+    /// client-go looks every 100 ms, from the start of its program, whether its informers have their objects, and its
+    /// controllers begin to work then. They get them at `t=+0s`, a whole second, and the next look shall be soon.
+    async fn wait_for_start(&self) {
+        if let TimeMode::Traced { .. } = self.mode {
+            self.wait_for_whole_second().await;
+            self.clock.sleep(Duration::from_millis(1)).await;
         }
     }
 

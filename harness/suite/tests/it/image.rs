@@ -199,6 +199,30 @@ fn the_image_works_as_in_a_pod_and_stops_in_order() {
     .unwrap();
 }
 
+/// The tracer needs neither capabilities nor a profile of its own: Docker's default profile permits all that it does.
+#[test]
+fn programs_in_a_container_run_in_virtual_time() {
+    if !docker_answers() {
+        crate::skips::skip("image", "no Docker Engine answers");
+        return;
+    }
+    let named = std::env::var_os("PLUMBLINE_IMAGE_SERVER").map(PathBuf::from);
+    let program = named.clone().unwrap_or_else(|| PathBuf::from(support::PROGRAM));
+    let sleep = PathBuf::from("/bin/sleep");
+    let mut files = libraries(&sleep);
+    if named.is_none() {
+        files.extend(libraries(&program));
+    }
+    files.push(sleep);
+    let made = DockerResources::named("plumbline-guest-test");
+    build(&made.image, "plumbline", "harness", &program, &files);
+    let sandbox = ["run", "--rm", "--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL"];
+    let security = ["--security-opt", "no-new-privileges", &made.image];
+    let command = ["test", "--bare", "--real-limit", "1m", "--", "/bin/sleep", "3600"];
+    let said = docker(&[&sandbox[..], &security, &command].concat());
+    assert!(said.contains("plumbline: virtual time: 3600."), "{said}");
+}
+
 #[test]
 fn the_image_of_the_server_serves_a_cluster() {
     if !docker_answers() {

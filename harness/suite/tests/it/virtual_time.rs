@@ -114,6 +114,15 @@ fn a_program_is_judged_in_virtual_time() {
     assert!(err.contains("plumbline: virtual time: "), "{err}");
 }
 
+/// Servers that somebody else started live in the time of their machine.
+#[test]
+fn only_servers_that_are_started_here_live_in_virtual_time() {
+    let output = plumbline(&["run", "--cluster", "kubeconfig", "--time", "virtual", "ttl/grow-100-to-101"]);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(2), "{out}{err}");
+    assert!(err.contains("--time virtual requires --cluster fake or envtest"), "{err}");
+}
+
 #[test]
 fn runs_of_a_program_are_repeated_and_compared() {
     if !can_trace() {

@@ -41,6 +41,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let skip = lacks();
     vec![
         trial("envtest::starts_serves_and_stops", skip, lives),
+        trial("envtest::an_hour_in_virtual_time_costs_little", skip, || async { virtual_time() }),
         trial("envtest::a_bad_flag_is_named_with_the_log", skip, bad_flag),
         trial("envtest::a_server_that_dies_is_reported", skip, dies),
         trial("envtest::a_killed_harness_leaves_nothing", skip, || async { killed_harness() }),
@@ -50,6 +51,23 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("envtest::a_server_that_never_is_ready_is_named", None, never_ready),
         trial("envtest::no_programs_no_server", None, missing),
     ]
+}
+
+/// etcd, kube-apiserver and our controllers in virtual time: fixtures of minutes, and a lease that is renewed for them.
+fn virtual_time() {
+    let fixtures = ["podgc/orphaned-quarantine-40s", "ttl/grow-100-to-101"];
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_plumbline"))
+        .args(["run", "--cluster", "envtest", "--time", "virtual"])
+        .args(fixtures)
+        .env_remove("PLUMBLINE_FIXTURES")
+        .env("KUBEBUILDER_ASSETS", ASSETS.as_deref().expect("programs"))
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .output()
+        .expect("the program starts");
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{out}{err}");
+    assert!(out.contains("2 passed") && err.contains("plumbline: virtual time: "), "{out}{err}");
 }
 
 fn options() -> EnvtestOptions {

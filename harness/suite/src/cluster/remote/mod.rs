@@ -48,8 +48,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::provision::{Bystanders, EnvironmentError, Server, random_token};
-use super::{Access, Answer, Call, Cluster, ClusterError, Sandbox, SeedError, client, embedded};
+use super::{Access, Answer, Call, Cluster, ClusterError, ClusterTime, Sandbox, SeedError, client, embedded};
 use crate::cluster::subject_endpoint::SubjectEndpoint;
+use crate::guest;
 use crate::process::signals;
 use error::ServerError;
 use follow::ResourceFollower;
@@ -160,6 +161,14 @@ impl Cluster for RemoteCluster {
                 Seeding | ClusterScope | ManyNodes => true,
             })
             .collect()
+    }
+
+    fn time(&self) -> ClusterTime {
+        if guest::is_inside() { ClusterTime::Traced } else { ClusterTime::Wall }
+    }
+
+    fn is_exact(&self) -> bool {
+        false
     }
 
     fn refuses(&self, fixture: &Fixture) -> Option<String> {
