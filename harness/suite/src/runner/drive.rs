@@ -345,7 +345,7 @@ impl<'a> FixtureRun<'a> {
 
     /// Waits until the subject is blocked on its initial reads: it has requested everything its controllers watch, or
     /// [`timing::READERS_LIMIT`] has passed since its first read.
-    async fn wait_for_blocked_reads(&self) -> Result<(), RunError> {
+    async fn wait_for_blocked_reads(&mut self) -> Result<(), RunError> {
         let transcript = self.sandbox.transcript().clone();
         let limit = self.clock.elapsed() + self.subject.ready_limit();
         let mut first_read = None;
@@ -579,12 +579,16 @@ impl<'a> FixtureRun<'a> {
         Ok(true)
     }
 
-    fn check_running(&self) -> Result<(), RunError> {
+    fn check_running(&mut self) -> Result<(), RunError> {
         if let Some(why) = self.sandbox.failure() {
             return Err(RunError::Cluster(why.into()));
         }
         if self.subject.is_program() {
             return Ok(());
+        }
+        if self.fixture.elects_leader() {
+            // A replica that has lost the lease ends.
+            return self.exited().map(|_| ());
         }
         // A subject may end because a crash has cut its connections; the crash is handled soon.
         if self.crashing.load(Ordering::Relaxed) > 0 {
@@ -662,7 +666,7 @@ impl<'a> FixtureRun<'a> {
     }
 
     async fn control(&mut self, control: Control) -> Result<(), RunError> {
-        if self.subject.is_program() {
+        if self.subject.is_program() || self.fixture.elects_leader() {
             // It may have ended by itself and wait for its next start.
             self.restart_at = None;
         }

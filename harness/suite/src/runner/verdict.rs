@@ -78,9 +78,9 @@ pub fn judge(fixture: &Fixture, record: &RunRecord) -> JudgedRun {
     failures.extend(promises(fixture, record, &entries));
     let bystanders = match record.bystander_writes {
         BystanderWrites::Allow => Vec::new(),
-        BystanderWrites::Report => bystander_writes(&entries),
+        BystanderWrites::Report => bystander_writes(fixture, &entries),
         BystanderWrites::Fail => {
-            failures.extend(bystander_writes(&entries).iter().map(|write| {
+            failures.extend(bystander_writes(fixture, &entries).iter().map(|write| {
                 plain(&format!("a bystander of the subject wrote, which --bystander-writes=fail forbids: {write}"))
             }));
             Vec::new()
@@ -123,12 +123,14 @@ fn visits_to_the_harness(entries: &[TranscriptEntry]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns the writes of the subject's bystanders to resources that no fixture judges, without repetitions.
-fn bystander_writes(entries: &[TranscriptEntry]) -> Vec<String> {
+/// Returns the writes of the subject's bystanders to resources that no fixture judges, without repetitions. Leases are
+/// part of an election.
+fn bystander_writes(fixture: &Fixture, entries: &[TranscriptEntry]) -> Vec<String> {
     let unjudged = expect::requests(entries).filter(|(entry, exchange)| {
         matches!(entry.actor(), Actor::Bystander(_))
             && exchange.request.is_write()
             && !is_judged(&exchange.request.resource)
+            && !(fixture.elects_leader() && exchange.request.resource == "leases")
     });
     let texts: BTreeSet<String> = unjudged
         .map(|(entry, exchange)| {

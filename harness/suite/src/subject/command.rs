@@ -41,7 +41,8 @@ const LOG_LINES: usize = 200;
 /// one) and `{controllers}` (kube-controller-manager's names, comma-separated) are replaced in arguments, variables and
 /// URLs; an argument `{flags}` is replaced by the fixture's flags. If no argument has a placeholder, the program is
 /// treated as a drop-in for kube-controller-manager: `--kubeconfig=…`, `--controllers=…`, the fixture's flags and,
-/// unless the command line has it, `--secure-port={port}` are appended.
+/// unless the command line has it, `--secure-port={port}` are appended. Flags of the command line that the fixture sets
+/// are left out.
 #[derive(Clone, Debug, Default)]
 pub struct Command {
     /// The name in reports.
@@ -96,7 +97,12 @@ impl Command {
     /// Returns the complete command line.
     fn arguments(&self, values: &Placeholders<'_>) -> Vec<OsString> {
         let mut arguments = Vec::new();
-        for argument in &self.argv {
+        // What a fixture sets replaces what the command line has: some programs refuse a flag that they get twice.
+        let is_replaced = |argument: &str| {
+            let name = argument.strip_prefix("--").and_then(|rest| rest.split_once('=')).map(|(name, _)| name);
+            name.is_some_and(|name| values.flags.contains_key(name))
+        };
+        for argument in self.argv.iter().filter(|argument| !is_replaced(argument)) {
             if argument == "{flags}" {
                 arguments.extend(values.flags());
             } else {
@@ -476,6 +482,10 @@ mod tests {
     #[case::flags_have_a_place(
         &["x", "{flags}", "--k={kubeconfig}", "{controllers}"],
         "x --terminated-pod-gc-threshold=1 --k=/k ttl-controller"
+    )]
+    #[case::a_flag_of_the_fixture_replaces_that_of_the_command_line(
+        &["x", "--terminated-pod-gc-threshold=7", "{flags}"],
+        "x --terminated-pod-gc-threshold=1"
     )]
     fn command_lines(#[case] argv: &[&str], #[case] expected: &str) {
         let flags = BTreeMap::from([("terminated-pod-gc-threshold".to_owned(), "1".to_owned())]);

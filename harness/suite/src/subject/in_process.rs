@@ -30,6 +30,9 @@ pub const KIND: &str = "in-process";
 /// Time limit for stopping, in virtual time: more than the sum of the controllers' own limits.
 const STOP_LIMIT: Duration = Duration::from_mins(1);
 
+/// The replica in the lease of a fixture with an election.
+const IDENTITY: &str = "the-subject";
+
 /// Largest number of command lines whose configuration is kept.
 const KEPT: usize = 1000;
 
@@ -100,6 +103,11 @@ fn parsed(argv: Vec<String>) -> Result<Config, SubjectError> {
     }
     let args = Args::try_parse_from(&argv).map_err(|error| SubjectError::NotStarted(error.to_string()))?;
     let config = args.config().map_err(|error| SubjectError::NotStarted(error.to_string()))?;
+    // The program elects a leader by default, but fixtures are about the only replica unless they ask for an election.
+    let elects = argv.iter().any(|argument| argument.starts_with("--leader-elect="));
+    let election = if elects { args.leader_elect.election(IDENTITY) } else { Ok(None) };
+    let election = election.map_err(|error| SubjectError::NotStarted(error.to_string()))?;
+    let config = Config { election, ..config };
     if parsed.len() < KEPT {
         parsed.insert(argv, config.clone());
     }
