@@ -368,8 +368,7 @@ impl<'a> FixtureRun<'a> {
         }
     }
 
-    /// Traced programs are judged to the millisecond, and Kubernetes' times have seconds: `t=+0s` is a whole second, as
-    /// in process.
+    /// `t=+0s` of traced programs, which are judged to the millisecond, is a whole second, as Kubernetes' times are.
     async fn wait_for_whole_second(&self) {
         if let TimeMode::Traced { .. } = self.mode {
             let part = u64::try_from(self.clock.now().subsec_nanosecond()).unwrap_or_default();
@@ -379,8 +378,7 @@ impl<'a> FixtureRun<'a> {
         }
     }
 
-    /// client-go looks every 100 ms, from the start of its program, whether its informers have their objects, and its
-    /// controllers begin to work then. They get them at `t=+0s`, a whole second, and the next look shall be soon.
+    /// client-go looks every 100 ms from a program's start for the objects: one look shall follow `t=+0s` soon.
     async fn wait_for_start(&self) {
         if let TimeMode::Traced { .. } = self.mode {
             self.wait_for_whole_second().await;
@@ -388,8 +386,7 @@ impl<'a> FixtureRun<'a> {
         }
     }
 
-    /// Waits until the subject reports ready and has listed or watched everything its controllers watch. It may crash
-    /// on the way, by a fault of its first reads, and start again. Returns true if it did.
+    /// Waits until the subject is ready and reads all that its controllers watch. Returns true if a fault crashed it.
     async fn wait_until_ready(&mut self) -> Result<bool, RunError> {
         // Taken out while waiting: no borrow may be held across an await.
         let Some(mut running) = self.running.take() else { return Ok(false) };
@@ -430,8 +427,7 @@ impl<'a> FixtureRun<'a> {
         }
     }
 
-    /// Waits until the checks of a step hold, but not longer than the patience after `end`, or until writes that have
-    /// failed then are tried again. The result is judged later, from the transcript.
+    /// Waits until the checks of a step hold, at most for the patience after `end` or until failed writes are retried.
     async fn wait_until_checks_hold(
         &mut self,
         live: &mut LiveChecker<'_>,
@@ -560,8 +556,7 @@ impl<'a> FixtureRun<'a> {
         Ok(())
     }
 
-    /// Records that the program ended by itself; it starts again after a back-off, as in a pod. Returns false if it has
-    /// not ended.
+    /// Records that the program ended by itself; it starts again after a back-off. Returns false if it has not ended.
     fn exited(&mut self) -> Result<bool, RunError> {
         let reason = self.running.borrow_mut().as_mut().and_then(|running| running.ended());
         let Some(reason) = reason.filter(|_| self.crashing.load(Ordering::Relaxed) == 0) else { return Ok(false) };
