@@ -41,7 +41,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let skip = lacks();
     vec![
         trial("envtest::starts_serves_and_stops", skip, lives),
-        trial("envtest::an_hour_in_virtual_time_costs_little", skip, || async { virtual_time() }),
+        trial("envtest::fixtures_run_in_virtual_time", skip, || async { virtual_time() }),
         trial("envtest::a_bad_flag_is_named_with_the_log", skip, bad_flag),
         trial("envtest::a_server_that_dies_is_reported", skip, dies),
         trial("envtest::a_killed_harness_leaves_nothing", skip, || async { killed_harness() }),
@@ -53,7 +53,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// etcd, kube-apiserver and our controllers in virtual time: fixtures of minutes, and a lease that is renewed for them.
+/// etcd, kube-apiserver and our controllers in virtual time.
 fn virtual_time() {
     let fixtures = ["podgc/orphaned-quarantine-40s", "ttl/grow-100-to-101"];
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_plumbline"))
