@@ -62,6 +62,7 @@ pub mod clock;
 mod cluster_roles;
 #[cfg(feature = "controllers")]
 pub mod compaction;
+mod container_log;
 #[cfg(feature = "controllers")]
 mod controllers;
 mod crd;
@@ -108,6 +109,7 @@ mod negotiate;
 #[cfg(feature = "controllers")]
 pub mod node_lifecycle;
 mod object_lifecycle;
+mod object_watch;
 mod openapi;
 mod outbound;
 mod patch;
@@ -135,6 +137,8 @@ pub mod service;
 pub mod service_accounts;
 pub mod status;
 mod store;
+#[cfg(feature = "listener")]
+mod streaming;
 mod subresources;
 #[cfg(feature = "controllers")]
 mod token_secrets;

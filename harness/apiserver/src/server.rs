@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
+#[cfg(feature = "listener")]
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::admission::AdmissionConfig;
 use super::audit::AuditLog;
@@ -150,6 +152,10 @@ impl ApiServerConfig {
 /// Largest number of resources that are not served of which the log tells.
 const UNKNOWN_MAX: usize = 1000;
 
+/// Largest number of connections into pods at one time.
+#[cfg(feature = "listener")]
+const SESSIONS_MAX: usize = 500;
+
 /// A server. Clones are handles to the same server.
 #[derive(Clone, Debug)]
 pub struct ApiServer {
@@ -178,6 +184,8 @@ struct ServerState {
     admission: ReadCache<Option<Arc<AdmissionConfig>>>,
     #[cfg(feature = "listener")]
     flow_schemas: ReadCache<Arc<FlowSchemas>>,
+    #[cfg(feature = "listener")]
+    sessions: Arc<Semaphore>,
     outbound: Outbound,
     definitions: DefinitionIndex,
     #[cfg(feature = "controllers")]
@@ -209,6 +217,8 @@ impl ApiServer {
             admission: ReadCache::default(),
             #[cfg(feature = "listener")]
             flow_schemas: ReadCache::default(),
+            #[cfg(feature = "listener")]
+            sessions: Arc::new(Semaphore::new(SESSIONS_MAX)),
             outbound: Outbound::default(),
             definitions: DefinitionIndex::default(),
             #[cfg(feature = "controllers")]
@@ -312,6 +322,12 @@ impl ApiServer {
     #[cfg(feature = "listener")]
     pub(crate) fn flow_schemas(&self) -> Arc<FlowSchemas> {
         self.shared.flow_schemas.get(self.shared.store.flow_writes(), || Arc::new(FlowSchemas::read(self)))
+    }
+
+    /// Counts one more connection into a pod, until the permit is dropped; `None` if there are too many.
+    #[cfg(feature = "listener")]
+    pub(crate) fn open_session(&self) -> Option<OwnedSemaphorePermit> {
+        self.shared.sessions.clone().try_acquire_owned().ok()
     }
 
     /// Returns the request counters.

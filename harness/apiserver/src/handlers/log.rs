@@ -1,8 +1,5 @@
-//! `pods/log`: the lines that annotations of the pod hold, because nothing runs. Checks and options follow
-//! `pkg/registry/core/pod/rest/log.go` and `pkg/kubelet/kuberuntime/logs/logs.go` of Kubernetes 1.36.
-//!
-//! `plumbline.dev/logs` has the lines of every container, `plumbline.dev/logs.NAME` those of one. A container writes a
-//! line when it starts; one that begins with `+` and a duration, such as `+5s ready`, comes that long after the start.
+//! `pods/log`: the lines of [`container_log`]. Checks and options follow `pkg/registry/core/pod/rest/log.go` and
+//! `pkg/kubelet/kuberuntime/logs/logs.go` of Kubernetes 1.36.
 
 use std::time::Duration;
 
@@ -13,20 +10,15 @@ use jiff::Timestamp;
 
 use super::proxy;
 use super::request_scope::RequestScope;
-use crate::go_duration::go_duration;
+use crate::container_log::{self, ContainerRun};
 use crate::json::Value;
-use crate::json::fields::{array_field, str_field};
 use crate::metadata;
+use crate::object_watch::ObjectWatch;
 use crate::registry::{ErrorList, NO_FIELD, Path, checks};
 use crate::request::{Query, Reply, ReplyBody};
 use crate::server::ApiServer;
 use crate::status::Status;
 use crate::store::ResourceId;
-
-/// The annotation with the lines that containers write.
-const LOGS: &str = "plumbline.dev/logs";
-/// Time between two looks at a pod whose log is followed.
-const FOLLOW_PERIOD: Duration = Duration::from_secs(1);
 
 /// Serves the log of a container.
 pub(crate) fn get(scope: &RequestScope<'_>) -> Result<Reply, Status> {
@@ -42,13 +34,14 @@ pub(crate) fn get(scope: &RequestScope<'_>) -> Result<Reply, Status> {
         return Ok(reply);
     }
     check_node(scope, &pod)?;
-    let wanted = LogRequest::of(scope, &pod)?;
+    let (wanted, run) = LogRequest::of(scope, &pod)?;
     let mut reply = Reply::text(200, "");
-    if scope.query.flag("follow") == Some(true) {
-        reply.body = ReplyBody::Stream(Box::pin(wanted.follow(scope.server.clone())));
-    } else {
-        let text = wanted.text(&pod, scope.server.clock().now(), 0).0;
-        reply.body = ReplyBody::Full(wanted.limited(text).into());
+    if let Some(run) = run {
+        if scope.query.flag("follow") == Some(true) {
+            reply.body = ReplyBody::Stream(Box::pin(wanted.follow(scope.server.clone(), run)));
+        } else {
+            reply.body = ReplyBody::Full(wanted.text(&pod, run, scope.server.clock().now()));
+        }
     }
     reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     Ok(reply)
@@ -69,11 +62,19 @@ struct LogRequest {
     since: Option<Timestamp>,
 }
 
+/// The part of a log that a follower has got.
+struct LogProgress {
+    /// Number of lines.
+    lines: usize,
+    /// Number of bytes that it still gets.
+    left: usize,
+}
+
 impl LogRequest {
-    fn of(scope: &RequestScope<'_>, pod: &Value) -> Result<Self, Status> {
+    /// Returns the request, and the run of the container whose lines it gets. Without kubelets there is none.
+    fn of(scope: &RequestScope<'_>, pod: &Value) -> Result<(Self, Option<ContainerRun>), Status> {
         let query = scope.query;
-        let first = || array_field(&pod["spec"], "containers").first().and_then(|first| first["name"].as_str());
-        let container = query.get("container").filter(|name| !name.is_empty()).or_else(first).unwrap_or_default();
+        let container = proxy::container_of(scope, pod);
         let number = |name: &str| query.number(name).map(|found| found.and_then(|n| usize::try_from(n).ok()));
         let since = match query.number("sinceSeconds")? {
             Some(seconds) => scope.server.clock().now().checked_sub(Duration::from_secs(seconds.unsigned_abs())).ok(),
@@ -90,53 +91,28 @@ impl LogRequest {
             limit: number("limitBytes")?,
             since,
         };
-        // Without kubelets, pods have no status.
-        let is_reported = !array_field(&pod["status"], "containerStatuses").is_empty();
-        if wanted.run(pod).is_none() && (is_reported || wanted.previous) {
-            return Err(Status::bad_request(wanted.why_none(pod)));
+        if !wanted.previous && !container_log::is_reported(pod) {
+            return Ok((wanted, None));
         }
-        Ok(wanted)
+        let run = container_log::run_of(pod, container, wanted.previous);
+        let run = run.map_err(|error| Status::bad_request(error.to_string()))?;
+        Ok((wanted, Some(run)))
     }
 
-    fn status<'p>(&self, pod: &'p Value) -> Option<&'p Value> {
-        let lists = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
-        let mut all = lists.iter().flat_map(|list| array_field(&pod["status"], list));
-        all.find(|status| status["name"] == self.container.as_str())
+    fn text(&self, pod: &Value, run: ContainerRun, now: Timestamp) -> Bytes {
+        self.more(pod, run, now, &mut self.nothing())
     }
 
-    /// Returns the start and the end of the container's run.
-    fn run(&self, pod: &Value) -> Option<(Timestamp, Option<Timestamp>)> {
-        let state = &self.status(pod)?[if self.previous { "lastState" } else { "state" }];
-        let time = |part: &str, field: &str| state[part][field].as_str().and_then(|text| text.parse().ok());
-        match time("running", "startedAt") {
-            Some(start) => Some((start, None)),
-            None => Some((time("terminated", "startedAt")?, time("terminated", "finishedAt"))),
-        }
+    fn nothing(&self) -> LogProgress {
+        LogProgress { lines: 0, left: self.limit.unwrap_or(usize::MAX) }
     }
 
-    /// Returns why a container has no log: `validateContainerLogStatus` in `pkg/kubelet/kubelet_pods.go`.
-    fn why_none(&self, pod: &Value) -> String {
-        let Self { container, pod: name, .. } = self;
-        if self.previous {
-            return format!("previous terminated container {container:?} in pod {name:?} not found");
-        }
-        match self.status(pod).map(|status| str_field(&status["state"]["waiting"], "reason")) {
-            None => format!("container {container:?} in pod {name:?} is not available"),
-            Some("ErrImagePull" | "ImagePullBackOff") => {
-                format!("container {container:?} in pod {name:?} is waiting to start: trying and failing to pull image")
-            }
-            Some("") => format!("container {container:?} in pod {name:?} is waiting to start - no logs yet"),
-            Some(reason) => format!("container {container:?} in pod {name:?} is waiting to start: {reason}"),
-        }
-    }
-
-    /// Returns the lines that the container has written until now, without the first ones, and their number with these.
-    fn text(&self, pod: &Value, now: Timestamp, skip: usize) -> (String, usize) {
-        let Some((start, end)) = self.run(pod) else { return (String::new(), skip) };
-        let until = end.map_or(now, |end| end.min(now));
-        let script = lines(pod, &self.container);
-        let timed = script.iter().map(|(after, line)| (start.checked_add(*after).unwrap_or(Timestamp::MAX), *line));
-        let written: Vec<(Timestamp, &str)> = timed.take_while(|(at, _)| *at <= until).collect();
+    /// Returns the lines that the container has written until now and that are not in `progress`, and adds them to it.
+    fn more(&self, pod: &Value, run: ContainerRun, now: Timestamp, progress: &mut LogProgress) -> Bytes {
+        let mut written = container_log::timed_lines(pod, &self.container, run);
+        written.retain(|(at, _)| *at <= now);
+        let skip = progress.lines;
+        progress.lines = written.len();
         let mut shown: Vec<&(Timestamp, &str)> =
             written.iter().skip(skip).filter(|(at, _)| self.since.is_none_or(|since| *at >= since)).collect();
         if let Some(tail) = self.tail.filter(|_| skip == 0) {
@@ -145,57 +121,63 @@ impl LogRequest {
         let show = |(at, line): &(Timestamp, &str)| {
             if self.timestamps { format!("{at:.9} {line}\n") } else { format!("{line}\n") }
         };
-        let text = shown.into_iter().map(show).collect::<Vec<_>>().concat();
-        (text, written.len())
-    }
-
-    fn limited(&self, mut text: String) -> String {
-        let limit = self.limit.unwrap_or(usize::MAX).min(text.len());
-        text.truncate(text.floor_char_boundary(limit));
-        text
+        let mut text = shown.into_iter().map(show).collect::<Vec<_>>().concat().into_bytes();
+        text.truncate(progress.left);
+        progress.left -= text.len();
+        text.into()
     }
 
     /// Streams lines as they are written, until the container has ended or the pod is gone.
-    fn follow(self, server: ApiServer) -> impl futures::Stream<Item = Result<Bytes, std::io::Error>> + Send {
-        futures::stream::unfold((self, server, 0, false), |(wanted, server, seen, over)| async move {
-            if over {
-                return None;
-            }
-            loop {
-                let stored = server.get(&ResourceId::new("", "pods"), &wanted.namespace, &wanted.pod)?;
-                if stored.uid() != wanted.uid {
-                    return None;
+    fn follow(
+        self,
+        server: ApiServer,
+        run: ContainerRun,
+    ) -> impl futures::Stream<Item = Result<Bytes, std::io::Error>> + Send {
+        let pods = ResourceId::new("", "pods");
+        let watch = ObjectWatch::new(&server, pods.clone());
+        let start = (self.nothing(), watch, false);
+        futures::stream::unfold(start, move |(mut progress, mut watch, is_over)| {
+            let wanted = self.clone();
+            let server = server.clone();
+            let pods = pods.clone();
+            async move {
+                let mut is_over = is_over;
+                while !is_over && progress.left > 0 {
+                    let stored = server.get(&pods, &wanted.namespace, &wanted.pod)?;
+                    let pod = stored.value();
+                    let present = container_log::run_of(&pod, &wanted.container, wanted.previous).ok()?;
+                    if stored.uid() != wanted.uid || present.start != run.start {
+                        return None;
+                    }
+                    let text = wanted.more(&pod, present, server.clock().now(), &mut progress);
+                    is_over = present.end.is_some();
+                    if !text.is_empty() {
+                        return Some((Ok(text), (progress, watch, is_over)));
+                    }
+                    if !is_over {
+                        let all = container_log::timed_lines(&pod, &wanted.container, present);
+                        wait_for(&server, &mut watch, all.get(progress.lines).map(|(at, _)| *at)).await;
+                    }
                 }
-                let pod = stored.value();
-                let now = server.clock().now();
-                let (text, seen_now) = wanted.text(&pod, now, seen);
-                let over = wanted.run(&pod).is_none_or(|(_, end)| end.is_some());
-                if !text.is_empty() || over {
-                    let text = wanted.limited(text);
-                    return Some((Ok(text.into()), (wanted, server, seen_now, over)));
-                }
-                server.clock().sleep(FOLLOW_PERIOD).await;
+                None
             }
         })
     }
 }
 
-/// Returns the lines that a container writes, each with the time after the start.
-fn lines<'p>(pod: &'p Value, container: &str) -> Vec<(Duration, &'p str)> {
-    let own = metadata::annotation(pod, &format!("{LOGS}.{container}"));
-    let text = own.or_else(|| metadata::annotation(pod, LOGS)).unwrap_or_default();
-    let mut last = Duration::ZERO;
-    let timed = text.lines().map(|line| {
-        let delayed = line.strip_prefix('+').and_then(|rest| {
-            let (after, line) = rest.split_once(' ').unwrap_or((rest, ""));
-            Some((Duration::from_nanos(u64::try_from(go_duration(after)?).ok()?), line))
-        });
-        // A line comes after the one above it.
-        let (after, line) = delayed.unwrap_or((last, line));
-        last = last.max(after);
-        (last, line)
-    });
-    timed.collect()
+/// Waits for the time of the next line or a change of pods.
+async fn wait_for(server: &ApiServer, watch: &mut ObjectWatch, next: Option<Timestamp>) {
+    let line = async {
+        match next {
+            Some(at) => server.clock().sleep_until(at).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        () = watch.changed() => {}
+        () = line => {}
+    }
 }
 
 /// Checks that the pod's node exists: upstream needs its address.
@@ -234,16 +216,19 @@ fn log_errors(query: &Query) -> Result<ErrorList, Status> {
 
 #[cfg(test)]
 mod tests {
+    use futures::StreamExt as _;
     use rstest::rstest;
 
     use super::*;
+    use crate::clock::Clock;
 
     const POD: &str = r#"{"metadata": {"name": "p", "namespace": "default", "annotations": {
         "plumbline.dev/logs": "starting\n+5s ready\nsteady\n+1m done\n", "plumbline.dev/logs.side": "other"}},
         "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}, {"name": "side", "image": "i"}]},
         "status": {"phase": "Running", "containerStatuses": [
             {"name": "c", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}},
-            {"name": "side", "state": {"terminated": {"startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:01Z"}}}]}}"#;
+            {"name": "side", "state": {"terminated": {"startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:01Z",
+                "containerID": "x://1"}}}]}}"#;
 
     fn request(change: impl FnOnce(&mut LogRequest)) -> LogRequest {
         let mut wanted = LogRequest {
@@ -265,7 +250,8 @@ mod tests {
         let pod: Value = serde_json::from_str(POD).expect("JSON");
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
         let now = Timestamp::from_second(start.as_second() + second).expect("a time");
-        wanted.limited(wanted.text(&pod, now, 0).0)
+        let run = container_log::run_of(&pod, &wanted.container, wanted.previous).expect("a run");
+        String::from_utf8_lossy(&wanted.text(&pod, run, now)).into_owned()
     }
 
     /// Lines come at their time after the start; options of `kubectl logs`.
@@ -284,49 +270,62 @@ mod tests {
         assert_eq!(text_at(second, &wanted), expected);
     }
 
-    #[rstest]
-    #[case::previous(request(|wanted| wanted.previous = true), "previous terminated container \"c\" in pod \"p\" not found")]
-    #[case::unknown(request(|wanted| wanted.container = "x".to_owned()), "container \"x\" in pod \"p\" is not available")]
-    fn containers_without_a_log(#[case] wanted: LogRequest, #[case] why: &str) {
-        let pod: Value = serde_json::from_str(POD).expect("JSON");
-        assert!(wanted.run(&pod).is_none());
-        assert_eq!(wanted.why_none(&pod), why);
+    fn epoch() -> Timestamp {
+        "2026-01-01T00:00:00Z".parse().expect("a time")
     }
 
-    /// A plus sign need not be followed by a time, and the text may be cut inside a character.
-    #[rstest]
-    #[case("+x y", "+x y")]
-    #[case("+", "+")]
-    #[case("+-5s y", "+-5s y")]
-    #[case("é", "é")]
-    fn odd_lines(#[case] line: &str, #[case] expected: &str) {
-        let mut pod: Value = serde_json::from_str(POD).expect("JSON");
-        pod["metadata"]["annotations"]["plumbline.dev/logs"] = line.into();
-        assert_eq!(lines(&pod, "c"), [(Duration::ZERO, expected)]);
-        assert_eq!(request(|wanted| wanted.limit = Some(1)).limited("é".to_owned()), "");
-    }
-
-    /// A follower gets the lines as they come, and the end with the pod.
-    #[tokio::test(start_paused = true)]
-    async fn a_log_is_followed() {
-        use futures::StreamExt as _;
-
-        use crate::clock::Clock;
-        let start: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
+    /// Follows the log of a container; returns the parts, each with its second.
+    fn followed(limit: Option<usize>) -> (ApiServer, futures::stream::BoxStream<'static, (i64, String)>) {
+        let start = epoch();
         let server = ApiServer::builder().clock(Clock::virtual_from(start)).build();
         let mut pod: Value = serde_json::from_str(POD).expect("JSON");
         pod["apiVersion"] = "v1".into();
         pod["kind"] = "Pod".into();
         server.seed([pod]).expect("seeded");
         let stored = server.get(&ResourceId::new("", "pods"), "default", "p").expect("a pod");
-        let wanted = request(|wanted| wanted.uid = stored.uid().to_owned());
-        let mut stream = Box::pin(wanted.follow(server.clone()));
-        let mut seen = Vec::new();
-        for _ in 0..3 {
-            let part = stream.next().await.expect("a part").expect("bytes");
-            seen.push((server.clock().now().duration_since(start).as_secs(), part));
-        }
-        assert_eq!(seen, [(0, "starting\n".into()), (5, "ready\nsteady\n".into()), (60, "done\n".into())]);
+        let wanted = request(|wanted| {
+            wanted.uid = stored.uid().to_owned();
+            wanted.limit = limit;
+        });
+        let run = container_log::run_of(&stored.value(), "c", false).expect("a run");
+        let stream = wanted.follow(server.clone(), run);
+        let clock = server.clock().clone();
+        let seen = stream.map(move |part| {
+            let text = String::from_utf8(part.expect("bytes").to_vec()).expect("text");
+            (clock.now().duration_since(start).as_secs(), text)
+        });
+        (server, seen.boxed())
+    }
+
+    /// A follower gets the lines as they come.
+    #[tokio::test(start_paused = true)]
+    async fn a_log_is_followed() {
+        let (_server, stream) = followed(None);
+        let seen: Vec<(i64, String)> = stream.take(3).collect().await;
+        let line = |at: i64, text: &str| (at, text.to_owned());
+        assert_eq!(seen, [line(0, "starting\n"), line(5, "ready\nsteady\n"), line(60, "done\n")]);
+    }
+
+    /// The limit counts the bytes of the whole stream, which then ends.
+    #[tokio::test(start_paused = true)]
+    async fn a_followed_log_ends_at_its_limit() {
+        let (_server, stream) = followed(Some(12));
+        let seen: Vec<(i64, String)> = stream.collect().await;
+        assert_eq!(seen, [(0, "starting\n".to_owned()), (5, "rea".to_owned())]);
+    }
+
+    /// A follower that waits for nothing gets the end with the pod.
+    #[tokio::test(start_paused = true)]
+    async fn a_followed_log_ends_with_the_pod() {
+        let (server, stream) = followed(None);
+        let clock = server.clock().clone();
+        let remover = async {
+            clock.sleep(Duration::from_secs(100)).await;
+            let path = "/api/v1/namespaces/default/pods/p?gracePeriodSeconds=0";
+            server.handle(crate::request::ApiRequest::new(http::Method::DELETE, path)).await.status
+        };
+        let (seen, removed) = futures::join!(stream.collect::<Vec<_>>(), remover);
+        assert_eq!((seen.len(), removed, server.clock().now().duration_since(epoch()).as_secs()), (3, 200, 100));
     }
 
     #[rstest]

@@ -1,5 +1,5 @@
-//! Connections into pods, nodes and services. Nothing runs behind this server, so every request ends with the code
-//! that kube-apiserver returns when the target is unreachable, and says so.
+//! Connections into pods, nodes and services. Nothing runs behind this server, so a request ends with the code that
+//! kube-apiserver returns when the target is unreachable, and says so, unless annotations of the pod have an answer.
 //!
 //! Follows `pkg/registry/core/{pod,node,service}` of Kubernetes 1.36.
 
@@ -11,6 +11,8 @@ use crate::metadata;
 use crate::request::Reply;
 use crate::status::Status;
 use crate::store::ResourceId;
+#[cfg(feature = "listener")]
+use crate::streaming;
 
 /// Handles `proxy` of a pod, a node or a service; the name may include a scheme and a port (`https:name:80`).
 pub(crate) fn connect(scope: &RequestScope<'_>) -> Result<Reply, Status> {
@@ -57,10 +59,41 @@ pub(crate) fn upgrade(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     if scope.request.header(http::header::UPGRADE).is_empty() {
         return Err(Status::bad_request("Upgrade request required"));
     }
+    #[cfg(feature = "listener")]
+    if let Some(reply) = open(scope, &pod) {
+        return Ok(reply);
+    }
     let address = kubelet_address(&node.value());
-    Err(Status::untyped_error(format!(
-        "error dialing backend: dial tcp {address}: no container runs here, so exec, attach and port-forward never work"
-    )))
+    Err(Status::untyped_error(format!("error dialing backend: dial tcp {address}: {}", why_not(scope))))
+}
+
+/// Opens a connection into a pod whose annotations say what is there. Only sockets can leave HTTP.
+#[cfg(feature = "listener")]
+fn open(scope: &RequestScope<'_>, pod: &Value) -> Option<Reply> {
+    scope.request.peer?;
+    if scope.path.subresource == "portforward" {
+        return streaming::forward(scope.server, scope.request, scope.query, pod);
+    }
+    let wanted = streaming::CommandRequest {
+        server: scope.server,
+        request: scope.request,
+        query: scope.query,
+        namespace: &scope.path.namespace,
+        pod,
+        container: container_of(scope, pod),
+        is_attach: scope.path.subresource == "attach",
+    };
+    streaming::connect(&wanted)
+}
+
+/// Returns why there is nothing to connect to.
+fn why_not(scope: &RequestScope<'_>) -> String {
+    let needs = match &*scope.path.subresource {
+        "attach" => "attach works over WebSocket only",
+        "exec" => "exec needs the annotation plumbline.dev/exec, and WebSocket",
+        _ => "port-forward needs the annotation plumbline.dev/port-forward.PORT, and WebSocket (kubectl speaks SPDY)",
+    };
+    format!("no container runs here: {needs}")
 }
 
 /// Returns where the kubelet of a node would listen.
@@ -70,6 +103,13 @@ fn kubelet_address(node: &Value) -> String {
     let address = internal.map_or_else(|| metadata::name(node), |internal| str_field(internal, "address"));
     let port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"].as_u64().filter(|port| *port > 0);
     format!("{address}:{}", port.unwrap_or(10_250))
+}
+
+/// Returns the container that a checked request names, or the first one.
+pub(crate) fn container_of<'s>(scope: &'s RequestScope<'_>, pod: &'s Value) -> &'s str {
+    let wanted = scope.query.get("container").filter(|name| !name.is_empty());
+    let first = || array_field(&pod["spec"], "containers").first().map(|first| str_field(first, "name"));
+    wanted.or_else(first).unwrap_or_default()
 }
 
 /// Checks that the request names an existing container; with a single container the name is optional.

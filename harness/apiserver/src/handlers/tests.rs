@@ -232,7 +232,7 @@ async fn errors_are_protobuf_for_clients_that_prefer_it(
 #[case::web_socket(
     "websocket",
     500,
-    "error dialing backend: dial tcp 192.0.2.1:10250: no container runs here, so exec, attach and port-forward never work"
+    "error dialing backend: dial tcp 192.0.2.1:10250: no container runs here: exec needs the annotation plumbline.dev/exec, and WebSocket"
 )]
 #[tokio::test(start_paused = true)]
 async fn connections_into_pods_end_at_the_kubelet(

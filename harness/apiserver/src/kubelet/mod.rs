@@ -391,6 +391,15 @@ fn host_number(node: &Value) -> Option<u32> {
     (number >> 16 == FIRST_HOST >> 16).then_some(number)
 }
 
+/// The features that a kubelet of 1.36 declares by default: those of `nodedeclaredfeatures/features/registry.go` whose
+/// gates are on.
+const DECLARED_FEATURES: [&str; 4] = [
+    "ExtendWebSocketsToKubelet",
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScalingInitContainers",
+    "RestartAllContainersOnContainerExits",
+];
+
 /// Returns the status that a kubelet reports for its node.
 fn node_status(node: &Value, moment: &str, kubelet_version: &str) -> Value {
     let condition = |kind: &str, status: &str, reason: &str, message: &str| {
@@ -409,6 +418,7 @@ fn node_status(node: &Value, moment: &str, kubelet_version: &str) -> Value {
             "containerRuntimeVersion": concat!("plumbline://", env!("CARGO_PKG_VERSION")), "kubeletVersion": kubelet_version,
             "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64",
         },
+        "declaredFeatures": DECLARED_FEATURES,
     });
     for field in ["capacity", "allocatable"] {
         if node["status"][field].as_object().is_none_or(Map::is_empty) {

@@ -42,6 +42,7 @@ use super::service::{ConnectionReset, HttpBody, into_response};
 use super::status::Status;
 use crate::clock::Clock;
 pub use crate::secret::{random_token, write_private_file};
+use crate::streaming::UpgradeHandler;
 use crate::x509::{CertificateAuthority, Subject};
 use body::{BodyBudget, BufferedBody};
 use stop::StopSignal;
@@ -626,9 +627,13 @@ impl<H: RequestHandler> ListenerState<H> {
         if reply.drop_connection || self.gate.is_shut() {
             return Err(ConnectionReset);
         }
-        if let (101, Some(client), Some(backend)) = (reply.status, upgrade, reply.extensions.remove::<OnUpgrade>()) {
+        if let (101, Some(client)) = (reply.status, upgrade) {
             let stopped = self.stop.stopped();
-            tokio::spawn(upgrade::join(client, backend, stopped));
+            if let Some(backend) = reply.extensions.remove::<OnUpgrade>() {
+                tokio::spawn(upgrade::join(client, backend, stopped));
+            } else if let Some(handler) = reply.extensions.remove::<UpgradeHandler>() {
+                tokio::spawn(upgrade::serve(client, handler, stopped));
+            }
         }
         if let ReplyBody::Stream(events) = reply.body {
             reply.body = ReplyBody::Stream(Box::pin(events.take_until(self.stop.stopped())));

@@ -111,7 +111,7 @@ pub struct Reply {
     pub body: ReplyBody,
     /// Tells the transport to cut the connection instead of replying (fault injection).
     pub drop_connection: bool,
-    /// Further data for the transport: with status 101, the connection that the client's is joined to.
+    /// Further data for the transport: with status 101, what the client's connection is joined to or served by.
     pub extensions: http::Extensions,
 }
 

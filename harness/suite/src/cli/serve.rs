@@ -416,7 +416,7 @@ impl ServeArgs {
             let all = objects.len();
             let mut reported = server.clock().elapsed();
             for (number, SeedObject { from, object }) in objects.into_iter().enumerate() {
-                if is_for_kustomize(&object) {
+                if is_for_kustomize(&from, &object) {
                     tracing::warn!(%from, "passed over: a file for kustomize is no object; seed what it builds");
                     continue;
                 }
@@ -480,9 +480,9 @@ fn absent(spec: &WorldSpec) -> String {
             let _ = write!(lines, "\n  {line}");
         }
     }
-    let never = "no container runs here: exec, attach and port-forward never work, logs are what the annotation \
-                 plumbline.dev/logs of a pod says; absent admission plugins: NodeDeclaredFeatureValidator, and those \
-                 of kinds that are not served";
+    let never = "no container runs here: logs, exec, attach and port-forward answer what annotations of pods say \
+                 (plumbline.dev/logs, exec, port-forward.PORT; over WebSocket, so kubectl port-forward does not work); \
+                 absent admission plugins: those of kinds that are not served";
     if lines.is_empty() {
         return format!("a cluster with nodes, loops and controllers; {never}");
     }
@@ -614,9 +614,14 @@ fn unlisted(from: String, mut document: Value) -> Vec<SeedObject> {
     }
 }
 
-/// Returns true for the files of kustomize, which are no objects of a cluster.
-fn is_for_kustomize(object: &Value) -> bool {
-    object["apiVersion"].as_str().is_some_and(|version| version.starts_with("kustomize.config.k8s.io/"))
+/// Returns true for the files of kustomize, which are no objects of a cluster. A kustomization may be known by its name
+/// alone: kustomize fills in the kind and the version (`FixKustomizationPostUnmarshalling` of its `api/types`).
+fn is_for_kustomize(from: &str, object: &Value) -> bool {
+    let file = from.split(": document ").next().and_then(|file| Path::new(file).file_name()?.to_str());
+    match object["apiVersion"].as_str().filter(|version| !version.is_empty()) {
+        Some(version) => version.starts_with("kustomize.config.k8s.io/"),
+        None => matches!(file, Some("kustomization.yaml" | "kustomization.yml")),
+    }
 }
 
 /// Waits for the end of standard input. Never returns after a line on it.

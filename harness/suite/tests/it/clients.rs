@@ -75,6 +75,21 @@ fn the_python_client_lists_watches_resumes_and_lists_again() {
     }
 }
 
+/// Commands in pods and forwarded ports, with each Python client that has them.
+#[test]
+fn python_clients_run_commands_and_forward_ports() {
+    let Some(python) = python() else { return };
+    let server = Server::start(&["--kubelet", "--nodes", "1", "--disable-admission-plugins", "ServiceAccount"]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/clients/exec.py");
+    let output = Command::new(&python).arg(script).arg(server.kubeconfig()).output().expect("Python starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let tried: Vec<String> = serde_json::from_slice(&output.stdout).expect("names");
+    for package in ["kr8s", "lightkube"] {
+        assert!(tried.iter().any(|name| name == package) || import(&python, package).is_err(), "{package}: {said}");
+    }
+}
+
 /// Runs the tests in Python of a folder with the built program. Packages that these tests need are given by name.
 fn pytest(folder: &str, packages: &[&str]) {
     let Some(python) = python() else { return };

@@ -307,11 +307,83 @@ fn connections_into_pods_end_at_the_kubelet() {
         let Some(session) = Session::start(&["--kubelet", "--nodes", "1"]) else { return };
         session.expect("run p --image=nginx", "pod/p created\n");
         session.expect_in("wait --for=condition=Ready pod/p --timeout=20s", &["pod/p condition met"]);
-        for line in ["exec p -- ls", "port-forward p 18080:80"] {
+        for (line, needs) in
+            [("exec p -- ls", "plumbline.dev/exec"), ("port-forward p 18080:80", "kubectl speaks SPDY")]
+        {
             let why = session.refused(line);
-            assert!(why.contains("no container runs here"), "{why}");
+            assert!(why.contains("no container runs here") && why.contains(needs), "{why}");
         }
         session.expect("logs p", "");
+    });
+}
+
+const SCRIPTED: &str = "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: scripted
+  annotations:
+    plumbline.dev/run-for: 10m
+    plumbline.dev/logs: |
+      first
+      +5m second
+    plumbline.dev/exec: |
+      $ ls /data
+      a.txt
+      $ sh -c 'exit 3'
+      ! no such thing
+      ? 3
+      $ cat
+      <<
+      $ wait
+      +1h ? 0
+    plumbline.dev/exec.side: |
+      $ hostname
+      side
+spec:
+  restartPolicy: Never
+  containers:
+  - { name: main, image: busybox }
+  - { name: side, image: busybox }
+";
+
+#[test]
+fn commands_write_what_an_annotation_says() {
+    in_virtual_time(|| {
+        let Some(session) = Session::start(&["--kubelet", "--nodes", "1"]) else { return };
+        let pod = session.file("scripted.yaml", SCRIPTED);
+        session.expect(&format!("create -f {pod}"), "pod/scripted created\n");
+        session.ok("wait --for=condition=Ready pod/scripted --timeout=20s");
+        session.expect("exec scripted -c main -- ls /data", "a.txt\n");
+        session.expect("exec scripted -c side -- hostname", "side\n");
+        let failed = session.say("exec scripted -c main -- sh -c 'exit 3'");
+        assert_eq!(failed.err, "no such thing\ncommand terminated with exit code 3\n");
+        let unknown = session.refused("exec scripted -c main -- rm -r /");
+        assert!(unknown.contains("rm -r /: not found: no command like this in the annotation plumbline.dev/exec"));
+        assert!(unknown.contains("command terminated with exit code 127"), "{unknown}");
+        let other = session.refused("exec scripted -c other -- ls");
+        assert!(other.contains("container other is not valid for pod scripted"), "{other}");
+        let copied = said(&mut session.shell("printf 'a\\nb' | kubectl exec -i scripted -c main -- cat"), "exec -i");
+        assert_eq!((copied.out.as_str(), copied.ok), ("a\nb", true), "{}", copied.err);
+        // The log's lines from now on, until the container ends; a command ends with it.
+        session.expect("attach scripted -c main", "second\n");
+        session.expect("logs scripted -c main", "first\nsecond\n");
+        let completed = session.refused("exec scripted -c main -- ls /data");
+        assert!(completed.contains("cannot exec into a container in a completed pod"), "{completed}");
+    });
+}
+
+#[test]
+fn a_command_ends_with_its_container() {
+    in_virtual_time(|| {
+        let Some(session) = Session::start(&["--kubelet", "--nodes", "1"]) else { return };
+        let pod = session.file("scripted.yaml", SCRIPTED);
+        session.ok(&format!("create -f {pod}"));
+        session.ok("wait --for=condition=Ready pod/scripted --timeout=20s");
+        let killed = session.refused("exec scripted -c main -- wait");
+        assert!(killed.contains("command terminated with exit code 137"), "{killed}");
+        session.ok("delete pod scripted");
+        session.refused("exec scripted -c main -- wait");
     });
 }
 

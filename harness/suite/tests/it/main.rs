@@ -39,6 +39,7 @@ mod serve;
 mod serving;
 mod skips;
 mod source_files;
+mod streams;
 mod support;
 mod tidy;
 mod virtual_time;

@@ -222,11 +222,58 @@ fn with_old_resources(new: &Value, old: &Value) -> Value {
     munged
 }
 
+/// The features that a node must declare for a change of pod-level resources, and of those of init containers:
+/// `staging/src/k8s.io/component-helpers/nodedeclaredfeatures/features/inplacepodresize`.
+const POD_LEVEL_RESIZE: &str = "InPlacePodLevelResourcesVerticalScaling";
+const INIT_RESIZE: &str = "InPlacePodVerticalScalingInitContainers";
+
+/// The admission plugin `NodeDeclaredFeatureValidator`: the node of a pod supports what an update needs. Follows
+/// `plugin/pkg/admission/nodedeclaredfeatures/admission.go`.
+fn admit_features(new: &Value, old: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+    let needed = needed_features(spec_of(new), spec_of(old));
+    if needed.is_empty() {
+        return Ok(());
+    }
+    let node_name = str_field(spec_of(new), "nodeName");
+    let refuse = |why: &str| Status::forbidden(GroupResource::new("", "pods"), metadata::name(new), why);
+    let Some(node) = ctx.lookup.get("", "nodes", "", node_name) else {
+        return Err(refuse(&format!("node \"{node_name}\" not found")));
+    };
+    let declared = array_field(&node["status"], "declaredFeatures");
+    let lacking: Vec<&str> =
+        needed.into_iter().filter(|name| !declared.iter().any(|one| one.as_str() == Some(*name))).collect();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let lacking = lacking.join(", ");
+    Err(refuse(&format!("pod update requires features {lacking} which are not available on node \"{node_name}\"")))
+}
+
+/// Returns the features that an update needs: `InferForUpdate`.
+fn needed_features(new: &Value, old: &Value) -> Vec<&'static str> {
+    let mut needed = Vec::new();
+    if !semantic_equal(new.get("resources"), old.get("resources")) {
+        needed.push(POD_LEVEL_RESIZE);
+    }
+    let pairs = array_field(old, "initContainers").iter().zip(array_field(new, "initContainers"));
+    let mut ordinary = pairs.filter(|(old, _)| old["restartPolicy"] != "Always");
+    if ordinary.any(|(old, new)| !semantic_equal(new.get("resources"), old.get("resources"))) {
+        needed.push(INIT_RESIZE);
+    }
+    needed
+}
+
 /// The admission plugin `PodResize`: the requests of a bound pod must fit its node.
 pub(super) fn admit(subresource: &str, new: &Value, old: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
     let spec = spec_of(new);
     let node_name = str_field(spec, "nodeName");
-    if subresource != "resize" || node_name.is_empty() || metadata::generation(new) == metadata::generation(old) {
+    if node_name.is_empty() || metadata::generation(new) == metadata::generation(old) {
+        return Ok(());
+    }
+    if matches!(subresource, "" | "resize") {
+        admit_features(new, old, ctx)?;
+    }
+    if subresource != "resize" {
         return Ok(());
     }
     let refuse = |why: &str| Status::forbidden(GroupResource::new("", "pods"), metadata::name(new), why);
@@ -321,6 +368,17 @@ mod tests {
         let new = json!({"name": "c", "resources": resources});
         let same = semantic_equal(Some(&with_old_resources(&new, &old)), Some(&old));
         assert_eq!(same && !removes_resources(amounts(&new, "requests"), amounts(&old, "requests")), accepted);
+    }
+
+    #[rstest]
+    #[case::nothing(json!({"initContainers": [{"name": "i"}]}), &[])]
+    #[case::pod(json!({"resources": {"requests": {"cpu": "2"}}, "initContainers": [{"name": "i"}]}), &[POD_LEVEL_RESIZE])]
+    #[case::init(json!({"initContainers": [{"name": "i", "resources": {"requests": {"cpu": "2"}}}]}), &[INIT_RESIZE])]
+    fn updates_need_features(#[case] new: Value, #[case] expected: &[&str]) {
+        let old = json!({"initContainers": [{"name": "i"}]});
+        assert_eq!(needed_features(&new, &old), expected);
+        let sidecar = json!({"initContainers": [{"name": "i", "restartPolicy": "Always"}]});
+        assert!(!needed_features(&new, &sidecar).contains(&INIT_RESIZE));
     }
 
     #[test]
