@@ -1,0 +1,1 @@
+"""Stands for the package that starts kind: the cluster is there already."""
