@@ -7,7 +7,7 @@ use plumbline_suite::runner::suite::{self, RunOptions, TestBed};
 use crate::support::all_fixtures;
 
 /// One fixture in this many is in the sample.
-const EVERY: usize = 12;
+const EVERY: usize = 20;
 
 /// Runs `fixtures` and returns for each its id, its transcript as text, and the record itself with UIDs, versions and
 /// bodies.

@@ -46,3 +46,7 @@ mod virtual_time;
 mod watching;
 mod words;
 mod worlds;
+
+/// The allocator of the program `plumbline`: optimized in test builds, too.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::fleet::Dice;
 use churn::{Churn, FINISHED, Size};
 
-const SMALL: Size = Size { nodes: 100, apps: 12, replicas: 16, days: 1, events: 2 };
+const SMALL: Size = Size { nodes: 60, apps: 8, replicas: 12, days: 1, events: 1 };
 const FULL: Size = Size { nodes: 10_000, apps: 1_000, replicas: 20, days: 7, events: 6 };
 const DAY: usize = 24 * 60;
 /// Minutes between samples of the controllers' state.
