@@ -32,7 +32,19 @@ fn plumbline(arguments: &[&str]) -> Output {
 /// Explores the operator with this mistake, or a sound one.
 fn explored(bug: &str, flags: &[&str]) -> (Option<i32>, String, String) {
     let bug = format!("BUG={bug}");
-    let own = ["explore", "--command", OPERATOR, "--scenario", SCENARIO, "--command-env", &bug, "--http"];
+    // A machine with other work is no reason to give a run up.
+    let own = [
+        "explore",
+        "--command",
+        OPERATOR,
+        "--scenario",
+        SCENARIO,
+        "--command-env",
+        &bug,
+        "--http",
+        "--run-limit",
+        "5m",
+    ];
     let output = plumbline(&[&own[..], flags].concat());
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
