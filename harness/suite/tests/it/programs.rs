@@ -90,7 +90,7 @@ fn the_manual_shows_the_scenario() {
 /// Mistakes that the run without any fault shows.
 #[rstest]
 #[case::status_by_update("status-by-update", "✗ status · widgets · by an update")]
-#[case::hot_loop("hot-loop", "requests within a second")]
+#[case::hot_loop("hot-loop", "times within a second")]
 fn mistakes_without_any_fault_are_found(#[case] bug: &str, #[case] text: &str) {
     if !can_run() {
         return;
