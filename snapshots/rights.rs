@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use plumbline::apiserver::KubernetesVersion;
 use plumbline::fixture::parse;
-use plumbline::transcript::{Actor, Attributed as _, EntryKind, TranscriptEntry};
+use plumbline::transcript::{Actor, Attributed as _, EntryKind, RecordedRequest, TranscriptEntry};
 use plumbline_suite::cluster::{EmbeddedCluster, Role};
 use plumbline_suite::report::Outcome;
 use plumbline_suite::runner::suite::{self, RunOptions, TestBed};
@@ -75,6 +75,18 @@ fn role_of(actor: &Actor) -> &'static str {
     }
 }
 
+/// The role for leader election: leases, and the Events about them.
+const ELECTION: &str = "plumbline-controllers-leader-election";
+
+/// Returns true if a request belongs to the election of a leader.
+fn is_election(request: &RecordedRequest) -> bool {
+    match request.resource.as_str() {
+        "leases" => true,
+        "events" => request.body.as_ref().is_some_and(|event| event["involvedObject"]["kind"] == "Lease"),
+        _ => false,
+    }
+}
+
 /// The role and the right that a request of the controllers needs; `None` for other clients and for discovery.
 pub(crate) fn required(entry: &TranscriptEntry) -> Option<(&'static str, Right)> {
     let EntryKind::Request(exchange) = &entry.what else { return None };
@@ -87,7 +99,8 @@ pub(crate) fn required(entry: &TranscriptEntry) -> Option<(&'static str, Right)>
         assert!(request.path.starts_with("/api"), "beyond discovery: {} {}", request.verb, request.path);
         return None;
     }
-    Some((role_of(&actor), (request.group.clone(), request.resource_path(), request.verb.clone())))
+    let role = if is_election(request) { ELECTION } else { role_of(&actor) };
+    Some((role, (request.group.clone(), request.resource_path(), request.verb.clone())))
 }
 
 /// Compares the rights that a run of the whole suite needed, each with the first fixture that did, with the roles.
@@ -101,10 +114,6 @@ pub(crate) fn compare(needed: &BTreeMap<(&'static str, Right), String>) -> Vec<S
         let needed: Vec<_> = needed.iter().filter(|((of, _), _)| *of == role).collect();
         for ((_, right), fixture) in &needed {
             if !granted.iter().any(|grant| covers(grant, right)) {
-                // Leases have a role of their own, and Events of the election go with it.
-                if fixture.contains("-leader-") {
-                    continue;
-                }
                 problems.push(format!("{fixture} needs {right:?}, which {role} does not grant"));
             }
         }
@@ -112,6 +121,12 @@ pub(crate) fn compare(needed: &BTreeMap<(&'static str, Right), String>) -> Vec<S
             if !needed.iter().any(|((_, right), _)| covers(grant, right)) {
                 problems.push(format!("{role} grants {grant:?}, which no fixture needs"));
             }
+        }
+    }
+    let granted = granted(&rules("Role", ELECTION));
+    for ((_, right), fixture) in needed.iter().filter(|((role, _), _)| *role == ELECTION) {
+        if !granted.iter().any(|grant| covers(grant, right)) {
+            problems.push(format!("{fixture} needs {right:?}, which {ELECTION} does not grant"));
         }
     }
     problems
@@ -150,9 +165,9 @@ pub(crate) fn a_smaller_role_is_noticed() {
     assert_eq!(ran, (Outcome::Fail, BTreeSet::from([403])));
 }
 
-/// No fixture elects a leader (`failover.rs` does), so the rights on leases and their events are listed here.
+/// The rights on leases and their Events, which are granted in one namespace and for one lease.
 pub(crate) fn leases_have_a_role_of_their_own() {
-    let rules = rules("Role", "plumbline-controllers-leader-election");
+    let rules = rules("Role", ELECTION);
     let right = |(group, resource, verb): (&str, &str, &str)| (group.to_owned(), resource.to_owned(), verb.to_owned());
     let lease = |verb| right(("coordination.k8s.io", "leases", verb));
     let event = |verb| right(("", "events", verb));

@@ -156,6 +156,15 @@ impl Clock {
         }
     }
 
+    /// Waits until `moment`; without one, forever.
+    #[cfg(any(feature = "controllers", feature = "listener"))]
+    pub(crate) async fn wait_until(&self, moment: Option<Timestamp>) {
+        match moment {
+            Some(moment) => self.sleep_until(moment).await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Waits until `offset` after the epoch; returns at once when it is past.
     #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
     pub async fn sleep_until_offset(&self, offset: Duration) {

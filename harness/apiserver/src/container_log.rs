@@ -40,7 +40,24 @@ pub(crate) fn is_reported(pod: &Value) -> bool {
 /// Returns true if the container runs, and for pods without a status of their containers.
 #[cfg(feature = "listener")]
 pub(crate) fn is_running(pod: &Value, container: &str) -> bool {
-    !is_reported(pod) || container_status(pod, container).is_some_and(|status| !status["state"]["running"].is_null())
+    !is_reported(pod) || container_status(pod, container).is_some_and(runs)
+}
+
+/// Returns true if one of the pod's containers runs, and for pods without a status of their containers.
+#[cfg(feature = "listener")]
+pub(crate) fn has_running(pod: &Value) -> bool {
+    !is_reported(pod) || array_field(&pod["status"], "containerStatuses").iter().any(runs)
+}
+
+/// Returns true if a container's status says that it runs.
+#[cfg(feature = "listener")]
+fn runs(status: &Value) -> bool {
+    !status["state"]["running"].is_null()
+}
+
+/// Returns an annotation of one container, `KEY.CONTAINER`, or that of all its pod's containers, `KEY`.
+pub(crate) fn container_annotation<'p>(pod: &'p Value, key: &str, container: &str) -> Option<&'p str> {
+    metadata::annotation(pod, &format!("{key}.{container}")).or_else(|| metadata::annotation(pod, key))
 }
 
 /// The reason why a container has no log.
@@ -103,8 +120,7 @@ pub(crate) fn timed_lines<'p>(pod: &'p Value, container: &str, run: ContainerRun
 
 /// Returns the lines that a container writes, each with the time after the start.
 fn lines<'p>(pod: &'p Value, container: &str) -> Vec<(Duration, &'p str)> {
-    let own = metadata::annotation(pod, &format!("{LOGS}.{container}"));
-    let text = own.or_else(|| metadata::annotation(pod, LOGS)).unwrap_or_default();
+    let text = container_annotation(pod, LOGS, container).unwrap_or_default();
     let mut last = Duration::ZERO;
     let timed = text.lines().map(|line| {
         // A line comes after the one above it.

@@ -119,7 +119,7 @@ impl WatchMux {
         tokio::select! {
             biased;
             changes = self.next() => changes,
-            () = wait_until(&server, at) => Vec::new(),
+            () = server.clock().wait_until(at) => Vec::new(),
         }
     }
 
@@ -309,14 +309,6 @@ impl ControllerClient {
 
     pub(crate) async fn delete(&self, path: &str, options: Option<&Value>) -> ControllerResponse {
         self.send(Method::DELETE, path, "application/json", options).await
-    }
-}
-
-/// Waits until a time, or without an end.
-pub(crate) async fn wait_until(server: &ApiServer, due: Option<Timestamp>) {
-    match due {
-        Some(at) => server.clock().sleep_until(at).await,
-        None => std::future::pending().await,
     }
 }
 

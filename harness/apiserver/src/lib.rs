@@ -88,6 +88,8 @@ mod field_errors;
 mod flow_control;
 #[cfg(feature = "controllers")]
 pub mod garbage_collector;
+#[cfg(any(feature = "controllers", feature = "listener"))]
+mod glob;
 mod go_base64;
 mod go_duration;
 mod go_json;

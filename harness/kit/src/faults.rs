@@ -55,7 +55,10 @@ pub fn rule(
     crash: &CrashHandler,
 ) -> (FaultRule, ArmedFault) {
     let last: Arc<Mutex<Option<Actor>>> = Arc::default();
-    let verdict = action(fault, crash, &last);
+    let mut verdict = action(fault, crash, &last);
+    if let FaultAction::Reply { code, message: message @ None, .. } = &mut verdict {
+        *message = Some(format!("the fixture's fault answers {code}"));
+    }
     let armed = ArmedFault { on: fault.on.to_string(), nth: fault.nth, seen: Arc::default() };
     let seen = armed.seen.clone();
     let means = predicate(fault.on.clone(), clock.clone(), leeway, AnyActor::OfSubject);
@@ -97,7 +100,7 @@ fn action(fault: &Fault, crash: &CrashHandler, last: &Arc<Mutex<Option<Actor>>>)
         Effect::Reply { code, reason, message, retry_after, applied } => FaultAction::Reply {
             code: *code,
             reason: reason.clone(),
-            message: Some(message.clone().unwrap_or_else(|| format!("the fixture's fault answers {code}"))),
+            message: message.clone(),
             retry_after: retry_after.map(|seconds| i32::try_from(seconds).unwrap_or(i32::MAX)),
             applied: *applied,
         },

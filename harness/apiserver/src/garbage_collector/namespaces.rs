@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::namespace_conditions::{self, RemainingContent};
-use crate::controllers::{ControllerClient, ControllerResponse, WatchChange, WatchMux, WatchSet, path_of, wait_until};
+use crate::controllers::{ControllerClient, ControllerResponse, WatchChange, WatchMux, WatchSet, path_of};
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
 use crate::registry::Resource;
@@ -78,7 +78,7 @@ pub async fn terminate_namespaces(server: ApiServer, pause: Duration) {
         let changes = tokio::select! {
             biased;
             changes = feed.next() => changes,
-            () = wait_until(&server, due) => Vec::new(),
+            () = server.clock().wait_until(due) => Vec::new(),
         };
         for (resource, change) in changes {
             ending.note(&resource, change, &mut look_at);

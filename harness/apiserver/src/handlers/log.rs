@@ -167,16 +167,10 @@ impl LogRequest {
 
 /// Waits for the time of the next line or a change of pods.
 async fn wait_for(server: &ApiServer, watch: &mut ObjectWatch, next: Option<Timestamp>) {
-    let line = async {
-        match next {
-            Some(at) => server.clock().sleep_until(at).await,
-            None => std::future::pending().await,
-        }
-    };
     tokio::select! {
         biased;
         () = watch.changed() => {}
-        () = line => {}
+        () = server.clock().wait_until(next) => {}
     }
 }
 

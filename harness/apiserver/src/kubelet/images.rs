@@ -1,6 +1,7 @@
 //! Images that cannot be pulled, and the pods that wait for them. PURE. See `pkg/kubelet/images/image_manager.go` and
 //! `GenerateContainersReadyCondition` in `pkg/kubelet/status/generate.go`.
 
+use crate::glob::glob;
 use crate::json::fields::array_field;
 use crate::json::{Value, json};
 
@@ -9,21 +10,7 @@ const WAITING: &str = "ImagePullBackOff";
 
 /// Returns true if an image matches one of the patterns, in which `*` is any text.
 fn is_missing(image: &str, patterns: &[String]) -> bool {
-    patterns.iter().any(|pattern| matches(pattern, image))
-}
-
-fn matches(pattern: &str, text: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
-    let Some(mut text) = text.strip_prefix(start) else { return false };
-    let mut parts = rest.split('*').peekable();
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return text.ends_with(part);
-        }
-        let Some(at) = text.find(part) else { return false };
-        text = &text[at + part.len()..];
-    }
-    true
+    patterns.iter().any(|pattern| glob(pattern, image))
 }
 
 /// Returns true if a pod's status says that it waits for images, and one of them is still missing.
@@ -86,27 +73,12 @@ pub(super) fn clear_reasons(status: &mut Value, pod: &Value) {
 mod tests {
     use std::time::Duration;
 
-    use rstest::rstest;
-
     use super::*;
     use crate::clock::{Clock, epoch, run_virtual};
     use crate::controllers::{ControllerClient, STRATEGIC_PATCH};
     use crate::kubelet::{KubeletOptions, run};
     use crate::server::{ApiServer, ApiServerConfig};
     use crate::store::ResourceId;
-
-    #[rstest]
-    #[case("web:1", "web:1", true)]
-    #[case("web:1", "web:12", false)]
-    #[case("*:broken", "a/web:broken", true)]
-    #[case("web:*", "web:2", true)]
-    #[case("*:4*4", "web:404", true)]
-    #[case("*:4*4", "web:403", false)]
-    #[case("*a*b*", "xbxax", false)]
-    #[case("*", "", true)]
-    fn patterns(#[case] pattern: &str, #[case] image: &str, #[case] expected: bool) {
-        assert_eq!(matches(pattern, image), expected);
-    }
 
     #[test]
     fn a_pod_waits_for_its_image() {

@@ -272,12 +272,6 @@ impl RunningCommand<'_> {
     async fn wake(&mut self, at: Option<Timestamp>) -> Result<Wake, Gone> {
         let Self { session, stdin, changes, .. } = self;
         let target = &session.target;
-        let due = async {
-            match at {
-                Some(at) => target.server.clock().sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
         let killed = async {
             while target.running_pod().is_some() {
                 changes.changed().await;
@@ -285,7 +279,7 @@ impl RunningCommand<'_> {
         };
         tokio::select! {
             biased;
-            () = due => Ok(Wake::Due),
+            () = target.server.clock().wait_until(at) => Ok(Wake::Due),
             () = killed => Ok(Wake::Killed),
             filled = stdin.fill() => filled.map(|()| Wake::Input),
         }

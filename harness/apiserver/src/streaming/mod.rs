@@ -26,7 +26,6 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::container_log;
 use super::json::Value;
-use super::json::fields::array_field;
 use super::metadata;
 use super::request::{ApiRequest, Query, Reply};
 use super::server::ApiServer;
@@ -85,16 +84,11 @@ pub(crate) struct CommandRequest<'r> {
     pub(crate) is_attach: bool,
 }
 
-/// Returns the script of a container; `None` if no annotation has one.
-fn script_of<'p>(pod: &'p Value, container: &str) -> Option<&'p str> {
-    metadata::annotation(pod, &format!("{EXEC}.{container}")).or_else(|| metadata::annotation(pod, EXEC))
-}
-
 /// Opens a connection to a container: exec, or attach. `None` if the pod has no script for exec, or the client does not
 /// speak WebSocket.
 pub(crate) fn connect(wanted: &CommandRequest<'_>) -> Option<Reply> {
     let CommandRequest { pod, container, query, is_attach, .. } = *wanted;
-    let script = script_of(pod, container);
+    let script = container_log::container_annotation(pod, EXEC, container);
     if script.is_none() && !is_attach || !is_websocket(wanted.request) {
         return None;
     }
@@ -169,8 +163,7 @@ pub(crate) fn forward(server: &ApiServer, request: &ApiRequest, query: &Query, p
         Ok(protocol) => protocol,
         Err(refusal) => return Some(*refusal),
     };
-    let runs = |container: &Value| !container["state"]["running"].is_null();
-    if container_log::is_reported(pod) && !array_field(&pod["status"], "containerStatuses").iter().any(runs) {
+    if !container_log::has_running(pod) {
         let full_name = format!("{}_{}", metadata::name(pod), metadata::namespace(pod));
         return Some(Reply::text(500, format!("pod not found ({full_name:?})")));
     }

@@ -1,10 +1,12 @@
 //! Fault rules of served worlds: in the words of fixtures, or field by field.
 
+use std::cell::LazyCell;
 use std::fmt;
 
 use plumbline::faults::{served_rule, set_watch_fault};
 use plumbline::fixture::error::Fail;
-use plumbline::fixture::{Effect, WatchFault, words};
+use plumbline::fixture::pattern::Resources;
+use plumbline::fixture::{WatchFault, words};
 use plumbline::world::served_resources;
 use plumbline_apiserver::ApiServer;
 use plumbline_apiserver::faults::{FaultRule, FaultRuleError, FaultRuleSpec};
@@ -91,10 +93,11 @@ enum FaultChange {
 ///
 /// Returns the first rule that the server cannot have, and the reason.
 pub(super) fn arm(server: &ApiServer, rules: &[ServedFault]) -> Result<(), UnfitRule> {
+    let resources = LazyCell::new(|| served_resources(server));
     let mut changes = Vec::new();
     for (index, rule) in rules.iter().enumerate() {
         let unfit = |error| UnfitRule { number: index + 1, rule: rule.to_string(), error };
-        changes.push(change(server, rule).map_err(unfit)?);
+        changes.push(change(server, rule, &resources).map_err(unfit)?);
     }
     for change in changes {
         match change {
@@ -107,18 +110,15 @@ pub(super) fn arm(server: &ApiServer, rules: &[ServedFault]) -> Result<(), Unfit
     Ok(())
 }
 
-fn change(server: &ApiServer, rule: &ServedFault) -> Result<FaultChange, UnfitReason> {
+fn change(server: &ApiServer, rule: &ServedFault, resources: &Resources) -> Result<FaultChange, UnfitReason> {
     Ok(match rule {
         ServedFault::Fields(rule) => {
             rule.check()?;
             FaultChange::Arm(FaultRuleSpec::clone(rule).into())
         }
-        ServedFault::Watch(text) => FaultChange::Watch(words::watch_fault(text, NAMESPACE, &served_resources(server))?),
+        ServedFault::Watch(text) => FaultChange::Watch(words::watch_fault(text, NAMESPACE, resources)?),
         ServedFault::Words(text) => {
-            let mut fault = words::fault(text, NAMESPACE, &served_resources(server))?;
-            if let Effect::Reply { code, message: message @ None, .. } = &mut fault.effect {
-                *message = Some(format!("a fault rule answered {code}"));
-            }
+            let fault = words::fault(text, NAMESPACE, resources)?;
             FaultChange::Arm(served_rule(&fault, server.clock())?)
         }
     })
