@@ -75,24 +75,24 @@ pub(super) fn add_volumes(set: &Value, pod: &mut Value) {
 }
 
 /// Creates the claims of a pod that do not exist. Returns false if one cannot be created: the pod comes after them.
-pub(super) async fn create_missing(desk: &NamespaceController, set: &Value, pod: &str) -> bool {
+pub(super) async fn create_missing(controller: &NamespaceController, set: &Value, pod: &str) -> bool {
     let resource = ResourceId::new("", CLAIMS);
     let policy = Retention::of(set);
     let mut all = true;
     for mut claim in claims(set, pod) {
         let name = metadata::name(&claim).to_owned();
-        if desk.agent.server().get(&resource, &desk.namespace, &name).is_none() {
+        if controller.agent.server().get(&resource, &controller.namespace, &name).is_none() {
             if policy.with_set {
-                metadata::set(&mut claim, "ownerReferences", desk.owner_references(set));
+                metadata::set(&mut claim, "ownerReferences", controller.owner_references(set));
             }
-            let response = desk.agent.create(&desk.core_path(CLAIMS, ""), &claim).await;
+            let response = controller.agent.create(&controller.core_path(CLAIMS, ""), &claim).await;
             all &= response.is_ok();
             if !response.is_ok() && !response.is_for_ending_namespace() {
                 let set_name = metadata::name(set);
                 let error = response.message();
                 let message =
                     format!("Create Claim {name} for Pod {pod} in StatefulSet {set_name} failed error: {error}");
-                desk.record(set, "FailedCreate", message);
+                controller.record(set, "FailedCreate", message);
             }
         }
     }
@@ -100,12 +100,14 @@ pub(super) async fn create_missing(desk: &NamespaceController, set: &Value, pod:
 }
 
 /// Makes the claims of a pod belong to what they are deleted with: the set, or the pod once the set does not want it.
-pub(super) async fn update_owners(desk: &NamespaceController, set: &Value, pod: &Value, is_wanted: bool) {
+pub(super) async fn update_owners(controller: &NamespaceController, set: &Value, pod: &Value, is_wanted: bool) {
     let resource = ResourceId::new("", CLAIMS);
     let policy = Retention::of(set);
     for template in array_field(&set["spec"], TEMPLATES) {
         let name = claim_name(template, metadata::name(pod));
-        let Some(claim) = desk.agent.server().get(&resource, &desk.namespace, &name).map(|it| desk.decoded(&it)) else {
+        let Some(claim) =
+            controller.agent.server().get(&resource, &controller.namespace, &name).map(|it| controller.decoded(&it))
+        else {
             continue;
         };
         let known = metadata::owner_references(&claim);
@@ -117,13 +119,13 @@ pub(super) async fn update_owners(desk: &NamespaceController, set: &Value, pod: 
                 "controller": true, "blockOwnerDeletion": true}),
             );
         } else if policy.with_set {
-            owners.extend(desk.owner_references(set).as_array().cloned().unwrap_or_default());
+            owners.extend(controller.owner_references(set).as_array().cloned().unwrap_or_default());
         }
         if owners != known {
             let owners = if owners.is_empty() { Value::Null } else { Value::Array(owners) };
             let patch = json!({"metadata": {"uid": metadata::uid(&claim), "ownerReferences": owners,
                 "resourceVersion": metadata::resource_version(&claim)}});
-            desk.agent.patch(&desk.core_path(CLAIMS, &name), MERGE_PATCH, &patch).await;
+            controller.agent.patch(&controller.core_path(CLAIMS, &name), MERGE_PATCH, &patch).await;
         }
     }
 }

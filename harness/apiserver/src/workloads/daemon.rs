@@ -21,39 +21,45 @@ const DAEMON_TOLERATIONS: [(&str, &str); 6] = [
 ];
 
 /// Syncs the pods and the status of one DaemonSet.
-pub(super) async fn keep(desk: &NamespaceController, name: &str) {
-    let Some(set) = desk.workload(name) else { return };
-    let nodes: Vec<Value> =
-        desk.agent.server().list(&ResourceId::new("", "nodes"), None).iter().map(|stored| stored.value()).collect();
+pub(super) async fn keep(controller: &NamespaceController, name: &str) {
+    let Some(set) = controller.workload(name) else { return };
+    let nodes: Vec<Value> = controller
+        .agent
+        .server()
+        .list(&ResourceId::new("", "nodes"), None)
+        .iter()
+        .map(|stored| stored.value())
+        .collect();
     let hash = super::deployment::template_hash(&set["spec"]["template"]);
-    let wanted: Vec<&str> = nodes.iter().filter(|node| should_run_on(desk, &set, node)).map(metadata::name).collect();
-    let now = desk.agent.server().clock().now();
+    let wanted: Vec<&str> =
+        nodes.iter().filter(|node| should_run_on(controller, &set, node)).map(metadata::name).collect();
+    let now = controller.agent.server().clock().now();
     let mut history = None;
     if !is_deleted(&set) {
-        desk.claim("", "pods", &set).await;
-        history = Some(RevisionHistory::sync(desk, &set).await);
-        move_on(desk, &set, &wanted, &hash, now).await;
+        controller.claim("", "pods", &set).await;
+        history = Some(RevisionHistory::sync(controller, &set).await);
+        move_on(controller, &set, &wanted, &hash, now).await;
     }
-    let Some(set) = desk.workload(name) else { return };
-    let pods = desk.controlled_objects("", "pods", &set);
-    desk.write_status(&set, &status(&set, &pods, &wanted, &hash, now)).await;
+    let Some(set) = controller.workload(name) else { return };
+    let pods = controller.controlled_objects("", "pods", &set);
+    controller.write_status(&set, &status(&set, &pods, &wanted, &hash, now)).await;
     if let Some(history) = history {
         let hashes = |pod: &Value| metadata::label(pod, REVISION_LABEL).map(str::to_owned);
         let live: Vec<String> = pods.iter().filter_map(hashes).map(|hash| format!("{name}-{hash}")).collect();
-        history.truncate(desk, &set, |name| live.iter().any(|live| live == name)).await;
+        history.truncate(controller, &set, |name| live.iter().any(|live| live == name)).await;
     }
 }
 
 /// Returns true if the DaemonSet has a pod on the node. A cordoned node is eligible.
-fn should_run_on(desk: &NamespaceController, set: &Value, node: &Value) -> bool {
+fn should_run_on(controller: &NamespaceController, set: &Value, node: &Value) -> bool {
     let mut open = node.clone();
     open["spec"]["unschedulable"] = json!(false);
-    !is_deleted(node) && takes(&open, &tolerant_pod(desk, set))
+    !is_deleted(node) && takes(&open, &tolerant_pod(controller, set))
 }
 
 /// Returns a pod of the template that tolerates what daemon pods do.
-fn tolerant_pod(desk: &NamespaceController, set: &Value) -> Value {
-    let mut pod = desk.pod(set);
+fn tolerant_pod(controller: &NamespaceController, set: &Value) -> Value {
+    let mut pod = controller.pod(set);
     let mut tolerations = pod["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
     tolerations
         .extend(DAEMON_TOLERATIONS.map(|(key, effect)| json!({"key": key, "operator": "Exists", "effect": effect})));
@@ -61,8 +67,8 @@ fn tolerant_pod(desk: &NamespaceController, set: &Value) -> Value {
     pod
 }
 
-fn pod_for(desk: &NamespaceController, set: &Value, node: &str, hash: &str) -> Value {
-    let mut pod = tolerant_pod(desk, set);
+fn pod_for(controller: &NamespaceController, set: &Value, node: &str, hash: &str) -> Value {
+    let mut pod = tolerant_pod(controller, set);
     metadata::set(&mut pod, "generateName", format!("{}-", metadata::name(set)));
     metadata::set_label(&mut pod, REVISION_LABEL, hash);
     metadata::set_label(&mut pod, "pod-template-generation", metadata::generation(set).to_string());
@@ -73,8 +79,8 @@ fn pod_for(desk: &NamespaceController, set: &Value, node: &str, hash: &str) -> V
 }
 
 /// Creates missing pods and deletes surplus ones and those of old templates.
-async fn move_on(desk: &NamespaceController, set: &Value, wanted: &[&str], hash: &str, now: Timestamp) {
-    let pods = desk.controlled_objects("", "pods", set);
+async fn move_on(controller: &NamespaceController, set: &Value, wanted: &[&str], hash: &str, now: Timestamp) {
+    let pods = controller.controlled_objects("", "pods", set);
     let mut unavailable = 0;
     let mut replaced = Vec::new();
     let mut candidates = Vec::new();
@@ -84,14 +90,14 @@ async fn move_on(desk: &NamespaceController, set: &Value, wanted: &[&str], hash:
             unavailable += 1;
             if !pods.iter().any(|pod| pod["spec"]["nodeName"] == *node) {
                 // An event tells of a refusal, and the set is synced again.
-                _ = desk.create_pod(set, &pod_for(desk, set, node, hash)).await;
+                _ = controller.create_pod(set, &pod_for(controller, set, node, hash)).await;
             }
             continue;
         };
         match (is_active(pod), is_current(pod, hash), is_available(pod, set, now)) {
             (false, ..) => {
                 unavailable += 1;
-                desk.delete_pod(pod).await;
+                controller.delete_pod(pod).await;
             }
             (true, true, available) => unavailable += usize::from(!available),
             // An old pod that is not available is replaced at once; another one only if enough others are.
@@ -99,17 +105,17 @@ async fn move_on(desk: &NamespaceController, set: &Value, wanted: &[&str], hash:
             (true, false, true) => candidates.push(pod),
         }
         for surplus in own {
-            desk.delete_pod(surplus).await;
+            controller.delete_pod(surplus).await;
         }
     }
     let elsewhere = |pod: &&Value| !pod["spec"]["nodeName"].as_str().is_some_and(|node| wanted.contains(&node));
     for pod in pods.iter().filter(elsewhere).filter(|pod| !is_deleted(pod)) {
-        desk.delete_pod(pod).await;
+        controller.delete_pod(pod).await;
     }
     if set["spec"]["updateStrategy"]["type"] != "OnDelete" {
         candidates.truncate(max_unavailable(set, wanted.len()).saturating_sub(unavailable + replaced.len()));
         for pod in replaced.into_iter().chain(candidates) {
-            desk.delete_pod(pod).await;
+            controller.delete_pod(pod).await;
         }
     }
 }

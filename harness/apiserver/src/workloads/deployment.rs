@@ -23,60 +23,60 @@ const NOT_COPIED: [&str; 6] = [
 ];
 
 /// Syncs the replica sets and the status of one Deployment.
-pub(super) async fn keep(desk: &NamespaceController, name: &str) {
-    let Some(deployment) = desk.workload(name) else { return };
+pub(super) async fn keep(controller: &NamespaceController, name: &str) {
+    let Some(deployment) = controller.workload(name) else { return };
     if is_deleted(&deployment) {
         return;
     }
-    desk.claim("apps", "replicasets", &deployment).await;
-    let now = desk.agent.server().clock().now();
+    controller.claim("apps", "replicasets", &deployment).await;
+    let now = controller.agent.server().clock().now();
     let deployment = match progress::paused(&deployment, now) {
-        Some(conditions) => set_conditions(desk, deployment, conditions).await,
+        Some(conditions) => set_conditions(controller, deployment, conditions).await,
         None => deployment,
     };
-    let sets = desk.controlled_objects("apps", "replicasets", &deployment);
+    let sets = controller.controlled_objects("apps", "replicasets", &deployment);
     let new = sets.iter().find(|set| same_template(set, &deployment));
     let mut conditions = None;
     let rolls = deployment["spec"]["paused"] != json!(true) && !is_scaling_event(&deployment, &sets);
     if !rolls {
         for (set, replicas) in scaled(&deployment, new, &sets) {
-            scale(desk, &deployment, set, replicas).await;
+            scale(controller, &deployment, set, replicas).await;
         }
     } else if let Some(new) = new {
-        mark_revision(desk, &deployment, new, &sets).await;
+        mark_revision(controller, &deployment, new, &sets).await;
         conditions = progress::found(&deployment, metadata::name(new), now);
         for (set, replicas) in next_replicas(&deployment, new, &sets) {
-            scale(desk, &deployment, set, replicas).await;
+            scale(controller, &deployment, set, replicas).await;
         }
     } else {
-        let (set, error) = create_set(desk, &deployment, &sets).await;
+        let (set, error) = create_set(controller, &deployment, &sets).await;
         conditions = progress::created(&deployment, &set, error.as_deref(), now);
         if let Some(error) = error {
-            desk.record(&deployment, "ReplicaSetCreateError", progress::failed_creation(&set, &error));
+            controller.record(&deployment, "ReplicaSetCreateError", progress::failed_creation(&set, &error));
             if let Some(conditions) = conditions {
-                set_conditions(desk, deployment, conditions).await;
+                set_conditions(controller, deployment, conditions).await;
             }
             return;
         }
     }
-    let Some(mut deployment) = desk.workload(name) else { return };
+    let Some(mut deployment) = controller.workload(name) else { return };
     if let Some(conditions) = conditions {
-        deployment = set_conditions(desk, deployment, conditions).await;
+        deployment = set_conditions(controller, deployment, conditions).await;
     }
-    let sets = desk.controlled_objects("apps", "replicasets", &deployment);
+    let sets = controller.controlled_objects("apps", "replicasets", &deployment);
     for set in beyond_history(&deployment, &sets) {
-        let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{}", desk.namespace, metadata::name(set));
-        desk.agent.delete(&path, Some(&json!({"preconditions": {"uid": metadata::uid(set)}}))).await;
+        let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{}", controller.namespace, metadata::name(set));
+        controller.agent.delete(&path, Some(&json!({"preconditions": {"uid": metadata::uid(set)}}))).await;
     }
     let new = sets.iter().find(|set| same_template(set, &deployment));
     let status = if rolls { progress::rollout_status } else { progress::status }(&deployment, &sets, new, now);
-    desk.write_status(&deployment, &status).await;
+    controller.write_status(&deployment, &status).await;
 }
 
 /// Writes conditions; returns the deployment with them.
-async fn set_conditions(desk: &NamespaceController, mut deployment: Value, conditions: Conditions) -> Value {
+async fn set_conditions(controller: &NamespaceController, mut deployment: Value, conditions: Conditions) -> Value {
     let conditions = conditions.into_json();
-    desk.write_status(&deployment, &json!({"conditions": conditions})).await;
+    controller.write_status(&deployment, &json!({"conditions": conditions})).await;
     deployment["status"]["conditions"] = conditions;
     deployment
 }
@@ -123,7 +123,7 @@ fn revision(object: &Value) -> i64 {
 }
 
 /// Creates the replica set of the present template. Returns its name, and why it cannot be created.
-async fn create_set(desk: &NamespaceController, deployment: &Value, sets: &[Value]) -> (String, Option<String>) {
+async fn create_set(controller: &NamespaceController, deployment: &Value, sets: &[Value]) -> (String, Option<String>) {
     let hash = template_hash(&deployment["spec"]["template"]);
     let name = metadata::name(deployment);
     let mut template = deployment["spec"]["template"].clone();
@@ -136,12 +136,12 @@ async fn create_set(desk: &NamespaceController, deployment: &Value, sets: &[Valu
     let room = (desired_replicas(deployment) + surge - existing).clamp(0, desired_replicas(deployment));
     let replicas = if !is_rolling(deployment) && existing > 0 { 0 } else { room };
     let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
-        "metadata": {"name": format!("{name}-{hash}"), "namespace": desk.namespace, "labels": template["metadata"]["labels"],
-            "annotations": set_annotations(deployment, next), "ownerReferences": desk.owner_references(deployment)},
+        "metadata": {"name": format!("{name}-{hash}"), "namespace": controller.namespace, "labels": template["metadata"]["labels"],
+            "annotations": set_annotations(deployment, next), "ownerReferences": controller.owner_references(deployment)},
         "spec": {"replicas": replicas, "minReadySeconds": count(deployment, "/spec/minReadySeconds"), "selector": selector,
             "template": template}});
-    let path = format!("/apis/apps/v1/namespaces/{}/replicasets", desk.namespace);
-    let response = desk.agent.create(&path, &set).await;
+    let path = format!("/apis/apps/v1/namespaces/{}/replicasets", controller.namespace);
+    let response = controller.agent.create(&path, &set).await;
     let set = metadata::name(&set).to_owned();
     // One that exists is found in the next round.
     (
@@ -169,7 +169,7 @@ fn size_annotations(deployment: &Value) -> [(String, Value); 2] {
 
 /// Gives the new ReplicaSet the highest revision and the Deployment's `minReadySeconds`, and the Deployment the same
 /// revision.
-async fn mark_revision(desk: &NamespaceController, deployment: &Value, new: &Value, sets: &[Value]) {
+async fn mark_revision(controller: &NamespaceController, deployment: &Value, new: &Value, sets: &[Value]) {
     let delay = |workload: &Value| count(workload, "/spec/minReadySeconds");
     let newest = sets.iter().filter(|set| metadata::uid(set) != metadata::uid(new)).map(revision).max().unwrap_or(0);
     let wanted = revision(new).max(newest + 1);
@@ -182,23 +182,26 @@ async fn mark_revision(desk: &NamespaceController, deployment: &Value, new: &Val
     {
         let patch = json!({"metadata": {"annotations": set_annotations(deployment, wanted)},
             "spec": {"minReadySeconds": delay(deployment)}});
-        let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{}", desk.namespace, metadata::name(new));
-        desk.agent.patch(&path, MERGE_PATCH, &patch).await;
+        let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{}", controller.namespace, metadata::name(new));
+        controller.agent.patch(&path, MERGE_PATCH, &patch).await;
     }
     if revision(deployment) != wanted {
         let patch = json!({"metadata": {"annotations": {REVISION: wanted.to_string()}}});
         // Through the status subresource, as upstream does: on the main resource a new annotation increments a
         // Deployment's generation.
-        desk.agent.patch(&format!("{}/status", desk.path(metadata::name(deployment))), MERGE_PATCH, &patch).await;
+        controller
+            .agent
+            .patch(&format!("{}/status", controller.path(metadata::name(deployment))), MERGE_PATCH, &patch)
+            .await;
     }
 }
 
-async fn scale(desk: &NamespaceController, deployment: &Value, set: &Value, replicas: i64) {
+async fn scale(controller: &NamespaceController, deployment: &Value, set: &Value, replicas: i64) {
     let name = metadata::name(set);
-    let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{name}", desk.namespace);
+    let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{name}", controller.namespace);
     let annotations: Map = size_annotations(deployment).into_iter().collect();
     let patch = json!({"metadata": {"annotations": Value::Object(annotations)}, "spec": {"replicas": replicas}});
-    desk.agent.patch(&path, MERGE_PATCH, &patch).await;
+    controller.agent.patch(&path, MERGE_PATCH, &patch).await;
 }
 
 /// Returns the replica sets to scale now, with their new sizes.

@@ -20,7 +20,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::backoff::Retries;
-use super::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet, path_of, wait_until};
+use super::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet, path_of};
 use super::event_sink::Event;
 use super::registry::{Resource, label_selector};
 use super::server::{ApiServer, storage_id};
@@ -57,7 +57,7 @@ pub async fn run_workload_controllers(server: ApiServer) {
         let changes = tokio::select! {
             biased;
             changes = feed.next() => changes,
-            () = wait_until(&server, due.values().copied().chain(retries.next()).min()) => Vec::new(),
+            () = server.clock().wait_until(due.values().copied().chain(retries.next()).min()) => Vec::new(),
         };
         let now = server.clock().now();
         let mut touched: BTreeSet<String> =
@@ -139,14 +139,14 @@ async fn sync(server: &ApiServer, key: &WorkloadKey, retries: &mut Retries<Workl
     let (index, namespace, name) = key;
     let (group, plural) = WORKLOADS[*index];
     let Some(kind) = server.registry().get(group, "v1", plural).cloned() else { return };
-    let desk = NamespaceController::new(server, &kind, namespace);
+    let controller = NamespaceController::new(server, &kind, namespace);
     match plural {
-        "deployments" => deployment::keep(&desk, name).await,
-        "statefulsets" => stateful::keep(&desk, name).await,
-        "daemonsets" => daemon::keep(&desk, name).await,
-        _ => replicas::keep(&desk, name).await,
+        "deployments" => deployment::keep(&controller, name).await,
+        "statefulsets" => stateful::keep(&controller, name).await,
+        "daemonsets" => daemon::keep(&controller, name).await,
+        _ => replicas::keep(&controller, name).await,
     }
-    retries.settle(key, desk.agent.take_refusal(), server.clock().now());
+    retries.settle(key, controller.agent.take_refusal(), server.clock().now());
 }
 
 /// The API access of one controller in one namespace.

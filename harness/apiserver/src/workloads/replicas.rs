@@ -9,37 +9,37 @@ use crate::metadata::{self, is_deleted};
 use crate::registry::time::rfc3339;
 
 /// Syncs the pods and the status of one set.
-pub(super) async fn keep(desk: &NamespaceController, name: &str) {
-    let Some(set) = desk.workload(name) else { return };
+pub(super) async fn keep(controller: &NamespaceController, name: &str) {
+    let Some(set) = controller.workload(name) else { return };
     if !is_deleted(&set) {
-        desk.claim("", "pods", &set).await;
+        controller.claim("", "pods", &set).await;
     }
-    let pods = desk.controlled_objects("", "pods", &set);
+    let pods = controller.controlled_objects("", "pods", &set);
     let active: Vec<&Value> = pods.iter().filter(|pod| is_active(pod)).collect();
     let mut failure = None;
     if !is_deleted(&set) {
         let missing = desired_replicas(&set) - i64::try_from(active.len()).unwrap_or(i64::MAX);
         for _ in 0..missing {
-            let mut pod = desk.pod(&set);
+            let mut pod = controller.pod(&set);
             metadata::set(&mut pod, "generateName", format!("{name}-"));
-            if let Err(error) = desk.create_pod(&set, &pod).await {
+            if let Err(error) = controller.create_pod(&set, &pod).await {
                 failure = Some(error);
                 break;
             }
         }
         let surplus = usize::try_from(-missing).unwrap_or(0);
         for pod in deletion_order(active).into_iter().take(surplus) {
-            desk.delete_pod(pod).await;
+            controller.delete_pod(pod).await;
         }
     }
-    let Some(set) = desk.workload(name) else { return };
-    let pods = desk.controlled_objects("", "pods", &set);
-    let now = desk.agent.server().clock().now();
-    let mut status = status(&set, &pods, &*desk.kind.kind == "ReplicaSet", now);
+    let Some(set) = controller.workload(name) else { return };
+    let pods = controller.controlled_objects("", "pods", &set);
+    let now = controller.agent.server().clock().now();
+    let mut status = status(&set, &pods, &*controller.kind.kind == "ReplicaSet", now);
     if let Some(conditions) = conditions(&set, failure, &rfc3339(now)) {
         status["conditions"] = conditions;
     }
-    desk.write_status(&set, &status).await;
+    controller.write_status(&set, &status).await;
 }
 
 /// Sorts pods by deletion order: unassigned before assigned, not running before running, not ready before ready,

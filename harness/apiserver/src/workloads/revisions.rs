@@ -21,11 +21,11 @@ pub(super) struct RevisionHistory {
 impl RevisionHistory {
     /// Reads the revisions of a set. The present template becomes the newest revision: by a new one, or by a higher
     /// number of the one that had it.
-    pub(super) async fn sync(desk: &NamespaceController, set: &Value) -> Self {
+    pub(super) async fn sync(controller: &NamespaceController, set: &Value) -> Self {
         if !metadata::is_deleted(set) {
-            desk.claim("apps", "controllerrevisions", set).await;
+            controller.claim("apps", "controllerrevisions", set).await;
         }
-        let mut revisions = desk.controlled_objects("apps", "controllerrevisions", set);
+        let mut revisions = controller.controlled_objects("apps", "controllerrevisions", set);
         revisions.sort_by_key(|revision| (number(revision), metadata::name(revision).to_owned()));
         let next = revisions.last().map_or(0, number) + 1;
         let data = data(set);
@@ -33,14 +33,14 @@ impl RevisionHistory {
             Some(known) if known + 1 == revisions.len() => {}
             Some(known) => {
                 let mut revision = revisions.remove(known);
-                let path = path(desk, metadata::name(&revision));
-                desk.agent.patch(&path, MERGE_PATCH, &json!({"revision": next})).await;
+                let path = path(controller, metadata::name(&revision));
+                controller.agent.patch(&path, MERGE_PATCH, &json!({"revision": next})).await;
                 revision["revision"] = json!(next);
                 revisions.push(revision);
             }
             None => {
-                let revision = new_revision(desk, set, data, next);
-                desk.agent.create(&path(desk, ""), &revision).await;
+                let revision = new_revision(controller, set, data, next);
+                controller.agent.create(&path(controller, ""), &revision).await;
                 revisions.push(revision);
             }
         }
@@ -61,14 +61,14 @@ impl RevisionHistory {
     }
 
     /// Deletes the oldest revisions beyond the limit of those that nothing uses.
-    pub(super) async fn truncate(&self, desk: &NamespaceController, set: &Value, is_live: impl Fn(&str) -> bool) {
+    pub(super) async fn truncate(&self, controller: &NamespaceController, set: &Value, is_live: impl Fn(&str) -> bool) {
         let limit = set.pointer("/spec/revisionHistoryLimit").and_then(Value::as_i64).unwrap_or(HISTORY_LIMIT);
         let update = self.update();
         let names = self.revisions.iter().map(metadata::name);
         let idle: Vec<&str> = names.filter(|name| *name != update && !is_live(name)).collect();
         let surplus = idle.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
         for name in &idle[..surplus] {
-            desk.agent.delete(&path(desk, name), None).await;
+            controller.agent.delete(&path(controller, name), None).await;
         }
     }
 }
@@ -77,9 +77,9 @@ fn number(revision: &Value) -> i64 {
     count(revision, "/revision")
 }
 
-fn path(desk: &NamespaceController, name: &str) -> String {
+fn path(controller: &NamespaceController, name: &str) -> String {
     let slash = if name.is_empty() { "" } else { "/" };
-    format!("/apis/apps/v1/namespaces/{}/controllerrevisions{slash}{name}", desk.namespace)
+    format!("/apis/apps/v1/namespaces/{}/controllerrevisions{slash}{name}", controller.namespace)
 }
 
 /// Returns a patch that restores the template.
@@ -89,12 +89,12 @@ fn data(set: &Value) -> Value {
     json!({"spec": {"template": template}})
 }
 
-fn new_revision(desk: &NamespaceController, set: &Value, data: Value, number: i64) -> Value {
+fn new_revision(controller: &NamespaceController, set: &Value, data: Value, number: i64) -> Value {
     let hash = super::deployment::template_hash(&set["spec"]["template"]);
-    let label = if &*desk.kind.kind == "DaemonSet" { REVISION_LABEL } else { HASH_LABEL };
+    let label = if &*controller.kind.kind == "DaemonSet" { REVISION_LABEL } else { HASH_LABEL };
     let mut labels = set["spec"]["template"]["metadata"]["labels"].clone();
     labels[label] = json!(hash);
     json!({"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": number, "data": data, "metadata": {
-        "name": format!("{}-{hash}", metadata::name(set)), "namespace": desk.namespace, "labels": labels,
-        "annotations": set["metadata"]["annotations"], "ownerReferences": desk.owner_references(set)}})
+        "name": format!("{}-{hash}", metadata::name(set)), "namespace": controller.namespace, "labels": labels,
+        "annotations": set["metadata"]["annotations"], "ownerReferences": controller.owner_references(set)}})
 }

@@ -17,31 +17,31 @@ struct VersionedSet<'a> {
 }
 
 /// Syncs the pods and the status of one StatefulSet.
-pub(super) async fn keep(desk: &NamespaceController, name: &str) {
-    let Some(set) = desk.workload(name) else { return };
+pub(super) async fn keep(controller: &NamespaceController, name: &str) {
+    let Some(set) = controller.workload(name) else { return };
     if !is_deleted(&set) {
         // Pods with names of other forms are not members, even if their labels match.
         let is_member = |pod: &Value| number(pod) >= 0 && metadata::name(pod).starts_with(&format!("{name}-"));
-        desk.claim_members("", "pods", &set, None, is_member).await;
+        controller.claim_members("", "pods", &set, None, is_member).await;
     }
-    let pods = desk.controlled_objects("", "pods", &set);
-    let now = desk.agent.server().clock().now();
-    let history = RevisionHistory::sync(desk, &set).await;
+    let pods = controller.controlled_objects("", "pods", &set);
+    let now = controller.agent.server().clock().now();
+    let history = RevisionHistory::sync(controller, &set).await;
     let known = set["status"]["currentRevision"].as_str().unwrap_or_default();
     let current = if history.template(known).is_some() { known } else { history.update() }.to_owned();
     let versioned = VersionedSet { set: &set, history, current };
     if !is_deleted(&set) {
-        move_on(desk, &versioned, &pods, now).await;
+        move_on(controller, &versioned, &pods, now).await;
     }
-    let Some(set) = desk.workload(name) else { return };
-    let pods = desk.controlled_objects("", "pods", &set);
+    let Some(set) = controller.workload(name) else { return };
+    let pods = controller.controlled_objects("", "pods", &set);
     let VersionedSet { history, current, .. } = versioned;
     let status = status(&set, &pods, &current, history.update(), now);
-    desk.write_status(&set, &status).await;
+    controller.write_status(&set, &status).await;
     let is_live = |name: &str| {
         status["currentRevision"] == name || pods.iter().any(|pod| metadata::label(pod, REVISION_LABEL) == Some(name))
     };
-    history.truncate(desk, &set, is_live).await;
+    history.truncate(controller, &set, is_live).await;
 }
 
 fn number(pod: &Value) -> i64 {
@@ -56,7 +56,7 @@ fn partition(set: &Value) -> i64 {
 
 impl VersionedSet<'_> {
     /// Returns the pod with this ordinal: of the current revision below the partition, else of the updated one.
-    fn pod(&self, desk: &NamespaceController, index: i64) -> Value {
+    fn pod(&self, controller: &NamespaceController, index: i64) -> Value {
         let start = count(self.set, "/spec/ordinals/start");
         let keeps_current =
             self.set["spec"]["updateStrategy"]["type"] == "RollingUpdate" && index < start + partition(self.set);
@@ -65,7 +65,7 @@ impl VersionedSet<'_> {
         if let Some(template) = self.history.template(revision) {
             set["spec"]["template"] = template;
         }
-        let mut pod = desk.pod(&set);
+        let mut pod = controller.pod(&set);
         let name = format!("{}-{index}", metadata::name(self.set));
         metadata::set(&mut pod, "generateName", format!("{}-", metadata::name(self.set)));
         pod["spec"]["hostname"] = json!(name);
@@ -83,38 +83,38 @@ impl VersionedSet<'_> {
 
 /// Makes the next step: creates a missing pod, deletes a surplus one, or replaces one of an old template; with the
 /// Parallel policy it creates and deletes several at once.
-async fn move_on(desk: &NamespaceController, versioned: &VersionedSet<'_>, pods: &[Value], now: Timestamp) {
+async fn move_on(controller: &NamespaceController, versioned: &VersionedSet<'_>, pods: &[Value], now: Timestamp) {
     let set = versioned.set;
     let parallel = set["spec"]["podManagementPolicy"] == "Parallel";
     let start = count(set, "/spec/ordinals/start");
     let ordinals = start..start.saturating_add(desired_replicas(set));
     for pod in pods {
-        claims::update_owners(desk, set, pod, ordinals.contains(&number(pod))).await;
+        claims::update_owners(controller, set, pod, ordinals.contains(&number(pod))).await;
     }
     for index in ordinals.clone() {
         match pods.iter().find(|pod| number(pod) == index) {
             None => {
-                let pod = versioned.pod(desk, index);
-                let has_claims = claims::create_missing(desk, set, metadata::name(&pod)).await;
+                let pod = versioned.pod(controller, index);
+                let has_claims = claims::create_missing(controller, set, metadata::name(&pod)).await;
                 if !has_claims {
                     if parallel {
                         continue;
                     }
                     return;
                 }
-                let response = desk.agent.create(&desk.pods(""), &pod).await;
+                let response = controller.agent.create(&controller.pods(""), &pod).await;
                 if !response.is_ok() && !response.is_for_ending_namespace() {
                     let [pod, name] = [&pod, set].map(metadata::name);
                     let error = response.message();
                     let message = format!("Create Pod {pod} in StatefulSet {name} failed error: {error}");
-                    desk.record(set, "FailedCreate", message);
+                    controller.record(set, "FailedCreate", message);
                 }
             }
-            Some(pod) if !is_active(pod) && !is_deleted(pod) => desk.delete_pod(pod).await,
+            Some(pod) if !is_active(pod) && !is_deleted(pod) => controller.delete_pod(pod).await,
             Some(pod) if is_available(pod, set, now) => continue,
             // The claims of a pod that waits for them are created again.
             Some(pod) if is_active(pod) && pod["status"]["phase"] == "Pending" => {
-                claims::create_missing(desk, set, metadata::name(pod)).await;
+                claims::create_missing(controller, set, metadata::name(pod)).await;
             }
             Some(_) => {}
         }
@@ -126,7 +126,7 @@ async fn move_on(desk: &NamespaceController, versioned: &VersionedSet<'_>, pods:
     surplus.sort_by_key(|pod| std::cmp::Reverse(number(pod)));
     for pod in surplus {
         if !is_deleted(pod) {
-            desk.delete_pod(pod).await;
+            controller.delete_pod(pod).await;
         }
         if !parallel {
             return;
@@ -139,7 +139,7 @@ async fn move_on(desk: &NamespaceController, versioned: &VersionedSet<'_>, pods:
     updated.sort_by_key(|pod| std::cmp::Reverse(number(pod)));
     for pod in updated {
         if metadata::label(pod, REVISION_LABEL) != Some(versioned.history.update()) && !is_deleted(pod) {
-            desk.delete_pod(pod).await;
+            controller.delete_pod(pod).await;
             return;
         }
         // The next one waits until those before it are available.

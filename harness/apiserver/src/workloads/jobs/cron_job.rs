@@ -17,11 +17,11 @@ const DELAY: Duration = Duration::from_millis(100);
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
 /// Syncs one cron job; returns the time of the next sync, if there is one.
-pub(super) async fn sync(desk: &NamespaceController, name: &str) -> Option<Timestamp> {
-    let cron_job = desk.workload(name)?;
-    let jobs = desk.controlled_objects("batch", "jobs", &cron_job);
-    let now = desk.agent.server().clock().now();
-    let mut sync = CronJobSync { desk, before: cron_job["status"].clone(), cron_job, now };
+pub(super) async fn sync(controller: &NamespaceController, name: &str) -> Option<Timestamp> {
+    let cron_job = controller.workload(name)?;
+    let jobs = controller.controlled_objects("batch", "jobs", &cron_job);
+    let now = controller.agent.server().clock().now();
+    let mut sync = CronJobSync { controller, before: cron_job["status"].clone(), cron_job, now };
     sync.report_missing(&jobs).await;
     sync.forget_ended(&jobs);
     let next = match sync.start_due().await {
@@ -36,7 +36,7 @@ pub(super) async fn sync(desk: &NamespaceController, name: &str) -> Option<Times
 struct Refused;
 
 struct CronJobSync<'a> {
-    desk: &'a NamespaceController,
+    controller: &'a NamespaceController,
     /// The cron job, with the status that is to be written.
     cron_job: Value,
     before: Value,
@@ -61,7 +61,7 @@ impl CronJobSync<'_> {
     async fn report_missing(&self, jobs: &[Value]) {
         let is_there = |reference: &Value| jobs.iter().any(|job| reference["uid"] == metadata::uid(job));
         for reference in self.active().iter().filter(|reference| !is_there(reference)) {
-            let namespace = &self.desk.namespace;
+            let namespace = &self.controller.namespace;
             let name = metadata::name(&self.cron_job);
             let now = format_time(self.now);
             let job = reference["name"].as_str().unwrap_or_default();
@@ -72,7 +72,7 @@ impl CronJobSync<'_> {
                 "reason": "MissingJob", "message": format!("Active job went missing: {job}"), "type": "Normal",
                 "source": {"component": "cronjob-controller"}, "reportingComponent": "cronjob-controller",
                 "firstTimestamp": now, "lastTimestamp": now, "count": 1});
-            self.desk.agent.create(&format!("/api/v1/namespaces/{namespace}/events"), &event).await;
+            self.controller.agent.create(&format!("/api/v1/namespaces/{namespace}/events"), &event).await;
         }
     }
 
@@ -132,7 +132,7 @@ impl CronJobSync<'_> {
         for reference in self.active() {
             let path = self.job_path(reference["name"].as_str().unwrap_or_default());
             let target = json!({"metadata": {"uid": reference["uid"]}});
-            if !delete(self.desk, &path, &target, "Background").await {
+            if !delete(self.controller, &path, &target, "Background").await {
                 return Err(Refused);
             }
         }
@@ -142,24 +142,24 @@ impl CronJobSync<'_> {
 
     fn job_path(&self, name: &str) -> String {
         let slash = if name.is_empty() { "" } else { "/" };
-        format!("/apis/batch/v1/namespaces/{}/jobs{slash}{name}", self.desk.namespace)
+        format!("/apis/batch/v1/namespaces/{}/jobs{slash}{name}", self.controller.namespace)
     }
 
     /// Creates the job for a scheduled time. A job that exists already was created before a status was written.
     async fn start(&mut self, name: &str, due: Timestamp) -> Result<(), Refused> {
         let template = &self.cron_job["spec"]["jobTemplate"];
-        let mut metadata = json!({"name": name, "namespace": self.desk.namespace,
+        let mut metadata = json!({"name": name, "namespace": self.controller.namespace,
             "labels": template["metadata"]["labels"], "annotations": template["metadata"]["annotations"],
-            "ownerReferences": self.desk.owner_references(&self.cron_job)});
+            "ownerReferences": self.controller.owner_references(&self.cron_job)});
         if !metadata["annotations"].is_object() {
             metadata["annotations"] = json!({});
         }
         metadata["annotations"][SCHEDULED] = json!(self.zoned(due));
         let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": template["spec"]});
-        let reply = self.desk.agent.create(&self.job_path(""), &job).await;
+        let reply = self.controller.agent.create(&self.job_path(""), &job).await;
         let created = match reply.code {
             409 => {
-                let stored = self.desk.controlled_objects("batch", "jobs", &self.cron_job);
+                let stored = self.controller.controlled_objects("batch", "jobs", &self.cron_job);
                 let Some(own) = stored.into_iter().find(|job| metadata::name(job) == name) else { return Ok(()) };
                 own
             }
@@ -167,8 +167,10 @@ impl CronJobSync<'_> {
             _ => return Err(Refused),
         };
         let mut active = self.active();
-        active.push(json!({"kind": "Job", "apiVersion": "batch/v1", "namespace": self.desk.namespace, "name": name,
-            "uid": metadata::uid(&created), "resourceVersion": metadata::resource_version(&created)}));
+        active.push(
+            json!({"kind": "Job", "apiVersion": "batch/v1", "namespace": self.controller.namespace, "name": name,
+            "uid": metadata::uid(&created), "resourceVersion": metadata::resource_version(&created)}),
+        );
         self.set_active(active);
         self.cron_job["status"]["lastScheduleTime"] = json!(format_time(due));
         Ok(())
@@ -198,7 +200,7 @@ impl CronJobSync<'_> {
             });
             let surplus = jobs.len().saturating_sub(limit);
             for job in jobs.iter().take(surplus).filter(|job| !metadata::is_deleted(job)) {
-                delete(self.desk, &self.job_path(metadata::name(job)), job, "Background").await;
+                delete(self.controller, &self.job_path(metadata::name(job)), job, "Background").await;
             }
         }
     }
@@ -211,7 +213,7 @@ impl CronJobSync<'_> {
         if self.cron_job["status"] == self.before {
             return true;
         }
-        let path = format!("{}/status", self.desk.path(metadata::name(&self.cron_job)));
-        self.desk.agent.replace(&path, &self.cron_job).await.is_ok()
+        let path = format!("{}/status", self.controller.path(metadata::name(&self.cron_job)));
+        self.controller.agent.replace(&path, &self.cron_job).await.is_ok()
     }
 }

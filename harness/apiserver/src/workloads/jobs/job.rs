@@ -55,29 +55,29 @@ fn condition<'j>(job: &'j Value, kind: &str) -> Option<&'j Value> {
 
 /// Syncs one job; returns the time of the next sync, if there is one.
 pub(super) async fn sync(
-    desk: &NamespaceController,
+    controller: &NamespaceController,
     name: &str,
     failures: &mut BTreeMap<String, PodFailures>,
 ) -> Option<Timestamp> {
-    let job = desk.workload(name)?;
+    let job = controller.workload(name)?;
     // Another controller manages it.
     if job["spec"]["managedBy"].as_str().is_some_and(|manager| manager != "kubernetes.io/job-controller") {
         return None;
     }
     if let Some(finished) = finish_time(&job) {
         failures.remove(metadata::uid(&job));
-        return expire(desk, &job, finished).await;
+        return expire(controller, &job, finished).await;
     }
-    desk.claim_members("", "pods", &job, Some(pods::FINALIZER), |_| true).await;
-    let pods = desk.controlled_objects("", "pods", &job);
-    let now = desk.agent.server().clock().now();
-    JobSync { desk, pods, now, next: None, stored: job["status"].clone(), job, failures }.run().await
+    controller.claim_members("", "pods", &job, Some(pods::FINALIZER), |_| true).await;
+    let pods = controller.controlled_objects("", "pods", &job);
+    let now = controller.agent.server().clock().now();
+    JobSync { controller, pods, now, next: None, stored: job["status"].clone(), job, failures }.run().await
 }
 
 /// Deletes a finished job when its time to live has passed. See `pkg/controller/ttlafterfinished`.
-async fn expire(desk: &NamespaceController, job: &Value, finished: Timestamp) -> Option<Timestamp> {
+async fn expire(controller: &NamespaceController, job: &Value, finished: Timestamp) -> Option<Timestamp> {
     let ttl = job["spec"]["ttlSecondsAfterFinished"].as_u64()?;
-    let now = desk.agent.server().clock().now();
+    let now = controller.agent.server().clock().now();
     let expires = finished.checked_add(Duration::from_secs(ttl)).ok()?;
     if metadata::is_deleted(job) {
         return None;
@@ -85,13 +85,13 @@ async fn expire(desk: &NamespaceController, job: &Value, finished: Timestamp) ->
     if expires > now {
         return Some(expires);
     }
-    let desk = desk.named("plumbline/ttl-after-finished-controller");
-    let is_deleted = delete(&desk, &desk.path(metadata::name(job)), job, "Foreground").await;
+    let controller = controller.named("plumbline/ttl-after-finished-controller");
+    let is_deleted = delete(&controller, &controller.path(metadata::name(job)), job, "Foreground").await;
     if is_deleted { None } else { now.checked_add(RETRY).ok() }
 }
 
 struct JobSync<'a> {
-    desk: &'a NamespaceController,
+    controller: &'a NamespaceController,
     /// The job, with the status that is to be written.
     job: Value,
     /// The status that the server has.
@@ -182,7 +182,7 @@ impl JobSync<'_> {
         let mut outcome = self.decided().or_else(|| self.failure(failed));
         if outcome.is_some() {
             for pod in &active {
-                self.desk.delete_pod(pod).await;
+                self.controller.delete_pod(pod).await;
             }
             counts.terminating += counts.active;
             (counts.active, counts.ready) = (0, 0);
@@ -257,8 +257,8 @@ impl JobSync<'_> {
         if !surplus.is_empty() {
             for pod in surplus.into_iter().take(CHANGES_MAX) {
                 // Such a pod is no failure.
-                pods::release(self.desk, pod).await;
-                self.desk.delete_pod(pod).await;
+                pods::release(self.controller, pod).await;
+                self.controller.delete_pod(pod).await;
                 counts.active -= 1;
                 counts.terminating += 1;
                 counts.ready -= i64::from(is_ready(pod));
@@ -275,8 +275,8 @@ impl JobSync<'_> {
             return;
         }
         for index in self.pending_indexes(missing) {
-            let pod = pods::pod(self.desk, &self.job, index);
-            if self.desk.create_pod(&self.job, &pod).await.is_err() {
+            let pod = pods::pod(self.controller, &self.job, index);
+            if self.controller.create_pod(&self.job, &pod).await.is_err() {
                 return;
             }
             counts.active += 1;
@@ -375,7 +375,7 @@ impl JobSync<'_> {
             return;
         }
         for pod in &ended {
-            if !pods::release(self.desk, pod).await {
+            if !pods::release(self.controller, pod).await {
                 self.next = earliest(self.next, self.now.checked_add(RETRY).ok());
                 return;
             }
@@ -398,7 +398,7 @@ impl JobSync<'_> {
     }
 
     fn current_pods(&self) -> Vec<Value> {
-        self.desk.controlled_objects("", "pods", &self.job)
+        self.controller.controlled_objects("", "pods", &self.job)
     }
 
     /// Returns true if the finalizer of the pod is to be removed.
@@ -450,8 +450,8 @@ impl JobSync<'_> {
         if self.job["status"] == self.stored {
             return true;
         }
-        let path = format!("{}/status", self.desk.path(metadata::name(&self.job)));
-        let reply = self.desk.agent.replace(&path, &self.job).await;
+        let path = format!("{}/status", self.controller.path(metadata::name(&self.job)));
+        let reply = self.controller.agent.replace(&path, &self.job).await;
         if !reply.is_ok() {
             self.next = earliest(self.next, self.now.checked_add(RETRY).ok());
             return false;

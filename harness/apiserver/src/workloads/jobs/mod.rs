@@ -15,7 +15,7 @@ use jiff::Timestamp;
 
 use super::{NamespaceController, controller_uid};
 use crate::backoff::{Delays, Retries};
-use crate::controllers::{WatchMux, WatchSet, wait_until};
+use crate::controllers::{WatchMux, WatchSet};
 use crate::metadata;
 use crate::registry::Resource;
 use crate::server::{ApiServer, storage_id};
@@ -49,7 +49,7 @@ pub async fn run_job_controllers(server: ApiServer) {
                     change.add_namespaces(&mut touched);
                 }
             }
-            () = wait_until(&server, due.values().min().copied()) => {}
+            () = server.clock().wait_until(due.values().min().copied()) => {}
         }
         let now = server.clock().now();
         touched.extend(due.iter().filter(|(_, at)| **at <= now).map(|(namespace, _)| namespace.clone()));
@@ -89,21 +89,21 @@ impl JobController {
         let mut next = None;
         let mut refused = false;
         for name in self.names(cron_jobs, namespace) {
-            let desk = NamespaceController::new(&self.server, cron_jobs, namespace);
-            next = earliest(next, cron_job::sync(&desk, &name).await);
-            refused |= desk.agent.take_refusal();
+            let controller = NamespaceController::new(&self.server, cron_jobs, namespace);
+            next = earliest(next, cron_job::sync(&controller, &name).await);
+            refused |= controller.agent.take_refusal();
         }
         let names = self.names(jobs, namespace);
         if !names.is_empty() {
             self.namespaces.insert(namespace.to_owned());
         }
         if self.namespaces.contains(namespace) {
-            let desk = NamespaceController::new(&self.server, jobs, namespace);
+            let controller = NamespaceController::new(&self.server, jobs, namespace);
             for name in names {
-                next = earliest(next, job::sync(&desk, &name, &mut self.failures).await);
+                next = earliest(next, job::sync(&controller, &name, &mut self.failures).await);
             }
-            self.release_orphans(&desk).await;
-            refused |= desk.agent.take_refusal();
+            self.release_orphans(&controller).await;
+            refused |= controller.agent.take_refusal();
         }
         self.retries.settle(&namespace.to_owned(), refused, self.server.clock().now());
         next
@@ -114,18 +114,18 @@ impl JobController {
     }
 
     /// Removes the finalizer of pods whose job is gone or finished.
-    async fn release_orphans(&self, desk: &NamespaceController) {
+    async fn release_orphans(&self, controller: &NamespaceController) {
         let running: BTreeSet<String> = self
             .server
-            .list(&storage_id(&desk.kind), Some(&desk.namespace))
+            .list(&storage_id(&controller.kind), Some(&controller.namespace))
             .iter()
             .filter(|job| job::finish_time(&job.value()).is_none())
             .map(|job| job.uid().to_owned())
             .collect();
-        for stored in self.server.list(&ResourceId::new("", "pods"), Some(&desk.namespace)) {
+        for stored in self.server.list(&ResourceId::new("", "pods"), Some(&controller.namespace)) {
             let pod = stored.value();
             if pods::is_tracked(&pod) && controller_uid(&pod).is_none_or(|uid| !running.contains(uid)) {
-                pods::release(desk, &pod).await;
+                pods::release(controller, &pod).await;
             }
         }
     }
@@ -142,10 +142,10 @@ fn time_of(object: &crate::json::Value, pointer: &str) -> Option<Timestamp> {
 }
 
 /// Deletes an object with preconditions and a propagation policy.
-async fn delete(desk: &NamespaceController, path: &str, object: &crate::json::Value, policy: &str) -> bool {
+async fn delete(controller: &NamespaceController, path: &str, object: &crate::json::Value, policy: &str) -> bool {
     let options = crate::json::json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy,
         "preconditions": {"uid": metadata::uid(object)}});
-    let reply = desk.agent.delete(path, Some(&options)).await;
+    let reply = controller.agent.delete(path, Some(&options)).await;
     reply.is_ok() || reply.code == 404
 }
 

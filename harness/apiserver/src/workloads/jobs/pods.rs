@@ -34,18 +34,18 @@ pub(super) fn is_terminating(pod: &Value) -> bool {
 }
 
 /// Removes the finalizer of a pod.
-pub(super) async fn release(desk: &NamespaceController, pod: &Value) -> bool {
+pub(super) async fn release(controller: &NamespaceController, pod: &Value) -> bool {
     let left: Vec<&str> = metadata::finalizers(pod).filter(|finalizer| *finalizer != FINALIZER).collect();
     let left = if left.is_empty() { Value::Null } else { left.into_iter().collect() };
     let patch = json!({"metadata": {"uid": metadata::uid(pod), "finalizers": left}});
-    let reply = desk.agent.patch(&desk.pods(metadata::name(pod)), MERGE_PATCH, &patch).await;
+    let reply = controller.agent.patch(&controller.pods(metadata::name(pod)), MERGE_PATCH, &patch).await;
     reply.is_ok() || reply.code == 404
 }
 
 /// Returns a new pod of a job; with an index, for jobs of mode Indexed.
-pub(super) fn pod(desk: &NamespaceController, job: &Value, index: Option<i64>) -> Value {
+pub(super) fn pod(controller: &NamespaceController, job: &Value, index: Option<i64>) -> Value {
     let name = metadata::name(job);
-    let mut pod = desk.pod(job);
+    let mut pod = controller.pod(job);
     metadata::set(&mut pod, "finalizers", json!([FINALIZER]));
     metadata::set(&mut pod, "generateName", format!("{name}-"));
     let Some(index) = index else { return pod };
