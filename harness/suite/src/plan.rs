@@ -70,6 +70,13 @@ impl Filter {
         (self.patterns.is_empty() || self.patterns.iter().any(named)) && self.has_suite_and_level(fixture)
     }
 
+    /// Returns false if the filter selects no fixture of the file `<suite>/<name>`, by that name alone.
+    pub fn may_select(&self, file: &str) -> bool {
+        let suite = file.split('/').next().unwrap_or_default();
+        (self.suites.is_empty() || self.suites.iter().any(|known| known == suite))
+            && (self.patterns.is_empty() || self.patterns.iter().any(|pattern| may_name(pattern, file)))
+    }
+
     fn has_suite_and_level(&self, fixture: &Fixture) -> bool {
         (self.suites.is_empty() || self.suites.contains(&fixture.suite))
             && (self.levels.is_empty() || self.levels.contains(&fixture.level))
@@ -95,6 +102,16 @@ impl Filter {
 fn names(pattern: &str, fixture: &Fixture) -> bool {
     fixture.rules.iter().any(|rule| rule == pattern)
         || if pattern.contains('*') { glob(pattern, &fixture.id) } else { fixture.id.contains(pattern) }
+}
+
+/// Returns false if `pattern` names no fixture of the file `<suite>/<name>`. The ids of rows, in brackets, have no
+/// slash.
+fn may_name(pattern: &str, file: &str) -> bool {
+    if !pattern.contains('/') {
+        return true;
+    }
+    let start = pattern.split(['*', '[']).next().unwrap_or_default();
+    if pattern.contains('*') { file.starts_with(start) } else { file.contains(start) }
 }
 
 /// A part of a [`Filter`].
@@ -286,6 +303,28 @@ mod tests {
         let all = [fixture.clone()];
         let plan = Plan::new(&all, offered, &Filter::default());
         plan.entries[0].skip.as_ref().map(ToString::to_string)
+    }
+
+    #[rstest]
+    #[case::no_pattern("", "podgc/gone", true)]
+    #[case::part_without_a_suite("gone", "ttl/a", true)]
+    #[case::whole("podgc/gone", "podgc/gone", true)]
+    #[case::part("gc/go", "podgc/gone", true)]
+    #[case::row("podgc/gone[a%]", "podgc/gone", true)]
+    #[case::longer_name_without_need("podgc/gone[a%]", "podgc/gone-b", true)]
+    #[case::glob("podgc/*[a]", "podgc/gone", true)]
+    #[case::glob_of_rows("podgc/gone[*", "podgc/gone", true)]
+    #[case::glob_of_another_suite("ttl/*", "podgc/gone", false)]
+    #[case::glob_from_the_start("*/gone", "podgc/gone", true)]
+    #[case::another("ttl/gone", "podgc/gone", false)]
+    fn files(#[case] pattern: &str, #[case] file: &str, #[case] expected: bool) {
+        let patterns = Some(pattern.to_owned()).filter(|pattern| !pattern.is_empty()).into_iter().collect();
+        let filter = Filter { patterns, ..Filter::default() };
+        assert_eq!(filter.may_select(file), expected);
+        let fixture = fixture(&format!("{file}[a%]"), Level::Core, "x", &[]);
+        assert!(filter.may_select(file) || !filter.selects(&fixture));
+        let other = Filter { suites: vec!["faults".to_owned()], ..filter };
+        assert!(!other.may_select(file));
     }
 
     #[test]

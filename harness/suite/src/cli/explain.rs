@@ -89,12 +89,11 @@ pub(super) fn main(args: &ExplainArgs) -> Result<Exit, CliError> {
 
 /// Returns the fixture with this id, otherwise those that the filter selects.
 fn selected(args: &ExplainArgs) -> Result<Vec<Fixture>, CliError> {
-    let mut fixtures = args.folder.load()?;
+    let select = Selection::one(&args.fixture, &args.folder);
+    let mut fixtures = select.load()?;
     if let Some(index) = fixtures.iter().position(|fixture| fixture.id == args.fixture) {
         return Ok(vec![fixtures.swap_remove(index)]);
     }
-    let select = Selection::one(&args.fixture, &args.folder);
-    let fixtures = select.load()?;
     let plan = select.plan(&fixtures, &Capabilities::everything())?;
     Ok(plan.runs().cloned().collect())
 }

@@ -105,8 +105,13 @@ impl FixturesFolder {
 
     /// Reads all fixtures, with the sentences of their rules; fails if one of them is invalid.
     pub fn load(&self) -> Result<Vec<Fixture>, CliError> {
+        self.load_where(|_| true)
+    }
+
+    /// Reads the fixtures of the files that `wanted` names.
+    fn load_where(&self, wanted: impl Fn(&str) -> bool) -> Result<Vec<Fixture>, CliError> {
         let root = self.find()?;
-        let mut fixtures = parse::load(&root).map_err(CliError::BadFixtures)?;
+        let mut fixtures = parse::load_where(&root, wanted).map_err(CliError::BadFixtures)?;
         let sentences = catalogue::sentences(&root);
         for fixture in &mut fixtures {
             let known = fixture.rules.iter().filter_map(|rule| Some((rule.clone(), sentences.get(rule)?.clone())));
@@ -127,15 +132,21 @@ impl Selection {
         &self.folder
     }
 
-    /// Reads all fixtures.
+    /// Reads the fixtures of all files that could be selected.
     ///
     /// # Errors
     ///
     /// Returns an error if a fixture is invalid or a filter selects none.
     pub(super) fn load(&self) -> Result<Vec<Fixture>, CliError> {
-        let fixtures = self.folder.load()?;
-        self.check(&fixtures)?;
-        Ok(fixtures)
+        let filter = self.filter();
+        let some = self.folder.load_where(|file| filter.may_select(file))?;
+        if self.check(&some).is_ok() {
+            return Ok(some);
+        }
+        // The message names what there is.
+        let all = self.folder.load()?;
+        self.check(&all)?;
+        Ok(all)
     }
 
     /// Plans the selected fixtures; an empty selection is an error.
