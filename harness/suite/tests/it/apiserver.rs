@@ -6,8 +6,9 @@
 mod real;
 mod script;
 
+use plumbline::apiserver::clock::epoch;
 use plumbline::apiserver::{ApiRequest, ApiServer, ApiServerConfig, ReplyBody};
-use plumbline::time::Clock;
+use plumbline::time::{Clock, run_virtual};
 
 use script::{Answer, Line};
 
@@ -38,16 +39,16 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 }
 
-fn fake() -> ApiServer {
-    ApiServer::new(ApiServerConfig::new(Clock::wall()))
+fn fake(clock: Clock) -> ApiServer {
+    ApiServer::new(ApiServerConfig::new(clock))
 }
 
 #[test]
 fn the_fake_answers_as_the_script_expects() {
-    runtime().block_on(async {
+    let ran = run_virtual(async {
         let mut wrong = Vec::new();
         for (name, text) in SCRIPTS {
-            let server = fake();
+            let server = fake(Clock::virtual_from(epoch()));
             for line in script::parse(text) {
                 let answer = ask_fake(&server, &line).await;
                 let title = line.title();
@@ -61,14 +62,15 @@ fn the_fake_answers_as_the_script_expects() {
         }
         assert!(wrong.is_empty(), "{} answers differ:\n{}", wrong.len(), wrong.join("\n"));
     });
+    ran.expect("a runtime");
 }
 
 #[test]
 fn two_runs_of_the_fake_are_the_same() {
-    runtime().block_on(async {
+    let ran = run_virtual(async {
         for (_, text) in SCRIPTS {
-            let one = fake();
-            let two = fake();
+            let one = fake(Clock::virtual_from(epoch()));
+            let two = fake(Clock::virtual_from(epoch()));
             for line in script::parse(text) {
                 let first = ask_fake(&one, &line).await;
                 let second = ask_fake(&two, &line).await;
@@ -77,6 +79,7 @@ fn two_runs_of_the_fake_are_the_same() {
             assert_eq!(one.revision(), two.revision());
         }
     });
+    ran.expect("a runtime");
 }
 
 #[test]
@@ -89,7 +92,7 @@ fn the_real_one_answers_the_same() {
         let mut different = Vec::new();
         for (name, text) in SCRIPTS {
             let cluster = real::start(assets.as_ref()).await.expect("etcd and kube-apiserver start");
-            let server = fake();
+            let server = fake(Clock::wall());
             for line in script::parse(text) {
                 let ours = ask_fake(&server, &line).await;
                 let theirs = cluster.ask(&line).await;
@@ -105,7 +108,7 @@ fn the_real_one_answers_the_same() {
 #[test]
 fn hostile_bodies_are_refused_and_the_server_lives() {
     runtime().block_on(async {
-        let server = fake();
+        let server = fake(Clock::wall());
         let path = "/api/v1/namespaces/default/configmaps";
         let deep = format!("{}{}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
         let bodies: [(&str, Vec<u8>); 5] = [

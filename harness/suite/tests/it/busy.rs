@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use plumbline_suite::report::{FixtureReport, Outcome, RunReport};
-use rstest::rstest;
 
 use crate::support;
 
@@ -49,26 +48,46 @@ fn run(name: &str, condition: &str) -> (i32, String, FixtureReport, u32) {
     (output.status.code().unwrap_or(-1), err, report.fixtures.remove(0), starts)
 }
 
-#[rstest]
-// The rehearsal is start 0, the first run start 1.
-#[case::once("once", "-eq 1", 0, Outcome::Pass, 3)]
-#[case::twice("twice", "-eq 1 -o $n -eq 2", 0, Outcome::Pass, 4)]
-#[case::again("again", "-ge 1", 102, Outcome::Inconclusive, MOST_STARTS)]
-fn a_stopped_subject_is_tried_again_alone(
-    #[case] name: &str,
-    #[case] condition: &str,
-    #[case] code: i32,
-    #[case] outcome: Outcome,
-    #[case] least_starts: u32,
-) {
-    let (status, err, fixture, starts) = run(name, condition);
-    assert_eq!((status, fixture.outcome), (code, outcome), "{fixture:?}\n{err}");
-    // On a busy machine a run that was not stopped may say nothing, either.
-    assert!((least_starts..=MOST_STARTS).contains(&starts), "{starts} starts\n{err}");
-    let load = fixture.load.clone().expect("the load of a repeated fixture");
-    assert!(load.repeated.contains("stopped by a signal for "), "{}", load.repeated);
-    assert!(err.contains("fixtures run in parallel: a start of the subject takes "), "{err}");
-    let is_stopped = outcome == Outcome::Inconclusive;
-    assert_eq!(fixture.reason.contains("(alone; before: the subject was stopped"), is_stopped, "{}", fixture.reason);
-    assert_eq!(load.stopped_millis > 0, is_stopped, "{fixture:?}");
+/// A condition of the shell for the number of a start, and what comes of it.
+struct Case {
+    name: &'static str,
+    /// The rehearsal is start 0, the first run start 1.
+    is_stopped: &'static str,
+    code: i32,
+    outcome: Outcome,
+    least_starts: u32,
+}
+
+const CASES: [Case; 3] = [
+    Case { name: "once", is_stopped: "-eq 1", code: 0, outcome: Outcome::Pass, least_starts: 3 },
+    Case { name: "twice", is_stopped: "-eq 1 -o $n -eq 2", code: 0, outcome: Outcome::Pass, least_starts: 4 },
+    Case { name: "again", is_stopped: "-ge 1", code: 102, outcome: Outcome::Inconclusive, least_starts: MOST_STARTS },
+];
+
+/// The cases run side by side, since they wait nearly all of the time.
+#[test]
+fn a_stopped_subject_is_tried_again_alone() {
+    std::thread::scope(|scope| {
+        let threads = CASES.map(|case| scope.spawn(move || case.check()));
+        for thread in threads {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+    });
+}
+
+impl Case {
+    fn check(&self) {
+        let name = self.name;
+        let (status, err, fixture, starts) = run(name, self.is_stopped);
+        assert_eq!((status, fixture.outcome), (self.code, self.outcome), "{name}: {fixture:?}\n{err}");
+        // On a busy machine a run that was not stopped may say nothing, either.
+        assert!((self.least_starts..=MOST_STARTS).contains(&starts), "{name}: {starts} starts\n{err}");
+        let load = fixture.load.clone().expect("the load of a repeated fixture");
+        assert!(load.repeated.contains("stopped by a signal for "), "{name}: {}", load.repeated);
+        assert!(err.contains("fixtures run in parallel: a start of the subject takes "), "{name}: {err}");
+        let is_stopped = self.outcome == Outcome::Inconclusive;
+        let says = fixture.reason.contains("(alone; before: the subject was stopped");
+        assert_eq!(says, is_stopped, "{name}: {}", fixture.reason);
+        assert_eq!(load.stopped_millis > 0, is_stopped, "{name}: {fixture:?}");
+    }
 }

@@ -2,7 +2,7 @@
 //! connection only. Refusals are those of `golang.org/x/net/websocket`, which kube-apiserver and the kubelet use.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 
 use crate::serving::{Answer, Server, TOKEN};
 
@@ -75,7 +75,7 @@ fn frame(kind: u8, data: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Reads the frames of a server until the connection ends, each with its kind.
+/// Reads the frames of a server until the connection ends, each with its kind. The server's last frame is answered.
 fn frames(mut stream: TcpStream) -> Vec<(u8, Vec<u8>)> {
     let mut all = Vec::new();
     loop {
@@ -93,7 +93,12 @@ fn frames(mut stream: TcpStream) -> Vec<(u8, Vec<u8>)> {
         };
         let mut data = vec![0; length];
         stream.read_exact(&mut data).expect("a frame");
-        all.push((head[0] & 0x0f, data));
+        let kind = head[0] & 0x0f;
+        if kind == CLOSE {
+            let _ = stream.write_all(&frame(CLOSE, &data));
+            let _ = stream.shutdown(Shutdown::Write);
+        }
+        all.push((kind, data));
     }
 }
 
@@ -218,7 +223,7 @@ fn clients_that_never_read_stall_themselves() {
     let mut floods = Vec::new();
     for _ in 0..20 {
         let (mut stream, _) = open(&server, "flood", "v5.channel.k8s.io");
-        stream.set_write_timeout(Some(std::time::Duration::from_millis(200))).expect("a timeout");
+        stream.set_write_timeout(Some(std::time::Duration::from_millis(100))).expect("a timeout");
         let piece = frame(BINARY, &vec![0; 1 << 20]);
         while stream.write_all(&piece).is_ok() {}
         floods.push(stream);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
+use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt as _};
 use plumbline::fixture::Controller;
 use plumbline::time::Clock;
@@ -79,7 +80,7 @@ async fn orphans(client: Client, clock: Clock, quarantine: Duration) -> Result<(
         }
         clock.sleep_until_offset(now).await;
         let known: BTreeSet<String> =
-            nodes.list(&ListParams::default()).await?.iter().map(kube::ResourceExt::name_any).collect();
+            nodes.list_metadata(&ListParams::default()).await?.iter().map(kube::ResourceExt::name_any).collect();
         for pod in pods.list(&ListParams::default()).await? {
             let node = pod.spec.and_then(|spec| spec.node_name).unwrap_or_default();
             if !node.is_empty() && !known.contains(&node) {
@@ -92,7 +93,7 @@ async fn orphans(client: Client, clock: Clock, quarantine: Duration) -> Result<(
 
 async fn collect(client: &Client, nodes: &Api<Node>, pods: &Api<Pod>, name: &str) -> Result<(), kube::Error> {
     // Checks its own view before it asks the server.
-    if nodes.list(&ListParams::default()).await?.iter().any(|node| node.name_any() == name) {
+    if nodes.list_metadata(&ListParams::default()).await?.iter().any(|node| node.name_any() == name) {
         return Ok(());
     }
     if nodes.get_opt(name).await?.is_some() {
@@ -148,7 +149,7 @@ impl Ttl {
     }
 
     async fn run(mut self) -> Result<(), kube::Error> {
-        let list = self.nodes.list(&ListParams::default()).await?;
+        let list = self.nodes.list_metadata(&ListParams::default()).await?;
         let mut version = list.metadata.resource_version.clone().unwrap_or_default();
         self.known = list.iter().map(kube::ResourceExt::name_any).collect();
         self.count();
@@ -157,7 +158,7 @@ impl Ttl {
         }
         loop {
             let nodes = self.nodes.clone();
-            let mut events = nodes.watch(&WatchParams::default(), &version).await?.boxed();
+            let mut events = nodes.watch_metadata(&WatchParams::default(), &version).await?.boxed();
             while let Some(event) = events.next().await {
                 match event? {
                     WatchEvent::Added(node) | WatchEvent::Modified(node) => {
@@ -191,22 +192,23 @@ impl Ttl {
         }
     }
 
-    async fn write(&mut self, node: &Node) -> Result<(), kube::Error> {
-        let version = |node: &Node| node.resource_version().and_then(|text| text.parse::<u64>().ok());
+    async fn write(&mut self, node: &PartialObjectMeta<Node>) -> Result<(), kube::Error> {
+        let version =
+            |node: &PartialObjectMeta<Node>| node.resource_version().and_then(|text| text.parse::<u64>().ok());
         let wanted = STEPS[self.step].2.to_string();
         let old = self.written.get(&node.name_any()).copied() > version(node);
         if old || node.annotations().get(ANNOTATION) == Some(&wanted) {
             return Ok(());
         }
         let patch = json!({ "metadata": { "annotations": { ANNOTATION: wanted } } });
-        match self.nodes.patch(&node.name_any(), &PatchParams::default(), &Patch::Strategic(patch)).await {
+        match self.nodes.patch_metadata(&node.name_any(), &PatchParams::default(), &Patch::Strategic(patch)).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             Err(error) => Err(error),
             Ok(node) => {
                 self.written.insert(node.name_any(), version(&node).unwrap_or_default());
                 if let Some(nodes) = &self.labels {
                     let label = json!({ "metadata": { "labels": { "cheat": "yes" } } });
-                    nodes.patch(&node.name_any(), &PatchParams::default(), &Patch::Merge(label)).await?;
+                    nodes.patch_metadata(&node.name_any(), &PatchParams::default(), &Patch::Merge(label)).await?;
                 }
                 Ok(())
             }
