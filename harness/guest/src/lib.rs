@@ -33,7 +33,7 @@ pub use async_clock::AsyncClock;
 pub use clock::{Clock, ClockError};
 pub use guest::{Guest, Running};
 pub use outcome::{End, GuestError, Outcome};
-pub use protocol::{Order, Reading, TIME_SOCKET};
+pub use protocol::{Order, OrderError, Reading, TIME_SOCKET};
 pub use report::{Report, Spin, UnvirtualCall};
 pub use settings::{Epoch, Network, Stdio};
 pub use testing::in_virtual_time;

@@ -43,18 +43,30 @@ impl Display for Order {
     }
 }
 
-impl FromStr for Order {
-    type Err = String;
+/// A line that is no order.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OrderError {
+    /// `advance` without a duration.
+    #[error("advance takes a duration such as 90s or 1h30m, not {0:?}")]
+    Duration(String),
+    /// `advance` with a negative duration.
+    #[error("time does not go back")]
+    Backwards,
+    /// Another word.
+    #[error("unknown order {0:?}: now, advance DURATION, settle, auto, manual, events")]
+    Unknown(String),
+}
 
-    fn from_str(line: &str) -> Result<Self, String> {
+impl FromStr for Order {
+    type Err = OrderError;
+
+    fn from_str(line: &str) -> Result<Self, OrderError> {
         let line = line.trim();
         let (word, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         if word == "advance" {
-            let length: SignedDuration = argument
-                .trim()
-                .parse()
-                .map_err(|error| format!("advance takes a duration such as 90s or 1h30m, not {argument:?}: {error}"))?;
-            return Duration::try_from(length).map(Self::Advance).map_err(|_| "time does not go back".to_owned());
+            let wrong = |_| OrderError::Duration(argument.to_owned());
+            let length: SignedDuration = argument.trim().parse().map_err(wrong)?;
+            return Duration::try_from(length).map(Self::Advance).map_err(|_| OrderError::Backwards);
         }
         match line {
             "now" => Ok(Self::Now),
@@ -62,7 +74,7 @@ impl FromStr for Order {
             "auto" => Ok(Self::Auto),
             "manual" => Ok(Self::Manual),
             "events" => Ok(Self::Events),
-            _ => Err(format!("unknown order {line:?}: now, advance DURATION, settle, auto, manual, events")),
+            _ => Err(OrderError::Unknown(line.to_owned())),
         }
     }
 }
@@ -113,9 +125,9 @@ mod tests {
             assert_eq!(order.to_string().parse(), Ok(order), "{order}");
         }
         assert_eq!("advance 1h30m\n".parse(), Ok(Order::Advance(Duration::from_mins(90))));
-        assert!("advance".parse::<Order>().is_err_and(|error| error.contains("90s")));
+        assert!("advance".parse::<Order>().is_err_and(|error| error.to_string().contains("90s")));
         assert!("advance -1s".parse::<Order>().is_err());
-        assert!("stop".parse::<Order>().is_err_and(|error| error.contains("advance DURATION")));
+        assert!("stop".parse::<Order>().is_err_and(|error| error.to_string().contains("advance DURATION")));
     }
 
     proptest! {

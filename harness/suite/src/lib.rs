@@ -44,6 +44,7 @@ pub mod duration;
 pub mod exit;
 pub mod explore;
 pub mod fixtures;
+mod git;
 pub mod guest;
 pub mod html;
 pub mod load;

@@ -92,7 +92,7 @@ fn ended(outcome: Result<bool, Error>) -> ExitCode {
 fn served() -> Result<bool, Error> {
     let path = layout::root().join(served::PATH);
     let text = std::fs::read_to_string(&path).map_err(|error| Error::Read { path: path.clone(), error })?;
-    let updated = served::updated(&text).map_err(|problem| Error::input(served::PATH, problem))?;
+    let updated = served::updated(&text).map_err(|problem| Error::input(served::PATH, problem.to_string()))?;
     check::write(&path, &updated).map(|_| true)
 }
 

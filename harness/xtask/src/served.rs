@@ -14,30 +14,51 @@ const END: &str = "<!-- end -->";
 /// Longest line of a Markdown file of this repository.
 const WIDTH: usize = 120;
 
-/// Returns `text` with the present table; an error says what is missing.
-pub(crate) fn updated(text: &str) -> Result<String, String> {
-    let missing = |mark: &str| format!("there is no line {:?}", mark.trim_end());
-    let (before, rest) = text.split_once(BEGIN).ok_or_else(|| missing(BEGIN))?;
-    let (_, after) = rest.split_once(END).ok_or_else(|| missing(END))?;
+/// A reason for which the table cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServedError {
+    /// The file lacks a line around the table.
+    #[error("there is no line {:?}", .0.trim_end())]
+    NoMark(&'static str),
+    /// The server's discovery is no document.
+    #[error("GET {path}: {why}")]
+    NoDocument {
+        /// The path of the request.
+        path: String,
+        /// The reason.
+        why: String,
+    },
+    /// The server's discovery names nothing.
+    #[error("the server's discovery names no resources")]
+    NoResources,
+    /// There is no runtime.
+    #[error(transparent)]
+    Runtime(#[from] std::io::Error),
+}
+
+/// Returns `text` with the present table.
+pub(crate) fn updated(text: &str) -> Result<String, ServedError> {
+    let (before, rest) = text.split_once(BEGIN).ok_or(ServedError::NoMark(BEGIN))?;
+    let (_, after) = rest.split_once(END).ok_or(ServedError::NoMark(END))?;
     Ok(format!("{before}{BEGIN}\n{}\n{END}{after}", table(&documents()?)?))
 }
 
 /// Asks a new server for the aggregated discovery of the core group and of all others.
-fn documents() -> Result<[Value; 2], String> {
+fn documents() -> Result<[Value; 2], ServedError> {
     let ask = async |server: &ApiServer, path: &str| {
         let mut request = ApiRequest::new(Method::GET, path);
         let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
         request.headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+        let none = |why: String| ServedError::NoDocument { path: path.to_owned(), why };
         match server.handle(request).await.body {
-            ReplyBody::Full(bytes) => serde_json::from_slice(&bytes).map_err(|error| format!("GET {path}: {error}")),
-            ReplyBody::Stream(_) => Err(format!("GET {path}: no document")),
+            ReplyBody::Full(bytes) => serde_json::from_slice(&bytes).map_err(|error| none(error.to_string())),
+            ReplyBody::Stream(_) => Err(none("a stream".to_owned())),
         }
     };
-    let asked = clock::run_virtual(async {
+    clock::run_virtual(async {
         let server = ApiServer::builder().build();
         Ok([ask(&server, "/api").await?, ask(&server, "/apis").await?])
-    });
-    asked.map_err(|error| error.to_string())?
+    })?
 }
 
 fn text<'v>(value: &'v Value, field: &str) -> &'v str {
@@ -48,7 +69,7 @@ fn items<'v>(value: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> {
     value[field].as_array().into_iter().flatten()
 }
 
-fn table(documents: &[Value]) -> Result<String, String> {
+fn table(documents: &[Value]) -> Result<String, ServedError> {
     let mut rows: Vec<(String, String)> = Vec::new();
     let mut groups = 0;
     let mut resources = 0;
@@ -74,7 +95,7 @@ fn table(documents: &[Value]) -> Result<String, String> {
         }
     }
     if resources == 0 {
-        return Err("the server's discovery names no resources".to_owned());
+        return Err(ServedError::NoResources);
     }
     let rows: String =
         rows.iter().map(|(first, line)| format!("| {first} | {line} |\n").replacen("|  |", "| |", 1)).collect();

@@ -31,7 +31,7 @@ pub fn all(name: &str, query: &str, checks: &[Check]) -> HealthReply {
         let _ = if excluded.contains(&check.name) {
             excluded.retain(|name| *name != check.name);
             writeln!(text, "[+]{} excluded: ok", check.name)
-        } else if check.result.is_err() {
+        } else if check.problem.is_some() {
             failed = true;
             writeln!(text, "[-]{} failed: reason withheld", check.name)
         } else {
@@ -53,9 +53,9 @@ pub fn all(name: &str, query: &str, checks: &[Check]) -> HealthReply {
 
 /// Returns the response of the single check `name`, with its reason.
 pub fn one(name: &str, checks: &[Check]) -> HealthReply {
-    match checks.iter().find(|check| check.name == name).map(|check| &check.result) {
-        Some(Ok(())) => HealthReply { status: 200, text: "ok".to_owned() },
-        Some(Err(why)) => HealthReply { status: 500, text: format!("internal server error: {why}\n") },
+    match checks.iter().find(|check| check.name == name).map(|check| &check.problem) {
+        Some(None) => HealthReply { status: 200, text: "ok".to_owned() },
+        Some(Some(why)) => HealthReply { status: 500, text: format!("internal server error: {why}\n") },
         None => HealthReply { status: 404, text: "404 page not found\n".to_owned() },
     }
 }

@@ -173,7 +173,7 @@ fn health_of(diagnostics: &Diagnostics, path: &str, query: &str) -> Response<Ful
 }
 
 fn report(endpoint: &str, checks: &[Check]) {
-    for (check, why) in checks.iter().filter_map(|check| Some((check.name, check.result.as_ref().err()?))) {
+    for (check, why) in checks.iter().filter_map(|check| Some((check.name, check.problem.as_ref()?))) {
         tracing::info!(endpoint, check, why, "health check failed");
     }
 }

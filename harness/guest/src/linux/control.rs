@@ -136,7 +136,7 @@ impl Client {
 
     /// Carries out an order, or begins to wait for its moment.
     fn obey(&mut self, line: &str, reading: &Reading, is_manual: &mut bool) {
-        match line.parse() {
+        match line.parse::<Order>() {
             Ok(Order::Advance(length)) => {
                 let length = u64::try_from(length.as_nanos()).unwrap_or(NEVER);
                 // At the start, no time at all is a moment as well.
@@ -153,7 +153,7 @@ impl Client {
             Ok(Order::Events) => self.has_events = true,
             Ok(Order::Now) => {}
             Err(error) => {
-                self.send(&Reply::Error { error });
+                self.send(&Reply::Error { error: error.to_string() });
                 return;
             }
         }

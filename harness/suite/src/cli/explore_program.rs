@@ -26,6 +26,7 @@ use crate::explore::programs::page::page;
 use crate::explore::programs::report::{ProgramReport, ScenarioReport};
 use crate::explore::programs::search::{self, Explored, ProgramOptions, ScenarioSubject};
 use crate::explore::programs::shrink::shrink;
+use crate::explore::search::runs::UnknownPoint;
 use crate::guest::ProgramTime;
 use crate::process::tempdir::RunDir;
 use crate::process::{self, signals};
@@ -342,7 +343,7 @@ fn replay(
     };
     let reference =
         search::reference(subject, launcher, options).map_err(|error| CliError::Refuted(error.to_string()))?;
-    let plan = search::resolve(&reference, token).map_err(|missing| {
+    let plan = search::resolve(&reference, token).map_err(|UnknownPoint(missing)| {
         let points = reference.points();
         let some: Vec<String> = points.iter().take(40).map(|point| point.point().to_string()).collect();
         let more = points.len().saturating_sub(some.len());

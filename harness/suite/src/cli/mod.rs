@@ -234,7 +234,7 @@ pub fn helper() -> Option<ExitCode> {
     }
     if verb == worker::VERB {
         let ran = worker::main(&arguments.collect::<Vec<_>>(), serve::around);
-        return Some(ended(PROGRAM, ran.map(|()| Exit::Ok).map_err(CliError::Environment), false).into());
+        return Some(ended(PROGRAM, ran.map(|()| Exit::Ok).map_err(CliError::environment), false).into());
     }
     if verb == crash_cleanup::VERB {
         return Some(crash_cleanup::main(&arguments.collect::<Vec<_>>(), provision::remove_containers).into());

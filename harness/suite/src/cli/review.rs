@@ -9,8 +9,9 @@ use super::CliError;
 use super::colour::ColourArgs;
 use super::run::output;
 use crate::exit::Exit;
+use crate::git::GitError;
 use crate::review::groups;
-use crate::review::history::{self, CommitRange, GitError};
+use crate::review::history::{self, CommitRange};
 use crate::review::render::{self, ReviewSection};
 use crate::review::run::{self, SeenRun};
 

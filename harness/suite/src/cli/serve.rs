@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::colour;
 use super::value::ValueError;
-use crate::cluster::Around;
+use crate::cluster::{Around, AroundError};
 use crate::duration::parse_duration;
 use crate::exit::Exit;
 use crate::serve::{ClockMode, ControllerLoop, ServeHandler, ServedFault, WorldError, WorldSpec, kind};
@@ -535,7 +535,7 @@ fn read(path: &Path) -> Result<String, ServeError> {
 
 /// Returns what runs beside the server of another verb: garbage collection and the deletion of namespaces, or the parts
 /// of a cluster like one of kind. Its kubelets renew their leases once.
-pub(super) fn around(like_kind: bool) -> Result<Around, String> {
+pub(super) fn around(like_kind: bool) -> Result<Around, AroundError> {
     #[derive(clap::Parser)]
     #[command(no_binary_name = true)]
     struct Flags {
@@ -543,16 +543,15 @@ pub(super) fn around(like_kind: bool) -> Result<Around, String> {
         serve: ServeArgs,
     }
     let flags: &[&str] = if like_kind { &["--like", "kind"] } else { &[] };
-    let flags = Flags::try_parse_from(flags).map_err(|error| error.to_string())?;
-    let mut spec = flags.serve.spec().map_err(|error| error.to_string())?;
+    let flags = Flags::try_parse_from(flags).map_err(|error| AroundError::Flags(error.to_string()))?;
+    let mut spec = flags.serve.spec().map_err(|error| AroundError::Flags(error.to_string()))?;
     if let Some(options) = &mut spec.kubelet {
         options.heartbeat = Duration::from_hours(24 * 36_500);
     }
     let address = SocketAddr::from(([127, 0, 0, 1], 6443));
     Ok(Around(Arc::new(move |server| {
-        server.seed(spec.seeds.iter().cloned()).map_err(|error| error.to_string())?;
-        let objects = bootstrap::objects(address, server.clock().now());
-        server.seed(objects).map_err(|error| error.to_string())?;
+        server.seed(spec.seeds.iter().cloned())?;
+        server.seed(bootstrap::objects(address, server.clock().now()))?;
         Ok(spec.start_loops(server))
     })))
 }

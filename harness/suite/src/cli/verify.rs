@@ -8,13 +8,14 @@ use plumbline::fixture::{Fixture, parse};
 
 use super::CliError;
 use super::select::FixturesFolder;
+use crate::conformance::history::{self, FormerFixturesError};
 use crate::conformance::profile::Profiles;
 use crate::conformance::publish::{self, PublishError};
 use crate::conformance::report::ConformanceReport;
 use crate::conformance::report_writer::{NOT_RUN, YAML};
+use crate::conformance::slim;
 use crate::conformance::slim::EvidenceAtHand;
 use crate::conformance::verify::{ReferenceSuite, verify};
-use crate::conformance::{history, slim};
 use crate::digest;
 use crate::exit::Exit;
 
@@ -70,15 +71,13 @@ impl ReferenceFixtures {
     /// # Errors
     ///
     /// Returns the reason if that commit or its fixtures cannot be read.
-    fn former(&self, report: &ConformanceReport, scratch: &Path) -> Result<Option<Self>, String> {
+    fn former(&self, report: &ConformanceReport, scratch: &Path) -> Result<Option<Self>, FormerFixturesError> {
         let suite = &report.suite;
         let Some(commit) = suite.commit.as_deref().filter(|_| suite.digest != self.digest && !suite.modified) else {
             return Ok(None);
         };
         let root = history::fixtures_at(&self.root, commit, &suite.digest, scratch)?;
-        Self::load(root).map(Some).map_err(|_| {
-            format!("the fixtures of commit {commit} are not readable by this version: use that commit's plumbline")
-        })
+        Self::load(root).map(Some).map_err(|_| FormerFixturesError::Unreadable(commit.to_owned()))
     }
 }
 

@@ -38,7 +38,7 @@ use serde_json::Value;
 pub use embedded::EmbeddedCluster;
 pub use remote::RemoteCluster;
 pub use role::{Role, RoleError};
-pub use served::{Around, ServedCluster};
+pub use served::{Around, AroundError, ServedCluster};
 
 /// A cluster that fixtures run in. Lives as long as the run; everything it started ends when it is dropped.
 pub trait Cluster: Send + Sync {

@@ -51,7 +51,18 @@ pub struct ServedCluster {
 pub struct Around(pub Arc<StartAround>);
 
 /// Starts what runs beside a server.
-pub type StartAround = dyn Fn(&ApiServer) -> Result<JoinSet<()>, String> + Send + Sync;
+pub type StartAround = dyn Fn(&ApiServer) -> Result<JoinSet<()>, AroundError> + Send + Sync;
+
+/// A reason for which nothing runs beside a server.
+#[derive(Debug, thiserror::Error)]
+pub enum AroundError {
+    /// Flags of the server are unfit.
+    #[error("{0}")]
+    Flags(String),
+    /// The server refuses an object of the cluster.
+    #[error(transparent)]
+    Seed(#[from] plumbline_apiserver::SeedError),
+}
 
 impl fmt::Debug for Around {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -116,7 +127,7 @@ impl Cluster for ServedCluster {
             let gate = listening.gate();
             let serving = tokio::spawn(listening.serve(stop.clone()));
             let around = self.around.as_ref().map(|around| (around.0)(&server)).transpose();
-            let around = around.map_err(ClusterError::Sandbox)?;
+            let around = around.map_err(|error| failed(&error))?;
             let sandbox =
                 ServedSandbox { server, drawn, kubeconfig, stop, gate, serving, _around: around, _folder: folder };
             Ok(Box::new(sandbox) as Box<dyn Sandbox>)

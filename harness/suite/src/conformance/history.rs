@@ -3,12 +3,11 @@
 //! A published report outlives the suite that made it. Its commit finds the fixtures again, and their digest shows that
 //! they are the same.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::digest;
+use crate::git::{self, GitError, git};
 
 /// The commit of a fixtures folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,11 +18,52 @@ pub struct SuiteCommit {
     pub modified: bool,
 }
 
+/// A reason for which the fixtures of a commit are not at hand.
+#[derive(Debug, thiserror::Error)]
+pub enum FormerFixturesError {
+    /// The text is not a full hash.
+    #[error("`{0}` is not a commit")]
+    NoCommit(String),
+    /// The commit is not one of this repository's.
+    #[error("commit {commit} is not in the history of {}", repository.display())]
+    Elsewhere {
+        /// The commit.
+        commit: String,
+        /// The root of the repository.
+        repository: PathBuf,
+    },
+    /// The commit has other fixtures than the report.
+    #[error("the fixtures of commit {commit} have {found}")]
+    Others {
+        /// The commit.
+        commit: String,
+        /// The digest of its fixtures.
+        found: String,
+    },
+    /// This version does not understand the commit's fixtures.
+    #[error("the fixtures of commit {0} are not readable by this version: use that commit's plumbline")]
+    Unreadable(String),
+    /// A folder cannot be created.
+    #[error("unable to create {}: {source}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The commit's files cannot be read.
+    #[error(transparent)]
+    Digest(#[from] digest::ReadError),
+    /// git failed.
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
 /// Returns the commit of the fixtures below `root`; `None` outside of a git repository.
 #[must_use]
 pub fn commit_of(root: &Path) -> Option<SuiteCommit> {
-    let commit = git(root, &["log", "-1", "--format=%H", "--", "."], None).ok()?;
-    let changes = git(root, &["status", "--porcelain", "--", "."], None).ok()?;
+    let commit = git::line(root, &["log", "-1", "--format=%H", "--", "."]).ok()?;
+    let changes = git::line(root, &["status", "--porcelain", "--", "."]).ok()?;
     is_commit(&commit).then_some(SuiteCommit { commit, modified: !changes.is_empty() })
 }
 
@@ -39,39 +79,22 @@ pub fn is_commit(text: &str) -> bool {
 /// # Errors
 ///
 /// Returns the reason if the commit is unknown, or its fixtures do not have the digest `suite`.
-pub fn fixtures_at(root: &Path, commit: &str, suite: &str, scratch: &Path) -> Result<PathBuf, String> {
+pub fn fixtures_at(root: &Path, commit: &str, suite: &str, scratch: &Path) -> Result<PathBuf, FormerFixturesError> {
     if !is_commit(commit) {
-        return Err(format!("`{commit}` is not a commit"));
+        return Err(FormerFixturesError::NoCommit(commit.to_owned()));
     }
-    let top = PathBuf::from(git(root, &["rev-parse", "--show-toplevel"], None)?);
-    let folder = git(root, &["rev-parse", "--show-prefix"], None)?;
-    git(&top, &["merge-base", "--is-ancestor", commit, "HEAD"], None)
-        .map_err(|_| format!("commit {commit} is not in the history of {}", top.display()))?;
+    let top = PathBuf::from(git::line(root, &["rev-parse", "--show-toplevel"])?);
+    let folder = git::line(root, &["rev-parse", "--show-prefix"])?;
+    if git(&top, &["merge-base", "--is-ancestor", commit, "HEAD"], None).is_err() {
+        return Err(FormerFixturesError::Elsewhere { commit: commit.to_owned(), repository: top });
+    }
     let index = scratch.join("index");
     let out = scratch.join("fixtures");
     git(&top, &["read-tree", &format!("{commit}:{}", folder.trim_end_matches('/'))], Some(&index))?;
     git(&top, &["checkout-index", "--all", &format!("--prefix={}/", out.display())], Some(&index))?;
-    fs::create_dir_all(&out).map_err(|error| format!("unable to create {}: {error}", out.display()))?;
-    let found = digest::suite(&out).map_err(|error| error.to_string())?;
-    if found == suite { Ok(out) } else { Err(format!("the fixtures of commit {commit} have {found}")) }
-}
-
-/// Runs git in `folder`, with an index of its own if given, and returns its output without the last line end.
-fn git(folder: &Path, arguments: &[&str], index: Option<&Path>) -> Result<String, String> {
-    let mut command = Command::new("git");
-    command.arg("-C").arg(folder).args(arguments);
-    // A hook's repository is not the one of the fixtures.
-    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"] {
-        command.env_remove(name);
-    }
-    command.envs(index.map(|index| ("GIT_INDEX_FILE", AsRef::<OsStr>::as_ref(index))));
-    let output = command.output().map_err(|error| format!("unable to run git: {error}"))?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
-    } else {
-        let says = String::from_utf8_lossy(&output.stderr);
-        Err(format!("git {}: {}", arguments.first().copied().unwrap_or_default(), says.trim()))
-    }
+    fs::create_dir_all(&out).map_err(|source| FormerFixturesError::Folder { path: out.clone(), source })?;
+    let found = digest::suite(&out)?;
+    if found == suite { Ok(out) } else { Err(FormerFixturesError::Others { commit: commit.to_owned(), found }) }
 }
 
 #[cfg(test)]
@@ -112,8 +135,8 @@ mod tests {
             let scratch = tempfile::tempdir().expect("a folder");
             fixtures_at(&root, commit, suite, scratch.path()).expect_err("refused")
         };
-        assert!(refused(&first.commit, "sha256:0").contains("the fixtures of commit"));
-        assert!(refused(&"0".repeat(40), &suite).contains("not in the history"));
-        assert!(refused("HEAD", &suite).contains("is not a commit"));
+        assert!(refused(&first.commit, "sha256:0").to_string().contains("the fixtures of commit"));
+        assert!(refused(&"0".repeat(40), &suite).to_string().contains("not in the history"));
+        assert!(refused("HEAD", &suite).to_string().contains("is not a commit"));
     }
 }

@@ -2,31 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::Command;
 use std::{fs, io};
 
 use plumbline::fixture::{Fixture, parse};
 
 use super::{ChangeKind, SnapshotChange};
-
-/// A failure of git.
-#[derive(Debug, thiserror::Error)]
-#[error("git {verb}: {message}")]
-pub struct GitError {
-    verb: String,
-    message: String,
-}
-
-/// Runs git in `folder` and returns its output.
-fn git(folder: &Path, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
-    let failed = |message: String| GitError { verb: arguments[0].to_owned(), message };
-    let output = Command::new("git").arg("-C").arg(folder).args(arguments).output();
-    let output = output.map_err(|error| failed(error.to_string()))?;
-    if output.status.success() {
-        return Ok(output.stdout);
-    }
-    Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
-}
+use crate::git::{self, GitError, git};
 
 /// The two commits to compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,9 +31,7 @@ impl CommitRange {
             None => ("main", "HEAD"),
         };
         let head = if head.is_empty() { "HEAD" } else { head };
-        let hash = |arguments: &[&str]| {
-            git(folder, arguments).map(|output| String::from_utf8_lossy(&output).trim().to_owned())
-        };
+        let hash = |arguments: &[&str]| git::line(folder, arguments);
         let head = hash(&["rev-parse", "--verify", "--end-of-options", &format!("{head}^{{commit}}")])?;
         let base = hash(&["rev-parse", "--verify", "--end-of-options", &format!("{base}^{{commit}}")])?;
         Ok(Self { base: hash(&["merge-base", &base, &head])?, head })
@@ -73,8 +52,8 @@ struct FileChange {
 ///
 /// Returns an error if git fails.
 pub fn changes(folder: &Path, range: &CommitRange) -> Result<Vec<SnapshotChange>, GitError> {
-    let listed = git(folder, &["diff", "--name-status", "-z", "-M", &range.base, &range.head, "--", ":/*.snap"])?;
-    let fixtures = git(folder, &["diff", "--name-only", "-z", &range.base, &range.head, "--", ":/fixtures/"])?;
+    let listed = git(folder, &["diff", "--name-status", "-z", "-M", &range.base, &range.head, "--", ":/*.snap"], None)?;
+    let fixtures = git(folder, &["diff", "--name-only", "-z", &range.base, &range.head, "--", ":/fixtures/"], None)?;
     let fixtures: BTreeSet<String> = words(&fixtures).into_iter().collect();
     let mut out = Vec::new();
     for file in files(&listed) {
@@ -82,7 +61,7 @@ pub fn changes(folder: &Path, range: &CommitRange) -> Result<Vec<SnapshotChange>
             if !is_there {
                 return Ok(Some(String::new()));
             }
-            Ok(String::from_utf8(git(folder, &["show", &format!("{commit}:{path}")])?).ok())
+            Ok(String::from_utf8(git(folder, &["show", &format!("{commit}:{path}")], None)?).ok())
         };
         let before = read(&range.base, &file.before, file.kind != ChangeKind::New)?;
         let after = read(&range.head, &file.after, file.kind != ChangeKind::Removed)?;
@@ -168,7 +147,7 @@ impl FixtureText {
     fn read(folder: &Path, range: &CommitRange, snapshot: &str, changed: &BTreeSet<String>) -> Self {
         let Some(stem) = stem(snapshot) else { return Self::default() };
         let path = format!("fixtures/{stem}.yaml");
-        let show = |commit: &str| git(folder, &["show", &format!("{commit}:{path}")]).ok();
+        let show = |commit: &str| git(folder, &["show", &format!("{commit}:{path}")], None).ok();
         let text = show(&range.head).or_else(|| show(&range.base)).unwrap_or_default();
         Self { is_changed: changed.contains(&path), ..Self::parse(&path, stem, &text) }
     }

@@ -13,6 +13,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use futures::future::LocalBoxFuture;
 use futures::{FutureExt as _, TryFutureExt as _};
+use http_body_util::BodyExt as _;
 use plumbline::fixture::{Capability, Controller};
 use plumbline::time::Clock;
 use plumbline::transcript::AgentRules;
@@ -328,7 +329,7 @@ impl RunningCommand {
         if let Some(url) = &self.ready_url
             && let Err(why) = get(&self.clock, url).await
         {
-            return Some(why);
+            return Some(why.to_string());
         }
         let pattern = self.ready_log.as_ref()?;
         let lines = self.process.log_tail(usize::MAX);
@@ -396,7 +397,7 @@ impl Running for RunningCommand {
             let missing =
                 || SubjectError::NoMetrics("no metrics URL is set for the command; use --metrics-url".to_owned());
             let url = self.metrics_url.as_ref().ok_or_else(missing)?;
-            get(&self.clock, url).await.map_err(SubjectError::NoMetrics)
+            get(&self.clock, url).await.map_err(|error| SubjectError::NoMetrics(error.to_string()))
         }
         .boxed_local()
     }
@@ -415,45 +416,41 @@ impl Running for RunningCommand {
     }
 }
 
-/// Returns the body of a plain GET.
-async fn get(clock: &Clock, url: &str) -> Result<String, String> {
-    let uri: http::Uri = url.parse().map_err(|error| format!("{url:?} is not a URL: {error}"))?;
-    let fetched = clock.timeout(REQUEST_LIMIT, fetch(&uri)).await;
-    match fetched {
-        Some(Ok((200, body))) => Ok(body),
-        Some(Ok((code, _))) => Err(format!("{url} returned {code}")),
-        Some(Err(why)) => Err(format!("{url}: {why}")),
-        None => Err(format!("{url} did not respond")),
-    }
+/// A request to the subject's own server that failed.
+#[derive(Debug, thiserror::Error)]
+enum FetchError {
+    #[error("{0:?} is not a URL with http or https and a host")]
+    Url(String),
+    #[error("{url} returned {code}")]
+    Code { url: String, code: u16 },
+    #[error("{url} did not respond")]
+    Silence { url: String },
+    #[error("{url}: {why}")]
+    Failed { url: String, why: String },
 }
 
-async fn fetch(uri: &http::Uri) -> Result<(u16, String), String> {
-    use http_body_util::BodyExt as _;
-    let text = |error: &dyn std::fmt::Display| error.to_string();
-    if uri.scheme_str() == Some("https") {
-        let authority = uri.authority().map_or("127.0.0.1", http::uri::Authority::as_str);
-        let base = format!("https://{authority}").parse().map_err(|e: http::uri::InvalidUri| text(&e))?;
-        let client = client::of_own_program(base).map_err(|error| text(&error))?;
-        let request = http::Request::get(uri.path()).body(kube::client::Body::empty()).map_err(|e| text(&e))?;
-        let response = client.send(request).await.map_err(|e| text(&e))?;
-        let code = response.status().as_u16();
-        let body = response.into_body().collect().await.map_err(|e| text(&e))?.to_bytes();
-        return Ok((code, String::from_utf8_lossy(&body).into_owned()));
-    }
-    let host = uri.host().unwrap_or("127.0.0.1");
-    let stream = tokio::net::TcpStream::connect((host, uri.port_u16().unwrap_or(80))).await.map_err(|e| text(&e))?;
-    let io = hyper_util::rt::TokioIo::new(stream);
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.map_err(|e| text(&e))?;
-    tokio::spawn(connection);
+/// Returns the body of a plain GET.
+async fn get(clock: &Clock, url: &str) -> Result<String, FetchError> {
+    let uri: http::Uri = url.parse().map_err(|_| FetchError::Url(url.to_owned()))?;
+    let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) else {
+        return Err(FetchError::Url(url.to_owned()));
+    };
+    let failed = |error: &dyn std::fmt::Display| FetchError::Failed { url: url.to_owned(), why: error.to_string() };
+    let base = format!("{scheme}://{authority}").parse().map_err(|error: http::uri::InvalidUri| failed(&error))?;
+    let client = client::of_own_program(base).map_err(|error| failed(&error))?;
     let path = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-    let request = http::Request::get(path)
-        .header(http::header::HOST, host)
-        .body(http_body_util::Empty::<bytes::Bytes>::new())
-        .map_err(|e| text(&e))?;
-    let response = sender.send_request(request).await.map_err(|e| text(&e))?;
-    let code = response.status().as_u16();
-    let body = response.into_body().collect().await.map_err(|e| text(&e))?.to_bytes();
-    Ok((code, String::from_utf8_lossy(&body).into_owned()))
+    let request = http::Request::get(path).body(kube::client::Body::empty()).map_err(|error| failed(&error))?;
+    let exchange = async {
+        let response = client.send(request).await.map_err(|error| failed(&error))?;
+        let code = response.status().as_u16();
+        let body = response.into_body().collect().await.map_err(|error| failed(&error))?.to_bytes();
+        if code == 200 {
+            return Ok(String::from_utf8_lossy(&body).into_owned());
+        }
+        Err(FetchError::Code { url: url.to_owned(), code })
+    };
+    let ended = clock.timeout(REQUEST_LIMIT, exchange).await;
+    ended.unwrap_or_else(|| Err(FetchError::Silence { url: url.to_owned() }))
 }
 
 #[cfg(test)]

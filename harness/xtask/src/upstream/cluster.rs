@@ -34,10 +34,12 @@ impl ServedCluster {
         let env = vec![("RUST_LOG".into(), "warn".into())];
         let spec = ProcessSpec { argv, env, log: logs.join("serve.log"), folder: None };
         let mut server = spec.spawn().map_err(|error| UpstreamError::Process(error.to_string()))?;
-        let ready = Clock::wall().timeout(START_LIMIT, ready(&mut server)).await;
-        ready.unwrap_or_else(|| Err(format!("it is not ready after {} s", START_LIMIT.as_secs()))).map_err(|why| {
-            UpstreamError::Process(format!("plumbline serve: {why}\n  {}", server.log_tail(5).join("\n  ")))
-        })?;
+        let ready = Clock::wall().timeout(START_LIMIT, end_or_ready(&mut server)).await;
+        let late = || Some(format!("it is not ready after {} s", START_LIMIT.as_secs()));
+        if let Some(why) = ready.unwrap_or_else(late) {
+            let said = server.log_tail(5).join("\n  ");
+            return Err(UpstreamError::Process(format!("plumbline serve: {why}\n  {said}")));
+        }
         let mut processes = vec![("plumbline serve", server)];
         if let Some(program) = &options.controller_manager {
             let manager = controller_manager(program, &kubeconfig, folder, logs)?;
@@ -72,14 +74,14 @@ impl ServedCluster {
     }
 }
 
-/// Waits for the line that `serve` prints when it is ready.
-async fn ready(server: &mut GuardedProcess) -> Result<(), String> {
+/// Waits for the line that `serve` prints when it is ready. Returns the server's end if it comes first.
+async fn end_or_ready(server: &mut GuardedProcess) -> Option<String> {
     loop {
         if server.log_tail(usize::MAX).iter().any(|line| line.starts_with("ready ")) {
-            return Ok(());
+            return None;
         }
-        if let Some(why) = server.ended() {
-            return Err(why);
+        if let Some(end) = server.ended() {
+            return Some(end);
         }
         Clock::wall().sleep(POLL).await;
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plumbline_suite::duration::parse_duration;
+use plumbline_suite::duration::{DurationError, parse_duration};
 use regex::Regex;
 use serde::Deserialize;
 
@@ -58,6 +58,17 @@ struct Entry {
     reason: String,
 }
 
+/// A problem of an entry in a file of rules.
+#[derive(Debug, thiserror::Error)]
+enum EntryError {
+    #[error(transparent)]
+    Pattern(#[from] regex::Error),
+    #[error(transparent)]
+    Limit(#[from] DurationError),
+    #[error("{0}: no reason")]
+    NoReason(String),
+}
+
 impl Rules {
     /// Returns the rules of the program.
     ///
@@ -72,15 +83,19 @@ impl Rules {
         let invalid = |why: String| UpstreamError::Rules { file: "specs.yaml".to_owned(), why };
         let file: RulesFile = serde_saphyr::from_str(text).map_err(|error| invalid(error.to_string()))?;
         let run = file.run.iter().map(|entry| {
-            let limit = entry.limit.as_deref().map(parse_duration).transpose().map_err(|error| error.to_string())?;
-            Ok(RunRule { specs: pattern(&entry.specs)?, limit })
+            let limit = entry.limit.as_deref().map(parse_duration).transpose()?;
+            Ok(RunRule { specs: Regex::new(&entry.specs)?, limit })
         });
         let leave = file.leave.iter().map(|entry| {
-            if entry.reason.is_empty() { Err(format!("{}: no reason", entry.specs)) } else { pattern(&entry.specs) }
+            if entry.reason.is_empty() {
+                return Err(EntryError::NoReason(entry.specs.clone()));
+            }
+            Ok(Regex::new(&entry.specs)?)
         });
+        let wrong = |error: EntryError| invalid(error.to_string());
         Ok(Self {
-            run: run.collect::<Result<_, String>>().map_err(invalid)?,
-            leave: leave.collect::<Result<_, String>>().map_err(invalid)?,
+            run: run.collect::<Result<_, _>>().map_err(wrong)?,
+            leave: leave.collect::<Result<_, _>>().map_err(wrong)?,
             focus: None,
         })
     }
@@ -138,8 +153,8 @@ impl Difference {
         let file: DifferencesFile = serde_saphyr::from_str(text).map_err(|error| invalid(error.to_string()))?;
         let loops = file.loops.into_iter().filter(|_| !real_controllers);
         let entries = file.server.into_iter().chain(loops);
-        let known = entries.map(|Entry { specs, reason }| Ok(Self { pattern: pattern(&specs)?, reason }));
-        known.collect::<Result<_, String>>().map_err(invalid)
+        let known = entries.map(|Entry { specs, reason }| Ok(Self { pattern: Regex::new(&specs)?, reason }));
+        known.collect::<Result<_, regex::Error>>().map_err(|error| invalid(error.to_string()))
     }
 
     /// Returns true if it is about the spec.
@@ -153,10 +168,6 @@ impl Difference {
     pub(crate) fn specs(&self) -> &str {
         self.pattern.as_str()
     }
-}
-
-fn pattern(text: &str) -> Result<Regex, String> {
-    Regex::new(text).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

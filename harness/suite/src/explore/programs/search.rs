@@ -19,6 +19,7 @@ use super::oracles;
 use super::reference::{Reference, ReferenceError};
 use super::script::has_faults;
 use super::worker;
+use crate::explore::search::runs::UnknownPoint;
 use crate::explore::search::{Progress, Strategy};
 use crate::process::signals;
 use crate::runner::isolate::{self, JobOutcome, JobTimer};
@@ -375,10 +376,10 @@ fn plan_of(scenario: &str, plan: &[PlannedFault]) -> FaultPlan {
 /// # Errors
 ///
 /// Returns the first point that does not exist.
-pub fn resolve(reference: &Reference, token: &Token) -> Result<Vec<PlannedFault>, String> {
+pub fn resolve(reference: &Reference, token: &Token) -> Result<Vec<PlannedFault>, UnknownPoint> {
     let found = |(fault, text): &(plumbline::explore::faults::Disturbance, String)| {
         let point = reference.points().iter().find(|point| point.point().to_string() == *text);
-        point.map(|point| (*fault, point.clone())).ok_or_else(|| text.clone())
+        point.map(|point| (*fault, point.clone())).ok_or_else(|| UnknownPoint(text.clone()))
     };
     token.faults.iter().map(found).collect()
 }

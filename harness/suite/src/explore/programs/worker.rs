@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use plumbline::expect::world::kinds;
@@ -13,7 +13,7 @@ use plumbline::time::Stopwatch;
 use super::job::{Ending, EndingKind, Facts, Scenario, WorkerJob};
 use super::script::{self, ProgramScript};
 use super::survey;
-use crate::cluster::{Around, Role, ServedCluster};
+use crate::cluster::{Around, AroundError, Role, ServedCluster};
 use crate::runner::drive::{self, RunContext};
 use crate::runner::isolate::JobTimer;
 use crate::runner::{RunError, RunRecorder, StartLimit};
@@ -25,22 +25,46 @@ pub const VERB: &str = "__plan";
 /// Virtual time without a write before a checkpoint.
 const CALM: Duration = Duration::from_secs(20);
 
+/// A reason for which a worker has no facts.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// The verb has other arguments than its two files.
+    #[error("expected {VERB} JOB FACTS")]
+    Arguments,
+    /// A file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The job or the facts are no JSON of this version.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// The cluster around the program cannot be made.
+    #[error(transparent)]
+    Around(#[from] AroundError),
+}
+
 /// Entry point of the worker. `around` makes the cluster around the program.
 ///
 /// # Errors
 ///
-/// Returns the reason if the job cannot be read or the facts cannot be written.
-pub fn main(arguments: &[OsString], around: impl FnOnce(bool) -> Result<Around, String>) -> Result<(), String> {
-    let [job, facts] = arguments else { return Err(format!("expected {VERB} JOB FACTS")) };
-    let job = read(Path::new(job))?;
+/// Returns an error if the job cannot be read or the facts cannot be written.
+pub fn main(
+    arguments: &[OsString],
+    around: impl FnOnce(bool) -> Result<Around, AroundError>,
+) -> Result<(), WorkerError> {
+    let [job, facts] = arguments else { return Err(WorkerError::Arguments) };
+    let file = |path: &OsString| {
+        let path = PathBuf::from(path);
+        move |source| WorkerError::File { path, source }
+    };
+    let job: WorkerJob = serde_json::from_slice(&std::fs::read(job).map_err(file(job))?)?;
     let around = around(job.program.like_kind)?;
-    let text = serde_json::to_vec(&run(&job, Some(around))).map_err(|error| error.to_string())?;
-    std::fs::write(facts, text).map_err(|error| format!("{}: {error}", Path::new(facts).display()))
-}
-
-fn read(path: &Path) -> Result<WorkerJob, String> {
-    let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    serde_json::from_slice(&text).map_err(|error| error.to_string())
+    let text = serde_json::to_vec(&run(&job, Some(around)))?;
+    std::fs::write(facts, text).map_err(file(facts))
 }
 
 /// Reads a scenario, with its manifests before its own objects.
