@@ -47,6 +47,19 @@ pub(crate) trait Architecture {
     fn is_native(&self) -> bool;
 }
 
+/// The most bytes of an instruction that calls a function.
+pub(crate) const LONGEST_CALL: usize = 7;
+
+/// Returns true if code ends with an instruction that calls a function: `call rel32`, or `call` of a register or of
+/// memory, which has the opcode `ff` and a second byte with the number 2 in its middle.
+pub(crate) fn ends_with_call(code: [u8; LONGEST_CALL]) -> bool {
+    let indirect = |length: usize| {
+        let at = &code[LONGEST_CALL - length..];
+        at[0] == 0xff && at[1] & 0b0011_1000 == 0b0001_0000
+    };
+    code[LONGEST_CALL - 5] == 0xe8 || [2, 3, 4, 6, 7].into_iter().any(indirect)
+}
+
 impl Architecture for Registers {
     const PAUSE: i64 = libc::SYS_pause;
 

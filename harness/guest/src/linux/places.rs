@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use super::arch::Architecture as _;
+use super::arch::{Architecture as _, LONGEST_CALL, ends_with_call};
 use super::elf;
 use super::sys::{self, Registers};
 
 /// The most callers that a report names.
 const DEPTH: usize = 8;
+
+/// The most words of a stack that are searched for callers.
+const SEARCHED_WORDS: u64 = 256;
 
 /// The largest file whose symbols are read.
 const LARGEST: u64 = 1 << 29;
@@ -36,35 +39,60 @@ fn mapping(line: &str) -> Option<ExecutableMapping<'_>> {
     Some(ExecutableMapping { start: number(start)?, end: number(end)?, offset: number(offset)?, is_executable, path })
 }
 
-/// Returns where a stopped thread runs, and where its callers do, as far as they keep frame pointers.
+/// Returns where a stopped thread runs, and where its callers do: those that keep frame pointers or, without them, the
+/// places on its stack that follow a call.
 pub(crate) fn stack(thread: i32, registers: &Registers) -> Vec<String> {
     let maps = fs::read_to_string(format!("/proc/{thread}/maps")).unwrap_or_default();
     let mappings: Vec<ExecutableMapping<'_>> =
         maps.lines().filter_map(mapping).filter(|mapping| mapping.is_executable).collect();
     let find = |address: u64| mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address));
-    let mut files = BTreeMap::new();
-    let mut places = Vec::new();
-    let mut address = registers.instruction();
-    let mut frame = registers.frame();
-    while let Some(mapping) = find(address)
-        && places.len() < DEPTH
-    {
-        let file = files.entry(mapping.path).or_insert_with(|| read(thread, mapping.path));
-        places.push(describe(mapping, address, file));
-        let mut words = [0; 16];
-        if !frame.is_multiple_of(8) || !sys::read_memory(thread, frame, &mut words) {
-            break;
-        }
-        let (next, caller) = words.split_at(8);
-        let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
-        // Frames of callers lie above; the instruction before the return called.
-        if word(next) <= frame {
-            break;
-        }
-        address = word(caller).saturating_sub(1);
-        frame = word(next);
+    let mut callers = framed(thread, registers, |address| find(address).is_some());
+    if callers.is_empty() {
+        callers = found_on_the_stack(thread, registers, |address| find(address).is_some());
     }
-    places
+    let mut files = BTreeMap::new();
+    let addresses = [registers.instruction()].into_iter().chain(callers).take(DEPTH);
+    let places = addresses.filter_map(|address| {
+        let mapping = find(address)?;
+        let file = files.entry(mapping.path).or_insert_with(|| read(thread, mapping.path));
+        Some(describe(mapping, address, file))
+    });
+    places.collect()
+}
+
+/// Follows the frame pointers. The instruction before the place of return called.
+fn framed(thread: i32, registers: &Registers, is_code: impl Fn(u64) -> bool) -> Vec<u64> {
+    let mut callers = Vec::new();
+    let mut frame = registers.frame();
+    while callers.len() < DEPTH && frame.is_multiple_of(8) {
+        let Some([next, caller]) = words::<2>(thread, frame) else { break };
+        // Frames of callers lie above.
+        if next <= frame || !is_code(caller.saturating_sub(1)) {
+            break;
+        }
+        callers.push(caller - 1);
+        frame = next;
+    }
+    callers
+}
+
+/// Looks for addresses on the stack that follow a call. Some may be left from calls that have returned.
+fn found_on_the_stack(thread: i32, registers: &Registers, is_code: impl Fn(u64) -> bool) -> Vec<u64> {
+    let follows_call = |address: &u64| {
+        let mut code = [0; LONGEST_CALL];
+        is_code(address.saturating_sub(1))
+            && sys::read_memory(thread, address.saturating_sub(LONGEST_CALL as u64), &mut code)
+            && ends_with_call(code)
+    };
+    let slots = (0..SEARCHED_WORDS).map(|index| registers.stack().saturating_add(8 * index));
+    let found = slots.map_while(|slot| words::<1>(thread, slot)).map(|[word]| word).filter(follows_call);
+    found.map(|address| address - 1).take(DEPTH).collect()
+}
+
+/// Reads words from the memory of a thread.
+fn words<const N: usize>(thread: i32, address: u64) -> Option<[u64; N]> {
+    let mut bytes = [[0; 8]; N];
+    sys::read_memory(thread, address, bytes.as_flattened_mut()).then(|| bytes.map(u64::from_ne_bytes))
 }
 
 /// Reads a mapped file as the thread's process sees it; empty if it is none or too large.
@@ -90,6 +118,23 @@ fn describe(mapping: &ExecutableMapping<'_>, address: u64, file: &[u8]) -> Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_are_no_jumps() {
+        let calls = [
+            ("relative", [0, 0, 0xe8, 1, 2, 3, 4]),
+            ("register", [0, 0, 0, 0, 0, 0xff, 0xd0]),
+            ("later register", [0, 0, 0, 0, 0x41, 0xff, 0xd4]),
+            ("memory", [0, 0xff, 0x15, 1, 2, 3, 4]),
+            ("memory behind a register", [0, 0, 0, 0, 0xff, 0x50, 0x18]),
+        ];
+        for (what, code) in calls {
+            assert!(ends_with_call(code), "{what}");
+        }
+        for (what, code) in [("jump", [0, 0, 0xe9, 1, 2, 3, 4]), ("indirect jump", [0, 0, 0, 0, 0, 0xff, 0xe0])] {
+            assert!(!ends_with_call(code), "{what}");
+        }
+    }
 
     #[test]
     fn lines_of_maps_are_read() {
