@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Config;
-use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use ring::rand::SecureRandom as _;
 use tracing_subscriber::EnvFilter;
 
@@ -93,8 +93,14 @@ async fn config(args: &Args) -> Result<Config, ConnectError> {
     let Some(path) = &args.kubeconfig else {
         return Config::infer().await.map_err(|error| ConnectError::NotFound(chain(&error)));
     };
-    let wrong =
-        |error: kube::config::KubeconfigError| ConnectError::Kubeconfig { path: path.clone(), why: chain(&error) };
+    let wrong = |error: KubeconfigError| {
+        let why = match &error {
+            // Its text has the path once more.
+            KubeconfigError::ReadConfig(cause, _) => cause.to_string(),
+            error => chain(error),
+        };
+        ConnectError::Kubeconfig { path: path.clone(), why }
+    };
     let kubeconfig = Kubeconfig::read_from(path).map_err(wrong)?;
     Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(wrong)
 }

@@ -24,7 +24,9 @@ pub fn random_token() -> Result<String, Unspecified> {
 /// If the folder does not exist or cannot be written.
 pub fn write_private_file(path: &Path, content: &str) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    std::fs::metadata(folder)?;
+    // The name of the temporary file, which the error has, means nothing to a user.
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(|error| error.kind())?;
     file.write_all(content.as_bytes())?;
     file.persist(path)?;
     Ok(())
@@ -44,7 +46,8 @@ mod tests {
         write_private_file(&path, "new").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(write_private_file(&folder.path().join("no/folder"), "x").is_err());
+        let error = write_private_file(&folder.path().join("no/folder"), "x").unwrap_err();
+        assert_eq!(error.to_string(), "No such file or directory (os error 2)");
     }
 
     #[test]

@@ -177,7 +177,6 @@ impl<W: Write> Reporter for ConformReporter<W> {
 }
 
 fn read(args: &ConformArgs) -> Result<ConformInputs, CliError> {
-    let claim = Implementation::load(&args.implementation).map_err(CliError::BadFixtures)?;
     let root = args.folder.find()?;
     let all = args.folder.load()?;
     let profiles = Profiles::load(&root, &all).map_err(CliError::BadFixtures)?;
@@ -185,6 +184,7 @@ fn read(args: &ConformArgs) -> Result<ConformInputs, CliError> {
         let known = profiles.names().join(", ");
         return Err(CliError::Usage(format!("--profile: unknown profile `{}`; known: {known}", args.profile)));
     }
+    let claim = Implementation::load(&args.implementation).map_err(CliError::BadFixtures)?;
     let usual = root.join("deviations").join(format!("{}.yaml", claim.project));
     let file = args.deviations.clone().or_else(|| usual.is_file().then_some(usual));
     let known =

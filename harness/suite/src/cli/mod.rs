@@ -52,12 +52,11 @@ pub use value::ValueError;
 /// The name of the program in its messages.
 const PROGRAM: &str = "plumbline";
 
-/// Runs Kubernetes' disruption-class controllers against an embedded API server in virtual time and checks their
-/// behaviour
+/// Tests Kubernetes controllers: a cluster with a clock, a conformance suite, and exploration of faults
 ///
 /// Without a verb: `run`, or without fixtures and arguments a greeting.
 #[derive(Debug, Parser)]
-#[command(name = PROGRAM, version, about, args_conflicts_with_subcommands = true)]
+#[command(name = PROGRAM, version, args_conflicts_with_subcommands = true)]
 pub struct Cli {
     #[command(subcommand)]
     verb: Option<CliVerb>,

@@ -75,6 +75,9 @@ pub(super) fn main(args: &ReplayArgs) -> Result<Exit, CliError> {
 fn read(args: &ReplayArgs) -> Result<(RunOrigin, Vec<FixtureEvidence>), CliError> {
     let name = args.archive.display();
     let refuted = |error: &dyn std::fmt::Display| CliError::Refuted(format!("{name}: {error}"));
+    if let Err(error) = std::fs::metadata(&args.archive) {
+        return Err(CliError::Environment(format!("unable to read {name}: {error}")));
+    }
     let mut source = EvidenceSource::open(&args.archive).map_err(|error| refuted(&error))?;
     let origin = evidence::origin(&mut source).map_err(|error| refuted(&error))?.ok_or_else(|| {
         refuted(&"it does not say how its run was made: replay archives of `plumbline run --evidence`")

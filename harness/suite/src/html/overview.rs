@@ -50,7 +50,6 @@ const fn class(outcome: Outcome) -> &'static str {
 }
 
 fn summary(report: &RunReport) -> Markup {
-    let seconds = report.wall_millis as f64 / 1000.0;
     html! {
         ul.tally aria-label="Outcomes" {
             @for outcome in Outcome::ALL {
@@ -63,8 +62,9 @@ fn summary(report: &RunReport) -> Markup {
             }
         }
         p.soft {
-            (report.fixtures.len()) " fixtures · " (time_of(&report.fixtures)) " in " (format!("{seconds:.2} s"))
-            " (median " (format!("{:.1} ms", report.median_wall_micros() as f64 / 1000.0)) " per fixture) · "
+            (report.fixtures.len()) " fixtures · " (time_of(&report.fixtures))
+            @if let Some(real) = report.real_time() { " in " (real) }
+            " · "
             (report.subject) " on " (report.cluster) " · plumbline " (report.plumbline)
         }
     }
@@ -295,9 +295,11 @@ fn group(name: &str, mut fixtures: Vec<&FixtureReport>) -> Markup {
 fn row(fixture: &FixtureReport) -> Markup {
     let outcome = fixture.outcome;
     let simulated = Duration::from_millis(fixture.virtual_millis);
+    let is_measured = fixture.wall_micros > 0;
+    let time = if is_measured { fixture.wall_micros } else { fixture.virtual_millis };
     html! {
         tr data-suite=(fixture.suite) data-level=(fixture.level) data-feature=(fixture.feature)
-            data-outcome=(outcome.participle()) data-rule=(fixture.rules.join(" ")) data-time=(fixture.wall_micros) {
+            data-outcome=(outcome.participle()) data-rule=(fixture.rules.join(" ")) data-time=(time) {
             td {
                 span.sign.(class(outcome)) aria-hidden="true" { (sign(outcome)) } " "
                 (link(fixture)) span.hidden { " " (outcome.participle()) }
@@ -313,7 +315,7 @@ fn row(fixture: &FixtureReport) -> Markup {
             }
             td.number {
                 @if outcome.has_run() {
-                    (format!("{:.1} ms", fixture.wall_micros as f64 / 1000.0))
+                    @if is_measured { (format!("{:.1} ms", fixture.wall_micros as f64 / 1000.0)) }
                     @if !simulated.is_zero() { small { (redact::seconds(simulated)) " virtual" } }
                 }
             }

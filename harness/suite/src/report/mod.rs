@@ -95,7 +95,8 @@ pub struct RunReport {
     pub counts: BTreeMap<Outcome, usize>,
     /// Sum of the virtual time of all fixtures, in milliseconds; 0 on the wall clock.
     pub virtual_millis: u64,
-    /// Wall time of the run, in milliseconds. Differs from run to run.
+    /// Wall time of the run, in milliseconds; 0 if the program that ran it was in virtual time, too. Differs from run
+    /// to run.
     pub wall_millis: u64,
     /// Load of the machine; absent in virtual time. Differs from run to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,6 +176,14 @@ impl RunReport {
     #[must_use]
     pub fn is_inconclusive(&self) -> bool {
         self.fixtures.iter().any(|fixture| fixture.outcome == Outcome::Inconclusive && fixture.level != "provisional")
+    }
+
+    /// Returns the real time of the run and of its median fixture, as text; `None` if it is unknown.
+    #[must_use]
+    pub fn real_time(&self) -> Option<String> {
+        let seconds = self.wall_millis as f64 / 1000.0;
+        let median = self.median_wall_micros() as f64 / 1000.0;
+        (self.wall_millis > 0).then(|| format!("{seconds:.2} s (median {median:.1} ms per fixture)"))
     }
 
     /// Returns the median wall time of the fixtures that ran, in microseconds.

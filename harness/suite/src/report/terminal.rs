@@ -216,15 +216,10 @@ impl<W: Write> Terminal<W> {
             (false, false) => Outcome::Pass,
         };
         let tally = self.outcome(verdict, &tally(&report.fixtures));
-        let time = time_of(&report.fixtures);
-        let time = if time.is_empty() { time } else { format!("{time} in ") };
-        writeln!(
-            self.out,
-            "\n{tally} of {} · {time}{:.2} s (median {:.1} ms per fixture)",
-            report.fixtures.len(),
-            report.wall_millis as f64 / 1000.0,
-            report.median_wall_micros() as f64 / 1000.0,
-        )?;
+        let simulated = Some(time_of(&report.fixtures)).filter(|time| !time.is_empty());
+        let times: Vec<String> = simulated.into_iter().chain(report.real_time()).collect();
+        let times = if times.is_empty() { String::new() } else { format!(" · {}", times.join(" in ")) };
+        writeln!(self.out, "\n{tally} of {}{times}", report.fixtures.len())?;
         if let Some(seed) = report.seed {
             writeln!(self.out, "names, uids, decoys and start times were drawn: --seed {seed} draws the same")?;
         }

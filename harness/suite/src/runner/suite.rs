@@ -221,7 +221,8 @@ pub fn run(
     for (fixture, result) in fixtures.iter().zip(results) {
         reports.push(result.unwrap_or_else(|| verdict::blank(fixture, Outcome::NotRun, why.as_str())));
     }
-    let wall = u64::try_from(stopwatch.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let wall = real(test_bed, stopwatch.elapsed());
+    let wall = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
     let mut report = RunReport::new(test_bed.subject.name(), test_bed.cluster.name(), wall, reports);
     report.seed = test_bed.cluster.seed();
     report.load = (!is_virtual).then(|| machine.report(options.jobs));
@@ -469,9 +470,14 @@ fn run_once(
     drive_with_port(fixture, context, recorder);
     let record = recorder.record();
     let mut judged = weighed(verdict::judge(fixture, &record), &record, test_bed, options);
-    let wall = stopwatch.elapsed().saturating_sub(record.queued);
+    let wall = real(test_bed, stopwatch.elapsed().saturating_sub(record.queued));
     judged.report.wall_micros = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
     judged
+}
+
+/// Returns an elapsed time if the stopwatch ran in real time; zero where the whole process is in virtual time.
+fn real(test_bed: &TestBed, elapsed: Duration) -> Duration {
+    if test_bed.cluster.time() == ClusterTime::Traced { Duration::ZERO } else { elapsed }
 }
 
 /// Marks the run as inconclusive if the machine was too busy for it to show anything, and adds the load to the report
