@@ -7,13 +7,14 @@
 //! The guard copies the output to a log file that stops growing at a limit.
 
 pub mod crash_cleanup;
+mod log;
 pub mod signals;
 pub mod tempdir;
 pub mod tree;
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, BufRead as _, Read, Write as _};
+use std::io::{self, BufRead as _, Read};
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -29,6 +30,8 @@ use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin};
+
+use log::{LimitedLog, Output};
 
 /// The hidden verb.
 pub const VERB: &str = "__guard";
@@ -289,7 +292,7 @@ const GUARD_SAYS: &str = "guard: ";
 pub fn guard(arguments: &[OsString]) -> i32 {
     let [log, program, rest @ ..] = arguments else { return NOT_STARTED };
     let Ok(log) = File::options().append(true).create(true).open(log) else { return NOT_STARTED };
-    let log = Arc::new(Mutex::new(LimitedLog { file: log, left: LOG_LIMIT }));
+    let log = Arc::new(Mutex::new(LimitedLog::new(log, LOG_LIMIT)));
     // Without a subreaper (Linux only) just the group is ended.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -303,14 +306,13 @@ pub fn guard(arguments: &[OsString]) -> i32 {
     let mut child = match spawned {
         Ok(child) => child,
         Err(error) => {
-            LimitedLog::write(
-                &log,
-                format!("{GUARD_SAYS}unable to start {}: {error}\n", program.to_string_lossy()).as_bytes(),
-            );
+            let text = format!("{GUARD_SAYS}unable to start {}: {error}\n", program.to_string_lossy());
+            log.lock().write(Output::Guard, text.as_bytes());
             return NOT_STARTED;
         }
     };
-    let pumps = [child.stdout.take().map(|out| pump(out, log.clone())), child.stderr.take().map(|err| pump(err, log))];
+    let out = child.stdout.take().map(|out| pump(out, Output::Stdout, log.clone()));
+    let pumps = [out, child.stderr.take().map(|err| pump(err, Output::Stderr, log))];
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let killed = Arc::new(OnceLock::new());
     std::thread::spawn({
@@ -414,35 +416,11 @@ fn signal(group: Option<Pid>, signal: Signal) {
     }
 }
 
-/// A log file with a size limit.
-struct LimitedLog {
-    file: File,
-    left: u64,
-}
-
-impl LimitedLog {
-    fn write(log: &Mutex<Self>, bytes: &[u8]) {
-        let mut log = log.lock();
-        let length = bytes.len() as u64;
-        if log.left == 0 {
-            return;
-        }
-        // A full disk must not stop the process that logs here.
-        if length <= log.left {
-            let _ = log.file.write_all(bytes);
-            log.left -= length;
-        } else {
-            let _ = writeln!(log.file, "{GUARD_SAYS}log truncated: size limit reached");
-            log.left = 0;
-        }
-    }
-}
-
-fn pump(mut from: impl Read + Send + 'static, log: Arc<Mutex<LimitedLog>>) -> std::thread::JoinHandle<()> {
+fn pump(mut from: impl Read + Send + 'static, of: Output, log: Arc<Mutex<LimitedLog>>) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
         let mut buffer = [0; 16 * 1024];
         while let Ok(length @ 1..) = from.read(&mut buffer) {
-            LimitedLog::write(&log, &buffer[..length]);
+            log.lock().write(of, &buffer[..length]);
         }
     })
 }

@@ -44,7 +44,8 @@ async fn listen() {
     let name = next().await;
     let _ = SIGNAL.set(name);
     REQUESTED.cancel();
-    let _ = writeln!(std::io::stderr(), "plumbline: {name}: shutting down; send it again to exit immediately");
+    let text = format!("plumbline: {name}: shutting down; send it again to exit immediately\n");
+    let _ = std::io::stderr().write_all(text.as_bytes());
     let _ = Clock::wall().timeout(GRACE, next()).await;
     std::process::exit(Exit::Environment.code().into());
 }
