@@ -558,7 +558,7 @@ fn say(text: &str) {
     let thread = std::thread::current();
     let test = thread.name().map_or_else(String::new, |name| format!("{name}: "));
     // Without standard error there is no reader.
-    let _ = writeln!(std::io::stderr(), "plumbline: {test}{text}");
+    let _ = std::io::stderr().write_all(format!("plumbline: {test}{text}\n").as_bytes());
 }
 
 #[expect(clippy::print_stderr, reason = "test programs show it with the failure of the test")]

@@ -59,12 +59,12 @@ impl Tick {
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         if count - self.polled.load(Ordering::Relaxed) == BLOCKED {
             // Printed past the test program, which shows the output of a test only after its end.
-            let _ = writeln!(
-                std::io::stderr(),
+            let text = format!(
                 "plumbline: the thread of a world has been blocked for {} s; a controller must not sleep, wait for a \
-                 lock or block on a future in it",
+                 lock or block on a future in it\n",
                 (TICK * u32::try_from(BLOCKED).unwrap_or_default()).as_secs()
             );
+            let _ = std::io::stderr().write_all(text.as_bytes());
         }
         if let Some(waker) = self.waker.lock().take() {
             waker.wake();

@@ -298,8 +298,8 @@ impl Write for Stdout {
     }
 }
 
-/// Writes a message to standard error.
+/// Writes a message to standard error, in one piece: another thread may write to the same file.
 pub fn notify(text: &str) {
     // If standard error is closed, the message is lost.
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }

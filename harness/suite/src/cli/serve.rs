@@ -716,4 +716,14 @@ mod tests {
         assert!(found[2].from.ends_with("b.json: document 1: items[0]"), "{}", found[2].from);
         assert!(objects(&folder.join("none")).is_err());
     }
+
+    #[rstest]
+    #[case::by_name("k/kustomization.yaml: document 1", json!({"resources": ["a.yaml"]}), true)]
+    #[case::short_name("kustomization.yml: document 1", json!({"namespace": "x"}), true)]
+    #[case::by_version("x.yaml: document 2", json!({"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component"}), true)]
+    #[case::an_object("kustomization.yaml: document 1", json!({"apiVersion": "v1", "kind": "ConfigMap"}), false)]
+    #[case::no_version("a.yaml: document 1", json!({"kind": "ConfigMap"}), false)]
+    fn files_of_kustomize_are_passed_over(#[case] from: &str, #[case] object: Value, #[case] expected: bool) {
+        assert_eq!(is_for_kustomize(from, &object), expected);
+    }
 }

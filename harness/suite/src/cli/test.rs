@@ -6,7 +6,6 @@
 //! ```
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -187,15 +186,14 @@ fn show(args: &TestArgs, transcript: &str, status: ExitStatus) -> Result<(), Cli
     }
     let lines = without_heartbeats(transcript);
     let left_out = lines.len().saturating_sub(SHOWN);
-    let mut out = std::io::stderr().lock();
     let heading = if left_out > 0 {
         format!(", without the first {left_out} lines (--transcript FILE has all)")
     } else {
         String::new()
     };
     let text = lines.get(left_out..).unwrap_or_default().join("\n");
-    // If standard error is closed, the transcript is lost, and the exit code says that the command failed.
-    let _ =
-        writeln!(out, "plumbline: the command ended with {status}; the transcript of the cluster{heading}:\n{text}");
+    super::notify(&format!(
+        "plumbline: the command ended with {status}; the transcript of the cluster{heading}:\n{text}"
+    ));
     Ok(())
 }

@@ -19,7 +19,11 @@ const PONG: u8 = 10;
 
 /// Starts a server with a pod whose commands an annotation has.
 fn server() -> Server {
-    let server = Server::start(&["--http", "--disable-admission-plugins", "ServiceAccount"]);
+    server_with(&[])
+}
+
+fn server_with(flags: &[&str]) -> Server {
+    let server = Server::start(&[&["--http", "--disable-admission-plugins", "ServiceAccount"], flags].concat());
     let node = br#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}"#;
     assert_eq!(server.ask("POST", "/api/v1/nodes", "application/json", node).status, 201);
     let pod = br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","annotations":{
@@ -214,6 +218,36 @@ fn connections_that_do_nothing_are_limited_and_end() {
     }
     assert!(server.peak_mib() < MEMORY_MIB, "{} MiB", server.peak_mib());
     assert!(server.is_alive());
+}
+
+/// A policy for CONNECT refuses exec before anything is switched; the audit log has the code of each connection.
+#[test]
+fn connections_are_admitted_and_audited() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("audit.log");
+    let server = server_with(&["--audit-log-path", log.to_str().expect("a path")]);
+    assert_eq!(stdout(&server, "hello"), "hi\n");
+    let admission = "/apis/admissionregistration.k8s.io/v1";
+    let policy = br#"{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy",
+        "metadata":{"name":"x"},"spec":{"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],
+        "resources":["pods/exec"],"operations":["CONNECT"]}]},"validations":[{"expression":"false","message":"no"}]}}"#;
+    let binding = br#"{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding",
+        "metadata":{"name":"x"},"spec":{"policyName":"x","validationActions":["Deny"]}}"#;
+    for (plural, object) in
+        [("validatingadmissionpolicies", &policy[..]), ("validatingadmissionpolicybindings", &binding[..])]
+    {
+        let answer = server.ask("POST", &format!("{admission}/{plural}"), "application/json", object);
+        assert_eq!(answer.status, 201, "{answer:?}");
+    }
+    let (_, head) = open(&server, "hello", "v5.channel.k8s.io");
+    assert!(head.starts_with("http/1.1 422"), "{head}");
+    let log = std::fs::read_to_string(log).expect("a log");
+    let events = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("an event"));
+    let codes: Vec<_> = events
+        .filter(|event| event["objectRef"]["subresource"] == "exec")
+        .map(|event| event["responseStatus"]["code"].as_u64())
+        .collect();
+    assert_eq!(codes, [Some(101), Some(422)]);
 }
 
 /// Stdin that comes back and is not read stops this client only.
