@@ -154,7 +154,7 @@ impl Figures {
                 Some(json!({"name": name, "usage": usage}))
             })
             .collect();
-        (!containers.is_empty()).then(|| (Value::clone(&pod), containers))
+        (!containers.is_empty()).then_some((pod, containers))
     }
 
     /// Returns the object with the figures of a pod or a node.

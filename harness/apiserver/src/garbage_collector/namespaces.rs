@@ -75,12 +75,7 @@ pub async fn terminate_namespaces(server: ApiServer, pause: Duration) {
     loop {
         let mut look_at: BTreeSet<String> = BTreeSet::new();
         let due = ending.due.values().map(|(at, _)| *at).min();
-        let changes = tokio::select! {
-            biased;
-            changes = feed.next() => changes,
-            () = server.clock().wait_until(due) => Vec::new(),
-        };
-        for (resource, change) in changes {
+        for (resource, change) in feed.next_until(due).await {
             ending.note(&resource, change, &mut look_at);
         }
         ending.add_due(clock.now(), &mut look_at);

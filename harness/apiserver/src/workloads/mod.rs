@@ -54,11 +54,7 @@ pub async fn run_workload_controllers(server: ApiServer) {
     let mut due: BTreeMap<String, Timestamp> = BTreeMap::new();
     let mut retries: Retries<WorkloadKey> = Retries::default();
     loop {
-        let changes = tokio::select! {
-            biased;
-            changes = feed.next() => changes,
-            () = server.clock().wait_until(due.values().copied().chain(retries.next()).min()) => Vec::new(),
-        };
+        let changes = feed.next_until(due.values().copied().chain(retries.next()).min()).await;
         let now = server.clock().now();
         let mut touched: BTreeSet<String> =
             due.iter().filter(|(_, at)| **at <= now).map(|(namespace, _)| namespace.clone()).collect();

@@ -110,7 +110,12 @@ pub(super) fn arm(server: &ApiServer, rules: &[ServedFault]) -> Result<(), Unfit
     Ok(())
 }
 
-fn change(server: &ApiServer, rule: &ServedFault, resources: &Resources) -> Result<FaultChange, UnfitReason> {
+/// `resources` is evaluated for words alone: they name resources, and definitions add some.
+fn change(
+    server: &ApiServer,
+    rule: &ServedFault,
+    resources: &LazyCell<Resources, impl FnOnce() -> Resources>,
+) -> Result<FaultChange, UnfitReason> {
     Ok(match rule {
         ServedFault::Fields(rule) => {
             rule.check()?;

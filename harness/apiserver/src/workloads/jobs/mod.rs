@@ -42,14 +42,8 @@ pub async fn run_job_controllers(server: ApiServer) {
     let mut due: BTreeMap<String, Timestamp> = BTreeMap::new();
     loop {
         let mut touched = BTreeSet::new();
-        tokio::select! {
-            biased;
-            changes = feed.next() => {
-                for (_, change) in changes {
-                    change.add_namespaces(&mut touched);
-                }
-            }
-            () = server.clock().wait_until(due.values().min().copied()) => {}
+        for (_, change) in feed.next_until(due.values().min().copied()).await {
+            change.add_namespaces(&mut touched);
         }
         let now = server.clock().now();
         touched.extend(due.iter().filter(|(_, at)| **at <= now).map(|(namespace, _)| namespace.clone()));
