@@ -86,13 +86,19 @@ impl Tracer {
     }
 
     /// Ends naps that are over in real time, while other threads are busy. Returns the real time of the next end.
+    ///
+    /// They do not count as naps without progress: a thread that polls a busy one would otherwise move time once the
+    /// busy one is done.
     pub(crate) fn end_naps(&mut self, now: u64) -> u64 {
         let mut next = NEVER;
         for (thread, entry) in &mut self.table.threads {
             let Activity::Waiting(active) = &mut entry.activity else { continue };
             match active.nap_end.filter(|_| !active.is_over) {
+                // It was busy itself at the last proof: it is on its way to sleep.
+                Some(_) if self.busy == Some(*thread) => {}
                 Some(end) if end <= now => {
                     active.is_over = true;
+                    entry.naps.1 = entry.naps.1.saturating_sub(1);
                     let _ = sys::interrupt(*thread);
                 }
                 Some(end) => next = next.min(end),

@@ -104,7 +104,7 @@ pub(crate) struct Thread {
     pub(crate) sample: Option<Account>,
     /// Its running time at the last rest.
     pub(crate) running_time: u64,
-    /// The virtual time of its last nap, and the number of naps since.
+    /// The virtual time of its last nap, and the number of naps since that did not end beside a busy thread.
     pub(crate) naps: (u64, u32),
     /// The state of its random numbers, and the number of its children.
     pub(crate) random: u64,

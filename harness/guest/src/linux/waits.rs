@@ -8,7 +8,7 @@ use super::sys::{self, Registers};
 use super::table::{ActiveWait, Activity, Pending, Restart};
 use super::watch;
 
-/// The naps of a thread between two moves of time. Later ones are sleeps.
+/// The naps of a thread that end at rest between two moves of time. Later ones are sleeps.
 const NAPS: u32 = 64;
 
 /// The frequency of `times`.

@@ -28,6 +28,22 @@ print(time.monotonic_ns() >= deadline)
     assert!(finished.report().naps > 20, "{finished:?}");
 }
 
+/// A virtual machine for Java waits so for its threads before it collects garbage.
+#[test]
+fn naps_beside_a_busy_program_do_not_move_time() {
+    let finished = run(python(
+        "
+import subprocess, sys, time
+start = time.monotonic_ns()
+child = subprocess.Popen([sys.executable, '-S', '-E', '-c', 'sum(range(10_000_000))'])
+while child.poll() is None: time.sleep(0.00001)
+print(time.monotonic_ns() - start)
+",
+    ));
+    assert_eq!(finished.lines(), ["0"]);
+    assert!(finished.report().naps > 64, "{finished:?}");
+}
+
 #[test]
 fn unread_data_of_a_sleeper_does_not_stop_time() {
     let finished = run(python(
