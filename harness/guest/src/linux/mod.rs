@@ -11,6 +11,7 @@ mod filter;
 mod fire;
 mod image;
 mod launch;
+mod outside;
 mod places;
 mod rest;
 mod routes;
@@ -34,6 +35,7 @@ use std::thread;
 use self::clocks::{Clocks, SECOND};
 use self::control::Control;
 use self::image::Image;
+use self::outside::Outside;
 use self::state::Tracer;
 pub(crate) use self::sys::order_on_signals as terminate_on_signals;
 use self::sys::{Interrupter, Step};
@@ -145,6 +147,7 @@ impl Tracer {
             return Err(GuestError::Refused { program: program.to_owned(), reason });
         }
         if self.has_started {
+            self.outside = Outside::of(self.main.process);
             // Nothing is lost if the caller has gone.
             let _ = started.send(());
             return Ok(());

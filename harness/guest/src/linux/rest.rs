@@ -2,15 +2,17 @@
 //!
 //! Three passes: read the accounts of all threads, look whether each is asleep, read all accounts again. If none has
 //! changed, no thread has run between the passes, so all of them slept at a common moment. A thread that has not run
-//! since the last proof keeps its account from there, and sleeps in the same place if it is still blocked.
+//! since the last proof keeps its account from there, and sleeps in the same place if it is still blocked. A thread that
+//! waits for a program outside, such as a file system's, does not count as asleep.
 
+use super::outside::Outside;
 use super::state::Tracer;
 use super::table::{Activity, Thread};
-use super::watch::Sleep;
+use super::watch::{CHANNEL, Sleep};
 
 impl Thread {
-    /// Returns true if it sleeps.
-    fn is_asleep(&self) -> bool {
+    /// Returns true if it sleeps, and not until a program outside has done its part.
+    fn is_asleep(&self, thread: i32, outside: &Outside) -> bool {
         if self.is_stopped {
             return true;
         }
@@ -21,8 +23,10 @@ impl Thread {
         if self.resting.is_some() {
             return self.watch.is_blocked();
         }
-        match self.watch.sleep() {
-            Some(Sleep::Waiting | Sleep::Dead) => true,
+        let mut channel = [0; CHANNEL];
+        match self.watch.sleep(&mut channel) {
+            Some(Sleep::Waiting(channel)) => !outside.is_awaited(self.process, thread, channel),
+            Some(Sleep::Dead) => true,
             // A parent in vfork cannot be interrupted until its child goes on.
             Some(Sleep::Uninterruptible) => self.is_vforking,
             None => false,
@@ -44,10 +48,12 @@ impl Tracer {
         for entry in self.table.threads.values_mut() {
             entry.sample = Some(entry.resting.unwrap_or_else(|| entry.watch.account()));
         }
-        let asleep = |entry: &Thread| entry.is_asleep();
-        let same = |entry: &Thread| entry.is_stopped || Some(entry.watch.account()) == entry.sample;
-        for is_quiet in [&asleep as &dyn Fn(&Thread) -> bool, &same] {
-            if let Some((thread, entry)) = self.table.threads.iter_mut().find(|(_, entry)| !is_quiet(entry)) {
+        let outside = &self.outside;
+        let asleep = |thread: i32, entry: &Thread| entry.is_asleep(thread, outside);
+        let same = |_, entry: &Thread| entry.is_stopped || Some(entry.watch.account()) == entry.sample;
+        for is_quiet in [&asleep as &dyn Fn(i32, &Thread) -> bool, &same] {
+            let mut threads = self.table.threads.iter_mut();
+            if let Some((thread, entry)) = threads.find(|(thread, entry)| !is_quiet(**thread, entry)) {
                 entry.resting = None;
                 self.busy = Some(*thread);
                 return false;

@@ -137,7 +137,10 @@ impl Tracer {
                 if limit.is_some_and(|limit| now >= limit) {
                     let busy = self.busy.map(|thread| (watch::thread_name(thread), self.table.program(thread)));
                     if let Some((name, program)) = busy {
-                        self.warn(format!("at the limit of real time, the thread {name} of {program} was busy"));
+                        self.warn(format!(
+                            "at the limit of real time, the thread {name} of {program} was busy, or waited for a program \
+                             outside"
+                        ));
                     }
                     self.kill(End::RealLimit);
                 }

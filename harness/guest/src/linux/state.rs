@@ -11,6 +11,7 @@ use super::calls::Memory;
 use super::clocks::{Clocks, Family, NEVER, round_up};
 use super::control::Control;
 use super::image::Image;
+use super::outside::Outside;
 use super::sys::{self, Child, Interrupter, Registers};
 use super::table::{Activity, Table};
 use super::timers::Timers;
@@ -47,6 +48,8 @@ pub(crate) struct Tracer {
     /// The main process, and its wait status once it has ended.
     pub(crate) main: Child,
     pub(crate) status: Option<i32>,
+    /// The files that it shares with programs outside.
+    pub(crate) outside: Outside,
     /// True once the main process has executed its program.
     pub(crate) has_started: bool,
     /// The real time at which the command was found to have ended.
@@ -104,6 +107,7 @@ impl Tracer {
             unannounced: BTreeSet::new(),
             main,
             status: None,
+            outside: Outside::default(),
             has_started: false,
             over_since: None,
             refusal: None,

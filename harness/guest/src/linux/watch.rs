@@ -3,11 +3,14 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 
+/// The most bytes that are read of the name of a function of the kernel.
+pub(crate) const CHANNEL: usize = 64;
+
 /// The state of a thread that is not on a processor and does not wait for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sleep {
-    /// It waits for an event.
-    Waiting,
+pub(crate) enum Sleep<'a> {
+    /// It waits for an event, in this function of the kernel.
+    Waiting(&'a [u8]),
     /// It waits for a disk or another short event of the kernel.
     Uninterruptible,
     /// It has ended.
@@ -78,19 +81,23 @@ impl Watch {
     /// The state in `stat` does not tell: a thread sets it before it checks once more and leaves the processor, and
     /// keeps it when it is preempted there.
     pub(crate) fn is_blocked(&self) -> bool {
-        let mut bytes = [0; 64];
-        let length = self.channel.read(&mut bytes);
-        length > 0 && bytes[..length] != *b"0"
+        self.blocked_in(&mut [0; CHANNEL]).is_some()
+    }
+
+    /// Returns the function of the kernel in which the thread is blocked, as [`is_blocked`](Self::is_blocked) says.
+    fn blocked_in<'a>(&self, bytes: &'a mut [u8; CHANNEL]) -> Option<&'a [u8]> {
+        let length = self.channel.read(bytes);
+        Some(&bytes[..length]).filter(|name| !name.is_empty() && **name != *b"0")
     }
 
     /// Returns the kind of its sleep; `None` if it runs, is queued, or is stopped by the tracer.
-    pub(crate) fn sleep(&self) -> Option<Sleep> {
+    pub(crate) fn sleep<'a>(&self, channel: &'a mut [u8; CHANNEL]) -> Option<Sleep<'a>> {
         let mut bytes = [0; 256];
         let length = self.state.read(&mut bytes);
         // The name, in brackets, may contain anything.
         let end = bytes[..length].iter().rposition(|byte| *byte == b')')?;
         match bytes.get(end + 2)? {
-            b'S' => self.is_blocked().then_some(Sleep::Waiting),
+            b'S' => self.blocked_in(channel).map(Sleep::Waiting),
             b'D' => self.is_blocked().then_some(Sleep::Uninterruptible),
             b'Z' | b'X' => Some(Sleep::Dead),
             _ => None,
@@ -147,7 +154,7 @@ mod tests {
         let own = std::process::id() as i32;
         let thread = fs::read_link("/proc/thread-self").expect("this thread");
         let thread = thread.file_name().and_then(|name| name.to_str()?.parse().ok()).expect("a number");
-        assert_eq!(Watch::new(own, thread).sleep(), None, "it runs");
+        assert_eq!(Watch::new(own, thread).sleep(&mut [0; CHANNEL]), None, "it runs");
         let (send, receive) = std::sync::mpsc::channel::<()>();
         let (say, hear) = std::sync::mpsc::channel();
         let sleeper = std::thread::spawn(move || {
@@ -157,7 +164,7 @@ mod tests {
             receive.recv().expect("a message");
         });
         let watch = Watch::new(own, hear.recv().expect("a thread"));
-        while watch.sleep() != Some(Sleep::Waiting) {
+        while !matches!(watch.sleep(&mut [0; CHANNEL]), Some(Sleep::Waiting(_))) {
             std::thread::yield_now();
         }
         let account = watch.account();

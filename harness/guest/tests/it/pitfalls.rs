@@ -1,8 +1,11 @@
 //! A test for each way in which virtual time can go wrong.
 
+use std::io::Read as _;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use super::support::{python, run, shell, skip};
+use super::support::{python, run, shell, skip, start};
 
 /// Threads that set the state of a sleeper before they check again, such as a parent that reaps a child.
 #[test]
@@ -42,6 +45,63 @@ print(time.monotonic_ns() - start)
     ));
     assert_eq!(finished.lines(), ["0"]);
     assert!(finished.report().naps > 64, "{finished:?}");
+}
+
+/// The reader of the output lives in real time, and begins late.
+#[test]
+fn full_output_does_not_move_time() {
+    let program = "
+import subprocess, sys, time
+subprocess.Popen(['sleep', '7777777'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+start = time.monotonic()
+print('x' * 300_000, flush=True)
+print(time.monotonic() - start)
+";
+    let (running, mut reader) = start(python(program));
+    std::thread::sleep(Duration::from_millis(300));
+    let mut output = String::new();
+    reader.read_to_string(&mut output).expect("output");
+    assert!(output.ends_with("x\n0.0\n"), "{}", &output[output.len().saturating_sub(100)..]);
+    assert!(running.wait().expect("an outcome").status.success());
+}
+
+/// A file system that a program outside serves, until it is dropped.
+struct Served<'a>(&'a Path);
+
+impl<'a> Served<'a> {
+    /// Mounts a copy of a folder; `None` where that is not possible.
+    fn mount(lower: &Path, place: &'a Path) -> Option<Self> {
+        let option = format!("lowerdir={}", lower.display());
+        let status = Command::new("fuse-overlayfs").args(["-o", &option]).arg(place).output().ok()?.status;
+        status.success().then_some(Self(place))
+    }
+}
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["--lazy"]).arg(self.0).status();
+    }
+}
+
+/// The layers of a container without root, and folders that a virtual machine shares, are such file systems.
+#[test]
+fn a_file_system_outside_does_not_move_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [lower, place] = ["lower", "mounted"].map(|name| folder.path().join(name));
+    for path in [&lower, &place] {
+        std::fs::create_dir(path).expect("a folder");
+    }
+    for index in 0..50 {
+        std::fs::write(lower.join(index.to_string()), vec![0; 200_000]).expect("a file");
+    }
+    let Some(served) = Served::mount(&lower, &place) else {
+        skip("guest: fuse", "fuse-overlayfs is not there, or may not mount");
+        return;
+    };
+    let script = "sleep 7777777 & start=$(date +%s); cat mounted/* | wc -c; echo $(($(date +%s) - start))";
+    let finished = run(shell(script).current_dir(folder.path()));
+    drop(served);
+    assert_eq!(finished.lines(), ["10000000", "0"]);
 }
 
 #[test]
@@ -420,7 +480,7 @@ os.waitpid(child, 0); print(count > 100)
 fn clocks_are_virtual_without_the_shared_page_too() {
     let script = "echo 0 > /proc/sys/kernel/shmmax && exec \"$0\" --epoch 2030-01-01T00:00:00Z --network shared \
                   -- sh -c 'date -u +%T; sleep 3600; date -u +%T.%N'";
-    let output = std::process::Command::new("unshare")
+    let output = Command::new("unshare")
         .args(["--ipc", "--mount-proc", "--fork", "--pid", "sh", "-c", script, env!("CARGO_BIN_EXE_plumbline-guest")])
         .output();
     let Ok(output) = output.map_err(|error| skip("guest: unshare", &error.to_string())) else { return };

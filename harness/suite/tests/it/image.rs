@@ -220,10 +220,7 @@ fn programs_in_a_container_run_in_virtual_time() {
     let security = ["--security-opt", "no-new-privileges", &made.image];
     let command = ["test", "--bare", "--real-limit", "1m", "--", "/bin/sleep", "3600"];
     let said = docker(&[&sandbox[..], &security, &command].concat());
-    let passed =
-        said.split_once("plumbline: virtual time: ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
-    // Not to the millisecond: on a loaded machine the server's time may pass before the command begins to wait.
-    assert!(passed.is_some_and(|seconds: f64| seconds >= 3600.0), "{said}");
+    assert!(said.contains("plumbline: virtual time: 3600.000 s in "), "{said}");
 }
 
 #[test]

@@ -1,0 +1,67 @@
+//! Waits that programs outside of virtual time end soon: a thread in one of them does not rest, so time does not move
+//! until it goes on.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use super::watch;
+
+/// The function of the kernel that waits for the program which serves a file system (FUSE): container layers without
+/// root, folders that a virtual machine shares, `sshfs`.
+const FILE_SYSTEM: &[u8] = b"request_wait_answer";
+
+/// The functions of the kernel that wait until a pipe, a terminal or a socket takes more data.
+const FULL_OUTPUT: [&[u8]; 7] = [
+    b"anon_pipe_write",
+    b"pipe_write",
+    b"pipe_wait_writable",
+    b"wait_woken",
+    b"sock_alloc_send_pskb",
+    b"sock_wait_for_wmem",
+    b"sk_stream_wait_memory",
+];
+
+/// Calls that lock a file for as long as its holder wants.
+const LOCKS: [i64; 2] = [libc::SYS_fcntl, libc::SYS_flock];
+
+/// Calls that write to a file, and which of their arguments is that file.
+const WRITES: [(i64, usize); 8] = [
+    (libc::SYS_write, 0),
+    (libc::SYS_writev, 0),
+    (libc::SYS_sendto, 0),
+    (libc::SYS_sendmsg, 0),
+    (libc::SYS_sendfile, 0),
+    (libc::SYS_splice, 2),
+    (libc::SYS_tee, 1),
+    (libc::SYS_vmsplice, 0),
+];
+
+/// The files that the command shares with programs outside.
+#[derive(Debug, Default)]
+pub(crate) struct Outside {
+    files: BTreeSet<PathBuf>,
+}
+
+impl Outside {
+    /// Reads which files the first process has as its standard ones, as `/proc` names them.
+    pub(crate) fn of(process: i32) -> Self {
+        let link = |file: i32| fs::read_link(format!("/proc/{process}/fd/{file}")).ok();
+        Self { files: (0..=2).filter_map(link).collect() }
+    }
+
+    /// Returns true if a blocked thread waits for a program outside. `channel` is the function of the kernel in which
+    /// it is blocked.
+    pub(crate) fn is_awaited(&self, process: i32, thread: i32, channel: &[u8]) -> bool {
+        if channel == FILE_SYSTEM {
+            return watch::blocked_call(thread).is_none_or(|(number, _)| !LOCKS.contains(&number));
+        }
+        FULL_OUTPUT.contains(&channel)
+            && watch::blocked_call(thread)
+                .and_then(|(number, arguments)| {
+                    let (_, index) = WRITES.iter().find(|(write, _)| *write == number)?;
+                    fs::read_link(format!("/proc/{process}/fd/{}", *arguments.get(*index)? as i32)).ok()
+                })
+                .is_some_and(|file| self.files.contains(&file))
+    }
+}
