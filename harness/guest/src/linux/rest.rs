@@ -2,8 +2,8 @@
 //!
 //! Three passes: read the accounts of all threads, look whether each is asleep, read all accounts again. If none has
 //! changed, no thread has run between the passes, so all of them slept at a common moment. A thread that has not run
-//! since the last proof keeps its account from there, and sleeps in the same place if it is still blocked. A thread that
-//! waits for a program outside, such as a file system's, does not count as asleep.
+//! since the last proof keeps its account from there, and sleeps in the same place if it is still blocked. A thread
+//! that waits for a program outside, such as that of a file system, does not count as asleep.
 
 use super::outside::Outside;
 use super::state::Tracer;
