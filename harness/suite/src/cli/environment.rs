@@ -41,7 +41,9 @@ pub(super) struct EnvironmentArgs {
     #[arg(long, value_name = "RELEASE")]
     kubernetes_version: Option<KubernetesVersion>,
 
-    /// Implementation under test [default: command with --command, else in-process]
+    /// Implementation under test: in-process (our controllers), command (the program of --command), external (runs
+    /// already, in a real cluster) or none (for fixtures about the API server alone) [default: command with --command,
+    /// else in-process; `conform` needs one that is named]
     #[arg(long, value_enum)]
     subject: Option<SubjectKind>,
 
