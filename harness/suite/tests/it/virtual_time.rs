@@ -41,7 +41,7 @@ fn waiting_costs_nothing_and_the_exit_code_is_that_of_the_command() {
     assert!(err.contains("plumbline: virtual time: 3600."), "{err}");
     assert!(err.contains("the command ended with exit status: 7; the transcript of the cluster"), "{err}");
     // Heartbeats of nodes, some hundred in an hour, would hide what a test is about.
-    assert!(err.contains("nodes/node-1") && !err.contains("kube-node-lease:leases"), "{err}");
+    assert!(err.contains("Pod/kube-scheduler-node-1") && !err.contains("kube-node-lease:leases"), "{err}");
 }
 
 /// The control API moves the virtual time that the cluster shares with the command.
