@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the wheel `plumbline-k8s` of a built program: `python3 harness/python/build.py target/dist/plumbline`.
+"""Makes the wheel `plumbline-k8s` of a built program: `python3 harness/python/build.py "$(.ci/program)"`.
 
 A statically linked program gets the platform tags of all Linux distributions, another one that of this machine only,
 which the package index refuses. Needs Python 3.9 or later and no packages. The same files give the same bytes.

@@ -2,7 +2,6 @@
 //! until it goes on.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::PathBuf;
 
 use super::watch;
@@ -44,10 +43,9 @@ pub(crate) struct Outside {
 }
 
 impl Outside {
-    /// Reads which files the first process has as its standard ones, as `/proc` names them.
+    /// Reads which files the first process has as its standard ones.
     pub(crate) fn of(process: i32) -> Self {
-        let link = |file: i32| fs::read_link(format!("/proc/{process}/fd/{file}")).ok();
-        Self { files: (0..=2).filter_map(link).collect() }
+        Self { files: (0..=2).filter_map(|file| watch::file_name(process, file)).collect() }
     }
 
     /// Returns true if a blocked thread waits for a program outside. `channel` is the function of the kernel in which
@@ -57,11 +55,15 @@ impl Outside {
             return watch::blocked_call(thread).is_none_or(|(number, _)| !LOCKS.contains(&number));
         }
         FULL_OUTPUT.contains(&channel)
-            && watch::blocked_call(thread)
-                .and_then(|(number, arguments)| {
-                    let (_, index) = WRITES.iter().find(|(write, _)| *write == number)?;
-                    fs::read_link(format!("/proc/{process}/fd/{}", *arguments.get(*index)? as i32)).ok()
-                })
-                .is_some_and(|file| self.files.contains(&file))
+            && written_file(thread)
+                .and_then(|file| watch::file_name(process, file))
+                .is_some_and(|name| self.files.contains(&name))
     }
+}
+
+/// Returns the descriptor of the file to which a blocked thread writes; `None` if it does something else.
+fn written_file(thread: i32) -> Option<i32> {
+    let (number, arguments) = watch::blocked_call(thread)?;
+    let (_, index) = WRITES.iter().find(|(write, _)| *write == number)?;
+    Some(*arguments.get(*index)? as i32)
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
 
 /// The most bytes that are read of the name of a function of the kernel.
 pub(crate) const CHANNEL: usize = 64;
@@ -126,7 +127,7 @@ pub(crate) fn thread_name(thread: i32) -> String {
 }
 
 /// Returns the file that a process executes.
-pub(crate) fn executable(process: i32) -> Option<std::path::PathBuf> {
+pub(crate) fn executable(process: i32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{process}/exe")).ok()
 }
 
@@ -139,10 +140,14 @@ pub(crate) fn blocked_call(thread: i32) -> Option<(i64, Vec<u64>)> {
     Some((number, words.map_while(hex).collect()))
 }
 
+/// Returns the name of a process's open file: a path, or `pipe:[…]` or `socket:[…]` with its number.
+pub(crate) fn file_name(process: i32, file: i32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{process}/fd/{file}")).ok()
+}
+
 /// Returns the number of a socket, by which all its copies are known; `None` for other files.
 pub(crate) fn socket_of(process: i32, file: i32) -> Option<u64> {
-    let link = fs::read_link(format!("/proc/{process}/fd/{file}")).ok()?;
-    link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    file_name(process, file)?.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
 #[cfg(test)]
