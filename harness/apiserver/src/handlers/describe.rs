@@ -10,6 +10,7 @@ use serde::de::IgnoredAny;
 
 use super::body::BODY_MAX;
 use super::parsed_request::{ParsedRequest, verb_of};
+use super::read::ShownRevision;
 use crate::audit::AuditAnnotations;
 use crate::protobuf;
 use crate::record::{Encoding, RecordedJson, RecordedReply, RecordedRequest};
@@ -109,6 +110,7 @@ pub fn record_reply(at: Duration, reply: &Reply, fault: Option<String>, lost: bo
     described.fault = fault;
     described.lost = lost;
     described.annotations.clone_from(AuditAnnotations::of(reply));
+    described.revision = reply.extensions.get::<ShownRevision>().map(|shown| shown.0);
     if let ReplyBody::Full(bytes) = &reply.body
         && bytes.len() <= LONGEST
         && let Some((body, is_status)) = recorded_reply(reply, bytes)

@@ -44,14 +44,20 @@ pub(crate) struct ListResult {
     revision: u64,
 }
 
+/// The resourceVersion of the state that the reply to a list shows, for the transcript.
+#[derive(Clone, Copy)]
+pub(super) struct ShownRevision(pub(super) u64);
+
 impl ListResult {
     /// Builds the reply.
     pub(crate) fn reply(self, scope: &RequestScope<'_>, negotiated: Negotiation) -> Result<Reply, Status> {
         let metadata = Value::Object(self.metadata);
-        match self.converted {
+        let mut reply = match self.converted {
             Some(objects) => reply::values(scope, metadata, objects, negotiated),
             None => reply::list(scope, metadata, &self.items, negotiated),
-        }
+        }?;
+        reply.extensions.insert(ShownRevision(self.revision));
+        Ok(reply)
     }
 }
 

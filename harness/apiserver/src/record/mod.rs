@@ -131,6 +131,9 @@ pub struct RecordedReply {
     pub lost: bool,
     /// Annotations of the audit event: those of webhooks and policies.
     pub annotations: BTreeMap<String, String>,
+    /// resourceVersion of the state that a list shows, which is not the present one if the client asked for an older
+    /// one, or if the server's lists lag behind.
+    pub revision: Option<u64>,
 }
 
 impl RecordedReply {
@@ -138,7 +141,8 @@ impl RecordedReply {
     #[must_use]
     pub fn new(at: Duration, status: u16) -> Self {
         let annotations = BTreeMap::new();
-        Self { at, status, reason: None, message: None, body: None, fault: None, lost: false, annotations }
+        let revision = None;
+        Self { at, status, reason: None, message: None, body: None, fault: None, lost: false, annotations, revision }
     }
 }
 

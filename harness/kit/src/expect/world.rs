@@ -45,6 +45,13 @@ impl ObjectStates {
         Self { objects, uids, resources, namespace }
     }
 
+    /// Returns the state without any object, with the same resources and default namespace.
+    #[must_use]
+    pub fn without_objects(&self) -> Self {
+        let resources = self.resources.clone();
+        Self { objects: BTreeMap::new(), uids: BTreeMap::new(), resources, namespace: self.namespace.clone() }
+    }
+
     /// Returns the state after `entries`.
     #[must_use]
     pub fn after(mut self, entries: &[TranscriptEntry]) -> Self {
@@ -61,7 +68,8 @@ impl ObjectStates {
         }
     }
 
-    fn put(&mut self, key: Key, object: Option<RecordedJson>) {
+    /// Replaces the object with this key; `None` removes it.
+    pub fn put(&mut self, key: Key, object: Option<RecordedJson>) {
         match object {
             Some(object) => {
                 if let Some(uid) = uid_of(&object) {

@@ -12,7 +12,7 @@ use crate::fixture::parse::step_actions;
 use crate::metadata;
 use crate::rules::budgets::{BUDGETS, STALE_POD_DISRUPTION_TIMEOUT, check_status};
 use crate::rules::pods::{DISRUPTION_TARGET, condition};
-use crate::transcript::{Actor, Attributed as _};
+use crate::transcript::{Actor, Attributed as _, RecordedJson};
 
 /// See [`super::ALL`].
 pub(super) fn disruptions_allowed(context: &JudgeContext<'_>) -> Vec<Violation> {
@@ -41,7 +41,9 @@ pub(super) fn generation_never_falls(context: &JudgeContext<'_>) -> Vec<Violatio
         let observed = |object: &Value| object["status"]["observedGeneration"].as_i64().unwrap_or(0);
         let generation = metadata::generation(new).unwrap_or(i64::MAX);
         let now = observed(new);
-        let before = old.map_or(0, |old| observed(old));
+        // A status that was ahead of its own generation belonged to an earlier object of that name.
+        let is_own = |old: &&RecordedJson| observed(old) <= metadata::generation(old).unwrap_or(i64::MAX);
+        let before = old.filter(is_own).map_or(0, |old| observed(old));
         (now < before || now > generation).then(|| {
             Violation::new(entry, format!("observedGeneration {before} became {now}, the generation is {generation}"))
         })

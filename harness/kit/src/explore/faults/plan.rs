@@ -22,17 +22,6 @@ impl FaultPlan {
         Self { fixture: fixture.to_owned(), faults: Vec::new() }
     }
 
-    /// Returns true if no fault restarts the controllers, delays what they know, or changes the objects that they work
-    /// on.
-    #[must_use]
-    pub fn keeps_informed(&self) -> bool {
-        self.faults.iter().all(|(disturbance, point)| {
-            !(disturbance.is(FaultTrait::Restarts)
-                || disturbance.is(FaultTrait::ChangesHistory)
-                || disturbance.delays_information(point))
-        })
-    }
-
     /// Returns true if one of the faults has the property.
     #[must_use]
     pub fn has(&self, property: FaultTrait) -> bool {

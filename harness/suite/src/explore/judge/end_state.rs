@@ -15,7 +15,7 @@ use plumbline::rules::quarantine::THRESHOLD;
 use plumbline::transcript::TranscriptEntry;
 use serde_json::Value;
 
-use super::news::is_uninformed_at;
+use super::known::node_key;
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
 
 /// Returns true for a difference of pods that depends on more than the objects. After a restart countdowns begin again,
@@ -64,7 +64,7 @@ pub(super) fn differs(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Ve
     let nodes = end.all("nodes").count();
     let touched = explored.plan.has(FaultTrait::TouchesObject);
     let is_excused_pod = |difference: &StateDifference| {
-        is_forgotten(difference, &end, reference, explored.plan) || is_uninformed(difference, entries, explored)
+        is_forgotten(difference, &end, reference, explored.plan) || is_unaware(difference, entries, explored)
     };
     // The numbers of budgets follow from the pods; the models judge them.
     let excused_pods = all.iter().any(is_excused_pod);
@@ -98,16 +98,23 @@ fn has_failed_sync(budget: &Value) -> bool {
     budget["status"]["disruptionsAllowed"] == 0 && says_sync_failed(budget)
 }
 
-/// Returns true if the difference is that of a pod that the subject wrote while a fault delayed its information: it
-/// could not know that the pod is to stay, and a deletion cannot be undone.
-fn is_uninformed(difference: &StateDifference, entries: &[TranscriptEntry], explored: ExploredRun<'_>) -> bool {
+/// Returns true if the difference is that of a pod that the subject wrote with an outdated state of the pod or of its
+/// node in mind: a deletion cannot be undone.
+fn is_unaware(difference: &StateDifference, entries: &[TranscriptEntry], explored: ExploredRun<'_>) -> bool {
+    let knowledge = explored.knowledge;
     difference.key.resource == "pods"
         && requests(entries).any(|(entry, exchange)| {
             let request = &exchange.request;
-            is_subject_write(entry, exchange)
+            let writes = is_subject_write(entry, exchange)
                 && request.resource == "pods"
                 && request.name.as_ref() == Some(&difference.key.name)
-                && request.namespace == difference.key.namespace
-                && is_uninformed_at(entry.at, explored.plan)
+                && request.namespace == difference.key.namespace;
+            writes && {
+                let window = knowledge.window(entry.seq);
+                let states = knowledge.states(&difference.key, window);
+                let pods = states.iter().flatten();
+                let mut nodes = pods.filter_map(|pod| pod["spec"]["nodeName"].as_str()).map(node_key);
+                !knowledge.is_current(&difference.key, window) || nodes.any(|node| !knowledge.is_current(&node, window))
+            }
         })
 }

@@ -19,19 +19,18 @@ use std::time::Duration;
 use plumbline::expect::requests;
 use plumbline::expect::world::ObjectStates;
 use plumbline::explore::breach::Breach;
-use plumbline::fixture::pattern::Verb;
-use plumbline::fixture::{Controller, Fault, Fixture};
+use plumbline::fixture::{Controller, Fixture};
 use plumbline::metadata;
 use plumbline::rules::budgets::{BUDGETS, says_sync_failed};
 use plumbline::rules::recorder::{SPAM_BURST, count_of, event_of, most_events, object_of};
 use plumbline::rules::taints::toleration_limit_of;
-use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, TranscriptEntry};
+use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, RecordedJson, RecordedReply, TranscriptEntry};
 use serde_json::{Value, json};
 
 use super::breaches::of_change;
-use crate::explore::histories::facts::{controls_subject, disturbs_watches, own_faults};
 use crate::explore::run::entries::changes;
 use crate::explore::run::explored::ExploredRun;
+use crate::explore::run::knowledge::{KnownStep, View, is_start};
 
 /// The reason of the Events about evictions because of a taint.
 const EVICTED: &str = "TaintManagerEviction";
@@ -46,17 +45,18 @@ const EVENTS: &str = "events";
 /// Time by which a countdown is known, and by which it must end before the eviction, to be judged.
 const CLEARLY: Duration = Duration::from_secs(1);
 
-/// Returns the breaches of a run in which the controllers know of each change at once.
+/// Returns the breaches about Events.
 pub(super) fn breaches(fixture: &Fixture, begin: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {
-    if controls_subject(fixture) || disturbs_watches(fixture) || !explored.plan.keeps_informed() {
+    // Each replica has a recorder of its own.
+    if explored.knowledge.replicas().iter().any(Option::is_some) {
         return Vec::new();
     }
     let entries = explored.until_quiet();
     let mut breaches: Vec<Breach> = too_many(entries).into_iter().collect();
     let calm = explored.is_calm(fixture);
     let limited = fixture.flags.contains_key("kube-api-qps");
-    if fixture.controllers.contains(&Controller::TaintEviction) && !limited && !concerns_events(fixture, explored) {
-        breaches.extend(cancellations(begin, entries, calm));
+    if fixture.controllers.contains(&Controller::TaintEviction) && !limited && !loses_events(entries) {
+        breaches.extend(cancellations(begin, explored, calm));
     }
     if calm {
         breaches.extend(silent_eviction(entries));
@@ -65,13 +65,14 @@ pub(super) fn breaches(fixture: &Fixture, begin: &ObjectStates, explored: Explor
     breaches
 }
 
-/// Returns true if a fault of the plan or of the fixture itself concerns Events, or what the controllers know.
-fn concerns_events(fixture: &Fixture, explored: ExploredRun<'_>) -> bool {
-    let mut own = own_faults(fixture);
-    let is_concerned = |fault: &Fault| {
-        matches!(fault.on.verb, Verb::List | Verb::Watch | Verb::Any) || fault.on.target.resource.plural == EVENTS
-    };
-    own.any(is_concerned) || explored.plan.faults.iter().any(|(_, point)| point.target.resource.plural == EVENTS)
+/// Returns true if a request about an Event failed, or was answered late: the Event may be lost, or counted with others.
+pub(super) fn loses_events(entries: &[TranscriptEntry]) -> bool {
+    requests(entries).any(|(entry, exchange)| {
+        let is_prompt = |reply: &RecordedReply| !reply.lost && reply.status < 400 && reply.at == entry.at;
+        exchange.request.resource == EVENTS
+            && entry.actor().is_subject()
+            && !exchange.reply.as_ref().is_some_and(is_prompt)
+    })
 }
 
 /// Returns the objects and reasons of all Events.
@@ -136,8 +137,14 @@ fn warnings(entries: &[TranscriptEntry], budget: &str, at: Duration) -> u64 {
 /// replica, and each program, has a recorder of its own, so that only runs with one are judged.
 fn too_many(entries: &[TranscriptEntry]) -> Option<Breach> {
     let mut sent: BTreeMap<(Actor, String, String), (u32, Duration)> = BTreeMap::new();
-    for entry in entries.iter().filter(|entry| entry.actor().is_subject()) {
+    for entry in entries {
+        if is_start(entry) {
+            sent.clear();
+        }
         let EntryKind::Change(change) = &entry.what else { continue };
+        if !entry.actor().is_subject() {
+            continue;
+        }
         let Some(event) = change.new.as_deref().filter(|_| change.resource == EVENTS) else { continue };
         let key = (entry.actor(), object_of(event).to_string(), event["type"].to_string());
         let (count, first) = sent.entry(key).or_insert((0, entry.at));
@@ -185,6 +192,8 @@ struct Countdowns {
     ended: BTreeMap<PodKey, Cancellations>,
     /// UIDs of pods whose eviction was called off when it was due, and the times of that.
     due: Vec<(String, PodKey, Duration)>,
+    /// The last end of a countdown, by the pod's UID.
+    ends: BTreeMap<String, Duration>,
 }
 
 impl Countdowns {
@@ -216,10 +225,28 @@ impl Countdowns {
         }
     }
 
+    /// Ends an instant: a countdown that begins with a state that does not outlast it, or after the end of another one,
+    /// may not be noticed, and neither may that end.
+    fn settle(&mut self, world: &ObjectStates, instant: Duration) {
+        for (uid, countdown) in self.running.iter_mut().filter(|(_, countdown)| countdown.since == instant) {
+            let pod = world.all("pods").find(|(_, pod)| metadata::uid(pod) == Some(uid));
+            let Some((_, pod)) = pod else { continue };
+            if toleration_limit_of(world, pod).is_none() {
+                countdown.is_certain = false;
+            }
+            if self.ends.get(uid) == Some(&instant) {
+                countdown.is_certain = false;
+                self.ended.entry(key_of(pod)).or_default().certain.retain(|end| *end != instant);
+                self.due.retain(|(other, _, at)| other != uid || *at != instant);
+            }
+        }
+    }
+
     /// Ends the countdown of a pod that may stay, or has been deleted.
     fn end(&mut self, pod: &Value, now: Duration) {
         let uid = metadata::uid(pod).unwrap_or_default();
         let Some(Countdown { since, deadline, is_certain }) = self.running.remove(uid) else { return };
+        self.ends.insert(uid.to_owned(), now);
         let ended = self.ended.entry(key_of(pod)).or_default();
         (ended.most, ended.last) = (ended.most + 1, now);
         let is_known = is_certain && now >= since + CLEARLY;
@@ -236,33 +263,52 @@ fn key_of(pod: &Value) -> PodKey {
 }
 
 /// Returns the first pod with fewer or more Events about cancelled evictions than countdowns that ended, or, if nothing
-/// delays them, with one that comes late.
-fn cancellations(begin: &ObjectStates, entries: &[TranscriptEntry], calm: bool) -> Option<Breach> {
-    let mut world = begin.clone();
+/// delays them, with one that comes late. Countdowns are those of the objects that the informers show.
+fn cancellations(begin: &ObjectStates, explored: ExploredRun<'_>, calm: bool) -> Option<Breach> {
+    let mut world = begin.without_objects();
     let mut countdowns = Countdowns::default();
     let mut reported: BTreeMap<PodKey, Reports> = BTreeMap::new();
-    countdowns.update(&world, begin.all("pods").map(|(_, pod)| &**pod), Duration::ZERO);
-    for entry in entries {
-        let EntryKind::Change(change) = &entry.what else { continue };
-        world.step(entry);
-        match change.resource.as_str() {
-            "pods" => match (&change.old, &change.new) {
-                (Some(old), None) => countdowns.end(old, entry.at),
-                (_, Some(new)) => countdowns.update(&world, [&**new].into_iter(), entry.at),
-                (None, None) => {}
-            },
-            "nodes" => {
-                let on_node = world.all("pods").filter(|(_, pod)| pod["spec"]["nodeName"] == *change.name);
-                countdowns.update(&world, on_node.map(|(_, pod)| &**pod), entry.at);
+    let mut instant = Duration::ZERO;
+    for step in explored.knowledge.steps(None, View::Certain) {
+        if step.at() > instant {
+            countdowns.settle(&world, instant);
+            instant = step.at();
+        }
+        match step {
+            KnownStep::Starts(_) => {
+                // Countdowns and unsent Events are lost with the memory of the controllers.
+                world = begin.without_objects();
+                countdowns = Countdowns::default();
+                reported.clear();
             }
-            EVENTS => {
-                if let Some(event) = change.new.as_deref().filter(|event| event["reason"] == EVICTED) {
+            KnownStep::Sees(key, sighting) => {
+                let old = world.get(key).cloned();
+                world.put(key.clone(), sighting.state.cloned());
+                match (key.resource.as_str(), old, sighting.state) {
+                    ("pods", old, Some(new)) => {
+                        let is_another = |old: &RecordedJson| metadata::uid(old) != metadata::uid(new);
+                        old.filter(is_another).iter().for_each(|old| countdowns.end(old, sighting.at));
+                        countdowns.update(&world, [&**new].into_iter(), sighting.at);
+                    }
+                    ("pods", Some(old), None) => countdowns.end(&old, sighting.at),
+                    ("nodes", ..) => {
+                        let on_node = world.all("pods").filter(|(_, pod)| pod["spec"]["nodeName"] == *key.name);
+                        countdowns.update(&world, on_node.map(|(_, pod)| &**pod), sighting.at);
+                    }
+                    _ => {}
+                }
+            }
+            KnownStep::Entry(entry) if entry.seq >= explored.observation.quiet_at => break,
+            KnownStep::Entry(entry) => {
+                let EntryKind::Change(change) = &entry.what else { continue };
+                let event =
+                    change.new.as_deref().filter(|event| change.resource == EVENTS && event["reason"] == EVICTED);
+                if let Some(event) = event {
                     let about = event_of(event).0.trim_start_matches("Pod/").to_owned();
                     let key = (change.namespace.clone().unwrap_or_default(), about);
                     reported.entry(key).or_default().note(change.old.as_deref(), event, entry.at);
                 }
             }
-            _ => {}
         }
     }
     // An eviction that was called off while it was tried is reported if the pod stays.
@@ -332,9 +378,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::explore::judge::testing::{change, change_in, judged_by};
-
-    const NAME: &str = "taint-eviction-controller";
+    use crate::explore::judge::testing::{History, change, change_in, judged_by};
 
     fn judged(controller: &str, transcript: &Transcript, initial: Vec<Value>) -> Vec<String> {
         judged_by(controller, transcript, initial, |fixture, begin, explored| {
@@ -378,18 +422,21 @@ mod tests {
         #[case] at: u64,
         #[case] found: &[&str],
     ) {
-        let transcript = Transcript::new();
         let tainted = node(json!([{"key": "k", "effect": "NoExecute"}]));
-        change(&transcript, gone, None, "nodes", [Some(tainted.clone()), Some(node(json!([])))]);
+        let mut history = History::new(&[tainted, pod()]);
+        history.happens(gone, "nodes/a", Some(node(json!([]))));
         let message = format!("{CANCELLED} of Pod default/a");
         let event = json!({"involvedObject": {"kind": "Pod", "name": "a"}, "reason": EVICTED, "message": message,
             "count": reported});
         if reported > 0 {
-            change_in(Some("default"), &transcript, at, Some(NAME), "events", [None, Some(event)]);
+            history.reports(at, Actor::TaintEviction, event);
         }
         // A pod that goes later has no countdown any more.
-        change_in(Some("default"), &transcript, 90, None, "pods", [Some(pod()), None]);
-        assert_eq!(judged("taint-eviction", &transcript, vec![tainted, pod()]), found);
+        history.happens(90, "pods/a", None);
+        let judged = history.judged("taint-eviction", |fixture, begin, explored| {
+            breaches(fixture, begin, explored).into_iter().map(|breach| breach.fingerprint()).collect::<Vec<_>>()
+        });
+        assert_eq!(judged, found);
     }
 
     #[rstest]

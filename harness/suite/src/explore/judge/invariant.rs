@@ -1,29 +1,38 @@
 //! Oracles `invariant NAME`: the always-on invariants hold at each step. Pure.
+//!
+//! The invariants compare writes with the state of the server. Those that depend on what the controller could know are
+//! judged by [`early`](super::early) and [`condition`](super::condition) instead.
 
+use jiff::SignedDuration;
 use plumbline::expect::world::ObjectStates;
-use plumbline::expect::{BrokenPromise, Run};
+use plumbline::expect::{BrokenPromise, requests};
 use plumbline::explore::breach::Breach;
-use plumbline::explore::faults::plan::FaultPlan;
-use plumbline::explore::faults::{Disturbance, FaultTrait};
 use plumbline::fixture::Fixture;
 use plumbline::invariants::{self, STORM};
-use plumbline::rules::quarantine::CYCLE;
-use plumbline::transcript::{Attributed as _, EntryKind, TranscriptEntry};
+use plumbline::transcript::{Attributed as _, EntryKind, Exchange, TranscriptEntry};
 use serde_json::json;
 
-use super::evictions::{is_bound_uninformed, is_marked_over};
-use super::news::is_uninformed_at;
-use crate::explore::histories::facts::has_faults;
-use crate::explore::run::entries::{changes_object_of, request_of};
+use super::known::{begin_of, clock_offsets, key_of};
+use crate::explore::run::entries::request_of;
 use crate::explore::run::explored::ExploredRun;
 
-/// Checks the invariants. A violation by a request that the server refused counts only if refusal cannot excuse it.
+/// The invariants that other oracles judge, by what the controller could know.
+const BY_KNOWLEDGE: [&str; 4] = [
+    "invariant condition_before_delete",
+    "invariant failed_before_delete",
+    "invariant no_early_eviction",
+    "invariant orphans_are_confirmed",
+];
+
+/// Checks the invariants.
 pub(super) fn broken(fixture: &Fixture, begin: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {
     let run = explored.record.run(explored.entries, explored.record.end);
     let broken = invariants::check_from(fixture, &run, begin);
     let broken = broken.into_iter().filter(|promise| {
-        !is_excused(promise, &run, explored.plan, has_faults(fixture))
-            && !is_marked_over(promise, begin, &run, explored.plan)
+        let exchange = request_of(promise, &run);
+        !BY_KNOWLEDGE.contains(&promise.check.as_str())
+            && !exchange.is_some_and(|exchange| is_unaware(promise, exchange, explored))
+            && !is_on_time(promise, explored)
     });
     let to_breach = |promise: BrokenPromise| Breach {
         resource: explored.entries.get(promise.seq).map(resource_of).unwrap_or_default(),
@@ -48,59 +57,54 @@ fn resource_of(entry: &TranscriptEntry) -> String {
     }
 }
 
-/// Returns true if the faults of the run explain the violation: the subject repeats a write of which it does not know
-/// that it took effect, the server refuses a write that comes from an old state, or a live read takes longer than a
-/// cycle.
-fn is_excused(promise: &BrokenPromise, run: &Run<'_>, plan: &FaultPlan, own_faults: bool) -> bool {
-    let refused = || {
-        request_of(promise, run).is_some_and(|exchange| match &exchange.reply {
-            Some(reply) => matches!(reply.status, 404 | 409 | 422),
-            // The controllers crash before they can see the refusal.
-            None => plan.has(FaultTrait::Restarts) && !has_effect(promise.seq, run),
-        })
-    };
+/// Returns true if the sender of the request could not know that it changes nothing, or has as many reasons to repeat it
+/// as requests.
+fn is_unaware(promise: &BrokenPromise, exchange: &Exchange, explored: ExploredRun<'_>) -> bool {
     match promise.check.as_str() {
         "invariant no_idle_writes" => {
-            plan.faults.iter().any(|(disturbance, _)| !disturbance.is(FaultTrait::IsPlain))
-                || (own_faults && plan.delays_information())
+            let window = explored.knowledge.window(promise.seq);
+            key_of(&exchange.request).is_some_and(|key| explored.knowledge.may_be_outdated(&key, window))
         }
-        // The object that another client creates has the status of the one that it replaces.
-        "invariant generation_never_falls" => plan.has(FaultTrait::ReplacesObject),
-        // Events wait for the reply to the one before; a real client's limit of requests a second is off here. With old
-        // lists, a key fails again and again: eight times in the first second of its back-off, with two writes each.
-        "invariant no_storms" => {
-            let of_events = run.entries.get(promise.seq).is_some_and(|entry| resource_of(entry) == "events");
-            let outdated = || refused() && plan.delays_information();
-            !plan.faults.is_empty() && (of_events || outdated() || is_caught_up(promise, run, plan))
-        }
-        "invariant orphans_are_confirmed" => {
-            let delays = |fault: Disturbance| fault.is(FaultTrait::DelaysRequest) || fault.is(FaultTrait::DelaysReply);
-            refused() || plan.faults.iter().any(|(fault, _)| delays(*fault) && fault.duration() >= CYCLE)
-        }
-        // While a reply is late, another client may write the same condition or phase.
-        "invariant condition_before_delete" | "invariant failed_before_delete" => {
-            refused() || plan.has(FaultTrait::DelaysReply) || plan.has(FaultTrait::ReplacesObject)
-        }
-        "invariant conditions_age_two_minutes" => plan.has(FaultTrait::SetsClockAhead),
-        "invariant no_early_eviction" => {
-            refused() || is_uninformed_at(promise.at, plan) || is_bound_uninformed(promise, run, plan)
-        }
+        "invariant no_storms" => is_explained_storm(promise, exchange, explored),
         _ => false,
     }
 }
 
-/// Returns true if the request at `seq` changed an object.
-fn has_effect(seq: usize, run: &Run<'_>) -> bool {
-    run.entries[seq..]
-        .iter()
-        .any(|entry| matches!(&entry.what, EntryKind::Change(change) if change.request == Some(seq)))
+/// Returns true if what the informers showed and what failed in the second before explains all but [`STORM`] of the
+/// equal requests.
+fn is_explained_storm(promise: &BrokenPromise, exchange: &Exchange, explored: ExploredRun<'_>) -> bool {
+    let since = promise.at.saturating_sub(std::time::Duration::from_secs(1));
+    let begin = explored.entries.partition_point(|entry| entry.at < since);
+    let recent = &explored.entries[begin..promise.seq.min(explored.entries.len())];
+    // The recorder waits for the reply to one Event before it sends the next, and sends all that have come up then.
+    if exchange.request.resource == "events"
+        && begin_of(explored.entries, explored.knowledge.window(promise.seq)) < since
+    {
+        return true;
+    }
+    let is_equal = |other: &Exchange| {
+        (&other.request.verb, &other.request.path) == (&exchange.request.verb, &exchange.request.path)
+    };
+    let failed = requests(recent)
+        .filter(|(_, other)| is_equal(other) && other.reply.as_ref().is_none_or(|reply| reply.status >= 400))
+        .count();
+    let is_event = exchange.request.resource == "events";
+    let key = key_of(&exchange.request).filter(|_| !is_event);
+    let shown = explored.knowledge.sightings_within(begin..=promise.seq, |seen| {
+        // Each change of an object may lead to an Event about another one.
+        is_event || key.as_ref() == Some(seen)
+    });
+    failed + shown >= STORM
 }
 
-/// Returns true if the subject was cut off and then learned of as many changes of the object as it makes requests: each
-/// of them is an event, handled with a list that shows none of the answers yet.
-fn is_caught_up(promise: &BrokenPromise, run: &Run<'_>, plan: &FaultPlan) -> bool {
-    let Some(exchange) = request_of(promise, run) else { return false };
-    let changes =
-        || run.entries[..promise.seq].iter().filter_map(|entry| changes_object_of(entry, &exchange.request)).count();
-    plan.faults.iter().any(|(disturbance, _)| disturbance.cut_off().is_some()) && changes() >= STORM
+/// Returns true if the controllers' clock explains the time of the write.
+fn is_on_time(promise: &BrokenPromise, explored: ExploredRun<'_>) -> bool {
+    promise.check == "invariant conditions_age_two_minutes" && {
+        let request = match explored.entries.get(promise.seq).map(|entry| &entry.what) {
+            Some(EntryKind::Change(change)) => change.request.unwrap_or(promise.seq),
+            _ => promise.seq,
+        };
+        let window = explored.knowledge.window(request);
+        clock_offsets(explored.entries, window).into_iter().any(|ahead| ahead > SignedDuration::ZERO)
+    }
 }

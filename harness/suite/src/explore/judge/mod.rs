@@ -10,8 +10,8 @@
 //! | `model` | the objects agree with each other: numbers of budgets, TTL values, no pods on lost or tainted nodes |
 //! | `uid` | the subject writes to no object that is newer than the request, or that it has just seen gone |
 //! | `late` | what the run without faults writes is not written much later than the faults explain, evictions neither |
-//! | `early` | no pod is evicted or collected of which the controllers know that it may stay |
-//! | `condition` | a pod that `PodGC` fails because its node is gone says so in a condition |
+//! | `early` | no pod is evicted or collected without a reason that the controllers could know |
+//! | `condition` | a pod says why in a condition before a controller deletes it |
 //! | `claim` | a claim of a pod that is still there stays in its budget for two minutes |
 //! | `ttl` | the TTL follows the number of nodes with hysteresis |
 //! | `repeats` | an Event is counted once for each change |
@@ -28,8 +28,9 @@
 //! the end states are compared only if the state before each step, and the reply to it, are those of the run without
 //! faults. The other oracles hold for every history.
 //!
-//! Each oracle has a file, and its judges are rows of [`ORACLES`]. [`news`], [`evictions`], [`backoff`] and [`held`]
-//! say what faults may have hidden or delayed.
+//! Each oracle has a file, and its judges are rows of [`ORACLES`]. [`known`] has the states of pods and nodes that the
+//! sender of a request may have had in mind, from the record of the run; [`backoff`] and [`held`] say what may have
+//! delayed a write.
 
 use std::time::Duration;
 
@@ -57,18 +58,16 @@ mod condition;
 mod early;
 mod end_state;
 mod event;
-mod evictions;
 mod fresh;
 mod held;
 mod invariant;
+mod known;
 mod late;
 pub mod leader;
 mod lost_events;
 mod metrics;
 mod model;
 mod models;
-mod news;
-mod node_times;
 mod overdue;
 mod quarantine;
 mod quiet;
@@ -108,10 +107,13 @@ enum Judge {
 }
 
 /// The judges of all oracles but `alive`, in the order in which they judge. An oracle may have several.
-const ORACLES: [(&str, Judge); 26] = [
+const ORACLES: [(&str, Judge); 28] = [
     ("invariant", Judge::Always(invariant::broken)),
     ("early", Judge::Always(early::collection)),
+    ("early", Judge::Always(early::unconfirmed)),
+    ("early", Judge::Always(early::eviction)),
     ("condition", Judge::Always(condition::unexplained)),
+    ("condition", Judge::Always(condition::unmarked)),
     ("claim", Judge::Always(claim::dropped)),
     ("ttl", Judge::Always(ttl::wrong_values)),
     ("repeats", Judge::Always(repeats::repeated)),
@@ -123,7 +125,6 @@ const ORACLES: [(&str, Judge); 26] = [
     ("uid", Judge::Informed(|_, _, run| uid::seen_gone(run.entries).into_iter().collect())),
     ("leader", Judge::Informed(|_, _, run| leader::writes_after_loss(run.entries).into_iter().collect())),
     ("late", Judge::Informed(overdue::evictions)),
-    ("early", Judge::Informed(early::eviction)),
     ("server", Judge::Informed(|_, begin, run| server::misbehaves(begin, run).into_iter().collect())),
     ("metrics", Judge::Informed(|_, _, run| metrics::impossible(&run.record.scrapes).into_iter().collect())),
     ("metrics", Judge::Informed(|fixture, _, run| metrics::miscounted(fixture, run).into_iter().collect())),

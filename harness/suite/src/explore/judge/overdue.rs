@@ -1,112 +1,212 @@
 //! Oracle `late` about evictions: pods that were evicted later than their tolerations allow, or not at all. Pure.
+//!
+//! A countdown begins when the controller sees the pod on a node with a taint that limits its stay. A request that
+//! fails, or whose reply is late, delays the eviction until the queue repeats it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use plumbline::expect::world::ObjectStates;
+use plumbline::expect::world::{Key, ObjectStates};
 use plumbline::explore::breach::Breach;
-use plumbline::explore::faults::FaultTrait;
 use plumbline::fixture::{Controller, Fixture};
 use plumbline::metadata;
+use plumbline::rules::queue::{EVICTION_TRIES, backoff};
 use plumbline::rules::taints::toleration_limit_of;
-use plumbline::transcript::EntryKind;
+use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, TranscriptEntry};
 use serde_json::{Value, json};
 
+use super::known::{key_of, took_effect};
 use super::late::LATE_ORACLE;
-use super::tolerance::LATE;
-use crate::explore::histories::facts::{controls_subject, has_faults, stays_uninformed};
 use crate::explore::run::explored::ExploredRun;
+use crate::explore::run::knowledge::{KnownStep, View};
 
-/// Time after which an eviction is overdue in a run without faults.
+/// Time after which an eviction is overdue if no request failed.
 const PROMPT: Duration = Duration::from_secs(15);
 
 /// A pod that may not stay on its node.
 #[derive(Debug, Clone, Copy)]
 struct Stay {
-    /// Since when a taint limits its stay.
+    /// Since when a taint limits its stay, as far as the controller knows.
     since: Duration,
     /// The limit that counts: the first one of this stay, as in upstream's queue, or zero if no toleration is left.
     limit: Duration,
+    /// Number of failed requests about the pod.
+    failures: u32,
+    /// The time until which these delay its eviction.
+    delayed: Duration,
+}
+
+impl Stay {
+    fn due(&self) -> Duration {
+        self.delayed.max(self.since.saturating_add(self.limit))
+    }
+}
+
+/// The stays of the pods that the controller knows, by uid.
+#[derive(Debug)]
+struct Stays {
+    world: ObjectStates,
+    of_pod: BTreeMap<String, Stay>,
+    /// The uids of the pods that are deleted, or being deleted.
+    gone: BTreeSet<String>,
+    /// The resources and names of objects of which the informers show another state since this instant. States that do
+    /// not outlast it may remain unseen.
+    news: (Duration, BTreeSet<(String, String)>),
 }
 
 /// Returns pods that were evicted later than their tolerations allow, or not at all.
 pub(super) fn evictions(fixture: &Fixture, begin: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {
-    // A restart begins each countdown again, and the limit that counts is that of the first taint that was seen.
-    let restarts = explored.plan.has(FaultTrait::Restarts) || explored.plan.delays_information();
-    // Limits of the client's rate delay everything.
-    let judged = fixture.controllers.contains(&Controller::TaintEviction)
+    // Limits of the client's rate delay everything. Of several replicas only the one with the lease evicts.
+    let is_judged = fixture.controllers.contains(&Controller::TaintEviction)
         && !fixture.flags.contains_key("kube-api-qps")
-        && !(restarts || controls_subject(fixture) || has_faults(fixture) || stays_uninformed(fixture));
-    if !judged {
-        return Vec::new();
-    }
-    let delays = explored.plan.faults.iter().map(|(disturbance, _)| disturbance.duration() + LATE);
-    let slack = PROMPT + delays.sum::<Duration>();
-    let mut world = begin.clone();
-    let mut stays: BTreeMap<String, Stay> = BTreeMap::new();
-    update(&mut stays, &world, None, Duration::ZERO);
-    for entry in explored.until_quiet() {
-        let EntryKind::Change(change) = &entry.what else { continue };
-        world.step(entry);
-        let concerned = match change.resource.as_str() {
-            "pods" => change.new.as_ref().or(change.old.as_ref()).map(|pod| (false, uid_of(pod))),
-            "nodes" => Some((true, change.name.clone())),
-            _ => None,
-        };
-        let Some((is_node, name)) = concerned else { continue };
-        if let Some(stay) = stays.get(&name).filter(|_| !is_node)
-            && entry.at > stay.since + stay.limit + slack
-        {
-            return vec![late_eviction(&change.name, *stay, entry.at)];
-        }
-        update(&mut stays, &world, Some((is_node, &name)), entry.at);
-    }
-    Vec::new()
+        && explored.knowledge.replicas().iter().all(Option::is_none);
+    if is_judged { late_eviction(begin, explored).into_iter().collect() } else { Vec::new() }
 }
 
-fn uid_of(pod: &Value) -> String {
-    metadata::uid(pod).unwrap_or_default().to_owned()
-}
-
-/// Updates the stays of the pods on this node, of this pod, or of all pods.
-fn update(stays: &mut BTreeMap<String, Stay>, world: &ObjectStates, concerned: Option<(bool, &str)>, now: Duration) {
-    if let Some((false, uid)) = concerned
-        && !world.all("pods").any(|(_, pod)| metadata::uid(pod) == Some(uid))
-    {
-        stays.remove(uid);
-        return;
-    }
-    let is_concerned = |pod: &Value| match concerned {
-        None => true,
-        Some((true, node)) => pod["spec"]["nodeName"] == node,
-        Some((false, uid)) => metadata::uid(pod) == Some(uid),
+fn late_eviction(begin: &ObjectStates, explored: ExploredRun<'_>) -> Option<Breach> {
+    let nothing = || Stays {
+        world: begin.without_objects(),
+        of_pod: BTreeMap::new(),
+        gone: BTreeSet::new(),
+        news: (Duration::ZERO, BTreeSet::new()),
     };
-    for (_, pod) in world.all("pods").filter(|(_, pod)| is_concerned(pod)) {
-        let uid = uid_of(pod);
-        let live = !metadata::is_terminating(pod);
-        // The deletion of a node ends no countdown.
-        let is_lost = live && !world.all("nodes").any(|(key, _)| pod["spec"]["nodeName"] == *key.name);
-        match toleration_limit_of(world, pod).filter(|_| live) {
-            None if is_lost => {}
-            None => _ = stays.remove(&uid),
-            Some(limit) => {
-                let stay = stays.entry(uid).or_insert(Stay { since: now, limit });
-                if limit.is_zero() && !stay.limit.is_zero() {
-                    *stay = Stay { since: now, limit };
+    let mut stays = nothing();
+    let end = explored.observation.quiet_at;
+    for step in explored.knowledge.steps(None, View::Certain) {
+        match step {
+            KnownStep::Starts(_) => stays = nothing(),
+            KnownStep::Sees(key, sighting) if matches!(key.resource.as_str(), "pods" | "nodes") => {
+                if sighting.position > end {
+                    break;
+                }
+                stays.settle(sighting.at);
+                stays.world.put(key.clone(), sighting.state.cloned());
+                stays.news.1.insert((key.resource.clone(), key.name.clone()));
+            }
+            KnownStep::Entry(entry) => {
+                stays.settle(entry.at);
+                match &entry.what {
+                    EntryKind::Request(exchange) if entry.actor() == Actor::TaintEviction => {
+                        let evicted = deleted_pod(exchange).filter(|_| took_effect(explored.entries, entry.seq));
+                        let stay = evicted.as_ref().and_then(|pod| stays.end(pod));
+                        if let Some((stay, pod)) = stay.zip(evicted).filter(|(stay, _)| is_late(stay, entry.at)) {
+                            return Some(late(&pod.name, stay, entry.at));
+                        }
+                        stays.note(entry, exchange);
+                    }
+                    EntryKind::Change(change) if change.resource == "pods" && entry.seq < end => {
+                        let overdue = stays.gone(change).filter(|stay| is_late(stay, entry.at));
+                        if let Some(stay) = overdue {
+                            return Some(late(&change.name, stay, entry.at));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            KnownStep::Sees(..) => {}
+        }
+    }
+    None
+}
+
+fn is_late(stay: &Stay, at: Duration) -> bool {
+    at > stay.due().saturating_add(PROMPT)
+}
+
+/// Returns the key of the pod that a request deletes.
+fn deleted_pod(exchange: &Exchange) -> Option<Key> {
+    let request = &exchange.request;
+    key_of(request).filter(|key| request.verb == "delete" && key.resource == "pods")
+}
+
+impl Stays {
+    /// Updates the stays by what the informers show at the end of an instant that is over at `now`.
+    fn settle(&mut self, now: Duration) {
+        if now > self.news.0 {
+            self.notice();
+            self.news.0 = now;
+        }
+    }
+
+    /// Updates the stays by what the informers show now.
+    fn notice(&mut self) {
+        for (resource, name) in std::mem::take(&mut self.news.1) {
+            self.update((&resource, &name), self.news.0);
+        }
+    }
+
+    /// Updates the stays of the pods on a node, or of a pod, after a sighting.
+    fn update(&mut self, (resource, name): (&str, &str), now: Duration) {
+        let is_concerned = |pod: &Value| {
+            if resource == "nodes" { pod["spec"]["nodeName"] == name } else { metadata::name(pod) == name }
+        };
+        for (_, pod) in self.world.all("pods").filter(|(_, pod)| is_concerned(pod)) {
+            let uid = metadata::uid(pod).unwrap_or_default().to_owned();
+            let live = !metadata::is_terminating(pod) && !self.gone.contains(&uid);
+            // The deletion of a node ends no countdown.
+            let is_lost = live && !self.world.all("nodes").any(|(key, _)| pod["spec"]["nodeName"] == *key.name);
+            match toleration_limit_of(&self.world, pod).filter(|_| live) {
+                None if is_lost => {}
+                None => _ = self.of_pod.remove(&uid),
+                Some(limit) => {
+                    let new = Stay { since: now, limit, failures: 0, delayed: Duration::ZERO };
+                    let stay = self.of_pod.entry(uid).or_insert(new);
+                    if limit.is_zero() && !stay.limit.is_zero() {
+                        *stay = Stay { since: now, limit, ..*stay };
+                    }
                 }
             }
         }
     }
+
+    /// Ends the stay of the known pod with this key, whose eviction was sent, and returns it.
+    fn end(&mut self, pod: &Key) -> Option<Stay> {
+        self.notice();
+        let uid = metadata::uid(self.world.get(pod)?)?.to_owned();
+        let stay = self.of_pod.remove(&uid);
+        self.gone.insert(uid);
+        stay
+    }
+
+    /// Ends the stay of a pod that is deleted by a change, and returns it.
+    fn gone(&mut self, change: &Change) -> Option<Stay> {
+        let is_there = change.new.as_deref().is_some_and(|pod| !metadata::is_terminating(pod));
+        let uid = metadata::uid(change.old.as_deref().filter(|_| !is_there)?)?;
+        self.gone.insert(uid.to_owned());
+        self.of_pod.remove(uid)
+    }
+
+    /// Notes a request of the controller. While it waits for a reply its work waits; the back-off of a failure is that
+    /// of the queue.
+    fn note(&mut self, entry: &TranscriptEntry, exchange: &Exchange) {
+        self.notice();
+        let replied = exchange.reply.as_ref().map_or(Duration::MAX, |reply| reply.at);
+        let has_failed = exchange.reply.as_ref().is_none_or(|reply| reply.lost || reply.status >= 400);
+        let request = &exchange.request;
+        for stay in self.of_pod.values_mut().filter(|stay| stay.due() <= replied) {
+            stay.delayed = stay.delayed.max(replied);
+        }
+        let key = key_of(request).filter(|key| key.resource == "pods" && has_failed);
+        let pod = key.and_then(|key| self.world.get(&key));
+        if let Some(stay) = pod.and_then(|pod| metadata::uid(pod)).and_then(|uid| self.of_pod.get_mut(uid)) {
+            stay.failures += 1;
+            let earlier = stay.failures.saturating_sub(EVICTION_TRIES);
+            stay.delayed = stay.delayed.max(entry.at.max(replied).saturating_add(backoff(earlier)));
+        }
+    }
 }
 
-fn late_eviction(pod: &str, stay: Stay, at: Duration) -> Breach {
-    let Stay { since, limit } = stay;
+fn late(pod: &str, stay: Stay, at: Duration) -> Breach {
+    let Stay { since, limit, .. } = stay;
+    let due = stay.due();
     Breach {
         oracle: LATE_ORACLE.to_owned(),
         resource: "pods".to_owned(),
         kind: "eviction".to_owned(),
         at,
-        text: format!("pods/{pod} may stay on its node for {limit:?} from {since:?} on and is evicted at {at:?}"),
+        text: format!(
+            "pods/{pod} may stay on its node for {limit:?} from {since:?} on, is to be evicted at {due:?}, and goes at {at:?}"
+        ),
         expected: json!({ "absent": format!("pods/{pod}") }),
     }
 }

@@ -5,79 +5,63 @@
 //! that follows none for a while begins a cycle, no other one began in the 20 s before it, and a node that was deleted
 //! in these 20 s was first missed by this cycle.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plumbline::expect::requests;
 use plumbline::explore::breach::Breach;
 use plumbline::fixture::{Controller, Fixture};
-use plumbline::metadata;
+use plumbline::rules::nodes::NodeState;
 use plumbline::rules::pods::is_terminated;
 use plumbline::rules::quarantine::{CYCLE, QUARANTINE, THRESHOLD};
-use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, TranscriptEntry};
-use serde_json::json;
+use plumbline::transcript::{Actor, Attributed as _, TranscriptEntry};
 
-use crate::explore::histories::facts::{controls_subject, disturbs_watches};
+use super::breaches::of_change;
+use super::known::{node_key, node_states};
+use crate::explore::run::entries::changes;
 use crate::explore::run::explored::ExploredRun;
+use crate::explore::run::knowledge::WorkWindow;
 
 /// Time without requests after which a request is the first one of its cycle: longer than clients wait between tries.
 const SILENCE: Duration = Duration::from_mins(1);
 
-/// Returns the first pod that is collected before the quarantine of its node can have ended. A controller that is cut
-/// off, that starts again or whose requests are limited may begin cycles at other times, and is not judged.
+/// Returns the first pod that is collected before the quarantine of its node can have ended.
 pub(super) fn too_short(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<Breach> {
-    let judged = fixture.controllers.contains(&Controller::PodGc)
-        && !fixture.flags.contains_key("kube-api-qps")
-        && !(controls_subject(fixture) || disturbs_watches(fixture) || !explored.plan.keeps_informed());
-    if !judged {
+    // Limits of the client's rate hide when cycles begin.
+    if !fixture.controllers.contains(&Controller::PodGc) || fixture.flags.contains_key("kube-api-qps") {
         return None;
     }
-    let entries = explored.until_quiet();
     let threshold = fixture.flags.contains_key(THRESHOLD);
-    let mut quarantines: BTreeMap<&str, Option<(usize, Duration)>> = BTreeMap::new();
-    entries.iter().filter(|entry| entry.actor() == Actor::PodGc).find_map(|entry| {
-        let EntryKind::Change(change) = &entry.what else { return None };
-        let old = change.old.as_deref().filter(|_| change.resource == "pods")?;
+    changes(explored.until_quiet(), Actor::PodGc, "pods").find_map(|(entry, change)| {
+        let old = change.old.as_deref()?;
         let node = old["spec"]["nodeName"].as_str().filter(|_| !(threshold && is_terminated(old)))?;
-        let (deleted, missed) = (*quarantines.entry(node).or_insert_with(|| first_missed(explored, node)))?;
-        let is_early = deleted < entry.seq && entry.at + explored.record.tolerance < missed + QUARANTINE;
+        let window = explored.knowledge.window(change.request?);
+        let sent = explored.entries.get(window.seq)?.at;
         // A node that is there again may be out of service, which needs no quarantine.
-        (is_early && is_missing(&entries[..entry.seq.min(entries.len())], node)).then(|| Breach {
-            oracle: "quarantine".to_owned(),
-            resource: "pods".to_owned(),
-            kind: "podgc".to_owned(),
-            at: entry.at,
-            text: format!(
+        let is_missing = node_states(explored.knowledge, node, window).iter().all(|it| *it == NodeState::Missing);
+        let missed = first_missed(explored, node, window).filter(|_| is_missing)?;
+        (sent + explored.record.tolerance < missed + QUARANTINE).then(|| {
+            let text = format!(
                 "podgc changes pods/{} at {:?}, less than 40 s after it can have missed nodes/{node} first, at {missed:?}",
                 change.name, entry.at
-            ),
-            expected: json!({ "quiet": true }),
+            );
+            of_change("quarantine", change, "podgc".to_owned(), entry.at, text)
         })
     })
 }
 
-/// Returns true if the last change of the node deleted it.
-fn is_missing(entries: &[TranscriptEntry], node: &str) -> bool {
-    let change = entries.iter().rev().find_map(|entry| match &entry.what {
-        EntryKind::Change(change) if change.resource == "nodes" && change.name == node => Some(change),
-        _ => None,
-    });
-    change.is_some_and(|change| change.new.is_none())
-}
-
-/// Returns the entry at which the node was deleted, and the time of the cycle that missed it first; `None` if no
-/// request shows it. Only the first deletion of a name counts: the quarantine goes on when the node comes back.
-fn first_missed(explored: ExploredRun<'_>, node: &str) -> Option<(usize, Duration)> {
-    let is_node = |object: &serde_json::Value| object["kind"] == "Node" && metadata::name(object) == node;
-    if !explored.record.initial.iter().any(|object| is_node(object)) {
-        return None;
-    }
-    let deletes = |change: &Change| change.resource == "nodes" && change.name == node && change.new.is_none();
-    let deletion = explored.entries.iter().find(|entry| matches!(&entry.what, EntryKind::Change(it) if deletes(it)))?;
-    let (before, after) = explored.entries.split_at(deletion.seq.min(explored.entries.len()));
+/// Returns the time of the cycle that missed the node first since the controllers started; `None` if no request shows
+/// it. Only the first time counts: the quarantine goes on when the node comes back.
+fn first_missed(explored: ExploredRun<'_>, node: &str, window: WorkWindow) -> Option<Duration> {
+    let key = node_key(node);
+    let started = explored.knowledge.started(window.seq);
+    let replica = explored.knowledge.replica_of(window.seq);
+    let mut seen = explored.knowledge.sightings(&key, replica).filter(|sighting| sighting.position > started);
+    seen.next().filter(|first| first.state.is_some())?;
+    let gone = seen.find(|sighting| sighting.state.is_none())?;
+    let (before, after) = explored.entries.split_at(gone.position.min(explored.entries.len()));
     let (first, _) = of_cycles(after).next()?;
     let was_silent = of_cycles(before).all(|(at, replied)| at.max(replied).saturating_add(SILENCE) <= first);
-    (was_silent && first < deletion.at + CYCLE).then_some((deletion.seq, first))
+    (was_silent && first < gone.at + CYCLE).then_some(first)
 }
 
 /// Returns the times of the requests of `PodGC`'s cycles and of their replies. Informers list and watch.
@@ -91,34 +75,28 @@ fn of_cycles(entries: &[TranscriptEntry]) -> impl Iterator<Item = (Duration, Dur
 
 #[cfg(test)]
 mod tests {
-    use plumbline::transcript::{RecordedReply, RecordedRequest, Transcript};
     use rstest::rstest;
+    use serde_json::json;
 
     use super::*;
-    use crate::explore::judge::testing::{change, exchange, judged_by};
+    use crate::explore::judge::testing::History;
 
     /// Judges a run in which a node is deleted after 45 s and its pod at `collected`, with requests of pod GC at
     /// `asked` and replies a second later. The node may be back just before.
     fn is_found(asked: &[u64], collected: u64, is_back: bool) -> bool {
-        let transcript = Transcript::new();
-        let name = "pod-garbage-collector";
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}});
-        let ask = |at: u64| {
-            let verb = "delete".to_owned();
-            let resource = "pods".to_owned();
-            let request = RecordedRequest { verb, resource, ..RecordedRequest::default() };
-            let reply = RecordedReply::new(Duration::from_secs(at + 1), 200);
-            exchange(&transcript, Duration::from_secs(at), name, request, reply);
-        };
-        asked.iter().filter(|at| **at < 45).for_each(|at| ask(*at));
-        change(&transcript, 45, None, "nodes", [Some(node.clone()), None]);
-        asked.iter().filter(|at| **at >= 45).for_each(|at| ask(*at));
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"},
+            "spec": {"nodeName": "a"}});
+        let mut history = History::new(&[node.clone(), pod]);
+        let (before, after): (Vec<u64>, Vec<u64>) = asked.iter().partition(|at| **at < 45);
+        before.iter().for_each(|at| history.asks(*at, Actor::PodGc, "delete pods/other", 1));
+        history.happens(45, "nodes/a", None);
+        after.iter().for_each(|at| history.asks(*at, Actor::PodGc, "delete pods/other", 1));
         if is_back {
-            change(&transcript, collected, None, "nodes", [None, Some(node.clone())]);
+            history.happens(collected, "nodes/a", Some(node));
         }
-        let pods = [Some(json!({"spec": {"nodeName": "a"}})), None];
-        change(&transcript, collected, Some("pod-garbage-collector"), "pods", pods);
-        judged_by("podgc", &transcript, vec![node], |fixture, _, explored| too_short(fixture, explored).is_some())
+        history.writes(collected, Actor::PodGc, "delete pods/p", json!({}), None);
+        history.judged("podgc", |fixture, _, explored| too_short(fixture, explored)).is_some()
     }
 
     #[rstest]

@@ -6,24 +6,27 @@ use plumbline::expect::world::ObjectStates;
 use plumbline::explore::breach::Breach;
 use plumbline::fixture::Fixture;
 use plumbline::rules::recorder::{SPAM_BURST, count_of, event_of};
-use plumbline::transcript::{Attributed as _, EntryKind};
+use plumbline::transcript::{Attributed as _, EntryKind, TranscriptEntry};
 use serde_json::Value;
 
 use super::breaches::of_change;
-use super::news::is_informed;
+use super::event::loses_events;
 use crate::explore::run::explored::ExploredRun;
 
-/// Returns the first Event that is counted more often in an instant than anything changed. Objects with many Events
-/// are left out: those that the recorder's limit holds back are counted with the next one that it sends.
-pub(super) fn repeated(fixture: &Fixture, _: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {
-    if !explored.plan.faults.is_empty() || !is_informed(fixture, explored.plan) {
+/// Returns the first Event that is counted more often in an instant than anything changed, the informers showed, or a
+/// request failed. Objects with many Events are left out: those that the recorder's limit holds back are counted with
+/// the next one that it sends.
+pub(super) fn repeated(_: &Fixture, _: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {
+    let entries = explored.until_quiet();
+    if loses_events(entries) {
         return Vec::new();
     }
     let mut sums: BTreeMap<String, i64> = BTreeMap::new();
-    for instant in explored.until_quiet().chunk_by(|one, next| one.at == next.at) {
+    for instant in entries.chunk_by(|one, next| one.at == next.at) {
         let mut counts: BTreeMap<(&str, &str), i64> = BTreeMap::new();
-        let mut causes = 0;
+        let mut causes = instant.first().map_or(0, |entry| explored.knowledge.sightings_at(entry.at));
         for entry in instant {
+            causes += i64::from(fails(entry));
             let EntryKind::Change(change) = &entry.what else { continue };
             if change.resource != "events" {
                 causes += 1;
@@ -44,6 +47,16 @@ pub(super) fn repeated(fixture: &Fixture, _: &ObjectStates, explored: ExploredRu
         }
     }
     Vec::new()
+}
+
+/// Returns true if the entry is a request of the subject that failed.
+fn fails(entry: &TranscriptEntry) -> bool {
+    match &entry.what {
+        EntryKind::Request(exchange) if entry.actor().is_subject() => {
+            exchange.reply.as_ref().is_none_or(|reply| reply.lost || reply.status >= 400)
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -4,41 +4,35 @@
 //! [`queue`](plumbline::rules::queue) has the delays. Taint eviction tries several times before its key goes to its
 //! queue; the retries after that are N-086's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use plumbline::expect::line;
+use plumbline::expect::world::Key;
 use plumbline::explore::breach::Breach;
-use plumbline::explore::faults::point::FaultPoint;
-use plumbline::explore::faults::{Disturbance, FaultTrait};
 use plumbline::fixture::{Controller, Effect, Fault, Fixture};
 use plumbline::rules::queue::{EVICTION_PAUSE, EVICTION_TRIES, TokenBucket, backoff};
-use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, TranscriptEntry};
+use plumbline::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry};
 use serde_json::json;
 
-use crate::explore::histories::facts::{controls_subject, disturbs_watches, own_faults};
+use crate::explore::histories::facts::own_faults;
 use crate::explore::run::explored::ExploredRun;
+use crate::explore::run::knowledge::{KnownStep, View};
 
 /// Difference of times that count as equal.
 const SAME: Duration = Duration::from_millis(1);
 
 /// Returns the first request that repeats a failed one at the wrong time.
 pub(super) fn untimely(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<Breach> {
-    let excused = |(disturbance, point): &(Disturbance, FaultPoint)| {
-        disturbance.is(FaultTrait::Restarts) || disturbance.delays_information(point)
-    };
-    // The client itself waits as long as the server asks it to, and controllers that start again know of no failure.
-    let excuses =
-        |fault: &Fault| matches!(fault.effect, Effect::Reply { retry_after: Some(_), .. } | Effect::Crash { .. });
-    let disturbed = controls_subject(fixture)
-        || disturbs_watches(fixture)
-        || fixture.flags.contains_key("kube-api-qps")
-        || own_faults(fixture).any(excuses)
-        || explored.plan.faults.iter().any(excused);
-    if disturbed || explored.observation.faulted == 0 {
+    // The client itself waits as long as the server asks it to.
+    let asks_to_wait = |fault: &Fault| matches!(fault.effect, Effect::Reply { retry_after: Some(_), .. });
+    let is_judged = !fixture.flags.contains_key("kube-api-qps")
+        && !own_faults(fixture).any(asks_to_wait)
+        && explored.knowledge.replicas().iter().all(Option::is_none);
+    if !is_judged {
         return None;
     }
-    let entries = explored.until_quiet();
     let mut policies = fixture.controllers.iter().filter_map(|controller| match controller {
         Controller::Ttl => Some(RetryPolicy { actor: Actor::Ttl, resource: "nodes", tries: 0 }),
         Controller::TaintEviction => {
@@ -46,7 +40,7 @@ pub(super) fn untimely(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<B
         }
         Controller::Disruption | Controller::PodGc => None,
     });
-    policies.find_map(|policy| Retries::new(policy).judge(entries))
+    policies.find_map(|policy| Retries::new(policy).judge(explored))
 }
 
 /// The way in which a controller repeats failed requests.
@@ -81,63 +75,96 @@ struct Retries {
     tokens: TokenBucket,
     /// False after a failure that may have gone to the queue or not.
     tokens_known: bool,
+    /// The objects that the informers show.
+    present: BTreeSet<Key>,
 }
 
 impl Retries {
     fn new(policy: RetryPolicy) -> Self {
         let tokens = TokenBucket::default();
-        Self { policy, keys: BTreeMap::new(), groups: Vec::new(), tokens, tokens_known: true }
+        let present = BTreeSet::new();
+        Self { policy, keys: BTreeMap::new(), groups: Vec::new(), tokens, tokens_known: true, present }
     }
 
-    fn judge(mut self, entries: &[TranscriptEntry]) -> Option<Breach> {
-        for instant in entries.chunk_by(|one, next| one.at == next.at) {
-            let mut failed: Vec<Name> = Vec::new();
-            for entry in instant {
-                match &entry.what {
-                    EntryKind::Change(change) if entry.actor() != self.policy.actor => self.disturb(change, &failed),
-                    EntryKind::Request(exchange) if entry.actor() == self.policy.actor => {
-                        let resource = exchange.request.resource.as_str();
-                        let verb = exchange.request.verb.as_str();
-                        if resource == "events" || matches!(verb, "list" | "watch") {
-                            continue;
-                        }
-                        // The client waits for late replies, and as long as a busy server asks it to.
-                        let reply = exchange.reply.as_ref().filter(|reply| !reply.lost && reply.at == entry.at)?;
-                        let fails = reply.status >= 400 && reply.status != 404;
-                        if resource != self.policy.resource && !fails {
-                            continue;
-                        }
-                        // A request about another object fails for a key that it does not name.
-                        if reply.status == 429 || resource != self.policy.resource {
-                            return None;
-                        }
-                        if let Some(breach) = self.repeat(entry, exchange) {
-                            return Some(breach);
-                        }
-                        self.finish(exchange, reply.status, &mut failed);
+    fn judge(mut self, explored: ExploredRun<'_>) -> Option<Breach> {
+        let mut failed: Vec<Name> = Vec::new();
+        let mut now = Duration::ZERO;
+        for step in explored.knowledge.steps(None, View::Possible) {
+            if step.at() > now {
+                self.wait(std::mem::take(&mut failed), now);
+                now = step.at();
+            }
+            match step {
+                KnownStep::Sees(key, sighting) => {
+                    let author = sighting.change.and_then(|change| explored.entries.get(change));
+                    let is_own = author.is_some_and(|entry| entry.actor() == self.policy.actor);
+                    self.disturb(key, sighting.state.is_some(), is_own, &failed);
+                }
+                KnownStep::Entry(entry) if entry.seq >= explored.observation.quiet_at => break,
+                KnownStep::Entry(entry) => {
+                    if let EntryKind::Request(exchange) = &entry.what
+                        && entry.actor() == self.policy.actor
+                        && let ControlFlow::Break(found) = self.request(entry, exchange, &mut failed)
+                    {
+                        return found;
                     }
-                    _ => {}
+                }
+                KnownStep::Starts(_) => {
+                    // Controllers that start again know of no failure.
+                    self = Self::new(self.policy);
+                    failed.clear();
                 }
             }
-            self.wait(failed, instant.first().map_or(Duration::ZERO, |entry| entry.at));
         }
         None
     }
 
-    /// Notes a change by another client: a key that waits, or has just failed, may be handed out for it, and be
+    /// Follows a request of the controller. Breaks off with the breach, or if the next times are not known.
+    fn request(
+        &mut self,
+        entry: &TranscriptEntry,
+        exchange: &Exchange,
+        failed: &mut Vec<Name>,
+    ) -> ControlFlow<Option<Breach>> {
+        let resource = exchange.request.resource.as_str();
+        if resource == "events" || matches!(exchange.request.verb.as_str(), "list" | "watch") {
+            return ControlFlow::Continue(());
+        }
+        // The client waits for late replies, and as long as a busy server asks it to.
+        let reply = exchange.reply.as_ref().filter(|reply| !reply.lost && reply.at == entry.at);
+        let Some(reply) = reply else { return ControlFlow::Break(None) };
+        let fails = reply.status >= 400 && reply.status != 404;
+        if resource != self.policy.resource && !fails {
+            return ControlFlow::Continue(());
+        }
+        // A request about another object fails for a key that it does not name.
+        if reply.status == 429 || resource != self.policy.resource {
+            return ControlFlow::Break(None);
+        }
+        if let Some(breach) = self.repeat(entry, exchange) {
+            return ControlFlow::Break(Some(breach));
+        }
+        self.finish(exchange, reply.status, failed);
+        ControlFlow::Continue(())
+    }
+
+    /// Notes that the informers show a state: a key that waits, or has just failed, may be handed out for it, and be
     /// forgotten then.
-    fn disturb(&mut self, change: &Change, failed: &[Name]) {
-        let is_new_or_gone = change.old.is_none() || change.new.is_none();
-        let concerns_all = change.resource == "nodes" && (is_new_or_gone || self.policy.resource != "nodes");
-        let changed = (change.namespace.clone().unwrap_or_default(), change.name.clone());
-        let is_concerned = |name: &Name| concerns_all || change.resource == self.policy.resource && *name == changed;
+    fn disturb(&mut self, seen: &Key, is_there: bool, is_own: bool, failed: &[Name]) {
+        let was_there = if is_there { !self.present.insert(seen.clone()) } else { self.present.remove(seen) };
+        if is_own {
+            return;
+        }
+        let concerns_all = seen.resource == "nodes" && (was_there != is_there || self.policy.resource != "nodes");
+        let changed = (seen.namespace.clone().unwrap_or_default(), seen.name.clone());
+        let is_concerned = |name: &Name| concerns_all || seen.resource == self.policy.resource && *name == changed;
         for (_, key) in self.keys.iter_mut().filter(|(name, key)| key.due.is_some() && is_concerned(name)) {
             *key = FailedKey::default();
         }
         for name in failed.iter().filter(|name| is_concerned(name)) {
             self.keys.insert(name.clone(), FailedKey::default());
         }
-        if change.resource == self.policy.resource && change.old.is_none() {
+        if seen.resource == self.policy.resource && !was_there {
             self.keys.remove(&changed);
         }
     }
@@ -232,8 +259,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::explore::judge::testing::{change, exchange, judged_by};
-    use crate::explore::run::observation::Observation;
+    use crate::explore::judge::testing::{History, exchange, judged_by};
 
     /// Requests by their time in milliseconds, the name of their object, and the status of their reply.
     type Requests<'a> = &'a [(u64, &'a str, u16)];
@@ -251,8 +277,7 @@ mod tests {
 
     fn is_found(controller: &str, transcript: &Transcript) -> bool {
         judged_by(controller, transcript, Vec::<Value>::new(), |fixture, _, explored| {
-            let observation = Observation { faulted: 1, ..explored.observation.clone() };
-            untimely(fixture, ExploredRun { observation: &observation, ..explored }).is_some()
+            untimely(fixture, explored).is_some()
         })
     }
 
@@ -302,12 +327,19 @@ mod tests {
         assert_eq!(is_found("taint-eviction", &transcript), found);
     }
 
-    #[test]
-    fn a_change_of_the_object_hands_its_key_out() {
-        let transcript = Transcript::new();
-        ask(&transcript, "ttl-controller", "patch", "nodes", (0, "a", 500));
-        change(&transcript, 0, None, "nodes", [Some(json!({})), Some(json!({}))]);
-        ask(&transcript, "ttl-controller", "patch", "nodes", (1, "a", 200));
-        assert!(!is_found("ttl", &transcript));
+    #[rstest]
+    #[case::that_the_informer_shows(true, false)]
+    #[case::that_no_informer_shows(false, true)]
+    fn a_change_of_the_object_hands_its_key_out(#[case] is_seen: bool, #[case] found: bool) {
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}});
+        let mut history = History::new(&[node.clone()]);
+        history.fails(0, Actor::Ttl, "patch nodes/a", 500);
+        if is_seen {
+            history.happens(0, "nodes/a", Some(node));
+        } else {
+            history.happens_unseen(0, "nodes/a", Some(node));
+        }
+        history.asks(1, Actor::Ttl, "patch nodes/a", 0);
+        assert_eq!(history.judged("ttl", |fixture, _, explored| untimely(fixture, explored)).is_some(), found);
     }
 }

@@ -1,85 +1,128 @@
-//! Oracle `ttl`: the TTL follows the number of nodes with hysteresis. Pure.
+//! Oracle `ttl`: the TTL follows the number of nodes with hysteresis, as the controller's informer shows them. Pure.
 //!
 //! Source: `pkg/controller/ttl/ttl_controller.go`.
 
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plumbline::expect::world::ObjectStates;
 use plumbline::explore::breach::Breach;
-use plumbline::explore::faults::FaultTrait;
 use plumbline::fixture::{Controller, Fixture};
 use plumbline::metadata;
 use plumbline::rules::nodes::{TTL_ANNOTATION, TTL_RANGES, next_ttl_range};
-use plumbline::transcript::{Actor, EntryKind, TranscriptEntry};
+use plumbline::transcript::Actor;
 
 use super::breaches::of_change;
-use super::news::is_informed;
-use super::tolerance::write_delay;
 use crate::explore::run::entries::changes;
 use crate::explore::run::explored::ExploredRun;
+use crate::explore::run::knowledge::{KnownStep, View, WorkWindow};
 
 /// Returns the first TTL that does not follow from the number of nodes.
-pub(super) fn wrong_values(fixture: &Fixture, begin: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {
-    let is_judged = fixture.controllers.contains(&Controller::Ttl)
-        && is_informed(fixture, explored.plan)
-        && !explored.plan.has(FaultTrait::ChangesHistory);
-    if !is_judged {
+pub(super) fn wrong_values(fixture: &Fixture, _: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {
+    if !fixture.controllers.contains(&Controller::Ttl) {
         return Vec::new();
     }
-    let delay = write_delay(explored.plan);
-    let mut steps = None;
+    let mut ranges = BTreeMap::new();
     let found = changes(explored.until_quiet(), Actor::Ttl, "nodes").find_map(|(entry, change)| {
         let value = metadata::annotation(change.new.as_deref()?, TTL_ANNOTATION)?;
-        let steps = steps.get_or_insert_with(|| ttl_steps(begin.all("nodes").count(), explored.until_quiet()));
-        let from = entry.at.saturating_sub(delay);
-        let before = steps.partition_point(|(at, _)| *at <= from).saturating_sub(1);
-        let possible = steps[before..].iter().take_while(|(at, _)| *at <= entry.at);
-        let mut values = possible.map(|(_, step)| TTL_RANGES[*step].2);
-        (!values.any(|possible| possible == value)).then(|| {
-            let wanted = steps.iter().rev().find(|(at, _)| *at <= entry.at).map_or("", |(_, it)| TTL_RANGES[*it].2);
-            let text = format!("nodes/{} gets the TTL {value} at {:?} instead of {wanted}", change.name, entry.at);
+        let window = explored.knowledge.window(change.request?);
+        let replica = explored.knowledge.replica_of(window.seq);
+        let ranges = ranges.entry(replica).or_insert_with(|| KnownRanges::new(replica, explored));
+        let possible: BTreeSet<&str> = ranges.within(window).map(|range| TTL_RANGES[range].2).collect();
+        (!possible.contains(value)).then(|| {
+            let wanted: Vec<&str> = possible.into_iter().collect();
+            let text = format!(
+                "nodes/{} gets the TTL {value} at {:?}; from the nodes that were known follows {}",
+                change.name,
+                entry.at,
+                wanted.join(" or ")
+            );
             of_change("ttl", change, "value".to_owned(), entry.at, text)
         })
     });
     found.into_iter().collect()
 }
 
-/// Returns the times at which the TTL changes, each with its place in [`TTL_RANGES`]. A controller that starts counts
-/// the nodes one by one.
-fn ttl_steps(nodes: usize, entries: &[TranscriptEntry]) -> Vec<(Duration, usize)> {
-    let mut count = nodes;
-    let mut step = 0;
-    while count > TTL_RANGES[step].1 {
-        step += 1;
-    }
-    let mut steps = vec![(Duration::ZERO, step)];
-    for entry in entries {
-        let EntryKind::Change(change) = &entry.what else { continue };
-        match (change.resource.as_str(), change.old.is_some(), change.new.is_some()) {
-            ("nodes", false, true) => count += 1,
-            ("nodes", true, false) => count = count.saturating_sub(1),
-            _ => continue,
+/// The places in [`TTL_RANGES`] to which the informer of a replica leads, each with the number of entries before it.
+struct KnownRanges(Vec<(usize, BTreeSet<usize>)>);
+
+impl KnownRanges {
+    fn new(replica: Option<u8>, explored: ExploredRun<'_>) -> Self {
+        let mut ranges = Self(vec![(0, BTreeSet::from([0]))]);
+        let mut nodes: BTreeSet<&str> = BTreeSet::new();
+        // The nodes that come (true) and go with one list or event.
+        let mut news: Vec<bool> = Vec::new();
+        let mut before = 0;
+        let mut at = 0;
+        for step in explored.knowledge.steps(replica, View::Possible) {
+            match step {
+                KnownStep::Sees(key, sighting) if key.resource == "nodes" => {
+                    if sighting.position != at {
+                        ranges.follow(at, before, &news);
+                        (before, at) = (nodes.len(), sighting.position);
+                        news.clear();
+                    }
+                    let is_there = sighting.state.is_some();
+                    let is_news = if is_there { nodes.insert(&key.name) } else { nodes.remove(key.name.as_str()) };
+                    news.extend(is_news.then_some(is_there));
+                }
+                KnownStep::Starts(entry) => {
+                    ranges.follow(at, before, &news);
+                    ranges.0.push((entry.seq, BTreeSet::from([0])));
+                    (before, at) = (0, entry.seq);
+                    nodes.clear();
+                    news.clear();
+                }
+                KnownStep::Sees(..) | KnownStep::Entry(_) => {}
+            }
         }
-        step = next_ttl_range(step, count);
-        steps.push((entry.at, step));
+        ranges.follow(at, before, &news);
+        ranges
     }
-    steps
+
+    /// Follows nodes that come and go at the same moment. Controllers count them one by one, in any order, so the
+    /// number may pass a bound in between.
+    fn follow(&mut self, position: usize, nodes: usize, news: &[bool]) {
+        if news.is_empty() {
+            return;
+        }
+        let last = self.0.last().map(|(_, last)| last.clone()).unwrap_or_default();
+        let come = news.iter().filter(|comes| **comes).count();
+        let go = news.len() - come;
+        let mut passed = last.clone();
+        let mut reached = BTreeSet::new();
+        let orders = [(vec![true; come], vec![false; go]), (vec![false; go], vec![true; come])];
+        for order in orders.map(|(first, second)| [first, second].concat()).into_iter().chain([news.to_vec()]) {
+            for range in &last {
+                let mut range = *range;
+                let mut count = nodes;
+                for comes in &order {
+                    count = if *comes { count + 1 } else { count.saturating_sub(1) };
+                    range = next_ttl_range(range, count);
+                    passed.insert(range);
+                }
+                reached.insert(range);
+            }
+        }
+        self.0.push((position, passed));
+        self.0.push((position, reached));
+    }
+
+    /// Returns the ranges that the controller may have had in mind.
+    fn within(&self, window: WorkWindow) -> impl Iterator<Item = usize> {
+        let first = self.0.partition_point(|(position, _)| *position <= window.begin).saturating_sub(1);
+        let known = self.0[first..].iter().take_while(move |(position, _)| *position <= window.seq);
+        known.flat_map(|(_, ranges)| ranges.iter().copied())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use plumbline::transcript::Transcript;
+    use plumbline::transcript::Actor;
     use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::explore::judge::testing::{change, judged_by};
-
-    fn judged(controller: &str, transcript: &Transcript, initial: Vec<Value>) -> Vec<String> {
-        judged_by(controller, transcript, initial, |fixture, begin, explored| {
-            wrong_values(fixture, begin, explored).into_iter().map(|breach| breach.fingerprint()).collect()
-        })
-    }
+    use crate::explore::judge::testing::History;
 
     #[rstest]
     #[case::rises_above_100(100, true, "15", true)]
@@ -87,12 +130,18 @@ mod tests {
     #[case::stays_at_90(101, false, "15", true)]
     #[case::does_not_fall_at_100(101, false, "0", false)]
     fn the_ttl_has_hysteresis(#[case] nodes: usize, #[case] grows: bool, #[case] value: &str, #[case] fine: bool) {
-        let transcript = Transcript::new();
         let annotated = |value: &str| json!({"metadata": {"name": "a", "annotations": {TTL_ANNOTATION: value}}});
-        let one = Some(annotated(""));
-        change(&transcript, 10, None, "nodes", if grows { [None, one] } else { [one, None] });
-        change(&transcript, 10, Some("ttl-controller"), "nodes", [Some(annotated("")), Some(annotated(value))]);
         let named = |number| json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("n{number}")}});
-        assert_eq!(judged("ttl", &transcript, (0..nodes).map(named).collect()).is_empty(), fine);
+        let initial: Vec<Value> = (0..nodes).map(named).collect();
+        let mut history = History::new(&initial);
+        let one = Some(annotated(""));
+        if grows {
+            history.happens(10, "nodes/a", one);
+        } else {
+            history.happens(10, "nodes/n0", None);
+        }
+        history.writes(10, Actor::Ttl, "patch nodes/n1", json!({}), Some(annotated(value)));
+        let found = history.judged("ttl", |fixture, begin, explored| wrong_values(fixture, begin, explored));
+        assert_eq!(found.is_empty(), fine, "{found:?}");
     }
 }

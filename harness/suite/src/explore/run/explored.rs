@@ -10,6 +10,7 @@ use plumbline::explore::state::ChangedObjects;
 use plumbline::fixture::Fixture;
 use plumbline::transcript::TranscriptEntry;
 
+use super::knowledge::Knowledge;
 use super::moments::Moment;
 use super::observation::Observation;
 use crate::explore::histories::facts::{controls_subject, disturbs_watches, has_faults};
@@ -49,6 +50,8 @@ pub struct ExploredRun<'a> {
     pub entries: &'a [TranscriptEntry],
     /// The facts of the run.
     pub observation: &'a Observation,
+    /// The states of objects that the subject could know.
+    pub knowledge: &'a Knowledge<'a>,
 }
 
 impl<'a> ExploredRun<'a> {

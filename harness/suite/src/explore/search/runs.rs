@@ -19,6 +19,7 @@ use crate::explore::judge::leader::elects;
 use crate::explore::judge::{self, OracleVerdict};
 use crate::explore::run::execute::{Divergence, execute, execute_until, first_divergence};
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
+use crate::explore::run::knowledge::Knowledge;
 use crate::explore::run::marks::marks;
 use crate::explore::run::moments;
 use crate::explore::run::observation::{Observation, observe};
@@ -66,9 +67,12 @@ pub fn reference_once(test_bed: &TestBed, fixture: &Arc<Fixture>) -> (ReferenceR
 
 fn reference_of(fixture: &Arc<Fixture>, script: &Script, record: &RunRecord) -> (ReferenceRun, OracleVerdict) {
     let plan = FaultPlan::calm(&fixture.id);
+    let deliveries = record.transcript.deliveries();
     record.transcript.with(|entries| {
         let observation = observe(script, record, entries);
-        let explored = ExploredRun { plan: &plan, record, entries, observation: &observation };
+        let begin = ObjectStates::new(&record.run(&[], Duration::ZERO), &fixture.given.namespace);
+        let knowledge = Knowledge::new(&begin, entries, &deliveries);
+        let explored = ExploredRun { plan: &plan, record, entries, observation: &observation, knowledge: &knowledge };
         let mut verdict = judge::judge_alone(fixture, explored);
         if verdict.unfit.is_none() && !is_beginning(&fixture.id) {
             verdict.breaches.extend(judge::judge_calm(fixture, explored));
@@ -78,7 +82,6 @@ fn reference_of(fixture: &Arc<Fixture>, script: &Script, record: &RunRecord) -> 
         let resources = kinds(record.initial.iter().map(|object| &**object));
         let quiet = observation.quiet_at.min(entries.len());
         let points = points(&entries[..quiet], &resources, &step_times(fixture));
-        let begin = ObjectStates::new(&record.run(&[], Duration::ZERO), &fixture.given.namespace);
         let reference = ReferenceRun {
             fixture: fixture.clone(),
             moments: moments::moments(entries, &points),
@@ -155,8 +158,11 @@ fn judge_run(
     with_points: bool,
     look: impl FnOnce(&RunRecord, &[TranscriptEntry]),
 ) -> PlanResult {
+    let deliveries = record.transcript.deliveries();
     record.transcript.with(|entries| {
-        let explored = ExploredRun { plan: &plan, record, entries, observation: &observation };
+        let begin = ObjectStates::new(&record.run(&[], Duration::ZERO), &reference.fixture.given.namespace);
+        let knowledge = Knowledge::new(&begin, entries, &deliveries);
+        let explored = ExploredRun { plan: &plan, record, entries, observation: &observation, knowledge: &knowledge };
         let verdict = judge::judge(reference, explored);
         let points = if with_points {
             let resources = kinds(record.initial.iter().map(|object| &**object));

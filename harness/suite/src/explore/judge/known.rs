@@ -1,0 +1,101 @@
+//! States of pods and nodes that the sender of a request may have had in mind. Pure.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use plumbline::expect::world::Key;
+use plumbline::rules::nodes::NodeState;
+use plumbline::transcript::{EntryKind, RecordedJson, RecordedRequest, TranscriptEntry};
+
+use crate::explore::run::knowledge::{Knowledge, WorkWindow};
+
+/// Returns the key of a pod.
+pub(super) fn pod_key(namespace: Option<&str>, name: &str) -> Key {
+    let namespace = namespace.map(str::to_owned);
+    Key { group: String::new(), resource: "pods".to_owned(), namespace, name: name.to_owned() }
+}
+
+/// Returns the key of a node.
+pub(super) fn node_key(name: &str) -> Key {
+    Key { group: String::new(), resource: "nodes".to_owned(), namespace: None, name: name.to_owned() }
+}
+
+/// Returns the key of the object of a request.
+pub(super) fn key_of(request: &RecordedRequest) -> Option<Key> {
+    Some(Key {
+        group: request.group.clone(),
+        resource: request.resource.clone(),
+        namespace: request.namespace.clone(),
+        name: request.name.clone()?,
+    })
+}
+
+/// Returns the states of a node that the sender of a request may have had in mind.
+pub(super) fn node_states(knowledge: &Knowledge<'_>, node: &str, window: WorkWindow) -> Vec<NodeState> {
+    let states = knowledge.states(&node_key(node), window);
+    states.into_iter().map(|state| state.map_or(NodeState::Missing, |node| NodeState::of(node))).collect()
+}
+
+/// Returns the states of the pod of a request that its sender may have had in mind.
+pub(super) fn pod_states<'a>(
+    knowledge: &Knowledge<'a>,
+    request: &RecordedRequest,
+    window: WorkWindow,
+) -> Vec<&'a RecordedJson> {
+    let key = pod_key(request.namespace.as_deref(), request.name.as_deref().unwrap_or_default());
+    knowledge.states(&key, window).into_iter().flatten().collect()
+}
+
+/// The note of a step of the controllers' clock, before the time.
+const CLOCK: &str = "the controllers' clock is ";
+
+/// Returns how far the controllers' wall clock was ahead at each moment of a window; negative: behind.
+pub(super) fn clock_offsets(entries: &[TranscriptEntry], window: WorkWindow) -> Vec<SignedDuration> {
+    let mut offsets = vec![SignedDuration::ZERO];
+    for entry in &entries[..window.seq.min(entries.len())] {
+        let EntryKind::Note(text) = &entry.what else { continue };
+        let Some(offset) = text.strip_prefix(CLOCK).and_then(offset) else { continue };
+        if entry.seq <= window.begin {
+            offsets.clear();
+        }
+        offsets.push(offset);
+    }
+    offsets
+}
+
+/// Reads `10m ahead`, `1h behind`.
+fn offset(text: &str) -> Option<SignedDuration> {
+    let (duration, which) = text.rsplit_once(' ')?;
+    let duration: SignedDuration = duration.parse().ok()?;
+    Some(if which == "behind" { -duration } else { duration })
+}
+
+/// Returns true if a request had an effect: it succeeded, or changed an object before its connection was lost.
+pub(super) fn took_effect(entries: &[TranscriptEntry], seq: usize) -> bool {
+    let Some(EntryKind::Request(exchange)) = entries.get(seq).map(|entry| &entry.what) else { return false };
+    match &exchange.reply {
+        Some(reply) => (200..300).contains(&reply.status),
+        None => entries[seq..]
+            .iter()
+            .any(|entry| matches!(&entry.what, EntryKind::Change(change) if change.request == Some(seq))),
+    }
+}
+
+/// Returns the time of the first entry of a window.
+pub(super) fn begin_of(entries: &[TranscriptEntry], window: WorkWindow) -> Duration {
+    entries.get(window.begin).map_or(Duration::ZERO, |entry| entry.at)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::ahead("10m ahead", 600)]
+    #[case::behind("1h 30m behind", -5400)]
+    fn notes_have_the_offset_of_the_clock(#[case] text: &str, #[case] seconds: i64) {
+        assert_eq!(offset(text), Some(SignedDuration::from_secs(seconds)));
+    }
+}

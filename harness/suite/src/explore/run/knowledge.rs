@@ -1,0 +1,538 @@
+//! The states of objects that the subject could know, from the record alone: the lists that it got, the watch events
+//! that left for it, and the replies to its own requests. Pure.
+//!
+//! A controller decides with what it knew when its work began, or learned since. So each request has a
+//! [`WorkWindow`], and [`Knowledge::states`] returns all states of an object that its sender may have had in mind.
+//! Nothing here reads the faults of a plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use plumbline::expect::world::{Key, ObjectStates, key_of_change};
+use plumbline::metadata;
+use plumbline::transcript::by_object::STARTS;
+use plumbline::transcript::{
+    Actor, Attributed as _, ChangeKind, Delivery, EntryKind, Exchange, RecordedJson, RecordedReply, TranscriptEntry,
+};
+
+use crate::subject::client_factory::replica_of;
+
+/// Time between a reply and the sender's next request within which both belong to the same work: pauses between tries
+/// are shorter, and those between the cycles of a controller longer.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// A state of an object that an informer of the subject shows from a moment on.
+#[derive(Debug, Clone, Copy)]
+pub struct Sighting<'a> {
+    /// The place of the object's key in [`Knowledge::key`].
+    object: usize,
+    /// The replica whose informers they are; `None` if the subject has no replicas.
+    replica: Option<u8>,
+    /// Number of entries before it.
+    pub position: usize,
+    /// Its time.
+    pub at: Duration,
+    /// The state; `None` if there is no such object.
+    pub state: Option<&'a RecordedJson>,
+    /// The entry of the change that made the state; `None` if it is older than the run.
+    pub change: Option<usize>,
+}
+
+/// The reply to a request of the subject about an object.
+#[derive(Debug, Clone, Copy)]
+struct Reading<'a> {
+    position: usize,
+    /// The request.
+    seq: usize,
+    state: Option<&'a RecordedJson>,
+}
+
+/// The entries in which a request was decided upon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkWindow {
+    /// The first entry of the instant in which the sender's work began.
+    pub begin: usize,
+    /// The request.
+    pub seq: usize,
+}
+
+/// A step of the history as a replica of the subject sees it.
+#[derive(Debug, Clone, Copy)]
+pub enum KnownStep<'k, 'a> {
+    /// The controllers start and know nothing.
+    Starts(&'a TranscriptEntry),
+    /// An informer shows a state.
+    Sees(&'k Key, Sighting<'a>),
+    /// Another entry of the transcript.
+    Entry(&'a TranscriptEntry),
+}
+
+/// The moment from which on controllers act on what their informers show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// The moment at which it left the server: no controller can act sooner.
+    Possible,
+    /// The same, but not before all informers have their first list: controllers wait for that.
+    Certain,
+}
+
+impl KnownStep<'_, '_> {
+    /// Returns the time of the step.
+    #[must_use]
+    pub fn at(&self) -> Duration {
+        match self {
+            Self::Sees(_, sighting) => sighting.at,
+            Self::Starts(entry) | Self::Entry(entry) => entry.at,
+        }
+    }
+}
+
+/// A state of an object on the server.
+#[derive(Debug, Clone, Copy)]
+struct Version<'a> {
+    /// Number of entries before it.
+    position: usize,
+    /// Its resourceVersion.
+    number: u64,
+    /// `None` if the object was deleted.
+    state: Option<&'a RecordedJson>,
+}
+
+/// The knowledge of the subject of a run.
+#[derive(Debug, Clone)]
+pub struct Knowledge<'a> {
+    entries: &'a [TranscriptEntry],
+    keys: BTreeMap<Key, usize>,
+    names: Vec<Key>,
+    versions: Vec<Vec<Version<'a>>>,
+    sightings: Vec<Sighting<'a>>,
+    /// The places in `sightings` of those of an object.
+    of_object: Vec<Vec<usize>>,
+    readings: Vec<Vec<Reading<'a>>>,
+    /// The begin of the work to which a request of the subject belongs.
+    begins: BTreeMap<usize, usize>,
+}
+
+fn version(object: &RecordedJson) -> Option<u64> {
+    metadata::resource_version(object)?.parse().ok()
+}
+
+impl<'a> Knowledge<'a> {
+    /// Reads the record of a run that began with the objects of `begin`.
+    #[must_use]
+    pub fn new(begin: &'a ObjectStates, entries: &'a [TranscriptEntry], deliveries: &[Delivery]) -> Self {
+        let mut knowledge = Self {
+            entries,
+            keys: BTreeMap::new(),
+            names: Vec::new(),
+            versions: Vec::new(),
+            sightings: Vec::new(),
+            of_object: Vec::new(),
+            readings: Vec::new(),
+            begins: begins_of_work(entries),
+        };
+        for (key, object) in begin.keyed().filter(|(key, _)| key.resource != "events") {
+            let number = version(object).unwrap_or_default();
+            knowledge.note(key.clone(), Version { position: 0, number, state: Some(object) });
+        }
+        for entry in entries {
+            if let EntryKind::Change(change) = &entry.what
+                && change.resource != "events"
+            {
+                let number = change.resource_version;
+                let version = Version { position: entry.seq + 1, number, state: change.new.as_ref() };
+                knowledge.note(key_of_change(change), version);
+            }
+        }
+        knowledge.follow(deliveries);
+        knowledge
+    }
+
+    fn note(&mut self, key: Key, version: Version<'a>) {
+        let object = self.object(key);
+        self.versions[object].push(version);
+    }
+
+    fn object(&mut self, key: Key) -> usize {
+        if let Some(object) = self.keys.get(&key) {
+            return *object;
+        }
+        let object = self.names.len();
+        self.names.push(key.clone());
+        self.keys.insert(key, object);
+        self.versions.push(Vec::new());
+        self.of_object.push(Vec::new());
+        self.readings.push(Vec::new());
+        object
+    }
+
+    /// Follows lists, replies and watch events in the order in which they left the server.
+    fn follow(&mut self, deliveries: &[Delivery]) {
+        let mut replies: Vec<(usize, &'a TranscriptEntry, &'a Exchange, &'a RecordedReply)> = Vec::new();
+        for entry in self.entries {
+            let EntryKind::Request(exchange) = &entry.what else { continue };
+            let Some(reply) = exchange.reply.as_ref().filter(|reply| !reply.lost) else { continue };
+            if entry.actor().is_subject() && exchange.request.resource != "events" {
+                replies.push((self.position(entry, reply), entry, exchange, reply));
+            }
+        }
+        replies.sort_by_key(|(position, ..)| *position);
+        let mut replies = replies.into_iter().peekable();
+        for delivery in deliveries {
+            while let Some((position, entry, exchange, reply)) = replies.next_if(|it| it.0 <= delivery.position) {
+                self.replied(position, entry, exchange, reply);
+            }
+            self.delivered(delivery);
+        }
+        for (position, entry, exchange, reply) in replies {
+            self.replied(position, entry, exchange, reply);
+        }
+    }
+
+    /// Returns the number of entries before the moment of a reply.
+    fn position(&self, entry: &TranscriptEntry, reply: &RecordedReply) -> usize {
+        if reply.at == entry.at {
+            return entry.seq + 1;
+        }
+        self.entries.partition_point(|other| other.at < reply.at).max(entry.seq + 1)
+    }
+
+    fn replied(&mut self, position: usize, entry: &TranscriptEntry, exchange: &'a Exchange, reply: &'a RecordedReply) {
+        let request = &exchange.request;
+        if request.verb == "list" {
+            if let Some(revision) = reply.revision {
+                self.listed((position, reply.at), exchange, revision);
+            }
+            return;
+        }
+        let Some(name) = request.name.clone().filter(|_| request.verb != "watch") else { return };
+        let state = match reply.status {
+            200..300 if request.subresource.as_deref().is_none_or(|of| of == "status") => reply.body.as_ref(),
+            404 => None,
+            _ => return,
+        };
+        let object = self.object(Key {
+            group: request.group.clone(),
+            resource: request.resource.clone(),
+            namespace: request.namespace.clone(),
+            name,
+        });
+        self.readings[object].push(Reading { position, seq: entry.seq, state });
+    }
+
+    /// Notes the reply to a list: the state of each object of the resource at the revision.
+    fn listed(&mut self, (position, at): (usize, Duration), exchange: &Exchange, revision: u64) {
+        let request = &exchange.request;
+        let replica = replica_of(&request.user_agent);
+        let lists = |key: &Key| {
+            let near = |namespace| key.namespace.as_ref() == Some(namespace);
+            key.resource == request.resource
+                && key.group == request.group
+                && request.namespace.as_ref().is_none_or(near)
+        };
+        for object in 0..self.names.len() {
+            if !lists(&self.names[object]) {
+                continue;
+            }
+            let shown = self.versions[object].iter().rev().find(|version| version.number <= revision);
+            let change = shown.and_then(|version| version.position.checked_sub(1));
+            let state = shown.and_then(|version| version.state);
+            self.see(Sighting { object, replica, position, at, state, change });
+        }
+    }
+
+    fn delivered(&mut self, delivery: &Delivery) {
+        let Some(entry) = self.entries.get(delivery.watch).filter(|entry| entry.actor().is_subject()) else { return };
+        let EntryKind::Request(watch) = &entry.what else { return };
+        let seen = &delivery.object;
+        let key = Key {
+            group: watch.request.group.clone(),
+            resource: watch.request.resource.clone(),
+            namespace: seen.namespace.as_deref().map(str::to_owned),
+            name: seen.name.to_string(),
+        };
+        let Some(object) = self.keys.get(&key).copied() else { return };
+        let of_event = |version: &&Version<'a>| version.number == seen.resource_version;
+        let shown = self.versions[object].iter().rev().find(of_event);
+        let state = match shown {
+            _ if seen.kind == ChangeKind::Deleted => None,
+            Some(version) => version.state,
+            None => return,
+        };
+        let change = shown.and_then(|version| version.position.checked_sub(1));
+        let replica = replica_of(&watch.request.user_agent);
+        self.see(Sighting { object, replica, position: delivery.position, at: delivery.at, state, change });
+    }
+
+    fn see(&mut self, sighting: Sighting<'a>) {
+        self.of_object[sighting.object].push(self.sightings.len());
+        self.sightings.push(sighting);
+    }
+
+    /// Returns the window in which the request at `seq` was decided upon.
+    #[must_use]
+    pub fn window(&self, seq: usize) -> WorkWindow {
+        WorkWindow { begin: self.begins.get(&seq).copied().unwrap_or(seq), seq }
+    }
+
+    /// Returns the states of an object that the sender of a request may have had in mind: those that its informers
+    /// showed in the window, and those of replies that it got in the window. `None`: there was no such object.
+    #[must_use]
+    pub fn states(&self, key: &Key, window: WorkWindow) -> Vec<Option<&'a RecordedJson>> {
+        let Some(object) = self.keys.get(key).copied() else { return vec![None] };
+        let replica = self.replica_of(window.seq);
+        let mut states: Vec<Option<&'a RecordedJson>> = Vec::new();
+        let mut before = None;
+        for sighting in self.of_object[object].iter().map(|place| &self.sightings[*place]) {
+            if sighting.replica != replica || sighting.position > window.seq {
+                continue;
+            }
+            if sighting.position <= window.begin {
+                before = sighting.state;
+            } else {
+                states.push(sighting.state);
+            }
+        }
+        states.push(before);
+        states.extend(self.read_states(object, window));
+        states
+    }
+
+    /// Returns the states of an object in the replies that the sender of a request got in the window.
+    #[must_use]
+    pub fn replies(&self, key: &Key, window: WorkWindow) -> Vec<Option<&'a RecordedJson>> {
+        self.keys.get(key).map_or_else(Vec::new, |object| self.read_states(*object, window).collect())
+    }
+
+    fn read_states(&self, object: usize, window: WorkWindow) -> impl Iterator<Item = Option<&'a RecordedJson>> {
+        let sender = self.entries.get(window.seq).map(|entry| entry.actor());
+        let read = self.readings[object].iter().filter(move |reading| {
+            let reader = self.entries.get(reading.seq).map(|entry| entry.actor());
+            (window.begin..=window.seq).contains(&reading.position) && reader == sender
+        });
+        read.map(|reading| reading.state)
+    }
+
+    /// Returns true if the present state of an object is among those that the sender of a request may have had in mind.
+    #[must_use]
+    pub fn is_current(&self, key: &Key, window: WorkWindow) -> bool {
+        let Some(object) = self.keys.get(key).copied() else { return true };
+        let present = self.present(object, window.seq);
+        self.states(key, window).iter().any(|known| known.and_then(version) == present)
+    }
+
+    /// Returns true if the sender of a request may have had another state of the object in mind than the one that the
+    /// request met.
+    #[must_use]
+    pub fn may_be_outdated(&self, key: &Key, window: WorkWindow) -> bool {
+        let Some(object) = self.keys.get(key).copied() else { return false };
+        let present = self.present(object, window.seq);
+        let replied = self.entries.get(window.seq).map_or(window.seq, |entry| self.end_of(entry));
+        let changes = |version: &Version<'a>| version.position > window.begin && version.position <= replied;
+        self.versions[object].iter().any(changes)
+            || self.states(key, window).iter().any(|known| known.and_then(version) != present)
+    }
+
+    /// Returns the number of entries before the reply to a request.
+    fn end_of(&self, entry: &TranscriptEntry) -> usize {
+        let reply = match &entry.what {
+            EntryKind::Request(exchange) => exchange.reply.as_ref(),
+            EntryKind::Change(_) | EntryKind::Note(_) => None,
+        };
+        reply.map_or(usize::MAX, |reply| self.entries.partition_point(|other| other.at < reply.at).max(entry.seq))
+    }
+
+    /// Returns the version of the state of an object before the entry at `seq`; `None` if there is no such object.
+    fn present(&self, object: usize, seq: usize) -> Option<u64> {
+        let present = self.versions[object].iter().rev().find(|version| version.position <= seq);
+        present.and_then(|version| version.state).and_then(version)
+    }
+
+    /// Returns the sightings of an object by a replica, in order.
+    pub fn sightings(&self, key: &Key, replica: Option<u8>) -> impl Iterator<Item = &Sighting<'a>> {
+        let places = self.keys.get(key).map_or(&[][..], |object| &self.of_object[*object]);
+        places.iter().map(|place| &self.sightings[*place]).filter(move |sighting| sighting.replica == replica)
+    }
+
+    /// Returns the number of sightings at a time.
+    #[must_use]
+    pub fn sightings_at(&self, at: Duration) -> i64 {
+        let first = self.sightings.partition_point(|sighting| sighting.at < at);
+        let count = self.sightings[first..].iter().take_while(|sighting| sighting.at == at).count();
+        i64::try_from(count).unwrap_or(i64::MAX)
+    }
+
+    /// Returns the number of sightings of the objects that are meant between these entries.
+    #[must_use]
+    pub fn sightings_within(&self, entries: RangeInclusive<usize>, is_meant: impl Fn(&Key) -> bool) -> usize {
+        let is_within = |sighting: &&Sighting<'a>| entries.contains(&sighting.position);
+        self.sightings.iter().filter(is_within).filter(|sighting| is_meant(&self.names[sighting.object])).count()
+    }
+
+    /// Returns the replicas with informers; `None` is a subject without replicas.
+    #[must_use]
+    pub fn replicas(&self) -> BTreeSet<Option<u8>> {
+        self.sightings.iter().map(|sighting| sighting.replica).collect()
+    }
+
+    /// Returns the replica that sent the request at `seq`.
+    #[must_use]
+    pub fn replica_of(&self, seq: usize) -> Option<u8> {
+        self.entries.get(seq).and_then(replica)
+    }
+
+    /// Returns the number of entries before the last start of the controllers before the entry at `seq`.
+    #[must_use]
+    pub fn started(&self, seq: usize) -> usize {
+        self.entries[..seq.min(self.entries.len())].iter().rposition(is_start).unwrap_or_default()
+    }
+
+    /// Returns the history as the informers of a replica show it, with the entries of the transcript in between.
+    pub fn steps(&self, replica: Option<u8>, view: View) -> impl Iterator<Item = KnownStep<'_, 'a>> {
+        let synced = if view == View::Certain { self.synced(replica) } else { Vec::new() };
+        let mut sightings = self.sightings.iter().filter(move |sighting| sighting.replica == replica).peekable();
+        let mut entries = self.entries.iter().peekable();
+        let certain = move |sighting: &Sighting<'a>| {
+            let place = synced.partition_point(|(started, ..)| *started < sighting.position).checked_sub(1);
+            let (position, at) = place.map_or((0, Duration::ZERO), |place| (synced[place].1, synced[place].2));
+            Sighting { position: sighting.position.max(position), at: sighting.at.max(at), ..*sighting }
+        };
+        std::iter::from_fn(move || {
+            let next = entries.peek().map_or(usize::MAX, |entry| entry.seq);
+            let sighting = sightings.peek().map(|sighting| certain(sighting)).filter(|it| it.position <= next);
+            if let Some(sighting) = sighting {
+                sightings.next();
+                return Some(KnownStep::Sees(&self.names[sighting.object], sighting));
+            }
+            let entry = entries.next()?;
+            Some(if is_start(entry) { KnownStep::Starts(entry) } else { KnownStep::Entry(entry) })
+        })
+    }
+
+    /// Returns for each start of the controllers its entry, and the position and time at which all informers of a
+    /// replica had a list of their resource.
+    fn synced(&self, replica: Option<u8>) -> Vec<(usize, usize, Duration)> {
+        let mut starts = vec![(0, 0, Duration::ZERO)];
+        let mut listed: BTreeMap<(&str, &str), bool> = BTreeMap::new();
+        for entry in self.entries {
+            if is_start(entry) {
+                starts.push((entry.seq, entry.seq, entry.at));
+                listed.clear();
+            }
+            let EntryKind::Request(exchange) = &entry.what else { continue };
+            let request = &exchange.request;
+            if request.verb != "list" || !entry.actor().is_subject() || self.replica_of(entry.seq) != replica {
+                continue;
+            }
+            let reply = exchange.reply.as_ref().filter(|reply| !reply.lost && reply.status == 200);
+            let is_listed = listed.entry((&request.group, &request.resource)).or_default();
+            let Some(last) = starts.last_mut().filter(|_| !*is_listed) else { continue };
+            // Until a list succeeds the controllers do nothing.
+            let (position, at) = reply.map_or((usize::MAX, Duration::MAX), |reply| (self.end_of(entry), reply.at));
+            *is_listed = reply.is_some();
+            *last = (
+                last.0,
+                if last.1 == usize::MAX { position } else { last.1.max(position) },
+                if last.2 == Duration::MAX { at } else { last.2.max(at) },
+            );
+        }
+        starts
+    }
+}
+
+/// Returns true for the note that the controllers start.
+#[must_use]
+pub fn is_start(entry: &TranscriptEntry) -> bool {
+    matches!(&entry.what, EntryKind::Note(text) if text == STARTS)
+}
+
+fn replica(entry: &TranscriptEntry) -> Option<u8> {
+    match &entry.what {
+        EntryKind::Request(exchange) => replica_of(&exchange.request.user_agent),
+        EntryKind::Change(_) | EntryKind::Note(_) => None,
+    }
+}
+
+/// The requests that belong to the same work: of a replica's controller, apart from those about Events, which are sent
+/// beside the other work. Taint eviction works on each pod, and the TTL controller on each node, by itself.
+type Sender = (Actor, Option<u8>, bool, String);
+
+/// The current work of a sender.
+struct Work<'a> {
+    begin: usize,
+    /// The time of the last reply.
+    until: Duration,
+    /// The requests that are sent again without another decision.
+    refused: Vec<&'a Exchange>,
+}
+
+fn sender(entry: &TranscriptEntry, exchange: &Exchange) -> Sender {
+    let actor = entry.actor();
+    let is_by_object = match exchange.request.resource.as_str() {
+        "pods" => actor == Actor::TaintEviction,
+        "nodes" => actor == Actor::Ttl,
+        _ => false,
+    };
+    let name = exchange.request.name.as_ref().filter(|_| is_by_object);
+    let object = name.map(|name| format!("{}/{name}", exchange.request.namespace.as_deref().unwrap_or_default()));
+    (actor, replica(entry), exchange.request.resource == "events", object.unwrap_or_default())
+}
+
+/// Returns true if the sender repeats the request later without another decision: the client waits as long as a busy
+/// server asks it to, and the recorder of Events and the queue of taint eviction repeat what failed.
+fn is_repeated(actor: &Actor, exchange: &Exchange) -> bool {
+    let repeats_failures = *actor == Actor::TaintEviction || exchange.request.resource == "events";
+    match &exchange.reply {
+        Some(reply) if reply.status == 429 => true,
+        Some(reply) => repeats_failures && (reply.lost || reply.status >= 400),
+        None => repeats_failures,
+    }
+}
+
+/// Returns the first entry of the instant in which the work of each request of the subject began. A request continues
+/// the work of its sender if it follows the last reply soon, or repeats a request that failed.
+fn begins_of_work(entries: &[TranscriptEntry]) -> BTreeMap<usize, usize> {
+    let mut begins = BTreeMap::new();
+    let mut works: BTreeMap<Sender, Work<'_>> = BTreeMap::new();
+    for entry in entries {
+        let EntryKind::Request(exchange) = &entry.what else {
+            if is_start(entry) {
+                works.clear();
+            }
+            continue;
+        };
+        let actor = entry.actor();
+        if !actor.is_subject() || matches!(exchange.request.verb.as_str(), "list" | "watch") {
+            continue;
+        }
+        let replied = exchange.reply.as_ref().map_or(Duration::MAX, |reply| reply.at);
+        let is_same = |other: &&Exchange| {
+            (&other.request.verb, &other.request.path) == (&exchange.request.verb, &exchange.request.path)
+        };
+        let goes_on =
+            |work: &Work<'_>| entry.at <= work.until.saturating_add(PAUSE) || work.refused.iter().any(is_same);
+        let new = || {
+            let begin = entries.partition_point(|other| other.at < entry.at);
+            Work { begin, until: replied, refused: Vec::new() }
+        };
+        let sender = sender(entry, exchange);
+        let work = works.entry(sender.clone()).or_insert_with(new);
+        if !goes_on(work) {
+            *work = new();
+        }
+        begins.insert(entry.seq, work.begin);
+        // A request about no object of its own belongs to all work of the sender that goes on.
+        let is_general = sender.3.is_empty() && !sender.2;
+        let concerned = works.iter_mut().filter(|(other, work)| {
+            **other == sender
+                || is_general && (&other.0, other.1, other.2) == (&sender.0, sender.1, false) && goes_on(work)
+        });
+        for (_, work) in concerned {
+            work.until = work.until.max(replied);
+            work.refused.retain(|other| !is_same(other));
+            work.refused.extend(is_repeated(&actor, exchange).then_some(&**exchange));
+        }
+    }
+    begins
+}
