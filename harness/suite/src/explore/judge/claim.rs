@@ -76,7 +76,7 @@ mod tests {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}});
         let mut history = History::new(&[pod, budget(json!({"p": "1970-01-01T00:00:00Z"}))]);
         history.writes(at, Actor::Disruption, "update pdb/a/status", json!({}), Some(budget(json!({}))));
-        let found = history.judged("disruption", |fixture, begin, explored| dropped(fixture, begin, explored));
+        let found = history.judged("disruption", dropped);
         assert_eq!(found.is_empty(), fine, "{found:?}");
     }
 }

@@ -7,6 +7,8 @@ use plumbline::explore::breach::Breach;
 use plumbline::transcript::Actor;
 use serde_json::json;
 
+use super::disturbances::Disturbances;
+use super::known::clock_steps;
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
 use crate::explore::run::observation::{Observation, WriteKey};
 
@@ -16,8 +18,8 @@ const SAME_TIME: Duration = Duration::from_secs(2);
 /// Returns a write whose time changes although only the controllers' wall clock was set. The disruption controller
 /// compares times in objects with that clock; all others measure durations.
 pub(super) fn follows_wall_clock(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec<Breach> {
-    let faults = &explored.plan.faults;
-    if faults.is_empty() || !faults.iter().all(|(disturbance, _)| disturbance.steps_clock()) {
+    let is_stepped = clock_steps(explored.until_quiet()).next().is_some();
+    if !is_stepped || Disturbances::of(explored).count > 0 {
         return Vec::new();
     }
     let measures = |key: &WriteKey| key.actor != Actor::Disruption && key.resource != "events";

@@ -133,16 +133,12 @@ impl Countdowns {
             let running = countdowns.last().and_then(|last| last.due);
             // A state that does not outlast its instant may remain unseen.
             let before = countdowns.iter().rev().find(|countdown| countdown.at < now).and_then(|last| last.due);
-            let due = match toleration_limit_of(&self.world, pod) {
-                Some(limit) => {
-                    let due = now.saturating_add(limit);
-                    running.into_iter().chain(before).chain([due]).min()
-                }
+            let due = if let Some(limit) = toleration_limit_of(&self.world, pod) {
+                running.into_iter().chain(before).chain([now.saturating_add(limit)]).min()
+            } else {
                 // The deletion of a node ends no countdown.
-                None => {
-                    let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-                    running.filter(|_| !self.world.all("nodes").any(|(key, _)| key.name == node))
-                }
+                let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+                running.filter(|_| !self.world.all("nodes").any(|(key, _)| key.name == node))
             };
             if due != running || countdowns.is_empty() {
                 countdowns.push(Countdown { position, at: now, due });
@@ -180,9 +176,8 @@ fn early_eviction(replica: Option<u8>, begin: &ObjectStates, explored: ExploredR
                 countdowns.world.put(key.clone(), sighting.state.cloned());
                 let is_node = key.resource == "nodes";
                 let uid = sighting.state.and_then(|pod| metadata::uid(pod));
-                let is_concerned = |pod: &Value| match is_node {
-                    true => pod["spec"]["nodeName"] == *key.name,
-                    false => metadata::uid(pod) == uid,
+                let is_concerned = |pod: &Value| {
+                    if is_node { pod["spec"]["nodeName"] == *key.name } else { metadata::uid(pod) == uid }
                 };
                 countdowns.update(is_concerned, sighting.position, sighting.at);
             }
@@ -316,7 +311,8 @@ mod tests {
     #[case::called_off_at_once(70, Some((70, true)), &[])]
     #[case::called_off_unseen(70, Some((30, false)), &[])]
     fn evictions_wait(#[case] at: u64, #[case] gone: Option<(u64, bool)>, #[case] found: &[&str]) {
-        let mut history = History::new(&[node("True", "x"), pod("Running", "")]);
+        let untainted = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}});
+        let mut history = History::new(&[untainted, pod("Running", "")]);
         history.happens(10, "nodes/a", Some(node("True", "k")));
         if let Some((gone, is_seen)) = gone {
             history.happens_unseen(

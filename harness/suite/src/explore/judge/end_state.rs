@@ -4,8 +4,6 @@
 use plumbline::expect::world::ObjectStates;
 use plumbline::expect::{is_subject_write, requests};
 use plumbline::explore::breach::Breach;
-use plumbline::explore::faults::FaultTrait;
-use plumbline::explore::faults::plan::FaultPlan;
 use plumbline::explore::state::{StateDifference, changed_objects, differences};
 use plumbline::fixture::{Effect, Fault};
 use plumbline::metadata;
@@ -15,20 +13,26 @@ use plumbline::rules::quarantine::THRESHOLD;
 use plumbline::transcript::TranscriptEntry;
 use serde_json::Value;
 
-use super::known::node_key;
+use super::disturbances::Disturbances;
+use super::known::{key_of, node_key};
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
 
 /// Returns true for a difference of pods that depends on more than the objects. After a restart countdowns begin again,
 /// and those of pods on a deleted node end; upstream does the same (kubernetes/kubernetes#108268). The mark of a
 /// terminating pod is that of the last client that wanted its deletion.
-fn is_forgotten(difference: &StateDifference, end: &ObjectStates, reference: &ReferenceRun, plan: &FaultPlan) -> bool {
-    let restarts = plan.has(FaultTrait::Restarts) || plan.delays_information();
+fn is_forgotten(
+    difference: &StateDifference,
+    end: &ObjectStates,
+    reference: &ReferenceRun,
+    explored: ExploredRun<'_>,
+    restarts: bool,
+) -> bool {
     // A mark that was sent before its reason went takes effect late.
     let marked = difference.kind == "status.conditions"
-        && plan.faults.iter().any(|(disturbance, point)| {
-            disturbance.is(FaultTrait::DelaysRequest)
-                && point.target.resource.plural == "pods"
-                && point.target.name == difference.key.name
+        && requests(explored.until_quiet()).any(|(entry, exchange)| {
+            is_subject_write(entry, exchange)
+                && key_of(&exchange.request).as_ref() == Some(&difference.key)
+                && exchange.reply.as_ref().is_some_and(|reply| reply.at > entry.at)
         });
     // Controllers that restart, or learn of the reason late, do not send a mark that the fixture's own delay lets take
     // effect after its reason went.
@@ -62,9 +66,10 @@ pub(super) fn differs(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Ve
     let all = differences(|key| begin.get(key).cloned(), &reference.objects, &found);
     let end = begin.clone().after(entries);
     let nodes = end.all("nodes").count();
-    let touched = explored.plan.has(FaultTrait::TouchesObject);
+    let disturbances = Disturbances::of(explored);
+    let restarts = disturbances.starts > 0 || disturbances.late_news;
     let is_excused_pod = |difference: &StateDifference| {
-        is_forgotten(difference, &end, reference, explored.plan) || is_unaware(difference, entries, explored)
+        is_forgotten(difference, &end, reference, explored, restarts) || is_unaware(difference, entries, explored)
     };
     // The numbers of budgets follow from the pods; the models judge them.
     let excused_pods = all.iter().any(is_excused_pod);
@@ -73,7 +78,7 @@ pub(super) fn differs(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Ve
         let value = end.get(&difference.key).and_then(|node| metadata::annotation(node, TTL_ANNOTATION));
         let is_ttl = is_ttl && value.is_some_and(|value| allows_ttl(nodes, value));
         // The write of another client makes the server set the pod's defaults; the subject never writes a spec.
-        let is_default = difference.kind.starts_with("spec") && touched;
+        let is_default = difference.kind.starts_with("spec");
         // A pod that a fault leaves marked as failed counts as finished, so an older one is deleted instead.
         let by_number = difference.field.is_none()
             && difference.key.resource == "pods"

@@ -52,15 +52,21 @@ const CLOCK: &str = "the controllers' clock is ";
 /// Returns how far the controllers' wall clock was ahead at each moment of a window; negative: behind.
 pub(super) fn clock_offsets(entries: &[TranscriptEntry], window: WorkWindow) -> Vec<SignedDuration> {
     let mut offsets = vec![SignedDuration::ZERO];
-    for entry in &entries[..window.seq.min(entries.len())] {
-        let EntryKind::Note(text) = &entry.what else { continue };
-        let Some(offset) = text.strip_prefix(CLOCK).and_then(offset) else { continue };
-        if entry.seq <= window.begin {
+    for (seq, offset) in clock_steps(&entries[..window.seq.min(entries.len())]) {
+        if seq <= window.begin {
             offsets.clear();
         }
         offsets.push(offset);
     }
     offsets
+}
+
+/// Returns the steps of the controllers' wall clock: the entry of each, and how far the clock is ahead afterwards.
+pub(super) fn clock_steps(entries: &[TranscriptEntry]) -> impl Iterator<Item = (usize, SignedDuration)> {
+    entries.iter().filter_map(|entry| match &entry.what {
+        EntryKind::Note(text) => Some((entry.seq, text.strip_prefix(CLOCK).and_then(offset)?)),
+        EntryKind::Request(_) | EntryKind::Change(_) => None,
+    })
 }
 
 /// Reads `10m ahead`, `1h behind`.

@@ -1,4 +1,4 @@
-//! Oracle `late`: what the run without faults writes is not written much later than the faults explain. Pure.
+//! Oracle `late`: what the run without faults writes is not written much later than the disturbances of the run explain. Pure.
 //!
 //! The kinds `eviction` and `reconnect` are in [`overdue`](super::overdue) and [`reconnect`](super::reconnect).
 
@@ -6,14 +6,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plumbline::explore::breach::Breach;
-use plumbline::explore::faults::point::FaultPoint;
-use plumbline::explore::faults::{Disturbance, FaultTrait};
-use plumbline::rules::budgets::BUDGET_STATUS;
-use plumbline::rules::queue::MAX_DELAY;
 use plumbline::transcript::{EntryKind, TranscriptEntry};
 use serde_json::json;
 
 use super::backoff::is_backed_off;
+use super::disturbances::Disturbances;
 use super::tolerance::LATE;
 use crate::explore::histories::facts::countdown;
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
@@ -36,21 +33,13 @@ fn creations(entries: &[TranscriptEntry]) -> BTreeMap<(&str, &str, &str), Durati
     creations
 }
 
-/// Returns the first write that comes later than the faults explain. A write to an object that was created after the
-/// usual time is no late one: the usual write was to another object of that name.
+/// Returns the first write that comes later than the disturbances of the run explain. A write to an object that was
+/// created after the usual time is no late one: the usual write was to another object of that name.
 pub(super) fn writes(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec<Breach> {
-    let plan = explored.plan;
-    let delay: Duration = plan.faults.iter().map(|(disturbance, _)| disturbance.duration() + LATE).sum();
-    // After each restart countdowns begin again, and a taint that was never seen begins none.
-    let repeats = |(disturbance, point): &&(Disturbance, FaultPoint)| {
-        disturbance.is(FaultTrait::Restarts) || disturbance.delays_information(point)
-    };
-    let repeats = u32::try_from(plan.faults.iter().filter(repeats).count()).unwrap_or(u32::MAX);
-    let delay = delay + (countdown(&reference.fixture) + LATE) * repeats;
-    // A budget whose sync fails for other reasons, too, waits for the whole back-off after one more failure.
-    let is_refused = plan.faults.iter().any(|(disturbance, _)| disturbance.refusals() > 0);
-    // What a late fault causes is not late.
-    let last = plan.faults.iter().map(|(_, point)| point.at).max().unwrap_or_default();
+    let disturbances = Disturbances::of(explored);
+    // After a start countdowns begin again, and a taint that is seen late begins a late one.
+    let begins_again = disturbances.starts > 0 || disturbances.late_news;
+    let delay = LATE + if begins_again { countdown(&reference.fixture) + LATE } else { Duration::ZERO };
     let normal = &reference.observation.last_writes;
     let creations = creations(explored.until_quiet());
     let creation = |key: &WriteKey| {
@@ -59,8 +48,9 @@ pub(super) fn writes(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec
     };
     let found = explored.observation.last_writes.iter().find_map(|(key, at)| {
         let usual = normal.get(key).filter(|usual| key.resource != "events" && creation(key) <= **usual)?;
-        let delay = delay + if is_refused && key.resource == BUDGET_STATUS { MAX_DELAY } else { Duration::ZERO };
-        let is_late = *at > last.max(*usual) + delay && !is_backed_off(explored, key, *at);
+        let latest =
+            disturbances.until.max(*usual).saturating_add(delay + disturbances.backoff(key) + disturbances.clock);
+        let is_late = *at > latest && !is_backed_off(explored, key, *at);
         is_late.then_some((key, *at, *usual))
     });
     let to_breach = |(key, at, usual): (&WriteKey, Duration, Duration)| Breach {

@@ -1,37 +1,26 @@
 //! Oracle `end state` about Events: each Event of the run without faults is there, unless it was lost with the memory
 //! of its sender. Pure.
 
+use plumbline::expect::requests;
 use plumbline::explore::breach::{Breach, END_STATE};
-use plumbline::explore::faults::FaultTrait;
-use plumbline::explore::faults::inject::RESTART_AFTER;
-use plumbline::explore::faults::plan::FaultPlan;
 use plumbline::rules::recorder::SENDING;
-use plumbline::transcript::by_object::STARTS;
-use plumbline::transcript::{EntryKind, TranscriptEntry};
+use plumbline::transcript::{Attributed as _, Exchange, TranscriptEntry};
 use serde_json::json;
 
+use super::disturbances::{Disturbances, lost_with_memory};
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
-
-/// Returns true if controllers ended while their recorder may have had an Event to send once more: it keeps Events in
-/// memory, so these are lost with it, as in client-go.
-fn may_lose_events(plan: &FaultPlan, entries: &[TranscriptEntry]) -> bool {
-    let times = || plan.faults.iter().map(|(_, point)| point.at);
-    let (Some(first), Some(last)) = (times().min(), times().max()) else { return false };
-    let period = first..=last + SENDING + RESTART_AFTER;
-    let starts = |entry: &TranscriptEntry| matches!(&entry.what, EntryKind::Note(text) if text == STARTS);
-    entries.iter().any(|entry| starts(entry) && period.contains(&entry.at))
-}
 
 /// Returns an Event of the run without faults that a failed request about Events made disappear. One that was lost with
 /// the memory of its sender is not expected.
 pub(super) fn lost_event(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec<Breach> {
-    let faults = &explored.plan.faults;
+    let disturbances = Disturbances::of(explored);
     // The recorder sends again what no server answered; an answer is final, as in client-go. After a delay the name,
     // which is made from the time, may be taken by another controller's Event of the same instant of virtual time.
-    let about_events = faults.iter().all(|(disturbance, point)| {
-        point.target.resource.plural == "events" && disturbance.is(FaultTrait::BreaksConnection)
-    });
-    if faults.is_empty() || !about_events || may_lose_events(explored.plan, explored.until_quiet()) {
+    let is_judged = disturbances.count > 0
+        && disturbances.only_events
+        && requests(explored.until_quiet()).all(|(entry, exchange)| is_prompt_or_lost(entry, exchange))
+        && !lost_with_memory(explored.until_quiet(), SENDING);
+    if !is_judged {
         return Vec::new();
     }
     let mut lost = reference.observation.events.difference(&explored.observation.events);
@@ -46,27 +35,8 @@ pub(super) fn lost_event(reference: &ReferenceRun, explored: ExploredRun<'_>) ->
     lost.next().map(to_breach).into_iter().collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use plumbline::explore::faults::Disturbance;
-    use plumbline::explore::faults::point::FaultPoint;
-    use plumbline::transcript::Transcript;
-    use rstest::rstest;
-
-    use super::*;
-
-    #[rstest]
-    #[case::while_it_waits_to_send_again(12, true)]
-    #[case::before_the_fault(9, false)]
-    #[case::after_the_last_try(133, false)]
-    fn a_restart_may_lose_events(#[case] at: u64, #[case] lost: bool) {
-        let transcript = Transcript::new();
-        transcript.note(Duration::from_secs(at), STARTS);
-        let mut plan = FaultPlan::calm("faults/a");
-        let point = FaultPoint { at: Duration::from_secs(10), ..FaultPoint::of_run(1) };
-        plan.faults.push((Disturbance::parse("drop").expect("a fault"), point));
-        assert_eq!(may_lose_events(&plan, &transcript.entries()), lost);
-    }
+/// Returns true if a request of the subject about an Event succeeded at once, or its connection broke.
+fn is_prompt_or_lost(entry: &TranscriptEntry, exchange: &Exchange) -> bool {
+    let is_own = exchange.request.resource == "events" && entry.actor().is_subject();
+    !is_own || exchange.reply.as_ref().is_none_or(|reply| reply.at == entry.at && (reply.lost || reply.status < 400))
 }

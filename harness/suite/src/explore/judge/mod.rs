@@ -32,18 +32,16 @@
 //! sender of a request may have had in mind, from the record of the run; [`backoff`] and [`held`] say what may have
 //! delayed a write.
 
-use std::time::Duration;
-
 use plumbline::expect::world::ObjectStates;
 use plumbline::explore::breach::{ALIVE, Breach, END_STATE, FRESH};
+use plumbline::explore::faults::FaultTrait;
 use plumbline::explore::faults::plan::FaultPlan;
 use plumbline::explore::faults::point::{FaultPoint, Site};
-use plumbline::explore::faults::{Disturbance, FaultTrait};
 use plumbline::fixture::pattern::Verb;
 use plumbline::fixture::{Effect, Fixture};
 use plumbline::rules::budgets::BUDGETS;
-use plumbline::transcript::EntryKind;
 
+use self::disturbances::is_seen_late;
 use self::models::MODEL;
 use crate::explore::histories::exceptions;
 use crate::explore::histories::facts::stays_uninformed;
@@ -55,6 +53,7 @@ mod breaches;
 mod claim;
 mod clock;
 mod condition;
+mod disturbances;
 mod early;
 mod end_state;
 mod event;
@@ -177,24 +176,13 @@ pub fn judge(reference: &ReferenceRun, explored: ExploredRun<'_>) -> OracleVerdi
     OracleVerdict { breaches, diverged, unfit: None }
 }
 
-/// Returns true for a budget whose numbers follow an owner of which the subject learns late: the deletion of an owner,
-/// and the scale of one, lead to no sync by themselves, as upstream.
+/// Returns true for a budget whose numbers follow an owner that an informer showed late: the deletion of an owner, and
+/// the scale of one, lead to no sync by themselves, as upstream, and after a new list pods may come before their owners.
 fn is_late_owner(breach: &Breach, explored: ExploredRun<'_>) -> bool {
     const OWNERS: [&str; 4] = ["replicasets", "replicationcontrollers", "statefulsets", "deployments"];
-    let owner_changes_within = |from: Duration, until: Duration| {
-        explored.entries.iter().any(|entry| match &entry.what {
-            EntryKind::Change(change) => (from..=until).contains(&entry.at) && OWNERS.contains(&&*change.resource),
-            _ => false,
-        })
-    };
-    let is_late = |(disturbance, point): &(Disturbance, FaultPoint)| match disturbance.cut_off() {
-        // Afterwards each informer lists its objects again, and pods may come before their owners.
-        Some(_) => owner_changes_within(point.at, point.at + disturbance.duration()),
-        None => disturbance.delays_information(point) && OWNERS.contains(&&*point.target.resource.plural),
-    };
     breach.resource.starts_with(BUDGETS)
         && [END_STATE, FRESH, MODEL].contains(&breach.oracle.as_str())
-        && explored.plan.faults.iter().any(is_late)
+        && is_seen_late(explored, |key| OWNERS.contains(&key.resource.as_str()))
 }
 
 /// Judges a run without faults: there is nothing to compare it with.

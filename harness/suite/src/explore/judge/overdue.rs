@@ -186,9 +186,16 @@ impl Stays {
         for stay in self.of_pod.values_mut().filter(|stay| stay.due() <= replied) {
             stay.delayed = stay.delayed.max(replied);
         }
-        let key = key_of(request).filter(|key| key.resource == "pods" && has_failed);
-        let pod = key.and_then(|key| self.world.get(&key));
-        if let Some(stay) = pod.and_then(|pod| metadata::uid(pod)).and_then(|uid| self.of_pod.get_mut(uid)) {
+        let Some(key) = key_of(request).filter(|_| has_failed) else { return };
+        let is_concerned = |other: &Key, pod: &Value| match key.resource.as_str() {
+            "pods" => *other == key,
+            // The node of each pod is read before its eviction.
+            "nodes" => pod["spec"]["nodeName"] == *key.name,
+            _ => false,
+        };
+        for (_, pod) in self.world.all("pods").filter(|(other, pod)| is_concerned(other, pod)) {
+            let stay = metadata::uid(pod).and_then(|uid| self.of_pod.get_mut(uid));
+            let Some(stay) = stay.filter(|stay| stay.since.saturating_add(stay.limit) <= entry.at) else { continue };
             stay.failures += 1;
             let earlier = stay.failures.saturating_sub(EVICTION_TRIES);
             stay.delayed = stay.delayed.max(entry.at.max(replied).saturating_add(backoff(earlier)));

@@ -89,9 +89,13 @@ mod tests {
             "spec": {"nodeName": "a"}});
         let mut history = History::new(&[node.clone(), pod]);
         let (before, after): (Vec<u64>, Vec<u64>) = asked.iter().partition(|at| **at < 45);
-        before.iter().for_each(|at| history.asks(*at, Actor::PodGc, "delete pods/other", 1));
+        for at in before {
+            history.asks(at, Actor::PodGc, "delete pods/other", 1);
+        }
         history.happens(45, "nodes/a", None);
-        after.iter().for_each(|at| history.asks(*at, Actor::PodGc, "delete pods/other", 1));
+        for at in after {
+            history.asks(at, Actor::PodGc, "delete pods/other", 1);
+        }
         if is_back {
             history.happens(collected, "nodes/a", Some(node));
         }

@@ -1,64 +1,75 @@
 //! Oracle `late` about watches: controllers that do not come back after they were cut off. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use plumbline::expect::requests;
 use plumbline::explore::breach::Breach;
-use plumbline::explore::faults::FaultTrait;
-use plumbline::explore::faults::point::Site;
-use plumbline::fixture::Fixture;
-use plumbline::fixture::pattern::Verb;
-use plumbline::transcript::{Attributed as _, TranscriptEntry};
+use plumbline::transcript::{Attributed as _, EntryKind};
 use serde_json::json;
 
 use super::late::LATE_ORACLE;
 use super::tolerance::RECONNECT;
 use crate::explore::histories::facts::controls_subject;
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
+use crate::explore::run::knowledge::is_start;
 
-/// Returns a resource that the controllers watched before they were cut off, and neither listed nor watched again in
-/// time afterwards.
+/// The note of the server that watches break, before the resource, and after it.
+const BREAK: (&str, &str) = ("watches of ", " break");
+/// All resources in that note.
+const EVERYTHING: &str = "everything";
+
+/// Returns a resource that the controllers watched, and neither listed nor watched again in time after the watch had
+/// broken or an attempt had failed.
 pub(super) fn stays_away(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec<Breach> {
-    resource_without_watch(&reference.fixture, explored)
-        .filter(|_| !reference.broken.iter().any(|oracle| oracle == LATE_ORACLE))
-        .into_iter()
-        .collect()
+    // Controllers that the fixture has stopped have no watches.
+    if controls_subject(&reference.fixture) || reference.broken.iter().any(|oracle| oracle == LATE_ORACLE) {
+        return Vec::new();
+    }
+    resource_without_watch(explored).into_iter().collect()
 }
 
-fn resource_without_watch(fixture: &Fixture, explored: ExploredRun<'_>) -> Option<Breach> {
-    let plan = explored.plan;
-    // Controllers that the fixture has stopped have no watches.
-    if controls_subject(fixture) {
-        return None;
+fn resource_without_watch(explored: ExploredRun<'_>) -> Option<Breach> {
+    // The time since which no informer has watched a resource; `None` if one does.
+    let mut away: BTreeMap<&str, Option<Duration>> = BTreeMap::new();
+    let is_overdue = |since: Option<Duration>, at: Duration| since.is_some_and(|since| at > since + RECONNECT);
+    for entry in explored.until_quiet() {
+        match &entry.what {
+            EntryKind::Request(exchange) if matches!(exchange.request.verb.as_str(), "list" | "watch") => {
+                if !entry.actor().is_subject() {
+                    continue;
+                }
+                let resource = exchange.request.resource.as_str();
+                let reply = exchange.reply.as_ref();
+                let failed = reply.filter(|reply| reply.lost || reply.status >= 400).map(|reply| reply.at);
+                if let Some(since) =
+                    away.insert(resource, failed).flatten().filter(|it| is_overdue(Some(*it), entry.at))
+                {
+                    return Some(breach(resource, since));
+                }
+            }
+            EntryKind::Note(_) if is_start(entry) => away.clear(),
+            EntryKind::Note(text) => {
+                let broken = text.strip_prefix(BREAK.0).and_then(|rest| rest.strip_suffix(BREAK.1));
+                for (resource, since) in &mut away {
+                    if broken.is_some_and(|broken| broken == EVERYTHING || broken == *resource) {
+                        since.get_or_insert(entry.at);
+                    }
+                }
+            }
+            EntryKind::Request(_) | EntryKind::Change(_) => {}
+        }
     }
-    // A watch that another fault concerns is served in spite of the partition, or later.
-    let disturbed = plan.faults.iter().any(|(disturbance, point)| {
-        disturbance.is(FaultTrait::Restarts) || matches!(point.site, Site::Request(Verb::List | Verb::Watch))
-    }) || plan.faults.iter().filter(|(disturbance, _)| disturbance.cut_off().is_some()).count() > 1;
-    let (from, healed) = plan
-        .faults
-        .iter()
-        .filter(|_| !disturbed)
-        .find_map(|(disturbance, point)| Some((point.at, point.at + disturbance.cut_off()?)))?;
-    let seen = |during: &dyn Fn(&TranscriptEntry) -> bool| -> BTreeSet<(String, String)> {
-        requests(explored.entries)
-            .filter(|(entry, exchange)| {
-                entry.actor().is_subject()
-                    && matches!(exchange.request.verb.as_str(), "list" | "watch")
-                    && during(entry)
-            })
-            .map(|(_, exchange)| (exchange.request.group.clone(), exchange.request.resource.clone()))
-            .collect()
-    };
-    let before = seen(&|entry| entry.at < from);
-    let after = seen(&|entry| entry.at >= healed && entry.at <= healed + RECONNECT);
-    let (_, resource) = before.difference(&after).next()?;
-    Some(Breach {
+    let end = explored.record.end;
+    away.into_iter().find_map(|(resource, since)| Some(breach(resource, since.filter(|_| is_overdue(since, end))?)))
+}
+
+fn breach(resource: &str, since: Duration) -> Breach {
+    Breach {
         oracle: LATE_ORACLE.to_owned(),
-        resource: resource.clone(),
+        resource: resource.to_owned(),
         kind: "reconnect".to_owned(),
-        at: healed + RECONNECT,
-        text: format!("{resource} are neither listed nor watched within {RECONNECT:?} after the server is back"),
+        at: since + RECONNECT,
+        text: format!("{resource} are neither listed nor watched within {RECONNECT:?} after {since:?}"),
         expected: json!({ "quiet": true }),
-    })
+    }
 }

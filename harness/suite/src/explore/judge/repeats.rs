@@ -1,7 +1,9 @@
 //! Oracle `repeats`: an Event is counted once for each change. Pure.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use plumbline::expect::requests;
 use plumbline::expect::world::ObjectStates;
 use plumbline::explore::breach::Breach;
 use plumbline::fixture::Fixture;
@@ -21,10 +23,16 @@ pub(super) fn repeated(_: &Fixture, _: &ObjectStates, explored: ExploredRun<'_>)
     if loses_events(entries) {
         return Vec::new();
     }
+    let waits = waits(entries);
     let mut sums: BTreeMap<String, i64> = BTreeMap::new();
     for instant in entries.chunk_by(|one, next| one.at == next.at) {
         let mut counts: BTreeMap<(&str, &str), i64> = BTreeMap::new();
-        let mut causes = instant.first().map_or(0, |entry| explored.knowledge.sightings_at(entry.at));
+        // What came up while a controller waited for a reply is handled in the instant of the reply.
+        let mut causes = 0;
+        if let Some(at) = instant.first().map(|entry| entry.at) {
+            let since = waits.get(&at).copied().unwrap_or(at);
+            causes += explored.knowledge.sightings_between(since, at);
+        }
         for entry in instant {
             causes += i64::from(fails(entry));
             let EntryKind::Change(change) = &entry.what else { continue };
@@ -47,6 +55,17 @@ pub(super) fn repeated(_: &Fixture, _: &ObjectStates, explored: ExploredRun<'_>)
         }
     }
     Vec::new()
+}
+
+/// Returns the times of late replies to the subject, and since when it had waited for them.
+fn waits(entries: &[TranscriptEntry]) -> BTreeMap<Duration, Duration> {
+    let mut waits = BTreeMap::new();
+    for (entry, exchange) in requests(entries).filter(|(entry, _)| entry.actor().is_subject()) {
+        if let Some(reply) = exchange.reply.as_ref().filter(|reply| reply.at > entry.at) {
+            waits.entry(reply.at).and_modify(|since: &mut Duration| *since = entry.at.min(*since)).or_insert(entry.at);
+        }
+    }
+    waits
 }
 
 /// Returns true if the entry is a request of the subject that failed.

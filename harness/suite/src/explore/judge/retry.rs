@@ -332,7 +332,7 @@ mod tests {
     #[case::that_no_informer_shows(false, true)]
     fn a_change_of_the_object_hands_its_key_out(#[case] is_seen: bool, #[case] found: bool) {
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}});
-        let mut history = History::new(&[node.clone()]);
+        let mut history = History::new(std::slice::from_ref(&node));
         history.fails(0, Actor::Ttl, "patch nodes/a", 500);
         if is_seen {
             history.happens(0, "nodes/a", Some(node));

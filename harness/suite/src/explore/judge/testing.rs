@@ -132,6 +132,18 @@ fn agent(actor: &Actor) -> &'static str {
     }
 }
 
+/// Returns the key of an object as fixtures write it, and its subresource.
+fn parse_target(target: &str) -> (Key, Option<String>) {
+    let target = Target::parse(target, "default", &Resources::default()).expect("a target");
+    let key = Key {
+        group: target.resource.group.to_string(),
+        resource: target.resource.plural.to_string(),
+        namespace: target.namespace,
+        name: target.name,
+    };
+    (key, target.subresource)
+}
+
 impl History {
     /// Begins with these objects, which the informers list.
     pub(super) fn new(initial: &[Value]) -> Self {
@@ -180,7 +192,7 @@ impl History {
 
     /// The informers see the present state of an object.
     pub(super) fn informs(&self, at: u64, target: &str) {
-        let (key, _) = self.parse(target);
+        let (key, _) = parse_target(target);
         let kind = if self.world.get(&key).is_some() { ChangeKind::Modified } else { ChangeKind::Deleted };
         let seen = DeliveredObject {
             kind,
@@ -196,7 +208,7 @@ impl History {
         let (_, target) = what.split_once(' ').expect("a verb and a target");
         let seq = self.transcript.len();
         let reply = RecordedReply { body: new.clone().map(Into::into), ..RecordedReply::new(secs(at), 200) };
-        exchange(&self.transcript, secs(at), agent(&actor), self.request(what, body), reply);
+        exchange(&self.transcript, secs(at), agent(&actor), Self::request(what, body), reply);
         let change = self.change(target, Some(seq), new);
         self.transcript.change(secs(at), Origin::client(&format!("x/1 {}", agent(&actor)), ""), change);
         self.informs(at, target);
@@ -211,7 +223,7 @@ impl History {
     /// A controller sends a request without an effect, and gets its reply after `delay` seconds.
     pub(super) fn asks(&self, at: u64, actor: Actor, what: &str, delay: u64) {
         let reply = RecordedReply::new(secs(at + delay), 200);
-        exchange(&self.transcript, secs(at), agent(&actor), self.request(what, json!({})), reply);
+        exchange(&self.transcript, secs(at), agent(&actor), Self::request(what, json!({})), reply);
     }
 
     /// A controller sends a request that is refused.
@@ -220,14 +232,14 @@ impl History {
             &self.transcript,
             secs(at),
             agent(&actor),
-            self.request(what, json!({})),
+            Self::request(what, json!({})),
             RecordedReply::new(secs(at), status),
         );
     }
 
-    fn request(&self, what: &str, body: Value) -> RecordedRequest {
+    fn request(what: &str, body: Value) -> RecordedRequest {
         let (verb, target) = what.split_once(' ').expect("a verb and a target");
-        let (key, subresource) = self.parse(target);
+        let (key, subresource) = parse_target(target);
         RecordedRequest {
             verb: verb.to_owned(),
             path: target.to_owned(),
@@ -241,20 +253,9 @@ impl History {
         }
     }
 
-    fn parse(&self, target: &str) -> (Key, Option<String>) {
-        let target = Target::parse(target, "default", &Resources::default()).expect("a target");
-        let key = Key {
-            group: target.resource.group.to_string(),
-            resource: target.resource.plural.to_string(),
-            namespace: target.namespace,
-            name: target.name,
-        };
-        (key, target.subresource)
-    }
-
     /// Makes the change of an object, with the next resourceVersion.
     fn change(&mut self, target: &str, request: Option<usize>, new: Option<Value>) -> Change {
-        let (key, _) = self.parse(target);
+        let (key, _) = parse_target(target);
         self.version += 1;
         let old = self.world.get(&key).cloned();
         let new = new.map(|mut new| {

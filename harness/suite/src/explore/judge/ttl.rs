@@ -141,7 +141,7 @@ mod tests {
             history.happens(10, "nodes/n0", None);
         }
         history.writes(10, Actor::Ttl, "patch nodes/n1", json!({}), Some(annotated(value)));
-        let found = history.judged("ttl", |fixture, begin, explored| wrong_values(fixture, begin, explored));
+        let found = history.judged("ttl", wrong_values);
         assert_eq!(found.is_empty(), fine, "{found:?}");
     }
 }

@@ -1,4 +1,5 @@
-//! Oracle `writes`: an object is not written more often than the run without faults and the faults explain. Pure.
+//! Oracle `writes`: an object is not written more often than the run without faults and the disturbances of this
+//! run explain. Pure.
 
 use std::time::Duration;
 
@@ -7,25 +8,23 @@ use plumbline::explore::faults::FaultTrait;
 use plumbline::transcript::{EntryKind, TranscriptEntry};
 use serde_json::json;
 
+use super::disturbances::Disturbances;
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
 use crate::explore::run::observation::WriteKey;
 
-/// Additional writes of an object that each fault explains.
-const WRITES_PER_FAULT: u32 = 2;
+/// Additional writes of an object that each disturbance explains.
+const WRITES_PER_DISTURBANCE: u32 = 2;
 /// Additional writes of an object that changed timing explains.
 const WRITES_BY_TIMING: u32 = 2;
 
-/// Returns the writes beyond those of the run without faults and those that the faults explain.
+/// Returns the writes beyond those of the run without faults and those that the disturbances explain.
 pub(super) fn excess(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec<Breach> {
     let normal = &reference.observation;
     let found = explored.observation;
-    let plan = explored.plan;
-    let faults = u32::try_from(plan.faults.len()).unwrap_or(u32::MAX);
-    let starts = plan.faults.iter().filter(|(disturbance, _)| disturbance.is(FaultTrait::Restarts)).count();
-    let starts = 1 + u32::try_from(starts).unwrap_or(u32::MAX);
-    let refusals: u32 = plan.faults.iter().map(|(disturbance, _)| disturbance.refusals()).sum();
+    let disturbances = Disturbances::of(explored);
+    let starts = 1 + disturbances.starts;
     // In another order, changes that were handled together can be handled one by one.
-    let is_ordered = plan.has(FaultTrait::Reorders);
+    let is_ordered = explored.plan.has(FaultTrait::Reorders);
     let changes_of_others = |key: &WriteKey| {
         let is_other = |entry: &&TranscriptEntry| match &entry.what {
             EntryKind::Change(change) => change.resource != "events" && !key.resource.starts_with(&change.resource),
@@ -35,7 +34,7 @@ pub(super) fn excess(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec
     };
     let excess = found.writes.iter().filter(|(key, _)| key.resource != "events").find_map(|(key, count)| {
         let usual = normal.writes.get(key).copied().unwrap_or_default();
-        let most = usual * starts + faults * WRITES_PER_FAULT + refusals + WRITES_BY_TIMING;
+        let most = usual * starts + disturbances.count * WRITES_PER_DISTURBANCE + WRITES_BY_TIMING;
         let is_in_order = || !is_ordered || *count > usual.saturating_add(changes_of_others(key));
         (*count > most && is_in_order()).then_some((key, *count, usual))
     });

@@ -13,7 +13,7 @@ use plumbline::expect::world::{Key, ObjectStates, key_of_change};
 use plumbline::metadata;
 use plumbline::transcript::by_object::STARTS;
 use plumbline::transcript::{
-    Actor, Attributed as _, ChangeKind, Delivery, EntryKind, Exchange, RecordedJson, RecordedReply, TranscriptEntry,
+    Actor, Attributed, ChangeKind, Delivery, EntryKind, Exchange, RecordedJson, RecordedReply, TranscriptEntry,
 };
 
 use crate::subject::client_factory::replica_of;
@@ -306,9 +306,9 @@ impl<'a> Knowledge<'a> {
     }
 
     fn read_states(&self, object: usize, window: WorkWindow) -> impl Iterator<Item = Option<&'a RecordedJson>> {
-        let sender = self.entries.get(window.seq).map(|entry| entry.actor());
+        let sender = self.entries.get(window.seq).map(Attributed::actor);
         let read = self.readings[object].iter().filter(move |reading| {
-            let reader = self.entries.get(reading.seq).map(|entry| entry.actor());
+            let reader = self.entries.get(reading.seq).map(Attributed::actor);
             (window.begin..=window.seq).contains(&reading.position) && reader == sender
         });
         read.map(|reading| reading.state)
@@ -355,12 +355,29 @@ impl<'a> Knowledge<'a> {
         places.iter().map(|place| &self.sightings[*place]).filter(move |sighting| sighting.replica == replica)
     }
 
-    /// Returns the number of sightings at a time.
+    /// Returns the number of sightings in a period, both ends included.
     #[must_use]
-    pub fn sightings_at(&self, at: Duration) -> i64 {
-        let first = self.sightings.partition_point(|sighting| sighting.at < at);
-        let count = self.sightings[first..].iter().take_while(|sighting| sighting.at == at).count();
+    pub fn sightings_between(&self, since: Duration, until: Duration) -> i64 {
+        let first = self.sightings.partition_point(|sighting| sighting.at < since);
+        let count = self.sightings[first..].iter().take_while(|sighting| sighting.at <= until).count();
         i64::try_from(count).unwrap_or(i64::MAX)
+    }
+
+    /// Returns the times at which informers first showed changes of the objects that are meant, if that was later than
+    /// the change. Changes that no later state hides and that no informer ever showed are those of the end of the run.
+    pub fn late_news(&self, is_meant: impl Fn(&Key) -> bool) -> impl Iterator<Item = Duration> {
+        self.names.iter().enumerate().filter(move |(_, key)| is_meant(key)).flat_map(move |(object, _)| {
+            let seen = &self.of_object[object];
+            self.versions[object].iter().filter(|version| version.position > 0).filter_map(move |version| {
+                let at = self.entries.get(version.position - 1)?.at;
+                let shows = |place: &&usize| {
+                    let change = self.sightings[**place].change;
+                    change.is_some_and(|change| change + 1 >= version.position)
+                };
+                let shown = seen.iter().find(shows).map(|place| self.sightings[*place].at)?;
+                (shown > at).then_some(shown)
+            })
+        })
     }
 
     /// Returns the number of sightings of the objects that are meant between these entries.
@@ -391,18 +408,18 @@ impl<'a> Knowledge<'a> {
     /// Returns the history as the informers of a replica show it, with the entries of the transcript in between.
     pub fn steps(&self, replica: Option<u8>, view: View) -> impl Iterator<Item = KnownStep<'_, 'a>> {
         let synced = if view == View::Certain { self.synced(replica) } else { Vec::new() };
-        let mut sightings = self.sightings.iter().filter(move |sighting| sighting.replica == replica).peekable();
-        let mut entries = self.entries.iter().peekable();
-        let certain = move |sighting: &Sighting<'a>| {
-            let place = synced.partition_point(|(started, ..)| *started < sighting.position).checked_sub(1);
-            let (position, at) = place.map_or((0, Duration::ZERO), |place| (synced[place].1, synced[place].2));
-            Sighting { position: sighting.position.max(position), at: sighting.at.max(at), ..*sighting }
+        let noticed = move |sighting: &Sighting<'a>| {
+            let started = synced.partition_point(|sync| sync.started < sighting.position).checked_sub(1);
+            let Some(sync) = started.map(|place| &synced[place]) else { return Some(*sighting) };
+            let (position, at) = sync.done?;
+            Some(Sighting { position: sighting.position.max(position), at: sighting.at.max(at), ..*sighting })
         };
+        let mut sightings =
+            self.sightings.iter().filter(move |sighting| sighting.replica == replica).filter_map(noticed).peekable();
+        let mut entries = self.entries.iter().peekable();
         std::iter::from_fn(move || {
             let next = entries.peek().map_or(usize::MAX, |entry| entry.seq);
-            let sighting = sightings.peek().map(|sighting| certain(sighting)).filter(|it| it.position <= next);
-            if let Some(sighting) = sighting {
-                sightings.next();
+            if let Some(sighting) = sightings.next_if(|sighting| sighting.position <= next) {
                 return Some(KnownStep::Sees(&self.names[sighting.object], sighting));
             }
             let entry = entries.next()?;
@@ -410,15 +427,15 @@ impl<'a> Knowledge<'a> {
         })
     }
 
-    /// Returns for each start of the controllers its entry, and the position and time at which all informers of a
-    /// replica had a list of their resource.
-    fn synced(&self, replica: Option<u8>) -> Vec<(usize, usize, Duration)> {
-        let mut starts = vec![(0, 0, Duration::ZERO)];
-        let mut listed: BTreeMap<(&str, &str), bool> = BTreeMap::new();
+    /// Returns for each start of the controllers when all informers of a replica had a first list of their resource.
+    fn synced(&self, replica: Option<u8>) -> Vec<Sync> {
+        let mut starts = vec![Sync { started: 0, done: Some((0, Duration::ZERO)) }];
+        // The resources that were asked for since the last start, and the first list of each.
+        let mut lists: BTreeMap<(&str, &str), Option<(usize, Duration)>> = BTreeMap::new();
         for entry in self.entries {
             if is_start(entry) {
-                starts.push((entry.seq, entry.seq, entry.at));
-                listed.clear();
+                starts.push(Sync { started: entry.seq, done: Some((entry.seq, entry.at)) });
+                lists.clear();
             }
             let EntryKind::Request(exchange) = &entry.what else { continue };
             let request = &exchange.request;
@@ -426,19 +443,25 @@ impl<'a> Knowledge<'a> {
                 continue;
             }
             let reply = exchange.reply.as_ref().filter(|reply| !reply.lost && reply.status == 200);
-            let is_listed = listed.entry((&request.group, &request.resource)).or_default();
-            let Some(last) = starts.last_mut().filter(|_| !*is_listed) else { continue };
-            // Until a list succeeds the controllers do nothing.
-            let (position, at) = reply.map_or((usize::MAX, Duration::MAX), |reply| (self.end_of(entry), reply.at));
-            *is_listed = reply.is_some();
-            *last = (
-                last.0,
-                if last.1 == usize::MAX { position } else { last.1.max(position) },
-                if last.2 == Duration::MAX { at } else { last.2.max(at) },
-            );
+            let list = lists.entry((&request.group, &request.resource)).or_default();
+            if list.is_none() {
+                *list = reply.map(|reply| (self.end_of(entry), reply.at));
+                let all: Option<Vec<(usize, Duration)>> = lists.values().copied().collect();
+                let last = all.map(|all| all.into_iter().fold((0, Duration::ZERO), |one, two| one.max(two)));
+                starts.last_mut().expect("the first start").done = last;
+            }
         }
         starts
     }
+}
+
+/// The moment in which the informers of controllers that started had their first lists.
+#[derive(Debug, Clone, Copy)]
+struct Sync {
+    /// The entry of the start.
+    started: usize,
+    /// The number of entries before that moment, and its time; `None` if it never came.
+    done: Option<(usize, Duration)>,
 }
 
 /// Returns true for the note that the controllers start.
