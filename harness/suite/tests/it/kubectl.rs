@@ -93,9 +93,16 @@ impl Session {
 
     fn command(&self, line: &str) -> Command {
         let mut command = Command::new(&self.kubectl);
-        command.env("KUBECONFIG", self.kubeconfig()).env("HOME", &self.folder).env_remove("KUBECTL_KUBERC");
+        self.set_environment(&mut command);
         command.args(words(line));
         command
+    }
+
+    /// Sets the variables of a command that runs kubectl.
+    fn set_environment(&self, command: &mut Command) {
+        command.env("KUBECONFIG", self.kubeconfig()).env("HOME", &self.folder).env_remove("KUBECTL_KUBERC");
+        // kubectl lives for milliseconds, of which collecting garbage takes a third.
+        command.env("GOGC", "off").env("GOMEMLIMIT", "512MiB");
     }
 
     /// A shell in which `kubectl` is this one and connects to this server.

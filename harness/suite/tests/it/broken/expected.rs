@@ -1,4 +1,4 @@
-//! The fixtures that each flaw must fail in the whole profile of its controller; it must fail no others.
+//! The fixtures that each flaw must fail in the profile of its controller; it must fail no others.
 
 /// Rounds down: fixtures where a percentage in maxUnavailable is not a whole number of pods; minAvailable is not
 /// affected.

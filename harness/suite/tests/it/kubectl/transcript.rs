@@ -159,8 +159,8 @@ pub(super) fn replay(name: &str) {
 pub(super) fn shell(session: &Session, script: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", script]);
-    command.env("KUBECONFIG", session.kubeconfig()).env("HOME", &session.folder);
-    command.env_remove("KUBECTL_KUBERC").env("EDITOR", "false");
+    session.set_environment(&mut command);
+    command.env("EDITOR", "false");
     let mut path = session.folder.join("bin").into_os_string();
     if let Some(rest) = std::env::var_os("PATH") {
         path.push(":");
