@@ -93,6 +93,12 @@ fn is_open_watch(exchange: &Exchange) -> bool {
     exchange.request.verb == "watch" && exchange.reply.is_none()
 }
 
+/// Returns true if nothing disturbs the run.
+pub(super) fn is_calm(explored: ExploredRun<'_>) -> bool {
+    let disturbances = Disturbances::of(explored);
+    disturbances.count == 0 && disturbances.clock.is_zero()
+}
+
 /// Returns true if an informer showed a change of such an object late, or not at all.
 pub(super) fn is_seen_late(explored: ExploredRun<'_>, is_meant: impl Fn(&Key) -> bool) -> bool {
     explored.knowledge.late_news(is_meant).next().is_some()

@@ -28,6 +28,7 @@ use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, RecordedJ
 use serde_json::{Value, json};
 
 use super::breaches::of_change;
+use super::disturbances::is_calm;
 use crate::explore::run::entries::changes;
 use crate::explore::run::explored::ExploredRun;
 use crate::explore::run::knowledge::{KnownStep, View, is_start};
@@ -53,7 +54,7 @@ pub(super) fn breaches(fixture: &Fixture, begin: &ObjectStates, explored: Explor
     }
     let entries = explored.until_quiet();
     let mut breaches: Vec<Breach> = too_many(entries).into_iter().collect();
-    let calm = explored.is_calm(fixture);
+    let calm = is_calm(explored);
     let limited = fixture.flags.contains_key("kube-api-qps");
     if fixture.controllers.contains(&Controller::TaintEviction) && !limited && !loses_events(entries) {
         breaches.extend(cancellations(begin, explored, calm));

@@ -2,7 +2,6 @@
 
 use plumbline::expect::requests;
 use plumbline::explore::breach::{Breach, FRESH, restarted_text};
-use plumbline::explore::faults::FaultTrait;
 use plumbline::fixture::Fixture;
 use plumbline::metadata;
 use plumbline::rules::nodes::{TTL_ANNOTATION, allows_ttl};
@@ -10,6 +9,7 @@ use plumbline::transcript::{Actor, EntryKind, TranscriptEntry};
 
 use super::breaches::of_write;
 use super::held::is_held;
+use super::others_differ;
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
 use crate::explore::run::observation::SubjectWrite;
 
@@ -25,7 +25,7 @@ pub(super) fn writes(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec
         let is_usual = usual.any(|other| other.key.actor == write.key.actor);
         // Near a bound the TTL depends on the history of the number of nodes, which a restart loses.
         let is_ttl = write.key.actor == Actor::Ttl
-            && (explored.plan.has(FaultTrait::ChangesHistory) || had_right_ttl(fixture, explored, write));
+            && (others_differ(reference, explored) || had_right_ttl(fixture, explored, write));
         !is_usual && !is_ttl && !is_held(fixture, explored, write) && !is_faulted_before(explored, write)
     };
     explored.observation.fresh.iter().find(restarted_differently).map(breach).into_iter().collect()

@@ -158,7 +158,7 @@ pub fn judge(reference: &ReferenceRun, explored: ExploredRun<'_>) -> OracleVerdi
     }
     let normal = &reference.observation;
     let about_failures = normal.faulted > OWN_FAULTS || stays_uninformed(&reference.fixture);
-    let diverged = explored.plan.has(FaultTrait::ChangesHistory)
+    let diverged = others_differ(reference, explored)
         || displaces_refusal(&reference.fixture, explored.plan)
         || normal.replies != explored.observation.replies
         || normal.boundaries != explored.observation.boundaries;
@@ -174,6 +174,11 @@ pub fn judge(reference: &ReferenceRun, explored: ExploredRun<'_>) -> OracleVerdi
         !exceptions::is_listed(&reference.fixture.id, &breach.oracle) && !is_late_owner(breach, explored)
     });
     OracleVerdict { breaches, diverged, unfit: None }
+}
+
+/// Returns true if other clients created or deleted other objects than in the run without faults.
+fn others_differ(reference: &ReferenceRun, explored: ExploredRun<'_>) -> bool {
+    reference.observation.others != explored.observation.others
 }
 
 /// Returns true for a budget whose numbers follow an owner that an informer showed late: the deletion of an owner, and

@@ -9,6 +9,7 @@ use plumbline::explore::breach::Breach;
 use plumbline::fixture::Fixture;
 use plumbline::transcript::{EntryKind, TranscriptEntry};
 
+use super::disturbances::is_calm;
 use super::model::{self, ModelBreach, ModelMoment};
 use crate::explore::run::explored::ExploredRun;
 
@@ -30,7 +31,7 @@ pub(super) fn broken(fixture: &Fixture, begin: &ObjectStates, explored: Explored
         text: found.text,
         expected: found.expected,
     };
-    let moment = ModelMoment { now, sizes, calm: explored.is_calm(fixture) };
+    let moment = ModelMoment { now, sizes, calm: is_calm(explored) };
     let at_end = model::breaches(&world, fixture, moment).into_iter().map(|found| (explored.record.end, found));
     disagreement(fixture, begin, explored).into_iter().chain(at_end).map(to_breach).collect()
 }
@@ -58,7 +59,7 @@ const REST: Duration = Duration::from_secs(30);
 /// Returns the first object that does not agree with the others at a moment of rest, with that moment.
 fn disagreement(fixture: &Fixture, begin: &ObjectStates, explored: ExploredRun<'_>) -> Option<(Duration, ModelBreach)> {
     // Limits of the client's rate delay everything.
-    if !explored.is_calm(fixture) || fixture.flags.contains_key("kube-api-qps") {
+    if !is_calm(explored) || fixture.flags.contains_key("kube-api-qps") {
         return None;
     }
     let mut world = begin.clone();

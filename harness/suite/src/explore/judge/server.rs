@@ -24,9 +24,7 @@ pub(super) fn misbehaves(begin: &ObjectStates, explored: ExploredRun<'_>) -> Opt
                 let request = &exchange.request;
                 let refused = exchange.reply.as_ref().is_some_and(|it| it.status == 409 && it.fault.is_none());
                 let evicts = request.subresource.as_deref() == Some("eviction");
-                // With faults, other clients may change the pod during the request.
-                let calm = explored.plan.faults.is_empty();
-                if !(refused && evicts && calm && holds(begin, explored.entries, entry.seq)) {
+                if !(refused && evicts && holds(begin, explored.entries, entry.seq)) {
                     return None;
                 }
                 (

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use plumbline::explore::breach::Breach;
-use plumbline::explore::faults::FaultTrait;
 use plumbline::transcript::{EntryKind, TranscriptEntry};
 use serde_json::json;
 
@@ -23,8 +22,9 @@ pub(super) fn excess(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec
     let found = explored.observation;
     let disturbances = Disturbances::of(explored);
     let starts = 1 + disturbances.starts;
-    // In another order, changes that were handled together can be handled one by one.
-    let is_ordered = explored.plan.has(FaultTrait::Reorders);
+    // What nothing disturbs can still happen in another order, in which changes that were handled together are handled
+    // one by one.
+    let is_ordered = disturbances.count == 0;
     let changes_of_others = |key: &WriteKey| {
         let is_other = |entry: &&TranscriptEntry| match &entry.what {
             EntryKind::Change(change) => change.resource != "events" && !key.resource.starts_with(&change.resource),

@@ -13,7 +13,6 @@ use plumbline::transcript::TranscriptEntry;
 use super::knowledge::Knowledge;
 use super::moments::Moment;
 use super::observation::Observation;
-use crate::explore::histories::facts::{controls_subject, disturbs_watches, has_faults};
 use crate::runner::RunRecord;
 
 /// The run of a fixture without faults.
@@ -72,12 +71,5 @@ impl<'a> ExploredRun<'a> {
     pub fn objects_before(&self, fixture: &Fixture, seq: usize) -> ObjectStates {
         let run = self.record.run(self.entries, self.record.end);
         ObjectStates::new(&run, &fixture.given.namespace).after(self.until(seq))
-    }
-
-    /// Returns true if no fault disturbs the run, neither one of the plan nor one of the fixture itself.
-    #[must_use]
-    pub fn is_calm(&self, fixture: &Fixture) -> bool {
-        let disturbed = controls_subject(fixture) || disturbs_watches(fixture) || has_faults(fixture);
-        self.plan.faults.is_empty() && !disturbed
     }
 }

@@ -447,7 +447,7 @@ impl<'a> Knowledge<'a> {
             if list.is_none() {
                 *list = reply.map(|reply| (self.end_of(entry), reply.at));
                 let all: Option<Vec<(usize, Duration)>> = lists.values().copied().collect();
-                let last = all.map(|all| all.into_iter().fold((0, Duration::ZERO), |one, two| one.max(two)));
+                let last = all.map(|all| all.into_iter().fold((0, Duration::ZERO), Ord::max));
                 starts.last_mut().expect("the first start").done = last;
             }
         }

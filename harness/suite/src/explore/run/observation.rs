@@ -34,6 +34,8 @@ pub struct Observation {
     pub fresh: Vec<SubjectWrite>,
     /// The subject's Events before the end of the quiet window: the object and the reason.
     pub events: BTreeSet<(String, String)>,
+    /// Number of objects that other clients created and deleted, by resource, namespace and name.
+    pub others: BTreeMap<(String, String, String), (u32, u32)>,
     /// Number of the subject's requests that faults of the fixture or of the plan answered.
     pub faulted: usize,
 }
@@ -110,6 +112,13 @@ pub fn observe(script: &Script, record: &RunRecord, entries: &[TranscriptEntry])
         digest.step(entry);
         match &entry.what {
             EntryKind::Change(change) => {
+                if is_by_others(entry) {
+                    let namespace = change.namespace.clone().unwrap_or_default();
+                    let key = (change.resource.clone(), namespace, change.name.clone());
+                    let (created, deleted) = observation.others.entry(key).or_default();
+                    *created += u32::from(change.old.is_none());
+                    *deleted += u32::from(change.new.is_none());
+                }
                 if change.resource == "events" && entry.seq < quiet {
                     observation.events.extend(change.new.as_deref().map(event_of));
                 }
@@ -138,6 +147,10 @@ pub fn observe(script: &Script, record: &RunRecord, entries: &[TranscriptEntry])
         observation.state = digest.full;
     }
     observation
+}
+
+fn is_by_others(entry: &TranscriptEntry) -> bool {
+    !entry.actor().is_subject() && entry.actor() != Actor::Server
 }
 
 fn is_event(key: &WriteKey) -> bool {
