@@ -182,13 +182,9 @@ fn faults_are_repeatable(#[case] fault: &str) {
 #[case::quarantine(
     TaskSubject::new(BrokenPart::Orphans { quarantine: 20 }),
     "podgc/orphaned-quarantine-40s",
-    "invariant orphans_are_confirmed"
+    "early"
 )]
-#[case::no_mark(
-    TaskSubject::new(Lie::MarksLost),
-    "taint-eviction/toleration-seconds[1s]",
-    "invariant condition_before_delete"
-)]
+#[case::no_mark(TaskSubject::new(Lie::MarksLost), "taint-eviction/toleration-seconds[1s]", "condition")]
 #[case::no_retry(TaskSubject::new(BrokenPart::Ttl { remembers: true }), "ttl/patch-touches-one-annotation", "alive")]
 fn flaws_are_found(#[case] subject: impl Subject + 'static, #[case] id: &str, #[case] oracle: &str) {
     let found = fingerprints(&explored(

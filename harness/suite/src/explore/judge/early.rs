@@ -22,8 +22,8 @@ use plumbline::transcript::{Actor, Attributed as _, EntryKind, Exchange, Transcr
 use serde_json::{Value, json};
 
 use super::breaches::of_change;
-use super::known::{key_of, node_key, node_states, pod_states, took_effect};
-use crate::explore::run::entries::changes;
+use super::known::{node_key, node_states, pod_states, took_effect};
+use crate::explore::run::entries::{changes, key_of_request};
 use crate::explore::run::explored::ExploredRun;
 use crate::explore::run::knowledge::{KnownStep, View, WorkWindow};
 
@@ -107,9 +107,9 @@ fn marks_orphan(entry: &TranscriptEntry, exchange: &Exchange) -> bool {
         && body.and_then(|body| condition(body, DISRUPTION_TARGET)).is_some_and(|it| it["reason"] == DELETION_BY_POD_GC)
 }
 
-/// The countdown of a pod from a moment on.
+/// The deadline of a pod's countdown from a moment on.
 #[derive(Debug, Clone, Copy)]
-struct Countdown {
+struct KnownDeadline {
     /// Number of entries before it.
     position: usize,
     /// Its begin.
@@ -118,21 +118,21 @@ struct Countdown {
     due: Option<Duration>,
 }
 
-/// The countdowns of the pods of a known world, by uid.
+/// The deadlines of the pods of a known world, by uid.
 #[derive(Debug)]
-struct Countdowns {
+struct KnownDeadlines {
     world: ObjectStates,
-    of_pod: BTreeMap<String, Vec<Countdown>>,
+    of_pod: BTreeMap<String, Vec<KnownDeadline>>,
 }
 
-impl Countdowns {
-    /// Updates the countdowns of the pods of a node, or of a pod, after a sighting.
+impl KnownDeadlines {
+    /// Updates the deadlines of the pods of a node, or of a pod, after a sighting.
     fn update(&mut self, is_concerned: impl Fn(&Value) -> bool, position: usize, now: Duration) {
         for (_, pod) in self.world.all("pods").filter(|(_, pod)| is_concerned(pod)) {
-            let countdowns = self.of_pod.entry(metadata::uid(pod).unwrap_or_default().to_owned()).or_default();
-            let running = countdowns.last().and_then(|last| last.due);
+            let deadlines = self.of_pod.entry(metadata::uid(pod).unwrap_or_default().to_owned()).or_default();
+            let running = deadlines.last().and_then(|last| last.due);
             // A state that does not outlast its instant may remain unseen.
-            let before = countdowns.iter().rev().find(|countdown| countdown.at < now).and_then(|last| last.due);
+            let before = deadlines.iter().rev().find(|deadline| deadline.at < now).and_then(|last| last.due);
             let due = if let Some(limit) = toleration_limit_of(&self.world, pod) {
                 running.into_iter().chain(before).chain([now.saturating_add(limit)]).min()
             } else {
@@ -140,18 +140,18 @@ impl Countdowns {
                 let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
                 running.filter(|_| !self.world.all("nodes").any(|(key, _)| key.name == node))
             };
-            if due != running || countdowns.is_empty() {
-                countdowns.push(Countdown { position, at: now, due });
+            if due != running || deadlines.is_empty() {
+                deadlines.push(KnownDeadline { position, at: now, due });
             }
         }
     }
 
     /// Returns true if the stay of a pod was over at `now` in a state of this window.
     fn is_over(&self, uid: &str, window: WorkWindow, now: Duration) -> bool {
-        let countdowns = self.of_pod.get(uid).map_or(&[][..], Vec::as_slice);
-        let ends = countdowns.iter().skip(1).map(|next| next.position).chain([usize::MAX]);
-        let mut in_window = countdowns.iter().zip(ends).filter(|(_, end)| *end > window.begin);
-        in_window.any(|(countdown, _)| countdown.due.is_some_and(|due| due <= now))
+        let deadlines = self.of_pod.get(uid).map_or(&[][..], Vec::as_slice);
+        let ends = deadlines.iter().skip(1).map(|next| next.position).chain([usize::MAX]);
+        let mut in_window = deadlines.iter().zip(ends).filter(|(_, end)| *end > window.begin);
+        in_window.any(|(deadline, _)| deadline.due.is_some_and(|due| due <= now))
     }
 }
 
@@ -165,26 +165,28 @@ pub(super) fn eviction(fixture: &Fixture, begin: &ObjectStates, explored: Explor
 }
 
 fn early_eviction(replica: Option<u8>, begin: &ObjectStates, explored: ExploredRun<'_>) -> Option<Breach> {
-    let mut countdowns = Countdowns { world: begin.without_objects(), of_pod: BTreeMap::new() };
+    let mut deadlines = KnownDeadlines { world: begin.without_objects(), of_pod: BTreeMap::new() };
     for step in explored.knowledge.steps(replica, View::Possible) {
         match step {
-            KnownStep::Starts(_) => countdowns = Countdowns { world: begin.without_objects(), of_pod: BTreeMap::new() },
+            KnownStep::Starts(_) => {
+                deadlines = KnownDeadlines { world: begin.without_objects(), of_pod: BTreeMap::new() }
+            }
             KnownStep::Sees(key, sighting) => {
                 if !matches!(key.resource.as_str(), "pods" | "nodes") {
                     continue;
                 }
-                countdowns.world.put(key.clone(), sighting.state.cloned());
+                deadlines.world.put(key.clone(), sighting.state.cloned());
                 let is_node = key.resource == "nodes";
                 let uid = sighting.state.and_then(|pod| metadata::uid(pod));
                 let is_concerned = |pod: &Value| {
                     if is_node { pod["spec"]["nodeName"] == *key.name } else { metadata::uid(pod) == uid }
                 };
-                countdowns.update(is_concerned, sighting.position, sighting.at);
+                deadlines.update(is_concerned, sighting.position, sighting.at);
             }
             KnownStep::Entry(entry) => {
                 let EntryKind::Request(exchange) = &entry.what else { continue };
                 let breach = is_eviction(entry, exchange, replica, explored)
-                    .then(|| early(&countdowns, entry, exchange, explored));
+                    .then(|| early(&deadlines, entry, exchange, explored));
                 if let Some(breach) = breach.flatten() {
                     return Some(breach);
                 }
@@ -204,17 +206,17 @@ fn is_eviction(entry: &TranscriptEntry, exchange: &Exchange, replica: Option<u8>
 }
 
 fn early(
-    countdowns: &Countdowns,
+    deadlines: &KnownDeadlines,
     entry: &TranscriptEntry,
     exchange: &Exchange,
     explored: ExploredRun<'_>,
 ) -> Option<Breach> {
     let window = explored.knowledge.window(entry.seq);
-    let known = explored.knowledge.states(&key_of(&exchange.request)?, window);
+    let known = explored.knowledge.states(&key_of_request(&exchange.request)?, window);
     let wanted = exchange.request.body.as_deref().and_then(|body| body["preconditions"]["uid"].as_str());
     let pods = known.iter().flatten().filter_map(|pod| metadata::uid(pod));
     let mut pods = pods.filter(|uid| wanted.is_none_or(|wanted| wanted == *uid));
-    if pods.any(|uid| countdowns.is_over(uid, window, entry.at + explored.record.tolerance)) {
+    if pods.any(|uid| deadlines.is_over(uid, window, entry.at + explored.record.tolerance)) {
         return None;
     }
     let name = exchange.request.name.clone().unwrap_or_default();

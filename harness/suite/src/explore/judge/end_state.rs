@@ -14,7 +14,8 @@ use plumbline::transcript::TranscriptEntry;
 use serde_json::Value;
 
 use super::disturbances::Disturbances;
-use super::known::{key_of, node_key};
+use super::known::node_key;
+use crate::explore::run::entries::key_of_request;
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
 
 /// Returns true for a difference of pods that depends on more than the objects. After a restart countdowns begin again,
@@ -31,7 +32,7 @@ fn is_forgotten(
     let marked = difference.kind == "status.conditions"
         && requests(explored.until_quiet()).any(|(entry, exchange)| {
             is_subject_write(entry, exchange)
-                && key_of(&exchange.request).as_ref() == Some(&difference.key)
+                && key_of_request(&exchange.request).as_ref() == Some(&difference.key)
                 && exchange.reply.as_ref().is_some_and(|reply| reply.at > entry.at)
         });
     // Controllers that restart, or learn of the reason late, do not send a mark that the fixture's own delay lets take

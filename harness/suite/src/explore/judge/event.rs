@@ -66,7 +66,8 @@ pub(super) fn breaches(fixture: &Fixture, begin: &ObjectStates, explored: Explor
     breaches
 }
 
-/// Returns true if a request about an Event failed, or was answered late: the Event may be lost, or counted with others.
+/// Returns true if a request about an Event failed, or was answered late: the Event may be lost, or counted with
+/// others.
 pub(super) fn loses_events(entries: &[TranscriptEntry]) -> bool {
     requests(entries).any(|(entry, exchange)| {
         let is_prompt = |reply: &RecordedReply| !reply.lost && reply.status < 400 && reply.at == entry.at;

@@ -12,8 +12,8 @@ use plumbline::invariants::{self, STORM};
 use plumbline::transcript::{Attributed as _, EntryKind, Exchange, TranscriptEntry};
 use serde_json::json;
 
-use super::known::{begin_of, clock_offsets, key_of};
-use crate::explore::run::entries::request_of;
+use super::known::{begin_of, clock_offsets};
+use crate::explore::run::entries::{key_of_request, request_of};
 use crate::explore::run::explored::ExploredRun;
 
 /// The invariants that other oracles judge, by what the controller could know.
@@ -57,13 +57,13 @@ fn resource_of(entry: &TranscriptEntry) -> String {
     }
 }
 
-/// Returns true if the sender of the request could not know that it changes nothing, or has as many reasons to repeat it
-/// as requests.
+/// Returns true if the sender of the request could not know that it changes nothing, or has as many reasons to repeat
+/// it as requests.
 fn is_unaware(promise: &BrokenPromise, exchange: &Exchange, explored: ExploredRun<'_>) -> bool {
     match promise.check.as_str() {
         "invariant no_idle_writes" => {
             let window = explored.knowledge.window(promise.seq);
-            key_of(&exchange.request).is_some_and(|key| explored.knowledge.may_be_outdated(&key, window))
+            key_of_request(&exchange.request).is_some_and(|key| explored.knowledge.may_be_outdated(&key, window))
         }
         "invariant no_storms" => is_explained_storm(promise, exchange, explored),
         _ => false,
@@ -89,7 +89,7 @@ fn is_explained_storm(promise: &BrokenPromise, exchange: &Exchange, explored: Ex
         .filter(|(_, other)| is_equal(other) && other.reply.as_ref().is_none_or(|reply| reply.status >= 400))
         .count();
     let is_event = exchange.request.resource == "events";
-    let key = key_of(&exchange.request).filter(|_| !is_event);
+    let key = key_of_request(&exchange.request).filter(|_| !is_event);
     let shown = explored.knowledge.sightings_within(begin..=promise.seq, |seen| {
         // Each change of an object may lead to an Event about another one.
         is_event || key.as_ref() == Some(seen)

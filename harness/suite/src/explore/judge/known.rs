@@ -20,16 +20,6 @@ pub(super) fn node_key(name: &str) -> Key {
     Key { group: String::new(), resource: "nodes".to_owned(), namespace: None, name: name.to_owned() }
 }
 
-/// Returns the key of the object of a request.
-pub(super) fn key_of(request: &RecordedRequest) -> Option<Key> {
-    Some(Key {
-        group: request.group.clone(),
-        resource: request.resource.clone(),
-        namespace: request.namespace.clone(),
-        name: request.name.clone()?,
-    })
-}
-
 /// Returns the states of a node that the sender of a request may have had in mind.
 pub(super) fn node_states(knowledge: &Knowledge<'_>, node: &str, window: WorkWindow) -> Vec<NodeState> {
     let states = knowledge.states(&node_key(node), window);

@@ -1,4 +1,5 @@
-//! Oracle `late`: what the run without faults writes is not written much later than the disturbances of the run explain. Pure.
+//! Oracle `late`: what the run without faults writes is not written much later than the disturbances of the run
+//! explain. Pure.
 //!
 //! The kinds `eviction` and `reconnect` are in [`overdue`](super::overdue) and [`reconnect`](super::reconnect).
 

@@ -182,7 +182,8 @@ fn others_differ(reference: &ReferenceRun, explored: ExploredRun<'_>) -> bool {
 }
 
 /// Returns true for a budget whose numbers follow an owner that an informer showed late: the deletion of an owner, and
-/// the scale of one, lead to no sync by themselves, as upstream, and after a new list pods may come before their owners.
+/// the scale of one, lead to no sync by themselves, as upstream, and after a new list pods may come before their
+/// owners.
 fn is_late_owner(breach: &Breach, explored: ExploredRun<'_>) -> bool {
     const OWNERS: [&str; 4] = ["replicasets", "replicationcontrollers", "statefulsets", "deployments"];
     breach.resource.starts_with(BUDGETS)

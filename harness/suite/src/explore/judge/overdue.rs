@@ -15,8 +15,9 @@ use plumbline::rules::taints::toleration_limit_of;
 use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, TranscriptEntry};
 use serde_json::{Value, json};
 
-use super::known::{key_of, took_effect};
+use super::known::took_effect;
 use super::late::LATE_ORACLE;
+use crate::explore::run::entries::key_of_request;
 use crate::explore::run::explored::ExploredRun;
 use crate::explore::run::knowledge::{KnownStep, View};
 
@@ -116,7 +117,7 @@ fn is_late(stay: &Stay, at: Duration) -> bool {
 /// Returns the key of the pod that a request deletes.
 fn deleted_pod(exchange: &Exchange) -> Option<Key> {
     let request = &exchange.request;
-    key_of(request).filter(|key| request.verb == "delete" && key.resource == "pods")
+    key_of_request(request).filter(|key| request.verb == "delete" && key.resource == "pods")
 }
 
 impl Stays {
@@ -186,7 +187,7 @@ impl Stays {
         for stay in self.of_pod.values_mut().filter(|stay| stay.due() <= replied) {
             stay.delayed = stay.delayed.max(replied);
         }
-        let Some(key) = key_of(request).filter(|_| has_failed) else { return };
+        let Some(key) = key_of_request(request).filter(|_| has_failed) else { return };
         let is_concerned = |other: &Key, pod: &Value| match key.resource.as_str() {
             "pods" => *other == key,
             // The node of each pod is read before its eviction.

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::breaches::of_change;
 use super::event::loses_events;
+use super::known::begin_of;
 use crate::explore::run::explored::ExploredRun;
 
 /// Returns the first Event that is counted more often in an instant than anything changed, the informers showed, or a
@@ -23,7 +24,7 @@ pub(super) fn repeated(_: &Fixture, _: &ObjectStates, explored: ExploredRun<'_>)
     if loses_events(entries) {
         return Vec::new();
     }
-    let waits = waits(entries);
+    let waits = waits(explored);
     let mut sums: BTreeMap<String, i64> = BTreeMap::new();
     for instant in entries.chunk_by(|one, next| one.at == next.at) {
         let mut counts: BTreeMap<(&str, &str), i64> = BTreeMap::new();
@@ -57,12 +58,13 @@ pub(super) fn repeated(_: &Fixture, _: &ObjectStates, explored: ExploredRun<'_>)
     Vec::new()
 }
 
-/// Returns the times of late replies to the subject, and since when it had waited for them.
-fn waits(entries: &[TranscriptEntry]) -> BTreeMap<Duration, Duration> {
-    let mut waits = BTreeMap::new();
-    for (entry, exchange) in requests(entries).filter(|(entry, _)| entry.actor().is_subject()) {
-        if let Some(reply) = exchange.reply.as_ref().filter(|reply| reply.at > entry.at) {
-            waits.entry(reply.at).and_modify(|since: &mut Duration| *since = entry.at.min(*since)).or_insert(entry.at);
+/// Returns the times of requests of the subject and of replies to it, and when the work began that ends then.
+fn waits(explored: ExploredRun<'_>) -> BTreeMap<Duration, Duration> {
+    let mut waits: BTreeMap<Duration, Duration> = BTreeMap::new();
+    for (entry, exchange) in requests(explored.until_quiet()).filter(|(entry, _)| entry.actor().is_subject()) {
+        let begin = begin_of(explored.entries, explored.knowledge.window(entry.seq));
+        for at in [entry.at].into_iter().chain(exchange.reply.as_ref().map(|reply| reply.at)) {
+            waits.entry(at).and_modify(|since| *since = begin.min(*since)).or_insert(begin);
         }
     }
     waits

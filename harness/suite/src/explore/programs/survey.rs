@@ -3,23 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use plumbline::expect::line;
 use plumbline::expect::world::{Key, ObjectStates, kinds};
+use plumbline::expect::{line, requests};
 use plumbline::explore::faults::point::{FaultPoint, Site, points};
 use plumbline::fixture::pattern::Verb;
 use plumbline::fixture::{Resource, Target};
 use plumbline::invariants::is_idle;
 use plumbline::metadata;
-use plumbline::transcript::by_object::STARTS;
 use plumbline::transcript::render::{render, to_text};
 use plumbline::transcript::{Attributed as _, Delivery, EntryKind, Exchange, RecordedJson, TranscriptEntry};
 use serde_json::Value;
 
+use super::blind::blind;
 use super::job::{Ending, EndingKind, Facts, Point, RecordedExit, Request, millis};
-use super::knowledge::Knowledge;
 use super::script::ProgramScript;
 use super::state::{EndState, key, stable_name};
 use crate::explore::histories::facts::step_times;
+use crate::explore::run::entries::key_of_request;
+use crate::explore::run::knowledge::Knowledge;
 use crate::explore::run::moments::moments;
 use crate::runner::{ProgramExit, RunError, RunRecord};
 
@@ -222,22 +223,10 @@ fn collect_requests(facts: &mut Facts, entries: &[TranscriptEntry], begin: usize
 /// Follows the run with what the program knew.
 fn follow(facts: &mut Facts, record: &RunRecord, entries: &[TranscriptEntry], deliveries: &[Delivery]) {
     let begin = ObjectStates::new(&record.run(&[], Duration::ZERO), "default");
-    let mut knowledge = Knowledge::new(begin.keyed());
-    let mut deliveries = deliveries.iter().peekable();
-    for entry in entries {
-        while let Some(delivery) = deliveries.next_if(|delivery| delivery.position <= entry.seq) {
-            knowledge.delivered(delivery, entries);
-        }
-        if matches!(&entry.what, EntryKind::Note(text) if text == STARTS) {
-            knowledge.forget();
-        }
-        if let EntryKind::Request(exchange) = &entry.what
-            && entry.actor().is_subject()
-            && let Some(text) = status_by_update(entry, exchange, &knowledge, entries)
-        {
-            facts.by_update.push(text);
-        }
-        facts.blind.extend(knowledge.step(entry));
+    let knowledge = Knowledge::new(&begin, entries, deliveries);
+    for (entry, exchange) in requests(entries).filter(|(entry, _)| entry.actor().is_subject()) {
+        facts.by_update.extend(status_by_update(entry, exchange, &knowledge, entries));
+        facts.blind.extend(blind(&knowledge, entry, exchange));
     }
 }
 
@@ -246,7 +235,7 @@ fn follow(facts: &mut Facts, record: &RunRecord, entries: &[TranscriptEntry], de
 fn status_by_update(
     entry: &TranscriptEntry,
     exchange: &Exchange,
-    knowledge: &Knowledge,
+    knowledge: &Knowledge<'_>,
     entries: &[TranscriptEntry],
 ) -> Option<String> {
     let request = &exchange.request;
@@ -255,13 +244,7 @@ fn status_by_update(
         return None;
     }
     let status = request.body.as_deref()?.get("status").filter(|status| status.is_object())?;
-    let key = Key {
-        group: request.group.clone(),
-        resource: request.resource.clone(),
-        namespace: request.namespace.clone(),
-        name: request.name.clone()?,
-    };
-    let old: &Value = knowledge.present(&key)?;
+    let old: &Value = knowledge.present(&key_of_request(request)?, entry.seq)?;
     let made = entries.get(entry.seq..)?.iter().find_map(|later| match &later.what {
         EntryKind::Change(change) if change.request == Some(entry.seq) => change.new.as_deref(),
         _ => None,

@@ -1,5 +1,6 @@
 //! Finds the entries of a transcript that are about an object. Pure.
 
+use plumbline::expect::world::Key;
 use plumbline::expect::{BrokenPromise, Run};
 use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, RecordedRequest, TranscriptEntry};
 
@@ -24,6 +25,17 @@ pub fn request_of<'r>(promise: &BrokenPromise, run: &Run<'r>) -> Option<&'r Exch
         EntryKind::Request(exchange) => Some(exchange),
         EntryKind::Change(_) | EntryKind::Note(_) => None,
     }
+}
+
+/// Returns the key of the object of a request.
+#[must_use]
+pub fn key_of_request(request: &RecordedRequest) -> Option<Key> {
+    Some(Key {
+        group: request.group.clone(),
+        resource: request.resource.clone(),
+        namespace: request.namespace.clone(),
+        name: request.name.clone()?,
+    })
 }
 
 /// Returns the change of an entry if it is one of the object of a request.

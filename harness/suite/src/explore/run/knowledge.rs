@@ -318,7 +318,7 @@ impl<'a> Knowledge<'a> {
     #[must_use]
     pub fn is_current(&self, key: &Key, window: WorkWindow) -> bool {
         let Some(object) = self.keys.get(key).copied() else { return true };
-        let present = self.present(object, window.seq);
+        let present = self.present_version(object, window.seq);
         self.states(key, window).iter().any(|known| known.and_then(version) == present)
     }
 
@@ -327,7 +327,7 @@ impl<'a> Knowledge<'a> {
     #[must_use]
     pub fn may_be_outdated(&self, key: &Key, window: WorkWindow) -> bool {
         let Some(object) = self.keys.get(key).copied() else { return false };
-        let present = self.present(object, window.seq);
+        let present = self.present_version(object, window.seq);
         let replied = self.entries.get(window.seq).map_or(window.seq, |entry| self.end_of(entry));
         let changes = |version: &Version<'a>| version.position > window.begin && version.position <= replied;
         self.versions[object].iter().any(changes)
@@ -343,10 +343,42 @@ impl<'a> Knowledge<'a> {
         reply.map_or(usize::MAX, |reply| self.entries.partition_point(|other| other.at < reply.at).max(entry.seq))
     }
 
-    /// Returns the version of the state of an object before the entry at `seq`; `None` if there is no such object.
-    fn present(&self, object: usize, seq: usize) -> Option<u64> {
-        let present = self.versions[object].iter().rev().find(|version| version.position <= seq);
-        present.and_then(|version| version.state).and_then(version)
+    /// Returns the state of an object before the entry at `seq`.
+    #[must_use]
+    pub fn present(&self, key: &Key, seq: usize) -> Option<&'a RecordedJson> {
+        self.version_before(*self.keys.get(key)?, seq)?.state
+    }
+
+    /// Returns true if the subject made the state of an object before the entry at `seq`.
+    #[must_use]
+    pub fn is_own(&self, key: &Key, seq: usize) -> bool {
+        let version = self.keys.get(key).and_then(|object| self.version_before(*object, seq));
+        let change = version.and_then(|version| self.entries.get(version.position.checked_sub(1)?));
+        change.is_some_and(|entry| entry.actor().is_subject())
+    }
+
+    fn version_before(&self, object: usize, seq: usize) -> Option<&Version<'a>> {
+        self.versions[object].iter().rev().find(|version| version.position <= seq)
+    }
+
+    /// Returns the resourceVersion of an object before the entry at `seq`; `None` if there is no such object.
+    fn present_version(&self, object: usize, seq: usize) -> Option<u64> {
+        self.version_before(object, seq).and_then(|version| version.state).and_then(version)
+    }
+
+    /// Returns the objects of that name that the sender of a request may have had in mind, or that a reply showed any
+    /// client of the subject last, since the subject started.
+    #[must_use]
+    pub fn known_objects(&self, key: &Key, seq: usize) -> Vec<&'a RecordedJson> {
+        let Some(object) = self.keys.get(key).copied() else { return Vec::new() };
+        let started = self.started(seq);
+        let is_recent = |position: usize| (started..=seq).contains(&position);
+        let mut seen = self.of_object[object].iter().map(|place| &self.sightings[*place]);
+        let seen = seen.rfind(|sighting| is_recent(sighting.position)).and_then(|sighting| sighting.state);
+        let read = self.readings[object].iter().rfind(|reading| is_recent(reading.position));
+        let mut known = self.states(key, self.window(seq));
+        known.extend([seen, read.and_then(|reading| reading.state)]);
+        known.into_iter().flatten().collect()
     }
 
     /// Returns the sightings of an object by a replica, in order.
@@ -428,13 +460,13 @@ impl<'a> Knowledge<'a> {
     }
 
     /// Returns for each start of the controllers when all informers of a replica had a first list of their resource.
-    fn synced(&self, replica: Option<u8>) -> Vec<Sync> {
-        let mut starts = vec![Sync { started: 0, done: Some((0, Duration::ZERO)) }];
+    fn synced(&self, replica: Option<u8>) -> Vec<FirstLists> {
+        let mut starts = vec![FirstLists { started: 0, done: Some((0, Duration::ZERO)) }];
         // The resources that were asked for since the last start, and the first list of each.
         let mut lists: BTreeMap<(&str, &str), Option<(usize, Duration)>> = BTreeMap::new();
         for entry in self.entries {
             if is_start(entry) {
-                starts.push(Sync { started: entry.seq, done: Some((entry.seq, entry.at)) });
+                starts.push(FirstLists { started: entry.seq, done: Some((entry.seq, entry.at)) });
                 lists.clear();
             }
             let EntryKind::Request(exchange) = &entry.what else { continue };
@@ -457,7 +489,7 @@ impl<'a> Knowledge<'a> {
 
 /// The moment in which the informers of controllers that started had their first lists.
 #[derive(Debug, Clone, Copy)]
-struct Sync {
+struct FirstLists {
     /// The entry of the start.
     started: usize,
     /// The number of entries before that moment, and its time; `None` if it never came.
