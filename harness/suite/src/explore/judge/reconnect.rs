@@ -29,8 +29,8 @@ pub(super) fn stays_away(reference: &ReferenceRun, explored: ExploredRun<'_>) ->
 }
 
 fn resource_without_watch(explored: ExploredRun<'_>) -> Option<Breach> {
-    // The time since which no informer has watched a resource; `None` if one does.
-    let mut away: BTreeMap<&str, Option<Duration>> = BTreeMap::new();
+    // The time since which no informer has watched a resource, `None` if one does, and the reply to the last attempt.
+    let mut away: BTreeMap<&str, (Option<Duration>, Duration)> = BTreeMap::new();
     let is_overdue = |since: Option<Duration>, at: Duration| since.is_some_and(|since| at > since + RECONNECT);
     for entry in explored.until_quiet() {
         match &entry.what {
@@ -41,17 +41,19 @@ fn resource_without_watch(explored: ExploredRun<'_>) -> Option<Breach> {
                 let resource = exchange.request.resource.as_str();
                 let reply = exchange.reply.as_ref();
                 let failed = reply.filter(|reply| reply.lost || reply.status >= 400).map(|reply| reply.at);
-                if let Some(since) =
-                    away.insert(resource, failed).flatten().filter(|it| is_overdue(Some(*it), entry.at))
-                {
+                let replied = reply.map_or(entry.at, |reply| reply.at);
+                let before = away.insert(resource, (failed, replied)).and_then(|(since, _)| since);
+                if let Some(since) = before.filter(|_| is_overdue(before, entry.at)) {
                     return Some(breach(resource, since));
                 }
             }
             EntryKind::Note(_) if is_start(entry) => away.clear(),
             EntryKind::Note(text) => {
                 let broken = text.strip_prefix(BREAK.0).and_then(|rest| rest.strip_suffix(BREAK.1));
-                for (resource, since) in &mut away {
-                    if broken.is_some_and(|broken| broken == EVERYTHING || broken == *resource) {
+                for (resource, (since, replied)) in &mut away {
+                    let is_meant = broken.is_some_and(|broken| broken == EVERYTHING || broken == *resource);
+                    // A watch that has not begun cannot break.
+                    if is_meant && *replied <= entry.at {
                         since.get_or_insert(entry.at);
                     }
                 }
@@ -60,7 +62,8 @@ fn resource_without_watch(explored: ExploredRun<'_>) -> Option<Breach> {
         }
     }
     let end = explored.record.end;
-    away.into_iter().find_map(|(resource, since)| Some(breach(resource, since.filter(|_| is_overdue(since, end))?)))
+    let mut overdue = away.into_iter().filter(|(_, (since, _))| is_overdue(*since, end));
+    overdue.find_map(|(resource, (since, _))| Some(breach(resource, since?)))
 }
 
 fn breach(resource: &str, since: Duration) -> Breach {
