@@ -186,7 +186,8 @@ pub fn numbers(world: &ObjectStates, key: &Key, budget: &Value, calm: bool) -> R
     numbers_of(budget, &pods, expected).ok_or_else(Vec::new)
 }
 
-/// Returns the numbers of a budget that selects these pods and expects so many; `None` if its amounts are none.
+/// Returns the numbers of a budget that selects these pods and expects so many; `None` if its amounts are none, or lead
+/// to a negative number, which the server refuses in a status.
 fn numbers_of(budget: &Value, selected: &[(&Key, &Value)], expected: i64) -> Option<BudgetNumbers> {
     let spec = &budget["spec"];
     let desired = match (&spec["minAvailable"], &spec["maxUnavailable"]) {
@@ -196,6 +197,9 @@ fn numbers_of(budget: &Value, selected: &[(&Key, &Value)], expected: i64) -> Opt
         (Value::Null, Value::String(most)) => (expected - part(most, expected)?).max(0),
         _ => return None,
     };
+    if desired < 0 {
+        return None;
+    }
     let current = selected.iter().filter(|(_, pod)| !is_terminating(pod) && pods::is_ready(pod)).count();
     let generation = metadata::generation(budget)?;
     Some(BudgetNumbers { generation, expected, desired, current: i64::try_from(current).ok()? })
@@ -223,7 +227,8 @@ fn sum_of_scales(world: &ObjectStates, pods: &[(&Key, &Value)], calm: bool) -> R
             OwnerScale::Unknown => return Err(Vec::new()),
         }
     }
-    if lost.is_empty() { Ok(scales.values().sum()) } else { Err(lost) }
+    // D-104: the sum is an integer of 32 bits that does not wrap around.
+    if lost.is_empty() { Ok(scales.values().sum::<i64>().min(i32::MAX.into())) } else { Err(lost) }
 }
 
 /// Returns true if a label selector selects these labels. No selector selects nothing, an empty one everything.

@@ -12,6 +12,7 @@
 //! - [`pods`]: phases and conditions of pods
 //! - [`queue`]: back-off and tokens of work queues
 //! - [`recorder`]: limits and retries of Events
+//! - [`selectors`]: label selectors that cannot be evaluated
 
 pub mod budgets;
 pub mod nodes;
@@ -20,4 +21,5 @@ pub mod quarantine;
 pub mod queue;
 pub mod recorder;
 pub mod scales;
+pub mod selectors;
 pub mod taints;

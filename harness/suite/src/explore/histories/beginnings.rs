@@ -17,6 +17,7 @@ pub fn beginning(fixture: &Fixture, keep: usize) -> Option<Fixture> {
     // Without its later steps the fixture's own disturbance would never end.
     let disturbed = disturbs_watches(fixture)
         || controls_subject(fixture)
+        || fixture.given.faults.iter().any(|fault| fault.count.is_none())
         || fixture
             .steps
             .iter()

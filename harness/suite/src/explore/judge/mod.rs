@@ -32,7 +32,7 @@
 //! sender of a request may have had in mind, from the record of the run; [`backoff`] and [`held`] say what may have
 //! delayed a write.
 
-use plumbline::expect::world::ObjectStates;
+use plumbline::expect::world::{Key, ObjectStates};
 use plumbline::explore::breach::{ALIVE, Breach, END_STATE, FRESH};
 use plumbline::explore::faults::FaultTrait;
 use plumbline::explore::faults::plan::FaultPlan;
@@ -43,7 +43,6 @@ use plumbline::rules::budgets::BUDGETS;
 
 use self::disturbances::is_seen_late;
 use self::models::MODEL;
-use crate::explore::histories::exceptions;
 use crate::explore::histories::facts::stays_uninformed;
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
 
@@ -170,9 +169,7 @@ pub fn judge(reference: &ReferenceRun, explored: ExploredRun<'_>) -> OracleVerdi
             _ => {}
         }
     }
-    breaches.retain(|breach| {
-        !exceptions::is_listed(&reference.fixture.id, &breach.oracle) && !is_late_owner(breach, explored)
-    });
+    breaches.retain(|breach| !is_late_owner(breach, explored));
     OracleVerdict { breaches, diverged, unfit: None }
 }
 
@@ -183,12 +180,18 @@ fn others_differ(reference: &ReferenceRun, explored: ExploredRun<'_>) -> bool {
 
 /// Returns true for a budget whose numbers follow an owner that an informer showed late: the deletion of an owner, and
 /// the scale of one, lead to no sync by themselves, as upstream, and after a new list pods may come before their
-/// owners.
+/// owners. No informer shows owners of custom kinds.
 fn is_late_owner(breach: &Breach, explored: ExploredRun<'_>) -> bool {
     const OWNERS: [&str; 4] = ["replicasets", "replicationcontrollers", "statefulsets", "deployments"];
     breach.resource.starts_with(BUDGETS)
         && [END_STATE, FRESH, MODEL].contains(&breach.oracle.as_str())
-        && is_seen_late(explored, |key| OWNERS.contains(&key.resource.as_str()))
+        && (is_seen_late(explored, |key| OWNERS.contains(&key.resource.as_str()))
+            || explored.knowledge.is_changed_unseen(is_custom))
+}
+
+/// Returns true for objects of custom kinds: Kubernetes' own groups have no dot, or end with `.k8s.io`.
+fn is_custom(key: &Key) -> bool {
+    key.group.contains('.') && !key.group.ends_with(".k8s.io")
 }
 
 /// Judges a run without faults: there is nothing to compare it with.

@@ -11,6 +11,7 @@ use plumbline::rules::budgets::{LostPod, failure, numbers};
 use plumbline::rules::nodes::{NodeState, TTL_ANNOTATION, allows_ttl};
 use plumbline::rules::pods::{DISRUPTION_TARGET, is_finished, is_terminated};
 use plumbline::rules::quarantine::THRESHOLD;
+use plumbline::rules::selectors;
 use plumbline::rules::taints::toleration_limit_of;
 use serde_json::{Value, json};
 
@@ -179,9 +180,12 @@ fn budgets(world: &ObjectStates, fixture: &Fixture, moment: ModelMoment) -> Vec<
     }
     let all = world.all("poddisruptionbudgets").filter(|(_, budget)| !is_terminating(budget));
     all.filter_map(|(key, budget)| {
+        if !selectors::is_valid(&budget["spec"]["selector"]) {
+            return unsafe_budget(key, budget, "its selector is invalid");
+        }
         let numbers = match numbers(world, key, budget, moment.calm) {
             Ok(numbers) => numbers,
-            Err(lost) => return unsafe_budget(key, budget, &lost, moment.calm),
+            Err(lost) => return lost_budget(key, budget, &lost, moment.calm),
         };
         let status = &budget["status"];
         let claims = status["disruptedPods"].as_object();
@@ -204,27 +208,33 @@ fn budgets(world: &ObjectStates, fixture: &Fixture, moment: ModelMoment) -> Vec<
     .collect()
 }
 
-/// Returns the breach of a budget that cannot be computed and does not say so, gives another reason, or allows
-/// disruptions.
-fn unsafe_budget(key: &Key, budget: &Value, lost: &[LostPod], calm: bool) -> Option<ModelBreach> {
+/// Returns the breach of a budget with pods whose owners have no scale: it does not say so, gives another reason, or
+/// allows disruptions.
+fn lost_budget(key: &Key, budget: &Value, lost: &[LostPod], calm: bool) -> Option<ModelBreach> {
     let name = &key.name;
-    let status = &budget["status"];
-    let pod = &lost.first()?.name;
-    let allowed = &status["disruptionsAllowed"];
+    let LostPod { name: pod, reason } = lost.first()?;
+    if let Some(breach) = unsafe_budget(key, budget, &format!("the owner of pods/{pod} is missing")) {
+        return Some(breach);
+    }
+    let message = failure(budget)?;
+    let is_right = lost.iter().any(|pod| message.starts_with(&pod.reason));
+    let text = format!("pdb/{name}: the reason {message:?} should begin with {reason:?}");
+    let expected = json!({ "condition": "DisruptionAllowed=False:SyncFailed" });
+    (calm && !is_right).then(|| breach(key, "status.conditions.message", text, expected))
+}
+
+/// Returns the breach of a budget that cannot be computed, and allows disruptions or does not say so.
+fn unsafe_budget(key: &Key, budget: &Value, why: &str) -> Option<ModelBreach> {
+    let name = &key.name;
+    let allowed = &budget["status"]["disruptionsAllowed"];
     if *allowed != json!(0) {
-        let text = format!("pdb/{name}: disruptionsAllowed is {allowed}, although the owner of pods/{pod} is missing");
+        let text = format!("pdb/{name}: disruptionsAllowed is {allowed}, although {why}");
         let expected = json!({ "match": { format!("pdb/{name}"): { "status": { "disruptionsAllowed": 0 } } } });
         return Some(breach(key, "status.disruptionsAllowed", text, expected));
     }
     let expected = json!({ "condition": "DisruptionAllowed=False:SyncFailed" });
-    let Some(message) = failure(budget) else {
-        let text =
-            format!("pdb/{name}: no condition says that it cannot be computed: the owner of pods/{pod} is missing");
-        return Some(breach(key, "status.conditions", text, expected));
-    };
-    let is_right = lost.iter().any(|pod| message.starts_with(&pod.reason));
-    let text = format!("pdb/{name}: the reason {message:?} should begin with {:?}", lost.first()?.reason);
-    (calm && !is_right).then(|| breach(key, "status.conditions.message", text, expected))
+    let text = format!("pdb/{name}: no condition says that it cannot be computed: {why}");
+    failure(budget).is_none().then(|| breach(key, "status.conditions", text, expected))
 }
 
 #[cfg(test)]

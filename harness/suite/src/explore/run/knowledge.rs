@@ -395,6 +395,14 @@ impl<'a> Knowledge<'a> {
         i64::try_from(count).unwrap_or(i64::MAX)
     }
 
+    /// Returns true if an object that is meant changed, and no informer ever showed it.
+    #[must_use]
+    pub fn is_changed_unseen(&self, is_meant: impl Fn(&Key) -> bool) -> bool {
+        let changes = |object: usize| self.versions[object].iter().any(|version| version.position > 0);
+        let is_unseen = |object: usize| self.of_object[object].is_empty() && changes(object);
+        self.names.iter().enumerate().any(|(object, key)| is_meant(key) && is_unseen(object))
+    }
+
     /// Returns the times at which informers first showed changes of the objects that are meant, if that was later than
     /// the change. Changes that no later state hides and that no informer ever showed are those of the end of the run.
     pub fn late_news(&self, is_meant: impl Fn(&Key) -> bool) -> impl Iterator<Item = Duration> {

@@ -13,7 +13,6 @@ use plumbline::fixture::Fixture;
 use plumbline::transcript::TranscriptEntry;
 
 use crate::explore::histories::beginnings::is_beginning;
-use crate::explore::histories::exceptions;
 use crate::explore::histories::facts::step_times;
 use crate::explore::judge::leader::elects;
 use crate::explore::judge::{self, OracleVerdict};
@@ -78,7 +77,6 @@ fn reference_of(fixture: &Arc<Fixture>, script: &Script, record: &RunRecord) -> 
             verdict.breaches.extend(judge::judge_calm(fixture, explored));
         }
         let broken = verdict.breaches.iter().map(|breach| breach.oracle.clone()).collect();
-        verdict.breaches.retain(|breach| !exceptions::is_declared(&fixture.id, &breach.oracle));
         let resources = kinds(record.initial.iter().map(|object| &**object));
         let quiet = observation.quiet_at.min(entries.len());
         let points = points(&entries[..quiet], &resources, &step_times(fixture));
