@@ -12,7 +12,7 @@
 //! | [`plumbline::explore`] | kinds of fault, points, plans, states and findings, which the test kit uses, too |
 //! | [`plumbline::rules`] | what Kubernetes asks of the controllers |
 //! | [`histories`] | the histories to disturb: fixtures, their beginnings, and random ones |
-//! | [`run`] | a run of a history with faults, and its facts |
+//! | [`run`] | a run of a history with faults, its facts, and the states that the subject could know |
 //! | [`judge`] | the oracles |
 //! | [`search`] | which plans are tried, in which order |
 //! | [`findings`] | shrinking, and the report |

@@ -72,24 +72,10 @@ pub enum FaultTrait {
     ControlsSubject,
     /// It changes the objects that the controllers work on, so that another outcome is right.
     ChangesHistory,
-    /// Another client changes the object without consequences for the controllers.
-    TouchesObject,
-    /// Another object takes the name of the object.
-    ReplacesObject,
     /// It needs controllers that elect a leader.
     ConcernsLeader,
-    /// The subject learns late that a request took effect.
-    DelaysReply,
-    /// The request takes effect late.
-    DelaysRequest,
-    /// The subject learns of changes late.
-    DelaysNews,
     /// The subject knows whether the request took effect, so that it need not repeat it.
     IsPlain,
-    /// The connection breaks, so that no server answers the request.
-    BreaksConnection,
-    /// The server asks the client to wait.
-    AsksToWait,
     /// The controllers' wall clock is set ahead.
     SetsClockAhead,
     /// The controllers' wall clock is set back.
@@ -151,8 +137,7 @@ const REQUEST: Row = Row {
 const REPLY: Row = Row { traits: &[FaultTrait::IsPlain, FaultTrait::IsForTests], ..REQUEST };
 
 /// A fault of watches.
-const WATCH: Row =
-    Row { at: &[Place::Event], traits: &[FaultTrait::DelaysNews], weaker: &[], inject: inject::hold, ..REQUEST };
+const WATCH: Row = Row { at: &[Place::Event], weaker: &[], inject: inject::hold, ..REQUEST };
 
 /// A change of the clock, or of who leads.
 const SUBJECT: Row = Row { at: &[Place::ObjectWrite, Place::Event], weaker: &[], ..REQUEST };
@@ -164,22 +149,17 @@ static ROWS: [Row; 44] = [
     // A conflict of a delete means that its precondition failed.
     Row { name: "409", number: 409, at: &[Place::Update], ..REPLY },
     Row { name: "410", number: 410, at: &[Place::Read], weaker: &[], ..REPLY },
-    Row { name: "429", number: 429, traits: &[T::IsPlain, T::AsksToWait, T::IsForTests], ..REPLY },
+    Row { name: "429", number: 429, ..REPLY },
     Row { name: "500", number: 500, weaker: &[], ..REPLY },
     Row { name: "503", number: 503, ..REPLY },
     Row { name: "504", number: 504, ..REPLY },
     // The connection breaks before the request takes effect.
-    Row {
-        name: "drop",
-        traits: &[T::IsPlain, T::BreaksConnection, T::IsForTests],
-        inject: inject::drop_before,
-        ..REPLY
-    },
+    Row { name: "drop", inject: inject::drop_before, ..REPLY },
     // Another client changes the object before the request takes effect.
     Row {
         name: "touch",
         at: &[Place::Change],
-        traits: &[T::TouchesObject, T::IsForTests],
+        traits: &[T::IsForTests],
         weaker: &[],
         inject: inject::touch,
         ..REQUEST
@@ -189,27 +169,19 @@ static ROWS: [Row; 44] = [
         name: "slow-5s",
         number: 5,
         lasts: secs(5),
-        traits: &[T::DelaysRequest, T::IsForTests],
+        traits: &[T::IsForTests],
         weaker: &[],
         inject: inject::slow,
         ..REQUEST
     },
-    Row {
-        name: "slow-40s",
-        number: 40,
-        lasts: secs(40),
-        traits: &[T::DelaysRequest],
-        weaker: &["500", "slow-5s"],
-        inject: inject::slow,
-        ..REQUEST
-    },
+    Row { name: "slow-40s", number: 40, lasts: secs(40), weaker: &["500", "slow-5s"], inject: inject::slow, ..REQUEST },
     // The request takes effect at once and its reply comes after this many seconds.
     Row {
         name: "late-5s",
         number: 5,
         at: &[Place::Write],
         lasts: secs(5),
-        traits: &[T::DelaysReply, T::IsForTests],
+        traits: &[T::IsForTests],
         weaker: &[],
         inject: inject::late_reply,
         ..REQUEST
@@ -219,7 +191,6 @@ static ROWS: [Row; 44] = [
         number: 40,
         at: &[Place::Write],
         lasts: secs(40),
-        traits: &[T::DelaysReply],
         weaker: &["500", "late-5s"],
         inject: inject::late_reply,
         ..REQUEST
@@ -229,7 +200,6 @@ static ROWS: [Row; 44] = [
         name: "slow-across",
         at: &[Place::RequestBeforeStep],
         lasts: LONGEST_ACROSS,
-        traits: &[T::DelaysRequest],
         weaker: &["slow-5s", "slow-40s"],
         inject: inject::slow_across,
         ..REQUEST
@@ -238,7 +208,6 @@ static ROWS: [Row; 44] = [
         name: "late-across",
         at: &[Place::WriteBeforeStep],
         lasts: LONGEST_ACROSS,
-        traits: &[T::DelaysReply],
         weaker: &["late-5s", "late-40s"],
         inject: inject::late_across,
         ..REQUEST
@@ -260,7 +229,7 @@ static ROWS: [Row; 44] = [
         number: 3,
         lasts: MAX_DELAY.saturating_add(mins(3)),
         cut_off: Some(mins(3)),
-        traits: &[T::DelaysNews, T::IsTimed, T::IsForTests],
+        traits: &[T::IsTimed, T::IsForTests],
         inject: inject::partition,
         ..SUBJECT
     },
@@ -269,7 +238,7 @@ static ROWS: [Row; 44] = [
         number: 20,
         lasts: MAX_DELAY.saturating_add(mins(20)),
         cut_off: Some(mins(20)),
-        traits: &[T::DelaysNews, T::IsTimed],
+        traits: &[T::IsTimed],
         weaker: &["partition-3m"],
         inject: inject::partition,
         ..SUBJECT
@@ -287,7 +256,7 @@ static ROWS: [Row; 44] = [
     Row {
         name: "lost-reply",
         at: &[Place::Write],
-        traits: &[T::BreaksConnection, T::IsForTests],
+        traits: &[T::IsForTests],
         weaker: &["500", "drop"],
         inject: inject::drop_after,
         ..REQUEST
@@ -308,14 +277,14 @@ static ROWS: [Row; 44] = [
         ..REQUEST
     },
     // The watches of the resource close before they deliver the event.
-    Row { name: "close-watch", traits: &[T::DelaysNews, T::IsForTests], inject: inject::close_watch, ..WATCH },
+    Row { name: "close-watch", traits: &[T::IsForTests], inject: inject::close_watch, ..WATCH },
     // Events of the resource are held back for this many seconds.
     Row { name: "hold-1s", number: 1, lasts: secs(1), weaker: &["last"], ..WATCH },
     Row {
         name: "hold-30s",
         number: 30,
         lasts: secs(30),
-        traits: &[T::DelaysNews, T::IsForTests],
+        traits: &[T::IsForTests],
         weaker: &["close-watch", "hold-1s"],
         ..WATCH
     },
@@ -332,7 +301,7 @@ static ROWS: [Row; 44] = [
         name: "coalesce-30s",
         number: 30,
         lasts: secs(30),
-        traits: &[T::DelaysNews, T::IsForTests],
+        traits: &[T::IsForTests],
         weaker: &["close-watch", "hold-1s", "coalesce-1s", "hold-30s"],
         inject: inject::coalesce,
         ..WATCH
@@ -350,7 +319,7 @@ static ROWS: [Row; 44] = [
         name: "relist-30s",
         number: 30,
         lasts: secs(30),
-        traits: &[T::DelaysNews, T::IsForTests],
+        traits: &[T::IsForTests],
         weaker: &["close-watch", "hold-1s", "coalesce-1s", "relist-1s"],
         inject: inject::relist,
         ..WATCH
@@ -360,7 +329,7 @@ static ROWS: [Row; 44] = [
         name: "stale-restart-30s",
         number: 30,
         lasts: secs(30),
-        traits: &[T::DelaysNews, T::Restarts, T::ControlsSubject, T::IsForTests],
+        traits: &[T::Restarts, T::ControlsSubject, T::IsForTests],
         weaker: &["close-watch", "hold-1s", "hold-30s"],
         inject: inject::stale_restart,
         ..WATCH
@@ -368,15 +337,9 @@ static ROWS: [Row; 44] = [
     // Events of the resource come just after everything else of that moment.
     Row { name: "last", inject: inject::last, ..WATCH },
     // Each event of the resource of that moment is delivered twice.
-    Row { name: "duplicate", traits: &[T::DelaysNews, T::IsWordless], inject: inject::duplicate, ..WATCH },
+    Row { name: "duplicate", traits: &[T::IsWordless], inject: inject::duplicate, ..WATCH },
     // The watches of the resource get a bookmark instead of the event, and close.
-    Row {
-        name: "bookmark",
-        traits: &[T::DelaysNews, T::IsWordless],
-        weaker: &["last"],
-        inject: inject::bookmark,
-        ..WATCH
-    },
+    Row { name: "bookmark", traits: &[T::IsWordless], weaker: &["last"], inject: inject::bookmark, ..WATCH },
     // The controllers are asked to stop, and others take over.
     Row {
         name: "hand-over",
@@ -421,7 +384,7 @@ static ROWS: [Row; 44] = [
     Row {
         name: "recreated",
         at: &[Place::Change],
-        traits: &[T::ChangesHistory, T::ReplacesObject, T::IsWordless],
+        traits: &[T::ChangesHistory, T::IsWordless],
         weaker: &["deleted"],
         inject: inject::recreate,
         ..REQUEST
@@ -431,7 +394,7 @@ static ROWS: [Row; 44] = [
         name: "order-2",
         number: 2,
         at: &[Place::Run],
-        traits: &[T::DelaysNews, T::Reorders, T::IsWordless],
+        traits: &[T::Reorders, T::IsWordless],
         weaker: &[],
         inject: inject::order,
         ..REQUEST
@@ -440,7 +403,7 @@ static ROWS: [Row; 44] = [
         name: "order-3",
         number: 3,
         at: &[Place::Run],
-        traits: &[T::DelaysNews, T::Reorders, T::IsWordless],
+        traits: &[T::Reorders, T::IsWordless],
         weaker: &["order-2"],
         inject: inject::order,
         ..REQUEST
@@ -460,7 +423,7 @@ static ROWS: [Row; 44] = [
         name: "hold-6m",
         number: 360,
         lasts: mins(6),
-        traits: &[T::DelaysNews, T::IsForProgramsAlone],
+        traits: &[T::IsForProgramsAlone],
         weaker: &["close-watch", "hold-1s", "hold-30s"],
         ..WATCH
     },
@@ -469,7 +432,7 @@ static ROWS: [Row; 44] = [
         name: "time-travel-30s",
         number: 30,
         lasts: secs(30),
-        traits: &[T::DelaysNews, T::Restarts, T::ControlsSubject, T::IsForProgramsAlone],
+        traits: &[T::Restarts, T::ControlsSubject, T::IsForProgramsAlone],
         weaker: &["stale-restart-30s"],
         inject: inject::time_travel,
         ..WATCH
@@ -547,12 +510,6 @@ impl Disturbance {
     #[must_use]
     pub fn steps_clock(self) -> bool {
         self.is(T::SetsClockAhead) || self.is(T::SetsClockBack)
-    }
-
-    /// Returns true if the subject learns of changes late when this happens at `point`.
-    #[must_use]
-    pub fn delays_information(self, point: &FaultPoint) -> bool {
-        self.is(T::DelaysNews) || matches!(point.site, Site::Request(Verb::List | Verb::Watch))
     }
 
     /// Returns true if its injection depends on the time of its point alone.

@@ -28,12 +28,6 @@ impl FaultPlan {
         self.faults.iter().any(|(disturbance, _)| disturbance.is(property))
     }
 
-    /// Returns true if one of the faults delays what the controllers know.
-    #[must_use]
-    pub fn delays_information(&self) -> bool {
-        self.faults.iter().any(|(disturbance, point)| disturbance.delays_information(point))
-    }
-
     /// Returns the plan's token.
     #[must_use]
     pub fn token(&self) -> Token {

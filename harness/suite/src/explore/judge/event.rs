@@ -227,6 +227,14 @@ impl Countdowns {
         }
     }
 
+    /// Notes a live read of a node: it may call off the evictions of its pods, whose countdowns go on.
+    fn read(&mut self, world: &ObjectStates, node: &str) {
+        let pods = world.all("pods").filter(|(_, pod)| pod["spec"]["nodeName"] == node);
+        for (_, pod) in pods.filter(|(_, pod)| self.running.contains_key(metadata::uid(pod).unwrap_or_default())) {
+            self.ended.entry(key_of(pod)).or_default().most += 1;
+        }
+    }
+
     /// Ends an instant: a countdown that begins with a state that does not outlast it, or after the end of another one,
     /// may not be noticed, and neither may that end.
     fn settle(&mut self, world: &ObjectStates, instant: Duration) {
@@ -257,6 +265,17 @@ impl Countdowns {
         } else if is_known && !metadata::is_terminating(pod) {
             self.due.push((uid.to_owned(), key_of(pod), now));
         }
+    }
+}
+
+/// Returns the node that taint eviction reads before it evicts a pod.
+fn live_read(entry: &TranscriptEntry) -> Option<&str> {
+    match &entry.what {
+        EntryKind::Request(exchange) if entry.actor() == Actor::TaintEviction => {
+            let request = &exchange.request;
+            request.name.as_deref().filter(|_| request.verb == "get" && request.resource == "nodes")
+        }
+        _ => None,
     }
 }
 
@@ -302,6 +321,9 @@ fn cancellations(begin: &ObjectStates, explored: ExploredRun<'_>, calm: bool) ->
             }
             KnownStep::Entry(entry) if entry.seq >= explored.observation.quiet_at => break,
             KnownStep::Entry(entry) => {
+                if let Some(node) = live_read(entry) {
+                    countdowns.read(&world, node);
+                }
                 let EntryKind::Change(change) = &entry.what else { continue };
                 let event =
                     change.new.as_deref().filter(|event| change.resource == EVENTS && event["reason"] == EVICTED);
