@@ -16,7 +16,7 @@ use super::breaches::of_change;
 use super::known::{clock_offsets, pod_key};
 use crate::explore::run::entries::changes;
 use crate::explore::run::explored::ExploredRun;
-use crate::explore::run::knowledge::WorkWindow;
+use crate::explore::run::work::WorkWindow;
 
 /// Returns the first claim that is dropped too soon.
 pub(super) fn dropped(fixture: &Fixture, _: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {

@@ -10,8 +10,8 @@ use plumbline::rules::queue::backoff;
 use plumbline::transcript::{Actor, Attributed as _, Exchange, RecordedReply, TranscriptEntry};
 
 use super::known::clock_steps;
+use crate::explore::run::entries::is_start;
 use crate::explore::run::explored::ExploredRun;
-use crate::explore::run::knowledge::is_start;
 use crate::explore::run::observation::WriteKey;
 
 /// The disturbances of a run.

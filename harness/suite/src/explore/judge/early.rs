@@ -25,7 +25,8 @@ use super::breaches::of_change;
 use super::known::{node_key, node_states, pod_states, took_effect};
 use crate::explore::run::entries::{changes, key_of_request};
 use crate::explore::run::explored::ExploredRun;
-use crate::explore::run::knowledge::{KnownStep, View, WorkWindow};
+use crate::explore::run::knowledge::{KnownStep, View};
+use crate::explore::run::work::WorkWindow;
 
 /// The oracle.
 const ORACLE: &str = "early";

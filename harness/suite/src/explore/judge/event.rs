@@ -29,9 +29,9 @@ use serde_json::{Value, json};
 
 use super::breaches::of_change;
 use super::disturbances::is_calm;
-use crate::explore::run::entries::changes;
+use crate::explore::run::entries::{changes, is_start};
 use crate::explore::run::explored::ExploredRun;
-use crate::explore::run::knowledge::{KnownStep, View, is_start};
+use crate::explore::run::knowledge::{KnownStep, View};
 
 /// The reason of the Events about evictions because of a taint.
 const EVICTED: &str = "TaintManagerEviction";

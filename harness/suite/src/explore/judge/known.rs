@@ -7,7 +7,8 @@ use plumbline::expect::world::Key;
 use plumbline::rules::nodes::NodeState;
 use plumbline::transcript::{EntryKind, RecordedJson, RecordedRequest, TranscriptEntry};
 
-use crate::explore::run::knowledge::{Knowledge, WorkWindow};
+use crate::explore::run::knowledge::Knowledge;
+use crate::explore::run::work::WorkWindow;
 
 /// Returns the key of a pod.
 pub(super) fn pod_key(namespace: Option<&str>, name: &str) -> Key {

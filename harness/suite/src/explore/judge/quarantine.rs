@@ -19,7 +19,7 @@ use super::breaches::of_change;
 use super::known::{node_key, node_states};
 use crate::explore::run::entries::changes;
 use crate::explore::run::explored::ExploredRun;
-use crate::explore::run::knowledge::WorkWindow;
+use crate::explore::run::work::WorkWindow;
 
 /// Time without requests after which a request is the first one of its cycle: longer than clients wait between tries.
 const SILENCE: Duration = Duration::from_mins(1);

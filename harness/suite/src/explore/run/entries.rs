@@ -2,6 +2,7 @@
 
 use plumbline::expect::world::Key;
 use plumbline::expect::{BrokenPromise, Run};
+use plumbline::transcript::by_object::STARTS;
 use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, RecordedRequest, TranscriptEntry};
 
 /// Returns the changes of a resource's objects by `actor`.
@@ -46,4 +47,10 @@ pub fn changes_object_of<'e>(entry: &'e TranscriptEntry, request: &RecordedReque
         && change.namespace == request.namespace
         && request.name.as_ref() == Some(&change.name);
     same.then_some(change)
+}
+
+/// Returns true for the note that the controllers start.
+#[must_use]
+pub fn is_start(entry: &TranscriptEntry) -> bool {
+    matches!(&entry.what, EntryKind::Note(text) if text == STARTS)
 }

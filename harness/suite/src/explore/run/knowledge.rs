@@ -11,21 +11,18 @@ use std::time::Duration;
 
 use plumbline::expect::world::{Key, ObjectStates, key_of_change};
 use plumbline::metadata;
-use plumbline::transcript::by_object::STARTS;
 use plumbline::transcript::{
-    Actor, Attributed, ChangeKind, Delivery, EntryKind, Exchange, RecordedJson, RecordedReply, TranscriptEntry,
+    Attributed, ChangeKind, Delivery, EntryKind, Exchange, RecordedJson, RecordedReply, TranscriptEntry,
 };
 
+use super::entries::is_start;
+use super::work::{WorkWindow, begins_of_work, replica};
 use crate::subject::client_factory::replica_of;
-
-/// Time between a reply and the sender's next request within which both belong to the same work: pauses between tries
-/// are shorter, and those between the cycles of a controller longer.
-const PAUSE: Duration = Duration::from_millis(500);
 
 /// A state of an object that an informer of the subject shows from a moment on.
 #[derive(Debug, Clone, Copy)]
 pub struct Sighting<'a> {
-    /// The place of the object's key in [`Knowledge::key`].
+    /// The place of the object's key in the names of the knowledge.
     object: usize,
     /// The replica whose informers they are; `None` if the subject has no replicas.
     replica: Option<u8>,
@@ -46,15 +43,6 @@ struct Reading<'a> {
     /// The request.
     seq: usize,
     state: Option<&'a RecordedJson>,
-}
-
-/// The entries in which a request was decided upon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WorkWindow {
-    /// The first entry of the instant in which the sender's work began.
-    pub begin: usize,
-    /// The request.
-    pub seq: usize,
 }
 
 /// A step of the history as a replica of the subject sees it.
@@ -502,100 +490,4 @@ struct FirstLists {
     started: usize,
     /// The number of entries before that moment, and its time; `None` if it never came.
     done: Option<(usize, Duration)>,
-}
-
-/// Returns true for the note that the controllers start.
-#[must_use]
-pub fn is_start(entry: &TranscriptEntry) -> bool {
-    matches!(&entry.what, EntryKind::Note(text) if text == STARTS)
-}
-
-fn replica(entry: &TranscriptEntry) -> Option<u8> {
-    match &entry.what {
-        EntryKind::Request(exchange) => replica_of(&exchange.request.user_agent),
-        EntryKind::Change(_) | EntryKind::Note(_) => None,
-    }
-}
-
-/// The requests that belong to the same work: of a replica's controller, apart from those about Events, which are sent
-/// beside the other work. Taint eviction works on each pod, and the TTL controller on each node, by itself.
-type Sender = (Actor, Option<u8>, bool, String);
-
-/// The current work of a sender.
-struct Work<'a> {
-    begin: usize,
-    /// The time of the last reply.
-    until: Duration,
-    /// The requests that are sent again without another decision.
-    refused: Vec<&'a Exchange>,
-}
-
-fn sender(entry: &TranscriptEntry, exchange: &Exchange) -> Sender {
-    let actor = entry.actor();
-    let is_by_object = match exchange.request.resource.as_str() {
-        "pods" => actor == Actor::TaintEviction,
-        "nodes" => actor == Actor::Ttl,
-        _ => false,
-    };
-    let name = exchange.request.name.as_ref().filter(|_| is_by_object);
-    let object = name.map(|name| format!("{}/{name}", exchange.request.namespace.as_deref().unwrap_or_default()));
-    (actor, replica(entry), exchange.request.resource == "events", object.unwrap_or_default())
-}
-
-/// Returns true if the sender repeats the request later without another decision: the client waits as long as a busy
-/// server asks it to, and the recorder of Events and the queue of taint eviction repeat what failed.
-fn is_repeated(actor: &Actor, exchange: &Exchange) -> bool {
-    let repeats_failures = *actor == Actor::TaintEviction || exchange.request.resource == "events";
-    match &exchange.reply {
-        Some(reply) if reply.status == 429 => true,
-        Some(reply) => repeats_failures && (reply.lost || reply.status >= 400),
-        None => repeats_failures,
-    }
-}
-
-/// Returns the first entry of the instant in which the work of each request of the subject began. A request continues
-/// the work of its sender if it follows the last reply soon, or repeats a request that failed.
-fn begins_of_work(entries: &[TranscriptEntry]) -> BTreeMap<usize, usize> {
-    let mut begins = BTreeMap::new();
-    let mut works: BTreeMap<Sender, Work<'_>> = BTreeMap::new();
-    for entry in entries {
-        let EntryKind::Request(exchange) = &entry.what else {
-            if is_start(entry) {
-                works.clear();
-            }
-            continue;
-        };
-        let actor = entry.actor();
-        if !actor.is_subject() || matches!(exchange.request.verb.as_str(), "list" | "watch") {
-            continue;
-        }
-        let replied = exchange.reply.as_ref().map_or(Duration::MAX, |reply| reply.at);
-        let is_same = |other: &&Exchange| {
-            (&other.request.verb, &other.request.path) == (&exchange.request.verb, &exchange.request.path)
-        };
-        let goes_on =
-            |work: &Work<'_>| entry.at <= work.until.saturating_add(PAUSE) || work.refused.iter().any(is_same);
-        let new = || {
-            let begin = entries.partition_point(|other| other.at < entry.at);
-            Work { begin, until: replied, refused: Vec::new() }
-        };
-        let sender = sender(entry, exchange);
-        let work = works.entry(sender.clone()).or_insert_with(new);
-        if !goes_on(work) {
-            *work = new();
-        }
-        begins.insert(entry.seq, work.begin);
-        // A request about no object of its own belongs to all work of the sender that goes on.
-        let is_general = sender.3.is_empty() && !sender.2;
-        let concerned = works.iter_mut().filter(|(other, work)| {
-            **other == sender
-                || is_general && (&other.0, other.1, other.2) == (&sender.0, sender.1, false) && goes_on(work)
-        });
-        for (_, work) in concerned {
-            work.until = work.until.max(replied);
-            work.refused.retain(|other| !is_same(other));
-            work.refused.extend(is_repeated(&actor, exchange).then_some(&**exchange));
-        }
-    }
-    begins
 }
