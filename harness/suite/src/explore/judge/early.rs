@@ -139,7 +139,7 @@ impl KnownDeadlines {
             } else {
                 // The deletion of a node ends no countdown.
                 let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-                running.filter(|_| !self.world.all("nodes").any(|(key, _)| key.name == node))
+                running.or(before).filter(|_| !self.world.all("nodes").any(|(key, _)| key.name == node))
             };
             if due != running || deadlines.is_empty() {
                 deadlines.push(KnownDeadline { position, at: now, due });

@@ -252,6 +252,19 @@ impl Countdowns {
         }
     }
 
+    /// Takes back the ends of an instant at whose end the node is gone: a state that ended a countdown before may not be
+    /// noticed, and the deletion of a node ends none.
+    fn settle_lost(&mut self, world: &ObjectStates, instant: Duration) {
+        let is_lost = |pod: &Value| !world.all("nodes").any(|(key, _)| pod["spec"]["nodeName"] == *key.name);
+        for (_, pod) in world.all("pods").filter(|(_, pod)| is_lost(pod)) {
+            let uid = metadata::uid(pod).unwrap_or_default();
+            if self.ends.get(uid) == Some(&instant) {
+                self.ended.entry(key_of(pod)).or_default().certain.retain(|end| *end != instant);
+                self.due.retain(|(other, _, at)| other != uid || *at != instant);
+            }
+        }
+    }
+
     /// Ends the countdown of a pod that may stay, or has been deleted.
     fn end(&mut self, pod: &Value, now: Duration) {
         let uid = metadata::uid(pod).unwrap_or_default();
@@ -293,6 +306,7 @@ fn cancellations(begin: &ObjectStates, explored: ExploredRun<'_>, calm: bool) ->
     for step in explored.knowledge.steps(None, View::Certain) {
         if step.at() > instant {
             countdowns.settle(&world, instant);
+            countdowns.settle_lost(&world, instant);
             instant = step.at();
         }
         match step {
