@@ -252,8 +252,8 @@ impl Countdowns {
         }
     }
 
-    /// Takes back the ends of an instant at whose end the node is gone: a state that ended a countdown before may not be
-    /// noticed, and the deletion of a node ends none.
+    /// Takes back the ends of an instant at whose end the node is gone: a state that ended a countdown before may not
+    /// be noticed, and the deletion of a node ends none.
     fn settle_lost(&mut self, world: &ObjectStates, instant: Duration) {
         let is_lost = |pod: &Value| !world.all("nodes").any(|(key, _)| pod["spec"]["nodeName"] == *key.name);
         for (_, pod) in world.all("pods").filter(|(_, pod)| is_lost(pod)) {
