@@ -13,7 +13,12 @@ use crate::explore::run::observation::WriteKey;
 
 /// Returns true if a write to a budget at this time may have waited for the work queue: its sync fails anyway, so the
 /// key waits for up to the longest back-off after a disturbance made it fail once more, as in client-go.
-pub(super) fn is_backed_off(explored: ExploredRun<'_>, key: &WriteKey, at: Duration) -> bool {
+pub(super) fn is_backed_off(
+    explored: ExploredRun<'_>,
+    disturbances: &Disturbances,
+    key: &WriteKey,
+    at: Duration,
+) -> bool {
     if key.resource != BUDGET_STATUS {
         return false;
     }
@@ -23,6 +28,5 @@ pub(super) fn is_backed_off(explored: ExploredRun<'_>, key: &WriteKey, at: Durat
         }
         _ => false,
     });
-    let disturbances = Disturbances::of(explored);
     fails && disturbances.count > 0 && at <= disturbances.until.saturating_add(RECONNECT + MAX_DELAY)
 }

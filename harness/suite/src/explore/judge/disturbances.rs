@@ -7,6 +7,7 @@ use std::time::Duration;
 use plumbline::expect::requests;
 use plumbline::expect::world::Key;
 use plumbline::rules::queue::backoff;
+use plumbline::rules::recorder::SENDING;
 use plumbline::transcript::{Actor, Attributed as _, Exchange, RecordedReply, TranscriptEntry};
 
 use super::known::clock_steps;
@@ -40,14 +41,14 @@ impl Disturbances {
         let entries = explored.until_quiet();
         let mut found = Self { only_events: true, ..Self::default() };
         for (entry, exchange) in requests(entries).filter(|(entry, _)| entry.actor().is_subject()) {
-            let is_prompt = |reply: &RecordedReply| !has_failed(reply) && reply.at == entry.at;
+            let is_prompt = |reply: &RecordedReply| !is_failure(reply) && reply.at == entry.at;
             // Watches last until they end.
             if exchange.reply.as_ref().is_some_and(is_prompt) || is_open_watch(exchange) {
                 continue;
             }
             let end = exchange.reply.as_ref().map_or(entry.at, |reply| reply.at);
             found.note(end, exchange.request.resource == "events");
-            if exchange.reply.as_ref().is_none_or(has_failed) {
+            if exchange.reply.as_ref().is_none_or(is_failure) {
                 let name = exchange.request.name.clone().unwrap_or_default();
                 *found.failures.entry((entry.actor(), exchange.request.resource.clone(), name)).or_default() += 1;
             }
@@ -85,7 +86,7 @@ impl Disturbances {
 }
 
 /// Returns true if a reply tells of a failure. An object that is gone is none.
-fn has_failed(reply: &RecordedReply) -> bool {
+fn is_failure(reply: &RecordedReply) -> bool {
     reply.lost || reply.status >= 400 && reply.status != 404
 }
 
@@ -99,22 +100,22 @@ pub(super) fn is_calm(explored: ExploredRun<'_>) -> bool {
     disturbances.count == 0 && disturbances.clock.is_zero()
 }
 
-/// Returns true if an informer showed a change of such an object late, or not at all.
+/// Returns true if an informer showed a change of such an object late.
 pub(super) fn is_seen_late(explored: ExploredRun<'_>, is_meant: impl Fn(&Key) -> bool) -> bool {
     explored.knowledge.late_news(is_meant).next().is_some()
 }
 
 /// Returns true if controllers ended while their recorder may have had an Event to send once more: it keeps Events in
 /// memory, so these are lost with it, as in client-go.
-pub(super) fn lost_with_memory(entries: &[TranscriptEntry], sending: Duration) -> bool {
+pub(super) fn lost_with_memory(entries: &[TranscriptEntry]) -> bool {
     let failed = requests(entries).filter(|(entry, exchange)| {
         exchange.request.resource == "events"
             && entry.actor().is_subject()
-            && exchange.reply.as_ref().is_none_or(has_failed)
+            && exchange.reply.as_ref().is_none_or(is_failure)
     });
     let times: Vec<Duration> = failed.map(|(entry, _)| entry.at).collect();
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return false };
-    let period = *first..=last.saturating_add(sending);
+    let period = *first..=last.saturating_add(SENDING);
     entries.iter().any(|entry| is_start(entry) && period.contains(&entry.at))
 }
 
@@ -170,6 +171,6 @@ mod tests {
         if at >= 10 {
             note();
         }
-        assert_eq!(lost_with_memory(&transcript.entries(), Duration::from_mins(2)), lost);
+        assert_eq!(lost_with_memory(&transcript.entries()), lost);
     }
 }

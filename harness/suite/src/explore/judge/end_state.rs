@@ -61,8 +61,7 @@ pub(super) fn differs(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Ve
         return Vec::new();
     }
     let entries = explored.until_quiet();
-    let run = explored.record.run(explored.entries, explored.record.end);
-    let begin = ObjectStates::new(&run, &reference.fixture.given.namespace);
+    let begin = explored.begin;
     let found = changed_objects(entries);
     let all = differences(|key| begin.get(key).cloned(), &reference.objects, &found);
     let end = begin.clone().after(entries);
@@ -110,11 +109,8 @@ fn is_unaware(difference: &StateDifference, entries: &[TranscriptEntry], explore
     let knowledge = explored.knowledge;
     difference.key.resource == "pods"
         && requests(entries).any(|(entry, exchange)| {
-            let request = &exchange.request;
             let writes = is_subject_write(entry, exchange)
-                && request.resource == "pods"
-                && request.name.as_ref() == Some(&difference.key.name)
-                && request.namespace == difference.key.namespace;
+                && key_of_request(&exchange.request).as_ref() == Some(&difference.key);
             writes && {
                 let window = knowledge.window(entry.seq);
                 let states = knowledge.states(&difference.key, window);

@@ -235,30 +235,19 @@ impl Countdowns {
         }
     }
 
-    /// Ends an instant: a countdown that begins with a state that does not outlast it, or after the end of another one,
-    /// may not be noticed, and neither may that end.
+    /// Ends an instant. A countdown that begins with a state that does not outlast it, or after the end of another one,
+    /// may not be noticed. Neither may an end after which another one begins, or the node is deleted, which ends none.
     fn settle(&mut self, world: &ObjectStates, instant: Duration) {
-        for (uid, countdown) in self.running.iter_mut().filter(|(_, countdown)| countdown.since == instant) {
-            let pod = world.all("pods").find(|(_, pod)| metadata::uid(pod) == Some(uid));
-            let Some((_, pod)) = pod else { continue };
-            if toleration_limit_of(world, pod).is_none() {
-                countdown.is_certain = false;
-            }
-            if self.ends.get(uid) == Some(&instant) {
-                countdown.is_certain = false;
-                self.ended.entry(key_of(pod)).or_default().certain.retain(|end| *end != instant);
-                self.due.retain(|(other, _, at)| other != uid || *at != instant);
-            }
-        }
-    }
-
-    /// Takes back the ends of an instant at whose end the node is gone: a state that ended a countdown before may not
-    /// be noticed, and the deletion of a node ends none.
-    fn settle_lost(&mut self, world: &ObjectStates, instant: Duration) {
         let is_lost = |pod: &Value| !world.all("nodes").any(|(key, _)| pod["spec"]["nodeName"] == *key.name);
-        for (_, pod) in world.all("pods").filter(|(_, pod)| is_lost(pod)) {
+        for (_, pod) in world.all("pods") {
             let uid = metadata::uid(pod).unwrap_or_default();
-            if self.ends.get(uid) == Some(&instant) {
+            let has_ended = self.ends.get(uid) == Some(&instant);
+            let begun = self.running.get_mut(uid).filter(|countdown| countdown.since == instant);
+            let begins = begun.is_some();
+            if let Some(countdown) = begun {
+                countdown.is_certain &= !has_ended && toleration_limit_of(world, pod).is_some();
+            }
+            if has_ended && (begins || is_lost(pod)) {
                 self.ended.entry(key_of(pod)).or_default().certain.retain(|end| *end != instant);
                 self.due.retain(|(other, _, at)| other != uid || *at != instant);
             }
@@ -306,7 +295,6 @@ fn cancellations(begin: &ObjectStates, explored: ExploredRun<'_>, calm: bool) ->
     for step in explored.knowledge.steps(None, View::Certain) {
         if step.at() > instant {
             countdowns.settle(&world, instant);
-            countdowns.settle_lost(&world, instant);
             instant = step.at();
         }
         match step {

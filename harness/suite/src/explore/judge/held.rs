@@ -1,15 +1,14 @@
 //! Objects that something else than the subject keeps from being deleted. Pure.
 
 use plumbline::expect::world::ObjectStates;
-use plumbline::fixture::Fixture;
 use plumbline::metadata;
 
 use crate::explore::run::explored::ExploredRun;
 use crate::explore::run::observation::SubjectWrite;
 
 /// Returns true if something else than the subject held the object of this write when it was sent.
-pub(super) fn is_held(fixture: &Fixture, explored: ExploredRun<'_>, write: &SubjectWrite) -> bool {
-    is_terminating(&explored.objects_before(fixture, write.seq), write)
+pub(super) fn is_held(explored: ExploredRun<'_>, write: &SubjectWrite) -> bool {
+    is_terminating(&explored.objects_before(write.seq), write)
 }
 
 /// Returns true if the object of the write is being deleted: something else than the subject holds it.

@@ -51,7 +51,7 @@ pub(super) fn writes(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec
         let usual = normal.get(key).filter(|usual| key.resource != "events" && creation(key) <= **usual)?;
         let latest =
             disturbances.until.max(*usual).saturating_add(delay + disturbances.backoff(key) + disturbances.clock);
-        let is_late = *at > latest && !is_backed_off(explored, key, *at);
+        let is_late = *at > latest && !is_backed_off(explored, &disturbances, key, *at);
         is_late.then_some((key, *at, *usual))
     });
     let to_breach = |(key, at, usual): (&WriteKey, Duration, Duration)| Breach {

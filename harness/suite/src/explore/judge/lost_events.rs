@@ -3,7 +3,6 @@
 
 use plumbline::expect::requests;
 use plumbline::explore::breach::{Breach, END_STATE};
-use plumbline::rules::recorder::SENDING;
 use plumbline::transcript::{Attributed as _, Exchange, TranscriptEntry};
 use serde_json::json;
 
@@ -19,7 +18,7 @@ pub(super) fn lost_event(reference: &ReferenceRun, explored: ExploredRun<'_>) ->
     let is_judged = disturbances.count > 0
         && disturbances.only_events
         && requests(explored.until_quiet()).all(|(entry, exchange)| is_prompt_or_lost(entry, exchange))
-        && !lost_with_memory(explored.until_quiet(), SENDING);
+        && !lost_with_memory(explored.until_quiet());
     if !is_judged {
         return Vec::new();
     }

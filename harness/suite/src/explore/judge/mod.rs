@@ -199,13 +199,11 @@ fn is_custom(key: &Key) -> bool {
 pub fn judge_alone(fixture: &Fixture, explored: ExploredRun<'_>) -> OracleVerdict {
     let (mut breaches, unfit) = alive::ends(explored.record);
     if unfit.is_none() {
-        let run = explored.record.run(explored.entries, explored.record.end);
-        let begin = ObjectStates::new(&run, &fixture.given.namespace);
         let is_informed = !stays_uninformed(fixture) && breaches.is_empty();
         for (_, judge) in ORACLES {
             match judge {
-                Judge::Always(judge) => breaches.extend(judge(fixture, &begin, explored)),
-                Judge::Informed(judge) if is_informed => breaches.extend(judge(fixture, &begin, explored)),
+                Judge::Always(judge) => breaches.extend(judge(fixture, explored.begin, explored)),
+                Judge::Informed(judge) if is_informed => breaches.extend(judge(fixture, explored.begin, explored)),
                 _ => {}
             }
         }
@@ -216,8 +214,8 @@ pub fn judge_alone(fixture: &Fixture, explored: ExploredRun<'_>) -> OracleVerdic
 /// Judges a run without faults by the oracles that otherwise compare with it: converged controllers do not write, and
 /// fresh ones agree with the final state.
 #[must_use]
-pub fn judge_calm(fixture: &Fixture, explored: ExploredRun<'_>) -> Vec<Breach> {
-    quiet::calm_write(fixture, explored).into_iter().chain(fresh::calm_write(fixture, explored)).collect()
+pub fn judge_calm(explored: ExploredRun<'_>) -> Vec<Breach> {
+    quiet::calm_write(explored).into_iter().chain(fresh::calm_write(explored)).collect()
 }
 
 /// Returns true if a fault of the plan lets a request take effect that a fault of the fixture itself refuses. Then the

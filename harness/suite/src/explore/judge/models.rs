@@ -31,9 +31,13 @@ pub(super) fn broken(fixture: &Fixture, begin: &ObjectStates, explored: Explored
         text: found.text,
         expected: found.expected,
     };
-    let moment = ModelMoment { now, sizes, calm: is_calm(explored) };
+    let calm = is_calm(explored);
+    let moment = ModelMoment { now, sizes, calm };
     let at_end = model::breaches(&world, fixture, moment).into_iter().map(|found| (explored.record.end, found));
-    disagreement(fixture, begin, explored).into_iter().chain(at_end).map(to_breach).collect()
+    // Limits of the client's rate delay everything.
+    let rests = calm && !fixture.flags.contains_key("kube-api-qps");
+    let between = rests.then(|| disagreement(fixture, begin, explored)).flatten();
+    between.into_iter().chain(at_end).map(to_breach).collect()
 }
 
 /// Returns the smallest and the largest number of nodes of a history.
@@ -56,12 +60,9 @@ fn numbers_of_nodes(begin: &ObjectStates, entries: &[TranscriptEntry]) -> (usize
 /// Time without a change after which the controllers have done what they can do at once.
 const REST: Duration = Duration::from_secs(30);
 
-/// Returns the first object that does not agree with the others at a moment of rest, with that moment.
+/// Returns the first object that does not agree with the others at a moment of rest, with that moment, in a run that
+/// nothing disturbs.
 fn disagreement(fixture: &Fixture, begin: &ObjectStates, explored: ExploredRun<'_>) -> Option<(Duration, ModelBreach)> {
-    // Limits of the client's rate delay everything.
-    if !is_calm(explored) || fixture.flags.contains_key("kube-api-qps") {
-        return None;
-    }
     let mut world = begin.clone();
     let nodes = world.all("nodes").count();
     let mut least = nodes;

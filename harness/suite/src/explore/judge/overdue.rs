@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::known::took_effect;
 use super::late::LATE_ORACLE;
-use crate::explore::run::entries::key_of_request;
+use crate::explore::run::entries::{has_failed, key_of_request};
 use crate::explore::run::explored::ExploredRun;
 use crate::explore::run::knowledge::{KnownStep, View};
 
@@ -182,12 +182,10 @@ impl Stays {
     fn note(&mut self, entry: &TranscriptEntry, exchange: &Exchange) {
         self.notice();
         let replied = exchange.reply.as_ref().map_or(Duration::MAX, |reply| reply.at);
-        let has_failed = exchange.reply.as_ref().is_none_or(|reply| reply.lost || reply.status >= 400);
-        let request = &exchange.request;
         for stay in self.of_pod.values_mut().filter(|stay| stay.due() <= replied) {
             stay.delayed = stay.delayed.max(replied);
         }
-        let Some(key) = key_of_request(request).filter(|_| has_failed) else { return };
+        let Some(key) = key_of_request(&exchange.request).filter(|_| has_failed(exchange)) else { return };
         let is_concerned = |other: &Key, pod: &Value| match key.resource.as_str() {
             "pods" => *other == key,
             // The node of each pod is read before its eviction.

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::breaches::of_change;
 use super::event::loses_events;
 use super::known::begin_of;
+use crate::explore::run::entries::has_failed;
 use crate::explore::run::explored::ExploredRun;
 
 /// Returns the first Event that is counted more often in an instant than anything changed, the informers showed, or a
@@ -73,10 +74,8 @@ fn waits(explored: ExploredRun<'_>) -> BTreeMap<Duration, Duration> {
 /// Returns true if the entry is a request of the subject that failed.
 fn fails(entry: &TranscriptEntry) -> bool {
     match &entry.what {
-        EntryKind::Request(exchange) if entry.actor().is_subject() => {
-            exchange.reply.as_ref().is_none_or(|reply| reply.lost || reply.status >= 400)
-        }
-        _ => false,
+        EntryKind::Request(exchange) => entry.actor().is_subject() && has_failed(exchange),
+        EntryKind::Change(_) | EntryKind::Note(_) => false,
     }
 }
 

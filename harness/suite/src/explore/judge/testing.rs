@@ -97,6 +97,7 @@ pub(super) fn judged_by<T>(
     let explored = ExploredRun {
         plan: &plan,
         record: &record,
+        begin: &begin,
         entries: &entries,
         observation: &observation,
         knowledge: &knowledge,

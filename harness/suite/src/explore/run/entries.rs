@@ -39,14 +39,10 @@ pub fn key_of_request(request: &RecordedRequest) -> Option<Key> {
     })
 }
 
-/// Returns the change of an entry if it is one of the object of a request.
+/// Returns true if a request failed as its client sees it: with an error, or without a reply.
 #[must_use]
-pub fn changes_object_of<'e>(entry: &'e TranscriptEntry, request: &RecordedRequest) -> Option<&'e Change> {
-    let EntryKind::Change(change) = &entry.what else { return None };
-    let same = change.resource == request.resource
-        && change.namespace == request.namespace
-        && request.name.as_ref() == Some(&change.name);
-    same.then_some(change)
+pub fn has_failed(exchange: &Exchange) -> bool {
+    exchange.reply.as_ref().is_none_or(|reply| reply.lost || reply.status >= 400)
 }
 
 /// Returns true for the note that the controllers start.

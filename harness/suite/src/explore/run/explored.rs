@@ -45,6 +45,8 @@ pub struct ExploredRun<'a> {
     pub plan: &'a FaultPlan,
     /// The record of the run.
     pub record: &'a RunRecord,
+    /// The objects before its first entry.
+    pub begin: &'a ObjectStates,
     /// The entries of its transcript.
     pub entries: &'a [TranscriptEntry],
     /// The facts of the run.
@@ -68,8 +70,7 @@ impl<'a> ExploredRun<'a> {
 
     /// Returns the objects as they were before the entry at `seq`.
     #[must_use]
-    pub fn objects_before(&self, fixture: &Fixture, seq: usize) -> ObjectStates {
-        let run = self.record.run(self.entries, self.record.end);
-        ObjectStates::new(&run, &fixture.given.namespace).after(self.until(seq))
+    pub fn objects_before(&self, seq: usize) -> ObjectStates {
+        self.begin.clone().after(self.until(seq))
     }
 }

@@ -15,7 +15,7 @@ use plumbline::transcript::{
     Attributed, ChangeKind, Delivery, EntryKind, Exchange, RecordedJson, RecordedReply, TranscriptEntry,
 };
 
-use super::entries::is_start;
+use super::entries::{is_start, key_of_request};
 use super::work::{WorkWindow, begins_of_work, replica};
 use crate::subject::client_factory::replica_of;
 
@@ -180,9 +180,6 @@ impl<'a> Knowledge<'a> {
 
     /// Returns the number of entries before the moment of a reply.
     fn position(&self, entry: &TranscriptEntry, reply: &RecordedReply) -> usize {
-        if reply.at == entry.at {
-            return entry.seq + 1;
-        }
         self.entries.partition_point(|other| other.at < reply.at).max(entry.seq + 1)
     }
 
@@ -194,18 +191,13 @@ impl<'a> Knowledge<'a> {
             }
             return;
         }
-        let Some(name) = request.name.clone().filter(|_| request.verb != "watch") else { return };
+        let Some(key) = key_of_request(request).filter(|_| request.verb != "watch") else { return };
         let state = match reply.status {
             200..300 if request.subresource.as_deref().is_none_or(|of| of == "status") => reply.body.as_ref(),
             404 => None,
             _ => return,
         };
-        let object = self.object(Key {
-            group: request.group.clone(),
-            resource: request.resource.clone(),
-            namespace: request.namespace.clone(),
-            name,
-        });
+        let object = self.object(key);
         self.readings[object].push(Reading { position, seq: entry.seq, state });
     }
 
@@ -328,7 +320,7 @@ impl<'a> Knowledge<'a> {
             EntryKind::Request(exchange) => exchange.reply.as_ref(),
             EntryKind::Change(_) | EntryKind::Note(_) => None,
         };
-        reply.map_or(usize::MAX, |reply| self.entries.partition_point(|other| other.at < reply.at).max(entry.seq))
+        reply.map_or(usize::MAX, |reply| self.position(entry, reply))
     }
 
     /// Returns the state of an object before the entry at `seq`.
@@ -473,7 +465,7 @@ impl<'a> Knowledge<'a> {
             let reply = exchange.reply.as_ref().filter(|reply| !reply.lost && reply.status == 200);
             let list = lists.entry((&request.group, &request.resource)).or_default();
             if list.is_none() {
-                *list = reply.map(|reply| (self.end_of(entry), reply.at));
+                *list = reply.map(|reply| (self.position(entry, reply), reply.at));
                 let all: Option<Vec<(usize, Duration)>> = lists.values().copied().collect();
                 let last = all.map(|all| all.into_iter().fold((0, Duration::ZERO), Ord::max));
                 starts.last_mut().expect("the first start").done = last;

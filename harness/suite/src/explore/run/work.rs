@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plumbline::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry};
 
-use super::entries::is_start;
+use super::entries::{has_failed, is_start};
 use crate::subject::client_factory::replica_of;
 
 /// Time between a reply and the sender's next request within which both belong to the same work: pauses between tries
@@ -58,12 +58,9 @@ fn sender(entry: &TranscriptEntry, exchange: &Exchange) -> Sender {
 /// Returns true if the sender repeats the request later without another decision: the client waits as long as a busy
 /// server asks it to, and the recorder of Events and the queue of taint eviction repeat what failed.
 fn is_repeated(actor: &Actor, exchange: &Exchange) -> bool {
+    let is_asked_to_wait = exchange.reply.as_ref().is_some_and(|reply| reply.status == 429);
     let repeats_failures = *actor == Actor::TaintEviction || exchange.request.resource == "events";
-    match &exchange.reply {
-        Some(reply) if reply.status == 429 => true,
-        Some(reply) => repeats_failures && (reply.lost || reply.status >= 400),
-        None => repeats_failures,
-    }
+    is_asked_to_wait || repeats_failures && has_failed(exchange)
 }
 
 /// Returns the first entry of the instant in which the work of each request of the subject began. A request continues

@@ -71,10 +71,17 @@ fn reference_of(fixture: &Arc<Fixture>, script: &Script, record: &RunRecord) -> 
         let observation = observe(script, record, entries);
         let begin = ObjectStates::new(&record.run(&[], Duration::ZERO), &fixture.given.namespace);
         let knowledge = Knowledge::new(&begin, entries, &deliveries);
-        let explored = ExploredRun { plan: &plan, record, entries, observation: &observation, knowledge: &knowledge };
+        let explored = ExploredRun {
+            plan: &plan,
+            record,
+            begin: &begin,
+            entries,
+            observation: &observation,
+            knowledge: &knowledge,
+        };
         let mut verdict = judge::judge_alone(fixture, explored);
         if verdict.unfit.is_none() && !is_beginning(&fixture.id) {
-            verdict.breaches.extend(judge::judge_calm(fixture, explored));
+            verdict.breaches.extend(judge::judge_calm(explored));
         }
         let broken = verdict.breaches.iter().map(|breach| breach.oracle.clone()).collect();
         let resources = kinds(record.initial.iter().map(|object| &**object));
@@ -160,7 +167,14 @@ fn judge_run(
     record.transcript.with(|entries| {
         let begin = ObjectStates::new(&record.run(&[], Duration::ZERO), &reference.fixture.given.namespace);
         let knowledge = Knowledge::new(&begin, entries, &deliveries);
-        let explored = ExploredRun { plan: &plan, record, entries, observation: &observation, knowledge: &knowledge };
+        let explored = ExploredRun {
+            plan: &plan,
+            record,
+            begin: &begin,
+            entries,
+            observation: &observation,
+            knowledge: &knowledge,
+        };
         let verdict = judge::judge(reference, explored);
         let points = if with_points {
             let resources = kinds(record.initial.iter().map(|object| &**object));
