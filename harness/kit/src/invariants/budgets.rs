@@ -10,7 +10,7 @@ use crate::expect::{JudgeContext, requests};
 use crate::fixture::Action;
 use crate::fixture::parse::step_actions;
 use crate::metadata;
-use crate::rules::budgets::{BUDGETS, STALE_POD_DISRUPTION_TIMEOUT, check_status};
+use crate::rules::budgets::{BUDGETS, STALE_POD_DISRUPTION_TIMEOUT, check_status, says_sync_failed};
 use crate::rules::pods::{DISRUPTION_TARGET, condition};
 use crate::transcript::{Actor, Attributed as _, RecordedJson};
 
@@ -41,10 +41,12 @@ pub(super) fn generation_never_falls(context: &JudgeContext<'_>) -> Vec<Violatio
         let observed = |object: &Value| object["status"]["observedGeneration"].as_i64().unwrap_or(0);
         let generation = metadata::generation(new).unwrap_or(i64::MAX);
         let now = observed(new);
-        // A status that was ahead of its own generation belonged to an earlier object of that name.
+        // A status ahead of its own generation was copied from an earlier object of that name by another client. A
+        // failed sync leaves the field as it is.
         let is_own = |old: &&RecordedJson| observed(old) <= metadata::generation(old).unwrap_or(i64::MAX);
         let before = old.filter(is_own).map_or(0, |old| observed(old));
-        (now < before || now > generation).then(|| {
+        let kept = says_sync_failed(new) && old.is_some_and(|old| observed(old) == now);
+        (!kept && (now < before || now > generation)).then(|| {
             Violation::new(entry, format!("observedGeneration {before} became {now}, the generation is {generation}"))
         })
     })

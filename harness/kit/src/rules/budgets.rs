@@ -98,20 +98,21 @@ impl fmt::Display for StatusNumbers {
 pub fn check_status(status: &Value) -> Result<(), StatusContradiction> {
     let numbers = StatusNumbers::of(status);
     let StatusNumbers { allowed, current, desired, expected } = numbers;
-    if [allowed, current, desired, expected].iter().any(|number| *number < 0) {
-        return Err(StatusContradiction::Negative(numbers));
-    }
     let conditions = status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let condition = conditions.iter().find(|condition| condition["type"] == "DisruptionAllowed");
+    let reason = condition.map_or("", |found| found["reason"].as_str().unwrap_or_default()).to_owned();
+    // A failed sync leaves the other numbers as they are, even those that another client wrote.
+    let is_negative = |numbers: &[i64]| numbers.iter().any(|number| *number < 0);
+    if is_negative(&[allowed]) || (reason != "SyncFailed" && is_negative(&[current, desired, expected])) {
+        return Err(StatusContradiction::Negative(numbers));
+    }
     let condition = condition.ok_or(StatusContradiction::NoCondition)?;
-    let reason = condition["reason"].as_str().unwrap_or_default().to_owned();
     if !["SufficientPods", "InsufficientPods", "SyncFailed"].contains(&reason.as_str()) {
         return Err(StatusContradiction::Reason(reason));
     }
     if (condition["status"] == "True") != (allowed > 0) {
         return Err(StatusContradiction::Condition { status: condition["status"].clone(), numbers });
     }
-    // A failed sync leaves the other numbers unchanged.
     let right = if reason == "SyncFailed" { 0 } else { disruptions_allowed(expected, current, desired) };
     if allowed == right { Ok(()) } else { Err(StatusContradiction::Allowed { numbers, reason, right }) }
 }

@@ -130,7 +130,7 @@ fn sound_controllers_survive_random_worlds() {
     let exploration = explored(InProcess, &[], options);
     assert_eq!(fingerprints(&exploration), <[&str; 0]>::default(), "{:#?}", exploration.findings.list());
     assert!(exploration.divergent.is_empty() && exploration.worlds == 3, "{exploration:?}");
-    assert_eq!((exploration.runs, exploration.marks.len()), (105, 21), "{exploration:?}");
+    assert_eq!((exploration.runs, exploration.coverage.marks().len()), (105, 21), "{exploration:?}");
 }
 
 /// The same seed gives the same runs with any number of jobs.
@@ -140,7 +140,7 @@ fn random_worlds_depend_on_the_seed_alone() {
         let options =
             ExploreOptions { strategy: Strategy::Random, worlds: Some(2), jobs, seed, ..ExploreOptions::default() };
         let exploration = search::explore(&[], &TestBed::embedded(), &options, |_| {});
-        (exploration.runs, exploration.points, exploration.marks)
+        (exploration.runs, exploration.points, exploration.coverage)
     };
     let alone = summary(1, 3);
     assert_eq!(alone, summary(3, 3));

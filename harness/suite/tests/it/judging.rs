@@ -225,6 +225,39 @@ fn an_invented_claim_and_a_generation_ahead_break_invariants() {
     assert_eq!(verdict, ["invariant generation_never_falls", "invariant claims_are_not_invented"]);
 }
 
+/// A status that another client copied onto a new budget: ahead of the generation, with a negative number.
+#[rstest]
+#[case::failed_sync("SyncFailed", 7, &[])]
+#[case::failed_sync_with_a_changed_generation("SyncFailed", 8, &["invariant generation_never_falls"])]
+#[case::sync("SufficientPods", 7, &["invariant disruptions_allowed", "invariant generation_never_falls"])]
+fn a_failed_sync_answers_only_for_its_own_fields(
+    #[case] reason: &str,
+    #[case] generation: i64,
+    #[case] checks: &[&str],
+) {
+    let copied = |reason: &str, generation: i64| {
+        let mut status = status(0, -1, 3, 4, "False", reason);
+        status["observedGeneration"] = generation.into();
+        status
+    };
+    let rest = format!("{BUDGET}steps: [{{ at: 2s, expect: {{ exists: pdb/pdb }} }}]\nallow: [PUT pdb/pdb/status]\n");
+    let mut script = Script::new("disruption", "core", &rest);
+    let set = |status: Value| {
+        |pdb: Option<Value>| {
+            let mut pdb = pdb?;
+            pdb["status"] = status;
+            Some(pdb)
+        }
+    };
+    script.change(0.0, &Actor::Test, None, "poddisruptionbudgets/pdb", set(copied("InsufficientPods", 7)));
+    let written = copied(reason, generation);
+    let body = json!({"metadata": {"resourceVersion": "7"}, "status": written});
+    let put = script.request(1.0, &Actor::Disruption, "PUT poddisruptionbudgets/pdb/status", body, 200);
+    script.change(1.0, &Actor::Disruption, Some(put), "poddisruptionbudgets/pdb", set(written));
+    script.mark();
+    assert_eq!(script.verdict(), checks);
+}
+
 #[test]
 fn a_blind_write_and_an_idle_write_break_invariants() {
     let rest = format!("{BUDGET}steps: [{{ at: 1s, expect: {{ exists: pdb/pdb }} }}]\nallow: [PUT pdb/pdb/status]\n");

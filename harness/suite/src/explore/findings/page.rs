@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use plumbline::explore::findings::Finding;
 
-use super::report::ExploreReport;
+use super::report::{ExploreReport, Marks};
 use crate::html::plain_page;
 
 /// Returns the page of `report`.
@@ -42,6 +42,7 @@ fn content(report: &ExploreReport) -> Markup {
             (report.marks.rules) " rules of the catalogue and " (report.marks.reached.len())
             " situations and invariants were reached."
         }
+        (by_strategy(&report.marks))
         (list("Situations and invariants that no run reached", report.marks.unreached.iter()))
         (list("Rules whose fixtures were not explored", report.marks.missed.iter()))
         (list("Fixtures that were not explored", report.left_out.keys()))
@@ -71,6 +72,42 @@ fn divergent(report: &ExploreReport) -> Markup {
     }
 }
 
+/// Returns a table of the situations and invariants: which of them the runs of each strategy reached.
+fn by_strategy(marks: &Marks) -> Markup {
+    let strategies = &marks.strategies.0;
+    html! {
+        table {
+            thead {
+                tr { th { "Strategy" } th { "Runs" } th { "Rules" } th { "Situations and invariants" } }
+            }
+            tbody {
+                @for (strategy, covered) in strategies {
+                    tr {
+                        td { (strategy.name()) } td { (covered.runs) } td { (covered.rules.len()) }
+                        td { (covered.marks.len()) " of " (marks.reached.len() + marks.unreached.len()) }
+                    }
+                }
+            }
+        }
+        details {
+            summary { "Situations and invariants by strategy" }
+            table {
+                thead { tr { th { "Mark" } @for strategy in strategies.keys() { th { (strategy.name()) } } } }
+                tbody {
+                    @for mark in marks.reached.union(&marks.unreached) {
+                        tr {
+                            td { code { (mark) } }
+                            @for covered in strategies.values() {
+                                @if covered.marks.contains(mark) { td { "reached" } } @else { td { "–" } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 fn list<'a>(title: &str, items: impl Iterator<Item = &'a String>) -> Markup {
     let items: Vec<&String> = items.collect();
     html! {
@@ -87,12 +124,15 @@ fn list<'a>(title: &str, items: impl Iterator<Item = &'a String>) -> Markup {
 mod tests {
     use std::collections::BTreeSet;
 
+    use plumbline::explore::faults::plan::FaultPlan;
+
     use super::*;
     use crate::explore::search::{Exploration, ExploreOptions};
 
     #[test]
     fn the_page_names_findings_and_gaps_and_escapes_texts() {
-        let exploration = Exploration { planned: 9, done: 7, ..Exploration::default() };
+        let mut exploration = Exploration { planned: 9, done: 7, ..Exploration::default() };
+        exploration.coverage.add(&FaultPlan::calm("podgc/a"), ["event <Seen>".to_owned()]);
         let mut report = ExploreReport::new("x", &ExploreOptions::default(), &exploration, true, &BTreeSet::new());
         report.findings = vec![Finding {
             fingerprint: "end state · pods".to_owned(),
@@ -101,7 +141,13 @@ mod tests {
             ..Finding::default()
         }];
         let page = page(&report);
-        for part in ["Exploration with 1 finding<", "&lt;b&gt; is left", "--replay 'podgc/a:500@", "2 of 9 plans"] {
+        for part in [
+            "Exploration with 1 finding<",
+            "&lt;b&gt; is left",
+            "--replay 'podgc/a:500@",
+            "2 of 9 plans",
+            "event &lt;Seen&gt;",
+        ] {
             assert!(page.contains(part), "{part} in {page}");
         }
     }

@@ -7,6 +7,7 @@ use plumbline::explore::findings::Finding;
 use serde::{Deserialize, Serialize};
 
 use crate::explore::run::marks;
+use crate::explore::search::coverage::{Coverage, StrategyCoverage};
 use crate::explore::search::{Exploration, ExploreOptions, Strategy};
 
 /// Number of fixtures and marks that the text lists; the JSON document has all of them.
@@ -79,6 +80,17 @@ pub struct Marks {
     pub reached: BTreeSet<String>,
     /// Those that were never reached.
     pub unreached: BTreeSet<String>,
+    /// The situations, invariants and rules that the runs of each strategy reached.
+    #[serde(default)]
+    pub strategies: Coverage,
+}
+
+impl Marks {
+    /// Returns the situations and invariants that are not among `marks`, in order.
+    pub fn without<'a>(&'a self, marks: &BTreeSet<String>) -> impl Iterator<Item = &'a str> {
+        let all: BTreeSet<&str> = self.reached.iter().chain(&self.unreached).map(String::as_str).collect();
+        all.into_iter().filter(|mark| !marks.contains(*mark))
+    }
 }
 
 impl ExploreReport {
@@ -91,6 +103,8 @@ impl ExploreReport {
         canary: bool,
         rules: &BTreeSet<String>,
     ) -> Self {
+        let explored = exploration.coverage.rules();
+        let reached = exploration.coverage.marks();
         let strategy = match options.strategy {
             Strategy::Single => "single",
             Strategy::Pairs => "pairs",
@@ -122,10 +136,11 @@ impl ExploreReport {
             left_out: exploration.left_out.clone(),
             divergent: exploration.divergent.clone(),
             marks: Marks {
-                rules: exploration.rules.len(),
-                missed: rules.difference(&exploration.rules).cloned().collect(),
-                unreached: marks::wanted().difference(&exploration.marks).cloned().collect(),
-                reached: exploration.marks.clone(),
+                rules: explored.len(),
+                missed: rules.difference(&explored).cloned().collect(),
+                unreached: marks::wanted().difference(&reached).cloned().collect(),
+                reached,
+                strategies: exploration.coverage.clone(),
             },
         }
     }
@@ -146,6 +161,7 @@ impl ExploreReport {
         self.marks.missed.retain(|rule| other.marks.missed.contains(rule));
         self.marks.unreached.retain(|mark| other.marks.unreached.contains(mark));
         self.marks.reached.extend(other.marks.reached);
+        self.marks.strategies.merge(other.marks.strategies);
         self.worlds += other.worlds;
         for finding in other.findings {
             match self.findings.iter_mut().find(|known| known.fingerprint == finding.fingerprint) {
@@ -232,9 +248,17 @@ impl ExploreReport {
             writeln!(out, "not tried: {left} plans; increase --budget or split the work with --shard")?;
         }
         let missed: Vec<&str> = self.marks.missed.iter().map(String::as_str).collect();
-        let Marks { rules, reached, unreached, .. } = &self.marks;
+        let Marks { rules, reached, unreached, strategies, .. } = &self.marks;
+        let all = reached.len() + unreached.len();
         let reached = reached.len();
-        writeln!(out, "marks: {rules} rules of the catalogue, {reached} situations and invariants")?;
+        writeln!(out, "marks: {rules} rules of the catalogue, {reached} of {all} situations and invariants")?;
+        for (strategy, covered) in &strategies.0 {
+            let StrategyCoverage { runs, marks, rules } = covered;
+            let rest: Vec<&str> = self.marks.without(marks).collect();
+            let rest = if rest.is_empty() { String::new() } else { format!("; not {}", shortened(&rest)) };
+            let (name, marks, rules) = (strategy.name(), marks.len(), rules.len());
+            writeln!(out, "marks by {name}: {rules} rules, {marks} of {all} in {runs} runs{rest}")?;
+        }
         if !unreached.is_empty() {
             let names: Vec<&str> = unreached.iter().map(String::as_str).collect();
             writeln!(out, "marks not reached: {}", names.join("; "))?;

@@ -1,6 +1,7 @@
 //! The exploration: reference runs of all fixtures, then plans in a fixed order until all are done or the budget ends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use plumbline::explore::breach::ALIVE;
@@ -11,6 +12,7 @@ use plumbline::fixture::Fixture;
 use plumbline::time::Stopwatch;
 
 use super::candidates::{Candidate, candidates};
+use super::coverage::Coverage;
 use super::exploration::{Exploration, JobResult};
 use super::options::{ExploreOptions, Progress, Strategy};
 use super::runs::{HANG, hang, reference, reference_once, try_plan};
@@ -34,9 +36,10 @@ const SECOND: [&str; 5] = ["500", "lost-reply", "crash-before", "crash-after", "
 /// Runs the plans of a candidate.
 fn run_candidate(test_bed: &TestBed, reference: &ReferenceRun, candidate: Candidate, twice: bool) -> JobResult {
     let plan = candidate.plan(reference);
-    let mut seen = BTreeSet::new();
+    let mut coverage = Coverage::default();
     let with_points = twice || candidate.pairs;
-    let result = try_plan(test_bed, reference, plan.clone(), with_points, |_, entries| seen.extend(marks(entries)));
+    let result =
+        try_plan(test_bed, reference, plan.clone(), with_points, |_, entries| coverage.add(&plan, marks(entries)));
     let mut divergence = None;
     if twice {
         let again = try_plan(test_bed, reference, plan.clone(), with_points, |_, _| {});
@@ -45,7 +48,7 @@ fn run_candidate(test_bed: &TestBed, reference: &ReferenceRun, candidate: Candid
         }
     }
     if !candidate.pairs {
-        return JobResult { runs: vec![(plan, result.verdict)], divergence, marks: seen };
+        return JobResult { runs: vec![(plan, result.verdict)], divergence, coverage };
     }
     let begin = result.points.iter().position(|point| point.at >= plan.faults[0].1.at && *point == plan.faults[0].1);
     let later = result.points.iter().skip(begin.map_or(0, |at| at + 1)).filter(|point| point.at >= plan.faults[0].1.at);
@@ -55,11 +58,12 @@ fn run_candidate(test_bed: &TestBed, reference: &ReferenceRun, candidate: Candid
         for second in Disturbance::at(point).filter(|disturbance| SECOND.contains(&disturbance.name())) {
             let mut pair = plan.clone();
             pair.faults.push((second, point.clone()));
-            let result = try_plan(test_bed, reference, pair.clone(), false, |_, entries| seen.extend(marks(entries)));
+            let result =
+                try_plan(test_bed, reference, pair.clone(), false, |_, entries| coverage.add(&pair, marks(entries)));
             runs.push((pair, result.verdict));
         }
     }
-    JobResult { runs, divergence, marks: seen }
+    JobResult { runs, divergence, coverage }
 }
 
 /// Explores `fixtures` with the subject of `test_bed`. Calls `on_progress` after each job.
@@ -130,10 +134,15 @@ fn histories(fixtures: &[Fixture], options: &ExploreOptions, exploration: &mut E
     let beginnings: Vec<Arc<Fixture>> = beginnings.map(Arc::new).collect();
     chosen.extend(beginnings);
     let all = chosen.len();
-    let mut met = BTreeSet::new();
+    let mut met: BTreeMap<u64, String> = BTreeMap::new();
     chosen.retain(|fixture| {
-        exploration.rules.extend(fixture.rules.iter().cloned());
-        met.insert(equal::history(fixture))
+        let known = met.entry(equal::history(fixture));
+        let is_new = matches!(known, Entry::Vacant(_));
+        let explored = known.or_insert_with(|| whole_id(&fixture.id).to_owned());
+        if !is_beginning(&fixture.id) {
+            exploration.rules.entry(explored.clone()).or_default().extend(fixture.rules.iter().cloned());
+        }
+        is_new
     });
     exploration.equal_histories = all - chosen.len();
     chosen
@@ -174,7 +183,8 @@ fn references(
                 exploration.judge(&plan, &verdict);
                 if !dead {
                     exploration.points += reference.points.len();
-                    exploration.marks.extend(reference.marks.iter().cloned());
+                    exploration.coverage.add(&plan, reference.marks.iter().cloned());
+                    exploration.cite(&plan);
                     references.insert(index, Arc::new(reference));
                 }
             }

@@ -7,8 +7,10 @@ use plumbline::explore::breach::Breach;
 use plumbline::explore::faults::plan::FaultPlan;
 use plumbline::explore::findings::Findings;
 
+use super::coverage::Coverage;
 use super::options::Progress;
 use super::runs::hang;
+use crate::explore::histories::beginnings::whole_id;
 use crate::explore::judge::OracleVerdict;
 use crate::runner::isolate::JobOutcome;
 
@@ -39,10 +41,10 @@ pub struct Exploration {
     pub left_out: BTreeMap<String, String>,
     /// Fixtures for which the subject is not deterministic, with the first divergence.
     pub divergent: BTreeMap<String, String>,
-    /// Catalogue rules of the fixtures that were explored.
-    pub rules: BTreeSet<String>,
-    /// The marks that were reached, see [`marks`].
-    pub marks: BTreeSet<String>,
+    /// The marks and rules that were reached.
+    pub coverage: Coverage,
+    /// The rules of the catalogue that each fixture, and those with the same history, cite.
+    pub(super) rules: BTreeMap<String, BTreeSet<String>>,
     /// Number of random worlds.
     pub worlds: u64,
     /// Wall time.
@@ -53,7 +55,7 @@ pub struct Exploration {
 pub(super) struct JobResult {
     pub(super) runs: Vec<(FaultPlan, OracleVerdict)>,
     pub(super) divergence: Option<String>,
-    pub(super) marks: BTreeSet<String>,
+    pub(super) coverage: Coverage,
 }
 
 impl Exploration {
@@ -76,14 +78,22 @@ impl Exploration {
                 for (plan, verdict) in result.runs {
                     self.runs += 1;
                     self.judge(&plan, &verdict);
+                    self.cite(&plan);
                 }
-                self.marks.extend(result.marks);
+                self.coverage.merge(result.coverage);
                 if let Some(divergence) = result.divergence {
                     self.divergent.insert(plan.fixture.clone(), divergence);
                 }
             }
             JobOutcome::Panicked(text) => self.broke(plan, "a panic", text),
             JobOutcome::Hung(limit) => self.broke(plan, "a run without end", hang(limit)),
+        }
+    }
+
+    /// Notes that the rules of the plan's fixture were explored.
+    pub(super) fn cite(&mut self, plan: &FaultPlan) {
+        if let Some(rules) = self.rules.get(whole_id(&plan.fixture)) {
+            self.coverage.cite(plan, rules);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The search: reference runs of all fixtures, then plans in a fixed order until all are done or the budget ends.
 //!
 //! - [`options`], [`exploration`]: what to try, and the result
+//! - [`coverage`]: the marks and rules that each strategy reached
 //! - [`candidates`]: the plans in their order
 //! - [`equal`]: leaves out plans whose runs cannot differ
 //! - [`runs`]: reference runs and runs of plans
@@ -10,6 +11,7 @@
 
 pub mod canary;
 pub mod candidates;
+pub mod coverage;
 pub mod engine;
 pub mod equal;
 pub mod exploration;

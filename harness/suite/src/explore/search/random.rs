@@ -5,7 +5,7 @@
 //! Histories are run in rounds, and what is new is decided in the order of their seeds, so that the result does not
 //! depend on the number of jobs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use plumbline::explore::faults::point::{FaultPoint, Site};
 use plumbline::explore::faults::{Disturbance, FaultTrait};
 use plumbline::fixture::pattern::Verb;
 
+use super::coverage::Coverage;
 use super::exploration::Exploration;
 use super::options::ExploreOptions;
 use super::runs::{HANG, hang, reference, reference_once, try_plan};
@@ -54,7 +55,7 @@ struct HistoryRuns {
     /// Number of runs without faults.
     calm: u64,
     points: usize,
-    marks: BTreeSet<String>,
+    coverage: Coverage,
     divergence: Option<String>,
 }
 
@@ -80,7 +81,7 @@ pub(super) fn explore(
         let mut novel = Vec::new();
         run_round(test_bed, options.jobs, &seeds, 0..PLANS, |seed, runs| {
             if let JobOutcome::Returned(history) = &runs
-                && !history.marks.is_subset(&exploration.marks)
+                && history.coverage.marks().iter().any(|mark| !exploration.coverage.has(mark))
             {
                 novel.push(seed);
             }
@@ -139,12 +140,9 @@ fn run_history(test_bed: &TestBed, seed: u64, plans: Range<u64>, timer: &JobTime
             return HistoryRuns { calm: 2, divergence: Some(divergence.to_string()), ..HistoryRuns::default() };
         }
     };
-    let mut runs = HistoryRuns {
-        calm: if twice { 2 } else { 1 },
-        points: reference.points.len(),
-        marks: reference.marks.clone(),
-        ..HistoryRuns::default()
-    };
+    let mut runs =
+        HistoryRuns { calm: if twice { 2 } else { 1 }, points: reference.points.len(), ..HistoryRuns::default() };
+    runs.coverage.add(&FaultPlan::calm(&fixture.id), reference.marks.iter().cloned());
     let unusable = verdict.unfit.is_some() || !verdict.breaches.is_empty();
     runs.runs.push((FaultPlan::calm(&fixture.id), verdict));
     if unusable {
@@ -181,7 +179,7 @@ fn run_random_plan(
         let Some(fault) = fault else { return };
         plan.faults.push(fault);
         let result =
-            try_plan(test_bed, reference, plan.clone(), true, |_, entries| history.marks.extend(marks(entries)));
+            try_plan(test_bed, reference, plan.clone(), true, |_, entries| history.coverage.add(&plan, marks(entries)));
         let failed = !result.verdict.breaches.is_empty();
         points = result.points;
         history.runs.push((plan.clone(), result.verdict));
@@ -233,7 +231,7 @@ impl Exploration {
             JobOutcome::Returned(history) => {
                 self.runs += history.calm;
                 self.points += history.points;
-                self.marks.extend(history.marks);
+                self.coverage.merge(history.coverage);
                 for (plan, verdict) in history.runs {
                     self.runs += u64::from(!plan.faults.is_empty());
                     self.judge(&plan, &verdict);
