@@ -17,6 +17,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::reflector::store::Writer;
+use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{Event, InitialListStrategy};
 use kube::runtime::{WatchStreamExt as _, reflector, watcher};
 use kube::{Client, ResourceExt as _};
@@ -281,6 +282,21 @@ impl EventLog {
     }
 }
 
+/// Waits for 200 ms after each error; kube-rs's own back-off goes up to 30 s.
+struct Soon;
+
+impl Iterator for Soon {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(Duration::from_millis(200))
+    }
+}
+
+impl Backoff for Soon {
+    fn reset(&mut self) {}
+}
+
 /// Follows the config maps with a kube-rs reflector while they change and its watches break and expire; it must end
 /// with the server's list.
 async fn follow(name: &str, strategy: InitialListStrategy) {
@@ -302,7 +318,7 @@ async fn follow(name: &str, strategy: InitialListStrategy) {
     };
     let store = Writer::<ConfigMap>::default();
     let cache = store.as_reader();
-    let mut events = reflector(store, watcher(maps.clone(), config).default_backoff()).boxed();
+    let mut events = reflector(store, watcher(maps.clone(), config).backoff(Soon)).boxed();
     let mut seen = EventLog::default();
     let mut listed: Option<BTreeMap<String, u64>> = None;
     let mut last_check = Duration::ZERO;

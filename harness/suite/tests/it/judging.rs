@@ -249,7 +249,7 @@ fn a_failed_sync_answers_only_for_its_own_fields(
             Some(pdb)
         }
     };
-    script.change(0.0, &Actor::Test, None, "poddisruptionbudgets/pdb", set(copied("InsufficientPods", 7)));
+    script.change(0.0, &Actor::User, None, "poddisruptionbudgets/pdb", set(copied("InsufficientPods", 7)));
     let written = copied(reason, generation);
     let body = json!({"metadata": {"resourceVersion": "7"}, "status": written});
     let put = script.request(1.0, &Actor::Disruption, "PUT poddisruptionbudgets/pdb/status", body, 200);

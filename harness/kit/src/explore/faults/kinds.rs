@@ -74,8 +74,6 @@ pub enum FaultTrait {
     ChangesHistory,
     /// It needs controllers that elect a leader.
     ConcernsLeader,
-    /// The subject knows whether the request took effect, so that it need not repeat it.
-    IsPlain,
     /// The controllers' wall clock is set ahead.
     SetsClockAhead,
     /// The controllers' wall clock is set back.
@@ -134,7 +132,7 @@ const REQUEST: Row = Row {
 };
 
 /// A reply with an error to a request that has no effect.
-const REPLY: Row = Row { traits: &[FaultTrait::IsPlain, FaultTrait::IsForTests], ..REQUEST };
+const REPLY: Row = Row { traits: &[FaultTrait::IsForTests], ..REQUEST };
 
 /// A fault of watches.
 const WATCH: Row = Row { at: &[Place::Event], weaker: &[], inject: inject::hold, ..REQUEST };
@@ -218,7 +216,7 @@ static ROWS: [Row; 44] = [
     Row {
         name: "pages",
         at: &[Place::List],
-        traits: &[T::IsPlain, T::ConcernsPages, T::IsForTests],
+        traits: &[T::ConcernsPages, T::IsForTests],
         weaker: &[],
         inject: inject::pages,
         ..REPLY
@@ -263,7 +261,7 @@ static ROWS: [Row; 44] = [
     },
     Row {
         name: "crash-before",
-        traits: &[T::Restarts, T::CrashesBefore, T::IsPlain, T::IsForTests],
+        traits: &[T::Restarts, T::CrashesBefore, T::IsForTests],
         weaker: &["500", "drop"],
         inject: inject::crash_before,
         ..REQUEST

@@ -9,14 +9,14 @@ use plumbline::transcript::EntryKind;
 use super::disturbances::Disturbances;
 use super::tolerance::RECONNECT;
 use crate::explore::run::explored::ExploredRun;
-use crate::explore::run::observation::WriteKey;
+use crate::explore::run::observation::RequestKey;
 
 /// Returns true if a write to a budget at this time may have waited for the work queue: its sync fails anyway, so the
 /// key waits for up to the longest back-off after a disturbance made it fail once more, as in client-go.
 pub(super) fn is_backed_off(
     explored: ExploredRun<'_>,
     disturbances: &Disturbances,
-    key: &WriteKey,
+    key: &RequestKey,
     at: Duration,
 ) -> bool {
     if key.resource != BUDGET_STATUS {

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::disturbances::Disturbances;
 use super::known::clock_steps;
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
-use crate::explore::run::observation::{Observation, WriteKey};
+use crate::explore::run::observation::{Observation, RequestKey};
 
 /// Difference of two times that are equal but for the order of work.
 const SAME_TIME: Duration = Duration::from_secs(2);
@@ -22,8 +22,8 @@ pub(super) fn follows_wall_clock(reference: &ReferenceRun, explored: ExploredRun
     if !is_stepped || Disturbances::of(explored).count > 0 {
         return Vec::new();
     }
-    let measures = |key: &WriteKey| key.actor != Actor::Disruption && key.resource != "events";
-    let times = |observation: &Observation| -> BTreeMap<WriteKey, Duration> {
+    let measures = |key: &RequestKey| key.actor != Actor::Disruption && key.resource != "events";
+    let times = |observation: &Observation| -> BTreeMap<RequestKey, Duration> {
         observation.last_writes.iter().filter(|(key, _)| measures(key)).map(|(key, at)| (key.clone(), *at)).collect()
     };
     let normal = times(&reference.observation);

@@ -13,7 +13,7 @@ use plumbline::transcript::{Actor, Attributed as _, Exchange, RecordedReply, Tra
 use super::known::clock_steps;
 use crate::explore::run::entries::is_start;
 use crate::explore::run::explored::ExploredRun;
-use crate::explore::run::observation::WriteKey;
+use crate::explore::run::observation::RequestKey;
 
 /// The disturbances of a run.
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ impl Disturbances {
 
     /// Returns the longest back-off of a write's key after its failures. The sync of a budget asks for other objects,
     /// and follows what the other controllers do late.
-    pub(super) fn backoff(&self, key: &WriteKey) -> Duration {
+    pub(super) fn backoff(&self, key: &RequestKey) -> Duration {
         let resource = key.resource.split('/').next().unwrap_or_default();
         let concerns = |(actor, of, name): &(Actor, String, String)| {
             key.actor == Actor::Disruption || *actor == key.actor && of == resource && *name == key.name

@@ -15,7 +15,7 @@ use super::disturbances::Disturbances;
 use super::tolerance::LATE;
 use crate::explore::histories::facts::countdown;
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
-use crate::explore::run::observation::WriteKey;
+use crate::explore::run::observation::RequestKey;
 
 /// The oracle.
 pub(super) const LATE_ORACLE: &str = "late";
@@ -43,7 +43,7 @@ pub(super) fn writes(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec
     let delay = LATE + if begins_again { countdown(&reference.fixture) + LATE } else { Duration::ZERO };
     let normal = &reference.observation.last_writes;
     let creations = creations(explored.until_quiet());
-    let creation = |key: &WriteKey| {
+    let creation = |key: &RequestKey| {
         let resource = key.resource.split('/').next().unwrap_or_default();
         creations.get(&(resource, key.namespace.as_str(), key.name.as_str())).copied().unwrap_or_default()
     };
@@ -54,7 +54,7 @@ pub(super) fn writes(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec
         let is_late = *at > latest && !is_backed_off(explored, &disturbances, key, *at);
         is_late.then_some((key, *at, *usual))
     });
-    let to_breach = |(key, at, usual): (&WriteKey, Duration, Duration)| Breach {
+    let to_breach = |(key, at, usual): (&RequestKey, Duration, Duration)| Breach {
         oracle: LATE_ORACLE.to_owned(),
         resource: key.resource.clone(),
         kind: format!("{} {}", key.actor, key.verb),

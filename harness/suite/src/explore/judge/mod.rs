@@ -34,11 +34,7 @@
 
 use plumbline::expect::world::{Key, ObjectStates};
 use plumbline::explore::breach::{ALIVE, Breach, END_STATE, FRESH};
-use plumbline::explore::faults::FaultTrait;
-use plumbline::explore::faults::plan::FaultPlan;
-use plumbline::explore::faults::point::{FaultPoint, Site};
-use plumbline::fixture::pattern::Verb;
-use plumbline::fixture::{Effect, Fixture};
+use plumbline::fixture::Fixture;
 use plumbline::rules::budgets::BUDGETS;
 
 use self::disturbances::is_seen_late;
@@ -158,7 +154,7 @@ pub fn judge(reference: &ReferenceRun, explored: ExploredRun<'_>) -> OracleVerdi
     let normal = &reference.observation;
     let about_failures = normal.faulted > OWN_FAULTS || stays_uninformed(&reference.fixture);
     let diverged = others_differ(reference, explored)
-        || displaces_refusal(&reference.fixture, explored.plan)
+        || lacks_refusal(reference, explored)
         || normal.replies != explored.observation.replies
         || normal.boundaries != explored.observation.boundaries;
     for (_, judge) in ORACLES {
@@ -218,29 +214,12 @@ pub fn judge_calm(explored: ExploredRun<'_>) -> Vec<Breach> {
     quiet::calm_write(explored).into_iter().chain(fresh::calm_write(explored)).collect()
 }
 
-/// Returns true if a fault of the plan lets a request take effect that a fault of the fixture itself refuses. Then the
+/// Returns true if a request that a fault of the fixture refused in the run without faults took effect here. Then the
 /// end is another one.
-fn displaces_refusal(fixture: &Fixture, plan: &FaultPlan) -> bool {
-    let refuses = |effect: &Effect| match effect {
-        Effect::Reply { applied, .. } | Effect::Drop { applied } => !applied,
-        _ => false,
-    };
-    plan.faults.iter().any(|(disturbance, FaultPoint { site, target, .. })| {
-        let Site::Request(verb) = site else { return false };
-        !disturbance.is(FaultTrait::IsPlain)
-            && fixture.given.faults.iter().any(|fault| {
-                let own = &fault.on.target;
-                refuses(&fault.effect)
-                    && (fault.on.verb == *verb || fault.on.verb == Verb::Any)
-                    && own.subresource == target.subresource
-                    && own.covers(
-                        &target.resource.group,
-                        &target.resource.plural,
-                        target.namespace.as_deref(),
-                        &target.name,
-                    )
-            })
-    })
+fn lacks_refusal(reference: &ReferenceRun, explored: ExploredRun<'_>) -> bool {
+    let refused = &explored.observation.refused;
+    let mut normal = reference.observation.refused.iter();
+    normal.any(|(key, count)| refused.get(key).is_none_or(|found| found < count))
 }
 
 #[cfg(test)]

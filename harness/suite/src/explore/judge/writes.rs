@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::disturbances::Disturbances;
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
-use crate::explore::run::observation::WriteKey;
+use crate::explore::run::observation::RequestKey;
 
 /// Additional writes of an object that each disturbance explains.
 const WRITES_PER_DISTURBANCE: u32 = 2;
@@ -25,7 +25,7 @@ pub(super) fn excess(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec
     // What nothing disturbs can still happen in another order, in which changes that were handled together are handled
     // one by one.
     let is_ordered = disturbances.count == 0;
-    let changes_of_others = |key: &WriteKey| {
+    let changes_of_others = |key: &RequestKey| {
         let is_other = |entry: &&TranscriptEntry| match &entry.what {
             EntryKind::Change(change) => change.resource != "events" && !key.resource.starts_with(&change.resource),
             _ => false,
@@ -38,7 +38,7 @@ pub(super) fn excess(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec
         let is_in_order = || !is_ordered || *count > usual.saturating_add(changes_of_others(key));
         (*count > most && is_in_order()).then_some((key, *count, usual))
     });
-    let to_breach = |(key, count, usual): (&WriteKey, u32, u32)| Breach {
+    let to_breach = |(key, count, usual): (&RequestKey, u32, u32)| Breach {
         oracle: "writes".to_owned(),
         resource: key.resource.clone(),
         kind: format!("{} {}", key.actor, key.verb),

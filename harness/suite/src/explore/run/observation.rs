@@ -25,9 +25,9 @@ pub struct Observation {
     /// Length of the transcript at the end of the quiet window.
     pub quiet_at: usize,
     /// Number of effective writes of the subject before the end of the quiet window.
-    pub writes: BTreeMap<WriteKey, u32>,
+    pub writes: BTreeMap<RequestKey, u32>,
     /// Time of the last of them.
-    pub last_writes: BTreeMap<WriteKey, Duration>,
+    pub last_writes: BTreeMap<RequestKey, Duration>,
     /// Writes of the subject in the quiet window, except for Events.
     pub late: Vec<SubjectWrite>,
     /// Effective writes of the fresh controllers at the end, except for Events.
@@ -38,12 +38,14 @@ pub struct Observation {
     pub others: BTreeMap<(String, String, String), (u32, u32)>,
     /// Number of the subject's requests that faults of the fixture or of the plan answered.
     pub faulted: usize,
+    /// Number of the subject's requests before the end of the quiet window that a fault kept from taking effect.
+    pub refused: BTreeMap<RequestKey, u32>,
 }
 
-/// The target of a write.
+/// The target of a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct WriteKey {
-    /// The writer.
+pub struct RequestKey {
+    /// The sender.
     pub actor: Actor,
     /// API verb.
     pub verb: String,
@@ -55,7 +57,7 @@ pub struct WriteKey {
     pub name: String,
 }
 
-impl WriteKey {
+impl RequestKey {
     fn new(entry: &TranscriptEntry, exchange: &Exchange) -> Self {
         let request = &exchange.request;
         Self {
@@ -68,7 +70,7 @@ impl WriteKey {
     }
 }
 
-impl fmt::Display for WriteKey {
+impl fmt::Display for RequestKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { actor, verb, resource, name, .. } = self;
         match resource.split_once('/') {
@@ -82,7 +84,7 @@ impl fmt::Display for WriteKey {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubjectWrite {
     /// Its target.
-    pub key: WriteKey,
+    pub key: RequestKey,
     /// Its time.
     pub at: Duration,
     /// Its entry in the transcript.
@@ -102,6 +104,7 @@ pub fn observe(script: &Script, record: &RunRecord, entries: &[TranscriptEntry])
     let mut observation = Observation { replies, quiet_at: quiet, ..Observation::default() };
     let mut digest = StateDigest::default();
     let mut boundaries = script.boundaries.iter().map(|boundary| mark(boundary.marker)).peekable();
+    let effective: BTreeSet<usize> = entries.iter().filter_map(changed_by).collect();
     for entry in entries {
         while boundaries.next_if(|at| *at <= entry.seq).is_some() {
             observation.boundaries.push(digest.history);
@@ -135,6 +138,9 @@ pub fn observe(script: &Script, record: &RunRecord, entries: &[TranscriptEntry])
                 if entry.actor().is_subject() && exchange.reply.as_ref().is_some_and(|reply| reply.fault.is_some()) {
                     observation.faulted += usize::from(entry.seq < converged);
                 }
+                if entry.seq < quiet && is_refused(entry, exchange) && !effective.contains(&entry.seq) {
+                    *observation.refused.entry(RequestKey::new(entry, exchange)).or_default() += 1;
+                }
                 if (converged..quiet).contains(&entry.seq) && subject_write(entry).is_some_and(|key| !is_event(&key)) {
                     observation.late.extend(write_at(entries, entry.seq));
                 }
@@ -149,18 +155,32 @@ pub fn observe(script: &Script, record: &RunRecord, entries: &[TranscriptEntry])
     observation
 }
 
+/// Returns the request that led to a change.
+fn changed_by(entry: &TranscriptEntry) -> Option<usize> {
+    match &entry.what {
+        EntryKind::Change(change) => change.request,
+        _ => None,
+    }
+}
+
+/// Returns true for a request of the subject that a fault answered with an error, or that got no reply.
+fn is_refused(entry: &TranscriptEntry, exchange: &Exchange) -> bool {
+    let by_fault = exchange.reply.as_ref().is_none_or(|reply| reply.fault.is_some() && reply.status >= 300);
+    entry.actor().is_subject() && exchange.request.verb != "watch" && by_fault
+}
+
 fn is_by_others(entry: &TranscriptEntry) -> bool {
     !entry.actor().is_subject() && entry.actor() != Actor::Server
 }
 
-fn is_event(key: &WriteKey) -> bool {
+fn is_event(key: &RequestKey) -> bool {
     key.resource == "events"
 }
 
 /// Returns the target of an entry that is a write of the subject.
-pub(in crate::explore) fn subject_write(entry: &TranscriptEntry) -> Option<WriteKey> {
+pub(in crate::explore) fn subject_write(entry: &TranscriptEntry) -> Option<RequestKey> {
     match &entry.what {
-        EntryKind::Request(exchange) if is_subject_write(entry, exchange) => Some(WriteKey::new(entry, exchange)),
+        EntryKind::Request(exchange) if is_subject_write(entry, exchange) => Some(RequestKey::new(entry, exchange)),
         _ => None,
     }
 }

@@ -44,7 +44,7 @@ pub struct Exploration {
     /// The marks and rules that were reached.
     pub coverage: Coverage,
     /// The rules of the catalogue that each fixture, and those with the same history, cite.
-    pub(super) rules: BTreeMap<String, BTreeSet<String>>,
+    pub rules: BTreeMap<String, BTreeSet<String>>,
     /// Number of random worlds.
     pub worlds: u64,
     /// Wall time.
