@@ -1,6 +1,9 @@
 //! Issues certificates: for signing requests, and the authority's own. The template is that of
 //! `PermissiveSigningPolicy` in `pkg/controller/certificates/authority/policies.go`; extensions are in Go's order.
-#![cfg_attr(not(feature = "listener"), allow(dead_code, unused_imports, reason = "only the listener reads certificates"))]
+#![cfg_attr(
+    not(feature = "listener"),
+    allow(dead_code, unused_imports, reason = "only the listener reads certificates")
+)]
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Subjects with deliberate flaws: each must fail exactly the fixtures that test the flawed behaviour, and the report
 //! must name them. The same subjects without the flaw pass these fixtures, so the flaw alone is the cause.
 //!
-//! They run a third of the profile of their controller, and what must fail, in virtual time: our own controllers behind
+//! They run a fifth of the profile of their controller, and what must fail, in virtual time: our own controllers behind
 //! a connection that falsifies data (`broken/lies.rs`), or small controllers with an error in them
 //! (`broken/small.rs`). One also runs through `conform --command`: see `bad_subjects.rs`.
 
@@ -42,7 +42,7 @@ const TTL: &[&str] =
 
 /// One fixture of this many is tried, beside those that the flaw must fail: the sound controllers pass them all in
 /// `snapshots`.
-const SHARE: usize = 3;
+const SHARE: usize = 5;
 
 fn fixtures() -> PathBuf {
     repository().join("fixtures")
@@ -113,7 +113,7 @@ fn failed(report: &ConformanceReport) -> Vec<&str> {
 fn the_truth_passes(#[case] name: &str, #[case] profile: &[&str]) {
     let report = conform(name, TaskSubject::new(Lie::None), profile, &[]);
     assert_eq!(failed(&report), <[&str; 0]>::default());
-    assert!(report.with(ConformanceOutcome::Pass).count() > 30);
+    assert!(report.with(ConformanceOutcome::Pass).count() > 15);
 }
 
 fn must_fail(report: &ConformanceReport, expected: &[&str]) {
