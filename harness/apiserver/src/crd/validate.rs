@@ -136,11 +136,11 @@ struct SchemaValidator<'a> {
     patterns: BTreeMap<&'a str, Option<Regex>>,
 }
 
-fn path(name: &str) -> Path<'_> {
+pub(super) fn path(name: &str) -> Path<'_> {
     Path::new(name)
 }
 
-fn child(name: &str, field: &str) -> String {
+pub(super) fn child(name: &str, field: &str) -> String {
     if name.is_empty() { field.to_owned() } else { format!("{name}.{field}") }
 }
 
@@ -148,7 +148,7 @@ fn integer(schema: &Value, field: &str) -> Option<usize> {
     schema.get(field).and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok())
 }
 
-fn flag(schema: &Value, field: &str) -> bool {
+pub(super) fn flag(schema: &Value, field: &str) -> bool {
     schema.get(field).and_then(Value::as_bool) == Some(true)
 }
 
@@ -454,7 +454,7 @@ fn identity_of(schema: &Value, item: &Value) -> Option<String> {
 }
 
 /// Returns the schema of a field: its own, or that of all further fields.
-fn schema_of<'a>(schema: &'a Value, field: &str) -> Option<&'a Value> {
+pub(super) fn schema_of<'a>(schema: &'a Value, field: &str) -> Option<&'a Value> {
     let known = schema.get("properties").and_then(|known| known.get(field));
     known.or_else(|| schema.get("additionalProperties").filter(|extra| extra.is_object()))
 }
