@@ -6,6 +6,7 @@
 //! - `schema_rules`: validation of the schemas in definitions
 //! - `names`: accepted names, and the conditions of a definition
 //! - `strategy`, `defaults`, `validate`: strategy, defaulting and validation of custom resources
+//! - `embedded`: the objects that are embedded in them
 //! - `conversion`: webhooks that convert between versions
 //! - `cel`: the expressions in `x-kubernetes-validations`
 //! - `index`: registration of the kinds; `controller`: the status and clean-up of definitions
@@ -16,6 +17,7 @@ mod controller;
 pub(crate) mod conversion;
 mod defaults;
 mod definition_strategy;
+mod embedded;
 mod index;
 mod names;
 mod strategy;
@@ -45,7 +47,7 @@ use strategy::CustomResourceStrategy;
 
 pub(crate) use controller::{USER_AGENT, is_terminating, reconcile};
 pub(crate) use definition_strategy::DefinitionStrategy;
-pub(crate) use validate::embedded_error;
+pub(crate) use embedded::embedded_error;
 
 /// The verbs of custom resources, in discovery's order.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];

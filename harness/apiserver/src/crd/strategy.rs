@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{CustomResource, cel, defaults, lookup, text, validate};
+use super::{CustomResource, cel, defaults, embedded, lookup, text, validate};
 use crate::field_errors::{ErrorList, ErrorType, Path};
 use crate::json::fields::object_or_insert;
 use crate::json::{Key, Value};
@@ -18,6 +18,8 @@ pub(super) struct CustomResourceStrategy {
     /// The compiled CEL rules of the schema, if it has any. They are compiled for the first object that is validated,
     /// because the kinds of all definitions are made again after each write of a definition.
     rules: OnceLock<Option<cel::CompiledRules>>,
+    /// True if the schema declares embedded objects.
+    embeds: OnceLock<bool>,
     api_version: String,
     kind: String,
     namespaced: bool,
@@ -28,6 +30,7 @@ impl CustomResourceStrategy {
         Self {
             own,
             rules: OnceLock::new(),
+            embeds: OnceLock::new(),
             api_version: format!("{group}/{version}"),
             kind: kind.to_owned(),
             namespaced,
@@ -135,6 +138,9 @@ fn without_metadata(object: &Value) -> Vec<(&Key, &Value)> {
 impl Strategy for CustomResourceStrategy {
     fn default(&self, object: &mut Value) {
         defaults::apply(&self.own.schema, object);
+        if *self.embeds.get_or_init(|| embedded::has_embedded(&self.own.schema)) {
+            embedded::coerce_embedded(&self.own.schema, object);
+        }
     }
 
     fn prepare_for_create(&self, object: &mut Value, _ctx: &StrategyContext<'_>) {

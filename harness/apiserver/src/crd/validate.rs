@@ -6,10 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use regex::{Regex, RegexBuilder};
 
+use super::embedded::{embedded_metadata, embedded_type};
 use crate::field_errors::{ErrorList, FieldError, Path, go_json};
-use crate::json::{Key, Map, Number, Value, json};
-use crate::metadata;
-use crate::registry::{NameFormat, meta, names};
+use crate::json::{Key, Map, Number, Value};
 
 /// Deepest value that is visited; the decoder of request bodies rejects deeper ones.
 const MAX_VALUE_DEPTH: usize = 200;
@@ -54,74 +53,6 @@ pub(super) fn validate(schema: &Value, value: &Value, old: Option<&Value>, name:
 /// Compiles a pattern of a schema. One that needs too much memory is an error.
 pub(super) fn compile_pattern(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build()
-}
-
-/// Checks the apiVersion and kind of an embedded object.
-fn embedded_type(fields: &Map, name: &str, errors: &mut ErrorList) {
-    for field in ["apiVersion", "kind"] {
-        let at = child(name, field);
-        let Some(value) = fields.get(field) else {
-            errors.required(&path(&at), "");
-            continue;
-        };
-        let why = match value.as_str() {
-            None => "must be a string".to_owned(),
-            Some("") => "must not be empty".to_owned(),
-            Some(version) if field == "apiVersion" && version.matches('/').count() > 1 => {
-                format!("unexpected GroupVersion string: {version}")
-            }
-            Some(kind) if field == "kind" => {
-                let malformed = names::dns1035_label(&kind.to_lowercase());
-                if malformed.is_empty() {
-                    continue;
-                }
-                format!("may have mixed case, but should otherwise match: {}", malformed.join(","))
-            }
-            Some(_) => continue,
-        };
-        errors.invalid(&path(&at), value, why);
-    }
-}
-
-/// Checks the metadata of an embedded object.
-fn embedded_metadata(fields: &Map, name: &str, errors: &mut ErrorList) {
-    let Some(metadata) = fields.get("metadata") else { return };
-    let at = child(name, "metadata");
-    if let Some(why) = meta::decode_error(metadata) {
-        return errors.invalid(&path(&at), metadata, why);
-    }
-    let mut object = json!({"metadata": metadata});
-    // Names of embedded objects are optional.
-    if metadata::name(&object).is_empty() && metadata.is_object() {
-        object["metadata"]["name"] = "fakename".into();
-    }
-    let namespaced = !metadata::namespace(&object).is_empty();
-    errors.append(meta::validate(&object, namespaced, NameFormat::PathSegment, &path(&at)));
-}
-
-/// Returns the error of the first embedded object in `value` whose type or metadata cannot be decoded.
-pub(crate) fn embedded_error(schema: &Value, value: &Value, name: &str) -> Option<FieldError> {
-    match value {
-        Value::Object(fields) => fields.iter().find_map(|(field, value)| {
-            let at = child(name, field);
-            if flag(schema, "x-kubernetes-embedded-resource") {
-                let why = match field.as_str() {
-                    "apiVersion" | "kind" if !value.is_string() => Some("must be a string".to_owned()),
-                    "metadata" => meta::decode_error(value),
-                    _ => None,
-                };
-                if let Some(why) = why {
-                    return Some(FieldError::invalid(&path(&at), value, why));
-                }
-            }
-            embedded_error(schema_of(schema, field)?, value, &at)
-        }),
-        Value::Array(list) => {
-            let items = schema.get("items")?;
-            list.iter().enumerate().find_map(|(index, item)| embedded_error(items, item, &format!("{name}[{index}]")))
-        }
-        _ => None,
-    }
 }
 
 /// A value, and the one that it replaces.
@@ -643,6 +574,7 @@ fn check_unique(schema: &Value, list: &[Value], name: &str, errors: &mut ErrorLi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::json;
     use rstest::rstest;
 
     fn messages(schema: &Value, value: &Value) -> Vec<String> {
