@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use regex::{Regex, RegexBuilder};
 
 use super::embedded::{embedded_metadata, embedded_type};
-use crate::field_errors::{ErrorList, FieldError, Path, go_json};
-use crate::json::{Key, Map, Number, Value};
+use crate::field_errors::{BadValue, ErrorList, FieldError, Path, go_json};
+use crate::json::{Key, Map, Value};
 
 /// Deepest value that is visited; the decoder of request bodies rejects deeper ones.
 const MAX_VALUE_DEPTH: usize = 200;
@@ -521,14 +521,16 @@ fn check_number(schema: &Value, value: &Value, name: &str, errors: &mut ErrorLis
         let why = format!("Checked value must be of type number with format float in {name}");
         errors.invalid(&path("<nil>"), "", why);
     }
-    // For integers, upstream truncates the factor to an integer.
-    let cut = limit("multipleOf")
-        .filter(|factor| !value.as_number().is_some_and(Number::is_f64) && *factor > 0.0 && *factor < 1.0);
-    if cut.is_some() {
-        errors.invalid(&path(name), 0_i64, format!("factor MultipleOf declared for {name} must be positive: 0"));
-    } else if let Some(factor) = limit("multipleOf").filter(|factor| *factor > 0.0 && (number / factor).fract() != 0.0)
-    {
-        errors.invalid(&path(name), value, format!("{name} in body should be a multiple of {factor}"));
+    // For integers, upstream truncates bounds and factors to integers.
+    let whole = value.as_i64().is_some();
+    let limit = |field: &str| limit(field).map(|limit| if whole { limit.trunc() } else { limit });
+    if let Some(factor) = limit("multipleOf") {
+        if factor <= 0.0 {
+            let why = format!("factor MultipleOf declared for {name} must be positive: {factor}");
+            errors.invalid(&path(name), BadValue::Raw(factor.to_string()), why);
+        } else if !is_multiple(number, factor) {
+            errors.invalid(&path(name), value, format!("{name} in body should be a multiple of {factor}"));
+        }
     }
     if let Some(most) = limit("maximum") {
         let exclusive = flag(schema, "exclusiveMaximum");
@@ -544,6 +546,16 @@ fn check_number(schema: &Value, value: &Value, name: &str, errors: &mut ErrorLis
             errors.invalid(&path(name), value, format!("{name} in body should be {bound} {least}"));
         }
     }
+}
+
+/// Returns true if a number is a multiple of a factor, but for a rounding error of one in a billion: `MultipleOf` of
+/// kube-openapi's `pkg/validation/validate/values.go`, `IsFloat64AJSONInteger` of swag.
+fn is_multiple(number: f64, factor: f64) -> bool {
+    const LARGEST: f64 = 9_007_199_254_740_991.0;
+    const TOLERANCE: f64 = 1e-9;
+    let count = if factor < 1.0 { 1.0 / factor * number } else { number / factor };
+    let whole = count.round();
+    count.abs() <= LARGEST && (count - whole).abs() <= TOLERANCE * whole.abs()
 }
 
 fn check_unique(schema: &Value, list: &[Value], name: &str, errors: &mut ErrorList) {
@@ -629,6 +641,17 @@ mod tests {
     #[case(json!({"type": "number", "format": "float"}), json!(1e50), &["<nil>: Invalid value: \"\": Checked value must be of type number with format float in f"])]
     #[case(json!({"type": "string", "format": "hostname"}), json!("a_b"), &["f: Invalid value: \"a_b\": f in body must be of type hostname: \"a_b\""])]
     #[case(json!({"type": "string", "format": "hostname"}), json!("a-b.c"), &[])]
+    #[case(json!({"type": "number", "multipleOf": 0.1}), json!(0.3), &[])]
+    #[case(json!({"type": "number", "multipleOf": 0.1}), json!(0.7), &[])]
+    #[case(json!({"type": "number", "multipleOf": 0.01}), json!(0.29), &[])]
+    #[case(json!({"type": "number", "multipleOf": 0.01}), json!(0.295), &["f: Invalid value: 0.295: f in body should be a multiple of 0.01"])]
+    #[case(json!({"type": "number", "multipleOf": 2}), json!(0.0), &[])]
+    #[case(json!({"type": "number", "multipleOf": 2}), json!(0.000_000_000_1), &["f: Invalid value: 1e-10: f in body should be a multiple of 2"])]
+    #[case(json!({"type": "number", "multipleOf": -0.5}), json!(1.5), &["f: Invalid value: -0.5: factor MultipleOf declared for f must be positive: -0.5"])]
+    #[case::factors_of_integers_are_cut(json!({"type": "number", "multipleOf": 1.5}), json!(4), &[])]
+    #[case(json!({"type": "integer", "multipleOf": 0.5}), json!(4), &["f: Invalid value: 0: factor MultipleOf declared for f must be positive: 0"])]
+    #[case(json!({"type": "integer", "multipleOf": 3}), json!(4), &["f: Invalid value: 4: f in body should be a multiple of 3"])]
+    #[case::bounds_of_integers_are_cut(json!({"type": "number", "maximum": 1.5, "exclusiveMaximum": true}), json!(1), &["f: Invalid value: 1: f in body should be less than 1"])]
     #[case(json!({"allOf": [{"minimum": 2}, {"maximum": 5}]}), json!(1), &["f: Invalid value: 1: f in body should be greater than or equal to 2",
         "<nil>: Invalid value: \"\": \"f\" must validate all the schemas (allOf)"])]
     #[case(json!({"type": "object", "required": ["n"], "properties": {"z": {"type": "integer"}}}), json!({"z": "x"}),
