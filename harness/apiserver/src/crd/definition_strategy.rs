@@ -2,6 +2,7 @@
 //! `pkg/registry/customresourcedefinition/strategy.go` and `pkg/apis/apiextensions/validation/validation.go` in
 //! `staging/src/k8s.io/apiextensions-apiserver` of Kubernetes 1.36. PURE.
 
+use super::formats::format_of;
 use super::structural_schema::validate_schema;
 use super::{ca_bundle, names, text};
 use crate::field_errors::{BadValue, ErrorList, Path};
@@ -420,13 +421,7 @@ fn unknown_formats(spec: &Value) -> Vec<&str> {
 
 fn schema_formats<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
     let format = text(schema, "format");
-    let known = match text(schema, "type") {
-        "" | "string" => FORMATS.contains(&&*format.replace('-', "")),
-        "integer" => matches!(format, "int32" | "int64"),
-        "number" => matches!(format, "float" | "double"),
-        _ => false,
-    };
-    if !format.is_empty() && !known {
+    if !format.is_empty() && format_of(schema).is_none() {
         found.push(format);
     }
     for part in ["items", "not", "additionalProperties"] {
@@ -439,36 +434,6 @@ fn schema_formats<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
     }
     schema["properties"].as_object().into_iter().flatten().for_each(|(_, schema)| schema_formats(schema, found));
 }
-
-/// String formats that are checked, without their dashes.
-const FORMATS: [&str; 26] = [
-    "bsonobjectid",
-    "uri",
-    "email",
-    "hostname",
-    "ipv4",
-    "ipv6",
-    "cidr",
-    "mac",
-    "uuid",
-    "uuid3",
-    "uuid4",
-    "uuid5",
-    "isbn",
-    "isbn10",
-    "isbn13",
-    "creditcard",
-    "ssn",
-    "hexcolor",
-    "rgbcolor",
-    "byte",
-    "password",
-    "date",
-    "duration",
-    "datetime",
-    "k8sshortname",
-    "k8slongname",
-];
 
 fn validate_names(names: &Value, errors: &mut ErrorList) {
     for field in ["plural", "singular", "kind", "listKind"] {

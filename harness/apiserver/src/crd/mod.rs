@@ -6,7 +6,7 @@
 //! - `schema_rules`: validation of the schemas in definitions
 //! - `names`: accepted names, and the conditions of a definition
 //! - `strategy`, `defaults`, `validate`: strategy, defaulting and validation of custom resources
-//! - `embedded`: the objects that are embedded in them
+//! - `formats`: the formats of their strings; `embedded`: the objects that are embedded in them
 //! - `conversion`: webhooks that convert between versions
 //! - `cel`: the expressions in `x-kubernetes-validations`
 //! - `index`: registration of the kinds; `controller`: the status and clean-up of definitions
@@ -18,6 +18,7 @@ pub(crate) mod conversion;
 mod defaults;
 mod definition_strategy;
 mod embedded;
+mod formats;
 mod index;
 mod names;
 mod strategy;

@@ -65,17 +65,19 @@ fn is_uuid(text: &str) -> bool {
 }
 
 /// Returns true for base 64 with padding; the empty text has no group of four.
-fn is_base64(text: &str) -> bool {
+pub(crate) fn is_base64(text: &str) -> bool {
     let digits = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
     let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
     !text.is_empty() && text.len().is_multiple_of(4) && digits.bytes().all(is_digit)
 }
 
-fn is_date(text: &str) -> bool {
+/// Returns true for a date such as `2006-01-02`.
+pub(crate) fn is_date(text: &str) -> bool {
     text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-fn is_date_time(text: &str) -> bool {
+/// Returns true for a date and a time with its offset, as kube-openapi's `IsDateTime` reads them.
+pub(crate) fn is_date_time(text: &str) -> bool {
     const TIME: &str = "^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$";
     static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(TIME).ok());
     let lower = text.to_lowercase();

@@ -38,6 +38,7 @@ pub(crate) use compile_error::CompileError;
 pub(crate) use convert::{JsonError, from_json, to_json};
 pub(crate) use device::device_selector_error;
 pub(crate) use evaluate::{EvaluationError, evaluate};
+pub(crate) use formats::{is_base64, is_date, is_date_time};
 pub(crate) use parse::{Expression, parse};
 pub(crate) use shared::SharedValue;
 pub(crate) use types::CelType;
