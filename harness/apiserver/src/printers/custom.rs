@@ -1,4 +1,4 @@
-//! Columns of custom resources: `additionalPrinterColumns`, read by simple JSON paths. Follows
+//! Columns of custom resources: `additionalPrinterColumns`, read by JSON paths. Follows
 //! `staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor/tableconvertor.go` of
 //! Kubernetes 1.36. PURE.
 
@@ -28,13 +28,13 @@ struct CustomColumn {
 impl CustomColumns {
     /// Parses `additionalPrinterColumns`; without any, the age is the only column after the name.
     ///
-    /// A column whose path cannot be parsed stays, with empty cells.
+    /// A column whose path cannot be parsed ends the list.
     pub(crate) fn parse(declared: Option<&Value>) -> Self {
         let declared = declared.and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
         if declared.is_empty() {
             return Self { columns: vec![CustomColumn::age()] };
         }
-        Self { columns: declared.iter().map(CustomColumn::parse).collect() }
+        Self { columns: declared.iter().map_while(CustomColumn::parse).collect() }
     }
 
     /// Returns the columns of a custom resource's Scale.
@@ -78,7 +78,7 @@ impl CustomColumn {
         }
     }
 
-    fn parse(declared: &Value) -> Self {
+    fn parse(declared: &Value) -> Option<Self> {
         let text = |field: &str| declared[field].as_str().unwrap_or_default().to_owned();
         let description = match text("description") {
             empty if empty.is_empty() => {
@@ -86,19 +86,20 @@ impl CustomColumn {
             }
             given => given,
         };
-        Self {
+        Some(Self {
             name: text("name"),
             kind: text("type"),
             format: text("format"),
             description,
             priority: declared["priority"].as_i64().unwrap_or_default(),
-            path: JsonPath::parse(&text("jsonPath")).unwrap_or_default(),
-        }
+            path: JsonPath::parse(&text("jsonPath"))?,
+        })
     }
 
     fn cell(&self, object: &Value, now: Timestamp) -> Value {
         let Some(value) = self.path.first(object) else { return Value::Null };
-        match (self.kind.as_str(), value) {
+        match (self.kind.as_str(), &*value) {
+            ("string", Value::Null) => json!("<no value>"),
             (_, Value::Null) => Value::Null,
             ("string", Value::String(text)) => json!(text),
             ("string", other) => json!(other.to_string()),
@@ -107,9 +108,10 @@ impl CustomColumn {
                 (None, Some(float)) => json!(float as i64),
                 (None, None) => Value::Null,
             },
-            ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.clone(),
+            ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.into_owned(),
+            ("date", Value::String(text)) if text.is_empty() || text == "null" => json!(duration::UNKNOWN),
             ("date", Value::String(text)) => match text.parse::<Timestamp>() {
-                Ok(_) => json!(duration::since(Some(value), now)),
+                Ok(_) => json!(duration::since(Some(&value), now)),
                 Err(_) => json!("<invalid>"),
             },
             _ => Value::Null,
@@ -130,9 +132,23 @@ mod tests {
     #[case("boolean", json!(true), json!(true))]
     #[case("date", json!("2026-01-01T00:00:00Z"), json!("60s"))]
     #[case("date", json!("yesterday"), json!("<invalid>"))]
+    #[case("date", json!(""), json!("<unknown>"))]
+    #[case("string", json!(null), json!("<no value>"))]
+    #[case("integer", json!(null), Value::Null)]
+    #[case("string", json!({"a": [1]}), json!("{\"a\":[1]}"))]
     fn cells_follow_the_declared_type(#[case] kind: &str, #[case] value: Value, #[case] cell: Value) {
         let columns = CustomColumns::parse(Some(&json!([{"name": "C", "type": kind, "jsonPath": ".v"}])));
         let now = "2026-01-01T00:01:00Z".parse().unwrap();
         assert_eq!(columns.cells(&json!({"metadata": {"name": "n"}, "v": value}), now), vec![json!("n"), cell]);
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_parsed_ends_the_columns() {
+        let column = |name: &str, path: &str| json!({"name": name, "type": "string", "jsonPath": path});
+        let declared = json!([column("A", ".a"), column("B", ".b[?(@.x=="), column("C", ".c")]);
+        let columns = CustomColumns::parse(Some(&declared));
+        let names: Vec<Value> = columns.definitions().iter().map(|definition| definition["name"].clone()).collect();
+        assert_eq!(names, ["Name", "A"]);
+        assert_eq!(columns.cells(&json!({"metadata": {"name": "n"}, "a": 1}), Timestamp::UNIX_EPOCH).len(), 2);
     }
 }
