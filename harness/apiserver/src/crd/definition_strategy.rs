@@ -2,17 +2,22 @@
 //! `pkg/registry/customresourcedefinition/strategy.go` and `pkg/apis/apiextensions/validation/validation.go` in
 //! `staging/src/k8s.io/apiextensions-apiserver` of Kubernetes 1.36. PURE.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 use super::formats::format_of;
-use super::structural_schema::validate_schema;
+use super::root_schema::check_root;
+use super::selectable_fields::validate_selectable;
+use super::structural_schema::{SchemaOptions, validate_schema};
 use super::{ca_bundle, names, text};
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::is_empty_value;
-use crate::json::path::JsonPath;
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::registry::admissionregistration::webhooks::{client_config, review_versions};
 use crate::registry::prepare::{copy_field, set_generation};
-use crate::registry::{NameFormat, Strategy, StrategyContext, checks, meta, names as rules};
+use crate::registry::{NameFormat, Strategy, StrategyContext, checks, meta, names as name_rules};
 use crate::status::go_quote;
 
 /// The strategy of definitions.
@@ -67,7 +72,7 @@ impl Strategy for DefinitionStrategy {
             let prefix = metadata::generate_name(object);
             errors.invalid(&path, prefix, "must be spec.names.plural+\".\"+spec.group");
         }
-        validate_spec(spec, &mut errors);
+        validate_spec(spec, None, &mut errors);
         validate_stored_versions(object, &mut errors);
         validate_approval(object, &mut errors);
         validate_preserving(spec, &mut errors);
@@ -100,7 +105,7 @@ impl Strategy for DefinitionStrategy {
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validate_spec(&new["spec"], &mut errors);
+        validate_spec(&new["spec"], Some(&old["spec"]), &mut errors);
         validate_ca_bundle(new, old, &mut errors);
         let mut immutable = |pointer: &str, field: &str| {
             checks::validate_immutable(new.pointer(pointer), old.pointer(pointer), &Path::new(field), &mut errors);
@@ -218,9 +223,31 @@ fn validate_stored_versions(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-fn validate_spec(spec: &Value, errors: &mut ErrorList) {
+/// The rules for the versions of a definition.
+#[derive(Debug, Clone, Copy)]
+struct SpecRules<'a> {
+    schemas: SchemaOptions,
+    /// True if the status is a subresource in a version.
+    status: bool,
+    /// The spec before an update.
+    old: Option<&'a Value>,
+}
+
+impl<'a> SpecRules<'a> {
+    fn new(spec: &Value, old: Option<&'a Value>) -> Self {
+        let stored = |old: &'a Value| {
+            let schema = |version: &'a Value| version.pointer("/schema/openAPIV3Schema");
+            SchemaOptions::for_update(versions_of(old).iter().filter_map(schema))
+        };
+        let has_status = |version: &Value| version.pointer("/subresources/status").is_some_and(|one| !one.is_null());
+        Self { schemas: old.map_or(SchemaOptions::ALL, stored), status: versions_of(spec).iter().any(has_status), old }
+    }
+}
+
+fn validate_spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+    let rules = SpecRules::new(spec, old);
     let group = text(spec, "group");
-    let malformed = rules::dns1123_subdomain(group);
+    let malformed = name_rules::dns1123_subdomain(group);
     if group.is_empty() {
         errors.required(&Path::new("spec.group"), "");
     } else if !malformed.is_empty() {
@@ -233,9 +260,9 @@ fn validate_spec(spec: &Value, errors: &mut ErrorList) {
         "Cluster" | "Namespaced" => {}
         other => errors.not_supported(&Path::new("spec.scope"), other, &["Cluster", "Namespaced"]),
     }
-    validate_versions(spec, errors);
+    validate_versions(spec, &rules, errors);
     validate_names(&spec["names"], errors);
-    validate_shared(spec, errors);
+    validate_shared(spec, &rules, errors);
     validate_conversion(&spec["conversion"], errors);
 }
 
@@ -253,11 +280,11 @@ fn is_shared(versions: &[Value], field: &str) -> bool {
     versions.windows(2).all(|pair| non_empty_field(&pair[0], field) == non_empty_field(&pair[1], field))
 }
 
-fn validate_shared(spec: &Value, errors: &mut ErrorList) {
+fn validate_shared(spec: &Value, rules: &SpecRules<'_>, errors: &mut ErrorList) {
     let versions = versions_of(spec);
     let Some(first) = versions.first() else { return };
     if is_shared(versions, "schema") {
-        validate_schema_of(first, "spec.validation.openAPIV3Schema", errors);
+        validate_schema_of(first, "spec.validation.openAPIV3Schema", rules, errors);
     }
     if is_shared(versions, "subresources") {
         validate_subresources(first, "spec", errors);
@@ -266,11 +293,11 @@ fn validate_shared(spec: &Value, errors: &mut ErrorList) {
         validate_columns(first, "spec", errors);
     }
     if is_shared(versions, "selectableFields") {
-        validate_selectable(first, "spec", errors);
+        validate_selectable(first, "spec", rules.old, errors);
     }
 }
 
-fn validate_versions(spec: &Value, errors: &mut ErrorList) {
+fn validate_versions(spec: &Value, rules: &SpecRules<'_>, errors: &mut ErrorList) {
     let versions = versions_of(spec);
     for (index, version) in versions.iter().enumerate() {
         if version.pointer("/schema/openAPIV3Schema").is_none_or(Value::is_null) {
@@ -279,13 +306,13 @@ fn validate_versions(spec: &Value, errors: &mut ErrorList) {
     }
     for (index, version) in versions.iter().enumerate() {
         let prefix = format!("spec.versions[{index}]");
-        let malformed = rules::dns1035_label(text(version, "name"));
+        let malformed = name_rules::dns1035_label(text(version, "name"));
         if !malformed.is_empty() {
             errors.invalid(&Path::new(&format!("{prefix}.name")), text(version, "name"), malformed.join(","));
         }
         validate_deprecation(version, &prefix, errors);
         if !is_shared(versions, "schema") {
-            validate_schema_of(version, &format!("{prefix}.schema.openAPIV3Schema"), errors);
+            validate_schema_of(version, &format!("{prefix}.schema.openAPIV3Schema"), rules, errors);
         }
         if !is_shared(versions, "subresources") {
             validate_subresources(version, &prefix, errors);
@@ -294,7 +321,7 @@ fn validate_versions(spec: &Value, errors: &mut ErrorList) {
             validate_columns(version, &prefix, errors);
         }
         if !is_shared(versions, "selectableFields") {
-            validate_selectable(version, &prefix, errors);
+            validate_selectable(version, &prefix, rules.old, errors);
         }
     }
     let path = Path::new("spec.versions");
@@ -313,7 +340,7 @@ fn validate_versions(spec: &Value, errors: &mut ErrorList) {
     }
     // The first version is also validated as `spec.version`, its name in v1beta1.
     if let Some(name) = versions.first().map(|version| text(version, "name")).filter(|name| !name.is_empty()) {
-        let malformed = rules::dns1035_label(name);
+        let malformed = name_rules::dns1035_label(name);
         if !malformed.is_empty() {
             errors.invalid(&Path::new("spec.version"), name, malformed.join(","));
         }
@@ -325,13 +352,26 @@ fn validate_deprecation(version: &Value, prefix: &str, errors: &mut ErrorList) {
     let at = format!("{prefix}.deprecationWarning");
     let at = Path::new(&at);
     if version["deprecated"] != json!(true) {
-        errors.invalid(&at, warning, "can only be set for deprecated versions");
+        return errors.invalid(&at, warning, "can only be set for deprecated versions");
     }
-    if version["deprecated"] == json!(true) && warning.is_empty() {
-        errors.invalid(&at, warning, "must not be an empty string");
-    } else if version["deprecated"] == json!(true) && warning.len() > 256 {
+    if warning.len() > 256 {
         errors.invalid(&at, warning, "must be <= 256 characters long");
     }
+    if warning.is_empty() {
+        errors.invalid(&at, warning, "must not be an empty string");
+    }
+    if let Some(index) = first_unprintable(warning) {
+        let why =
+            format!("must only contain printable UTF-8 characters; non-printable character found at index {index}");
+        errors.invalid(&at, warning, why);
+    }
+}
+
+/// Returns the index of the first character that Go's `unicode.IsPrint` refuses.
+fn first_unprintable(text: &str) -> Option<usize> {
+    const UNPRINTABLE: &str = r"[^\p{L}\p{M}\p{N}\p{P}\p{S} ]";
+    static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(UNPRINTABLE).ok());
+    PATTERN.as_ref()?.find(text).map(|found| found.start())
 }
 
 /// Prints the versions as upstream's internal type is printed in errors. Returns `None` if versions differ in a field
@@ -442,7 +482,7 @@ fn validate_names(names: &Value, errors: &mut ErrorList) {
         }
     }
     let label = |errors: &mut ErrorList, field: &str, value: &str, mixed_case: bool| {
-        let malformed = rules::dns1035_label(&if mixed_case { value.to_lowercase() } else { value.to_owned() });
+        let malformed = name_rules::dns1035_label(&if mixed_case { value.to_lowercase() } else { value.to_owned() });
         // Empty names are reported elsewhere, except in lists.
         if (!value.is_empty() || field.ends_with(']')) && !malformed.is_empty() {
             let prefix = if mixed_case { "may have mixed case, but should otherwise match: " } else { "" };
@@ -468,9 +508,12 @@ fn validate_names(names: &Value, errors: &mut ErrorList) {
     }
 }
 
-fn validate_schema_of(version: &Value, path: &str, errors: &mut ErrorList) {
+fn validate_schema_of(version: &Value, path: &str, rules: &SpecRules<'_>, errors: &mut ErrorList) {
     if let Some(schema) = version.pointer("/schema/openAPIV3Schema").filter(|schema| schema.is_object()) {
-        validate_schema(schema, path, errors);
+        if rules.status {
+            check_root(schema, path, errors);
+        }
+        validate_schema(schema, path, rules.schemas, errors);
     }
 }
 
@@ -483,41 +526,6 @@ fn validate_subresources(version: &Value, prefix: &str, errors: &mut ErrorList) 
 fn validate_columns(version: &Value, prefix: &str, errors: &mut ErrorList) {
     for (index, column) in version["additionalPrinterColumns"].as_array().into_iter().flatten().enumerate() {
         validate_column(column, &format!("{prefix}.additionalPrinterColumns[{index}]"), errors);
-    }
-}
-
-fn validate_selectable(version: &Value, prefix: &str, errors: &mut ErrorList) {
-    let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
-    let mut seen = Vec::new();
-    for (index, field) in version["selectableFields"].as_array().into_iter().flatten().enumerate() {
-        let at = format!("{prefix}.selectableFields[{index}].jsonPath");
-        let at = Path::new(&at);
-        let path = text(field, "jsonPath");
-        let Some(steps) = path.strip_prefix('.') else {
-            if path.is_empty() {
-                errors.required(&at, "");
-            } else {
-                let first = path.split(['.', '[']).next().unwrap_or_default();
-                errors.invalid(&at, path, format!("is an invalid path: expected [ or . but got: {first}"));
-            }
-            continue;
-        };
-        let found = steps.split('.').try_fold(schema, |schema, name| schema["properties"].get(name));
-        let Some(found) = found else {
-            errors.invalid(&at, path, "is an invalid path: does not refer to a valid field");
-            continue;
-        };
-        if steps.split('.').next() == Some("metadata") {
-            errors.invalid(&at, path, "must not point to fields in metadata");
-        }
-        if !matches!(text(found, "type"), "string" | "boolean" | "integer") {
-            let why = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
-            errors.invalid(&at, path, why);
-        }
-        if seen.contains(&path) {
-            errors.duplicate(&at, path);
-        }
-        seen.push(path);
     }
 }
 
@@ -534,7 +542,7 @@ fn validate_scale(scale: &Value, path: &str, errors: &mut ErrorList) {
             if required {
                 errors.required(&Path::new(&at), "");
             }
-        } else if !value.starts_with('.') || JsonPath::parse(value).is_none() {
+        } else if !value.starts_with('.') {
             errors.invalid(&Path::new(&at), value, "must be a simple json path starting with .");
         } else if !root.is_empty() && !value.starts_with(&format!("{root}.")) {
             errors.invalid(&Path::new(&at), value, format!("should be a json path under {root}"));
@@ -612,6 +620,31 @@ mod tests {
         *object.pointer_mut(pointer).unwrap() = value;
         let found = errors(&object);
         assert!(found.iter().any(|error| error.contains(expected)), "{found:?}");
+    }
+
+    #[rstest]
+    #[case(json!({"deprecated": true, "deprecationWarning": "use v2"}), &[])]
+    #[case(json!({"deprecated": true, "deprecationWarning": "a\tb"}),
+        &["must only contain printable UTF-8 characters; non-printable character found at index 1"])]
+    #[case(json!({"deprecated": true, "deprecationWarning": "ä\u{a0}"}),
+        &["must only contain printable UTF-8 characters; non-printable character found at index 2"])]
+    #[case(json!({"deprecated": true, "deprecationWarning": ""}), &["must not be an empty string"])]
+    #[case(json!({"deprecationWarning": "\t"}), &["can only be set for deprecated versions"])]
+    fn deprecation_warnings(#[case] version: Value, #[case] expected: &[&str]) {
+        let mut errors = ErrorList::new();
+        validate_deprecation(&version, "v", &mut errors);
+        assert_eq!(errors.iter().map(|error| error.detail.as_str()).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn the_root_is_limited_if_the_status_is_a_subresource() {
+        let mut object = widgets();
+        for version in object.pointer_mut("/spec/versions").and_then(Value::as_array_mut).into_iter().flatten() {
+            version["subresources"]["status"] = json!({});
+            version["schema"]["openAPIV3Schema"]["maxProperties"] = json!(9);
+        }
+        let found = errors(&object);
+        assert!(found.iter().any(|error| error.contains("fields are allowed at the root of the schema")), "{found:?}");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! Follows `staging/src/k8s.io/apiextensions-apiserver` of Kubernetes 1.36.
 //!
 //! - [`CustomResource`] (in `registry/custom.rs`): the extra data of a [`Resource`] that a definition declares
-//! - `definition`: strategy and validation of `CustomResourceDefinition` objects
-//! - `schema_rules`: validation of the schemas in definitions
+//! - `definition_strategy`, `selectable_fields`: strategy and validation of `CustomResourceDefinition` objects
+//! - `structural_schema`, `root_schema`, `schema_defaults`: validation of the schemas in definitions
 //! - `names`: accepted names, and the conditions of a definition
 //! - `strategy`, `defaults`, `validate`: strategy, defaulting and validation of custom resources
 //! - `formats`: the formats of their strings; `embedded`: the objects that are embedded in them
@@ -21,6 +21,9 @@ mod embedded;
 mod formats;
 mod index;
 mod names;
+mod root_schema;
+mod schema_defaults;
+mod selectable_fields;
 mod strategy;
 mod structural_schema;
 mod validate;

@@ -4,6 +4,7 @@
 //! `pkg/apis/apiextensions/validation/validation.go` in `staging/src/k8s.io/apiextensions-apiserver` of Kubernetes
 //! 1.36.
 
+use super::schema_defaults::{check_defaults, has_unpruned_default};
 use super::{cel, text, validate};
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::{Key, Map, Value, json};
@@ -27,27 +28,68 @@ enum SchemaLevel {
     Field,
 }
 
+/// Rules that stored definitions may break: `validationOptions` of `validation.go`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SchemaOptions {
+    /// Defaults must not have unknown fields.
+    pub pruned_defaults: bool,
+    /// Items of sets must be atomic.
+    pub atomic_sets: bool,
+    /// Items of sets and maps, and the keys of maps, must not be nullable; keys must be required or have a default.
+    pub map_list_keys: bool,
+}
+
+impl SchemaOptions {
+    /// All rules, as for new definitions.
+    pub(super) const ALL: Self = Self { pruned_defaults: true, atomic_sets: true, map_list_keys: true };
+
+    /// Returns the rules for an update of a definition: those that the schemas of its stored versions keep.
+    pub(super) fn for_update<'s>(stored: impl Iterator<Item = &'s Value> + Clone) -> Self {
+        let keeps = |broken: fn(&Value) -> bool| !stored.clone().any(|schema| schema_has(schema, 0, broken));
+        Self {
+            pruned_defaults: keeps(has_unpruned_default),
+            atomic_sets: keeps(|schema| non_atomic_item(schema).is_some()),
+            map_list_keys: keeps(|schema| {
+                let mut errors = ErrorList::new();
+                map_list_keys(schema, "", &mut errors);
+                !errors.is_empty()
+            }),
+        }
+    }
+}
+
+/// Returns true if a schema or a part of it is as given.
+fn schema_has(schema: &Value, depth: usize, wanted: fn(&Value) -> bool) -> bool {
+    let parts = ["items", "not", "additionalProperties"].into_iter().map(|field| &schema[field]);
+    let lists = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|field| items(schema, field).map(|(_, part)| part));
+    let mut all = parts.chain(lists).chain(properties(schema).map(|(_, part)| part));
+    depth <= MAX_SCHEMA_DEPTH
+        && schema.is_object()
+        && (wanted(schema) || all.any(|part| schema_has(part, depth + 1, wanted)))
+}
+
 /// Validates the schema of a version, whose path is `path`.
-pub(super) fn validate_schema(schema: &Value, path: &str, errors: &mut ErrorList) {
+pub(super) fn validate_schema(schema: &Value, path: &str, options: SchemaOptions, errors: &mut ErrorList) {
+    let root = SchemaContext { options, depth: 0, root: true, inside_meta: false, no_defaults: None };
     if flag(schema, "nullable") {
         errors.forbidden(&Path::new(&format!("{path}.nullable")), "nullable cannot be true at the root");
     }
     let mut structure = ErrorList::new();
     if !is_convertible(schema, 0) {
-        supported(schema, path, 0, errors);
+        supported(schema, path, root, errors);
         return;
     }
     structural(schema, SchemaLevel::Root, path, 0, &mut structure);
     check_complete(schema, path, 0, &mut structure);
     if structure.is_empty() {
-        defaults(schema, path, 0, &mut structure);
+        check_defaults(schema, path, options.pruned_defaults, &mut structure);
     }
     let mut structure: Vec<_> = structure.into_iter().collect();
     structure.sort_by_cached_key(ToString::to_string);
     let sound = structure.is_empty();
     errors.extend(structure);
     let before = errors.len();
-    supported(schema, path, 0, errors);
+    supported(schema, path, root, errors);
     if sound && errors.len() == before {
         cel::check_schema(schema, path, errors);
     }
@@ -312,47 +354,49 @@ fn complete(said: &Value, declared: Option<&Value>, paths: (&str, &str), depth: 
     }
 }
 
-/// Checks that defaults are valid under their own schemas.
-fn defaults(schema: &Value, path: &str, depth: usize, errors: &mut ErrorList) {
-    if depth > MAX_SCHEMA_DEPTH {
-        return;
+/// The place of a schema, as far as it decides what is supported: `specStandardValidatorV3`.
+#[derive(Debug, Clone, Copy)]
+struct SchemaContext {
+    options: SchemaOptions,
+    depth: usize,
+    root: bool,
+    /// True for the apiVersion, kind and metadata of the resource or of an embedded one, and below them.
+    inside_meta: bool,
+    /// The place in which defaults are forbidden.
+    no_defaults: Option<&'static str>,
+}
+
+impl SchemaContext {
+    fn below(self) -> Self {
+        Self { depth: self.depth + 1, root: false, ..self }
     }
-    if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
-        let at = format!("{path}.default");
-        for mut error in validate::validate(schema, default, None, "") {
-            error.field = if error.field.is_empty() { at.clone() } else { format!("{at}.{}", error.field) };
-            errors.push(error);
-        }
+
+    /// Returns the place of the values of a map.
+    fn values(self) -> Self {
+        let here = self.inside_meta.then_some("inside additionalProperties applying to object metadata");
+        Self { no_defaults: here.or(self.no_defaults), ..self.below() }
     }
-    if schema["items"].is_object() {
-        defaults(&schema["items"], &format!("{path}.items"), depth + 1, errors);
-    }
-    for (name, property) in properties(schema) {
-        defaults(property, &format!("{path}.properties[{name}]"), depth + 1, errors);
-    }
-    if schema["additionalProperties"].is_object() {
-        defaults(&schema["additionalProperties"], &format!("{path}.additionalProperties"), depth + 1, errors);
+
+    fn property(self, schema: &Value, name: &str) -> Self {
+        let reason = match name {
+            "apiVersion" => "in top-level apiVersion",
+            "kind" => "in top-level kind",
+            "metadata" => "in top-level metadata",
+            _ => return self.below(),
+        };
+        let inside_meta = self.inside_meta || self.root || flag(schema, EMBEDDED);
+        let no_defaults = if self.root { Some(reason) } else { self.no_defaults };
+        Self { inside_meta, no_defaults, ..self.below() }
     }
 }
 
 /// Rejects unsupported keywords and checks Kubernetes' extensions.
-fn supported(schema: &Value, path: &str, depth: usize, errors: &mut ErrorList) {
-    if depth > MAX_SCHEMA_DEPTH || !schema.is_object() {
+fn supported(schema: &Value, path: &str, context: SchemaContext, errors: &mut ErrorList) {
+    if context.depth > MAX_SCHEMA_DEPTH || !schema.is_object() {
         return;
     }
     let at = |field: &str| format!("{path}.{field}");
-    let kind = text(schema, "type");
-    if !kind.is_empty() && !TYPES.contains(&kind) {
-        errors.not_supported(&Path::new(&at("type")), kind, TYPES);
-    }
-    if schema["items"].is_array() {
-        errors.forbidden(&Path::new(&at("items")), "items must be a schema object and not an array");
-    }
-    for field in UNSUPPORTED {
-        if is_set(schema, field) {
-            errors.forbidden(&Path::new(&at(field)), format!("{field} is not supported"));
-        }
-    }
+    keywords(schema, path, context, errors);
     if flag(schema, "uniqueItems") {
         let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         errors.forbidden(&Path::new(&at("uniqueItems")), why);
@@ -362,26 +406,54 @@ fn supported(schema: &Value, path: &str, depth: usize, errors: &mut ErrorList) {
         let why = "additionalProperties and properties are mutual exclusive";
         errors.forbidden(&Path::new(&at("additionalProperties")), why);
     }
-    for (field, part) in [("additionalProperties", additional), ("not", &schema["not"]), ("items", &schema["items"])] {
-        supported(part, &at(field), depth + 1, errors);
-    }
+    supported(additional, &at("additionalProperties"), context.values(), errors);
+    supported(&schema["not"], &at("not"), context.below(), errors);
+    supported(&schema["items"], &at("items"), context.below(), errors);
     for (name, property) in properties(schema) {
-        supported(property, &at(&format!("properties[{name}]")), depth + 1, errors);
+        supported(property, &at(&format!("properties[{name}]")), context.property(schema, name), errors);
     }
     for field in ["allOf", "oneOf", "anyOf"] {
         for (index, one) in items(schema, field) {
-            supported(one, &at(&format!("{field}[{index}]")), depth + 1, errors);
+            supported(one, &at(&format!("{field}[{index}]")), context.below(), errors);
         }
     }
     if schema[PRESERVE] == json!(false) {
         errors.invalid(&Path::new(&at(PRESERVE)), false, "must be true or undefined");
     }
-    topology(schema, path, errors);
+    topology(schema, path, context.options, errors);
     rules(schema, path, errors);
 }
 
+/// Checks the keywords of a schema without its parts: `validate` of `specStandardValidatorV3`.
+fn keywords(schema: &Value, path: &str, context: SchemaContext, errors: &mut ErrorList) {
+    let at = |field: &str| format!("{path}.{field}");
+    let kind = text(schema, "type");
+    if !kind.is_empty() && !TYPES.contains(&kind) {
+        errors.not_supported(&Path::new(&at("type")), kind, TYPES);
+    }
+    if let Some(place) = context.no_defaults
+        && schema.get("default").is_some_and(|default| !default.is_null())
+    {
+        errors.forbidden(&Path::new(&at("default")), format!("must not be set {place}"));
+    }
+    if schema["items"].is_array() {
+        errors.forbidden(&Path::new(&at("items")), "items must be a schema object and not an array");
+    }
+    for field in UNSUPPORTED {
+        if is_set(schema, field) {
+            errors.forbidden(&Path::new(&at(field)), format!("{field} is not supported"));
+        }
+    }
+    if kind == "null" {
+        errors.forbidden(&Path::new(&at("type")), "type cannot be set to null, use nullable as an alternative");
+    }
+    if context.inside_meta && flag(schema, EMBEDDED) {
+        errors.forbidden(&Path::new(&at(EMBEDDED)), "must not be used inside of resource meta");
+    }
+}
+
 /// Checks `x-kubernetes-list-type`, `x-kubernetes-list-map-keys` and `x-kubernetes-map-type`.
-fn topology(schema: &Value, path: &str, errors: &mut ErrorList) {
+fn topology(schema: &Value, path: &str, options: SchemaOptions, errors: &mut ErrorList) {
     let at = |field: &str| format!("{path}.{field}");
     let kind = text(schema, "type");
     let known: [(&str, &str, &[&str]); 2] =
@@ -401,6 +473,12 @@ fn topology(schema: &Value, path: &str, errors: &mut ErrorList) {
             errors.not_supported(&Path::new(&at(field)), value, values);
         }
     }
+    if let Some(field) = non_atomic_item(schema).filter(|_| options.atomic_sets) {
+        // Upstream shows the list type of the items for either field.
+        let shown = BadValue::from(schema["items"][LIST_TYPE].as_str().unwrap_or("null"));
+        let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
+        errors.invalid(&Path::new(&at(&format!("items.{field}"))), shown, why);
+    }
     let list = schema[LIST_TYPE].as_str();
     if is_set(schema, LIST_KEYS) && list != Some("map") {
         let why = "must be map if x-kubernetes-list-map-keys is non-empty";
@@ -411,6 +489,51 @@ fn topology(schema: &Value, path: &str, errors: &mut ErrorList) {
     }
     if list == Some("map") {
         map_keys(schema, path, errors);
+    }
+    if options.map_list_keys {
+        map_list_keys(schema, path, errors);
+    }
+}
+
+/// Returns the field that makes the items of a set not atomic: `hasNonAtomicSetType`.
+fn non_atomic_item(schema: &Value) -> Option<&'static str> {
+    if text(schema, "type") != "array" || text(schema, LIST_TYPE) != "set" {
+        return None;
+    }
+    let item = &schema["items"];
+    match text(item, "type") {
+        "array" => item[LIST_TYPE].as_str().filter(|list| *list != "atomic").map(|_| LIST_TYPE),
+        "object" => (text(item, MAP_TYPE) != "atomic").then_some(MAP_TYPE),
+        _ => None,
+    }
+}
+
+/// Checks that items of sets and maps and the keys of maps are always there: `validateMapListKeysMapSet`.
+fn map_list_keys(schema: &Value, path: &str, errors: &mut ErrorList) {
+    let item = &schema["items"];
+    let list = text(schema, LIST_TYPE);
+    if !item.is_object() || !matches!(list, "set" | "map") {
+        return;
+    }
+    if flag(item, "nullable") {
+        let why = format!("cannot be nullable when x-kubernetes-list-type is {list}");
+        errors.forbidden(&Path::new(&format!("{path}.items.nullable")), why);
+    }
+    for (_, key) in items(schema, LIST_KEYS).filter(|_| list == "map") {
+        let Some((key, property)) = key.as_str().and_then(|key| Some((key, item["properties"].get(key)?))) else {
+            continue;
+        };
+        let required = items(item, "required").any(|(_, name)| name == key);
+        let at = |field: &str| format!("{path}.items.properties[{key}].{field}");
+        if !required && property.get("default").is_none_or(Value::is_null) {
+            let why =
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+            errors.required(&Path::new(&at("default")), why);
+        }
+        if flag(property, "nullable") {
+            let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
+            errors.forbidden(&Path::new(&at("nullable")), why);
+        }
     }
 }
 
@@ -444,20 +567,6 @@ fn map_keys(schema: &Value, path: &str, errors: &mut ErrorList) {
         }
         if keys[..index].contains(key) {
             errors.invalid(&Path::new(&at(LIST_KEYS)), shown(), "must not contain duplicate entries");
-        }
-    }
-    for key in &keys {
-        let Some(property) = item["properties"].get(*key) else { continue };
-        let required = items(item, "required").any(|(_, name)| name == key);
-        let at = |field: &str| at(&format!("items.properties[{key}].{field}"));
-        if !required && property.get("default").is_none_or(Value::is_null) {
-            let why =
-                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
-            errors.required(&Path::new(&at("default")), why);
-        }
-        if flag(property, "nullable") {
-            let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
-            errors.forbidden(&Path::new(&at("nullable")), why);
         }
     }
 }
@@ -533,6 +642,18 @@ mod tests {
     #[case(json!({"type": "string", "x-kubernetes-list-type": "set"}), "s.properties[a].type: Invalid value: \"string\": must be array if x-kubernetes-list-type is specified")]
     #[case(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": false}),
         "s.properties[a].x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or undefined")]
+    #[case(json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "object"}}),
+        "s.properties[a].items.x-kubernetes-map-type: Invalid value: \"null\": must be atomic as item of a list with x-kubernetes-list-type=set")]
+    #[case(json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}}),
+        "s.properties[a].items.x-kubernetes-list-type: Invalid value: \"set\": must be atomic as item of a list with x-kubernetes-list-type=set")]
+    #[case(json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string", "nullable": true}}),
+        "s.properties[a].items.nullable: Forbidden: cannot be nullable when x-kubernetes-list-type is set")]
+    #[case(json!({"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"metadata": {"type": "object", "properties": {
+        "b": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}}}}}),
+        "s.properties[a].properties[metadata].properties[b].x-kubernetes-embedded-resource: Forbidden: must not be used inside of resource meta")]
+    #[case(json!({"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"metadata": {"type": "object", "properties": {
+        "labels": {"type": "object", "additionalProperties": {"type": "string", "default": "x"}}}}}}),
+        "s.properties[a].properties[metadata].properties[labels].additionalProperties.default: Forbidden: must not be set inside additionalProperties applying to object metadata")]
     #[case(json!({"type": "object", "anyOf": [{"properties": {"q": {"minLength": 1}}}]}),
         "s.properties[a].properties[q]: Required value: because it is defined in s.properties[a].anyOf[0].properties[q]")]
     #[case(json!({"type": "object", "allOf": [{"type": "object"}]}), "s.properties[a].allOf[0].type: Forbidden: must be empty to be structural")]
@@ -541,7 +662,12 @@ mod tests {
         "s.properties[a].x-kubernetes-validations[0].fieldPath: Invalid value: \".zz\": must be a valid path")]
     fn a_bad_property(#[case] property: Value, #[case] expected: &str) {
         let mut errors = ErrorList::new();
-        validate_schema(&json!({"type": "object", "properties": {"a": property}}), "s", &mut errors);
+        validate_schema(
+            &json!({"type": "object", "properties": {"a": property}}),
+            "s",
+            SchemaOptions::ALL,
+            &mut errors,
+        );
         let found: Vec<String> = errors.iter().map(|e| format!("{}: {}", e.cause().field, e.cause().message)).collect();
         assert_eq!(found, [expected]);
     }
@@ -554,16 +680,52 @@ mod tests {
         let item = json!({"type": "object", "properties": {"k": {"type": "string"}}});
         let list = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys, "items": item});
         let mut errors = ErrorList::new();
-        validate_schema(&json!({"type": "object", "properties": {"a": list}}), "s", &mut errors);
+        validate_schema(&json!({"type": "object", "properties": {"a": list}}), "s", SchemaOptions::ALL, &mut errors);
         let found: Vec<String> = errors.iter().map(|e| format!("{}: {}", e.cause().field, e.cause().message)).collect();
         assert_eq!(found, expected);
+    }
+
+    #[rstest]
+    #[case("kind", json!({"type": "string", "default": "X"}), "s.properties[kind].default: Forbidden: must not be set in top-level kind")]
+    #[case("metadata", json!({"type": "object", "properties": {"name": {"type": "string", "default": "x"}}}),
+        "s.properties[metadata].properties[name].default: Forbidden: must not be set in top-level metadata")]
+    #[case("metadata", json!({"type": "object", "default": {"name": "x"}}), "s.properties[metadata].default: Forbidden: must not be set in top-level metadata")]
+    fn type_and_metadata_have_no_defaults(#[case] name: &str, #[case] property: Value, #[case] expected: &str) {
+        let mut errors = ErrorList::new();
+        let schema = json!({"type": "object", "properties": {name: property}});
+        validate_schema(&schema, "s", SchemaOptions::ALL, &mut errors);
+        let found: Vec<String> = errors.iter().map(|e| format!("{}: {}", e.cause().field, e.cause().message)).collect();
+        assert_eq!(found, [expected]);
+    }
+
+    #[rstest]
+    #[case(json!({"type": "object", "default": {"c": 1}}))]
+    #[case(json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "object"}}))]
+    #[case(json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string", "nullable": true}}))]
+    #[case(json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+        "items": {"type": "object", "properties": {"k": {"type": "string"}}}}))]
+    fn stored_definitions_may_keep_what_was_allowed_before(#[case] property: Value) {
+        let schema = json!({"type": "object", "properties": {"a": property}});
+        let found = |options: SchemaOptions| {
+            let mut errors = ErrorList::new();
+            validate_schema(&schema, "s", options, &mut errors);
+            errors.len()
+        };
+        assert_eq!(found(SchemaOptions::ALL), 1);
+        assert_eq!(found(SchemaOptions::for_update([&schema].into_iter())), 0);
+        assert_eq!(found(SchemaOptions::for_update([&json!({"type": "object"})].into_iter())), 1);
     }
 
     #[test]
     fn metadata_may_only_be_narrowed_by_name() {
         let check = |metadata: Value| {
             let mut errors = ErrorList::new();
-            validate_schema(&json!({"type": "object", "properties": {"metadata": metadata}}), "s", &mut errors);
+            validate_schema(
+                &json!({"type": "object", "properties": {"metadata": metadata}}),
+                "s",
+                SchemaOptions::ALL,
+                &mut errors,
+            );
             errors.is_empty()
         };
         assert!(check(json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 5}}})));

@@ -51,6 +51,20 @@ pub(super) fn validate(schema: &Value, value: &Value, old: Option<&Value>, name:
     errors
 }
 
+/// Validates `value` by `schema` only, without embedded objects and list types.
+pub(super) fn validate_value(schema: &Value, value: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    SchemaValidator::default().value(schema, (value, None), "", &mut errors);
+    errors
+}
+
+/// Validates the type and metadata of embedded objects.
+pub(super) fn validate_embedded(schema: &Value, value: &Value, name: &str) -> ErrorList {
+    let mut errors = ErrorList::new();
+    SchemaValidator::default().embedded(schema, value, name, &mut errors);
+    errors
+}
+
 /// Compiles a pattern of a schema. One that needs too much memory is an error.
 pub(super) fn compile_pattern(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build()

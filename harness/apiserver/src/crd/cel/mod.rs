@@ -347,6 +347,11 @@ fn format_evaluation_error(error: &ExecutionError, source: &str) -> String {
     }
 }
 
+/// Evaluates the rules of a schema that is part of a version's, for its default.
+pub(super) fn judge_default(schema: &Value, default: &Value) -> ErrorList {
+    CompiledRules::build(schema, "", true, 1).map(|rules| rules.judge(default, None)).unwrap_or_default()
+}
+
 /// Adds an error for each invalid expression in a version's schema, whose path is `path`, and for expressions that cost
 /// too much.
 pub(super) fn check_schema(schema: &Value, path: &str, errors: &mut ErrorList) {
