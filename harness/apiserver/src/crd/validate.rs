@@ -465,9 +465,9 @@ fn check_number(schema: &Value, value: &Value, name: &str, errors: &mut ErrorLis
         let why = format!("Checked value must be of type number with format float in {name}");
         errors.invalid(&path("<nil>"), "", why);
     }
-    // For integers, upstream truncates bounds and factors to integers.
+    // For integers, upstream truncates bounds and factors to integers, which have no negative zero.
     let whole = value.as_i64().is_some();
-    let limit = |field: &str| limit(field).map(|limit| if whole { limit.trunc() } else { limit });
+    let limit = |field: &str| limit(field).map(|limit| if whole { limit.trunc() + 0.0 } else { limit });
     if let Some(factor) = limit("multipleOf") {
         if factor <= 0.0 {
             let why = format!("factor MultipleOf declared for {name} must be positive: {factor}");
@@ -595,6 +595,7 @@ mod tests {
     #[case(json!({"type": "number", "multipleOf": -0.5}), json!(1.5), &["f: Invalid value: -0.5: factor MultipleOf declared for f must be positive: -0.5"])]
     #[case::factors_of_integers_are_cut(json!({"type": "number", "multipleOf": 1.5}), json!(4), &[])]
     #[case(json!({"type": "integer", "multipleOf": 0.5}), json!(4), &["f: Invalid value: 0: factor MultipleOf declared for f must be positive: 0"])]
+    #[case(json!({"type": "integer", "multipleOf": -0.5}), json!(4), &["f: Invalid value: 0: factor MultipleOf declared for f must be positive: 0"])]
     #[case(json!({"type": "integer", "multipleOf": 3}), json!(4), &["f: Invalid value: 4: f in body should be a multiple of 3"])]
     #[case::bounds_of_integers_are_cut(json!({"type": "number", "maximum": 1.5, "exclusiveMaximum": true}), json!(1), &["f: Invalid value: 1: f in body should be less than 1"])]
     #[case(json!({"allOf": [{"minimum": 2}, {"maximum": 5}]}), json!(1), &["f: Invalid value: 1: f in body should be greater than or equal to 2",
