@@ -132,11 +132,6 @@ impl InternedStr {
     pub fn to_arc(&self) -> Arc<str> {
         Arc::clone(&self.0)
     }
-
-    /// Number of strings in the process's table, for debugging.
-    pub fn interned_count() -> usize {
-        STRINGS.len()
-    }
 }
 
 impl PartialEq for InternedStr {

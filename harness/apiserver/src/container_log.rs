@@ -2,7 +2,7 @@
 //!
 //! `plumbline.dev/logs` has the lines of every container, `plumbline.dev/logs.NAME` those of one. A container writes a
 //! line when it starts; one that begins with `+` and a duration, such as `+5s ready`, comes that long after the start.
-//! Which run is shown follows `pkg/kubelet/kubelet_pods.go` of Kubernetes 1.36.
+//! The run that is shown follows `pkg/kubelet/kubelet_pods.go` of Kubernetes 1.36.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ pub(crate) enum NoLogError {
 /// `validateContainerLogStatus` in `pkg/kubelet/kubelet_pods.go`.
 ///
 /// # Errors
-/// Why the container has no such log.
+/// The reason why the container has no such log.
 pub(crate) fn run_of(pod: &Value, container: &str, previous: bool) -> Result<ContainerRun, NoLogError> {
     let name = || format!("{container:?} in pod {:?}", metadata::name(pod));
     let status = container_status(pod, container).ok_or_else(|| NoLogError::Unavailable(name()))?;

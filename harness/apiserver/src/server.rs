@@ -370,6 +370,12 @@ impl ApiServer {
         (now < claims.expires && bound && account).then_some(claims)
     }
 
+    /// Returns true if this server signed the service account token, which may have expired. Needs no clock.
+    #[must_use]
+    pub fn has_signed(&self, token: &str) -> bool {
+        self.shared.tokens.read(token).is_some()
+    }
+
     /// Returns the user of a request with these headers. The listener has authenticated socket requests before; an
     /// in-process request without a token runs as administrator.
     pub(crate) fn user_of(&self, request: &ApiRequest) -> Arc<UserInfo> {

@@ -382,19 +382,6 @@ impl Status {
         )
     }
 
-    /// 500 `ServerTimeout`: the operation may be retried.
-    pub fn server_timeout(resource: GroupResource<'_>, operation: &str, retry_after_seconds: i32) -> Self {
-        let message = format!(
-            "The {operation} operation against {resource} could not be completed at this time, please try again."
-        );
-        Self::failure(500, "ServerTimeout", message).about(resource, operation).with_retry_after(retry_after_seconds)
-    }
-
-    /// 503 `ServiceUnavailable`.
-    pub fn service_unavailable(why: impl Into<String>) -> Self {
-        Self::failure(503, "ServiceUnavailable", why)
-    }
-
     /// 504 `Timeout`.
     pub fn timeout(message: &str, retry_after_seconds: i32) -> Self {
         Self::failure(504, "Timeout", format!("Timeout: {message}")).with_retry_after(retry_after_seconds)

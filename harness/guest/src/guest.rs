@@ -225,18 +225,6 @@ impl Running {
         Clock::connect(&self.socket)
     }
 
-    /// The path of its time socket.
-    pub fn time_socket(&self) -> &Path {
-        &self.socket
-    }
-
-    /// Returns a function that ends the guest from another thread: `SIGTERM` to the command, `SIGKILL` to everything
-    /// after the grace.
-    pub fn terminator(&self) -> impl Fn() + Send + Sync + 'static {
-        let end = Arc::clone(&self.end);
-        move || end.store(TERMINATE, Ordering::SeqCst)
-    }
-
     /// Ends the guest: `SIGTERM` to the command, `SIGKILL` to everything after the grace.
     pub fn terminate(&self) {
         self.end.store(TERMINATE, Ordering::SeqCst);

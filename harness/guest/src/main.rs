@@ -14,6 +14,7 @@ const ERROR: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 /// The exit code of a command that is not found.
 const NOT_FOUND: u8 = 127;
+
 /// Runs a command and everything that it starts in virtual time.
 ///
 /// The exit code is that of the command, or 128 and the number of the signal that has ended it; 124 after a limit,
@@ -81,7 +82,8 @@ fn complain(message: &str) {
 
 fn run(arguments: &Arguments) -> Result<u8, (u8, String)> {
     let duration = |duration: SignedDuration| {
-        Duration::try_from(duration).map_err(|_| (ERROR, format!("a duration is not negative: {duration:#}")))
+        Duration::try_from(duration)
+            .map_err(|_| (ERROR, format!("the duration {duration:#} is negative: use one such as 5m")))
     };
     let (program, rest) = arguments.command.split_first().ok_or_else(|| (ERROR, "no command".to_owned()))?;
     let mut guest = Guest::new(program)

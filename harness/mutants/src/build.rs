@@ -19,7 +19,7 @@ use crate::render::render;
 const CRATES: [&str; 2] = ["controllers", "harness/apiserver"];
 
 /// Source of the `schemata` module that is added to [`CRATES`]: it tells which mutant is on.
-const SCHEMATA: &str = "//! Which mutant is switched on: the number in `PLUMBLINE_MUTANT`.
+const SCHEMATA: &str = "//! The mutant that is switched on: the number in `PLUMBLINE_MUTANT`.
 #![allow(missing_docs, clippy::all, clippy::pedantic)]
 static ON: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
 pub fn on(id: u32) -> bool {

@@ -1,4 +1,4 @@
-//! Which configurations apply to a request: rules, selectors, equivalent resources. Follows
+//! Selects the configurations that apply to a request: rules, selectors, equivalent resources. Follows
 //! `plugin/webhook/{generic,predicates}` and `plugin/policy/matching` in `staging/src/k8s.io/apiserver/pkg/admission`.
 
 use std::sync::Arc;

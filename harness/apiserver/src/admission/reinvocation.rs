@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::json::Value;
 
-/// Which webhooks or policies, named by keys, were applied and are to be applied again.
+/// The webhooks or policies, named by keys, that were applied, and those that are to be applied again.
 #[derive(Debug)]
 pub(super) struct Reinvocation<K> {
     /// Those that were applied and ask to be applied again.

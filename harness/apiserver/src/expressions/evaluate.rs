@@ -27,7 +27,7 @@ const REGEX_BYTES: usize = 1 << 20;
 /// Names under which the arguments of a method call are handed to the crate; expressions cannot contain them.
 const ARGUMENTS: [&str; 6] = ["@0", "@1", "@2", "@3", "@4", "@5"];
 
-/// Why an evaluation has no value.
+/// The reason why an evaluation has no value.
 #[derive(Debug)]
 pub(crate) enum EvaluationError {
     /// The cost exceeds the limit; nothing else is evaluated.

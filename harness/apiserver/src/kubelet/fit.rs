@@ -20,7 +20,7 @@ pub(super) fn key_of(pod: &Value) -> PodKey {
     (metadata::namespace(pod).to_owned(), metadata::name(pod).to_owned())
 }
 
-/// Why a node does not take a pod.
+/// The reason why a node does not take a pod.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rejection {
     pub(super) reasons: Vec<String>,

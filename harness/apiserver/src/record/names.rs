@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::{Change, DeliveredObject, RecordedJson, RecordedReply, RecordedRequest};
 
-/// Translates the names in what a server records. A program that embeds the server can so give its clients other names
-/// than those that its record, its faults and its notes have.
+/// Translates the names in what a server records. A program that embeds the server can thus give its clients names
+/// other than those of its record, its faults and its notes.
 #[derive(Clone, Default)]
 pub struct RecordedNames(Option<Arc<Translate>>);
 

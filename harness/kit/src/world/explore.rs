@@ -40,7 +40,7 @@ const SETTLING: Settling = Settling::OF_TESTS;
 const SHOWN_FINDINGS: usize = 10;
 /// Points that an error lists.
 const POINTS: usize = 40;
-/// Writes that are shown of a world that runs away.
+/// Writes that are shown of a run that was stopped.
 const LAST: usize = 6;
 /// The oracle that compares what was created.
 const CREATIONS: &str = "creations";
@@ -138,8 +138,8 @@ impl Explorer {
         self
     }
 
-    /// Sets a wall time after which no run begins. An exploration that so tries less than [`Explorer::runs`] fails,
-    /// unless [`Explorer::at_least`] allows it.
+    /// Sets a wall time after which no run begins. An exploration that tries fewer faults than
+    /// [`Explorer::runs`] because of it fails, unless [`Explorer::at_least`] allows it.
     pub fn time(mut self, wall: Duration) -> Self {
         self.wall = Some(wall);
         self
@@ -227,8 +227,8 @@ impl Explorer {
         }
         if summary.tried < required {
             let text = format!(
-                "too little was explored: {summary}, and {required} are asked for. Nothing was found, which says little: \
-                 give it more Explorer::time, or state a smaller share with Explorer::at_least"
+                "too little was explored: {summary}. {required} faults are required: allow more time with \
+                 Explorer::time, or require fewer with Explorer::at_least"
             );
             return Err(Error::new(text));
         }
@@ -370,7 +370,8 @@ async fn runs_away(world: &World, limit: usize) -> String {
         lines.concat()
     });
     format!(
-        "the world runs away: more than {limit} requests and changes until {}; the last writes of the controllers:{last}",
+        "the run was stopped after {limit} requests and changes, at {}: controllers answer each other without an end; \
+         their last writes:{last}",
         crate::transcript::redact::at(world.elapsed())
     )
 }
@@ -730,7 +731,7 @@ mod tests {
             t.advance(seconds(5)).await
         });
         let error = error.expect_err("a finding").to_string();
-        assert!(error.contains("the world runs away: more than") && error.contains("POST configmaps"), "{error}");
+        assert!(error.contains("the run was stopped after") && error.contains("POST configmaps"), "{error}");
     }
 
     #[test]

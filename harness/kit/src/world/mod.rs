@@ -43,7 +43,7 @@
 //! | faults that the test does not name | [`World::explore`], [`Explorer`] |
 //!
 //! Virtual time knows timers only. A controller that opens a socket, waits for a signal or reads a file through tokio
-//! panics or does not get on; the test then ends with the name of the controller instead of waiting for it.
+//! panics or blocks; the test then ends with the name of the controller instead of waiting for it.
 
 /// Evaluates a result in a `#[track_caller]` function, and puts the caller's place into its error.
 macro_rules! here {
@@ -264,7 +264,8 @@ impl WorldBuilder {
     ///
     /// # Errors
     ///
-    /// Returns the error of `test`, or the reason why the world did not hold what it was to hold.
+    /// Returns the error of `test`, or the first check that does not hold: a controller that failed, [`World::always`],
+    /// [`World::uphold`], or a fault that no request met.
     #[track_caller]
     pub fn test(self, test: impl AsyncFnOnce(&World) -> Result) -> Result {
         self.run_once(Location::caller(), test, None)

@@ -208,7 +208,7 @@ impl RealClusterArgs {
 /// Kinds of clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ClusterKind {
-    /// The embedded API server: in virtual time for in-process subjects, over HTTPS otherwise
+    /// The embedded API server, in virtual time where the subject can run in it, over HTTPS on the wall clock otherwise
     Fake,
     /// etcd and kube-apiserver as processes
     Envtest,
@@ -288,7 +288,7 @@ impl Environment {
 }
 
 /// Keeps the logs after an environment failure and adds their folder to the error.
-fn with_logs(error: CliError, scratch: &mut RunDir) -> CliError {
+pub(super) fn with_logs(error: CliError, scratch: &mut RunDir) -> CliError {
     let CliError::Environment(why) = error else { return error };
     CliError::Environment(match scratch.keep_logs() {
         Some(folder) => format!("{why}\n  logs: {}", folder.display()),

@@ -52,7 +52,7 @@ pub(super) struct ExploreArgs {
     pub(super) strategy: Strategy,
 
     /// Number of random histories [default: as many as the budget allows, or 256 without a budget]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "command")]
     worlds: Option<u64>,
 
     /// Try only this part of the plans, of so many: `2/4`; the parts of all machines together are everything. `index/4`
@@ -65,11 +65,17 @@ pub(super) struct ExploreArgs {
     pub(super) jobs: Option<NonZero<usize>>,
 
     /// Leave out fixtures with more objects: each of their runs takes as long as many others
-    #[arg(long, value_name = "N", default_value_t = 200)]
+    #[arg(long, value_name = "N", default_value_t = 200, conflicts_with = "command")]
     most_objects: usize,
 
     /// Run this many replicas of the controllers with leader election
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=9))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u8).range(1..=9),
+        conflicts_with = "command"
+    )]
     replicas: u8,
 
     /// Start no run after the first finding
@@ -77,11 +83,11 @@ pub(super) struct ExploreArgs {
     pub(super) fail_fast: bool,
 
     /// Run this one plan and show its transcript and its verdict
-    #[arg(long, value_name = "PLAN", conflicts_with_all = ["budget", "strategy", "shard", "format"])]
+    #[arg(long, value_name = "PLAN", conflicts_with_all = ["budget", "strategy", "shard", "format", "output"])]
     pub(super) replay: Option<Token>,
 
     /// Merge the JSON reports of all parts of an exploration instead of exploring; a folder means its files `*.json`
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["budget", "shard", "replay", "keep"])]
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["budget", "shard", "replay", "keep", "command"])]
     merge: Vec<PathBuf>,
 
     /// Do not shrink findings

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use plumbline::explore::faults::plan::Token;
+use plumbline::time::Stopwatch;
 use serde_json::Value;
 
-use super::environment::variable;
+use super::environment::{self, variable};
 use super::explore::{self, ExploreArgs, ExploreFormat};
 use super::value::ValueError;
 use super::{CliError, notify, serve};
@@ -26,6 +27,7 @@ use crate::explore::programs::page::page;
 use crate::explore::programs::report::{ProgramReport, ScenarioReport};
 use crate::explore::programs::search::{self, Explored, ProgramOptions, ScenarioSubject};
 use crate::explore::programs::shrink::shrink;
+use crate::explore::search::Strategy;
 use crate::explore::search::runs::UnknownPoint;
 use crate::guest::ProgramTime;
 use crate::process::tempdir::RunDir;
@@ -84,7 +86,13 @@ pub(super) struct ProgramArgs {
     runs_alike: f64,
 
     /// Number of runs without faults: what differs between them is not compared
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(2..=20))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 2,
+        value_parser = clap::value_parser!(u8).range(2..=20),
+        requires = "command"
+    )]
     reference_runs: u8,
 
     /// Oracles that do not judge
@@ -92,7 +100,7 @@ pub(super) struct ProgramArgs {
     without: Vec<String>,
 
     /// Wall time after which a run counts as hanging
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s", requires = "command")]
     run_limit: Duration,
 }
 
@@ -171,6 +179,12 @@ pub(super) fn main(command: &str, args: &ExploreArgs) -> Result<Exit, CliError> 
             "--command explores scenarios: name them with --scenario, without filters".to_owned(),
         ));
     }
+    if args.strategy == Strategy::Order {
+        return Err(CliError::Usage(
+            "--strategy order is for Plumbline's own controllers: programs have single, pairs, random and all"
+                .to_owned(),
+        ));
+    }
     let subjects = subjects(&own.program(command)?, own)?;
     let mut scratch = RunDir::create(None).map_err(CliError::environment)?;
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -197,10 +211,7 @@ pub(super) fn main(command: &str, args: &ExploreArgs) -> Result<Exit, CliError> 
         Some(token) => replay(token, &subjects, &launcher, &options),
         None => explored(command, args, &subjects, &launcher, &options),
     };
-    if matches!(result, Err(CliError::Environment(_))) {
-        drop(scratch.keep_logs());
-    }
-    result
+    result.map_err(|error| environment::with_logs(error, &mut scratch))
 }
 
 /// Reads the scenarios.
@@ -231,8 +242,15 @@ fn explored(
         scenarios: Vec::new(),
     };
     let mut failed = None;
+    let stopwatch = Stopwatch::start();
     for subject in subjects {
+        let budget = args.budget.map(|budget| budget.saturating_sub(stopwatch.elapsed()));
         let file = subject.scenario.file.display().to_string();
+        if let Some(why) = reason_to_end(budget, options.fail_fast && report.has_findings()) {
+            report.scenarios.push(ScenarioReport::left_out(&subject.fixture.id, &file, why));
+            continue;
+        }
+        let options = &ProgramOptions { budget, ..options.clone() };
         notify(&format!("plumbline: {}: {} runs without faults", subject.fixture.id, options.references));
         let reference = match search::reference(subject, launcher, options) {
             Ok(reference) => reference,
@@ -244,7 +262,9 @@ fn explored(
         if reference.alike < 1.0 {
             let part = reference.alike * 100.0;
             let first = reference.divergence.as_deref().unwrap_or_default();
-            notify(&format!("plumbline: runs without faults are alike to {part:.0} %: {first}"));
+            notify(&format!(
+                "plumbline: {part:.0} % of the requests are the same in all runs without faults; the first difference: {first}"
+            ));
         }
         let mut next = explore::PROGRESS;
         let watched = io::stderr().is_terminal();
@@ -263,17 +283,33 @@ fn explored(
         }
         report.scenarios.push(ScenarioReport::new(&explored, &file, &fixtures));
     }
+    write(args, &report)?;
+    exit(&report, failed)
+}
+
+/// Returns the reason for which no other scenario is explored. `budget` is the time that is left.
+fn reason_to_end(budget: Option<Duration>, found: bool) -> Option<String> {
+    if let Some(signal) = signals::requested() {
+        Some(format!("interrupted by {signal}"))
+    } else if found {
+        Some("a scenario before it has a finding (--fail-fast)".to_owned())
+    } else {
+        budget.filter(Duration::is_zero).map(|_| "the budget is spent; raise --budget".to_owned())
+    }
+}
+
+fn write(args: &ExploreArgs, report: &ProgramReport) -> Result<(), CliError> {
     let mut out = explore::output(args.output.as_deref())?;
     match args.format {
         ExploreFormat::Human => report.write_text(out)?,
         ExploreFormat::Json => report.write_json(out)?,
         ExploreFormat::Junit => report.write_junit(out)?,
         ExploreFormat::Html => {
-            out.write_all(page(&report).as_bytes())?;
+            out.write_all(page(report).as_bytes())?;
             out.flush()?;
         }
     }
-    exit(&report, failed)
+    Ok(())
 }
 
 /// Returns the exit code of a report.
@@ -302,7 +338,7 @@ fn shrunk(
     options: &ProgramOptions,
 ) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
-    // Both runs without faults would have to be made for each candidate; one of them says enough.
+    // Two runs without faults are enough for a candidate.
     let options = ProgramOptions { references: 2, ..options.clone() };
     for (plan, breach) in explored.findings.simplest() {
         let name = breach.fingerprint();
@@ -354,7 +390,7 @@ fn replay(
         (reference.facts.clone(), oracles::judge_alone(&reference.facts))
     } else {
         let facts = search::run(subject, launcher, &plan, Some(&reference));
-        let breaches = oracles::judge(&reference, &plan, &facts);
+        let breaches = oracles::judge(&reference, &facts);
         (facts, breaches)
     };
     show(token, &facts, &breaches)?;

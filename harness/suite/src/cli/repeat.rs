@@ -123,6 +123,9 @@ fn repeat(args: &RepeatArgs, rounds: &Rounds, test_bed: &TestBed, explain_flags:
     }
     let seed = rounds.seed;
     let run = result.flakes.last().map_or(1, |flake| flake.run);
-    notify(&format!("plumbline: not deterministic; to reproduce: plumbline repeat --seed {seed} --runs {run}"));
+    let filters = args.select.words();
+    let words = ["plumbline repeat", &filters, explain_flags].into_iter().filter(|words| !words.is_empty());
+    let words = words.collect::<Vec<_>>().join(" ");
+    notify(&format!("plumbline: not deterministic; to reproduce: {words} --seed {seed} --runs {run} -j {from}..{to}"));
     Ok(Exit::FixturesFailed)
 }

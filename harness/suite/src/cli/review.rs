@@ -18,7 +18,7 @@ use crate::review::run::{self, SeenRun};
 /// Flags of `review`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ReviewArgs {
-    /// The commits: `BASE..HEAD`, or `BASE` alone for the current commit. Compared is from where both have in common
+    /// The commits: `BASE..HEAD`, or `BASE` alone for the current commit. The comparison starts at their merge base
     /// [default: main..HEAD]
     #[arg(value_name = "RANGE")]
     range: Option<String>,

@@ -182,11 +182,17 @@ impl Selection {
         Err(CliError::IdleFilter { first, message })
     }
 
-    fn asked(&self) -> String {
+    /// Returns the filters and flags that select the same fixtures, quoted for a shell.
+    pub(super) fn words(&self) -> String {
         let levels = self.level.iter().map(|level| format!("--level {level}"));
-        let suites = self.suite.iter().map(|suite| format!("--suite {suite}"));
-        let words: Vec<String> = self.filters.iter().cloned().chain(suites).chain(levels).collect();
-        if words.is_empty() { "the fixtures folder".to_owned() } else { words.join(" ") }
+        let suites = self.suite.iter().map(|suite| format!("--suite {}", shell_words::quote(suite)));
+        let filters = self.filters.iter().map(|filter| shell_words::quote(filter).into_owned());
+        filters.chain(suites).chain(levels).collect::<Vec<_>>().join(" ")
+    }
+
+    fn asked(&self) -> String {
+        let words = self.words();
+        if words.is_empty() { "the fixtures folder".to_owned() } else { words }
     }
 }
 

@@ -86,20 +86,16 @@ pub struct ServeArgs {
     /// those of jobs do
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "kubelets")]
     pods_run_for: Option<Duration>,
-    /// Controller manager loops to run; or none
-    #[arg(long, value_name = "LOOPS", value_delimiter = ',', default_value = "gc,namespaces")]
-    loops: Vec<ControllerLoop>,
+    /// Controller manager loops to run; or none [default: gc,namespaces]
+    #[arg(long, value_name = "LOOPS", value_delimiter = ',')]
+    loops: Option<Vec<ControllerLoop>>,
     /// Delay of garbage collection and namespace deletion, so that clients observe the state in between
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "300ms")]
     loop_delay: Duration,
-    /// Admission plugins to disable, by default those that expect kubelets or the loop `accounts`; or none
-    #[arg(
-        long,
-        value_name = "PLUGINS",
-        value_delimiter = ',',
-        default_value = "TaintNodesByCondition,DefaultTolerationSeconds,ServiceAccount"
-    )]
-    disable_admission_plugins: Vec<PluginName>,
+    /// Admission plugins to disable; or none [default: those that expect kubelets or the loop `accounts`:
+    /// TaintNodesByCondition,DefaultTolerationSeconds,ServiceAccount]
+    #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
+    disable_admission_plugins: Option<Vec<PluginName>>,
     /// Allow privileged containers
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     allow_privileged: bool,
@@ -180,6 +176,9 @@ enum PluginName {
 }
 
 impl PluginName {
+    /// The plugins that are disabled unless flags say otherwise.
+    const DISABLED: [Self; 3] = [Self::TaintNodesByCondition, Self::DefaultTolerationSeconds, Self::ServiceAccount];
+
     fn plugin(self) -> Option<AdmissionPlugin> {
         match self {
             Self::TaintNodesByCondition => Some(AdmissionPlugin::TaintNodesByCondition),
@@ -341,9 +340,13 @@ async fn serve(args: &ServeArgs) -> Result<Exit, ServeError> {
 impl ServeArgs {
     /// Returns the flags of a cluster of kind, unless flags say which parts of a cluster there are.
     pub(super) fn or_like_kind(&self) -> Self {
-        let names_parts = self.like.is_some() || self.kubelet || self.bare || !self.controllers.is_empty();
-        let has_default_loops = self.loops == [ControllerLoop::Gc, ControllerLoop::Namespaces];
-        let like = if names_parts || !has_default_loops { self.like } else { Some(Preset::Kind) };
+        let names_parts = self.like.is_some()
+            || self.kubelet
+            || self.bare
+            || !self.controllers.is_empty()
+            || self.loops.is_some()
+            || self.disable_admission_plugins.is_some();
+        let like = if names_parts { self.like } else { Some(Preset::Kind) };
         Self { like, ..self.clone() }
     }
 
@@ -352,9 +355,13 @@ impl ServeArgs {
         let preset = self.like.is_some();
         let loops = match self.like {
             Some(Preset::Kind) => ControllerLoop::ALL.to_vec(),
-            None => self.loops.clone(),
+            None => self.loops.clone().unwrap_or_else(|| vec![ControllerLoop::Gc, ControllerLoop::Namespaces]),
         };
-        let disabled = if preset { &[][..] } else { &self.disable_admission_plugins };
+        let disabled = match &self.disable_admission_plugins {
+            Some(disabled) => disabled,
+            None if preset => &[][..],
+            None => &PluginName::DISABLED,
+        };
         let all = preset && self.controllers.is_empty() || self.controllers.contains(&ControllerName::All);
         let is_wanted = |controller: &Controller| all || self.controllers.contains(&ControllerName::One(*controller));
         let options = kubelet::KubeletOptions {
@@ -486,7 +493,7 @@ fn absent(spec: &WorldSpec) -> String {
     if lines.is_empty() {
         return format!("a cluster with nodes, loops and controllers; {never}");
     }
-    format!("an API server; {never}; for all of this use --like kind:{lines}")
+    format!("an API server without these parts (--like kind adds them all):{lines}\n{never}")
 }
 
 /// Opens the file of the audit log.
@@ -521,11 +528,14 @@ fn explained(error: &ListenError) -> String {
             _ => "",
         },
         ListenError::Kubeconfig { .. } => "; name a file in a folder that you can write with --kubeconfig",
+        ListenError::Remote(_) => "; --allow-remote allows it, --listen 127.0.0.1:6443 serves this machine alone",
+        ListenError::PlainRemote(_) => "; remove --http",
+        ListenError::Token => "; remove --token for a random one",
         _ => "",
     };
     match error.source() {
         Some(source) => format!("{error}: {source}{advice}"),
-        None => error.to_string(),
+        None => format!("{error}{advice}"),
     }
 }
 

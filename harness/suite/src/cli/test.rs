@@ -41,11 +41,11 @@ pub(super) struct TestArgs {
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 
-    /// Kill everything after this virtual time
+    /// Kill everything after this virtual time. Only in virtual time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     limit: Option<Duration>,
 
-    /// Kill everything after this real time
+    /// Kill everything after this real time. Only in virtual time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     real_limit: Option<Duration>,
 
@@ -68,7 +68,22 @@ pub(super) struct TestArgs {
 /// Runs the verb and returns the exit code of the command.
 pub(super) fn main(args: &TestArgs) -> Result<u8, CliError> {
     let time = args.time.unwrap_or(ProgramTime::usual());
-    if time == ProgramTime::Wall || guest::is_inside() {
+    if guest::is_inside() {
+        return run(args);
+    }
+    if time == ProgramTime::Wall {
+        let own = [
+            ("--epoch", args.epoch.is_some()),
+            ("--seed", args.seed.is_some()),
+            ("--limit", args.limit.is_some()),
+            ("--real-limit", args.real_limit.is_some()),
+            ("--report", args.report.is_some()),
+        ];
+        if let Some((flag, _)) = own.iter().find(|(_, is_given)| *is_given) {
+            return Err(CliError::Usage(format!(
+                "{flag} needs virtual time: remove it, or run with --time virtual on Linux on x86-64"
+            )));
+        }
         return run(args);
     }
     let outcome = guest::run_again(|mut guest| {
@@ -94,7 +109,9 @@ pub(super) fn main(args: &TestArgs) -> Result<u8, CliError> {
 }
 
 fn write_report(path: &PathBuf, outcome: &Outcome) -> Result<(), CliError> {
-    let failed = |why: &dyn std::fmt::Display| CliError::Environment(format!("{}: {why}", path.display()));
+    let failed = |why: &dyn std::fmt::Display| {
+        CliError::Environment(format!("unable to write the report {}: {why}", path.display()))
+    };
     let json = serde_json::to_string_pretty(&outcome.report).map_err(|error| failed(&error))?;
     std::fs::write(path, json + "\n").map_err(|error| failed(&error))
 }
@@ -178,8 +195,9 @@ fn without_heartbeats(transcript: &str) -> Vec<&str> {
 /// Writes the transcript where it was asked for; otherwise its end if the command failed.
 fn show(args: &TestArgs, transcript: &str, status: ExitStatus) -> Result<(), CliError> {
     if let Some(path) = &args.transcript {
-        return std::fs::write(path, transcript)
-            .map_err(|error| CliError::environment(format!("{}: {error}", path.display())));
+        return std::fs::write(path, transcript).map_err(|error| {
+            CliError::environment(format!("unable to write the transcript {}: {error}", path.display()))
+        });
     }
     if status.success() {
         return Ok(());

@@ -189,12 +189,6 @@ pub fn watch_panics<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
     (result, seen)
 }
 
-/// Returns the panics on this thread since [`watch_panics`] began; empty outside of it.
-#[must_use]
-pub fn panics_so_far() -> Vec<String> {
-    PANICS.with_borrow(|panics| panics.clone().unwrap_or_default())
-}
-
 fn install_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -19,6 +19,8 @@ use super::world::ServedWorld;
 
 /// The description of the control API.
 const OPENAPI: &str = include_str!("openapi.json");
+/// Largest number of saved states of a world.
+const SAVED_MAX: usize = 64;
 
 /// A request that cannot be fulfilled. It is sent as a `Status` of the Kubernetes API.
 #[derive(Debug)]
@@ -121,8 +123,11 @@ fn faults(world: &ServedWorld, request: &ApiRequest) -> Result<Reply, ControlErr
                 Value::Array(rules) => rules,
                 rule => vec![rule],
             };
-            let rules: Result<Vec<ServedFault>, _> = rules.into_iter().map(serde_json::from_value).collect();
-            let rules = rules.map_err(|error| ControlError::bad(format!("a fault rule: {error}")))?;
+            let read = |(index, rule): (usize, Value)| {
+                let rule = serde_json::from_value::<ServedFault>(rule);
+                rule.map_err(|error| ControlError::bad(format!("fault rule {}: {error}", index + 1)))
+            };
+            let rules = rules.into_iter().enumerate().map(read).collect::<Result<Vec<ServedFault>, _>>()?;
             let armed = rules.len();
             world.arm(&rules).map_err(|error| ControlError::bad(error.to_string()))?;
             Ok(Reply::json(201, json!({"armed": armed}).to_string()))
@@ -156,16 +161,21 @@ async fn state(world: &ServedWorld, request: &ApiRequest) -> Result<Reply, Contr
             Order::Save(name) => {
                 let state = Arc::new(world.save().await.map_err(|error| ControlError::internal(error.to_string()))?);
                 let objects = state.objects.len();
-                world.saved().insert(name.clone(), state);
+                let mut saved = world.saved();
+                if saved.len() >= SAVED_MAX && !saved.contains_key(&name) {
+                    let why = format!(
+                        "this world has {SAVED_MAX} saved states: use one of their names again, or \
+                         DELETE /plumbline/state?name=NAME"
+                    );
+                    return Err(ControlError::conflict(why));
+                }
+                saved.insert(name.clone(), state);
+                drop(saved);
                 done(json!({"saved": name, "objects": objects}))
             }
             Order::Restore(name) => {
                 let state = world.saved().get(&name).cloned();
-                let Some(state) = state else {
-                    let names: Vec<String> = world.saved().keys().cloned().collect();
-                    let why = format!("no state {name:?} was saved; there are: {}", names.join(", "));
-                    return Err(ControlError::not_found(why));
-                };
+                let Some(state) = state else { return Err(not_saved(world, &name)) };
                 world
                     .restore(Some(WorldState::clone(&state)))
                     .await
@@ -173,12 +183,23 @@ async fn state(world: &ServedWorld, request: &ApiRequest) -> Result<Reply, Contr
                 done(json!({"restored": name, "objects": state.objects.len()}))
             }
         },
-        Method::DELETE => {
-            world.restore(None).await.map_err(|error| ControlError::internal(error.to_string()))?;
-            done(json!({"reset": true}))
-        }
+        Method::DELETE => match Query::parse(&request.query).get("name") {
+            Some(name) => match world.saved().remove(name) {
+                Some(_) => done(json!({"deleted": name})),
+                None => Err(not_saved(world, name)),
+            },
+            None => {
+                world.restore(None).await.map_err(|error| ControlError::internal(error.to_string()))?;
+                done(json!({"reset": true}))
+            }
+        },
         _ => Err(ControlError::method(&request.method, "GET, PUT, POST, DELETE")),
     }
+}
+
+fn not_saved(world: &ServedWorld, name: &str) -> ControlError {
+    let names: Vec<String> = world.saved().keys().cloned().collect();
+    ControlError::not_found(format!("no state {name:?} was saved; there are: {}", names.join(", ")))
 }
 
 /// Returns the transcript as people read it.

@@ -16,7 +16,9 @@ pub enum WorldError {
     #[error("the thread of a world ended at its start")]
     EndedAtStart,
     /// A world ended.
-    #[error("the world ended; its last log line has the reason")]
+    #[error(
+        "the world ended; standard error of `plumbline serve` has the reason: delete the world and create it again"
+    )]
     Ended,
     /// A controller loop ended.
     #[error("a controller loop ended: {0}")]

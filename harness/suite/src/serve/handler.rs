@@ -137,15 +137,12 @@ impl ServeHandler {
             None => origin.spec.clock,
         };
         let spec = Arc::new(WorldSpec { clock, ..WorldSpec::clone(&origin.spec) });
+        // Checked before a world is started, and again after it: others may have been created meanwhile.
+        check_room(&self.shared.worlds.read(), wanted.name.as_deref())?;
         let world = Arc::new(self.world(&spec).await.map_err(|error| ControlError::internal(error.to_string()))?);
         let mut worlds = self.shared.worlds.write();
-        if worlds.len() >= WORLDS_MAX {
-            return Err(ControlError::conflict(format!("there are {WORLDS_MAX} worlds; delete one of them first")));
-        }
+        check_room(&worlds, wanted.name.as_deref())?;
         let name = wanted.name.unwrap_or_else(|| free_name(&worlds));
-        if worlds.contains_key(&name) {
-            return Err(ControlError::conflict(format!("the world {name} exists; delete it first")));
-        }
         worlds.insert(name.clone(), world);
         Ok(Reply::json(201, origin.describe(&name, request).to_string()))
     }
@@ -179,6 +176,17 @@ fn check_name(name: &str) -> Result<(), ControlError> {
         return Ok(());
     }
     Err(ControlError::bad(format!("name {name:?}: 1 to 63 of the characters a-z, 0-9 and -")))
+}
+
+/// Refuses a world above the largest number, or with a name that is taken.
+fn check_room(worlds: &BTreeMap<String, Arc<ServedWorld>>, name: Option<&str>) -> Result<(), ControlError> {
+    if worlds.len() >= WORLDS_MAX {
+        return Err(ControlError::conflict(format!("there are {WORLDS_MAX} worlds; delete one of them first")));
+    }
+    match name.filter(|name| worlds.contains_key(*name)) {
+        Some(name) => Err(ControlError::conflict(format!("the world {name} exists; delete it first"))),
+        None => Ok(()),
+    }
 }
 
 /// Returns the first free name of the form `world-1`.

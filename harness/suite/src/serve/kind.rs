@@ -1,4 +1,4 @@
-//! Returns the objects that a fresh cluster of kind has beside the API server's own: nodes, the storage class, and the
+//! The objects that a fresh cluster of kind has beside the API server's own: nodes, the storage class, and the
 //! workloads of kube-system, as far as clients look at them: names, labels, owners and images of kind 0.32.
 
 use serde_json::{Value, json};

@@ -87,6 +87,31 @@ fn tokens_are_asked_for() {
     assert_eq!(open.json()["major"], "1");
 }
 
+/// The clock of a manual world is out of the listener's reach, its signatures are not.
+#[rstest]
+#[case::manual(&["--http", "--clock", "manual"])]
+#[case::wall(&["--http"])]
+fn forged_tokens_open_nothing(#[case] flags: &[&str]) {
+    let server = Server::start(flags);
+    let ask = |line: &str, token: &str, body: &str| {
+        let length = body.len();
+        let head = format!(
+            "{line} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+        );
+        server.exchange(format!("{head}{body}").as_bytes()).status
+    };
+    assert_eq!(ask("POST /plumbline/worlds", "t0ken", r#"{"name": "other", "clock": "manual"}"#), 201);
+    for token in ["x.y", "e30.e30.e30", "."] {
+        for path in
+            ["/plumbline/state", "/plumbline/worlds", "/plumbline/worlds/other/plumbline/state", "/api/v1/secrets"]
+        {
+            assert_eq!(ask(&format!("GET {path}"), token, ""), 401, "{token} {path}");
+        }
+        let path = "GET /plumbline/worlds/other/api/v1/secrets";
+        assert_eq!(ask(path, token, ""), 401, "{token} {path}");
+    }
+}
+
 #[test]
 fn anonymous_requests_have_the_rights_of_their_roles_alone() {
     let server = Server::start(&["--http"]);

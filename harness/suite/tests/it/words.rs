@@ -72,7 +72,8 @@ const NO_TYPE_NAMES: [&str; 62] = [
 ];
 
 /// Openings of documentation that describe a thing by a question instead of naming it.
-const NO_OPENINGS: [&str; 8] = ["What", "Whether", "How", "Who", "Whoever", "Whatever", "Where", "When"];
+const NO_OPENINGS: [&str; 10] =
+    ["What", "Whether", "How", "Who", "Whoever", "Whatever", "Where", "When", "Which", "Why"];
 
 /// Words that a reader stumbles over.
 const NO_WORDS: [&str; 10] =

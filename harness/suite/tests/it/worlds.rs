@@ -159,6 +159,15 @@ fn worlds_are_apart_and_states_come_back() {
     assert_eq!((second.now(), second.status("/api/v1/nodes/n2")), (before, 404));
     assert_eq!(second.send("GET", "/api/v1/nodes/n1", &Value::Null)["metadata"]["uid"], uid);
 
+    let deleted = second.send("DELETE", "/plumbline/state?name=one%20node", &Value::Null);
+    assert_eq!(deleted, json!({"deleted": "one node"}));
+    for number in 0..64 {
+        second.send("POST", "/plumbline/state", &json!({"save": format!("s{number}")}));
+    }
+    second.send("POST", "/plumbline/state", &json!({"save": "s0"}));
+    let full = second.ask("POST", "/plumbline/state", &json!({"save": "s64"}));
+    assert!(full.status == 409 && full.refusal().contains("has 64 saved states"), "{full:?}");
+
     let state = second.send("GET", "/plumbline/state", &Value::Null);
     first.send("PUT", "/plumbline/state", &state);
     assert_eq!(first.send("GET", "/api/v1/nodes/n1", &Value::Null)["metadata"]["uid"], uid);
@@ -248,6 +257,7 @@ fn a_fault_delays_a_request_until_time_has_passed() {
 #[case::no_rule("POST", "/plumbline/faults", json!({"verdict": {"explode": {}}}), 400, "unknown variant `explode`")]
 #[case::no_code("POST", "/plumbline/faults", json!({"verdict": {"reply": {"code": 99}}}), 400, "rule 1 (without a name)")]
 #[case::no_state("POST", "/plumbline/state", json!({"restore": "x"}), 404, "no state \"x\" was saved")]
+#[case::no_saved_state("DELETE", "/plumbline/state?name=x", Value::Null, 404, "no state \"x\" was saved")]
 #[case::another_version("PUT", "/plumbline/state", json!({"apiVersion": "v9", "kind": "WorldState",
     "time": "2030-01-01T00:00:00Z", "resourceVersion": "1", "objects": []}), 400, "this program reads \"plumbline.dev/v1\"")]
 #[case::unknown_kind("PUT", "/plumbline/state", json!({"apiVersion": "plumbline.dev/v1", "kind": "WorldState",

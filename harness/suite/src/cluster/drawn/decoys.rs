@@ -29,17 +29,14 @@ pub struct Decoys {
     /// Drawn name and uid of their node. `None` if all nodes of the fixture go: then the decoys have no node, so that
     /// it stays true that there is none.
     node: Option<(String, String)>,
-    why_none: Option<&'static str>,
 }
 
 impl Decoys {
     /// Draws decoys for `fixture`, and adds their names to `names`.
     pub(super) fn draw(fixture: &Fixture, names: &mut DrawnNames, random: &mut fastrand::Rng) -> Self {
-        if names.hides(NAMESPACE) || names.hides(NODE) {
-            return Self { why_none: Some("the fixture has the names of decoys"), ..Self::default() };
-        }
-        if let Some(why) = reason_for_none(fixture) {
-            return Self { why_none: Some(why), ..Self::default() };
+        // A fixture may have the names of decoys itself.
+        if names.hides(NAMESPACE) || names.hides(NODE) || !bears_decoys(fixture) {
+            return Self::default();
         }
         let namespace = names.add(NAMESPACE.to_owned(), random);
         let node = has_lasting_node(fixture).then(|| (names.add(NODE.to_owned(), random), uid_from(random)));
@@ -50,7 +47,7 @@ impl Decoys {
             (model.to_owned(), name, uid_from(random))
         };
         let pods = models.into_iter().take(MOST).map(&mut decoy).collect();
-        Self { pods, namespace, node, why_none: None }
+        Self { pods, namespace, node }
     }
 
     /// Returns the manifests for the given objects, which have the fixture's names, in the order in which they are
@@ -114,11 +111,6 @@ impl Decoys {
             None => format!("{resource}/{name} is a decoy: it is there to be left alone"),
         })
     }
-
-    /// The reason for which there are none.
-    pub(super) const fn why_none(&self) -> Option<&'static str> {
-        self.why_none
-    }
 }
 
 fn is_pod(object: &Value) -> bool {
@@ -138,8 +130,9 @@ fn has_lasting_node(fixture: &Fixture) -> bool {
     nodes.any(|node| !is_deleted(metadata::name(node)))
 }
 
-/// Returns the reason if the promise of `fixture` would hold for decoys, too.
-fn reason_for_none(fixture: &Fixture) -> Option<&'static str> {
+/// Returns true if decoys change nothing about the promise of `fixture`. They do where the number of nodes counts, where
+/// a step lists the objects of all namespaces, and where lists are cut into pages.
+fn bears_decoys(fixture: &Fixture) -> bool {
     let has_pods = fixture.given.objects.iter().any(is_pod);
     let lists_all = |operation: &Operation| {
         matches!(operation, Operation::List { .. } | Operation::Follow { .. } | Operation::DeleteCollection { .. })
@@ -152,17 +145,9 @@ fn reason_for_none(fixture: &Fixture) -> Option<&'static str> {
             _ => &[],
         })
     };
-    if fixture.controllers.contains(&Controller::Ttl) {
-        Some("the controller writes to every node, and their number decides what")
-    } else if !has_pods {
-        Some("the fixture gives no pod that a decoy could be like")
-    } else if requests(fixture).any(|request| lists_all(&request.operation) && is_wide(&request.target.namespace)) {
-        Some("a step lists the objects of all namespaces")
-    } else if fixture.given.watches.iter().any(cuts_pages)
-        || actions().any(|action| matches!(action, Action::Watch(fault) if cuts_pages(fault)))
-    {
-        Some("lists are cut into pages, whose number follows from the number of objects")
-    } else {
-        None
-    }
+    has_pods
+        && !fixture.controllers.contains(&Controller::Ttl)
+        && !requests(fixture).any(|request| lists_all(&request.operation) && is_wide(&request.target.namespace))
+        && !fixture.given.watches.iter().any(cuts_pages)
+        && !actions().any(|action| matches!(action, Action::Watch(fault) if cuts_pages(fault)))
 }

@@ -128,12 +128,6 @@ impl Drawn {
         });
         touched.chain(self.known.lock().iter().cloned()).collect()
     }
-
-    /// The reason for which the fixture has no decoys, if it has none.
-    #[must_use]
-    pub const fn without_decoys(&self) -> Option<&'static str> {
-        self.decoys.why_none()
-    }
 }
 
 /// Returns the requests of a fixture's steps.

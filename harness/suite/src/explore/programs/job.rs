@@ -201,6 +201,9 @@ pub struct RecordedExit {
     pub reason: String,
     /// True if its output shows a panic, a crash or an exception that was not caught.
     pub panicked: bool,
+    /// The thing that the program had lost shortly before: a right, its lease, its server.
+    #[serde(default)]
+    pub lost: Option<String>,
 }
 
 /// The facts of a run.
@@ -223,6 +226,9 @@ pub struct Facts {
     pub left: BTreeMap<String, String>,
     /// Objects that the program deleted, with the time of its first request in milliseconds, and the request.
     pub deleted: BTreeMap<String, (u64, String)>,
+    /// Number of times that the clients of the steps created and deleted each object.
+    #[serde(default)]
+    pub by_steps: BTreeMap<String, (u32, u32)>,
     /// Objects that are being deleted at the end, with their finalizers.
     pub stuck: BTreeMap<String, String>,
     /// Writes that changed something in the quiet window.

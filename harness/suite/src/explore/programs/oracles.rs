@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plumbline::explore::breach::{ALIVE, Breach, END_STATE, FRESH, QUIET, converged_text, restarted_text};
-use plumbline::explore::faults::FaultTrait;
 use serde_json::{Value, json};
 
-use super::job::{EndingKind, Facts, PlannedFault, Request};
+use super::job::{EndingKind, Facts, Request};
 use super::reference::Reference;
 use super::state::{LEFT, MISSING, StateDifference, Volatile};
 
@@ -28,7 +27,7 @@ pub const ORACLES: [(&str, &str); 15] = [
     ("rights", "the program has the rights for what it requests"),
     ("blind", "no object is deleted or overwritten of which the program had not seen the present state"),
     ("deletes", "no object is deleted that the program leaves alone, or deletes later, without the fault"),
-    ("writes", "no object is written far more often than without the fault"),
+    ("writes", "no kind of object is written far more often than without the fault"),
 ];
 
 /// Most equal requests within a second.
@@ -54,15 +53,16 @@ pub fn judge_alone(facts: &Facts) -> Vec<Breach> {
 
 /// Returns the breaches of a run with faults.
 #[must_use]
-pub fn judge(reference: &Reference, plan: &[PlannedFault], facts: &Facts) -> Vec<Breach> {
+pub fn judge(reference: &Reference, facts: &Facts) -> Vec<Breach> {
     let without = &reference.facts;
     let mut found = anywhere(facts);
-    found.extend(exits(plan, facts));
+    found.extend(exits(facts));
     if facts.ending.is_some() {
         return without_known(found, reference);
     }
-    let has = |property: FaultTrait| plan.iter().any(|(disturbance, _)| disturbance.is(property));
-    if !has(FaultTrait::ChangesHistory) {
+    // Where other clients created and deleted other objects, another end is right.
+    let is_same_history = without.by_steps == facts.by_steps;
+    if is_same_history {
         let differences = reference.expected.state.differences(&facts.state, &reference.expected.volatile);
         found.extend(differences.iter().map(|difference| of_difference(difference, facts)));
     }
@@ -71,7 +71,7 @@ pub fn judge(reference: &Reference, plan: &[PlannedFault], facts: &Facts) -> Vec
         let text = format!("{} requests in the quiet window; without the fault {}", facts.busy, without.busy);
         found.push(Breach::of_run("busy", "", end(facts), text));
     }
-    if !has(FaultTrait::ChangesHistory) {
+    if is_same_history {
         found.extend(more_deletions(&reference.expected.volatile, without, facts));
     }
     found.extend(more_writes(without, facts));
@@ -155,15 +155,10 @@ fn anywhere(facts: &Facts) -> Vec<Breach> {
     found
 }
 
-/// Returns the ends of the program that are no panics. A program may end when it has lost its lease, its rights or its
+/// Returns the first end of the program that is no panic. A program may end when it has lost its lease, a right or its
 /// server.
-fn exits(plan: &[PlannedFault], facts: &Facts) -> Option<Breach> {
-    let excused = plan.iter().any(|(disturbance, _)| {
-        disturbance.is(FaultTrait::ConcernsLeader)
-            || disturbance.is(FaultTrait::IsForProgramsAlone)
-            || disturbance.cut_off().is_some()
-    });
-    let exit = facts.exits.iter().find(|exit| !exit.panicked).filter(|_| !excused)?;
+fn exits(facts: &Facts) -> Option<Breach> {
+    let exit = facts.exits.iter().find(|exit| !exit.panicked && exit.lost.is_none())?;
     let text = format!("the program ended by itself: {}", exit.reason);
     Some(Breach::of_ending("ends by itself", Duration::from_millis(exit.at), text))
 }

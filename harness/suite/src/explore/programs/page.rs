@@ -38,7 +38,7 @@ fn content(report: &ProgramReport) -> Markup {
         p { "Program: " code { (report.command) } }
         @for scenario in &report.scenarios {
             h2 { (scenario.scenario) }
-            @if let Some(why) = &scenario.refused {
+            @if let Some(why) = scenario.refused.as_ref().or(scenario.left_out.as_ref()) {
                 p.note { "It was not explored: " (why) }
             } @else {
                 p {

@@ -58,7 +58,8 @@ fn differs(alike: f64, first: &str) -> String {
     let percent = (alike * 100.0).floor();
     let accepted = percent / 100.0;
     format!(
-        "two runs without faults are alike to {percent:.0} %: {first}; --runs-alike {accepted:.2} accepts such races"
+        "{percent:.0} % of the requests are the same in two runs without faults; the first difference: {first}; \
+         --runs-alike {accepted:.2} accepts such races"
     )
 }
 
@@ -206,7 +207,7 @@ mod tests {
     fn runs_that_differ_are_refused_with_the_first_difference() {
         let runs = || vec![facts(&["a", "b", "c"]), facts(&["a", "b", "b", "c"])];
         let refused = Reference::new(runs(), 1.0, true).expect_err("they differ").to_string();
-        assert!(refused.contains("alike to 75 %: create pods b 201: 1 times in the first run, 2 times"), "{refused}");
+        assert!(refused.contains("75 % of the requests are the same in two runs without faults; the first difference: create pods b 201: 1 times in the first run, 2 times"), "{refused}");
         assert!(Reference::new(runs(), 0.7, true).is_ok());
     }
 

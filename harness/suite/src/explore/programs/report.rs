@@ -35,9 +35,12 @@ pub struct ScenarioReport {
     pub scenario: String,
     /// Its file.
     pub file: String,
-    /// Why it could not be explored.
+    /// The reason for which it could not be explored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+    /// The reason for which the exploration ended before this scenario.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
     /// Number of runs.
     pub runs: u64,
     /// Number of plans that were tried.
@@ -103,6 +106,7 @@ impl ScenarioReport {
             scenario: explored.scenario.clone(),
             file: file.to_owned(),
             refused: None,
+            left_out: None,
             runs: explored.runs,
             tried: explored.tried,
             planned: explored.planned,
@@ -125,6 +129,12 @@ impl ScenarioReport {
     #[must_use]
     pub fn refused(scenario: &str, file: &str, why: String) -> Self {
         Self { scenario: scenario.to_owned(), file: file.to_owned(), refused: Some(why), ..Self::default() }
+    }
+
+    /// Makes the report of a scenario before which the exploration ended.
+    #[must_use]
+    pub fn left_out(scenario: &str, file: &str, why: String) -> Self {
+        Self { scenario: scenario.to_owned(), file: file.to_owned(), left_out: Some(why), ..Self::default() }
     }
 }
 
@@ -170,6 +180,9 @@ impl ProgramReport {
         if let Some(why) = &scenario.refused {
             return writeln!(out, "✗ {} was not explored: {why}", scenario.scenario);
         }
+        if let Some(why) = &scenario.left_out {
+            return writeln!(out, "{}: not explored: {why}", scenario.scenario);
+        }
         for ProgramFinding { finding, repeated, .. } in &scenario.findings {
             let Finding { fingerprint, breach, runs, also, fixture, .. } = finding;
             writeln!(out, "✗ {fingerprint}\n    {breach}\n    {}", counted(*runs, "run"))?;
@@ -199,7 +212,8 @@ impl ProgramReport {
             scenario.unfit
         )?;
         if scenario.alike < 1.0 {
-            writeln!(out, "    runs without faults are alike to {:.0} %", scenario.alike * 100.0)?;
+            let part = scenario.alike * 100.0;
+            writeln!(out, "    {part:.0} % of the requests are the same in all runs without faults")?;
         }
         if !scenario.volatile.is_empty() {
             writeln!(out, "    not compared, because runs without faults differ: {}", scenario.volatile.join(", "))?;
@@ -229,6 +243,10 @@ impl ProgramReport {
                     scenario.findings.iter().filter(|found| oracle_of(&found.finding) == oracle).collect();
                 let status = if let Some(why) = &scenario.refused {
                     let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+                    status.set_message(why.as_str());
+                    status
+                } else if let Some(why) = &scenario.left_out {
+                    let mut status = TestCaseStatus::skipped();
                     status.set_message(why.as_str());
                     status
                 } else if let Some(first) = found.first() {

@@ -328,7 +328,7 @@ impl Explored {
         }
         self.unfit += u64::from(!facts.idle_faults.is_empty());
         let token = plan_of(&self.scenario, plan);
-        for breach in counted(oracles::judge(reference, plan, facts), options) {
+        for breach in counted(oracles::judge(reference, facts), options) {
             self.add(&token, plan, &breach, facts);
         }
     }
@@ -349,8 +349,8 @@ impl Explored {
         let job = jobs_of(subject, reference, plans, own);
         let mut again = BTreeMap::new();
         each((launcher, options.jobs), found.len(), job, |index, facts| {
-            let (name, plan) = &found[index];
-            let repeated = oracles::judge(reference, plan, &facts).iter().any(|breach| breach.fingerprint() == *name);
+            let (name, _) = &found[index];
+            let repeated = oracles::judge(reference, &facts).iter().any(|breach| breach.fingerprint() == *name);
             again.insert(name.clone(), repeated);
             signals::requested().is_none()
         });

@@ -105,7 +105,7 @@ impl ScenarioShrinker<'_> {
         let token = Token { fixture: candidate.fixture.id.clone(), faults: case.faults.clone() };
         let plan = resolve(&without, &token).ok()?;
         let facts = self.launcher.run(0, candidate.job(&plan, Some(&without), false));
-        self.has(&oracles::judge(&without, &plan, &facts)).then_some(plan)
+        self.has(&oracles::judge(&without, &facts)).then_some(plan)
     }
 
     fn has(&self, breaches: &[Breach]) -> bool {

@@ -11,7 +11,7 @@ use plumbline::fixture::{Resource, Target};
 use plumbline::invariants::is_idle;
 use plumbline::metadata;
 use plumbline::transcript::render::{render, to_text};
-use plumbline::transcript::{Attributed as _, Delivery, EntryKind, Exchange, RecordedJson, TranscriptEntry};
+use plumbline::transcript::{Actor, Attributed as _, Delivery, EntryKind, Exchange, RecordedJson, TranscriptEntry};
 use serde_json::Value;
 
 use super::blind::blind;
@@ -28,6 +28,11 @@ use crate::runner::{ProgramExit, RunError, RunRecord};
 const MOST_REQUESTS: usize = 5000;
 /// Length of the transcript in the facts.
 const MOST_TEXT: usize = 400_000;
+/// Time before the end of a program in which a loss may be its reason: informers that may not list give up after two
+/// minutes.
+const LOSS: Duration = Duration::from_mins(3);
+/// Time without any answer from which on a program has lost its server.
+const OUTAGE: Duration = Duration::from_secs(5);
 /// Leases that a program renews: only their first renewals are points.
 const LEASE_POINTS: u32 = 2;
 /// Parts of the output of a program that ends by a mistake of its own.
@@ -111,11 +116,12 @@ pub(super) fn survey(
         let random = random_names(entries, record);
         let mut facts = Facts {
             ending: ending(record),
-            exits: record.exits.iter().map(exit).collect(),
+            exits: exits(record, entries),
             points: found_points(record, &entries[..converged.max(begin)], begin, script, &random),
             state: state(record, until, expected),
             left: left(&states, until),
             stuck: stuck(&states),
+            by_steps: by_steps(until, &random),
             idle_faults: record.idle_faults.clone(),
             early: over_at.is_some(),
             end: millis(record.end),
@@ -264,10 +270,64 @@ fn is_part_of(part: &Value, whole: &Value) -> bool {
     }
 }
 
-fn exit(exit: &ProgramExit) -> RecordedExit {
-    let panicked = exit.log.iter().any(|line| PANICS.iter().any(|word| line.contains(word)));
-    let killed = exit.reason.contains("killed by signal");
-    RecordedExit { at: millis(exit.at), reason: exit.reason.clone(), panicked: panicked || killed }
+/// Returns the ends of the program by itself.
+fn exits(record: &RunRecord, entries: &[TranscriptEntry]) -> Vec<RecordedExit> {
+    let mut begin = Duration::ZERO;
+    let exit = |exit: &ProgramExit| {
+        let panicked = exit.log.iter().any(|line| PANICS.iter().any(|word| line.contains(word)));
+        let killed = exit.reason.contains("killed by signal");
+        let since = begin.max(exit.at.saturating_sub(LOSS));
+        begin = exit.at;
+        let recent = entries.iter().filter(|entry| (since..=exit.at).contains(&entry.at));
+        RecordedExit {
+            at: millis(exit.at),
+            reason: exit.reason.clone(),
+            panicked: panicked || killed,
+            lost: lost(recent).map(str::to_owned),
+        }
+    };
+    record.exits.iter().map(exit).collect()
+}
+
+/// Returns the thing that the program lost in these entries.
+fn lost<'e>(entries: impl Iterator<Item = &'e TranscriptEntry>) -> Option<&'static str> {
+    let mut unanswered: Vec<Duration> = Vec::new();
+    for entry in entries {
+        match &entry.what {
+            EntryKind::Request(exchange) if entry.actor().is_subject() => {
+                let status = exchange.reply.as_ref().filter(|reply| !reply.lost).map(|reply| reply.status);
+                match status {
+                    Some(401 | 403) => return Some("a right"),
+                    Some(400..) if exchange.request.resource == "leases" => return Some("its lease"),
+                    Some(_) => unanswered.clear(),
+                    None => unanswered.push(entry.at),
+                }
+            }
+            EntryKind::Change(change) if change.resource == "leases" && !entry.actor().is_subject() => {
+                return Some("its lease");
+            }
+            _ => {}
+        }
+    }
+    let silence = unanswered.last()?.saturating_sub(*unanswered.first()?);
+    (silence >= OUTAGE).then_some("its server")
+}
+
+/// Counts the creations and deletions of objects by the clients of the steps. A deletion counts when it begins.
+fn by_steps(entries: &[TranscriptEntry], random: &BTreeMap<String, String>) -> BTreeMap<String, (u32, u32)> {
+    let mut counts: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+    for entry in entries.iter().filter(|entry| entry.actor() == Actor::User) {
+        let EntryKind::Change(change) = &entry.what else { continue };
+        let is_going = |object: Option<&RecordedJson>| object.is_none_or(|object| metadata::is_terminating(object));
+        let created = change.old.is_none();
+        let deleted = !created && is_going(change.new.as_ref()) && !is_going(change.old.as_ref());
+        if created || deleted {
+            let name = random.get(&change.name).unwrap_or(&change.name);
+            let count = counts.entry(key(&change.resource, change.namespace.as_deref(), name)).or_default();
+            *count = (count.0 + u32::from(created), count.1 + u32::from(deleted));
+        }
+    }
+    counts
 }
 
 fn ending(record: &RunRecord) -> Option<Ending> {
@@ -425,4 +485,36 @@ fn leases(entries: &[TranscriptEntry]) -> Vec<FaultPoint> {
         found.push(FaultPoint { site: Site::Request(verb), target, occurrence: *count, at, seq, next_step: None });
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use plumbline::transcript::{RecordedReply, RecordedRequest, Transcript};
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::a_right(&[(1, "pods", Some(200)), (2, "pods", Some(403))], Some("a right"))]
+    #[case::the_lease(&[(1, "leases", Some(409)), (2, "pods", Some(200))], Some("its lease"))]
+    #[case::the_server(&[(1, "pods", None), (3, "leases", None), (7, "pods", None)], Some("its server"))]
+    #[case::one_reply(&[(1, "pods", None)], None)]
+    #[case::replies_that_come_again(&[(1, "pods", None), (7, "pods", None), (8, "pods", Some(200))], None)]
+    #[case::a_conflict(&[(1, "pods", Some(409)), (2, "pods", Some(500))], None)]
+    fn losses_are_read_from_the_record(
+        #[case] requests: &[(u64, &str, Option<u16>)],
+        #[case] expected: Option<&'static str>,
+    ) {
+        let transcript = Transcript::new();
+        for (at, resource, status) in requests {
+            let at = Duration::from_secs(*at);
+            let verb = "update".to_owned();
+            let request = RecordedRequest { verb, resource: (*resource).to_owned(), ..RecordedRequest::default() };
+            let seq = transcript.request(at, Actor::Bystander("manager".to_owned()), request);
+            if let Some(status) = status {
+                transcript.reply(seq, RecordedReply::new(at, *status));
+            }
+        }
+        assert_eq!(transcript.with(|entries| lost(entries.iter())), expected);
+    }
 }
