@@ -417,6 +417,60 @@ pub(crate) fn ending(wait: &Wait, result: i64, is_over: bool) -> Ending {
     Ending::Interrupted(result)
 }
 
+/// The result after which the kernel starts a call again if no handler of a signal runs.
+pub(crate) const RESTARTED: i64 = -ERESTARTNOHAND;
+
+/// Returns true for calls that fail with `EINTR` after any signal; others are started again if no handler runs.
+pub(crate) fn fails_at_signals(number: i64) -> bool {
+    matches!(
+        number,
+        libc::SYS_epoll_wait
+            | libc::SYS_epoll_pwait
+            | libc::SYS_epoll_pwait2
+            | libc::SYS_rt_sigtimedwait
+            | libc::SYS_semop
+            | libc::SYS_semtimedop
+            | libc::SYS_io_getevents
+    )
+}
+
+/// The part of a call in a loop that waits for the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LoopCall {
+    /// It looks for events without waiting.
+    Polls,
+    /// It changes nothing.
+    Looks,
+    /// It does work, or waits.
+    Works,
+}
+
+/// Classifies a call of a busy thread.
+pub(crate) fn loop_call(call: &Call, memory: &impl Memory) -> LoopCall {
+    let is_zero = |index: usize| {
+        let mut time = [1; 16];
+        let address = call.arguments[index];
+        address != 0 && memory.read(address, &mut time) && time == [0; 16]
+    };
+    let polls = match call.number {
+        libc::SYS_poll => call.arguments[2] as i32 == 0,
+        libc::SYS_epoll_wait | libc::SYS_epoll_pwait => call.arguments[3] as i32 == 0,
+        libc::SYS_ppoll => is_zero(2),
+        libc::SYS_select | libc::SYS_pselect6 => is_zero(4),
+        libc::SYS_epoll_pwait2 => is_zero(3),
+        libc::SYS_sched_yield
+        | libc::SYS_clock_gettime
+        | libc::SYS_gettimeofday
+        | libc::SYS_getpid
+        | libc::SYS_gettid
+        | libc::SYS_rt_sigprocmask
+        | libc::SYS_wait4
+        | libc::SYS_waitid => return LoopCall::Looks,
+        _ => false,
+    };
+    if polls { LoopCall::Polls } else { LoopCall::Works }
+}
+
 /// Returns for a call that may wait on a socket: true if it waits to send, and its result at the timeout.
 pub(crate) fn socket_wait(number: i64) -> Option<(bool, i64)> {
     match number {

@@ -1,6 +1,7 @@
 //! Stops and ends of threads, one at a time.
 
 use super::arch::Architecture as _;
+use super::calls;
 use super::places;
 use super::state::{Phase, Tracer};
 use super::sys::{self, CALL_STOP, EVENT_STOP, Event};
@@ -48,6 +49,7 @@ impl Tracer {
             entry.activity = Activity::Running;
         }
         entry.is_stopped = false;
+        entry.is_dead = false;
         let signal = libc::WSTOPSIG(status);
         let event = status >> 16;
         match event {
@@ -89,12 +91,16 @@ impl Tracer {
             Activity::Waiting(active) => self.end_wait(thread, &active),
             Activity::Calling(pending) => self.on_result(thread, pending),
             Activity::Mapping(step) => self.map_image(thread, step),
-            Activity::Running | Activity::Starting => self.resume(thread, 0),
+            Activity::Running | Activity::Starting => {
+                self.on_probed_call(thread);
+                self.resume(thread, 0);
+            }
         }
     }
 
     /// Hands a signal on.
     fn on_signal(&mut self, thread: i32, signal: i32) {
+        self.continue_if_ignored(thread, signal);
         if let Some(entry) = self.table.threads.get_mut(&thread)
             && entry.restart.is_some()
             && watch::is_caught(thread, signal)
@@ -103,6 +109,22 @@ impl Tracer {
             entry.restart = None;
         }
         self.resume(thread, signal);
+    }
+
+    /// Lets a call go on that a signal has interrupted which the process ignores. The kernel does not wake a thread that
+    /// is not traced for such a signal; most calls are started again after it, and some fail with `EINTR`.
+    fn continue_if_ignored(&mut self, thread: i32, signal: i32) {
+        let Some(entry) = self.table.threads.get_mut(&thread) else { return };
+        let interrupted = entry.interrupted.take();
+        let Ok(mut registers) = sys::registers(thread) else { return };
+        if registers.result() == -i64::from(libc::EINTR)
+            && calls::fails_at_signals(registers.call().number)
+            && watch::is_ignored(thread, signal)
+        {
+            entry.restart = interrupted;
+            registers.set_result(calls::RESTARTED);
+            let _ = sys::set_registers(thread, &registers);
+        }
     }
 
     /// Handles a group stop, the end of one, a thread's first stop, and a thread that was interrupted at a deadline.
@@ -123,6 +145,7 @@ impl Tracer {
             if let Ok(mut registers) = sys::registers(thread)
                 && registers.result() == RESTART
             {
+                entry.timed_out_at = Some(self.clocks.elapsed);
                 self.report.timeouts += 1;
                 self.answer(thread, &mut registers, wait.timeout);
                 return;

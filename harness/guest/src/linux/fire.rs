@@ -129,7 +129,7 @@ impl Tracer {
                 Some((length, timeout)) => (self.clocks.after(length), timeout),
                 None => (NEVER, 0),
             };
-            entry.socket_wait = Some(SocketWait { account, deadline, timeout, is_over: deadline == NEVER });
+            entry.socket_wait = Some(SocketWait { account, deadline, timeout, is_over: false });
             is_any |= deadline != NEVER;
         }
         is_any

@@ -12,8 +12,8 @@ use super::watch::{CHANNEL, Sleep};
 
 impl Thread {
     /// Returns true if it sleeps, and not until a program outside has done its part.
-    fn is_asleep(&self, thread: i32, outside: &Outside) -> bool {
-        if self.is_stopped {
+    fn is_asleep(&mut self, thread: i32, outside: &Outside) -> bool {
+        if self.is_stopped || self.is_dead {
             return true;
         }
         match self.activity {
@@ -26,7 +26,11 @@ impl Thread {
         let mut channel = [0; CHANNEL];
         match self.watch.sleep(&mut channel) {
             Some(Sleep::Waiting(channel)) => !outside.is_awaited(self.process, thread, channel),
-            Some(Sleep::Dead) => true,
+            Some(Sleep::Dead) => {
+                // It is never blocked again, unless another thread takes its number with an exec.
+                self.is_dead = true;
+                true
+            }
             // A parent in vfork cannot be interrupted until its child goes on.
             Some(Sleep::Uninterruptible) => self.is_vforking,
             None => false,
@@ -41,7 +45,7 @@ impl Tracer {
         // Most often, the thread that was busy last time still is.
         if let Some(entry) = self.busy.and_then(|thread| self.table.threads.get_mut(&thread)) {
             entry.resting = None;
-            if !entry.is_stopped && !entry.watch.is_blocked() {
+            if !entry.is_stopped && !entry.is_dead && !entry.watch.is_blocked() {
                 return false;
             }
         }
@@ -49,14 +53,15 @@ impl Tracer {
             entry.sample = Some(entry.resting.unwrap_or_else(|| entry.watch.account()));
         }
         let outside = &self.outside;
-        let asleep = |thread: i32, entry: &Thread| entry.is_asleep(thread, outside);
-        let same = |_, entry: &Thread| entry.is_stopped || Some(entry.watch.account()) == entry.sample;
-        for is_quiet in [&asleep as &dyn Fn(i32, &Thread) -> bool, &same] {
-            let mut threads = self.table.threads.iter_mut();
-            if let Some((thread, entry)) = threads.find(|(thread, entry)| !is_quiet(**thread, entry)) {
-                entry.resting = None;
-                self.busy = Some(*thread);
-                return false;
+        let asleep = |thread: i32, entry: &mut Thread| entry.is_asleep(thread, outside);
+        let same = |_, entry: &mut Thread| entry.is_stopped || Some(entry.watch.account()) == entry.sample;
+        for is_quiet in [&asleep as &dyn Fn(i32, &mut Thread) -> bool, &same] {
+            for (thread, entry) in &mut self.table.threads {
+                if !is_quiet(*thread, entry) {
+                    entry.resting = None;
+                    self.busy = Some(*thread);
+                    return false;
+                }
             }
         }
         self.busy = None;

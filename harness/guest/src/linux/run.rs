@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+use super::arch::Architecture as _;
+use super::calls::{self, LoopCall};
 use super::clocks::GRAIN;
 use super::fire::Progress;
-use super::state::{Phase, Tracer};
+use super::state::{Phase, ProgramMemory, Tracer};
 use super::sys;
+use super::table::{Activity, Probe};
 use super::watch;
 use crate::outcome::{End, KILL, TERMINATE};
 use crate::report::Spin;
@@ -22,6 +25,16 @@ const FAREWELL: u64 = 200_000_000;
 
 /// The real time between two looks at the processor time of busy programs.
 const LOOK: u64 = 100_000_000;
+
+/// The real time between two probes of a busy thread, and the processor time that it has used before.
+const PROBE: u64 = 20_000_000;
+const BUSY: u64 = 10_000_000;
+/// The polls of a probed thread after which it waits for the clock to show more than its deadline.
+const POLLS: u32 = 3;
+/// The real time for which a thread that does work is not probed again.
+const WORKS: u64 = 200_000_000;
+/// The most calls of a probe that do no work.
+const LOOKS: u32 = 50;
 
 /// The most spins that a report lists.
 const SPINS: usize = 20;
@@ -97,6 +110,7 @@ impl Tracer {
             // Orders wait no longer than the pause.
             let next = self.next_deadline();
             self.control.receive(|| Self::reading(&self.clocks, next));
+            self.probe(now);
             self.guard(now);
         }
         self.wait_event(pause.min(nap_end.saturating_sub(now)).max(1));
@@ -165,6 +179,67 @@ impl Tracer {
         }
     }
 
+    /// Begins to look at the calls of a thread that has been busy since the last rest.
+    ///
+    /// Time stands still at a deadline until all threads rest. A program that waits until the clock shows more than the
+    /// deadline, as Python's `subprocess` does, polls without a limit then.
+    fn probe(&mut self, now: u64) {
+        if now < self.last_rest.max(self.last_probe).saturating_add(PROBE) {
+            return;
+        }
+        self.last_probe = now;
+        let elapsed = self.clocks.elapsed;
+        let Some(thread) = self.busy else { return };
+        let Some(entry) = self.table.threads.get_mut(&thread) else { return };
+        let used = entry.watch.account().running_time().saturating_sub(entry.running_time);
+        // Only a wait that ended at this moment can have a deadline that the clock does not exceed.
+        let may_wait = entry.timed_out_at == Some(elapsed) && used >= BUSY && entry.works_until <= now;
+        let is_free = entry.probe.is_none() && matches!(entry.activity, Activity::Running);
+        if may_wait && is_free && sys::interrupt(thread).is_ok() {
+            entry.probe = Some(Probe::default());
+        }
+    }
+
+    /// Looks at a call of a probed thread. If it only polls, time moves on by a millisecond.
+    pub(crate) fn on_probed_call(&mut self, thread: i32) {
+        let Some(entry) = self.table.threads.get_mut(&thread) else { return };
+        let Some(probe) = &mut entry.probe else { return };
+        probe.is_inside = !probe.is_inside;
+        if !probe.is_inside {
+            return;
+        }
+        let Ok(registers) = sys::registers(thread) else { return };
+        match calls::loop_call(&registers.call(), &ProgramMemory(thread)) {
+            LoopCall::Polls => probe.polls += 1,
+            LoopCall::Looks => probe.others += 1,
+            LoopCall::Works => probe.others = LOOKS,
+        }
+        if probe.polls >= POLLS {
+            entry.probe = None;
+            self.creep(GRAIN);
+        } else if probe.others >= LOOKS {
+            entry.probe = None;
+            entry.works_until = sys::real_monotonic() + WORKS;
+        }
+    }
+
+    /// Ends the look at a thread's calls.
+    pub(crate) fn end_probe(&mut self, thread: i32) {
+        if let Some(entry) = self.table.threads.get_mut(&thread) {
+            entry.probe = None;
+        }
+    }
+
+    /// Moves time while threads are busy, and ends the waits that are due.
+    fn creep(&mut self, by: u64) {
+        self.set_time(self.clocks.elapsed + by);
+        let mut next = self.next_deadline();
+        while next <= self.clocks.elapsed {
+            self.fire(next);
+            next = self.next_deadline();
+        }
+    }
+
     /// Lets time creep once busy programs have used so much processor time without rest that they probably wait for a
     /// time in a loop.
     fn guard(&mut self, now: u64) {
@@ -198,11 +273,6 @@ impl Tracer {
         }
         let by = (total - guard - self.crept).max(GRAIN) / GRAIN * GRAIN;
         self.crept += by;
-        self.set_time(self.clocks.elapsed + by);
-        let mut next = self.next_deadline();
-        while next <= self.clocks.elapsed {
-            self.fire(next);
-            next = self.next_deadline();
-        }
+        self.creep(by);
     }
 }

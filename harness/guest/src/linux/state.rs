@@ -64,9 +64,10 @@ pub(crate) struct Tracer {
     pub(crate) busy: Option<i32>,
     /// The busy thread that was interrupted to see where it runs.
     pub(crate) inspected: Option<i32>,
-    /// Real times: of the start, of the last rest, of the next look at the processor time.
+    /// Real times: of the start, of the last rest, of the last probe, of the next look at the processor time.
     pub(crate) start: u64,
     pub(crate) last_rest: u64,
+    pub(crate) last_probe: u64,
     pub(crate) next_look: u64,
     /// The processor time of processes that have ended since the last rest, and that at which time crept last.
     pub(crate) ended_time: u64,
@@ -119,6 +120,7 @@ impl Tracer {
             inspected: None,
             start: now,
             last_rest: now,
+            last_probe: 0,
             next_look: 0,
             ended_time: 0,
             crept: 0,

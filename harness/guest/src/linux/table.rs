@@ -87,6 +87,16 @@ pub(crate) struct SocketWait {
     pub(crate) is_over: bool,
 }
 
+/// A look at the calls of a busy thread, which stops at each of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Probe {
+    /// True between the entry of a call and its exit.
+    pub(crate) is_inside: bool,
+    /// Numbers of calls that poll, and of others that do no work.
+    pub(crate) polls: u32,
+    pub(crate) others: u32,
+}
+
 /// One thread.
 #[derive(Debug)]
 pub(crate) struct Thread {
@@ -94,9 +104,18 @@ pub(crate) struct Thread {
     pub(crate) activity: Activity,
     /// True in a group stop.
     pub(crate) is_stopped: bool,
+    /// True once it has ended and others of its process live on.
+    pub(crate) is_dead: bool,
     /// True while it waits for a child of `vfork`.
     pub(crate) is_vforking: bool,
     pub(crate) restart: Option<Restart>,
+    /// A wait that has failed with `EINTR`: it goes on if the signal turns out to be ignored.
+    pub(crate) interrupted: Option<Restart>,
+    pub(crate) probe: Option<Probe>,
+    /// The virtual time at which its last wait timed out.
+    pub(crate) timed_out_at: Option<u64>,
+    /// The real time until which it is not probed: it did work.
+    pub(crate) works_until: u64,
     pub(crate) socket_wait: Option<SocketWait>,
     /// The account with which it was proven to sleep, if it has not run since.
     pub(crate) resting: Option<Account>,
@@ -119,8 +138,13 @@ impl Thread {
             process,
             activity,
             is_stopped: false,
+            is_dead: false,
             is_vforking: false,
             restart: None,
+            interrupted: None,
+            probe: None,
+            timed_out_at: None,
+            works_until: 0,
             socket_wait: None,
             resting: None,
             sample: None,
@@ -142,7 +166,8 @@ impl Thread {
 
     /// Returns true if the tracer follows its calls to their exits.
     pub(crate) fn is_followed(&self) -> bool {
-        matches!(self.activity, Activity::Waiting(_) | Activity::Calling(_) | Activity::Mapping(_))
+        self.probe.is_some()
+            || matches!(self.activity, Activity::Waiting(_) | Activity::Calling(_) | Activity::Mapping(_))
     }
 }
 

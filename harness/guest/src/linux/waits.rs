@@ -32,6 +32,9 @@ impl Tracer {
             // Nothing is restarted any more, or without a time that is left.
             entry.restart = None;
         }
+        if let Some(entry) = self.table.threads.get_mut(&thread) {
+            entry.interrupted = None;
+        }
         match plan {
             Plan::Pass => self.resume(thread, 0),
             Plan::Note(name) => {
@@ -74,7 +77,9 @@ impl Tracer {
         match *plan {
             Plan::Alarm(seconds) => {
                 let setting = Setting { first: seconds * SECOND, interval: 0 };
-                Some(self.timers.alarm(process).set(&clocks, false, setting).first.div_ceil(SECOND) as i64)
+                let left = self.timers.alarm(process).set(&clocks, false, setting).first;
+                // To the nearest second, but not to 0 while an alarm is pending.
+                Some(((left + SECOND / 2) / SECOND).max(u64::from(left > 0)) as i64)
             }
             Plan::SetInterval(setting, old) => {
                 Some(put(old, self.timers.alarm(process).set(&clocks, false, setting), Form::Timeval))
@@ -141,6 +146,7 @@ impl Tracer {
 
     /// Lets the kernel do the call, and stops at its result.
     fn follow(&mut self, thread: i32, pending: Pending) {
+        self.end_probe(thread);
         self.set_activity(thread, Activity::Calling(pending));
         self.resume(thread, 0);
     }
@@ -174,6 +180,7 @@ impl Tracer {
     /// Begins a wait.
     fn begin_wait(&mut self, thread: i32, mut wait: Wait, mut registers: Registers) {
         self.report.waits += 1;
+        self.end_probe(thread);
         let Some(entry) = self.table.threads.get_mut(&thread) else { return };
         let original = registers;
         let is_restart = |restart: &Restart| {
@@ -215,6 +222,9 @@ impl Tracer {
             Ending::Woken(result) => (result, self.clocks.left(wait.deadline)),
             Ending::TimedOut(result) => {
                 self.report.timeouts += 1;
+                if let Some(thread) = self.table.threads.get_mut(&thread) {
+                    thread.timed_out_at = Some(self.clocks.elapsed);
+                }
                 (result, 0)
             }
             Ending::Interrupted(result) => {
@@ -224,8 +234,9 @@ impl Tracer {
                 let instruction = original.instruction();
                 let stack = original.stack();
                 if let Some(thread) = self.table.threads.get_mut(&thread) {
+                    let restart = Some(Restart { call, instruction, stack, deadline });
                     let is_restarted = result != -i64::from(libc::EINTR);
-                    thread.restart = is_restarted.then_some(Restart { call, instruction, stack, deadline });
+                    (thread.restart, thread.interrupted) = if is_restarted { (restart, None) } else { (None, restart) };
                 }
                 (result, self.clocks.left(wait.deadline))
             }

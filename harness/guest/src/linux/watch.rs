@@ -115,8 +115,18 @@ pub(crate) fn process_and_parent(thread: i32) -> Option<(i32, i32)> {
 
 /// Returns true if a signal has a handler in the thread's process.
 pub(crate) fn is_caught(thread: i32, signal: i32) -> bool {
+    has_signal(thread, "SigCgt:", signal)
+}
+
+/// Returns true if the thread's process ignores a signal, explicitly or because it has no handler for it.
+pub(crate) fn is_ignored(thread: i32, signal: i32) -> bool {
+    let by_default = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT];
+    has_signal(thread, "SigIgn:", signal) || (by_default.contains(&signal) && !is_caught(thread, signal))
+}
+
+fn has_signal(thread: i32, set: &str, signal: i32) -> bool {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
-    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigCgt:")?.trim(), 16).ok());
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix(set)?.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 

@@ -6,6 +6,7 @@
 mod bad_input;
 mod clocks;
 mod containers;
+mod interruptions;
 mod pitfalls;
 mod programs;
 mod random;

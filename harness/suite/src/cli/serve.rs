@@ -531,7 +531,7 @@ fn explained(error: &ListenError) -> String {
         ListenError::Remote(_) => "; --allow-remote allows it, --listen 127.0.0.1:6443 serves this machine alone",
         ListenError::PlainRemote(_) => "; remove --http",
         ListenError::Token => "; remove --token for a random one",
-        _ => "",
+        ListenError::Certificate(_) => "",
     };
     match error.source() {
         Some(source) => format!("{error}: {source}{advice}"),

@@ -183,16 +183,14 @@ async fn state(world: &ServedWorld, request: &ApiRequest) -> Result<Reply, Contr
                 done(json!({"restored": name, "objects": state.objects.len()}))
             }
         },
-        Method::DELETE => match Query::parse(&request.query).get("name") {
-            Some(name) => match world.saved().remove(name) {
-                Some(_) => done(json!({"deleted": name})),
-                None => Err(not_saved(world, name)),
-            },
-            None => {
-                world.restore(None).await.map_err(|error| ControlError::internal(error.to_string()))?;
-                done(json!({"reset": true}))
+        Method::DELETE => {
+            if let Some(name) = Query::parse(&request.query).get("name") {
+                let deleted = world.saved().remove(name);
+                return deleted.map_or_else(|| Err(not_saved(world, name)), |_| done(json!({"deleted": name})));
             }
-        },
+            world.restore(None).await.map_err(|error| ControlError::internal(error.to_string()))?;
+            done(json!({"reset": true}))
+        }
         _ => Err(ControlError::method(&request.method, "GET, PUT, POST, DELETE")),
     }
 }

@@ -1,0 +1,99 @@
+//! Waits that end at exactly their deadline, and calls that are interrupted without an effect.
+
+use super::support::{python, run};
+
+/// Python waits until the clock shows more than the deadline, and polls until then.
+#[test]
+fn a_deadline_that_the_clock_has_to_exceed_is_exceeded() {
+    let finished = run(python(
+        "
+import multiprocessing, subprocess, time
+start = time.monotonic()
+try: subprocess.run(['sleep', '60'], timeout=5, capture_output=True)
+except subprocess.TimeoutExpired: print('timed out', round(time.monotonic() - start, 3))
+one, other = multiprocessing.Pipe()
+print(one.poll(10), round(time.monotonic() - start, 3))
+",
+    ));
+    assert_eq!(finished.lines(), ["timed out 5.001", "False 15.002"]);
+}
+
+/// A program that works for long at the moment of a deadline does not move time.
+#[test]
+fn work_at_a_deadline_does_not_move_time() {
+    let finished = run(python(
+        "
+import os, select, time
+start = time.monotonic()
+select.select([], [], [], 5)
+for _ in range(60_000):
+    select.select([], [], [], 0)
+    os.stat('/')
+print(time.monotonic() - start)
+",
+    ));
+    assert_eq!(finished.lines(), ["5.0"]);
+}
+
+/// A stop and its end do not end a call, also where sockets have timeouts.
+#[test]
+fn a_stopped_program_goes_on_with_its_call() {
+    let finished = run(python(
+        "
+import os, signal, socket, struct, time
+pair = socket.socketpair()
+pair[0].setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack('ll', 2, 0))
+try: pair[0].recv(1)
+except BlockingIOError: print('timed out')
+reader, writer = os.pipe()
+child = os.fork()
+if child == 0: os._exit(len(os.read(reader, 1)))
+for order in [signal.SIGSTOP, signal.SIGCONT, signal.SIGSTOP, signal.SIGCONT]:
+    time.sleep(10)
+    os.kill(child, order)
+time.sleep(10)
+os.write(writer, b'x')
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+",
+    ));
+    assert_eq!(finished.lines(), ["timed out", "1"]);
+}
+
+/// The kernel does not wake a thread for a signal that its process ignores.
+#[test]
+fn an_ignored_signal_interrupts_nothing() {
+    let finished = run(python(
+        "
+import ctypes, os, select, time
+libc = ctypes.CDLL(None, use_errno=True)
+start = time.monotonic()
+child = os.fork()
+if child == 0:
+    time.sleep(2)
+    os._exit(0)
+epoll = select.epoll()
+print(libc.epoll_wait(epoll.fileno(), ctypes.create_string_buffer(16), 1, 5000), time.monotonic() - start)
+wait = (ctypes.c_long * 2)(5, 0)
+print(libc.sigtimedwait(ctypes.create_string_buffer(128), None, wait), time.monotonic() - start)
+",
+    ));
+    assert_eq!(finished.lines(), ["0 5.0", "-1 10.0"]);
+}
+
+/// The main thread of a process may end before the others.
+#[test]
+fn a_main_thread_that_has_ended_rests() {
+    let finished = run(python(
+        "
+import ctypes, os, threading, time
+def work():
+    start = time.monotonic()
+    for _ in range(3): time.sleep(10)
+    print(time.monotonic() - start, flush=True)
+    os._exit(0)
+threading.Thread(target=work).start()
+ctypes.CDLL(None).pthread_exit(None)
+",
+    ));
+    assert_eq!(finished.lines(), ["30.0"]);
+}
