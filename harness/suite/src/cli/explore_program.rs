@@ -78,7 +78,7 @@ pub(super) struct ProgramArgs {
 
     /// Try this many plans at most
     #[arg(long, value_name = "N", requires = "command")]
-    plans: Option<usize>,
+    plans: Option<NonZero<usize>>,
 
     /// Accept a program whose runs without faults have this part of their requests in common. Findings that do not
     /// repeat are marked
@@ -200,7 +200,7 @@ pub(super) fn main(command: &str, args: &ExploreArgs) -> Result<Exit, CliError> 
         strategy: args.strategy,
         profile: own.profile,
         budget: args.budget,
-        plans: own.plans,
+        plans: own.plans.map(NonZero::get),
         shard: args.shard,
         fail_fast: args.fail_fast,
         runs_alike: own.runs_alike,
@@ -223,7 +223,18 @@ fn subjects(program: &ExploredProgram, own: &ProgramArgs) -> Result<Vec<Scenario
         let scenario = Scenario { file: file.clone(), text, manifests: manifests.clone() };
         search::subject(program, scenario).map_err(CliError::BadFixtures)
     };
-    own.scenario.iter().map(read).collect()
+    let subjects: Vec<ScenarioSubject> = own.scenario.iter().map(read).collect::<Result<_, _>>()?;
+    let mut met: BTreeMap<&str, &Path> = BTreeMap::new();
+    for subject in &subjects {
+        if let Some(other) = met.insert(&subject.fixture.id, &subject.scenario.file) {
+            let (one, other) = (other.display(), subject.scenario.file.display());
+            return Err(CliError::Usage(format!(
+                "{one} and {other} are both {}: give scenarios different file names",
+                subject.fixture.id
+            )));
+        }
+    }
+    Ok(subjects)
 }
 
 /// Explores all scenarios and writes the report.
@@ -250,7 +261,6 @@ fn explored(
             report.scenarios.push(ScenarioReport::left_out(&subject.fixture.id, &file, why));
             continue;
         }
-        let options = &ProgramOptions { budget, ..options.clone() };
         notify(&format!("plumbline: {}: {} runs without faults", subject.fixture.id, options.references));
         let reference = match search::reference(subject, launcher, options) {
             Ok(reference) => reference,
@@ -266,6 +276,9 @@ fn explored(
                 "plumbline: {part:.0} % of the requests are the same in all runs without faults; the first difference: {first}"
             ));
         }
+        // The runs without faults count.
+        let left = args.budget.map(|budget| budget.saturating_sub(stopwatch.elapsed()));
+        let options = &ProgramOptions { budget: left, ..options.clone() };
         let mut next = explore::PROGRESS;
         let watched = io::stderr().is_terminal();
         let explored = search::explore(subject, reference, launcher, options, |progress| {

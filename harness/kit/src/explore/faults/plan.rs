@@ -93,7 +93,7 @@ impl FromStr for Token {
         let fault = |part: &str| {
             let (name, point) = part.split_once('@').ok_or_else(|| fail(format!("`{part}` has no `@`")))?;
             let disturbance = Disturbance::parse(name).ok_or_else(|| {
-                let known: Vec<&str> = Disturbance::all().map(Disturbance::name).collect();
+                let known: Vec<&str> = Disturbance::of_programs().map(Disturbance::name).collect();
                 fail(format!("`{name}` is not a fault (known: {})", known.join(", ")))
             })?;
             let numbered = point.rsplit_once('#').is_some_and(|(_, number)| number.parse::<u32>().is_ok_and(|n| n > 0));

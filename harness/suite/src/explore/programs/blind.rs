@@ -6,20 +6,27 @@ use plumbline::transcript::{Exchange, RecordedJson, TranscriptEntry};
 use serde_json::Value;
 
 use super::job::{Blind, millis};
-use crate::explore::run::entries::key_of_request;
+use crate::explore::run::entries::{changed_by, key_of_request};
 use crate::explore::run::knowledge::Knowledge;
 
-/// Returns the breach if a write without a precondition concerns a state that the program had not seen, neither in a
-/// list or event nor in a reply, and that it did not make itself.
-pub(super) fn blind(knowledge: &Knowledge<'_>, entry: &TranscriptEntry, exchange: &Exchange) -> Option<Blind> {
+/// Returns the breach if a write without a precondition meets a state that the program had not seen when it sent the
+/// request, neither in a list or event nor in a reply, and that it did not make itself.
+pub(super) fn blind(
+    knowledge: &Knowledge<'_>,
+    entries: &[TranscriptEntry],
+    entry: &TranscriptEntry,
+    exchange: &Exchange,
+) -> Option<Blind> {
     let request = &exchange.request;
     if request.subresource.is_some() || exchange.reply.as_ref().is_none_or(|reply| reply.status >= 300) {
         return None;
     }
     let key = key_of_request(request)?;
-    let present = knowledge.present(&key, entry.seq)?;
+    // A request may take effect long after it was sent.
+    let effect = entries.get(entry.seq..)?.iter().find(|later| changed_by(later) == Some(entry.seq))?.seq;
+    let present = knowledge.present(&key, effect)?;
     let known = knowledge.known_objects(&key, entry.seq);
-    if known.is_empty() || knowledge.is_own(&key, entry.seq) {
+    if known.is_empty() || knowledge.is_own(&key, effect) {
         return None;
     }
     let body = request.body.as_deref().unwrap_or(&Value::Null);

@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use plumbline::explore::faults::point::Site;
 use plumbline::explore::faults::{Disturbance, FaultTrait};
 use plumbline::explore::schedule::in_turns;
+use plumbline::fixture::pattern::Verb;
 
 use super::job::{PlannedFault, Point};
 
@@ -74,8 +75,25 @@ pub fn candidates(points: &[Point], seed: u64, profile: FaultProfile) -> Candida
         }
     }
     all.sort_by_key(|entry| entry.0);
-    let plans = in_turns(all.into_iter().map(|(_, class, plan)| (class, plan)));
+    // The faults that programs meet most, at writes and events, before the others.
+    let (likely, others): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|(_, _, (fault, point))| is_likely(*fault, point));
+    let in_turns =
+        |plans: Vec<(u64, String, PlannedFault)>| in_turns(plans.into_iter().map(|(_, class, plan)| (class, plan)));
+    let plans = [in_turns(likely), in_turns(others)].concat();
     Candidates { plans, equal }
+}
+
+/// Returns true for a crash, an error, a lost reply and another client's change at a write, and for events that come
+/// late or are lost.
+fn is_likely(disturbance: Disturbance, point: &Point) -> bool {
+    const AT_WRITES: [&str; 7] = ["crash-before", "crash-after", "lost-reply", "500", "409", "touch", "recreated"];
+    const AT_EVENTS: [&str; 3] = ["hold-30s", "relist-30s", "stale-restart-30s"];
+    match point.point().site {
+        Site::Request(Verb::Post | Verb::Put | Verb::Patch | Verb::Delete) => AT_WRITES.contains(&disturbance.name()),
+        Site::Event => AT_EVENTS.contains(&disturbance.name()),
+        _ => false,
+    }
 }
 
 fn is_possible(disturbance: Disturbance, point: &Point, profile: FaultProfile) -> bool {

@@ -177,7 +177,7 @@ pub struct Request {
     pub verb: String,
     /// `pods`, `pods/status`
     pub resource: String,
-    /// Namespace and name with random parts blurred.
+    /// Namespace and name with random parts blurred; for a creation those of the new object.
     pub object: String,
     /// The status code of the reply; 0 without one.
     pub code: u16,
@@ -187,6 +187,9 @@ pub struct Request {
     pub faulted: bool,
     /// It changed an object.
     pub changed: bool,
+    /// Its object existed before.
+    #[serde(default)]
+    pub existed: bool,
     /// The request as in a transcript.
     pub text: String,
 }
@@ -214,6 +217,9 @@ pub struct Facts {
     pub ending: Option<Ending>,
     /// Ends of the program.
     pub exits: Vec<RecordedExit>,
+    /// Steps with another reply than the scenario names, which is success by default.
+    #[serde(default)]
+    pub failed_steps: Vec<String>,
     /// The program's requests until the end of the quiet window, without leases.
     pub requests: Vec<Request>,
     /// Number of requests that are not listed because there were too many.

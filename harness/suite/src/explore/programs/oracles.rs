@@ -27,7 +27,7 @@ pub const ORACLES: [(&str, &str); 15] = [
     ("rights", "the program has the rights for what it requests"),
     ("blind", "no object is deleted or overwritten of which the program had not seen the present state"),
     ("deletes", "no object is deleted that the program leaves alone, or deletes later, without the fault"),
-    ("writes", "no kind of object is written far more often than without the fault"),
+    ("writes", "no object is written far more often than without the fault"),
 ];
 
 /// Most equal requests within a second.
@@ -207,7 +207,8 @@ fn refused(facts: &Facts) -> Vec<Breach> {
         let reads = matches!(request.verb.as_str(), "get" | "list" | "watch");
         let (oracle, wrong) = match request.code {
             401 | 403 => ("rights", true),
-            404 => ("refused", matches!(request.verb.as_str(), "update" | "create")),
+            // An object that is gone may still be in the program's cache.
+            404 => ("refused", matches!(request.verb.as_str(), "update" | "create") && !request.existed),
             409 | 410 | 429 => ("refused", false),
             _ => ("refused", !reads || request.code != 400),
         };
@@ -284,7 +285,7 @@ fn more_writes(without: &Facts, facts: &Facts) -> Vec<Breach> {
         for request in
             facts.requests.iter().filter(|request| request.changed && !request.resource.starts_with("events"))
         {
-            *counts.entry(format!("{} {}", request.verb, request.resource)).or_default() += 1;
+            *counts.entry(format!("{} {} {}", request.verb, request.resource, request.object)).or_default() += 1;
         }
         counts
     };
@@ -293,10 +294,11 @@ fn more_writes(without: &Facts, facts: &Facts) -> Vec<Breach> {
     for (name, count) in counted(facts) {
         let usual = before.get(&name).copied().unwrap_or_default();
         if count > usual * 3 + MORE_WRITES {
-            let (verb, resource) = name.split_once(' ').unwrap_or_default();
+            let mut words = name.split(' ');
+            let verb = words.next().unwrap_or_default();
+            let resource = words.next().unwrap_or_default().to_owned();
             let text = format!("{count} times {name}; without the fault {usual} times");
-            let breach = Breach::of_run("writes", verb, end(facts), text);
-            found.push(Breach { resource: resource.to_owned(), ..breach });
+            found.push(Breach { resource, ..Breach::of_run("writes", verb, end(facts), text) });
         }
     }
     found

@@ -27,6 +27,11 @@ pub enum ReferenceError {
     /// The program ends by itself without any fault.
     #[error("the program ends by itself without any fault: {0}")]
     Exits(String),
+    /// Steps of the scenario are refused.
+    #[error(
+        "{}; correct the scenario, or expect it with `reply: CODE`", .0.join("; ")
+    )]
+    FailedSteps(Vec<String>),
     /// The program makes no request.
     #[error(
         "the program made no request: does its command line use {{kubeconfig}}, {{server}} or the variable KUBECONFIG? The \
@@ -133,8 +138,16 @@ fn check(facts: &Facts, quiet: bool) -> Result<(), ReferenceError> {
     if let Some(ending) = &facts.ending {
         return Err(ReferenceError::Ended(ending.clone()));
     }
+    if !facts.failed_steps.is_empty() {
+        return Err(ReferenceError::FailedSteps(facts.failed_steps.clone()));
+    }
     if let Some(exit) = facts.exits.first() {
-        let ending = Ending { kind: EndingKind::Exits, text: exit.reason.clone() };
+        let is_missing = exit.reason.starts_with("unable to start ");
+        let kind = if is_missing { EndingKind::Launch } else { EndingKind::Exits };
+        let ending = Ending { kind, text: exit.reason.clone() };
+        if is_missing {
+            return Err(ReferenceError::Ended(ending));
+        }
         return Err(ReferenceError::Exits(format!("{}{}", ending.text, next(&ending))));
     }
     if facts.requests.is_empty() {
@@ -169,10 +182,11 @@ fn compared(one: &Facts, other: &Facts) -> (f64, Option<String>) {
 }
 
 /// Counts writes by what they are about, and reads by whether there are any: how often a program reads depends on the
-/// order of its threads.
+/// order of its threads. Conflicts do not count: whether a cache shows a change before the next write is a race.
 fn counted(requests: &[Request]) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
-    for request in requests.iter().filter(|request| !request.resource.starts_with("events")) {
+    let counted = requests.iter().filter(|request| !request.resource.starts_with("events") && request.code != 409);
+    for request in counted {
         let reads = matches!(request.verb.as_str(), "get" | "list" | "watch");
         let code = if reads { String::new() } else { format!(" {}", request.code) };
         let count: &mut u32 =

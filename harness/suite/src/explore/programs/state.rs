@@ -85,6 +85,23 @@ pub fn stable_name(object: &Value, name: &str) -> String {
     }
 }
 
+/// Removes what the server allocates in the order of creations: addresses and ports of services, and volumes of claims.
+fn forget_allocated(object: &mut Value) {
+    const ALLOCATED: [&str; 4] = ["clusterIP", "clusterIPs", "healthCheckNodePort", "volumeName"];
+    if !matches!(object["kind"].as_str(), Some("Service" | "PersistentVolumeClaim")) {
+        return;
+    }
+    // A service without an address says so.
+    if let Some(spec) = object["spec"].as_object_mut().filter(|spec| spec.get("clusterIP") != Some(&"None".into())) {
+        spec.retain(|field, _| !ALLOCATED.contains(&field.as_str()));
+        for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(port) = port.as_object_mut() {
+                port.remove("nodePort");
+            }
+        }
+    }
+}
+
 impl EndState {
     /// Collects objects: resource, namespace, name and content of each.
     #[must_use]
@@ -98,6 +115,7 @@ impl EndState {
         let mut named: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for (resource, namespace, name, object) in objects.into_iter().filter(|(resource, ..)| is_compared(resource)) {
             let mut object = essence(object);
+            forget_allocated(&mut object);
             rename(&mut object, &renamed);
             let name = renamed.get(name).map_or(name, String::as_str);
             named.entry(key(resource, namespace, name)).or_default().push(object);

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use plumbline::expect::world::{Key, ObjectStates, kinds};
-use plumbline::expect::{line, requests};
+use plumbline::expect::{StepReply, line, requests};
 use plumbline::explore::faults::point::{FaultPoint, Site, points};
 use plumbline::fixture::pattern::Verb;
-use plumbline::fixture::{Resource, Target};
+use plumbline::fixture::{Resource, StepKind, Target};
 use plumbline::invariants::is_idle;
 use plumbline::metadata;
 use plumbline::transcript::render::{render, to_text};
@@ -117,6 +117,7 @@ pub(super) fn survey(
         let mut facts = Facts {
             ending: ending(record),
             exits: exits(record, entries),
+            failed_steps: failed_steps(script, record),
             points: found_points(record, &entries[..converged.max(begin)], begin, script, &random),
             state: state(record, until, expected),
             left: left(&states, until),
@@ -196,10 +197,20 @@ fn random_names(entries: &[TranscriptEntry], record: &RunRecord) -> BTreeMap<Str
 }
 
 fn collect_requests(facts: &mut Facts, entries: &[TranscriptEntry], begin: usize, random: &BTreeMap<String, String>) {
-    let changed: BTreeSet<usize> =
-        changes(entries).filter(|change| !is_idle(change)).filter_map(|change| change.request).collect();
-    for entry in &entries[begin.min(entries.len())..] {
-        let EntryKind::Request(exchange) = &entry.what else { continue };
+    let changed: BTreeMap<usize, &str> = changes(entries)
+        .filter(|change| !is_idle(change))
+        .filter_map(|change| change.request.map(|request| (request, &*change.name)))
+        .collect();
+    let mut existed: BTreeSet<Key> = BTreeSet::new();
+    for entry in entries {
+        let exchange = match &entry.what {
+            EntryKind::Change(change) => {
+                existed.insert(plumbline::expect::world::key_of_change(change));
+                continue;
+            }
+            EntryKind::Request(exchange) if entry.seq >= begin => exchange,
+            _ => continue,
+        };
         let request = &exchange.request;
         if !entry.actor().is_subject() || request.resource == "leases" {
             continue;
@@ -209,7 +220,8 @@ fn collect_requests(facts: &mut Facts, entries: &[TranscriptEntry], begin: usize
             continue;
         }
         let reply = exchange.reply.as_ref();
-        let name = request.name.as_deref().map(|name| random.get(name).map_or(name, String::as_str));
+        let name = request.name.as_deref().or_else(|| changed.get(&entry.seq).copied());
+        let name = name.map(|name| random.get(name).map_or(name, String::as_str));
         let refused = reply.filter(|reply| reply.status >= 400);
         let words = refused.into_iter().flat_map(|reply| [reply.reason.as_deref(), reply.message.as_deref()]).flatten();
         facts.requests.push(Request {
@@ -220,7 +232,8 @@ fn collect_requests(facts: &mut Facts, entries: &[TranscriptEntry], begin: usize
             code: reply.map_or(0, |reply| reply.status),
             refusal: words.collect::<Vec<_>>().join(": "),
             faulted: reply.is_none_or(|reply| reply.fault.is_some() || reply.lost),
-            changed: changed.contains(&entry.seq),
+            changed: changed.contains_key(&entry.seq),
+            existed: key_of_request(request).is_some_and(|key| existed.contains(&key)),
             text: line(entry, exchange),
         });
     }
@@ -232,7 +245,7 @@ fn follow(facts: &mut Facts, record: &RunRecord, entries: &[TranscriptEntry], de
     let knowledge = Knowledge::new(&begin, entries, deliveries);
     for (entry, exchange) in requests(entries).filter(|(entry, _)| entry.actor().is_subject()) {
         facts.by_update.extend(status_by_update(entry, exchange, &knowledge, entries));
-        facts.blind.extend(blind(&knowledge, entry, exchange));
+        facts.blind.extend(blind(&knowledge, entries, entry, exchange));
     }
 }
 
@@ -268,6 +281,21 @@ fn is_part_of(part: &Value, whole: &Value) -> bool {
         (Value::Object(part), Value::Null) => part.is_empty(),
         (part, whole) => part == whole,
     }
+}
+
+/// Describes the steps with another reply than the scenario names, which is success by default.
+fn failed_steps(script: &ProgramScript, record: &RunRecord) -> Vec<String> {
+    let described = |reply: &StepReply| {
+        let step = script.fixture.steps.get(reply.step)?;
+        let StepKind::Do { reply: expected, .. } = &step.kind else { return None };
+        let is_unexpected = match expected {
+            Some(expected) => expected.code.is_some_and(|code| code != reply.code),
+            None => reply.code >= 400,
+        };
+        let why = reply.body["message"].as_str().unwrap_or("no reply");
+        is_unexpected.then(|| format!("the step at {}s got {}: {why}", step.at.as_secs_f64(), reply.code))
+    };
+    record.replies.iter().filter_map(described).collect()
 }
 
 /// Returns the ends of the program by itself.

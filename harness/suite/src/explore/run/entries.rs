@@ -50,3 +50,12 @@ pub fn has_failed(exchange: &Exchange) -> bool {
 pub fn is_start(entry: &TranscriptEntry) -> bool {
     matches!(&entry.what, EntryKind::Note(text) if text == STARTS)
 }
+
+/// Returns the request that led to a change.
+#[must_use]
+pub fn changed_by(entry: &TranscriptEntry) -> Option<usize> {
+    match &entry.what {
+        EntryKind::Change(change) => change.request,
+        _ => None,
+    }
+}

@@ -10,6 +10,7 @@ use plumbline::invariants;
 use plumbline::rules::recorder::event_of;
 use plumbline::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry};
 
+use super::entries::changed_by;
 use super::script::Script;
 use crate::runner::RunRecord;
 
@@ -153,14 +154,6 @@ pub fn observe(script: &Script, record: &RunRecord, entries: &[TranscriptEntry])
         observation.state = digest.full;
     }
     observation
-}
-
-/// Returns the request that led to a change.
-fn changed_by(entry: &TranscriptEntry) -> Option<usize> {
-    match &entry.what {
-        EntryKind::Change(change) => change.request,
-        _ => None,
-    }
 }
 
 /// Returns true for a request of the subject that a fault answered with an error, or that got no reply.
