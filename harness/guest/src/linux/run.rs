@@ -139,8 +139,10 @@ impl Tracer {
         let now = if order != 0 || self.settings.real_limit.is_some() { sys::real_monotonic() } else { 0 };
         match self.phase {
             Phase::Running if order == TERMINATE => {
-                // The command may have ended at this moment.
-                let _ = sys::kill(self.main.process, libc::SIGTERM);
+                if let Some(signal) = sys::end_signal() {
+                    // The command may have ended at this moment.
+                    let _ = sys::kill(self.main.process, signal);
+                }
                 self.end = End::Terminated;
                 self.phase = Phase::Ending(now + self.settings.grace.as_nanos() as u64);
             }

@@ -9,7 +9,7 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt as _;
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use libc::c_uint;
@@ -368,10 +368,27 @@ impl Drop for Interrupter {
 /// The order that signals to this process give.
 static SIGNAL_ORDER: OnceLock<Arc<AtomicU8>> = OnceLock::new();
 
-extern "C" fn order_end(_: c_int) {
-    // Safe in a handler of signals: two atomic operations.
+/// The signal that has given the order; [`FROM_TERMINAL`] if the terminal has sent it to the command as well.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+
+const FROM_TERMINAL: i32 = -1;
+
+extern "C" fn order_end(signal: c_int, information: *mut libc::siginfo_t, _: *mut c_void) {
+    // SAFETY: the kernel passes a valid structure to a handler with SA_SIGINFO.
+    let is_from_terminal = unsafe { (*information).si_code } == libc::SI_KERNEL;
+    // Safe in a handler of signals: atomic operations.
+    SIGNAL.store(if is_from_terminal { FROM_TERMINAL } else { signal }, Ordering::SeqCst);
     if let Some(order) = SIGNAL_ORDER.get() {
         order.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Returns the signal that the command is to get when it is to end; `None` if it has got it already.
+pub(crate) fn end_signal() -> Option<c_int> {
+    match SIGNAL.load(Ordering::SeqCst) {
+        FROM_TERMINAL => None,
+        0 => Some(libc::SIGTERM),
+        signal => Some(signal),
     }
 }
 
@@ -382,8 +399,9 @@ pub(crate) fn order_on_signals(order: Arc<AtomicU8>) -> io::Result<()> {
         // SAFETY: plain integers, which outlive the call; the handler is safe in any thread.
         unsafe {
             let mut action: libc::sigaction = zeroed();
-            action.sa_sigaction = order_end as extern "C" fn(c_int) as usize;
-            action.sa_flags = libc::SA_RESTART;
+            let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = order_end;
+            action.sa_sigaction = handler as usize;
+            action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
             check(i64::from(libc::sigaction(signal, &raw const action, null_mut())))?;
         }
     }

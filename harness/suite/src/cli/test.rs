@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use plumbline::time::Clock;
 use plumbline_apiserver::listener::write_private_file;
 use plumbline_guest::Outcome;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +23,9 @@ use crate::guest::{self, ProgramTime};
 
 /// The leases that kubelets renew.
 const HEARTBEATS: &str = "kube-node-lease:leases/";
+
+/// Time that the command has to end by itself after a signal, before it gets `SIGTERM`.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Lines of the transcript that a failed run prints.
 const SHOWN: usize = 200;
@@ -160,7 +164,10 @@ async fn serve_and_run(args: &TestArgs) -> Result<u8, CliError> {
         biased;
         status = child.wait() => status.map_err(CliError::environment)?,
         () = signals.any() => {
-            terminate(&child);
+            // A terminal has sent its signal to the command as well.
+            if Clock::wall().timeout(GRACE, child.wait()).await.is_none() {
+                terminate(&child);
+            }
             child.wait().await.map_err(CliError::environment)?
         }
     };
