@@ -160,6 +160,10 @@ impl ApiServer {
         metadata.remove("resourceVersion");
         metadata.entry("creationTimestamp").or_insert_with(|| now.into());
         metadata.entry("uid").or_insert_with(|| uid.into());
+        if kind.custom.is_some() {
+            // As after a creation: programs compare it with their `observedGeneration`.
+            metadata.entry("generation").or_insert_with(|| 1.into());
+        }
         let resource = storage_id(kind);
         let draft = draft(kind, object);
         let existing = self.store().get(&resource, draft.key());
