@@ -3,7 +3,7 @@
 //! Upstream they have an etcd lease (`staging/src/k8s.io/apiserver/pkg/storage/etcd3/lease_manager.go`), so their
 //! removal is not a request but does appear as a watch event; the same holds here.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +14,38 @@ use super::store::{EventType, ResourceId, StoredObject};
 /// The lifetime of an Event after its last write.
 const EVENT_TTL: Duration = Duration::from_hours(1);
 
-/// A state of an Event and the time at which it expires.
-struct EventLease {
-    ends: Duration,
-    key: Arc<str>,
-    revision: u64,
+/// The times at which Events end, one for each Event.
+#[derive(Default)]
+struct EventLeases {
+    /// The end and the revision of the last write, by key.
+    of_event: BTreeMap<Arc<str>, (Duration, u64)>,
+    order: BTreeSet<(Duration, u64, Arc<str>)>,
+}
+
+impl EventLeases {
+    fn renew(&mut self, stored: &StoredObject, ends: Duration) {
+        let key = stored.key().clone();
+        self.end(&key);
+        self.order.insert((ends, stored.revision(), key.clone()));
+        self.of_event.insert(key, (ends, stored.revision()));
+    }
+
+    fn end(&mut self, key: &Arc<str>) {
+        if let Some((ends, revision)) = self.of_event.remove(key) {
+            self.order.remove(&(ends, revision, key.clone()));
+        }
+    }
+
+    fn next(&self) -> Option<Duration> {
+        self.order.first().map(|(ends, ..)| *ends)
+    }
+
+    /// Removes the next lease that is over; returns its key and revision.
+    fn take_due(&mut self, now: Duration) -> Option<(Arc<str>, u64)> {
+        let (_, revision, key) = self.order.first().filter(|(ends, ..)| *ends <= now)?.clone();
+        self.end(&key);
+        Some((key, revision))
+    }
 }
 
 /// Removes Events an hour after their last write, by the server's clock. For Events that exist at the start the hour
@@ -27,9 +54,9 @@ pub async fn expire_events(server: ApiServer) {
     let events = ResourceId::new("", "events");
     let clock = server.clock().clone();
     let mut feed = WatchMux::new(&server, WatchSet::Resources(vec![events.clone()]));
-    let mut leases: VecDeque<EventLease> = VecDeque::new();
+    let mut leases = EventLeases::default();
     loop {
-        let next = leases.front().map(|lease| lease.ends);
+        let next = leases.next();
         let ended = async {
             match next {
                 Some(ends) => clock.sleep_until_offset(ends).await,
@@ -40,24 +67,22 @@ pub async fn expire_events(server: ApiServer) {
             biased;
             changes = feed.next() => {
                 let ends = clock.elapsed() + EVENT_TTL;
-                let lease = |stored: &StoredObject| {
-                    let key = stored.key().clone();
-                    EventLease { ends, key, revision: stored.revision() }
-                };
                 for (_, change) in changes {
                     match change {
-                        WatchChange::Replace(objects) => leases.extend(objects.iter().map(|stored| lease(stored))),
-                        WatchChange::Event(event) if event.event_type == EventType::Deleted => {}
-                        WatchChange::Event(event) => leases.push_back(lease(&event.current)),
+                        WatchChange::Replace(objects) => objects.iter().for_each(|stored| leases.renew(stored, ends)),
+                        WatchChange::Event(event) if event.event_type == EventType::Deleted => {
+                            leases.end(event.current.key());
+                        }
+                        WatchChange::Event(event) => leases.renew(&event.current, ends),
                     }
                 }
             }
             () = ended => {
                 let now = clock.elapsed();
-                while let Some(lease) = leases.pop_front_if(|lease| lease.ends <= now) {
-                    // Rejected if the Event was written again: the new state has its own lease.
-                    if server.store().delete(&events, &lease.key, lease.revision).is_ok() {
-                        tracing::debug!(key = &*lease.key, "event expired");
+                while let Some((key, revision)) = leases.take_due(now) {
+                    // Rejected if the Event was written again: the watch brings the new state.
+                    if server.store().delete(&events, &key, revision).is_ok() {
+                        tracing::debug!(key = &*key, "event expired");
                     }
                 }
             }

@@ -385,6 +385,12 @@ impl Faults {
         before - state.rules.len()
     }
 
+    /// Returns the number of rules, spent ones included.
+    #[must_use]
+    pub fn armed(&self) -> usize {
+        self.state.lock().rules.len()
+    }
+
     /// Returns the number of requests that the rules of this name have hit.
     pub fn hits(&self, name: &str) -> u32 {
         let state = self.state.lock();

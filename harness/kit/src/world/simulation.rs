@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::World;
+use crate::apiserver::ResourceId;
 use crate::apiserver::kubelet::{self, KubeletOptions};
 use crate::apiserver::{compaction, event_ttl, garbage_collector, node_lifecycle, quota_usage, volumes, workloads};
 
@@ -105,8 +106,13 @@ impl World {
                 },
             })
         };
-        // Nodes of a second call have the same names and are there already.
-        let _ = self.seed((1..=nodes).map(node));
+        // Nodes of a second call have the same names and keep their state.
+        let resource = ResourceId::new("", "nodes");
+        let is_new = |number: &u16| self.server().get(&resource, "", &format!("node-{number}")).is_none();
+        let nodes: Vec<Value> = (1..=nodes).filter(is_new).map(node).collect();
+        if let Err(error) = self.seed(nodes) {
+            tracing::error!(%error, "unable to add the nodes of the kubelets");
+        }
         tokio::spawn(kubelet::run(self.server().clone(), options));
     }
 }

@@ -19,6 +19,8 @@ use super::world::ServedWorld;
 
 /// The description of the control API.
 const OPENAPI: &str = include_str!("openapi.json");
+/// Largest number of fault rules of a world: each request looks at all of them.
+const RULES_MAX: usize = 1000;
 /// Largest number of saved states of a world.
 const SAVED_MAX: usize = 64;
 
@@ -129,6 +131,11 @@ fn faults(world: &ServedWorld, request: &ApiRequest) -> Result<Reply, ControlErr
             };
             let rules = rules.into_iter().enumerate().map(read).collect::<Result<Vec<ServedFault>, _>>()?;
             let armed = rules.len();
+            if faults.armed() + armed > RULES_MAX {
+                return Err(ControlError::conflict(format!(
+                    "this world would have more than {RULES_MAX} fault rules: DELETE /plumbline/faults removes those that are spent"
+                )));
+            }
             world.arm(&rules).map_err(|error| ControlError::bad(error.to_string()))?;
             Ok(Reply::json(201, json!({"armed": armed}).to_string()))
         }
