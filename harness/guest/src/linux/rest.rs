@@ -43,8 +43,12 @@ impl Tracer {
     pub(crate) fn is_at_rest(&mut self) -> bool {
         self.report.proofs += 1;
         // Most often, the thread that was busy last time still is.
-        if let Some(entry) = self.busy.and_then(|thread| self.table.threads.get_mut(&thread)) {
+        if let Some(thread) = self.busy
+            && let Some(entry) = self.table.threads.get_mut(&thread)
+        {
             entry.resting = None;
+            // Only a main thread stays after its end, until the others have ended.
+            entry.is_dead |= thread == entry.process && entry.watch.is_dead();
             if !entry.is_stopped && !entry.is_dead && !entry.watch.is_blocked() {
                 return false;
             }

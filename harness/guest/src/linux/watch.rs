@@ -85,6 +85,11 @@ impl Watch {
         self.blocked_in(&mut [0; CHANNEL]).is_some()
     }
 
+    /// Returns true if the thread has ended.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.sleep(&mut [0; CHANNEL]) == Some(Sleep::Dead)
+    }
+
     /// Returns the function of the kernel in which the thread is blocked, as [`is_blocked`](Self::is_blocked) says.
     fn blocked_in<'a>(&self, bytes: &'a mut [u8; CHANNEL]) -> Option<&'a [u8]> {
         let length = self.channel.read(bytes);
