@@ -650,7 +650,10 @@ fn operator(name: &str, args: &[SharedValue]) -> Option<Result<SharedValue, Exec
                 })
             })
         }
-        ("_+_", [a, b]) => a.as_adder().ok_or_else(mismatch).and_then(|a| made(a.add(b))),
+        ("_+_", [a, b]) => match a.merged(b) {
+            Some(merged) => Ok(merged),
+            None => a.as_adder().ok_or_else(mismatch).and_then(|a| made(a.add(b))),
+        },
         ("_-_", [a, b]) => a.as_subtractor().ok_or_else(mismatch).and_then(|a| made(a.sub(b))),
         ("_*_", [a, b]) => a.as_multiplier().ok_or_else(mismatch).and_then(|a| made(a.mul(b))),
         ("_/_", [a, b]) => a.as_divider().ok_or_else(mismatch).and_then(|a| made(a.div(b))),

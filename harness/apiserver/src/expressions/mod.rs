@@ -7,7 +7,7 @@
 //! - `admission`: the expressions of webhooks and policies
 //! - `parse`, `check`, `estimate`: an expression before there are values
 //! - `evaluate`, `cost`: its evaluation; `authorizer`: the variable of that name
-//! - `types`, `sizes`, `value`: types and values by a schema; `convert`: values without one
+//! - `types`, `sizes`, `value`, `list_kind`: types and values by a schema; `convert`: values without one
 //! - `device`: selectors of devices
 //! - `library`, `macros`, `formats`, `semver`: Kubernetes' functions; `shared`: values that copies share
 
@@ -22,6 +22,7 @@ pub(crate) mod estimate;
 mod evaluate;
 mod formats;
 pub(crate) mod library;
+mod list_kind;
 mod macros;
 mod parse;
 mod semver;

@@ -9,6 +9,8 @@ use cel::common::traits::{
 use cel::common::types::{CelBool, CelBytes, CelInt, CelList, CelMap, CelMapKey, CelOptional, CelString, Type};
 use cel::common::value::{Builtin, BuiltinRef, CowVal, FromVal, StaticVal, Val};
 
+use super::list_kind::ListKind;
+
 /// Bytes of a text that count as much as one item of a list.
 const BYTES_PER_STEP: u64 = 64;
 
@@ -21,20 +23,27 @@ pub(crate) struct SharedValue {
     value: Arc<dyn Val>,
     /// Steps that it takes to visit the value with everything in it.
     weight: u64,
+    /// The type of a list.
+    list_kind: ListKind,
 }
 
 impl SharedValue {
     /// Returns a value of unknown size.
     pub(crate) fn new(value: impl Val + 'static) -> Self {
         let weight = weight(&value, 0);
-        Self { value: Arc::new(value), weight }
+        Self { value: Arc::new(value), weight, list_kind: ListKind::Atomic }
     }
 
     /// Returns a list.
     pub(crate) fn list(items: Vec<Self>) -> Self {
+        Self::typed_list(items, ListKind::Atomic)
+    }
+
+    /// Returns a list of a type.
+    pub(super) fn typed_list(items: Vec<Self>, list_kind: ListKind) -> Self {
         let weight = items.iter().fold(1, |sum: u64, item| sum.saturating_add(item.weight));
         let items: Vec<Box<dyn Val>> = items.into_iter().map(|item| Box::new(item) as Box<dyn Val>).collect();
-        Self { value: Arc::new(CelList::from(items)), weight }
+        Self { value: Arc::new(CelList::from(items)), weight, list_kind }
     }
 
     /// Returns a map.
@@ -44,7 +53,8 @@ impl SharedValue {
             .iter()
             .fold(1, |sum: u64, (key, value)| sum.saturating_add(weight(key.inner(), 0)).saturating_add(value.weight));
         let entries = entries.into_iter().map(|(key, value)| (key, Box::new(value) as Box<dyn Val>));
-        Self { value: Arc::new(CelMap::from(entries.collect::<std::collections::HashMap<_, _>>())), weight }
+        let value = Arc::new(CelMap::from(entries.collect::<std::collections::HashMap<_, _>>()));
+        Self { value, weight, list_kind: ListKind::Atomic }
     }
 
     /// Returns a text.
@@ -54,14 +64,14 @@ impl SharedValue {
 
     /// Returns a boolean.
     pub(crate) fn bool(flag: bool) -> Self {
-        Self { value: Arc::new(CelBool::from(flag)), weight: 1 }
+        Self { value: Arc::new(CelBool::from(flag)), weight: 1, list_kind: ListKind::Atomic }
     }
 
     /// Returns an optional value.
     pub(crate) fn optional(value: Option<Self>) -> Self {
         let weight = value.as_ref().map_or(1, |value| value.weight);
         let value = value.map_or_else(CelOptional::none, |value| CelOptional::of(Box::new(value)));
-        Self { value: Arc::new(value), weight }
+        Self { value: Arc::new(value), weight, list_kind: ListKind::Atomic }
     }
 
     /// Returns a copy of a value, which shares the contents if that is possible.
@@ -75,7 +85,7 @@ impl SharedValue {
             return shared.clone();
         }
         let weight = weight(&*value, 0);
-        Self { value: Arc::from(value), weight }
+        Self { value: Arc::from(value), weight, list_kind: ListKind::Atomic }
     }
 
     /// Returns the result of a function.
@@ -84,6 +94,13 @@ impl SharedValue {
             CowVal::Borrowed(value) => Self::copy(value),
             CowVal::Owned(value) => Self::from_box(value),
         }
+    }
+
+    /// Returns the sum of a list whose order does not matter and another list; `None` for other values.
+    pub(crate) fn merged(&self, other: &Self) -> Option<Self> {
+        let (own, other) = (self.as_list().filter(|_| self.list_kind.is_unordered())?, other.as_list()?);
+        let elements = self.list_kind.merged(own.inner(), other.inner());
+        Some(Self::typed_list(elements.into_iter().map(Self::copy).collect(), self.list_kind.clone()))
     }
 
     /// Returns the number of steps that it takes to visit the value with everything in it.
@@ -214,7 +231,12 @@ impl Val for SharedValue {
     }
 
     fn equals(&self, other: &dyn Val) -> bool {
-        self.value.equals(other)
+        match (self.as_list(), other.downcast_ref::<CelList<'_>>()) {
+            (Some(own), Some(other)) if self.list_kind.is_unordered() => {
+                self.list_kind.equal(own.inner(), other.inner())
+            }
+            _ => self.value.equals(other),
+        }
     }
 
     fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v>

@@ -4,6 +4,7 @@
 use cel::common::types::{CelBytes, CelDouble, CelDuration, CelInt, CelMapKey, CelNull, CelTimestamp};
 use chrono::{DateTime, FixedOffset};
 
+use super::list_kind::ListKind;
 use super::shared::SharedValue;
 use super::types::escape;
 use crate::go_base64;
@@ -18,8 +19,6 @@ const MAX_JSON_DEPTH: usize = 100;
 pub(crate) struct TypedValue<'a> {
     pub(crate) value: &'a Value,
     pub(crate) schema: &'a Value,
-    /// Sorts lists of type `set` and `map`, so that their order does not matter in comparisons.
-    pub(crate) ordered: bool,
     /// The level of the value within the value that a rule is about.
     pub(crate) depth: usize,
 }
@@ -30,18 +29,20 @@ impl<'a> TypedValue<'a> {
     }
 
     fn below(&self, value: &'a Value, schema: Option<&'a Value>) -> SharedValue {
-        Self { value, schema: schema.unwrap_or(&Value::Null), ordered: self.ordered, depth: self.depth + 1 }.to_cel()
+        Self { value, schema: schema.unwrap_or(&Value::Null), depth: self.depth + 1 }.to_cel()
     }
 
-    fn items(&self, items: &'a [Value]) -> Vec<&'a Value> {
-        let mut items: Vec<&Value> = items.iter().collect();
-        if self.ordered && self.text("x-kubernetes-list-type") == "set" {
-            items.sort_by_cached_key(ToString::to_string);
+    fn list_kind(&self) -> ListKind {
+        match self.text("x-kubernetes-list-type") {
+            "set" => ListKind::Set,
+            "map" => {
+                let keys = self.schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
+                let keys = keys.into_iter().flatten().filter_map(Value::as_str);
+                let escaped = keys.map(|key| CelMapKey::from(escape(key).unwrap_or_else(|| key.to_owned())));
+                ListKind::Map(escaped.collect())
+            }
+            _ => ListKind::Atomic,
         }
-        if self.ordered && self.text("x-kubernetes-list-type") == "map" {
-            items.sort_by_cached_key(|item| keys_of(item, self.schema));
-        }
-        items
     }
 
     /// Returns the CEL value.
@@ -57,7 +58,8 @@ impl<'a> TypedValue<'a> {
             Value::String(text) => self.text_to_cel(text),
             Value::Array(items) => {
                 let schema = self.schema.get("items");
-                SharedValue::list(self.items(items).into_iter().map(|item| self.below(item, schema)).collect())
+                let items = items.iter().map(|item| self.below(item, schema)).collect();
+                SharedValue::typed_list(items, self.list_kind())
             }
             Value::Object(fields) => {
                 let declared = self.schema.get("properties");

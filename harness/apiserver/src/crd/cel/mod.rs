@@ -50,13 +50,13 @@ struct RuleInput<'a> {
     path: &'a str,
     /// The value, or one that contains it, is as it was.
     unchanged: bool,
-    /// The values as CEL values: new, new for rules with `oldSelf`, old.
-    cel: [OnceCell<SharedValue>; 3],
+    /// The values as CEL values: new, old.
+    cel: [OnceCell<SharedValue>; 2],
 }
 
 impl RuleInput<'_> {
-    fn cel(&self, value: &Value, ordered: bool, index: usize) -> SharedValue {
-        let convert = || TypedValue { value, schema: self.schema, ordered, depth: 0 }.to_cel();
+    fn cel(&self, value: &Value, index: usize) -> SharedValue {
+        let convert = || TypedValue { value, schema: self.schema, depth: 0 }.to_cel();
         self.cel[index].get_or_init(convert).clone()
     }
 }
@@ -149,7 +149,7 @@ impl CompiledRules {
         *budget = budget.saturating_sub(long);
         // A value that has no old one is as its parent: `shouldRatchetError` in `schema/cel/validation.go`.
         let unchanged = old.map_or(within_unchanged, |old| is_unchanged(&self.schema, new, old));
-        let input = RuleInput { schema: &self.schema, new, old, path, unchanged, cel: <[_; 3]>::default() };
+        let input = RuleInput { schema: &self.schema, new, old, path, unchanged, cel: <[_; 2]>::default() };
         if self.untyped {
             let why = "rule compiler initialization error: failed to convert to declType for CEL validation rules";
             let field = if path.is_empty() { ROOT_PATH } else { path };
@@ -271,9 +271,9 @@ impl CompiledRule {
     }
 
     fn evaluate(&self, program: &Expression, input: &RuleInput<'_>) -> (Result<SharedValue, EvaluationError>, u64) {
-        let new = input.cel(input.new, self.uses_old, usize::from(self.uses_old));
+        let new = input.cel(input.new, 0);
         let mut variables = vec![("self", new)];
-        let old = input.old.filter(|_| self.uses_old).map(|old| input.cel(old, true, 2));
+        let old = input.old.filter(|_| self.uses_old).map(|old| input.cel(old, 1));
         if self.optional_old {
             variables.push(("oldSelf", SharedValue::optional(old)));
         } else if let Some(old) = old {

@@ -103,6 +103,39 @@ fn functions_of_the_libraries(#[case] rule: &str) {
     );
 }
 
+/// The values are those of `unstructuredMapList` and `unstructuredSetList` in
+/// `staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go`.
+#[rstest::rstest]
+#[case::order_of_a_set("self.s == ['a', 'b'] && self.s != ['a', 'c'] && self.s != ['a'] && self.s[0] == 'b'")]
+#[case::the_left_side_decides("['a', 'b'] != self.s && ['b', 'a'] == self.s")]
+#[case::union(
+    "self.s + ['c', 'a', 'c'] == ['a', 'b', 'c'] && (self.s + ['c'])[2] == 'c' && (self.s + ['a']).size() == 2"
+)]
+#[case::a_list_is_concatenated("(['a'] + self.s).size() == 3 && (self.s.map(x, x) + ['a']).size() == 3")]
+#[case::order_with_the_old_value("self.m[0].k == 2 && oldSelf.m[0].k == 1 && self.m == oldSelf.m")]
+#[case::merge(
+    "(self.m + oldSelf.n)[1].v == 'new' && (self.m + oldSelf.n)[0].k == 2 && (self.m + oldSelf.n).size() == 3"
+)]
+#[case::merged_again("self.m + oldSelf.m == self.m && self.m + oldSelf.n != self.m")]
+#[case::nested("self.o == oldSelf.o && [self.s] == [['a', 'b']] && self.s in [['b', 'a']]")]
+#[case::numbers("self.d == [2.0, 1.0] && self.d + [1.0] == [1.0, 2.0]")]
+fn lists_of_type_set_and_map(#[case] rule: &str) {
+    let text = json!({"type": "string"});
+    let set = json!({"type": "array", "x-kubernetes-list-type": "set", "items": text});
+    let item = json!({"type": "object", "properties": {"k": {"type": "integer"}, "v": text}});
+    let map =
+        json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": item});
+    let numbers = json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "number"}});
+    let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": rule}],
+        "properties": {"s": set, "m": map, "n": map, "d": numbers, "o": {"type": "object", "properties": {"s": set}}}});
+    let old = json!({"s": ["a", "b"], "m": [{"k": 1, "v": "x"}, {"k": 2, "v": "y"}], "d": [1],
+        "n": [{"k": 1, "v": "new"}, {"k": 3, "v": "z"}], "o": {"s": ["a", "b"]}});
+    let new = json!({"s": ["b", "a"], "m": [{"k": 2, "v": "y"}, {"k": 1, "v": "x"}], "d": [1, 2], "n": [],
+        "o": {"s": ["b", "a"]}});
+    let rules = CompiledRules::of(&schema, "x").expect("a rule");
+    assert_eq!(described(&rules.judge(&new, Some(&old))), Vec::<String>::new());
+}
+
 /// Libraries of cel-go that kube-apiserver 1.36 does not load (`pkg/cel/environment/base.go`).
 #[rstest::rstest]
 #[case("math.greatest(1, 2) == 2", "math")]
