@@ -93,6 +93,7 @@ mod glob;
 mod go_base64;
 mod go_duration;
 mod go_json;
+mod go_regex;
 mod handlers;
 mod idle_apply;
 mod ids;

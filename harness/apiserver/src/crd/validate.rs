@@ -4,11 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 
 use super::embedded::{embedded_metadata, embedded_type};
 use super::formats::{format_of, has_format};
 use crate::field_errors::{BadValue, ErrorList, FieldError, Path, go_json};
+use crate::go_regex::{GoRegexError, go_regex};
 use crate::json::{Key, Map, Value};
 
 /// Deepest value that is visited; the decoder of request bodies rejects deeper ones.
@@ -66,8 +67,8 @@ pub(super) fn validate_embedded(schema: &Value, value: &Value, name: &str) -> Er
 }
 
 /// Compiles a pattern of a schema. One that needs too much memory is an error.
-pub(super) fn compile_pattern(pattern: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build()
+pub(super) fn compile_pattern(pattern: &str) -> Result<Regex, GoRegexError> {
+    go_regex(pattern, PATTERN_BYTES)
 }
 
 /// A value, and the one that it replaces.

@@ -13,6 +13,7 @@ use cel::common::ast::{
 };
 
 use super::types::CelType;
+use crate::go_regex::go_regex_error;
 
 /// The outcome of a type check.
 #[derive(Debug)]
@@ -301,7 +302,7 @@ impl Checker<'_> {
         let arguments: Vec<CelType> = call.args.iter().map(|argument| self.expression(argument)).collect();
         if let ("matches", Some(pattern)) = (name, call.args.last())
             && let Expr::Literal(LiteralValue::String(text)) = &pattern.expr
-            && regex::Regex::new(text.inner()).is_err()
+            && go_regex_error(text.inner()).is_some()
         {
             self.error(pattern.id, "invalid matches argument");
         }

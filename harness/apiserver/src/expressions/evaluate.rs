@@ -12,7 +12,7 @@ use cel::common::ast::{
 use cel::common::types::{CelInt, CelMapKey, CelString};
 use cel::common::value::{CowVal, Val};
 use cel::{Context, Env, ExecutionError, Program, Value as CelValue};
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 
 use super::compile_error::CompileError;
 use super::cost::{self, CostMeter, LimitExceeded};
@@ -20,6 +20,7 @@ use super::library;
 use super::macros::MAP_INSERT;
 use super::shared::SharedValue;
 use super::{NO_THREAD, authorizer};
+use crate::go_regex::{GoRegexError, go_regex};
 
 /// Largest compiled regular expression in bytes.
 const REGEX_BYTES: usize = 1 << 20;
@@ -537,9 +538,11 @@ impl<'a> Evaluation<'a> {
     fn pattern(&mut self, function: &str, pattern: &str) -> Result<&Regex, EvaluationError> {
         if !self.patterns.contains_key(pattern) {
             self.meter.work(cost::REGEX_WORK)?;
-            let compiled = RegexBuilder::new(pattern).size_limit(REGEX_BYTES).build();
-            let why = |error| ExecutionError::function_error(function, format!("Illegal regex: {error}"));
-            self.patterns.insert(pattern.to_owned(), compiled.map_err(why)?);
+            let why = |error: GoRegexError| {
+                let said = if function == "matches" { "" } else { "Illegal regex: " };
+                ExecutionError::function_error(function, format!("{said}{error}"))
+            };
+            self.patterns.insert(pattern.to_owned(), go_regex(pattern, REGEX_BYTES).map_err(why)?);
         }
         let missing = || ExecutionError::InternalError(format!("{pattern:?} is not compiled"));
         Ok(self.patterns.get(pattern).ok_or_else(missing)?)

@@ -1,4 +1,4 @@
-//! Kubernetes' CEL libraries: lists, regular expressions, sets, URLs, quantities, IP addresses, CIDRs,
+//! Kubernetes' CEL libraries: lists, sets, URLs, quantities, IP addresses, CIDRs,
 //! versions and formats.
 //!
 //! Follows `staging/src/k8s.io/apiserver/pkg/cel/library` of Kubernetes 1.36, including its messages.
@@ -10,12 +10,10 @@ use std::sync::{Arc, LazyLock};
 
 use cel::common::functions::Function;
 use cel::common::types::{
-    BOOL_TYPE, CelBool, CelDouble, CelInt, CelList, CelMapKey, CelString, DYN_TYPE, INT_TYPE, LIST_TYPE, STRING_TYPE,
-    Type,
+    BOOL_TYPE, CelBool, CelDouble, CelInt, CelMapKey, CelString, DYN_TYPE, INT_TYPE, LIST_TYPE, STRING_TYPE, Type,
 };
 use cel::common::value::{CowVal, StaticVal, Val};
 use cel::{DeclarationError, Env, ExecutionError};
-use regex::Regex;
 
 use super::formats::{FORMATS, NamedFormat, Url};
 use super::macros;
@@ -142,9 +140,6 @@ fn globals() -> Vec<FunctionEntry> {
 
 fn lists_and_texts() -> Vec<FunctionEntry> {
     vec![
-        ("find", Some(&TEXT), vec![&TEXT], find),
-        ("findAll", Some(&TEXT), vec![&TEXT], find_all),
-        ("findAll", Some(&TEXT), vec![&TEXT, &INT], find_all),
         ("isSorted", Some(&LIST), vec![], is_sorted),
         ("sum", Some(&LIST), vec![], sum),
         ("min", Some(&LIST), vec![], |args| min_or_max(&args, Ordering::Less, "min")),
@@ -441,27 +436,6 @@ fn items<'v>(args: &[CowVal<'_, 'v>], index: usize) -> Vec<Box<dyn Val + 'v>> {
 
 fn has(args: &[CowVal<'_, '_>], index: usize, wanted: &dyn Val) -> bool {
     items(args, index).iter().any(|item| item.equals(wanted))
-}
-
-fn compiled(function: &str, pattern: &str) -> Result<Regex, ExecutionError> {
-    Regex::new(pattern).map_err(|error| function_error(function, format!("Illegal regex: {error}")))
-}
-
-fn find<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> CelResult<'b, 'v> {
-    let found = compiled("find", string_argument(&args, 1))?
-        .find(string_argument(&args, 0))
-        .map_or("", |found| found.as_str())
-        .to_owned();
-    text(found)
-}
-
-fn find_all<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> CelResult<'b, 'v> {
-    let most = args.get(2).map_or(usize::MAX, |_| usize::try_from(int_argument(&args, 2)).unwrap_or(usize::MAX));
-    let pattern = compiled("findAll", string_argument(&args, 1))?;
-    let found = pattern.find_iter(string_argument(&args, 0)).take(most);
-    let found: Vec<Box<dyn Val + 'v>> =
-        found.map(|found| Box::new(CelString::from(found.as_str().to_owned())) as Box<dyn Val + 'v>).collect();
-    Ok(CowVal::owned(CelList::from(found)))
 }
 
 fn compare(a: &dyn Val, b: &dyn Val, function: &str) -> Result<Ordering, ExecutionError> {

@@ -93,6 +93,7 @@ fn judge(rule: &str, spec: Value) -> Vec<String> {
 #[case("cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16') && !cidr('10.1.0.0/16').containsCIDR(cidr('10.0.0.0/8'))")]
 #[case("cidr('10.1.2.3/8').masked() == cidr('10.0.0.0/8') && cidr('::1/64').prefixLength() == 64")]
 #[case("ip('127.0.0.1').isLoopback() && ip('10.0.0.1').isGlobalUnicast() && ip('fe80::1').isLinkLocalUnicast()")]
+#[case("!'٣'.matches('^\\\\d$') && '{a}'.matches('^{a}$') && 'xé1'.find('\\\\w+') == 'x'")]
 #[case("ip('::').isUnspecified() && ip('224.0.0.1').isLinkLocalMulticast() && !ip.isCanonical('0:0::1')")]
 fn functions_of_the_libraries(#[case] rule: &str) {
     assert_eq!(judge(rule, json!({"s": "a,b", "l": [1, 2, 3], "m": {"k": 1}})), Vec::<String>::new());
