@@ -9,7 +9,7 @@ use std::sync::Arc;
 use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, SelectExpr, StructExpr,
 };
-use cel::common::types::{CelInt, CelMapKey, CelString};
+use cel::common::types::{CelDuration, CelInt, CelMapKey, CelString};
 use cel::common::value::{CowVal, Val};
 use cel::{Context, Env, ExecutionError, Program, Value as CelValue};
 use regex::Regex;
@@ -20,6 +20,7 @@ use super::library;
 use super::macros::MAP_INSERT;
 use super::shared::SharedValue;
 use super::{NO_THREAD, authorizer};
+use crate::go_duration::go_duration;
 use crate::go_regex::{GoRegexError, go_regex};
 
 /// Largest compiled regular expression in bytes.
@@ -384,6 +385,7 @@ impl<'a> Evaluation<'a> {
             return Ok(format);
         }
         match (name, args.as_slice()) {
+            ("duration", [text]) if text.as_text().is_some() => duration(text),
             ("matches", [text, pattern]) => self.matches(text, pattern),
             ("find", [text, pattern]) => self.find(text, pattern),
             ("findAll", [text, pattern, most @ ..]) => self.find_all(text, pattern, most.first()),
@@ -570,6 +572,15 @@ impl<'a> Evaluation<'a> {
         let found = self.pattern("findAll", pattern)?.find_iter(text).take(most);
         Ok(SharedValue::list(found.map(|found| SharedValue::text(found.as_str())).collect()))
     }
+}
+
+/// Returns the duration in a text. The crate ignores what is behind it.
+fn duration(text: &SharedValue) -> Evaluated {
+    let nanoseconds = text.as_text().and_then(go_duration).ok_or_else(|| {
+        let why = "type conversion error from 'string' to 'google.protobuf.Duration'";
+        ExecutionError::function_error("duration", why)
+    })?;
+    Ok(SharedValue::new(CelDuration::from(chrono::Duration::nanoseconds(nanoseconds))))
 }
 
 /// Returns the steps that it takes to find the place of a key.

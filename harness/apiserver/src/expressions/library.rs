@@ -10,7 +10,8 @@ use std::sync::{Arc, LazyLock};
 
 use cel::common::functions::Function;
 use cel::common::types::{
-    BOOL_TYPE, CelBool, CelDouble, CelInt, CelMapKey, CelString, DYN_TYPE, INT_TYPE, LIST_TYPE, STRING_TYPE, Type,
+    BOOL_TYPE, CelBool, CelDouble, CelDuration, CelInt, CelList, CelMapKey, CelOptional, CelString, DURATION_TYPE,
+    DYN_TYPE, INT_TYPE, LIST_TYPE, STRING_TYPE, Type,
 };
 use cel::common::value::{CowVal, StaticVal, Val};
 use cel::{DeclarationError, Env, ExecutionError};
@@ -95,13 +96,14 @@ static LIST: Type = LIST_TYPE;
 static INT: Type = INT_TYPE;
 static ANY: Type = DYN_TYPE;
 static FLAG: Type = BOOL_TYPE;
+static DURATION: Type = DURATION_TYPE;
 
 fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     for own in [&QUANTITY, &URL, &IP, &CIDR, &SEMVER, &FORMAT] {
         env.add_type(own.to_owned())?;
     }
     let addresses = [addresses(), properties_of_addresses()].concat();
-    let tables = [globals(), lists_and_texts(), addresses, quantities(), versions(), formats()];
+    let tables = [globals(), conversions(), lists_and_texts(), addresses, quantities(), versions(), formats()];
     for (index, (name, receiver, arguments, function)) in tables.into_iter().flatten().enumerate() {
         let id = format!("kubernetes_{index}_{name}");
         let arguments = arguments.into_iter().map(Type::to_owned).collect();
@@ -136,6 +138,40 @@ fn globals() -> Vec<FunctionEntry> {
             bool_value(is_subset(&args, 0, 1) && is_subset(&args, 1, 0))
         }),
     ]
+}
+
+/// Conversions that the crate does not have.
+fn conversions() -> Vec<FunctionEntry> {
+    vec![
+        ("string", None, vec![&IP], |args| text(ip(&args, "string")?.to_string())),
+        ("string", None, vec![&CIDR], |args| {
+            let (address, bits) = prefix(&args, 0, "string")?;
+            text(format!("{address}/{bits}"))
+        }),
+        ("int", None, vec![&DURATION], |args| {
+            let length = args.first().and_then(|value| value.downcast_ref::<CelDuration>());
+            let nanoseconds = length.and_then(|length| length.inner().num_nanoseconds());
+            int_of(nanoseconds.ok_or_else(|| mismatch("int"))?)
+        }),
+        ("optional.unwrap", None, vec![&LIST], |args| unwrap_optionals(&args)),
+        ("unwrapOpt", Some(&LIST), vec![], |args| unwrap_optionals(&args)),
+        ("first", Some(&LIST), vec![], |args| optional_of(items(&args, 0).into_iter().next())),
+        ("last", Some(&LIST), vec![], |args| optional_of(items(&args, 0).into_iter().next_back())),
+    ]
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the form of all functions")]
+fn optional_of<'b, 'v>(value: Option<Box<dyn Val + 'v>>) -> CelResult<'b, 'v> {
+    Ok(CowVal::owned(value.map_or_else(CelOptional::none, CelOptional::of)))
+}
+
+/// Returns the contents of a list of optional values, without those that have none.
+#[expect(clippy::unnecessary_wraps, reason = "the form of all functions")]
+fn unwrap_optionals<'b, 'v>(args: &[CowVal<'b, 'v>]) -> CelResult<'b, 'v> {
+    let contents = items(args, 0).into_iter().filter_map(|item| {
+        item.downcast_ref::<CelOptional>().and_then(|optional| Some(optional.option()?.clone_as_boxed()))
+    });
+    Ok(CowVal::owned(CelList::from(contents.collect::<Vec<_>>())))
 }
 
 fn lists_and_texts() -> Vec<FunctionEntry> {

@@ -94,6 +94,12 @@ fn judge(rule: &str, spec: Value) -> Vec<String> {
 #[case("cidr('10.1.2.3/8').masked() == cidr('10.0.0.0/8') && cidr('::1/64').prefixLength() == 64")]
 #[case("ip('127.0.0.1').isLoopback() && ip('10.0.0.1').isGlobalUnicast() && ip('fe80::1').isLinkLocalUnicast()")]
 #[case("!'٣'.matches('^\\\\d$') && '{a}'.matches('^{a}$') && 'xé1'.find('\\\\w+') == 'x'")]
+#[case("string(ip('1.2.3.4')) == '1.2.3.4' && string(cidr('10.0.0.0/8').ip()) == '10.0.0.0'")]
+#[case("string(cidr('10.1.0.0/8')) == '10.1.0.0/8' && string(ip('2001:DB8:0::1')) == '2001:db8::1'")]
+#[case("duration('1h' + '1.5m') == duration('61m30s')")]
+#[case("int(duration('1s')) == 1000000000 && int(duration('-1ms')) == -1000000")]
+#[case("self.l.first().value() == 1 && self.l.last().value() == 3 && ![].first().hasValue()")]
+#[case("[optional.of(1), optional.none()].unwrapOpt() == [1] && optional.unwrap([optional.of('a')]) == ['a']")]
 #[case("ip('::').isUnspecified() && ip('224.0.0.1').isLinkLocalMulticast() && !ip.isCanonical('0:0::1')")]
 fn functions_of_the_libraries(#[case] rule: &str) {
     assert_eq!(judge(rule, json!({"s": "a,b", "l": [1, 2, 3], "m": {"k": 1}})), Vec::<String>::new());
