@@ -236,10 +236,7 @@ fn compile(
     let expression = parse(source)?;
     let scope = variables.scope();
     let checked = expression.walk(|program| check_with_patches(program, scope, variables.patches));
-    let checked = checked.ok_or(CompileError::NoThread)?;
-    if !checked.errors.is_empty() {
-        return Err(CompileError::Types(checked.errors));
-    }
+    let checked = checked.ok_or(CompileError::NoThread)?.valid()?;
     // An unknown type is not exactly the one that is wanted: cel-go calls it dyn and refuses it.
     if !returns.takes(&checked.ty) {
         return Err(CompileError::ReturnType { wanted: returns.wanted(), got: checked.ty.to_string() });

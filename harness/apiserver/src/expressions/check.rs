@@ -5,15 +5,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use cel::Program;
 use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, SourceInfo, StructExpr,
 };
 
+use super::macros::MAP_INSERT;
+use super::overloads::{OVERLOADS, Overload, named};
 use super::types::CelType;
-use crate::go_regex::go_regex_error;
+use super::validators;
+use crate::go_regex::GoRegexError;
 
 /// The outcome of a type check.
 #[derive(Debug)]
@@ -26,64 +29,9 @@ pub(crate) struct CheckResult {
     pub(crate) uses_old: bool,
     /// The type of each part, by identifier.
     pub(crate) types: BTreeMap<u64, CelType>,
+    /// The error of a regular expression that upstream compiles with the expression.
+    pub(super) pattern: Option<GoRegexError>,
 }
-
-/// The supported functions: `name receiver arguments result`, with `-` for no receiver or no arguments, and `T` for the
-/// element type of the receiver.
-const FUNCTIONS: &str = "
-size - string int|size - bytes int|size - list int|size - map int|size string - int|size bytes - int|size list - int|size map - int
-string - dyn string|int - dyn int|uint - dyn uint|double - dyn double|bool - dyn bool|bytes - dyn bytes|dyn - dyn dyn|type - dyn type
-duration - string duration|duration - duration duration|timestamp - string timestamp|timestamp - timestamp timestamp|timestamp - int timestamp
-startsWith string string bool|endsWith string string bool|contains string string bool|matches string string bool|matches - string,string bool
-charAt string int string|indexOf string string int|indexOf string string,int int|lastIndexOf string string int|lastIndexOf string string,int int
-lowerAscii string - string|upperAscii string - string|trim string - string|reverse string - string
-replace string string,string string|replace string string,string,int string|split string string list(string)|split string string,int list(string)
-substring string int string|substring string int,int string|join list - string|join list string string|format string list string|strings.quote - string string
-find string string string|findAll string string list(string)|findAll string string,int list(string)
-isSorted list - bool|sum list - T|min list - T|max list - T|indexOf list dyn int|lastIndexOf list dyn int
-slice list int,int list|flatten list - list|flatten list int list|distinct list - list|reverse list - list|sort list - list|lists.range - int list(int)
-sets.contains - list,list bool|sets.intersects - list,list bool|sets.equivalent - list,list bool
-getFullYear timestamp - int|getMonth timestamp - int|getDate timestamp - int|getDayOfMonth timestamp - int|getDayOfWeek timestamp - int|getDayOfYear timestamp - int
-getHours timestamp - int|getMinutes timestamp - int|getSeconds timestamp - int|getMilliseconds timestamp - int
-getFullYear timestamp string int|getMonth timestamp string int|getDate timestamp string int|getHours timestamp string int|getMinutes timestamp string int
-getHours duration - int|getMinutes duration - int|getSeconds duration - int|getMilliseconds duration - int
-hasValue optional - bool|value optional - T|orValue optional dyn T|or optional dyn dyn|optional.of - dyn dyn|optional.none - - dyn|optional.ofNonZeroValue - dyn dyn
-url - string kubernetes.URL|isURL - string bool|getScheme kubernetes.URL - string|getHost kubernetes.URL - string|getHostname kubernetes.URL - string
-getPort kubernetes.URL - string|getEscapedPath kubernetes.URL - string
-quantity - string kubernetes.Quantity|isQuantity - string bool|sign kubernetes.Quantity - int|isInteger kubernetes.Quantity - bool
-asInteger kubernetes.Quantity - int|asApproximateFloat kubernetes.Quantity - double|isGreaterThan kubernetes.Quantity kubernetes.Quantity bool
-isLessThan kubernetes.Quantity kubernetes.Quantity bool|compareTo kubernetes.Quantity kubernetes.Quantity int
-add kubernetes.Quantity kubernetes.Quantity kubernetes.Quantity|add kubernetes.Quantity int kubernetes.Quantity
-sub kubernetes.Quantity kubernetes.Quantity kubernetes.Quantity|sub kubernetes.Quantity int kubernetes.Quantity
-ip - string net.IP|isIP - string bool|family net.IP - int|cidr - string net.CIDR|isCIDR - string bool|containsIP net.CIDR dyn bool
-ip.isCanonical - string bool|isUnspecified net.IP - bool|isLoopback net.IP - bool|isLinkLocalMulticast net.IP - bool
-isLinkLocalUnicast net.IP - bool|isGlobalUnicast net.IP - bool|ip net.CIDR - net.IP|containsCIDR net.CIDR dyn bool
-masked net.CIDR - net.CIDR|prefixLength net.CIDR - int
-semver - string kubernetes.Semver|semver - string,bool kubernetes.Semver|isSemver - string bool|isSemver - string,bool bool
-isGreaterThan kubernetes.Semver kubernetes.Semver bool|isLessThan kubernetes.Semver kubernetes.Semver bool
-compareTo kubernetes.Semver kubernetes.Semver int|major kubernetes.Semver - int|minor kubernetes.Semver - int|patch kubernetes.Semver - int
-path kubernetes.authorization.Authorizer string kubernetes.authorization.PathCheck
-group kubernetes.authorization.Authorizer string kubernetes.authorization.GroupCheck
-serviceAccount kubernetes.authorization.Authorizer string,string kubernetes.authorization.Authorizer
-resource kubernetes.authorization.GroupCheck string kubernetes.authorization.ResourceCheck
-subresource kubernetes.authorization.ResourceCheck string kubernetes.authorization.ResourceCheck
-namespace kubernetes.authorization.ResourceCheck string kubernetes.authorization.ResourceCheck
-name kubernetes.authorization.ResourceCheck string kubernetes.authorization.ResourceCheck
-fieldSelector kubernetes.authorization.ResourceCheck string kubernetes.authorization.ResourceCheck
-labelSelector kubernetes.authorization.ResourceCheck string kubernetes.authorization.ResourceCheck
-check kubernetes.authorization.PathCheck string kubernetes.authorization.Decision
-check kubernetes.authorization.ResourceCheck string kubernetes.authorization.Decision
-allowed kubernetes.authorization.Decision - bool|reason kubernetes.authorization.Decision - string
-errored kubernetes.authorization.Decision - bool|error kubernetes.authorization.Decision - string
-jsonpatch.escapeKey - string string
-getQuery kubernetes.URL - map(string,list(string))|format.named - string optional(kubernetes.NamedFormat)
-validate kubernetes.NamedFormat string optional(list(string))
-format.dns1123Label - - kubernetes.NamedFormat|format.dns1123Subdomain - - kubernetes.NamedFormat|format.dns1035Label - - kubernetes.NamedFormat
-format.dns1123LabelPrefix - - kubernetes.NamedFormat|format.dns1123SubdomainPrefix - - kubernetes.NamedFormat
-format.dns1035LabelPrefix - - kubernetes.NamedFormat|format.qualifiedName - - kubernetes.NamedFormat|format.labelValue - - kubernetes.NamedFormat
-format.uri - - kubernetes.NamedFormat|format.uuid - - kubernetes.NamedFormat|format.byte - - kubernetes.NamedFormat
-format.date - - kubernetes.NamedFormat|format.datetime - - kubernetes.NamedFormat
-";
 
 /// The type of the variable `authorizer`.
 pub(crate) const AUTHORIZER: CelType = CelType::Other("kubernetes.authorization.Authorizer");
@@ -97,53 +45,6 @@ pub(crate) const JSON_PATCH: CelType = CelType::Other("JSONPatch");
 /// Names of types, which are values themselves.
 const TYPES: [&str; 12] =
     ["bool", "bytes", "double", "duration", "int", "list", "map", "null_type", "string", "timestamp", "type", "uint"];
-
-#[derive(Debug)]
-struct Overload {
-    receiver: Option<CelType>,
-    arguments: Vec<CelType>,
-    result: &'static str,
-}
-
-static OVERLOADS: LazyLock<BTreeMap<&'static str, Vec<Overload>>> = LazyLock::new(|| {
-    let mut overloads: BTreeMap<&'static str, Vec<Overload>> = BTreeMap::new();
-    for entry in FUNCTIONS.split(['|', '\n']).filter(|entry| !entry.is_empty()) {
-        let mut words = entry.split(' ');
-        let (Some(name), Some(receiver), Some(arguments), Some(result)) =
-            (words.next(), words.next(), words.next(), words.next())
-        else {
-            continue;
-        };
-        let receiver = (receiver != "-").then(|| named(receiver));
-        let arguments = arguments.split(',').filter(|argument| *argument != "-").map(named).collect();
-        overloads.entry(name).or_default().push(Overload { receiver, arguments, result });
-    }
-    overloads
-});
-
-fn named(name: &'static str) -> CelType {
-    match name {
-        "string" => CelType::Text,
-        "bytes" => CelType::Bytes,
-        "int" => CelType::Int,
-        "uint" => CelType::Uint,
-        "double" => CelType::Double,
-        "bool" => CelType::Bool,
-        "timestamp" => CelType::Timestamp,
-        "duration" => CelType::Duration,
-        "type" => CelType::Type,
-        "list" => CelType::Dyn.list(),
-        "list(string)" => CelType::Text.list(),
-        "list(int)" => CelType::Int.list(),
-        "map" => CelType::Map(Box::new(CelType::Dyn), Box::new(CelType::Dyn)),
-        "optional" => CelType::Dyn.optional(),
-        "optional(list(string))" => CelType::Text.list().optional(),
-        "optional(kubernetes.NamedFormat)" => CelType::Other("kubernetes.NamedFormat").optional(),
-        "map(string,list(string))" => CelType::Map(Box::new(CelType::Text), Box::new(CelType::Text.list())),
-        "dyn" => CelType::Dyn,
-        other => CelType::Other(other),
-    }
-}
 
 /// Checks a program whose variables are `self`, of type `own`, and `oldSelf`, if `old` is given.
 pub(crate) fn check(program: &Program, own: &CelType, old: Option<&CelType>) -> CheckResult {
@@ -167,10 +68,19 @@ pub(crate) fn check_with_patches(program: &Program, scope: Vec<(String, CelType)
         uses_old: false,
         types: BTreeMap::new(),
     };
-    let ty = checker.expression(program.expression());
+    let ty = checker.expression(program.expression()).substituted();
+    let mut pattern = None;
+    if checker.errors.is_empty() {
+        let validated = validators::validate(program.expression(), &checker.types);
+        for (id, message) in validated.errors {
+            checker.error(id, &message);
+        }
+        pattern = validated.pattern;
+    }
     let Checker { mut errors, uses_old, types, .. } = checker;
     errors.sort_by_key(|(offset, _)| *offset);
-    CheckResult { ty, errors: errors.into_iter().map(|(_, text)| text).collect(), uses_old, types }
+    let types = types.into_iter().map(|(id, ty)| (id, ty.substituted())).collect();
+    CheckResult { ty, errors: errors.into_iter().map(|(_, text)| text).collect(), uses_old, types, pattern }
 }
 
 struct Checker<'a> {
@@ -211,7 +121,11 @@ impl Checker<'_> {
             Expr::Call(call) => self.call(expression.id, call),
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
             Expr::List(list) => {
-                let types: Vec<CelType> = list.elements.iter().map(|element| self.expression(element)).collect();
+                let optional = &list.optional_indices;
+                let elements = list.elements.iter().enumerate();
+                let types: Vec<CelType> = elements
+                    .map(|(index, element)| self.expression(element).content(optional.contains(&index)))
+                    .collect();
                 common_type(&types).list()
             }
             Expr::Map(map) => {
@@ -220,7 +134,7 @@ impl Checker<'_> {
                 for entry in &map.entries {
                     if let EntryExpr::MapEntry(entry) = &entry.expr {
                         keys.push(self.expression(&entry.key));
-                        values.push(self.expression(&entry.value));
+                        values.push(self.expression(&entry.value).content(entry.optional));
                     }
                 }
                 CelType::Map(Box::new(common_type(&keys)), Box::new(common_type(&values)))
@@ -272,9 +186,9 @@ impl Checker<'_> {
                 Some(field) => field.clone(),
                 None => self.error(id, &format!("undefined field '{name}'")),
             },
-            CelType::Map(_, value) => (**value).clone(),
+            CelType::Map(_, value) => value.substituted(),
             CelType::Optional(inner) => self.field(id, inner, name).optional(),
-            CelType::Dyn => CelType::Dyn,
+            CelType::Dyn | CelType::Free => CelType::Dyn,
             authorizer if *authorizer == AUTHORIZER && name == "requestResource" => RESOURCE_CHECK,
             other => {
                 let message = format!("type '{other}' does not support field selection");
@@ -300,12 +214,6 @@ impl Checker<'_> {
             return self.optional_field(id, call);
         }
         let arguments: Vec<CelType> = call.args.iter().map(|argument| self.expression(argument)).collect();
-        if let ("matches", Some(pattern)) = (name, call.args.last())
-            && let Expr::Literal(LiteralValue::String(text)) = &pattern.expr
-            && go_regex_error(text.inner()).is_some()
-        {
-            self.error(pattern.id, "invalid matches argument");
-        }
         match operator(name, &arguments) {
             Some(Ok(ty)) => ty,
             Some(Err(())) => self.no_overload(id, name, None, &arguments),
@@ -326,29 +234,14 @@ impl Checker<'_> {
     fn function(&mut self, id: u64, name: &str, receiver: Option<&CelType>, arguments: &[CelType]) -> CelType {
         let Some(overloads) = OVERLOADS.get(name) else {
             return if name.starts_with('@') {
-                CelType::Dyn
+                receiver.cloned().unwrap_or(CelType::Dyn)
             } else {
                 self.error(id, &format!("undeclared reference to '{name}' (in container '')"))
             };
         };
-        let known = overloads.iter().find(|overload| {
-            overload.receiver.is_some() == receiver.is_some()
-                && overload.receiver.iter().zip(receiver).all(|(wanted, given)| wanted.takes(given))
-                && overload.arguments.len() == arguments.len()
-                && overload.arguments.iter().zip(arguments).all(|(wanted, given)| wanted.takes(given))
-        });
-        match known {
+        match overloads.iter().find(|overload| accepts(name, overload, receiver, arguments)) {
             None => self.no_overload(id, name, receiver, arguments),
-            Some(overload) if overload.result == "T" => match receiver {
-                Some(CelType::List(inner) | CelType::Optional(inner)) => (**inner).clone(),
-                _ => CelType::Dyn,
-            },
-            Some(overload) if overload.result == "list" => receiver.cloned().unwrap_or_else(|| CelType::Dyn.list()),
-            Some(_) if matches!(name, "optional.of" | "optional.ofNonZeroValue") => {
-                arguments.first().cloned().unwrap_or(CelType::Dyn).optional()
-            }
-            Some(_) if name == "optional.none" => CelType::Dyn.optional(),
-            Some(overload) => named(overload.result),
+            Some(overload) => result_type(name, overload, receiver, arguments),
         }
     }
 
@@ -359,7 +252,7 @@ impl Checker<'_> {
     }
 
     fn comprehension(&mut self, parts: &ComprehensionExpr) -> CelType {
-        let (first, second) = match (self.expression(&parts.iter_range), &parts.iter_var2) {
+        let (first, second) = match (self.expression(&parts.iter_range).substituted(), &parts.iter_var2) {
             (CelType::List(item), None) => (*item, CelType::Dyn),
             (CelType::List(item), Some(_)) => (CelType::Int, *item),
             (CelType::Map(key, value), _) => (*key, *value),
@@ -367,15 +260,15 @@ impl Checker<'_> {
         };
         let begin = self.expression(&parts.accu_init);
         let outer = self.scope.len();
-        let any = begin == CelType::Dyn.list();
-        self.scope.push((parts.accu_var.clone(), begin));
+        self.scope.push((parts.accu_var.clone(), begin.clone()));
         self.scope.push((parts.iter_var.clone(), first));
         self.scope.extend(parts.iter_var2.clone().map(|name| (name, second)));
         self.expression(&parts.loop_cond);
         let step = self.expression(&parts.loop_step);
         self.scope.truncate(outer + 1);
-        if any {
-            self.scope[outer].1 = step;
+        // The step binds the type parameters of `[]` and `{}`.
+        if begin != begin.substituted() && begin.takes(&step) {
+            self.scope[outer].1 = begin.join(&step);
         }
         let result = self.expression(&parts.result);
         self.scope.truncate(outer);
@@ -383,10 +276,71 @@ impl Checker<'_> {
     }
 }
 
-/// Returns the type that all have, or that of any value.
+/// Returns the type that all take, or that of any value: `joinTypes` of cel-go.
 fn common_type(types: &[CelType]) -> CelType {
-    let first = types.first().cloned().unwrap_or(CelType::Dyn);
-    if types.iter().all(|ty| *ty == first) { first } else { CelType::Dyn }
+    types.iter().fold(CelType::Free, |joined, ty| if joined.takes(ty) { joined.join(ty) } else { CelType::Dyn })
+}
+
+/// Returns true if a function can be called with these types in this form.
+fn accepts(name: &str, overload: &Overload, receiver: Option<&CelType>, arguments: &[CelType]) -> bool {
+    let element = match receiver {
+        Some(CelType::List(inner) | CelType::Optional(inner)) => inner,
+        _ => &CelType::Dyn,
+    };
+    let takes = |wanted: &CelType, given: &CelType| match wanted {
+        CelType::Free => element.takes(given),
+        wanted => wanted.takes(given),
+    };
+    overload.receiver.is_some() == receiver.is_some()
+        && overload.receiver.iter().zip(receiver).all(|(wanted, given)| wanted.takes(given))
+        && overload.arguments.len() == arguments.len()
+        && overload.arguments.iter().zip(arguments).all(|(wanted, given)| takes(wanted, given))
+        && has_elements_for(name, receiver)
+}
+
+/// Returns true if a list has elements that a function can add or compare: `listsLibraryDecls` in
+/// `staging/src/k8s.io/apiserver/pkg/cel/library/lists.go`.
+fn has_elements_for(name: &str, receiver: Option<&CelType>) -> bool {
+    let Some(CelType::List(element)) = receiver else { return true };
+    let any = matches!(**element, CelType::Dyn | CelType::Free);
+    match name {
+        "sum" => any || element.is_number() || **element == CelType::Duration,
+        "min" | "max" | "isSorted" | "sort" => any || is_ordered(element),
+        _ => true,
+    }
+}
+
+/// Returns true if values of a type can be compared with each other.
+fn is_ordered(ty: &CelType) -> bool {
+    ty.is_number()
+        || matches!(
+            ty,
+            CelType::Text | CelType::Bytes | CelType::Bool | CelType::Timestamp | CelType::Duration | CelType::Dyn
+        )
+}
+
+/// Returns the type of a function's result.
+fn result_type(name: &str, overload: &Overload, receiver: Option<&CelType>, arguments: &[CelType]) -> CelType {
+    let first = || arguments.first().cloned().unwrap_or(CelType::Dyn);
+    let inner = |ty: Option<&CelType>| match ty {
+        Some(CelType::List(inner) | CelType::Optional(inner)) => (**inner).clone(),
+        _ => CelType::Dyn,
+    };
+    match (name, overload.result) {
+        ("orValue", _) => inner(receiver).join(&first()).substituted(),
+        ("or", _) => receiver.map_or(CelType::Dyn.optional(), |receiver| receiver.join(&first())),
+        ("optional.of" | "optional.ofNonZeroValue", _) => first().optional(),
+        ("optional.none", _) => CelType::Free.optional(),
+        ("first" | "last", _) => inner(receiver).optional(),
+        ("unwrapOpt", _) => inner(Some(&inner(receiver))).list(),
+        ("optional.unwrap", _) => inner(Some(&inner(arguments.first()))).list(),
+        ("flatten", "T") if receiver.is_some_and(|receiver| inner(Some(receiver)) == CelType::Dyn) => {
+            CelType::Dyn.list()
+        }
+        (_, "T") => inner(receiver).substituted(),
+        (_, "same") => receiver.cloned().unwrap_or(CelType::Dyn),
+        (_, result) => named(result),
+    }
 }
 
 /// Returns the type of an operator's result, or `Err` for operands of wrong types; `None` if `name` is no operator.
@@ -395,38 +349,19 @@ fn operator(name: &str, arguments: &[CelType]) -> Option<Result<CelType, ()>> {
     match (name, arguments) {
         ("_==_" | "_!=_", [a, b]) => fits(a.takes(b), CelType::Bool),
         ("_<_" | "_<=_" | "_>_" | "_>=_", [a, b]) => {
-            let ordered = |ty: &CelType| {
-                ty.is_number()
-                    || matches!(
-                        ty,
-                        CelType::Text
-                            | CelType::Bytes
-                            | CelType::Bool
-                            | CelType::Timestamp
-                            | CelType::Duration
-                            | CelType::Dyn
-                    )
-            };
-            fits(ordered(a) && ordered(b) && (a.takes(b) || (a.is_number() && b.is_number())), CelType::Bool)
+            let comparable = a.takes(b) || (a.is_number() && b.is_number());
+            fits(is_ordered(a) && is_ordered(b) && comparable, CelType::Bool)
         }
         ("_&&_" | "_||_", [a, b]) => fits(CelType::Bool.takes(a) && CelType::Bool.takes(b), CelType::Bool),
         ("!_", [a]) => fits(CelType::Bool.takes(a), CelType::Bool),
         ("@not_strictly_false", _) => Some(Ok(CelType::Bool)),
         ("-_", [a]) => fits(matches!(a, CelType::Int | CelType::Double | CelType::Dyn), a.clone()),
-        ("_?_:_", [condition, a, b]) => {
-            let any = |ty: &CelType| *ty == CelType::Dyn.optional();
-            let ty = match (a, b) {
-                (a, b) if a == b => a.clone(),
-                // `optional.none()` has the type of the other.
-                (any_value, other @ CelType::Optional(_)) | (other @ CelType::Optional(_), any_value)
-                    if any(any_value) =>
-                {
-                    other.clone()
-                }
-                _ => CelType::Dyn,
-            };
-            fits(CelType::Bool.takes(condition) && a.takes(b), ty)
+        ("_?_:_", [condition, a, b]) => fits(CelType::Bool.takes(condition) && a.takes(b), a.join(b)),
+        (MAP_INSERT, [map, key, value]) => {
+            let entry = CelType::Map(Box::new(key.clone()), Box::new(value.clone()));
+            fits(map.takes(&entry), map.join(&entry))
         }
+        (MAP_INSERT, [map, entries]) => fits(map.takes(entries), map.join(entries)),
         ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [a, b]) => match arithmetic(name, a, b) {
             Some(ty) => Some(Ok(ty)),
             None => Some(Err(())),
@@ -440,13 +375,17 @@ fn operator(name: &str, arguments: &[CelType]) -> Option<Result<CelType, ()>> {
             CelType::Bool,
         ),
         ("_[_]" | "_[?_]", [list, index]) => {
+            let (list, optional) = match list {
+                CelType::Optional(content) => (&**content, true),
+                other => (other, name == "_[?_]"),
+            };
             let found = match list {
-                CelType::List(element) => CelType::Int.takes(index).then(|| (**element).clone()),
-                CelType::Map(key, value) => key.takes(index).then(|| (**value).clone()),
-                CelType::Dyn | CelType::Optional(_) => Some(CelType::Dyn),
+                CelType::List(element) => CelType::Int.takes(index).then(|| element.substituted()),
+                CelType::Map(key, value) => key.takes(index).then(|| value.substituted()),
+                CelType::Dyn | CelType::Free => Some(CelType::Dyn),
                 _ => None,
             };
-            let found = if name == "_[?_]" { found.map(CelType::optional) } else { found };
+            let found = if optional { found.map(CelType::optional) } else { found };
             Some(found.ok_or(()))
         }
         _ => None,
@@ -455,12 +394,13 @@ fn operator(name: &str, arguments: &[CelType]) -> Option<Result<CelType, ()>> {
 
 fn arithmetic(name: &str, a: &CelType, b: &CelType) -> Option<CelType> {
     match (name, a, b) {
+        // A timestamp or a duration.
+        (_, CelType::Dyn, CelType::Duration | CelType::Timestamp)
+        | (_, CelType::Duration | CelType::Timestamp, CelType::Dyn) => Some(CelType::Dyn),
         (_, CelType::Dyn, other) | (_, other, CelType::Dyn) => Some(other.clone()),
         ("_+_", CelType::Text, CelType::Text) => Some(CelType::Text),
         ("_+_", CelType::Bytes, CelType::Bytes) => Some(CelType::Bytes),
-        ("_+_", CelType::List(x), CelType::List(y)) if x.takes(y) => {
-            Some(if **x == CelType::Dyn { b.clone() } else { a.clone() })
-        }
+        ("_+_", CelType::List(x), CelType::List(y)) if x.takes(y) => Some(a.join(b)),
         ("_+_" | "_-_", CelType::Timestamp, CelType::Duration) | ("_+_", CelType::Duration, CelType::Timestamp) => {
             Some(CelType::Timestamp)
         }
@@ -483,4 +423,74 @@ pub(crate) fn format_error(source: &str, offset: usize, message: &str) -> String
         let _ = write!(text, "\n | {shown}\n | {}^", ".".repeat(column));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse::parse;
+    use super::*;
+    use rstest::rstest;
+
+    fn checked(source: &str) -> CheckResult {
+        let program = parse(source).expect("an expression").program;
+        let fields = [("i", CelType::Int), ("s", CelType::Text), ("l", CelType::Text.list()), ("any", CelType::Dyn)];
+        let own = CelType::Object(Arc::new(fields.map(|(name, ty)| (name.to_owned(), ty)).into()));
+        let scope = vec![("self".to_owned(), own), ("object".to_owned(), CelType::Dyn)];
+        check_with_patches(&program, scope, true)
+    }
+
+    /// The type parameter of an empty literal is bound to the type beside it.
+    #[rstest]
+    #[case("has(object.a) ? [] : [JSONPatch{op: 'add', path: '/a', value: {}}]", "list(JSONPatch)")]
+    #[case("has(object.a) ? [JSONPatch{op: 'add'}] : []", "list(JSONPatch)")]
+    #[case("has(object.a) ? {} : {'a': 1}", "map(string, int)")]
+    #[case("has(object.a) ? [[]] : [[1]]", "list(list(int))")]
+    #[case("has(object.a) ? optional.none() : optional.of([])", "optional_type(list(dyn))")]
+    #[case("has(object.a) ? [dyn(1)] : [1]", "list(dyn)")]
+    #[case("has(object.a) ? object.a : 1", "dyn")]
+    #[case("[] + ['a'] + []", "list(string)")]
+    #[case("[[], ['a']]", "list(list(string))")]
+    #[case("[?optional.none(), 'a']", "list(string)")]
+    #[case("[]", "list(dyn)")]
+    #[case("optional.none().orValue(1)", "int")]
+    #[case("optional.of([]).orValue(['a'])", "list(string)")]
+    #[case("optional.none().or(optional.of(1))", "optional_type(int)")]
+    #[case("self.l.map(x, {'a': x})", "list(map(string, string))")]
+    #[case("self.l.filter(x, x == 'a')", "list(string)")]
+    #[case("self.l.transformMap(i, v, v)", "map(int, string)")]
+    #[case("self.l.transformMapEntry(i, v, {v: i})", "map(string, int)")]
+    #[case("[[1]].flatten()", "list(int)")]
+    #[case("self.l.first()", "optional_type(string)")]
+    #[case("[optional.of(1)].unwrapOpt()", "list(int)")]
+    #[case("optional.of(self.l)[0]", "optional_type(string)")]
+    #[case("optional.of({'a': 1})[?'a']", "optional_type(int)")]
+    #[case("'a' in [] && 'a' in {} && [] == ['a'] && {} == {'a': 1}", "bool")]
+    #[case("[][0]", "dyn")]
+    #[case("self.any - duration('1s')", "dyn")]
+    fn types(#[case] source: &str, #[case] expected: &str) {
+        let checked = checked(source);
+        assert_eq!((checked.ty.to_string(), checked.errors), (expected.to_owned(), Vec::new()));
+    }
+
+    #[rstest]
+    #[case("string(quantity('1'))", "'string' applied to '(kubernetes.Quantity)'")]
+    #[case("string(url('/a'))", "'string' applied to '(kubernetes.URL)'")]
+    #[case("string(semver('1.2.3'))", "'string' applied to '(kubernetes.Semver)'")]
+    #[case("string([1])", "'string' applied to '(list(int))'")]
+    #[case("int(true)", "'int' applied to '(bool)'")]
+    #[case("'abc'.reverse()", "'reverse' applied to 'string.()'")]
+    #[case("has(object.a) ? [1] : ['a']", "'_?_:_' applied to '(bool, list(int), list(string))'")]
+    #[case("1 in ['a']", "'@in' applied to '(int, list(string))'")]
+    #[case("['a'] + [1]", "'_+_' applied to '(list(string), list(int))'")]
+    #[case("optional.of(1).orValue('a')", "'orValue' applied to 'optional_type(int).(string)'")]
+    #[case("self.l.indexOf(1)", "'indexOf' applied to 'list(string).(int)'")]
+    #[case("self.l.sum()", "'sum' applied to 'list(string).()'")]
+    #[case("[[1]].max()", "'max' applied to 'list(list(int)).()'")]
+    #[case("[1].join()", "'join' applied to 'list(int).()'")]
+    #[case("cidr('10.0.0.0/8').containsIP(1)", "'containsIP' applied to 'net.CIDR.(int)'")]
+    fn missing_overloads(#[case] source: &str, #[case] expected: &str) {
+        let errors = checked(source).errors;
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(errors[0].contains(&format!("found no matching overload for {expected}\n")), "{}", errors[0]);
+    }
 }

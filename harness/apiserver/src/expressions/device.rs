@@ -34,9 +34,10 @@ pub(crate) fn device_selector_error(source: &str) -> Option<String> {
     let Some(checked) = expression.walk(|program| check_in(program, scope)) else {
         return failed(NO_THREAD.to_owned());
     };
-    if !checked.errors.is_empty() {
-        return failed(checked.errors.join("\n"));
-    }
+    let checked = match checked.valid() {
+        Ok(checked) => checked,
+        Err(error) => return Some(error.to_string()),
+    };
     let fits = matches!(checked.ty, CelType::Bool | CelType::Dyn);
     (!fits).then(|| format!("must evaluate to bool or the unknown type, not {}", checked.ty))
 }

@@ -5,7 +5,7 @@
 //! its costs, and Kubernetes' libraries are here.
 //!
 //! - `admission`: the expressions of webhooks and policies
-//! - `parse`, `check`, `estimate`: an expression before there are values
+//! - `parse`, `check`, `overloads`, `validators`, `estimate`: an expression before there are values
 //! - `evaluate`, `cost`: its evaluation; `authorizer`: the variable of that name
 //! - `types`, `sizes`, `value`, `list_kind`: types and values by a schema; `convert`: values without one
 //! - `device`: selectors of devices
@@ -24,11 +24,13 @@ mod formats;
 pub(crate) mod library;
 mod list_kind;
 mod macros;
+mod overloads;
 mod parse;
 mod semver;
 mod shared;
 pub(crate) mod sizes;
 mod types;
+mod validators;
 pub(crate) mod value;
 
 use cel::{ExecutionError, Value as CelValue};

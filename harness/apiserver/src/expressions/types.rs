@@ -41,6 +41,8 @@ const RESERVED: [&str; 22] = [
 pub(crate) enum CelType {
     /// Any type; known only at evaluation.
     Dyn,
+    /// A type parameter that nothing is bound to, such as that of the elements of `[]`. It occurs only in other types.
+    Free,
     Null,
     Bool,
     Int,
@@ -84,19 +86,63 @@ impl CelType {
         Self::Optional(Box::new(self))
     }
 
+    /// Returns the type of an element of a literal; `optional` ones, as in `[?a]`, are given as optional values.
+    pub(crate) fn content(self, optional: bool) -> Self {
+        match self {
+            Self::Optional(content) if optional => *content,
+            other => other,
+        }
+    }
+
     /// Returns true if a value of type `other` is accepted where this type is expected, or if that is unknown.
     pub(crate) fn takes(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.takes(b),
             (Self::Map(k, v), Self::Map(l, w)) => k.takes(l) && v.takes(w),
-            (Self::Dyn, _)
-            | (_, Self::Dyn)
+            (Self::Dyn | Self::Free, _)
+            | (_, Self::Dyn | Self::Free)
             | (Self::Object(_), Self::Object(_))
             | (Self::Object(_) | Self::Timestamp | Self::Duration | Self::Optional(_) | Self::Other(_), Self::Null)
             | (Self::Null, Self::Object(_) | Self::Timestamp | Self::Duration | Self::Optional(_) | Self::Other(_)) => {
                 true
             }
             (a, b) => a == b,
+        }
+    }
+
+    /// Returns the type of values that are of this type or of another one that it takes: `mostGeneral` of cel-go's
+    /// `checker/types.go`.
+    pub(crate) fn join(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::Free, ty) | (ty, Self::Free) => ty.clone(),
+            (Self::List(a), Self::List(b)) => a.join(b).list(),
+            (Self::Optional(a), Self::Optional(b)) => a.join(b).optional(),
+            (Self::Map(k, v), Self::Map(l, w)) => Self::Map(Box::new(k.join(l)), Box::new(v.join(w))),
+            (Self::Dyn, _) | (_, Self::Dyn) => Self::Dyn,
+            // Types of schemas have names, which decide; here are only their fields.
+            (Self::Object(a), Self::Object(b)) if a != b => Self::Dyn,
+            (a, _) => a.clone(),
+        }
+    }
+
+    /// Returns true if the types are the same but for type parameters: `IsEquivalentType` of cel-go.
+    pub(crate) fn is_equivalent(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Free, _) | (_, Self::Free) => true,
+            (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.is_equivalent(b),
+            (Self::Map(k, v), Self::Map(l, w)) => k.is_equivalent(l) && v.is_equivalent(w),
+            (a, b) => a == b,
+        }
+    }
+
+    /// Returns the type with any type in place of type parameters: `substitute` there.
+    pub(crate) fn substituted(&self) -> Self {
+        match self {
+            Self::Free => Self::Dyn,
+            Self::List(item) => item.substituted().list(),
+            Self::Optional(content) => content.substituted().optional(),
+            Self::Map(key, value) => Self::Map(Box::new(key.substituted()), Box::new(value.substituted())),
+            other => other.clone(),
         }
     }
 
@@ -108,7 +154,7 @@ impl CelType {
 impl fmt::Display for CelType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Dyn => f.write_str("dyn"),
+            Self::Dyn | Self::Free => f.write_str("dyn"),
             Self::Null => f.write_str("null"),
             Self::Bool => f.write_str("bool"),
             Self::Int => f.write_str("int"),

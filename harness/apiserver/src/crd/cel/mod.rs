@@ -442,6 +442,10 @@ impl SchemaChecker<'_> {
                 continue;
             }
             match checked(expression, &own, &old, &sized) {
+                Err(CompileError::Program(error)) => {
+                    let why = format!("messageExpression instantiation failed: {error}");
+                    self.invalid(at("messageExpression"), rule, why);
+                }
                 Err(error) => self.invalid(at("messageExpression"), rule, format!("messageExpression {error}")),
                 Ok((result, _)) if !matches!(result.ty, CelType::Text | CelType::Dyn) => {
                     let why = "messageExpression must evaluate to a string".to_owned();
@@ -502,7 +506,7 @@ fn checked(
         (result, cost)
     });
     let (result, cost) = walked.ok_or(CompileError::NoThread)?;
-    if result.errors.is_empty() { Ok((result, cost)) } else { Err(CompileError::Types(result.errors)) }
+    Ok((result.valid()?, cost))
 }
 
 /// Prints a rule as upstream's internal type is printed in errors.

@@ -93,13 +93,13 @@ fn judge(rule: &str, spec: Value) -> Vec<String> {
 #[case("cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16') && !cidr('10.1.0.0/16').containsCIDR(cidr('10.0.0.0/8'))")]
 #[case("cidr('10.1.2.3/8').masked() == cidr('10.0.0.0/8') && cidr('::1/64').prefixLength() == 64")]
 #[case("ip('127.0.0.1').isLoopback() && ip('10.0.0.1').isGlobalUnicast() && ip('fe80::1').isLinkLocalUnicast()")]
-#[case("!'٣'.matches('^\\\\d$') && '{a}'.matches('^{a}$') && 'xé1'.find('\\\\w+') == 'x'")]
 #[case("string(ip('1.2.3.4')) == '1.2.3.4' && string(cidr('10.0.0.0/8').ip()) == '10.0.0.0'")]
 #[case("string(cidr('10.1.0.0/8')) == '10.1.0.0/8' && string(ip('2001:DB8:0::1')) == '2001:db8::1'")]
 #[case("duration('1h' + '1.5m') == duration('61m30s')")]
 #[case("int(duration('1s')) == 1000000000 && int(duration('-1ms')) == -1000000")]
 #[case("self.l.first().value() == 1 && self.l.last().value() == 3 && ![].first().hasValue()")]
 #[case("[optional.of(1), optional.none()].unwrapOpt() == [1] && optional.unwrap([optional.of('a')]) == ['a']")]
+#[case("!'٣'.matches('^\\\\d$') && '{a}'.matches('^{a}$') && 'xé1'.find('\\\\w+') == 'x'")]
 #[case("ip('::').isUnspecified() && ip('224.0.0.1').isLinkLocalMulticast() && !ip.isCanonical('0:0::1')")]
 fn functions_of_the_libraries(#[case] rule: &str) {
     assert_eq!(judge(rule, json!({"s": "a,b", "l": [1, 2, 3], "m": {"k": 1}})), Vec::<String>::new());
@@ -141,6 +141,38 @@ fn lists_of_type_set_and_map(#[case] rule: &str) {
         "o": {"s": ["b", "a"]}});
     let rules = CompiledRules::of(&schema, "x").expect("a rule");
     assert_eq!(described(&rules.judge(&new, Some(&old))), Vec::<String>::new());
+}
+
+/// Definitions are refused for a regular expression that is a literal, objects for others, and for durations.
+#[test]
+fn texts_that_go_does_not_read() {
+    let schema = |rule: &str, message: &str| {
+        json!({"type": "object", "properties": {"s": {"type": "string", "maxLength": 9}},
+            "x-kubernetes-validations": [{"rule": rule, "messageExpression": message}]})
+    };
+    let refused = |schema: &Value| {
+        let mut errors = ErrorList::new();
+        check_schema(schema, "s", &mut errors);
+        let last = |text: String| text.split("}: ").last().unwrap_or_default().to_owned();
+        described(&errors).into_iter().map(last).collect::<Vec<_>>()
+    };
+    let why = "instantiation failed: error parsing regexp: missing closing ): `(`";
+    assert_eq!(refused(&schema("self.s.find('(') == ''", "'a'")), [format!("program {why}")]);
+    assert_eq!(refused(&schema("true", "self.s.findAll('(', 1)[0]")), [format!("messageExpression {why}")]);
+    let asked = |rule: &str| {
+        let schema = schema(rule, "");
+        assert_eq!(refused(&schema), Vec::<String>::new());
+        CompiledRules::of(&schema, "x").map(|rules| described(&rules.judge(&json!({"s": "a**"}), None)))
+    };
+    let said = |why: &str, rule: &str| {
+        let why = format!("{why}error parsing regexp: invalid nested repetition operator: `**`");
+        Some(vec![format!("<nil>: Invalid value: \"object\": {why} evaluating rule: {rule}")])
+    };
+    let rule = "duration(self.s) == duration('1s')";
+    let why = "type conversion error from 'string' to 'google.protobuf.Duration'";
+    assert_eq!(asked(rule), Some(vec![format!("<nil>: Invalid value: \"object\": {why} evaluating rule: {rule}")]));
+    assert_eq!(asked("self.s.matches(self.s)"), said("", "self.s.matches(self.s)"));
+    assert_eq!(asked("self.s.find(self.s) == ''"), said("Illegal regex: ", "self.s.find(self.s) == ''"));
 }
 
 /// Libraries of cel-go that kube-apiserver 1.36 does not load (`pkg/cel/environment/base.go`).
