@@ -240,7 +240,7 @@ impl<'a> PatternParser<'a> {
         if size > MAX_INSTRUCTIONS { wrong(GoRegexFault::Large, self.pattern) } else { Ok(()) }
     }
 
-    /// Reads one element; returns the place of a repetition, if it was one. `last_repeat` is that of the element before.
+    /// Reads one element; returns the place of a repetition, if it was one. `last_repeat` is that of the one before.
     fn step(&mut self, last_repeat: Option<usize>) -> Result<Option<usize>, GoRegexError> {
         let rest = self.rest();
         let Some(first) = rest.chars().next() else { return Ok(None) };

@@ -19,6 +19,7 @@ use super::cost::{self, CostMeter, LimitExceeded};
 use super::library;
 use super::macros::MAP_INSERT;
 use super::shared::SharedValue;
+use super::string_format::formatted;
 use super::{NO_THREAD, authorizer};
 use crate::go_duration::go_duration;
 use crate::go_regex::{GoRegexError, go_regex};
@@ -386,6 +387,7 @@ impl<'a> Evaluation<'a> {
         }
         match (name, args.as_slice()) {
             ("duration", [text]) if text.as_text().is_some() => duration(text),
+            ("format", [text, list]) if receiver.is_some() => format(text, list),
             ("matches", [text, pattern]) => self.matches(text, pattern),
             ("find", [text, pattern]) => self.find(text, pattern),
             ("findAll", [text, pattern, most @ ..]) => self.find_all(text, pattern, most.first()),
@@ -572,6 +574,16 @@ impl<'a> Evaluation<'a> {
         let found = self.pattern("findAll", pattern)?.find_iter(text).take(most);
         Ok(SharedValue::list(found.map(|found| SharedValue::text(found.as_str())).collect()))
     }
+}
+
+/// Returns a text with its clauses replaced by the items of a list.
+fn format(text: &SharedValue, list: &SharedValue) -> Evaluated {
+    let (Some(format), Some(items)) = (text.as_text(), list.as_list()) else {
+        return Err(no_overload("format", &[text.clone(), list.clone()]));
+    };
+    let items: Vec<SharedValue> = items.inner().iter().map(|item| SharedValue::copy(&**item)).collect();
+    let formatted = formatted(format, &items).map_err(|why| ExecutionError::function_error("format", why))?;
+    Ok(SharedValue::text(formatted))
 }
 
 /// Returns the duration in a text. The crate ignores what is behind it.

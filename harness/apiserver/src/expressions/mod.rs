@@ -9,7 +9,8 @@
 //! - `evaluate`, `cost`: its evaluation; `authorizer`: the variable of that name
 //! - `types`, `sizes`, `value`, `list_kind`: types and values by a schema; `convert`: values without one
 //! - `device`: selectors of devices
-//! - `library`, `macros`, `formats`, `semver`: Kubernetes' functions; `shared`: values that copies share
+//! - `library`, `macros`, `formats`, `semver`, `string_format`: Kubernetes' functions
+//! - `shared`: values that copies share
 
 pub(crate) mod admission;
 mod authorizer;
@@ -29,6 +30,7 @@ mod parse;
 mod semver;
 mod shared;
 pub(crate) mod sizes;
+mod string_format;
 mod types;
 mod validators;
 pub(crate) mod value;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr};
 
 use super::library;
+use super::string_format::{clause, wanted};
 use super::types::CelType;
 use crate::go_duration::go_duration;
 use crate::go_regex::{GoRegexError, go_regex_error};
@@ -181,7 +182,7 @@ impl LiteralValidator<'_> {
                 arguments.get(asked).ok_or_else(|| FormatError::new(format!("index {asked} out of range")))?;
             let (clause, after) =
                 clause(rest).map_err(|why| FormatError::new(format!("could not parse formatting clause: {why}")))?;
-            if let Some((at, why)) = self.misfit(clause, argument) {
+            if let Some((at, why)) = self.misfit(clause.letter, argument) {
                 return Err(FormatError { at: Some(at), why: format!("error during formatting: {why}") });
             }
             rest = after;
@@ -191,22 +192,21 @@ impl LiteralValidator<'_> {
     }
 
     /// Returns what is wrong with an argument of a clause, and the part that is wrong.
-    fn misfit(&self, clause: char, argument: &IdedExpr) -> Option<(u64, String)> {
-        let (wanted, bad) = match clause {
-            's' => {
-                let bad = self.no_text(argument)?;
-                return Some((bad.id, format!("{TEXT_CLAUSE}, was given {}", type_name(&self.type_of(bad)))));
-            }
-            'd' => ("decimal clause can only be used on integers", &INTEGERS[..]),
-            'f' => ("fixed-point clause can only be used on doubles", &DOUBLES[..]),
-            'e' => ("scientific clause can only be used on doubles", &DOUBLES[..]),
-            'b' => ("only integers and bools can be formatted as binary", &BINARIES[..]),
-            'x' | 'X' => ("only integers, byte buffers, and strings can be formatted as hex", &HEXADECIMALS[..]),
-            _ => ("octal clause can only be used on integers", &INTEGERS[..]),
+    fn misfit(&self, letter: char, argument: &IdedExpr) -> Option<(u64, String)> {
+        let types = match letter {
+            's' => &[][..],
+            'f' | 'e' => &DOUBLES[..],
+            'b' => &BINARIES[..],
+            'x' | 'X' => &HEXADECIMALS[..],
+            _ => &INTEGERS[..],
         };
         let ty = self.type_of(argument).substituted();
-        let fits = ty == CelType::Dyn || bad.contains(&ty);
-        (!fits).then(|| (argument.id, format!("{wanted}, was given {}", type_name(&ty))))
+        let bad = if letter == 's' {
+            self.no_text(argument)
+        } else {
+            Some(argument).filter(|_| ty != CelType::Dyn && !types.contains(&ty))
+        };
+        bad.map(|bad| (bad.id, format!("{}, was given {}", wanted(letter), type_name(&self.type_of(bad)))))
     }
 
     /// Returns the first part of an argument that has no form as a text.
@@ -226,8 +226,6 @@ impl LiteralValidator<'_> {
     }
 }
 
-const TEXT_CLAUSE: &str = "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps";
-
 static INTEGERS: [CelType; 2] = [CelType::Int, CelType::Uint];
 /// Texts may be `NaN` and `Infinity`.
 static DOUBLES: [CelType; 2] = [CelType::Double, CelType::Text];
@@ -244,33 +242,6 @@ struct FormatError {
 impl FormatError {
     fn new(why: impl Into<String>) -> Self {
         Self { at: None, why: why.into() }
-    }
-}
-
-/// Returns the letter of a clause such as `.2f`, and the text after it.
-fn clause(text: &str) -> Result<(char, &str), String> {
-    let text = match text.strip_prefix('.') {
-        None => text,
-        Some(digits) => {
-            let after = digits.trim_start_matches(|c: char| c.is_ascii_digit());
-            let digits = &digits[..digits.len() - after.len()];
-            let why = match (after.is_empty(), digits.is_empty()) {
-                (true, _) => "could not find end of precision specifier",
-                (false, true) => {
-                    "error while converting precision to integer: strconv.Atoi: parsing \"\": invalid syntax"
-                }
-                (false, false) => "",
-            };
-            if !why.is_empty() {
-                return Err(format!("error while parsing precision: {why}"));
-            }
-            after
-        }
-    };
-    let mut characters = text.chars();
-    match characters.next() {
-        Some(letter @ ('s' | 'd' | 'f' | 'e' | 'b' | 'x' | 'X' | 'o')) => Ok((letter, characters.as_str())),
-        other => Err(format!("unrecognized formatting clause \"{}\"", other.unwrap_or_default())),
     }
 }
 
