@@ -2,8 +2,8 @@
 //! `staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/validation/formats.go` of Kubernetes 1.36, and
 //! `pkg/validation/strfmt` of kube-openapi. PURE.
 
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use regex::Regex;

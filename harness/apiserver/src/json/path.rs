@@ -68,7 +68,7 @@ impl JsonPath {
     }
 }
 
-/// Parses what stands between braces: `parseAction` of `parser.go`.
+/// Parses the text between braces: `parseAction` of `parser.go`.
 fn action(path: &str) -> Option<Vec<PathStep>> {
     let template = format!("{path}}}");
     let (steps, mut rest) = inside_action(&template)?;
@@ -179,7 +179,7 @@ fn quote(text: &str, mark: char) -> Option<(String, &str)> {
     Some((serde_json::from_str(&format!("\"{escaped}\"")).ok()?, after))
 }
 
-/// Parses what stands in square brackets; returns the text after them.
+/// Parses the text in square brackets; returns the text after them.
 fn array<'t>(inner: &'t str, steps: &mut Vec<PathStep>) -> Option<&'t str> {
     let (text, after) = inner.split_once(']').filter(|(text, _)| !text.contains('\n'))?;
     let text = if text == "*" { ":" } else { text };

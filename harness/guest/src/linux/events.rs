@@ -111,8 +111,8 @@ impl Tracer {
         self.resume(thread, signal);
     }
 
-    /// Lets a call go on that a signal has interrupted which the process ignores. The kernel does not wake a thread that
-    /// is not traced for such a signal; most calls are started again after it, and some fail with `EINTR`.
+    /// Lets a call go on that a signal has interrupted which the process ignores. The kernel does not wake a thread for
+    /// such a signal if it is not traced; most calls are started again after it, and some fail with `EINTR`.
     fn continue_if_ignored(&mut self, thread: i32, signal: i32) {
         let Some(entry) = self.table.threads.get_mut(&thread) else { return };
         let interrupted = entry.interrupted.take();

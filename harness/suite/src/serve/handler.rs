@@ -137,7 +137,7 @@ impl ServeHandler {
             None => origin.spec.clock,
         };
         let spec = Arc::new(WorldSpec { clock, ..WorldSpec::clone(&origin.spec) });
-        // Checked before a world is started, and again after it: others may have been created meanwhile.
+        // Checked before a world is started, and again after it: others may have been created since.
         check_room(&self.shared.worlds.read(), wanted.name.as_deref())?;
         let world = Arc::new(self.world(&spec).await.map_err(|error| ControlError::internal(error.to_string()))?);
         let mut worlds = self.shared.worlds.write();

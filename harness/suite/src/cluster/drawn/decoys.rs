@@ -130,8 +130,8 @@ fn has_lasting_node(fixture: &Fixture) -> bool {
     nodes.any(|node| !is_deleted(metadata::name(node)))
 }
 
-/// Returns true if decoys change nothing about the promise of `fixture`. They do where the number of nodes counts, where
-/// a step lists the objects of all namespaces, and where lists are cut into pages.
+/// Returns true if decoys change nothing about the promise of `fixture`. They do where the number of nodes counts,
+/// where a step lists the objects of all namespaces, and where lists are cut into pages.
 fn bears_decoys(fixture: &Fixture) -> bool {
     let has_pods = fixture.given.objects.iter().any(is_pod);
     let lists_all = |operation: &Operation| {

@@ -232,9 +232,9 @@ pub struct Facts {
     pub left: BTreeMap<String, String>,
     /// Objects that the program deleted, with the time of its first request in milliseconds, and the request.
     pub deleted: BTreeMap<String, (u64, String)>,
-    /// Number of times that the clients of the steps created and deleted each object.
+    /// Number of times that the clients of the steps created and deleted each object, and were refused.
     #[serde(default)]
-    pub by_steps: BTreeMap<String, (u32, u32)>,
+    pub by_steps: BTreeMap<String, [u32; 3]>,
     /// Objects that are being deleted at the end, with their finalizers.
     pub stuck: BTreeMap<String, String>,
     /// Writes that changed something in the quiet window.

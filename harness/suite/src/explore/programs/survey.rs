@@ -341,18 +341,33 @@ fn lost<'e>(entries: impl Iterator<Item = &'e TranscriptEntry>) -> Option<&'stat
     (silence >= OUTAGE).then_some("its server")
 }
 
-/// Counts the creations and deletions of objects by the clients of the steps. A deletion counts when it begins.
-fn by_steps(entries: &[TranscriptEntry], random: &BTreeMap<String, String>) -> BTreeMap<String, (u32, u32)> {
-    let mut counts: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+/// Counts the creations and deletions of objects by the clients of the steps, and their requests that were refused. A
+/// deletion counts when it begins.
+fn by_steps(entries: &[TranscriptEntry], random: &BTreeMap<String, String>) -> BTreeMap<String, [u32; 3]> {
+    let mut counts: BTreeMap<String, [u32; 3]> = BTreeMap::new();
+    let mut add = |resource: &str, namespace: Option<&str>, name: &str, added: [bool; 3]| {
+        let name = random.get(name).map_or(name, String::as_str);
+        let count = counts.entry(key(resource, namespace, name)).or_default();
+        for (count, added) in count.iter_mut().zip(added) {
+            *count += u32::from(added);
+        }
+    };
     for entry in entries.iter().filter(|entry| entry.actor() == Actor::User) {
-        let EntryKind::Change(change) = &entry.what else { continue };
+        let change = match &entry.what {
+            EntryKind::Change(change) => change,
+            EntryKind::Request(exchange) if exchange.reply.as_ref().is_some_and(|reply| reply.status >= 400) => {
+                let request = &exchange.request;
+                let name = request.name.as_deref().unwrap_or_default();
+                add(&request.resource, request.namespace.as_deref(), name, [false, false, true]);
+                continue;
+            }
+            _ => continue,
+        };
         let is_going = |object: Option<&RecordedJson>| object.is_none_or(|object| metadata::is_terminating(object));
         let created = change.old.is_none();
         let deleted = !created && is_going(change.new.as_ref()) && !is_going(change.old.as_ref());
         if created || deleted {
-            let name = random.get(&change.name).unwrap_or(&change.name);
-            let count = counts.entry(key(&change.resource, change.namespace.as_deref(), name)).or_default();
-            *count = (count.0 + u32::from(created), count.1 + u32::from(deleted));
+            add(&change.resource, change.namespace.as_deref(), &change.name, [created, deleted, false]);
         }
     }
     counts
