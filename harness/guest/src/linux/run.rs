@@ -17,7 +17,7 @@ use crate::report::Spin;
 /// The pauses between two attempts to prove rest, in nanoseconds. The first ones only let others run.
 const PAUSES: [u64; 8] = [0, 0, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000];
 
-/// The longest pause while nothing is due.
+/// The longest pause while nothing is due, and the real time between two looks for orders while threads are busy.
 const IDLE: u64 = 1_000_000;
 
 /// The real time that others have to end by themselves once the command has ended.
@@ -100,18 +100,19 @@ impl Tracer {
     /// Waits a little, with each attempt longer, while threads run.
     fn wait_busy(&mut self, attempts: usize) {
         let now = sys::real_monotonic();
-        let pause = PAUSES[attempts.min(PAUSES.len() - 1)];
-        if pause == 0 {
-            sys::yield_now();
-            return;
-        }
+        // Beside a program that stops all the time there are few attempts between two events.
         let nap_end = self.end_naps(now);
-        if attempts >= PAUSES.len() {
-            // Orders wait no longer than the pause.
+        if now >= self.next_orders {
+            self.next_orders = now + IDLE;
             let next = self.next_deadline();
             self.control.receive(|| Self::reading(&self.clocks, next));
             self.probe(now);
             self.guard(now);
+        }
+        let pause = PAUSES[attempts.min(PAUSES.len() - 1)];
+        if pause == 0 {
+            sys::yield_now();
+            return;
         }
         self.wait_event(pause.min(nap_end.saturating_sub(now)).max(1));
     }

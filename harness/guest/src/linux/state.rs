@@ -64,10 +64,12 @@ pub(crate) struct Tracer {
     pub(crate) busy: Option<i32>,
     /// The busy thread that was interrupted to see where it runs.
     pub(crate) inspected: Option<i32>,
-    /// Real times: of the start, of the last rest, of the last probe, of the next look at the processor time.
+    /// Real times: of the start, of the last rest, of the last probe, of the next looks for orders and at the processor
+    /// time.
     pub(crate) start: u64,
     pub(crate) last_rest: u64,
     pub(crate) last_probe: u64,
+    pub(crate) next_orders: u64,
     pub(crate) next_look: u64,
     /// The processor time of processes that have ended since the last rest, and that at which time crept last.
     pub(crate) ended_time: u64,
@@ -121,6 +123,7 @@ impl Tracer {
             start: now,
             last_rest: now,
             last_probe: 0,
+            next_orders: 0,
             next_look: 0,
             ended_time: 0,
             crept: 0,
