@@ -24,7 +24,7 @@ pub(super) enum ListKind {
     Map(Arc<[CelMapKey<'static>]>),
 }
 
-/// What makes an element the same as one of another list.
+/// The part of an element by which it is found in another list.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ElementKey<'a> {
     Null,

@@ -14,7 +14,7 @@ use super::types::CelType;
 use crate::go_duration::go_duration;
 use crate::go_regex::{GoRegexError, go_regex_error};
 
-/// What is wrong with an expression.
+/// The mistake in an expression.
 #[derive(Debug, Default)]
 pub(super) struct Validated {
     /// Errors, each with the identifier of the part of the expression that it is about.

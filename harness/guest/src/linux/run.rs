@@ -184,8 +184,8 @@ impl Tracer {
 
     /// Begins to look at the calls of a thread that has been busy since the last rest.
     ///
-    /// Time does not move at a deadline until all threads rest. A program that waits until the clock shows more than the
-    /// deadline, as Python's `subprocess` does, polls without a limit then.
+    /// Time does not move at a deadline until all threads rest. A program that waits until the clock shows more than
+    /// the deadline, as Python's `subprocess` does, polls without a limit then.
     fn probe(&mut self, now: u64) {
         if now < self.last_rest.max(self.last_probe).saturating_add(PROBE) {
             return;
