@@ -190,7 +190,17 @@ pub(crate) fn plan(call: &Call, memory: &impl Memory, clocks: &Clocks, zero: Opt
         .or_else(|| clock(call, clocks))
         .or_else(|| timer(call, memory))
         .or_else(|| socket(call, memory))
+        .or_else(|| untraced_child(call, memory))
         .unwrap_or_else(|| other(call))
+}
+
+/// Refuses a child that the tracer would not see. The flags of `clone3` are the first field of its structure.
+fn untraced_child(call: &Call, memory: &impl Memory) -> Option<Plan> {
+    let mut flags = [0; 8];
+    let is_untraced = call.number == libc::SYS_clone3
+        && memory.read(call.arguments[0], &mut flags)
+        && u64::from_ne_bytes(flags) & CLONE_UNTRACED != 0;
+    is_untraced.then_some(Plan::Refuse("clone3(CLONE_UNTRACED)", libc::EPERM))
 }
 
 /// Plans a call that is not virtual.

@@ -64,6 +64,7 @@ pub(crate) fn stops(seeded: bool) -> Vec<(i64, Vec<Vec<Condition>>)> {
         libc::SYS_timer_gettime,
         libc::SYS_timer_getoverrun,
         libc::SYS_timer_delete,
+        libc::SYS_clone3,
         libc::SYS_io_uring_setup,
         libc::SYS_ptrace,
         libc::SYS_adjtimex,

@@ -47,7 +47,22 @@ impl Timer {
             time if is_absolute => clocks.at(self.family, time),
             length => clocks.after(length),
         };
+        let now = clocks.now(self.family);
+        if is_absolute && (1..=now).contains(&setting.first) {
+            self.catch_up(clocks, now - setting.first);
+        }
         before
+    }
+
+    /// Expires a timer file whose first time was so long ago, at once and as often as it has missed.
+    fn catch_up(&mut self, clocks: &Clocks, missed: u64) {
+        let Kind::File(_, copy) = &self.kind else { return };
+        let (ticks, deadline) = match missed.checked_div(self.interval) {
+            Some(periods) => (1 + periods, clocks.after(self.interval - missed % self.interval)),
+            None => (1, NEVER),
+        };
+        add_ticks(copy, ticks);
+        self.deadline = deadline;
     }
 
     /// Returns the time that is left, and the interval.
@@ -175,20 +190,23 @@ impl Timer {
                 // A process that has just ended needs no signal.
                 let _ = sys::kill(self.process, libc::SIGALRM);
             }
-            Kind::File(_, copy) => {
-                let (_, unread) = file_information(copy).unwrap_or_default();
-                // Kernels without checkpoints cannot count: there, the file expires once.
-                if sys::set_ticks(copy, unread + 1).is_err() && sys::set_timer_file(copy, 1).is_ok() {
-                    while file_information(copy).is_some_and(|(_, ticks)| ticks == 0) {
-                        sys::yield_now();
-                    }
-                }
-            }
+            Kind::File(_, copy) => add_ticks(copy, 1),
             Kind::Posix(_, Notification { signal: 0, .. }) => {}
             Kind::Posix(number, Notification { signal, value, thread }) => {
                 let value = value.unwrap_or(*number as u64);
                 sys::send_timer_signal(self.process, *thread, *signal, *number, value);
             }
+        }
+    }
+}
+
+/// Adds unread expirations to a timer file.
+fn add_ticks(copy: &OwnedFd, ticks: u64) {
+    let (_, unread) = file_information(copy).unwrap_or_default();
+    // Kernels without checkpoints cannot count: there, the file expires once.
+    if sys::set_ticks(copy, unread + ticks).is_err() && sys::set_timer_file(copy, 1).is_ok() {
+        while file_information(copy).is_some_and(|(_, ticks)| ticks == 0) {
+            sys::yield_now();
         }
     }
 }

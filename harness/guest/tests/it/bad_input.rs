@@ -139,10 +139,11 @@ def call(*arguments):
 call(425, 8, (ctypes.c_char * 256)())
 call(227, 0, (ctypes.c_long * 2)(1, 0))
 call(56, 0x00800000 | 17, 0, 0, 0, 0)
+call(435, (ctypes.c_ulonglong * 11)(0x00800000, 0, 0, 0, 17), 88)
 ",
     ));
-    assert_eq!(finished.lines(), ["-1 38", "-1 1", "-1 1"]);
+    assert_eq!(finished.lines(), ["-1 38", "-1 1", "-1 1", "-1 1"]);
     let names: Vec<&str> = finished.report().unvirtual.iter().map(|call| call.call.as_str()).collect();
-    assert_eq!(names, ["clock_settime", "clone(CLONE_UNTRACED)", "io_uring_setup"]);
+    assert_eq!(names, ["clock_settime", "clone(CLONE_UNTRACED)", "clone3(CLONE_UNTRACED)", "io_uring_setup"]);
     assert!(finished.report().unvirtual.iter().all(|call| call.count == 1 && call.program.starts_with("python")));
 }

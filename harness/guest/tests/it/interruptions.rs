@@ -97,3 +97,25 @@ ctypes.CDLL(None).pthread_exit(None)
     ));
     assert_eq!(finished.lines(), ["30.0"]);
 }
+
+/// A timer file whose first time has passed expires at once, as often as it has missed, and keeps its phase.
+#[test]
+fn a_timer_file_of_the_past_catches_up() {
+    let finished = run(python(
+        "
+import ctypes, os, struct, time
+libc = ctypes.CDLL(None)
+time.sleep(20)
+now = int(time.clock_gettime(time.CLOCK_REALTIME))
+timer = libc.timerfd_create(0, os.O_NONBLOCK)
+libc.timerfd_settime(timer, 1, (ctypes.c_long * 4)(0, 0, now - 5, 0), None)
+print(struct.unpack('Q', os.read(timer, 8))[0])
+libc.timerfd_settime(timer, 1, (ctypes.c_long * 4)(2, 0, now - 5, 0), None)
+print(struct.unpack('Q', os.read(timer, 8))[0])
+left = (ctypes.c_long * 4)()
+libc.timerfd_gettime(timer, left)
+print(list(left))
+",
+    ));
+    assert_eq!(finished.lines(), ["1", "3", "[2, 0, 1, 0]"]);
+}
