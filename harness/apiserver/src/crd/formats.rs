@@ -12,6 +12,7 @@ use super::text;
 use crate::expressions::{is_base64, is_date, is_date_time};
 use crate::go_duration::go_duration;
 use crate::json::Value;
+use crate::name_formats::{dns1123_label, dns1123_subdomain};
 
 /// String formats that are checked, without their dashes.
 const FORMATS: [&str; 26] = [
@@ -44,7 +45,7 @@ const FORMATS: [&str; 26] = [
 ];
 
 /// Regular expressions of formats, by the name without dashes.
-const PATTERNS: [(&str, &str); 12] = [
+const PATTERNS: [(&str, &str); 10] = [
     (
         "creditcard",
         concat!(
@@ -55,8 +56,6 @@ const PATTERNS: [(&str, &str); 12] = [
     ("hexcolor", "^#?([0-9a-fA-F]{3}){1,2}$"),
     ("hostlabel", r"^[a-zA-Z0-9\p{S}\p{L}-]+$"),
     ("hosttop", r"^[a-zA-Z\p{L}]+$"),
-    ("k8slongname", r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$"),
-    ("k8sshortname", "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"),
     (
         "rgbcolor",
         concat!(
@@ -100,8 +99,8 @@ pub(super) fn has_format(format: &str, text: &str) -> bool {
         "isbn" => is_isbn10(text) || is_isbn13(text),
         "isbn10" => is_isbn10(text),
         "isbn13" => is_isbn13(text),
-        "k8slongname" => text.len() <= 253 && matches("k8slongname", text),
-        "k8sshortname" => text.len() <= 63 && matches("k8sshortname", text),
+        "k8slongname" => dns1123_subdomain(text).is_empty(),
+        "k8sshortname" => dns1123_label(text).is_empty(),
         "mac" => is_mac(text),
         "uri" => is_uri(text),
         name @ ("hexcolor" | "rgbcolor" | "ssn" | "uuid" | "uuid3" | "uuid4" | "uuid5") => matches(name, text),

@@ -457,11 +457,8 @@ pub(crate) enum LoopCall {
 
 /// Classifies a call of a busy thread.
 pub(crate) fn loop_call(call: &Call, memory: &impl Memory) -> LoopCall {
-    let is_zero = |index: usize| {
-        let mut time = [1; 16];
-        let address = call.arguments[index];
-        address != 0 && memory.read(address, &mut time) && time == [0; 16]
-    };
+    // Zero is the same in all units.
+    let is_zero = |index: usize| call.arguments[index] != 0 && timespec(memory, call.arguments[index]) == Some(0);
     let polls = match call.number {
         libc::SYS_poll => call.arguments[2] as i32 == 0,
         libc::SYS_epoll_wait | libc::SYS_epoll_pwait => call.arguments[3] as i32 == 0,

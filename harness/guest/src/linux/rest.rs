@@ -47,10 +47,12 @@ impl Tracer {
             && let Some(entry) = self.table.threads.get_mut(&thread)
         {
             entry.resting = None;
-            // Only a main thread stays after its end, until the others have ended.
-            entry.is_dead |= thread == entry.process && entry.watch.is_dead();
             if !entry.is_stopped && !entry.is_dead && !entry.watch.is_blocked() {
-                return false;
+                // Only a main thread stays after its end, until the others have ended.
+                entry.is_dead = thread == entry.process && entry.watch.is_dead();
+                if !entry.is_dead {
+                    return false;
+                }
             }
         }
         for entry in self.table.threads.values_mut() {

@@ -226,13 +226,6 @@ impl Tracer {
         }
     }
 
-    /// Ends the look at a thread's calls.
-    pub(crate) fn end_probe(&mut self, thread: i32) {
-        if let Some(entry) = self.table.threads.get_mut(&thread) {
-            entry.probe = None;
-        }
-    }
-
     /// Moves time while threads are busy, and ends the waits that are due.
     fn creep(&mut self, by: u64) {
         self.set_time(self.clocks.elapsed + by);

@@ -26,14 +26,12 @@ impl Tracer {
         let base = self.table.image(thread);
         let zero = base.and_then(|base| self.image.as_ref().map(|image| image.zero(base)));
         let plan = calls::plan(&call, &ProgramMemory(thread), &self.clocks, zero);
-        if !matches!(plan, Plan::Wait(_))
-            && let Some(entry) = self.table.threads.get_mut(&thread)
-        {
-            // Nothing is restarted any more, or without a time that is left.
-            entry.restart = None;
-        }
         if let Some(entry) = self.table.threads.get_mut(&thread) {
             entry.interrupted = None;
+            if !matches!(plan, Plan::Wait(_)) {
+                // Nothing is restarted any more, or without a time that is left.
+                entry.restart = None;
+            }
         }
         match plan {
             Plan::Pass => self.resume(thread, 0),
@@ -146,8 +144,10 @@ impl Tracer {
 
     /// Lets the kernel do the call, and stops at its result.
     fn follow(&mut self, thread: i32, pending: Pending) {
-        self.end_probe(thread);
-        self.set_activity(thread, Activity::Calling(pending));
+        if let Some(entry) = self.table.threads.get_mut(&thread) {
+            entry.probe = None;
+            entry.activity = Activity::Calling(pending);
+        }
         self.resume(thread, 0);
     }
 
@@ -180,8 +180,8 @@ impl Tracer {
     /// Begins a wait.
     fn begin_wait(&mut self, thread: i32, mut wait: Wait, mut registers: Registers) {
         self.report.waits += 1;
-        self.end_probe(thread);
         let Some(entry) = self.table.threads.get_mut(&thread) else { return };
+        entry.probe = None;
         let original = registers;
         let is_restart = |restart: &Restart| {
             restart.call == wait.call

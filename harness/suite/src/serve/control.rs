@@ -133,7 +133,7 @@ fn faults(world: &ServedWorld, request: &ApiRequest) -> Result<Reply, ControlErr
             let armed = rules.len();
             if faults.armed() + armed > RULES_MAX {
                 return Err(ControlError::conflict(format!(
-                    "this world would have more than {RULES_MAX} fault rules: DELETE /plumbline/faults removes those that are spent"
+                    "this world would have more than {RULES_MAX} fault rules: DELETE /plumbline/faults?name=NAME removes those of a name"
                 )));
             }
             world.arm(&rules).map_err(|error| ControlError::bad(error.to_string()))?;

@@ -7,6 +7,7 @@ use plumbline::expect::world::Key;
 use plumbline::rules::nodes::NodeState;
 use plumbline::transcript::{EntryKind, RecordedJson, RecordedRequest, TranscriptEntry};
 
+use crate::explore::run::entries::change_of;
 use crate::explore::run::knowledge::Knowledge;
 use crate::explore::run::work::WorkWindow;
 
@@ -72,9 +73,7 @@ pub(super) fn took_effect(entries: &[TranscriptEntry], seq: usize) -> bool {
     let Some(EntryKind::Request(exchange)) = entries.get(seq).map(|entry| &entry.what) else { return false };
     match &exchange.reply {
         Some(reply) => (200..300).contains(&reply.status),
-        None => entries[seq..]
-            .iter()
-            .any(|entry| matches!(&entry.what, EntryKind::Change(change) if change.request == Some(seq))),
+        None => change_of(entries, seq).is_some(),
     }
 }
 

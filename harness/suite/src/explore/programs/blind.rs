@@ -6,7 +6,7 @@ use plumbline::transcript::{Exchange, RecordedJson, TranscriptEntry};
 use serde_json::Value;
 
 use super::job::{Blind, millis};
-use crate::explore::run::entries::{changed_by, key_of_request};
+use crate::explore::run::entries::{change_of, key_of_request};
 use crate::explore::run::knowledge::Knowledge;
 
 /// Returns the breach if a write without a precondition meets a state that the program had not seen when it sent the
@@ -23,7 +23,7 @@ pub(super) fn blind(
     }
     let key = key_of_request(request)?;
     // A request may take effect long after it was sent.
-    let effect = entries.get(entry.seq..)?.iter().find(|later| changed_by(later) == Some(entry.seq))?.seq;
+    let effect = change_of(entries, entry.seq)?.0.seq;
     let present = knowledge.present(&key, effect)?;
     let known = knowledge.known_objects(&key, entry.seq);
     if known.is_empty() || knowledge.is_own(&key, effect) {

@@ -19,7 +19,7 @@ use super::job::{Ending, EndingKind, Facts, Point, RecordedExit, Request, millis
 use super::script::ProgramScript;
 use super::state::{EndState, key, stable_name};
 use crate::explore::histories::facts::step_times;
-use crate::explore::run::entries::key_of_request;
+use crate::explore::run::entries::{change_of, key_of_request};
 use crate::explore::run::knowledge::Knowledge;
 use crate::explore::run::moments::moments;
 use crate::runner::{ProgramExit, RunError, RunRecord};
@@ -264,10 +264,7 @@ fn status_by_update(
     }
     let status = request.body.as_deref()?.get("status").filter(|status| status.is_object())?;
     let old: &Value = knowledge.present(&key_of_request(request)?, entry.seq)?;
-    let made = entries.get(entry.seq..)?.iter().find_map(|later| match &later.what {
-        EntryKind::Change(change) if change.request == Some(entry.seq) => change.new.as_deref(),
-        _ => None,
-    });
+    let made = change_of(entries, entry.seq).and_then(|(_, change)| change.new.as_deref());
     let now = made.unwrap_or(old);
     let ignored = now["status"] == old["status"] && !is_part_of(status, &old["status"]);
     let next = "write it through the subresource /status";

@@ -59,3 +59,12 @@ pub fn changed_by(entry: &TranscriptEntry) -> Option<usize> {
         _ => None,
     }
 }
+
+/// Returns the first change that the request at `seq` led to, and its entry.
+#[must_use]
+pub fn change_of(entries: &[TranscriptEntry], seq: usize) -> Option<(&TranscriptEntry, &Change)> {
+    entries.get(seq..)?.iter().find_map(|entry| match &entry.what {
+        EntryKind::Change(change) if change.request == Some(seq) => Some((entry, &**change)),
+        _ => None,
+    })
+}
