@@ -27,6 +27,12 @@ pub fn toleration_limit(world: &ObjectStates, uid: &str) -> Option<Duration> {
 pub fn toleration_limit_of(world: &ObjectStates, pod: &Value) -> Option<Duration> {
     let name = pod["spec"]["nodeName"].as_str()?;
     let (_, node) = world.all("nodes").find(|(key, _)| key.name == name)?;
+    toleration_limit_on(node, pod)
+}
+
+/// Returns how long `pod` may stay on `node`; `None`: indefinitely.
+#[must_use]
+pub fn toleration_limit_on(node: &Value, pod: &Value) -> Option<Duration> {
     let taints = node["spec"]["taints"].as_array()?;
     let tolerations = pod["spec"]["tolerations"].as_array().map_or(&[][..], Vec::as_slice);
     let limits = taints.iter().filter(|taint| taint["effect"] == "NoExecute").filter_map(|taint| {

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plumbline::expect::world::ObjectStates;
+use plumbline::expect::world::{Key, ObjectStates};
 use plumbline::expect::{line, requests};
 use plumbline::explore::breach::Breach;
 use plumbline::fixture::{Controller, Fixture};
@@ -22,10 +22,10 @@ use plumbline::transcript::{Actor, Attributed as _, EntryKind, Exchange, Transcr
 use serde_json::{Value, json};
 
 use super::breaches::of_change;
-use super::known::{node_key, node_states, pod_states, took_effect};
+use super::known::{ReplacedNodes, node_key, node_states, pod_states, took_effect};
 use crate::explore::run::entries::{changes, key_of_request};
 use crate::explore::run::explored::ExploredRun;
-use crate::explore::run::knowledge::{KnownStep, View};
+use crate::explore::run::knowledge::{KnownStep, Sighting, View};
 use crate::explore::run::work::WorkWindow;
 
 /// The oracle.
@@ -124,24 +124,42 @@ struct KnownDeadline {
 struct KnownDeadlines {
     world: ObjectStates,
     of_pod: BTreeMap<String, Vec<KnownDeadline>>,
+    replaced_nodes: ReplacedNodes,
 }
 
 impl KnownDeadlines {
+    fn new(begin: &ObjectStates) -> Self {
+        let replaced_nodes = ReplacedNodes::default();
+        Self { world: begin.without_objects(), of_pod: BTreeMap::new(), replaced_nodes }
+    }
+
+    /// Records the state of an object that an informer shows.
+    fn put(&mut self, key: &Key, sighting: &Sighting<'_>) {
+        self.replaced_nodes.note(key, self.world.get(key), sighting.at);
+        self.world.put(key.clone(), sighting.state.cloned());
+    }
+
     /// Updates the deadlines of the pods of a node, or of a pod, after a sighting.
     fn update(&mut self, is_concerned: impl Fn(&Value) -> bool, position: usize, now: Duration) {
         for (_, pod) in self.world.all("pods").filter(|(_, pod)| is_concerned(pod)) {
+            let replaced = self.replaced_nodes.toleration_limit(pod);
             let deadlines = self.of_pod.entry(metadata::uid(pod).unwrap_or_default().to_owned()).or_default();
             let running = deadlines.last().and_then(|last| last.due);
+            let replaced = replaced.filter(|_| running.is_none());
+            if let Some(limit) = replaced {
+                deadlines.push(KnownDeadline { position, at: now, due: Some(now.saturating_add(limit)) });
+            }
             // A state that does not outlast its instant may remain unseen.
-            let before = deadlines.iter().rev().find(|deadline| deadline.at < now).and_then(|last| last.due);
+            let before = deadlines.iter().rposition(|deadline| deadline.at < now).unwrap_or_default();
+            let possible = deadlines[before..].iter().filter_map(|deadline| deadline.due).min();
             let due = if let Some(limit) = toleration_limit_of(&self.world, pod) {
-                running.into_iter().chain(before).chain([now.saturating_add(limit)]).min()
+                possible.into_iter().chain([now.saturating_add(limit)]).min()
             } else {
                 // The deletion of a node ends no countdown.
                 let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-                running.or(before).filter(|_| !self.world.all("nodes").any(|(key, _)| key.name == node))
+                possible.filter(|_| !self.world.all("nodes").any(|(key, _)| key.name == node))
             };
-            if due != running || deadlines.is_empty() {
+            if due != running || replaced.is_some() || deadlines.is_empty() {
                 deadlines.push(KnownDeadline { position, at: now, due });
             }
         }
@@ -166,17 +184,15 @@ pub(super) fn eviction(fixture: &Fixture, begin: &ObjectStates, explored: Explor
 }
 
 fn early_eviction(replica: Option<u8>, begin: &ObjectStates, explored: ExploredRun<'_>) -> Option<Breach> {
-    let mut deadlines = KnownDeadlines { world: begin.without_objects(), of_pod: BTreeMap::new() };
+    let mut deadlines = KnownDeadlines::new(begin);
     for step in explored.knowledge.steps(replica, View::Possible) {
         match step {
-            KnownStep::Starts(_) => {
-                deadlines = KnownDeadlines { world: begin.without_objects(), of_pod: BTreeMap::new() }
-            }
+            KnownStep::Starts(_) => deadlines = KnownDeadlines::new(begin),
             KnownStep::Sees(key, sighting) => {
                 if !matches!(key.resource.as_str(), "pods" | "nodes") {
                     continue;
                 }
-                deadlines.world.put(key.clone(), sighting.state.cloned());
+                deadlines.put(key, &sighting);
                 let is_node = key.resource == "nodes";
                 let uid = sighting.state.and_then(|pod| metadata::uid(pod));
                 let is_concerned = |pod: &Value| {
@@ -329,6 +345,35 @@ mod tests {
             }
         }
         history.writes(at, Actor::TaintEviction, "delete pods/p", json!({}), None);
+        assert_eq!(judged("taint-eviction", history), found);
+    }
+
+    /// The taint of the node goes at `seen`, and the pod comes at 60 s, with a countdown or without. The node may go, too.
+    #[rstest]
+    #[case::together(60, false, 60, &[])]
+    #[case::the_node_before(59, false, 60, &["early · pods · eviction"])]
+    #[case::a_countdown_that_nothing_ends(60, true, 120, &[])]
+    #[case::the_node_is_gone_before(59, true, 120, &["early · pods · eviction"])]
+    fn the_news_of_a_pod_may_be_read_before_those_of_its_node(
+        #[case] seen: u64,
+        #[case] goes: bool,
+        #[case] evicted: u64,
+        #[case] found: &[&str],
+    ) {
+        let untainted = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}});
+        let (mut unbound, mut intolerant) = (pod("Pending", ""), pod("Running", ""));
+        unbound["spec"] = json!({});
+        if !goes {
+            intolerant["spec"] = json!({"nodeName": "a"});
+        }
+        let mut history = History::new(&[node("True", "k")]);
+        history.happens(seen, "nodes/a", Some(untainted));
+        history.happens(60, "pods/p", Some(unbound));
+        history.happens(60, "pods/p", Some(intolerant));
+        if goes {
+            history.happens(60, "nodes/a", None);
+        }
+        history.writes(evicted, Actor::TaintEviction, "delete pods/p", json!({}), None);
         assert_eq!(judged("taint-eviction", history), found);
     }
 

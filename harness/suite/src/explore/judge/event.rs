@@ -29,6 +29,7 @@ use serde_json::{Value, json};
 
 use super::breaches::of_change;
 use super::disturbances::is_calm;
+use super::known::ReplacedNodes;
 use crate::explore::run::entries::{changes, is_start};
 use crate::explore::run::explored::ExploredRun;
 use crate::explore::run::knowledge::{KnownStep, View};
@@ -227,6 +228,13 @@ impl Countdowns {
         }
     }
 
+    /// Notes that a countdown of the pod may have begun and ended at once.
+    fn begin_and_end(&mut self, pod: &Value) {
+        if !self.running.contains_key(metadata::uid(pod).unwrap_or_default()) {
+            self.ended.entry(key_of(pod)).or_default().most += 1;
+        }
+    }
+
     /// Notes a live read of a node: it may call off the evictions of its pods, whose countdowns go on.
     fn read(&mut self, world: &ObjectStates, node: &str) {
         let pods = world.all("pods").filter(|(_, pod)| pod["spec"]["nodeName"] == node);
@@ -290,6 +298,7 @@ fn key_of(pod: &Value) -> PodKey {
 fn cancellations(begin: &ObjectStates, explored: ExploredRun<'_>, calm: bool) -> Option<Breach> {
     let mut world = begin.without_objects();
     let mut countdowns = Countdowns::default();
+    let mut replaced_nodes = ReplacedNodes::default();
     let mut reported: BTreeMap<PodKey, Reports> = BTreeMap::new();
     let mut instant = Duration::ZERO;
     for step in explored.knowledge.steps(None, View::Certain) {
@@ -306,11 +315,15 @@ fn cancellations(begin: &ObjectStates, explored: ExploredRun<'_>, calm: bool) ->
             }
             KnownStep::Sees(key, sighting) => {
                 let old = world.get(key).cloned();
+                replaced_nodes.note(key, old.as_ref(), sighting.at);
                 world.put(key.clone(), sighting.state.cloned());
                 match (key.resource.as_str(), old, sighting.state) {
                     ("pods", old, Some(new)) => {
                         let is_another = |old: &RecordedJson| metadata::uid(old) != metadata::uid(new);
                         old.filter(is_another).iter().for_each(|old| countdowns.end(old, sighting.at));
+                        if replaced_nodes.toleration_limit(new).is_some() {
+                            countdowns.begin_and_end(new);
+                        }
                         countdowns.update(&world, [&**new].into_iter(), sighting.at);
                     }
                     ("pods", Some(old), None) => countdowns.end(&old, sighting.at),

@@ -5,7 +5,9 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use plumbline::expect::world::Key;
 use plumbline::rules::nodes::NodeState;
+use plumbline::rules::taints::toleration_limit_on;
 use plumbline::transcript::{EntryKind, RecordedJson, RecordedRequest, TranscriptEntry};
+use serde_json::Value;
 
 use crate::explore::run::entries::change_of;
 use crate::explore::run::knowledge::Knowledge;
@@ -26,6 +28,31 @@ pub(super) fn node_key(name: &str) -> Key {
 pub(super) fn node_states(knowledge: &Knowledge<'_>, node: &str, window: WorkWindow) -> Vec<NodeState> {
     let states = knowledge.states(&node_key(node), window);
     states.into_iter().map(|state| state.map_or(NodeState::Missing, |node| NodeState::of(node))).collect()
+}
+
+/// The states of nodes that news of the same instant replaced. News of pods and of nodes come on connections of their
+/// own, so that a controller may read those of a pod first.
+#[derive(Debug, Default)]
+pub(super) struct ReplacedNodes {
+    instant: Duration,
+    states: Vec<RecordedJson>,
+}
+
+impl ReplacedNodes {
+    /// Notes news of an object at `now`, after which its state is no longer `old`.
+    pub(super) fn note(&mut self, key: &Key, old: Option<&RecordedJson>, now: Duration) {
+        if self.instant != now {
+            self.instant = now;
+            self.states.clear();
+        }
+        self.states.extend(old.filter(|_| key.resource == "nodes").cloned());
+    }
+
+    /// Returns how long `pod` may stay in a replaced state of its node, at least; `None`: indefinitely in each.
+    pub(super) fn toleration_limit(&self, pod: &Value) -> Option<Duration> {
+        let states = self.states.iter().filter(|node| node["metadata"]["name"] == pod["spec"]["nodeName"]);
+        states.filter_map(|node| toleration_limit_on(node, pod)).min()
+    }
 }
 
 /// Returns the states of the pod of a request that its sender may have had in mind.
