@@ -17,7 +17,7 @@ use crate::expect::{is_subject_write, line};
 use crate::explore::breach::{self, Breach};
 use crate::explore::faults::inject::RESTART_AFTER;
 use crate::explore::faults::plan::FaultPlan;
-use crate::explore::faults::point::{FaultPoint, points};
+use crate::explore::faults::point::{FaultPoint, is_lease_or_review, points};
 use crate::explore::faults::{Disturbance, FaultTrait};
 use crate::explore::findings::Findings;
 use crate::explore::schedule::{Settling, in_turns};
@@ -413,7 +413,7 @@ async fn history(
         let initial = objects.keys().filter_map(|key| Some((key.clone(), before.get(key)?.clone()))).collect();
         ExploredWorld {
             ending: None,
-            points: points(&entries[..converged.min(entries.len())], &resources, &[]),
+            points: points(&entries[..converged.min(entries.len())], &resources, &[], is_lease_or_review),
             initial,
             objects,
             late: changes_by_controllers(entries, converged, quiet),

@@ -82,7 +82,7 @@ pub use expect::Rule;
 pub use explore::{ExploreSummary, Explorer};
 pub use faults::FaultHandle;
 #[doc(hidden)]
-pub use resources::served_resources;
+pub use resources::{served_resources, server_resources};
 pub use service::WorldService;
 pub use simulation::Simulation;
 pub use transcript::TranscriptView;

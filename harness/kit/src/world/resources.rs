@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::apiserver::request::ReplyBody;
 use crate::apiserver::{ApiRequest, ApiServer, ResourceId};
-use crate::expect::world::resource_of_definition;
+use crate::expect::world::{kinds, resource_of_definition};
 use crate::fixture::Resource;
 use crate::fixture::pattern::Resources;
 use crate::metadata;
@@ -25,6 +25,16 @@ pub fn served_resources(server: &ApiServer) -> Resources {
         let short = short.filter_map(|name| name.as_str().map(str::to_owned)).collect();
         resources.serve(resource_of_definition(&definition), short);
     }
+    for (resource, short) in built_in() {
+        resources.serve(resource.clone(), short.clone());
+    }
+    resources
+}
+
+/// Returns the resources of a server with the definitions among `objects` that texts in the words of fixtures can name.
+#[must_use]
+pub fn server_resources<'o>(objects: impl IntoIterator<Item = &'o Value>) -> Resources {
+    let mut resources = kinds(objects);
     for (resource, short) in built_in() {
         resources.serve(resource.clone(), short.clone());
     }

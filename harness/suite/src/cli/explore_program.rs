@@ -11,10 +11,12 @@ use std::time::Duration;
 use clap::ValueEnum;
 use plumbline::explore::faults::plan::Token;
 use plumbline::time::Stopwatch;
+use plumbline::world::server_resources;
 use serde_json::Value;
 
 use super::environment::{self, variable};
 use super::explore::{self, ExploreArgs, ExploreFormat};
+use super::manifests::{self, SeedObject};
 use super::value::ValueError;
 use super::{CliError, notify, serve};
 use crate::duration::parse_duration;
@@ -25,7 +27,7 @@ use crate::explore::programs::launch::Launcher;
 use crate::explore::programs::oracles::{self, ORACLES};
 use crate::explore::programs::page::page;
 use crate::explore::programs::report::{ProgramReport, ScenarioReport};
-use crate::explore::programs::search::{self, Explored, ProgramOptions, ScenarioSubject};
+use crate::explore::programs::search::{self, Delayed, Explored, ProgramOptions, ScenarioSubject};
 use crate::explore::programs::shrink::shrink;
 use crate::explore::search::Strategy;
 use crate::explore::search::runs::UnknownPoint;
@@ -59,6 +61,11 @@ pub(super) struct ProgramArgs {
     /// The cluster around the program [default: the API server with garbage collection]
     #[arg(long, value_enum, value_name = "CLUSTER", requires = "command")]
     like: Option<ClusterAround>,
+
+    /// Flags of `plumbline serve` for the cluster around the program, quoted as for a shell, such as
+    /// `--nodes 3 --kubelet --loops gc,namespaces,jobs`
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, requires = "command")]
+    serve_flags: Option<String>,
 
     /// YAML file with the roles and bindings of the program's service account. Requests that they do not permit get 403
     #[arg(long, value_name = "FILE", requires = "command")]
@@ -104,6 +111,12 @@ pub(super) struct ProgramArgs {
     run_limit: Duration,
 }
 
+/// Wall time after which no finding of a scenario is shrunk: `--budget` is for plans.
+const SHRINKING: Duration = Duration::from_mins(5);
+
+/// Programs that run scripts.
+const INTERPRETERS: [&str; 10] = ["python", "node", "java", "bash", "sh", "ruby", "perl", "deno", "bun", "pypy"];
+
 /// Clusters around a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ClusterAround {
@@ -133,16 +146,23 @@ impl ProgramArgs {
     fn program(&self, command: &str) -> Result<ExploredProgram, CliError> {
         let argv = shell_words::split(command).map_err(|error| CliError::Usage(format!("--command: {error}")))?;
         let Some(first) = argv.first() else { return Err(CliError::Usage("--command is empty".to_owned())) };
+        let stem = |path: &str| Path::new(path).file_stem().map(|name| name.to_string_lossy().into_owned());
         // An interpreter says less than its script.
-        let script = argv.iter().skip(1).find(|word| !word.starts_with('-') && Path::new(word).is_file());
-        let name = Path::new(script.unwrap_or(first)).file_stem().map(|name| name.to_string_lossy().into_owned());
+        let interprets = stem(first).is_some_and(|name| INTERPRETERS.iter().any(|it| name.starts_with(it)));
+        let is_script = |word: &&String| interprets && !word.starts_with('-') && Path::new(word).is_file();
+        let name = stem(argv.iter().skip(1).find(is_script).unwrap_or(first));
+        let like = self.like.is_some().then(|| ["--like", "kind"].map(str::to_owned));
+        let mut around: Vec<String> = like.into_iter().flatten().collect();
+        let flags = self.serve_flags.as_deref().unwrap_or_default();
+        around.extend(shell_words::split(flags).map_err(|error| CliError::Usage(format!("--serve-flags: {error}")))?);
+        serve::around(&around).map_err(|error| CliError::Usage(format!("--serve-flags: {error}")))?;
         Ok(ExploredProgram {
             name: name.unwrap_or_else(|| first.clone()),
             argv,
             env: self.command_env.clone(),
             http: self.http,
             role: self.subject_role.clone(),
-            like_kind: self.like == Some(ClusterAround::Kind),
+            around,
         })
     }
 
@@ -159,6 +179,9 @@ impl ProgramArgs {
         }
         if self.like.is_some() {
             text.push_str("--like kind ");
+        }
+        if let Some(flags) = &self.serve_flags {
+            let _ = write!(text, "--serve-flags {} ", shell_words::quote(flags));
         }
         if self.http {
             text.push_str("--http ");
@@ -216,7 +239,7 @@ pub(super) fn main(command: &str, args: &ExploreArgs) -> Result<Exit, CliError> 
 
 /// Reads the scenarios.
 fn subjects(program: &ExploredProgram, own: &ProgramArgs) -> Result<Vec<ScenarioSubject>, CliError> {
-    let manifests: Vec<Value> = serve::manifests(&own.manifests).map_err(CliError::environment)?;
+    let manifests = definitions(&own.manifests)?;
     let read = |file: &PathBuf| {
         let text = fs::read_to_string(file)
             .map_err(|error| CliError::Environment(format!("unable to read {}: {error}", file.display())))?;
@@ -235,6 +258,27 @@ fn subjects(program: &ExploredProgram, own: &ProgramArgs) -> Result<Vec<Scenario
         }
     }
     Ok(subjects)
+}
+
+/// Returns the objects of the manifests. Objects of unknown kinds in a folder are left out.
+fn definitions(paths: &[PathBuf]) -> Result<Vec<Value>, CliError> {
+    let found = manifests::manifests(paths).map_err(CliError::environment)?;
+    let defined = found.iter().map(|(seed, _)| &seed.object);
+    let known = server_resources(defined.clone());
+    if !paths.is_empty() && !defined.clone().any(|object| object["kind"] == "CustomResourceDefinition") {
+        notify("plumbline: --manifests: no custom resource definition among the objects");
+    }
+    let mut objects = Vec::new();
+    for (SeedObject { from, object }, in_folder) in found {
+        let text = |field: &str| object[field].as_str().unwrap_or_default();
+        match known.of_kind(text("apiVersion"), text("kind")) {
+            Err(_) if in_folder => {
+                notify(&format!("plumbline: --manifests: {from}: left out, nothing defines kind {:?}", text("kind")));
+            }
+            _ => objects.push(object),
+        }
+    }
+    Ok(objects)
 }
 
 /// Explores all scenarios and writes the report.
@@ -351,10 +395,17 @@ fn shrunk(
     options: &ProgramOptions,
 ) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
+    let stopwatch = Stopwatch::start();
     // Two runs without faults are enough for a candidate.
     let options = ProgramOptions { references: 2, ..options.clone() };
-    for (plan, breach) in explored.findings.simplest() {
+    for (number, (plan, breach)) in explored.findings.simplest().enumerate() {
         let name = breach.fingerprint();
+        let of = explored.findings.len();
+        if stopwatch.elapsed() > SHRINKING {
+            notify(&format!("plumbline: {} of {of} findings are not shrunk: time is over", of - number));
+            break;
+        }
+        notify(&format!("plumbline: shrinking finding {} of {of}: {name}", number + 1));
         let Some(example) = explored.examples.get(&name).filter(|example| !example.plan.is_empty()) else { continue };
         let token = plan.token();
         if let Some(text) = shrink(subject, (launcher, &options), &example.plan, &token, (&name, &breach.text)) {
@@ -403,7 +454,9 @@ fn replay(
         (reference.facts.clone(), oracles::judge_alone(&reference.facts))
     } else {
         let facts = search::run(subject, launcher, &plan, Some(&reference));
-        let breaches = oracles::judge(&reference, &facts);
+        let mut breaches = oracles::judge(&reference, &facts);
+        let mut delayed = Delayed::new(subject, launcher);
+        breaches.retain(|breach| delayed.confirms(&reference, &plan, breach));
         (facts, breaches)
     };
     show(token, &facts, &breaches)?;

@@ -14,6 +14,7 @@ mod help;
 mod hint;
 mod lint;
 mod list;
+mod manifests;
 mod memory;
 mod repeat;
 mod replay;

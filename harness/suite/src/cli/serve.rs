@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::colour;
+use super::manifests::{SeedObject, is_for_kustomize, objects, read};
 use super::value::ValueError;
 use crate::cluster::{Around, AroundError};
 use crate::duration::parse_duration;
@@ -539,20 +540,15 @@ fn explained(error: &ListenError) -> String {
     }
 }
 
-fn read(path: &Path) -> Result<String, ServeError> {
-    std::fs::read_to_string(path).map_err(|error| ServeError::Unreadable { path: path.to_owned(), error })
-}
-
 /// Returns what runs beside the server of another verb: garbage collection and the deletion of namespaces, or the parts
-/// of a cluster like one of kind. Its kubelets renew their leases once.
-pub(super) fn around(like_kind: bool) -> Result<Around, AroundError> {
+/// of a cluster as `serve` with these flags has them. Its kubelets renew their leases once.
+pub(super) fn around(flags: &[String]) -> Result<Around, AroundError> {
     #[derive(clap::Parser)]
     #[command(no_binary_name = true)]
     struct Flags {
         #[command(flatten)]
         serve: ServeArgs,
     }
-    let flags: &[&str] = if like_kind { &["--like", "kind"] } else { &[] };
     let flags = Flags::try_parse_from(flags).map_err(|error| AroundError::Flags(error.to_string()))?;
     let mut spec = flags.serve.spec().map_err(|error| AroundError::Flags(error.to_string()))?;
     if let Some(options) = &mut spec.kubelet {
@@ -564,73 +560,6 @@ pub(super) fn around(like_kind: bool) -> Result<Around, AroundError> {
         server.seed(bootstrap::objects(address, server.clock().now()))?;
         Ok(spec.start_loops(server))
     })))
-}
-
-/// Returns the objects in the files and folders.
-///
-/// # Errors
-///
-/// Returns the first file that cannot be read, or is no YAML.
-pub(super) fn manifests(paths: &[PathBuf]) -> Result<Vec<Value>, ServeError> {
-    let mut all = Vec::new();
-    for path in paths {
-        all.extend(objects(path)?.into_iter().map(|found| found.object));
-    }
-    Ok(all)
-}
-
-/// An object to seed, and its source.
-struct SeedObject {
-    from: String,
-    object: Value,
-}
-
-/// Returns the objects in a file, or in the YAML and JSON files of a folder sorted by name; lists are split into their
-/// items.
-fn objects(path: &Path) -> Result<Vec<SeedObject>, ServeError> {
-    if path.is_dir() {
-        let entries =
-            std::fs::read_dir(path).map_err(|error| ServeError::Unreadable { path: path.to_owned(), error })?;
-        let mut files: Vec<PathBuf> = entries
-            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-            .filter(|file| matches!(file.extension().and_then(|e| e.to_str()), Some("yaml" | "yml" | "json")))
-            .collect();
-        files.sort();
-        let mut all = Vec::new();
-        for file in files {
-            all.extend(objects(&file)?);
-        }
-        return Ok(all);
-    }
-    let file = path.display();
-    // The file is the user's own, so its size is not limited.
-    let budget = serde_saphyr::budget! { max_nodes: usize::MAX, max_events: usize::MAX, max_documents: usize::MAX };
-    let options = serde_saphyr::options! { budget: budget };
-    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(&read(path)?, options)
-        .map_err(|error| ServeError::File { path: path.to_owned(), why: error.to_string() })?;
-    let documents = documents.into_iter().enumerate().filter(|(_, document)| !document.is_null());
-    Ok(documents.flat_map(|(index, document)| unlisted(format!("{file}: document {}", index + 1), document)).collect())
-}
-
-fn unlisted(from: String, mut document: Value) -> Vec<SeedObject> {
-    let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
-    match document.get_mut("items").filter(|_| is_list).map(Value::take) {
-        Some(Value::Array(items)) => {
-            let items = items.into_iter().enumerate();
-            items.map(|(index, object)| SeedObject { from: format!("{from}: items[{index}]"), object }).collect()
-        }
-        _ => vec![SeedObject { from, object: document }],
-    }
-}
-
-/// Returns true for the files of kustomize, which are no objects of a cluster. A kustomization may be known by its name
-/// alone: kustomize fills in the kind and the version (`FixKustomizationPostUnmarshalling` of its `api/types`).
-fn is_for_kustomize(from: &str, object: &Value) -> bool {
-    let file = from.split(": document ").next().and_then(|file| Path::new(file).file_name()?.to_str());
-    match object["apiVersion"].as_str().filter(|version| !version.is_empty()) {
-        Some(version) => version.starts_with("kustomize.config.k8s.io/"),
-        None => matches!(file, Some("kustomization.yaml" | "kustomization.yml")),
-    }
 }
 
 /// Waits for the end of standard input. Never returns after a line on it.
@@ -681,7 +610,6 @@ impl Signals {
 mod tests {
     use super::*;
     use rstest::rstest;
-    use serde_json::json;
 
     #[rstest]
     #[case("250ms", Duration::from_millis(250))]
@@ -705,35 +633,5 @@ mod tests {
         server.seed([kind::node(1, true), kind::standard_class()]).unwrap();
         server.seed(kind::system_accounts()).unwrap();
         server.seed(kind::system_workloads("v1.36.2")).unwrap();
-    }
-
-    #[test]
-    fn seeds_are_read_in_order_and_lists_taken_apart() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path();
-        std::fs::write(
-            folder.join("b.json"),
-            json!({"kind": "PodList", "items": [{"kind": "Pod", "x": 2}, {"x": 3}]}).to_string(),
-        )
-        .unwrap();
-        std::fs::write(folder.join("a.yaml"), "kind: Pod\nx: 0\n---\nkind: Node\nx: 1\n").unwrap();
-        std::fs::write(folder.join("c.txt"), "no").unwrap();
-        let found = objects(folder).unwrap();
-        assert_eq!(
-            found.iter().map(|seed| seed.object["x"].as_i64()).collect::<Vec<_>>(),
-            [Some(0), Some(1), Some(2), Some(3)]
-        );
-        assert!(found[2].from.ends_with("b.json: document 1: items[0]"), "{}", found[2].from);
-        assert!(objects(&folder.join("none")).is_err());
-    }
-
-    #[rstest]
-    #[case::by_name("k/kustomization.yaml: document 1", json!({"resources": ["a.yaml"]}), true)]
-    #[case::short_name("kustomization.yml: document 1", json!({"namespace": "x"}), true)]
-    #[case::by_version("x.yaml: document 2", json!({"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component"}), true)]
-    #[case::an_object("kustomization.yaml: document 1", json!({"apiVersion": "v1", "kind": "ConfigMap"}), false)]
-    #[case::no_version("a.yaml: document 1", json!({"kind": "ConfigMap"}), false)]
-    fn files_of_kustomize_are_passed_over(#[case] from: &str, #[case] object: Value, #[case] expected: bool) {
-        assert_eq!(is_for_kustomize(from, &object), expected);
     }
 }

@@ -90,16 +90,21 @@ impl fmt::Display for FaultPoint {
 }
 
 /// Returns the points of a run with steps at these times, in order. Only resources that the subject lists or watches
-/// have events.
+/// have events, and requests that are the subject's own (`is_own`) have no faults.
 #[must_use]
-pub fn points(entries: &[TranscriptEntry], resources: &Resources, steps: &[Duration]) -> Vec<FaultPoint> {
+pub fn points(
+    entries: &[TranscriptEntry],
+    resources: &Resources,
+    steps: &[Duration],
+    is_own: impl Fn(&RecordedRequest) -> bool,
+) -> Vec<FaultPoint> {
     let steps: BTreeSet<Duration> = steps.iter().copied().collect();
     let watched = watched(entries);
     let mut occurrences: BTreeMap<String, u32> = BTreeMap::new();
     let mut points = Vec::new();
     for entry in entries {
         let found = match &entry.what {
-            EntryKind::Request(exchange) if entry.actor().is_subject() => {
+            EntryKind::Request(exchange) if entry.actor().is_subject() && !is_own(&exchange.request) => {
                 request_site(&exchange.request).map(|verb| (Site::Request(verb), target(&exchange.request, resources)))
             }
             EntryKind::Change(change) if watched.contains(&(change.group.as_str(), change.resource.as_str())) => {
@@ -129,11 +134,21 @@ fn watched(entries: &[TranscriptEntry]) -> BTreeSet<(&str, &str)> {
         .collect()
 }
 
-/// Returns the verb of a request that a fault can select; `None` for requests about no resource and for the subject's
-/// own leases and reviews.
+/// Returns true for the questions of a program about tokens and rights.
+#[must_use]
+pub fn is_review(request: &RecordedRequest) -> bool {
+    matches!(request.resource.as_str(), "tokenreviews" | "subjectaccessreviews")
+}
+
+/// Returns true for the reviews of a program, and for the leases with which it elects its leader.
+#[must_use]
+pub fn is_lease_or_review(request: &RecordedRequest) -> bool {
+    request.resource == "leases" || is_review(request)
+}
+
+/// Returns the verb of a request that a fault can select; `None` for requests about no resource.
 fn request_site(request: &RecordedRequest) -> Option<Verb> {
-    let own = matches!(request.resource.as_str(), "" | "leases" | "tokenreviews" | "subjectaccessreviews");
-    (!own).then_some(match request.verb.as_str() {
+    (!request.resource.is_empty()).then_some(match request.verb.as_str() {
         "get" => Verb::Get,
         "list" => Verb::List,
         "watch" => Verb::Watch,

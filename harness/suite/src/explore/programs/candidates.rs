@@ -13,8 +13,8 @@ use super::job::{PlannedFault, Point};
 /// Faults that no program is tried with: fixtures have them for controllers whose clock or order can be set.
 const NOT_FOR_PROGRAMS: [&str; 4] = ["clock-ahead-10m", "clock-back-10m", "order-2", "order-3"];
 
-/// The faults of leases.
-const OF_LEASES: [&str; 2] = ["lease-taken", "500"];
+/// The faults of a leader's lock.
+const OF_LOCKS: [&str; 2] = ["lease-taken", "500"];
 
 /// A named selection of faults.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -98,13 +98,14 @@ fn is_likely(disturbance: Disturbance, point: &Point) -> bool {
 
 fn is_possible(disturbance: Disturbance, point: &Point, profile: FaultProfile) -> bool {
     let name = disturbance.name();
-    let of_lease = point.plural == "leases";
     let suits = disturbance.suits(&point.point());
     let of_profile = match profile {
         FaultProfile::All => true,
         FaultProfile::Robustness => robustness_of(name).is_some(),
     };
-    let of_place = if of_lease { OF_LEASES.contains(&name) } else { !disturbance.is(FaultTrait::ConcernsLeader) };
+    let can_be_taken = name != "lease-taken" || point.plural == "leases";
+    let of_place =
+        if point.lock { OF_LOCKS.contains(&name) && can_be_taken } else { !disturbance.is(FaultTrait::ConcernsLeader) };
     suits && of_profile && of_place && !NOT_FOR_PROGRAMS.contains(&name)
 }
 

@@ -1,6 +1,6 @@
 //! The job of a run, and the facts that it returns: documents that two processes exchange.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,8 +27,8 @@ pub struct ExploredProgram {
     pub http: bool,
     /// A file with the roles of its service accounts; `None` permits everything.
     pub role: Option<PathBuf>,
-    /// The cluster around it is one of kind: nodes, kubelets, workloads, garbage collection.
-    pub like_kind: bool,
+    /// Flags of `serve` for the cluster around it.
+    pub around: Vec<String>,
 }
 
 /// A scenario as its files have it.
@@ -60,12 +60,24 @@ pub struct WorkerJob {
     pub expected: Option<Expected>,
     /// Times after the last step and the last fault, in milliseconds, at which the run may be over.
     pub checkpoints: Vec<u64>,
+    /// Steps that come later than in the scenario.
+    #[serde(default)]
+    pub delay: Option<StepDelay>,
     /// Length of the window in which a converged program must be quiet, in milliseconds.
     pub quiet: u64,
     /// Time that the program gets after a fresh start at the end, in milliseconds.
     pub fresh: u64,
     /// The folder for its logs.
     pub logs: PathBuf,
+}
+
+/// A delay of the later steps of a scenario, in milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct StepDelay {
+    /// Steps after this time are delayed.
+    pub after: u64,
+    /// The delay.
+    pub by: u64,
 }
 
 /// A [`FaultPoint`] as a document.
@@ -98,6 +110,9 @@ pub struct Point {
     pub before: usize,
     /// The same after it took effect.
     pub after: usize,
+    /// True for the renewal of a lock of the program's leader.
+    #[serde(default)]
+    pub lock: bool,
 }
 
 /// Returns milliseconds.
@@ -134,6 +149,7 @@ impl Point {
             next_step: next_step.map(millis),
             before,
             after,
+            lock: false,
         }
     }
 
@@ -220,7 +236,7 @@ pub struct Facts {
     /// Steps with another reply than the scenario names, which is success by default.
     #[serde(default)]
     pub failed_steps: Vec<String>,
-    /// The program's requests until the end of the quiet window, without leases.
+    /// The program's requests until the end of the quiet window, without those about locks.
     pub requests: Vec<Request>,
     /// Number of requests that are not listed because there were too many.
     pub omitted: usize,
@@ -228,6 +244,9 @@ pub struct Facts {
     pub points: Vec<Point>,
     /// The objects at the end.
     pub state: EndState,
+    /// The locks of the program's leader.
+    #[serde(default)]
+    pub locks: BTreeSet<String>,
     /// Objects that the program created or changed and that point to an object that is gone.
     pub left: BTreeMap<String, String>,
     /// Objects that the program deleted, with the time of its first request in milliseconds, and the request.

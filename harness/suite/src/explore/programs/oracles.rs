@@ -26,10 +26,12 @@ pub const ORACLES: [(&str, &str); 15] = [
     ("refused", "the server refuses no request of the run without faults as invalid"),
     ("rights", "the program has the rights for what it requests"),
     ("blind", "no object is deleted or overwritten of which the program had not seen the present state"),
-    ("deletes", "no object is deleted that the program leaves alone, or deletes later, without the fault"),
+    (DELETES, "no object is deleted that the program leaves alone, or deletes later, without the fault"),
     ("writes", "no object is written far more often than without the fault"),
 ];
 
+/// The oracle of deletions.
+const DELETES: &str = "deletes";
 /// Most equal requests within a second.
 const STORM: usize = 50;
 /// Requests in the quiet window beyond those of the run without faults from which on a program is busy.
@@ -76,6 +78,12 @@ pub fn judge(reference: &Reference, facts: &Facts) -> Vec<Breach> {
     }
     found.extend(more_writes(without, facts));
     without_known(found, reference)
+}
+
+/// Returns true for breaches that compare the run with one in which each step found what the steps before it had led to.
+#[must_use]
+pub fn depends_on_steps(breach: &Breach) -> bool {
+    matches!(breach.oracle.as_str(), END_STATE | DELETES)
 }
 
 /// Returns the breaches that the end of a run shows by itself: it is not quiet, a fresh start changes something, or
@@ -273,7 +281,7 @@ fn more_deletions(volatile: &Volatile, without: &Facts, facts: &Facts) -> Vec<Br
         }
         let when = usual.map_or("never".to_owned(), |usual| format!("not before {} s", usual / 1000));
         let text = format!("{request}: without the fault the program deletes it {when}");
-        Some(of_object("deletes", object, "deleted", facts, text, &json!({ "exists": target(object) })))
+        Some(of_object(DELETES, object, "deleted", facts, text, &json!({ "exists": target(object) })))
     };
     facts.deleted.iter().filter_map(breach).collect()
 }

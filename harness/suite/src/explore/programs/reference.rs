@@ -114,7 +114,9 @@ impl Reference {
         let mut divergence = None;
         let mut runs = runs.into_iter();
         let facts = runs.next().unwrap_or_default();
+        let mut locks = facts.locks.clone();
         for other in runs {
+            locks.extend(other.locks.iter().cloned());
             let (part, first) = compared(&facts, &other);
             alike = alike.min(part);
             divergence = divergence.or(first);
@@ -123,7 +125,7 @@ impl Reference {
         if alike < least_alike {
             return Err(ReferenceError::Differs { alike, first: divergence.unwrap_or_default() });
         }
-        let expected = Expected { state: facts.state.clone(), volatile };
+        let expected = Expected { state: facts.state.clone(), volatile, locks };
         Ok(Self { facts, expected, alike, divergence })
     }
 
@@ -182,10 +184,15 @@ fn compared(one: &Facts, other: &Facts) -> (f64, Option<String>) {
 }
 
 /// Counts writes by what they are about, and reads by whether there are any: how often a program reads depends on the
-/// order of its threads. Conflicts do not count: whether a cache shows a change before the next write is a race.
+/// order of its threads. Races between the caches of a program and its writes do not count: writes that change nothing,
+/// conflicts, and writes of what has just gone.
 fn counted(requests: &[Request]) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
-    let counted = requests.iter().filter(|request| !request.resource.starts_with("events") && request.code != 409);
+    let is_race = |request: &&Request| match request.verb.as_str() {
+        "update" | "patch" | "delete" => !request.changed && matches!(request.code, 200..300 | 404 | 409),
+        _ => request.code == 409,
+    };
+    let counted = requests.iter().filter(|request| !request.resource.starts_with("events") && !is_race(request));
     for request in counted {
         let reads = matches!(request.verb.as_str(), "get" | "list" | "watch");
         let code = if reads { String::new() } else { format!(" {}", request.code) };

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use plumbline::explore::faults::Disturbance;
 use plumbline::explore::faults::inject::RESTART_AFTER;
-use plumbline::fixture::{Action, Control, Fixture, StepKind, Traffic};
+use plumbline::fixture::{Action, Control, Fixture, Step, StepKind, Traffic};
 
-use super::job::{PlannedFault, WorkerJob};
+use super::job::{PlannedFault, StepDelay, WorkerJob};
 use crate::explore::run::script::Builder;
 
 /// A fixture to run, and the places of its parts.
@@ -83,7 +83,11 @@ pub fn calm(fixture: &Fixture) -> Fixture {
 /// Builds the script of `job` for its scenario.
 #[must_use]
 pub fn script(fixture: &Fixture, job: &WorkerJob, faults: &[PlannedFault]) -> ProgramScript {
-    let fixture = if job.own_faults { fixture.clone() } else { calm(fixture) };
+    let mut fixture = if job.own_faults { fixture.clone() } else { calm(fixture) };
+    if let Some(StepDelay { after, by }) = job.delay {
+        let late = |step: &&mut Step| step.at > Duration::from_millis(after);
+        fixture.steps.iter_mut().filter(late).for_each(|step| step.delay(Duration::from_millis(by)));
+    }
     let mut given = fixture.given.clone();
     let mut injected: Vec<(Duration, Vec<Action>)> = Vec::new();
     let mut armed = Vec::new();
@@ -132,6 +136,16 @@ mod tests {
     use plumbline::fixture::pattern::Resources;
 
     use super::*;
+
+    #[test]
+    fn later_steps_are_delayed() {
+        let text = "steps:\n- { at: 5s, delete: nodes/a }\n- { at: 7s, delete: nodes/b }\n";
+        let fixture = parse::scenario(Path::new("a.yaml"), text, Resources::default()).expect("a scenario");
+        let delay = Some(StepDelay { after: 5_000, by: 60_000 });
+        let script = script(&fixture, &WorkerJob { delay, checkpoints: vec![1_000], ..WorkerJob::default() }, &[]);
+        let times: Vec<u64> = script.fixture.steps.iter().map(|step| step.at.as_secs()).collect();
+        assert_eq!(times, [5, 5, 67, 67, 68, 68, 68, 68]);
+    }
 
     #[test]
     fn a_scenario_becomes_a_run() {

@@ -13,11 +13,12 @@ use plumbline::fixture::Fixture;
 use plumbline::time::Stopwatch;
 
 use super::candidates::{FaultProfile, candidates, pairs};
-use super::job::{EndingKind, ExploredProgram, Facts, PlannedFault, Scenario, WorkerJob};
+use super::job::{EndingKind, ExploredProgram, Facts, PlannedFault, Scenario, StepDelay, WorkerJob, millis};
 use super::launch::Launcher;
 use super::oracles;
 use super::reference::{Reference, ReferenceError};
 use super::script::has_faults;
+use super::state::Expected;
 use super::worker;
 use crate::explore::search::runs::UnknownPoint;
 use crate::explore::search::{Progress, Strategy};
@@ -30,6 +31,10 @@ const CHECKPOINTS: [u64; 4] = [30_000, 120_000, 600_000, 1_800_000];
 const QUIET: u64 = 600_000;
 /// Time after a fresh start.
 const FRESH: u64 = 300_000;
+/// Delay of the steps after a fault that gives the program time to recover first.
+const RECOVERY: u64 = 3_600_000;
+/// Number of plans of a breach that are tried with this delay.
+const MOST_DELAYED: u32 = 8;
 
 /// Random combinations without a budget.
 const RANDOM: usize = 200;
@@ -134,6 +139,7 @@ impl ScenarioSubject {
             faults: plan.iter().map(|(fault, point)| (fault.name().to_owned(), point.clone())).collect(),
             own_faults,
             expected: reference.map(|reference| reference.expected.clone()),
+            delay: None,
             checkpoints: CHECKPOINTS.to_vec(),
             quiet: QUIET,
             fresh: FRESH,
@@ -253,6 +259,7 @@ pub fn explore(
     for breach in counted(oracles::judge_alone(&reference.facts), options) {
         explored.add(&calm, &[], &breach, &reference.facts);
     }
+    let mut delayed = Delayed::new(subject, launcher);
     let own = subject.has_own_faults();
     let (plans, equal) = if own { (vec![Vec::new()], 0) } else { plans(&reference, options) };
     (explored.planned, explored.equal) = (plans.len(), equal);
@@ -260,7 +267,7 @@ pub fn explore(
     let job = jobs_of(subject, &reference, plans.clone(), own);
     each((launcher, options.jobs), plans.len(), job, |index, facts| {
         explored.tried += 1;
-        explored.judge(&reference, &plans[index], &facts, options);
+        explored.judge((&reference, &mut delayed), &plans[index], &facts, options);
         let wall = watch.elapsed();
         progress(&Progress {
             runs: explored.runs,
@@ -317,7 +324,13 @@ impl Explored {
         }
     }
 
-    fn judge(&mut self, reference: &Reference, plan: &[PlannedFault], facts: &Facts, options: &ProgramOptions) {
+    fn judge(
+        &mut self,
+        (reference, delayed): (&Reference, &mut Delayed<'_>),
+        plan: &[PlannedFault],
+        facts: &Facts,
+        options: &ProgramOptions,
+    ) {
         self.runs += 1;
         self.run_time += Duration::from_micros(facts.wall);
         self.early += u64::from(facts.early);
@@ -329,7 +342,9 @@ impl Explored {
         self.unfit += u64::from(!facts.idle_faults.is_empty());
         let token = plan_of(&self.scenario, plan);
         for breach in counted(oracles::judge(reference, facts), options) {
-            self.add(&token, plan, &breach, facts);
+            if delayed.confirms(reference, plan, &breach) {
+                self.add(&token, plan, &breach, facts);
+            }
         }
     }
 
@@ -360,6 +375,55 @@ impl Explored {
                 example.repeated = (1 + u32::from(repeated), 2);
             }
         }
+    }
+}
+
+/// Runs whose steps after the fault come an hour later. A program that is cut off while a step happens need not do what
+/// the step before it asked for, so that another end is right; with the delay it has the time.
+#[derive(Debug)]
+pub struct Delayed<'a> {
+    subject: &'a ScenarioSubject,
+    launcher: &'a Launcher,
+    /// The runs without faults by the time after which steps are delayed.
+    references: BTreeMap<StepDelay, Reference>,
+    /// Number of plans that were tried for each breach.
+    tried: BTreeMap<String, u32>,
+}
+
+impl<'a> Delayed<'a> {
+    /// Makes the runs of a scenario.
+    #[must_use]
+    pub fn new(subject: &'a ScenarioSubject, launcher: &'a Launcher) -> Self {
+        Self { subject, launcher, references: BTreeMap::new(), tried: BTreeMap::new() }
+    }
+
+    /// Returns true unless a breach of this plan is only that the program had no time between the fault and the next
+    /// step.
+    pub fn confirms(&mut self, reference: &Reference, plan: &[PlannedFault], breach: &Breach) -> bool {
+        let Some(delay) = self.delay(plan).filter(|_| oracles::depends_on_steps(breach)) else { return true };
+        let tried = self.tried.entry(breach.fingerprint()).or_default();
+        *tried += 1;
+        if *tried > MOST_DELAYED {
+            return false;
+        }
+        let job = |plan: &[PlannedFault], expected: Option<&Reference>| WorkerJob {
+            delay: Some(delay),
+            ..self.subject.job(plan, expected, false)
+        };
+        let without = self.references.entry(delay).or_insert_with(|| {
+            let facts = self.launcher.run(0, job(&[], None));
+            let expected = Expected { state: facts.state.clone(), ..reference.expected.clone() };
+            Reference { facts, expected, ..reference.clone() }
+        });
+        let facts = self.launcher.run(0, job(plan, Some(without)));
+        oracles::judge(without, &facts).iter().any(|other| other.fingerprint() == breach.fingerprint())
+    }
+
+    /// Returns the delay of the steps after the first fault of a plan; `None` if there are none.
+    fn delay(&self, plan: &[PlannedFault]) -> Option<StepDelay> {
+        let after = plan.iter().map(|(_, point)| point.at).min()?;
+        let mut steps = self.subject.fixture.steps.iter();
+        steps.any(|step| millis(step.at) > after).then_some(StepDelay { after, by: RECOVERY })
     }
 }
 

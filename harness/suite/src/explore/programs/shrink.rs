@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::job::{PlannedFault, Scenario};
 use super::launch::Launcher;
 use super::oracles;
-use super::search::{ProgramOptions, ScenarioSubject, reference, resolve, subject};
+use super::search::{Delayed, ProgramOptions, ScenarioSubject, reference, resolve, subject};
 use crate::explore::findings::fixture_text::to_yaml;
 use crate::explore::findings::shrink::{Case, TIMES, places_in, prepend, remove, step_of, steps_in_order, timed_step};
 use crate::process::signals;
@@ -100,16 +100,18 @@ impl ScenarioShrinker<'_> {
         let candidate = subject(&self.subject.program, scenario).ok()?;
         let without = reference(&candidate, self.launcher, self.options).ok()?;
         if case.faults.is_empty() {
-            return self.has(&oracles::judge_alone(&without.facts)).then(Vec::new);
+            return self.found(&oracles::judge_alone(&without.facts)).map(|_| Vec::new());
         }
         let token = Token { fixture: candidate.fixture.id.clone(), faults: case.faults.clone() };
         let plan = resolve(&without, &token).ok()?;
         let facts = self.launcher.run(0, candidate.job(&plan, Some(&without), false));
-        self.has(&oracles::judge(&without, &facts)).then_some(plan)
+        let breaches = oracles::judge(&without, &facts);
+        let breach = self.found(&breaches)?;
+        Delayed::new(&candidate, self.launcher).confirms(&without, &plan, breach).then_some(plan)
     }
 
-    fn has(&self, breaches: &[Breach]) -> bool {
-        breaches.iter().any(|breach| breach.fingerprint() == self.fingerprint)
+    fn found<'b>(&self, breaches: &'b [Breach]) -> Option<&'b Breach> {
+        breaches.iter().find(|breach| breach.fingerprint() == self.fingerprint)
     }
 }
 

@@ -10,8 +10,8 @@ use plumbline::metadata;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Resources that exist for the record only, or for the election of a leader.
-const NOT_COMPARED: [&str; 2] = ["events", "leases"];
+/// The resource that exists for the record only.
+pub(super) const EVENTS: &str = "events";
 
 /// The mark of a random name.
 const RANDOM: &str = "(random)";
@@ -39,6 +39,9 @@ pub struct Expected {
     pub state: EndState,
     /// The fields and objects that differ between such runs.
     pub volatile: Volatile,
+    /// The locks of the program's leader, which are not compared.
+    #[serde(default)]
+    pub locks: BTreeSet<String>,
 }
 
 impl Expected {
@@ -68,12 +71,6 @@ impl StateDifference {
     pub fn resource(&self) -> &str {
         self.object.split(' ').next().unwrap_or_default()
     }
-}
-
-/// Returns true if states are compared by objects of this resource.
-#[must_use]
-pub fn is_compared(resource: &str) -> bool {
-    !NOT_COMPARED.contains(&resource)
 }
 
 /// Returns the name of an object without what the server made up.
@@ -113,7 +110,7 @@ impl EndState {
             .filter(|(name, stable)| name != stable)
             .collect();
         let mut named: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-        for (resource, namespace, name, object) in objects.into_iter().filter(|(resource, ..)| is_compared(resource)) {
+        for (resource, namespace, name, object) in objects.into_iter().filter(|(resource, ..)| *resource != EVENTS) {
             let mut object = essence(object);
             forget_allocated(&mut object);
             rename(&mut object, &renamed);

@@ -5,19 +5,22 @@ use std::time::Duration;
 
 use plumbline::expect::world::{Key, ObjectStates, kinds};
 use plumbline::expect::{StepReply, line, requests};
-use plumbline::explore::faults::point::{FaultPoint, Site, points};
+use plumbline::explore::faults::point::{FaultPoint, Site, is_review, points};
 use plumbline::fixture::pattern::Verb;
 use plumbline::fixture::{Resource, StepKind, Target};
 use plumbline::invariants::is_idle;
 use plumbline::metadata;
 use plumbline::transcript::render::{render, to_text};
-use plumbline::transcript::{Actor, Attributed as _, Delivery, EntryKind, Exchange, RecordedJson, TranscriptEntry};
+use plumbline::transcript::{
+    Actor, Attributed as _, Delivery, EntryKind, Exchange, RecordedJson, RecordedRequest, TranscriptEntry,
+};
 use serde_json::Value;
 
 use super::blind::blind;
 use super::job::{Ending, EndingKind, Facts, Point, RecordedExit, Request, millis};
+use super::locks::Locks;
 use super::script::ProgramScript;
-use super::state::{EndState, key, stable_name};
+use super::state::{EVENTS, EndState, Expected, key, stable_name};
 use crate::explore::histories::facts::step_times;
 use crate::explore::run::entries::{change_of, key_of_request};
 use crate::explore::run::knowledge::Knowledge;
@@ -33,8 +36,8 @@ const MOST_TEXT: usize = 400_000;
 const LOSS: Duration = Duration::from_mins(3);
 /// Time without any answer from which on a program has lost its server.
 const OUTAGE: Duration = Duration::from_secs(5);
-/// Leases that a program renews: only their first renewals are points.
-const LEASE_POINTS: u32 = 2;
+/// Renewals of a lock that are points.
+const LOCK_POINTS: u32 = 2;
 /// Parts of the output of a program that ends by a mistake of its own.
 const PANICS: [&str; 8] = [
     "panic: ",
@@ -60,17 +63,20 @@ const OF_SERVERS: [&str; 8] = [
 ];
 
 /// Returns the state at the end of `entries`.
-pub(super) fn state(record: &RunRecord, entries: &[TranscriptEntry], expected: Option<&EndState>) -> EndState {
+pub(super) fn state(record: &RunRecord, entries: &[TranscriptEntry], expected: Option<&Expected>) -> EndState {
+    let locks = locks(entries, expected);
     let states = ObjectStates::new(&record.run(entries, record.end), "default").after(entries);
     let changed: BTreeSet<Key> = changes(entries).map(plumbline::expect::world::key_of_change).collect();
     let counts = |found: &Key| {
         changed.contains(found)
             || !OF_SERVERS.contains(&found.resource.as_str())
             || expected.is_some_and(|expected| {
-                expected.objects.contains_key(&key(&found.resource, found.namespace.as_deref(), &found.name))
+                let name = key(&found.resource, found.namespace.as_deref(), &found.name);
+                expected.state.objects.contains_key(&name)
             })
     };
-    let objects: Vec<(&Key, &RecordedJson)> = states.keyed().filter(|(key, _)| counts(key)).collect();
+    let is_lock = |found: &Key| locks.has(&found.resource, found.namespace.as_deref(), &found.name);
+    let objects: Vec<(&Key, &RecordedJson)> = states.keyed().filter(|(key, _)| counts(key) && !is_lock(key)).collect();
     EndState::new(
         objects.iter().map(|(key, object)| (&*key.resource, key.namespace.as_deref(), &*key.name, &***object)),
     )
@@ -83,15 +89,25 @@ fn changes(entries: &[TranscriptEntry]) -> impl Iterator<Item = &plumbline::tran
     })
 }
 
-/// Returns true if the program changed nothing from `since` on.
-pub(super) fn is_calm(entries: &[TranscriptEntry], since: Duration) -> bool {
-    !entries.iter().rev().take_while(|entry| entry.at >= since).any(|entry| effective(entry, entries).is_some())
+fn locks(entries: &[TranscriptEntry], expected: Option<&Expected>) -> Locks {
+    Locks::new(entries, expected.map(|expected| &expected.locks))
 }
 
-/// Returns the request of the program that made this change, unless it changes nothing or is about a lease or an Event.
-fn effective<'e>(entry: &TranscriptEntry, entries: &'e [TranscriptEntry]) -> Option<&'e TranscriptEntry> {
+/// Returns true if the program changed nothing from `since` on.
+pub(super) fn is_calm(entries: &[TranscriptEntry], since: Duration, expected: &Expected) -> bool {
+    let locks = locks(entries, Some(expected));
+    let mut recent = entries.iter().rev().take_while(|entry| entry.at >= since);
+    !recent.any(|entry| effective(entry, entries, &locks).is_some())
+}
+
+/// Returns the request of the program that made this change, unless it changes nothing or is about a lock or an Event.
+fn effective<'e>(
+    entry: &TranscriptEntry,
+    entries: &'e [TranscriptEntry],
+    locks: &Locks,
+) -> Option<&'e TranscriptEntry> {
     let EntryKind::Change(change) = &entry.what else { return None };
-    if is_idle(change) || matches!(change.resource.as_str(), "events" | "leases") {
+    if is_idle(change) || change.resource == EVENTS || locks.has_change(change) {
         return None;
     }
     let request = entries.get(change.request?)?;
@@ -104,9 +120,10 @@ pub(super) fn survey(
     record: &RunRecord,
     deliveries: &[Delivery],
     over_at: Option<usize>,
-    expected: Option<&EndState>,
+    expected: Option<&Expected>,
 ) -> Facts {
     record.transcript.with(|entries| {
+        let locks = locks(entries, expected);
         let mark = |step: usize| record.marks.get(step).copied().unwrap_or(entries.len()).min(entries.len());
         let converged = mark(over_at.unwrap_or(script.converged));
         let quiet = if over_at.is_some() { converged } else { mark(script.quiet) };
@@ -116,9 +133,9 @@ pub(super) fn survey(
         let random = random_names(entries, record);
         let mut facts = Facts {
             ending: ending(record),
-            exits: exits(record, entries),
+            exits: exits(record, entries, &locks),
             failed_steps: failed_steps(script, record),
-            points: found_points(record, &entries[..converged.max(begin)], begin, script, &random),
+            points: found_points(record, &entries[..converged.max(begin)], script, (&random, &locks)),
             state: state(record, until, expected),
             left: left(&states, until),
             stuck: stuck(&states),
@@ -130,25 +147,30 @@ pub(super) fn survey(
             transcript: text(record, entries),
             ..Facts::default()
         };
-        collect_requests(&mut facts, &entries[..quiet], begin, &random);
+        collect_requests(&mut facts, &entries[..quiet], begin, (&random, &locks));
         let written = |from: usize, to: usize| -> Vec<String> {
             let window = entries[..to].iter().filter(|entry| entry.seq >= from);
-            let writes = window.filter_map(|entry| effective(entry, entries).filter(|request| request.seq >= from));
+            let writes =
+                window.filter_map(|entry| effective(entry, entries, &locks).filter(|request| request.seq >= from));
             writes.filter_map(described).collect()
         };
         facts.late = written(converged, quiet);
-        facts.busy = entries[converged..quiet].iter().filter(|entry| is_work(entry)).count();
+        facts.busy = entries[converged..quiet].iter().filter(|entry| is_work(entry, &locks)).count();
         if over_at.is_none() {
             facts.fresh = written(quiet, entries.len());
         }
-        facts.deleted = deleted(until, &random);
+        facts.deleted = deleted(until, (&random, &locks));
         follow(&mut facts, record, until, deliveries);
+        facts.locks.clone_from(locks.names());
         facts
     })
 }
 
 /// Returns the objects that the program deleted, with the requests.
-fn deleted(entries: &[TranscriptEntry], random: &BTreeMap<String, String>) -> BTreeMap<String, (u64, String)> {
+fn deleted(
+    entries: &[TranscriptEntry],
+    (random, locks): (&BTreeMap<String, String>, &Locks),
+) -> BTreeMap<String, (u64, String)> {
     let requests = entries.iter().filter_map(|entry| match &entry.what {
         EntryKind::Request(exchange) if entry.actor().is_subject() && exchange.request.verb == "delete" => {
             Some((entry, exchange))
@@ -157,7 +179,7 @@ fn deleted(entries: &[TranscriptEntry], random: &BTreeMap<String, String>) -> BT
     });
     let done = requests.filter(|(_, exchange)| {
         exchange.request.subresource.is_none()
-            && exchange.request.resource != "leases"
+            && !locks.has_request(&exchange.request)
             && exchange.reply.as_ref().is_some_and(|reply| reply.status < 300)
     });
     let named = done.filter_map(|(entry, exchange)| {
@@ -178,10 +200,10 @@ fn described(entry: &TranscriptEntry) -> Option<String> {
     }
 }
 
-/// Returns true for requests of the program, but not for watches and leases.
-fn is_work(entry: &TranscriptEntry) -> bool {
+/// Returns true for requests of the program, but not for watches and those about locks.
+fn is_work(entry: &TranscriptEntry, locks: &Locks) -> bool {
     let EntryKind::Request(exchange) = &entry.what else { return false };
-    entry.actor().is_subject() && exchange.request.verb != "watch" && exchange.request.resource != "leases"
+    entry.actor().is_subject() && exchange.request.verb != "watch" && !locks.has_request(&exchange.request)
 }
 
 /// Returns the names of objects that the server made up, with what is left of them.
@@ -196,7 +218,12 @@ fn random_names(entries: &[TranscriptEntry], record: &RunRecord) -> BTreeMap<Str
     named.collect()
 }
 
-fn collect_requests(facts: &mut Facts, entries: &[TranscriptEntry], begin: usize, random: &BTreeMap<String, String>) {
+fn collect_requests(
+    facts: &mut Facts,
+    entries: &[TranscriptEntry],
+    begin: usize,
+    (random, locks): (&BTreeMap<String, String>, &Locks),
+) {
     let changed: BTreeMap<usize, &str> = changes(entries)
         .filter(|change| !is_idle(change))
         .filter_map(|change| change.request.map(|request| (request, &*change.name)))
@@ -212,7 +239,7 @@ fn collect_requests(facts: &mut Facts, entries: &[TranscriptEntry], begin: usize
             _ => continue,
         };
         let request = &exchange.request;
-        if !entry.actor().is_subject() || request.resource == "leases" {
+        if !entry.actor().is_subject() || locks.has_request(request) {
             continue;
         }
         if facts.requests.len() == MOST_REQUESTS {
@@ -271,12 +298,27 @@ fn status_by_update(
     ignored.then(|| format!("{}: its status is ignored: {next}", line(entry, exchange)))
 }
 
-/// Returns true if all fields of `part` are in `whole`.
+/// Returns true if all fields of `part` are in `whole`. The zero values that Go writes for fields without `omitempty`
+/// are the same as none.
 fn is_part_of(part: &Value, whole: &Value) -> bool {
     match (part, whole) {
         (Value::Object(part), Value::Object(_)) => part.iter().all(|(name, value)| is_part_of(value, &whole[name])),
-        (Value::Object(part), Value::Null) => part.is_empty(),
+        (Value::Array(part), Value::Array(whole)) if part.len() == whole.len() => {
+            part.iter().zip(whole).all(|(part, whole)| is_part_of(part, whole))
+        }
+        (part, Value::Null) => is_zero(part),
         (part, whole) => part == whole,
+    }
+}
+
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(value) => value.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.values().all(is_zero),
     }
 }
 
@@ -296,7 +338,7 @@ fn failed_steps(script: &ProgramScript, record: &RunRecord) -> Vec<String> {
 }
 
 /// Returns the ends of the program by itself.
-fn exits(record: &RunRecord, entries: &[TranscriptEntry]) -> Vec<RecordedExit> {
+fn exits(record: &RunRecord, entries: &[TranscriptEntry], locks: &Locks) -> Vec<RecordedExit> {
     let mut begin = Duration::ZERO;
     let exit = |exit: &ProgramExit| {
         let panicked = exit.log.iter().any(|line| PANICS.iter().any(|word| line.contains(word)));
@@ -308,14 +350,14 @@ fn exits(record: &RunRecord, entries: &[TranscriptEntry]) -> Vec<RecordedExit> {
             at: millis(exit.at),
             reason: exit.reason.clone(),
             panicked: panicked || killed,
-            lost: lost(recent).map(str::to_owned),
+            lost: lost(recent, locks).map(str::to_owned),
         }
     };
     record.exits.iter().map(exit).collect()
 }
 
 /// Returns the thing that the program lost in these entries.
-fn lost<'e>(entries: impl Iterator<Item = &'e TranscriptEntry>) -> Option<&'static str> {
+fn lost<'e>(entries: impl Iterator<Item = &'e TranscriptEntry>, locks: &Locks) -> Option<&'static str> {
     let mut unanswered: Vec<Duration> = Vec::new();
     for entry in entries {
         match &entry.what {
@@ -323,12 +365,12 @@ fn lost<'e>(entries: impl Iterator<Item = &'e TranscriptEntry>) -> Option<&'stat
                 let status = exchange.reply.as_ref().filter(|reply| !reply.lost).map(|reply| reply.status);
                 match status {
                     Some(401 | 403) => return Some("a right"),
-                    Some(400..) if exchange.request.resource == "leases" => return Some("its lease"),
+                    Some(400..) if locks.has_request(&exchange.request) => return Some("its lease"),
                     Some(_) => unanswered.clear(),
                     None => unanswered.push(entry.at),
                 }
             }
-            EntryKind::Change(change) if change.resource == "leases" && !entry.actor().is_subject() => {
+            EntryKind::Change(change) if locks.has_change(change) && !entry.actor().is_subject() => {
                 return Some("its lease");
             }
             _ => {}
@@ -469,13 +511,19 @@ fn stuck(states: &ObjectStates) -> BTreeMap<String, String> {
 fn found_points(
     record: &RunRecord,
     entries: &[TranscriptEntry],
-    begin: usize,
     script: &ProgramScript,
-    random: &BTreeMap<String, String>,
+    (random, locks): (&BTreeMap<String, String>, &Locks),
 ) -> Vec<Point> {
+    let begin = record.begin.min(entries.len());
     let resources = kinds(record.initial.iter().map(|object| &**object));
-    let mut found: Vec<FaultPoint> = points(entries, &resources, &step_times(&script.fixture));
-    found.extend(leases(&entries[begin.min(entries.len())..]));
+    let is_lock = |point: &FaultPoint| {
+        let target = &point.target;
+        locks.has(&target.resource.plural, target.namespace.as_deref(), &target.name)
+    };
+    let is_own = |request: &RecordedRequest| is_review(request) || locks.has_request(request);
+    let mut found: Vec<FaultPoint> = points(entries, &resources, &step_times(&script.fixture), is_own);
+    found.retain(|point| !is_lock(point));
+    found.extend(renewals(&entries[begin..], locks));
     found.retain(|point| point.seq >= begin);
     found.sort_by_key(|point| point.seq);
     let moments = moments(entries, &found);
@@ -489,13 +537,14 @@ fn found_points(
         let count = occurrences.entry(point.to_string()).or_default();
         *count += 1;
         point.occurrence = *count;
-        all.push(Point::new(&point, (moment.before, moment.after)));
+        let lock = is_lock(&point);
+        all.push(Point { lock, ..Point::new(&point, (moment.before, moment.after)) });
     }
     all
 }
 
-/// Returns the first renewals of each lease of the program.
-fn leases(entries: &[TranscriptEntry]) -> Vec<FaultPoint> {
+/// Returns the first renewals of each lock of the program.
+fn renewals(entries: &[TranscriptEntry], locks: &Locks) -> Vec<FaultPoint> {
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     let mut found = Vec::new();
     for entry in entries.iter().filter(|entry| entry.actor().is_subject()) {
@@ -506,17 +555,17 @@ fn leases(entries: &[TranscriptEntry]) -> Vec<FaultPoint> {
             "patch" => Verb::Patch,
             _ => continue,
         };
-        let Some(name) = request.name.clone().filter(|_| request.resource == "leases") else { continue };
+        let Some(name) = request.name.clone().filter(|_| locks.has_request(request)) else { continue };
         let count = counts.entry(name.clone()).or_default();
         *count += 1;
-        if *count > LEASE_POINTS {
+        if *count > LOCK_POINTS {
             continue;
         }
         let resource = Resource {
             group: request.group.clone().into(),
             version: request.version.clone().into(),
-            plural: "leases".into(),
-            kind: "Lease".into(),
+            plural: request.resource.clone().into(),
+            kind: "".into(),
             namespaced: true,
         };
         let target = Target { resource, namespace: request.namespace.clone(), name, subresource: None };
@@ -531,6 +580,7 @@ fn leases(entries: &[TranscriptEntry]) -> Vec<FaultPoint> {
 mod tests {
     use plumbline::transcript::{RecordedReply, RecordedRequest, Transcript};
     use rstest::rstest;
+    use serde_json::json;
 
     use super::*;
 
@@ -549,12 +599,25 @@ mod tests {
         for (at, resource, status) in requests {
             let at = Duration::from_secs(*at);
             let verb = "update".to_owned();
-            let request = RecordedRequest { verb, resource: (*resource).to_owned(), ..RecordedRequest::default() };
+            let name = Some("a".to_owned());
+            let request =
+                RecordedRequest { verb, resource: (*resource).to_owned(), name, ..RecordedRequest::default() };
             let seq = transcript.request(at, Actor::Bystander("manager".to_owned()), request);
             if let Some(status) = status {
                 transcript.reply(seq, RecordedReply::new(at, *status));
             }
         }
-        assert_eq!(transcript.with(|entries| lost(entries.iter())), expected);
+        let locks = Locks::new(&[], Some(&BTreeSet::from(["leases a".to_owned()])));
+        assert_eq!(transcript.with(|entries| lost(entries.iter(), &locks)), expected);
+    }
+
+    #[rstest]
+    #[case::none(json!({}), json!({}), true)]
+    #[case::zero_values(json!({"replicas": 0, "conditions": null, "time": {"at": null}, "phase": ""}), Value::Null, true)]
+    #[case::zero_in_a_list(json!({"list": [{"a": 1, "b": ""}]}), json!({"list": [{"a": 1}]}), true)]
+    #[case::another_value(json!({"replicas": 0}), json!({"replicas": 1}), false)]
+    #[case::a_new_value(json!({"replicas": 1}), Value::Null, false)]
+    fn zero_values_are_no_status(#[case] sent: Value, #[case] stored: Value, #[case] expected: bool) {
+        assert_eq!(is_part_of(&sent, &stored), expected);
     }
 }

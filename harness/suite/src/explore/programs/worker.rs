@@ -6,9 +6,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plumbline::expect::world::kinds;
 use plumbline::fixture::{Fixture, Problems, parse};
 use plumbline::time::Stopwatch;
+use plumbline::world::server_resources;
 
 use super::job::{Ending, EndingKind, Facts, Scenario, WorkerJob};
 use super::script::{self, ProgramScript};
@@ -54,7 +54,7 @@ pub enum WorkerError {
 /// Returns an error if the job cannot be read or the facts cannot be written.
 pub fn main(
     arguments: &[OsString],
-    around: impl FnOnce(bool) -> Result<Around, AroundError>,
+    around: impl FnOnce(&[String]) -> Result<Around, AroundError>,
 ) -> Result<(), WorkerError> {
     let [job, facts] = arguments else { return Err(WorkerError::Arguments) };
     let file = |path: &OsString| {
@@ -62,7 +62,7 @@ pub fn main(
         move |source| WorkerError::File { path, source }
     };
     let job: WorkerJob = serde_json::from_slice(&std::fs::read(job).map_err(file(job))?)?;
-    let around = around(job.program.like_kind)?;
+    let around = around(&job.program.around)?;
     let text = serde_json::to_vec(&run(&job, Some(around)))?;
     std::fs::write(facts, text).map_err(file(facts))
 }
@@ -73,7 +73,7 @@ pub fn main(
 ///
 /// All problems of its text.
 pub fn fixture(scenario: &Scenario) -> Result<Fixture, Problems> {
-    let known = kinds(&scenario.manifests);
+    let known = server_resources(&scenario.manifests);
     let mut fixture = parse::scenario(&scenario.file, &scenario.text, known)?;
     fixture.given.objects = scenario.manifests.iter().chain(fixture.given.objects.iter()).cloned().collect();
     Ok(fixture)
@@ -120,8 +120,8 @@ fn drive_and_survey(job: &WorkerJob, cluster: &ServedCluster, subject: &Command,
             let transcript = record.transcript.clone();
             record.exits.is_empty()
                 && transcript.with(|entries| {
-                    survey::is_calm(entries, at.saturating_sub(CALM))
-                        && expected.matches(&survey::state(record, entries, Some(&expected.state)))
+                    survey::is_calm(entries, at.saturating_sub(CALM), expected)
+                        && expected.matches(&survey::state(record, entries, Some(expected)))
                 })
         });
         if is_over {
@@ -135,8 +135,7 @@ fn drive_and_survey(job: &WorkerJob, cluster: &ServedCluster, subject: &Command,
     }
     let record = recorder.record();
     let deliveries = record.transcript.deliveries();
-    let expected = job.expected.as_ref().map(|expected| &expected.state);
-    let mut facts = survey::survey(script, &record, &deliveries, over_at.get(), expected);
+    let mut facts = survey::survey(script, &record, &deliveries, over_at.get(), job.expected.as_ref());
     facts.wall = u64::try_from(watch.elapsed().as_micros()).unwrap_or(u64::MAX);
     facts
 }

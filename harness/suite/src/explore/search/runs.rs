@@ -7,7 +7,7 @@ use std::time::Duration;
 use plumbline::expect::world::{ObjectStates, kinds};
 use plumbline::explore::faults::FaultTrait;
 use plumbline::explore::faults::plan::{FaultPlan, Token};
-use plumbline::explore::faults::point::{FaultPoint, points};
+use plumbline::explore::faults::point::{FaultPoint, is_lease_or_review, points};
 use plumbline::explore::state::changed_objects;
 use plumbline::fixture::Fixture;
 use plumbline::transcript::TranscriptEntry;
@@ -86,7 +86,7 @@ fn reference_of(fixture: &Arc<Fixture>, script: &Script, record: &RunRecord) -> 
         let broken = verdict.breaches.iter().map(|breach| breach.oracle.clone()).collect();
         let resources = kinds(record.initial.iter().map(|object| &**object));
         let quiet = observation.quiet_at.min(entries.len());
-        let points = points(&entries[..quiet], &resources, &step_times(fixture));
+        let points = points(&entries[..quiet], &resources, &step_times(fixture), is_lease_or_review);
         let reference = ReferenceRun {
             fixture: fixture.clone(),
             moments: moments::moments(entries, &points),
@@ -178,7 +178,10 @@ fn judge_run(
         let verdict = judge::judge(reference, explored);
         let points = if with_points {
             let resources = kinds(record.initial.iter().map(|object| &**object));
-            points(&entries[..observation.quiet_at.min(entries.len())], &resources, &step_times(&reference.fixture))
+            {
+                let entries = &entries[..observation.quiet_at.min(entries.len())];
+                points(entries, &resources, &step_times(&reference.fixture), is_lease_or_review)
+            }
         } else {
             Vec::new()
         };
