@@ -269,14 +269,18 @@ fn definitions(paths: &[PathBuf]) -> Result<Vec<Value>, CliError> {
         notify("plumbline: --manifests: no custom resource definition among the objects");
     }
     let mut objects = Vec::new();
-    for (SeedObject { from, object }, in_folder) in found {
+    let mut unknown = BTreeSet::new();
+    for (SeedObject { object, .. }, in_folder) in found {
         let text = |field: &str| object[field].as_str().unwrap_or_default();
         match known.of_kind(text("apiVersion"), text("kind")) {
-            Err(_) if in_folder => {
-                notify(&format!("plumbline: --manifests: {from}: left out, nothing defines kind {:?}", text("kind")));
-            }
+            Err(_) if in_folder => _ = unknown.insert(text("kind").to_owned()),
             _ => objects.push(object),
         }
+    }
+    unknown.remove("");
+    if !unknown.is_empty() {
+        let kinds = unknown.into_iter().collect::<Vec<_>>().join(", ");
+        notify(&format!("plumbline: --manifests: left out objects of kinds that nothing defines: {kinds}"));
     }
     Ok(objects)
 }
