@@ -103,12 +103,26 @@ fn pytest(folder: &str, packages: &[&str]) {
     // Wheels and environments are large, so nothing is kept. Each folder has a place of its own, as it may be cleaned
     // while another one is in use.
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pytest-{}", folder.replace('/', "-")));
-    command.args(["-B", "-m", "pytest", "-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=none", "-q", "."]);
+    command.args([
+        "-B",
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "tmp_path_retention_policy=none",
+        "-q",
+        "-rs",
+        ".",
+    ]);
     command.arg("--basetemp").arg(place);
     command.current_dir(repository().join("harness").join(folder));
     let output = command.env("PLUMBLINE", support::PROGRAM).output().expect("Python starts");
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains(" passed in "), "{said}");
+    assert!(output.status.success() && said.contains(" passed"), "{said}");
+    for skipped in said.lines().filter(|line| line.starts_with("SKIPPED")) {
+        crate::skips::skip("pages", skipped.rsplit(": ").next().unwrap_or(skipped));
+    }
 }
 
 /// The wheel of this program in fresh virtual environments; the project in `harness/examples/python` uses it with every

@@ -348,7 +348,8 @@ mod tests {
         assert_eq!(judged("taint-eviction", history), found);
     }
 
-    /// The taint of the node goes at `seen`, and the pod comes at 60 s, with a countdown or without. The node may go, too.
+    /// The taint of the node goes at `seen`, and the pod comes at 60 s, with a countdown or without. The node may go,
+    /// too.
     #[rstest]
     #[case::together(60, false, 60, &[])]
     #[case::the_node_before(59, false, 60, &["early · pods · eviction"])]

@@ -1,7 +1,7 @@
 //! The locks with which replicas of a program elect their leader, from the record of a run. Pure.
 //!
-//! A lock is a Lease that the program renews again and again, or any object with the annotation in which client-go up to
-//! 0.23 keeps the holder (`tools/leaderelection/resourcelock`): a ConfigMap or Endpoints. A Lease that the program
+//! A lock is a Lease that the program renews again and again, or any object with the annotation in which client-go up
+//! to 0.23 keeps the holder (`tools/leaderelection/resourcelock`): a ConfigMap or Endpoints. A Lease that the program
 //! writes once in a while is part of its work.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -80,7 +80,8 @@ pub fn judge(reference: &Reference, facts: &Facts) -> Vec<Breach> {
     without_known(found, reference)
 }
 
-/// Returns true for breaches that compare the run with one in which each step found what the steps before it had led to.
+/// Returns true for breaches that compare the run with one in which each step found what the steps before it had led
+/// to.
 #[must_use]
 pub fn depends_on_steps(breach: &Breach) -> bool {
     matches!(breach.oracle.as_str(), END_STATE | DELETES)
