@@ -16,7 +16,7 @@ use plumbline::time::Clock;
 use plumbline_apiserver::listener::{ApiListener, Limits, ListenError, ListenOptions, listen, write_private_file};
 use plumbline_apiserver::{
     AdmissionPlugin, ApiServer, ApiServerConfig, AuditLog, KubernetesVersion, RecordMode, ReportedVersion, bootstrap,
-    kubelet,
+    kubelet, volumes,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -540,8 +540,12 @@ fn explained(error: &ListenError) -> String {
     }
 }
 
+/// Time between the heartbeats of kubelets beside an explored program: seldom, for short transcripts, but less than the
+/// 50 s after which a node is unreachable.
+const HEARTBEAT: Duration = Duration::from_secs(30);
+
 /// Returns what runs beside the server of another verb: garbage collection and the deletion of namespaces, or the parts
-/// of a cluster as `serve` with these flags has them. Its kubelets renew their leases once.
+/// of a cluster as `serve` with these flags has them.
 pub(super) fn around(flags: &[String]) -> Result<Around, AroundError> {
     #[derive(clap::Parser)]
     #[command(no_binary_name = true)]
@@ -552,14 +556,22 @@ pub(super) fn around(flags: &[String]) -> Result<Around, AroundError> {
     let flags = Flags::try_parse_from(flags).map_err(|error| AroundError::Flags(error.to_string()))?;
     let mut spec = flags.serve.spec().map_err(|error| AroundError::Flags(error.to_string()))?;
     if let Some(options) = &mut spec.kubelet {
-        options.heartbeat = Duration::from_hours(24 * 36_500);
+        options.heartbeat = HEARTBEAT;
     }
+    let spec = Arc::new(spec);
+    let settings = spec.clone();
     let address = SocketAddr::from(([127, 0, 0, 1], 6443));
-    Ok(Around(Arc::new(move |server| {
+    let start = move |server: &ApiServer| {
         server.seed(spec.seeds.iter().cloned())?;
         server.seed(bootstrap::objects(address, server.clock().now()))?;
-        Ok(spec.start_loops(server))
-    })))
+        let mut running = spec.start_loops(server);
+        if !spec.loops.contains(&ControllerLoop::Volumes) {
+            // Else deleted claims would stay, which is no mistake of the program.
+            running.spawn(volumes::release_volumes(server.clone()));
+        }
+        Ok(running)
+    };
+    Ok(Around { configure: Arc::new(move |config| settings.configure(config)), start: Arc::new(start) })
 }
 
 /// Waits for the end of standard input. Never returns after a line on it.

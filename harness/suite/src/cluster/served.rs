@@ -45,10 +45,14 @@ pub struct ServedCluster {
     pub around: Option<Around>,
 }
 
-/// Seeds a server with the objects of a cluster and starts the parts of one, such as kubelets; they end when the set is
-/// dropped.
+/// The cluster around a program: the settings of its server, and its other parts, such as kubelets.
 #[derive(Clone)]
-pub struct Around(pub Arc<StartAround>);
+pub struct Around {
+    /// Changes the settings of the server.
+    pub configure: Arc<dyn Fn(&mut ApiServerConfig) + Send + Sync>,
+    /// Seeds the server with the objects of the cluster and starts its parts; they end when the set is dropped.
+    pub start: Arc<StartAround>,
+}
 
 /// Starts what runs beside a server.
 pub type StartAround = dyn Fn(&ApiServer) -> Result<JoinSet<()>, AroundError> + Send + Sync;
@@ -114,6 +118,10 @@ impl Cluster for ServedCluster {
                 }),
                 ..defaults
             };
+            let mut config = config;
+            if let Some(around) = &self.around {
+                (around.configure)(&mut config);
+            }
             let server = ApiServer::new(Role::enforced(self.role.as_ref(), config));
             let failed = |error: &dyn fmt::Display| ClusterError::Sandbox(error.to_string());
             server.seed(self.role.as_ref().map_or_else(Vec::new, Role::objects)).map_err(|error| failed(&error))?;
@@ -126,7 +134,7 @@ impl Cluster for ServedCluster {
             let stop = CancellationToken::new();
             let gate = listening.gate();
             let serving = tokio::spawn(listening.serve(stop.clone()));
-            let around = self.around.as_ref().map(|around| (around.0)(&server)).transpose();
+            let around = self.around.as_ref().map(|around| (around.start)(&server)).transpose();
             let around = around.map_err(|error| failed(&error))?;
             let sandbox =
                 ServedSandbox { server, drawn, kubeconfig, stop, gate, serving, _around: around, _folder: folder };

@@ -79,8 +79,8 @@ pub async fn send(
     }
 }
 
-/// Deletes an object at once, as a user. If `again` is true, an equal object with another uid is created afterwards.
-/// Does nothing if the object does not exist.
+/// Deletes an object at once, as a user. If `again` is true, an equal object with another uid is created afterwards,
+/// unless finalizers keep the first. Does nothing if the object does not exist.
 pub async fn delete_at_once(
     target: (&dyn Sandbox, &ListVersions),
     object: &Target,
@@ -100,7 +100,8 @@ pub async fn delete_at_once(
     }
     let options = json!({ "gracePeriodSeconds": 0 });
     send(target, &request(Operation::Delete { options }), now, start).await;
-    if again {
+    // Finalizers keep the object, and its name is taken.
+    if again && metadata::finalizers(&found.body).is_empty() {
         let object = without_identity(found.body);
         send(target, &request(Operation::Create { object }), now, start).await;
     }

@@ -143,11 +143,8 @@ impl WorldSpec {
         };
         let mut config = ApiServerConfig::new(clock);
         config.record = self.record;
-        config.kubernetes_version = self.kubernetes_version;
-        config.reported_version.clone_from(&self.reported_version);
-        config.disabled.clone_from(&self.disabled);
+        self.configure(&mut config);
         config.authority.clone_from(&self.signer);
-        config.allow_privileged = self.allow_privileged;
         config.audit.clone_from(&self.audit);
         let server = ApiServer::new(config);
         match state {
@@ -157,6 +154,14 @@ impl WorldSpec {
         // After the definitions, whose resources they can name.
         fault_rules::arm(&server, &self.faults)?;
         Ok(server)
+    }
+
+    /// Sets the release that the server behaves as, and the objects that it admits.
+    pub(crate) fn configure(&self, config: &mut ApiServerConfig) {
+        config.kubernetes_version = self.kubernetes_version;
+        config.reported_version.clone_from(&self.reported_version);
+        config.disabled.clone_from(&self.disabled);
+        config.allow_privileged = self.allow_privileged;
     }
 
     fn seed(&self, server: &ApiServer) -> Result<(), WorldError> {

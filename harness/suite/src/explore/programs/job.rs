@@ -247,6 +247,9 @@ pub struct Facts {
     /// The locks of the program's leader.
     #[serde(default)]
     pub locks: BTreeSet<String>,
+    /// The finalizers that the program adds or removes.
+    #[serde(default)]
+    pub finalizers: BTreeSet<String>,
     /// Objects that the program created or changed and that point to an object that is gone.
     pub left: BTreeMap<String, String>,
     /// Objects that the program deleted, with the time of its first request in milliseconds, and the request.

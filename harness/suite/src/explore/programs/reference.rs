@@ -115,8 +115,10 @@ impl Reference {
         let mut runs = runs.into_iter();
         let facts = runs.next().unwrap_or_default();
         let mut locks = facts.locks.clone();
+        let mut finalizers = facts.finalizers.clone();
         for other in runs {
             locks.extend(other.locks.iter().cloned());
+            finalizers.extend(other.finalizers.iter().cloned());
             let (part, first) = compared(&facts, &other);
             alike = alike.min(part);
             divergence = divergence.or(first);
@@ -125,7 +127,7 @@ impl Reference {
         if alike < least_alike {
             return Err(ReferenceError::Differs { alike, first: divergence.unwrap_or_default() });
         }
-        let expected = Expected { state: facts.state.clone(), volatile, locks };
+        let expected = Expected { state: facts.state.clone(), volatile, locks, finalizers };
         Ok(Self { facts, expected, alike, divergence })
     }
 

@@ -359,7 +359,10 @@ impl Explored {
         let own = subject.has_own_faults();
         let found: Vec<(String, Vec<PlannedFault>)> =
             self.examples.iter().map(|(name, example)| (name.clone(), example.plan.clone())).collect();
-        let found: Vec<_> = found.into_iter().filter(|(_, plan)| own || !plan.is_empty()).collect();
+        // Those of the run without faults were seen in each of these runs.
+        let alone: BTreeSet<String> = oracles::judge_alone(&reference.facts).iter().map(Breach::fingerprint).collect();
+        let found: Vec<_> =
+            found.into_iter().filter(|(name, plan)| !plan.is_empty() || own && !alone.contains(name)).collect();
         let plans = Arc::new(found.iter().map(|(_, plan)| plan.clone()).collect::<Vec<_>>());
         let job = jobs_of(subject, reference, plans, own);
         let mut again = BTreeMap::new();

@@ -42,6 +42,9 @@ pub struct Expected {
     /// The locks of the program's leader, which are not compared.
     #[serde(default)]
     pub locks: BTreeSet<String>,
+    /// The finalizers that the program adds or removes.
+    #[serde(default)]
+    pub finalizers: BTreeSet<String>,
 }
 
 impl Expected {
@@ -73,12 +76,25 @@ impl StateDifference {
     }
 }
 
-/// Returns the name of an object without what the server made up.
+/// Returns the name of an object without what the server made up: `web-(random)`. `None` if its name is not made from
+/// `generateName`.
 #[must_use]
-pub fn stable_name(object: &Value, name: &str) -> String {
-    match metadata::text(object, "generateName").filter(|prefix| !prefix.is_empty() && name.starts_with(prefix)) {
-        Some(prefix) => format!("{prefix}{RANDOM}"),
-        None => name.to_owned(),
+pub fn stable_name(object: &Value, name: &str) -> Option<String> {
+    let prefix = metadata::text(object, "generateName").filter(|prefix| !prefix.is_empty());
+    prefix.filter(|prefix| name.starts_with(*prefix)).map(|prefix| format!("{prefix}{RANDOM}"))
+}
+
+/// Removes the versions of other objects from references to them.
+fn forget_versions(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(forget_versions),
+        Value::Object(fields) => {
+            if fields.contains_key("kind") && fields.contains_key("name") {
+                fields.remove("resourceVersion");
+            }
+            fields.values_mut().for_each(forget_versions);
+        }
+        _ => {}
     }
 }
 
@@ -100,20 +116,19 @@ fn forget_allocated(object: &mut Value) {
 }
 
 impl EndState {
-    /// Collects objects: resource, namespace, name and content of each.
+    /// Collects objects: resource, namespace, name and content of each. `renamed` has the stable names of those that
+    /// have random ones.
     #[must_use]
-    pub fn new<'o>(objects: impl IntoIterator<Item = (&'o str, Option<&'o str>, &'o str, &'o Value)> + Clone) -> Self {
-        let renamed: BTreeMap<String, String> = objects
-            .clone()
-            .into_iter()
-            .map(|(_, _, name, object)| (name.to_owned(), stable_name(object, name)))
-            .filter(|(name, stable)| name != stable)
-            .collect();
+    pub fn new<'o>(
+        objects: impl IntoIterator<Item = (&'o str, Option<&'o str>, &'o str, &'o Value)>,
+        renamed: &BTreeMap<String, String>,
+    ) -> Self {
         let mut named: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for (resource, namespace, name, object) in objects.into_iter().filter(|(resource, ..)| *resource != EVENTS) {
             let mut object = essence(object);
             forget_allocated(&mut object);
-            rename(&mut object, &renamed);
+            forget_versions(&mut object);
+            rename(&mut object, renamed);
             let name = renamed.get(name).map_or(name, String::as_str);
             named.entry(key(resource, namespace, name)).or_default().push(object);
         }
@@ -234,7 +249,16 @@ mod tests {
     use super::*;
 
     fn state(objects: &[(&str, Value)]) -> EndState {
-        EndState::new(objects.iter().map(|(name, object)| ("pods", Some("default"), *name, object)).collect::<Vec<_>>())
+        let random = objects.iter().filter_map(|(name, object)| Some(((*name).to_owned(), stable_name(object, name)?)));
+        let renamed = random.collect();
+        EndState::new(objects.iter().map(|(name, object)| ("pods", Some("default"), *name, object)), &renamed)
+    }
+
+    #[test]
+    fn versions_in_references_do_not_count() {
+        let job =
+            |version: &str| json!({"status": {"active": [{"kind": "Job", "name": "a", "resourceVersion": version}]}});
+        assert_eq!(state(&[("a", job("203"))]), state(&[("a", job("204"))]));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use plumbline::invariants::is_idle;
 use plumbline::metadata;
 use plumbline::transcript::render::{render, to_text};
 use plumbline::transcript::{
-    Actor, Attributed as _, Delivery, EntryKind, Exchange, RecordedJson, RecordedRequest, TranscriptEntry,
+    Actor, Attributed as _, Change, Delivery, EntryKind, Exchange, RecordedJson, RecordedRequest, TranscriptEntry,
 };
 use serde_json::Value;
 
@@ -77,12 +77,11 @@ pub(super) fn state(record: &RunRecord, entries: &[TranscriptEntry], expected: O
     };
     let is_lock = |found: &Key| locks.has(&found.resource, found.namespace.as_deref(), &found.name);
     let objects: Vec<(&Key, &RecordedJson)> = states.keyed().filter(|(key, _)| counts(key) && !is_lock(key)).collect();
-    EndState::new(
-        objects.iter().map(|(key, object)| (&*key.resource, key.namespace.as_deref(), &*key.name, &***object)),
-    )
+    let named = objects.iter().map(|(key, object)| (&*key.resource, key.namespace.as_deref(), &*key.name, &***object));
+    EndState::new(named, &random_names(entries))
 }
 
-fn changes(entries: &[TranscriptEntry]) -> impl Iterator<Item = &plumbline::transcript::Change> {
+fn changes(entries: &[TranscriptEntry]) -> impl Iterator<Item = &Change> {
     entries.iter().filter_map(|entry| match &entry.what {
         EntryKind::Change(change) => Some(&**change),
         _ => None,
@@ -130,7 +129,8 @@ pub(super) fn survey(
         let begin = record.begin.min(entries.len());
         let until = &entries[..quiet];
         let states = ObjectStates::new(&record.run(entries, record.end), "default").after(until);
-        let random = random_names(entries, record);
+        let random = random_names(entries);
+        let finalizers = finalizers(until, expected);
         let mut facts = Facts {
             ending: ending(record),
             exits: exits(record, entries, &locks),
@@ -138,7 +138,7 @@ pub(super) fn survey(
             points: found_points(record, &entries[..converged.max(begin)], script, (&random, &locks)),
             state: state(record, until, expected),
             left: left(&states, until),
-            stuck: stuck(&states),
+            stuck: stuck(&states, &finalizers),
             by_steps: by_steps(until, &random),
             idle_faults: record.idle_faults.clone(),
             early: over_at.is_some(),
@@ -162,6 +162,7 @@ pub(super) fn survey(
         facts.deleted = deleted(until, (&random, &locks));
         follow(&mut facts, record, until, deliveries);
         facts.locks.clone_from(locks.names());
+        facts.finalizers = finalizers;
         facts
     })
 }
@@ -206,14 +207,23 @@ fn is_work(entry: &TranscriptEntry, locks: &Locks) -> bool {
     entry.actor().is_subject() && exchange.request.verb != "watch" && !locks.has_request(&exchange.request)
 }
 
-/// Returns the names of objects that the server made up, with what is left of them.
-fn random_names(entries: &[TranscriptEntry], record: &RunRecord) -> BTreeMap<String, String> {
-    let changed = changes(entries).filter_map(|change| change.new.as_deref());
-    let all = changed.chain(record.initial.iter().map(|object| &**object));
-    let named = all.filter_map(|object| {
-        let name = metadata::name(object);
-        let stable = stable_name(object, name);
-        (stable != name).then(|| (name.to_owned(), stable))
+/// Returns the names that the server made up, with what is left of them. Pods of stateful sets have `generateName` and a
+/// name that was asked for.
+fn random_names(entries: &[TranscriptEntry]) -> BTreeMap<String, String> {
+    let is_asked_for = |change: &Change| {
+        let request = change.request.and_then(|seq| entries.get(seq));
+        let exchange = request.and_then(|entry| match &entry.what {
+            EntryKind::Request(exchange) => Some(exchange),
+            _ => None,
+        });
+        exchange.is_some_and(|exchange| {
+            exchange.request.body.as_deref().is_some_and(|body| !metadata::name(body).is_empty())
+        })
+    };
+    let created = changes(entries).filter(|change| change.old.is_none() && !is_asked_for(change));
+    let named = created.filter_map(|change| {
+        let stable = stable_name(change.new.as_deref()?, &change.name)?;
+        Some((change.name.clone(), stable))
     });
     named.collect()
 }
@@ -495,16 +505,32 @@ fn names(object: &Value, name: &str) -> bool {
         || values("annotations")
 }
 
-fn stuck(states: &ObjectStates) -> BTreeMap<String, String> {
+/// Returns the finalizers that the program adds or removes, in this run or in that without faults.
+fn finalizers(entries: &[TranscriptEntry], expected: Option<&Expected>) -> BTreeSet<String> {
+    let names = |object: Option<&RecordedJson>| -> BTreeSet<String> {
+        let all = object.map_or(&[][..], |object| metadata::finalizers(object));
+        all.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+    };
+    let mut own: BTreeSet<String> = expected.map(|expected| expected.finalizers.clone()).unwrap_or_default();
+    for change in changes(entries) {
+        if change.request.and_then(|seq| entries.get(seq)).is_some_and(|request| request.actor().is_subject()) {
+            let (old, new) = (names(change.old.as_ref()), names(change.new.as_ref()));
+            own.extend(old.symmetric_difference(&new).cloned());
+        }
+    }
+    own
+}
+
+/// Returns the objects that are being deleted and keep finalizers of the program (`own`): others are not its to remove.
+fn stuck(states: &ObjectStates, own: &BTreeSet<String>) -> BTreeMap<String, String> {
     let terminating = states.keyed().filter(|(_, object)| metadata::is_terminating(object));
-    let with_finalizers = terminating.filter(|(_, object)| !metadata::finalizers(object).is_empty());
-    with_finalizers
-        .map(|(found, object)| {
-            let finalizers: Vec<&str> = metadata::finalizers(object).iter().filter_map(Value::as_str).collect();
-            let text = format!("it is being deleted and keeps the finalizers {}", finalizers.join(", "));
-            (key(&found.resource, found.namespace.as_deref(), &found.name), text)
-        })
-        .collect()
+    let stuck = terminating.filter_map(|(found, object)| {
+        let left = metadata::finalizers(object).iter().filter_map(Value::as_str);
+        let left: Vec<&str> = left.filter(|name| own.contains(*name)).collect();
+        let text = format!("it is being deleted and keeps the finalizers {}", left.join(", "));
+        (!left.is_empty()).then(|| (key(&found.resource, found.namespace.as_deref(), &found.name), text))
+    });
+    stuck.collect()
 }
 
 /// Returns the points at which faults can happen; random names become patterns.
