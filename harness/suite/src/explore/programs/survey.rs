@@ -207,8 +207,8 @@ fn is_work(entry: &TranscriptEntry, locks: &Locks) -> bool {
     entry.actor().is_subject() && exchange.request.verb != "watch" && !locks.has_request(&exchange.request)
 }
 
-/// Returns the names that the server made up, with what is left of them. Pods of stateful sets have `generateName` and a
-/// name that was asked for.
+/// Returns the names that the server made up, with what is left of them. Pods of stateful sets have `generateName` and
+/// a name that was asked for.
 fn random_names(entries: &[TranscriptEntry]) -> BTreeMap<String, String> {
     let is_asked_for = |change: &Change| {
         let request = change.request.and_then(|seq| entries.get(seq));
