@@ -19,6 +19,15 @@ pub(crate) const SOCKET_TIMEOUTS: [i32; 4] = [20, 21, 66, 67];
 /// The flag of `clone` for children that are not traced.
 pub(crate) const CLONE_UNTRACED: u64 = 0x0080_0000;
 
+/// `MSG_WAITALL`.
+pub(crate) const ALL: u64 = libc::MSG_WAITALL as u64;
+
+/// The request with which a program opens a pseudo-terminal: `TIOCSPTLCK`.
+pub(crate) const UNLOCK_TERMINAL: u64 = 0x4004_5431;
+
+/// `WNOHANG`.
+pub(crate) const NO_WAIT: u64 = libc::WNOHANG as u64;
+
 const FUTEX_CLOCK_REALTIME: u64 = 256;
 const ABSOLUTE: u64 = 1;
 
@@ -128,10 +137,16 @@ pub(crate) enum Plan {
     GetOverrun(i32),
     /// `timer_delete`: the number.
     DeleteTimer(i32),
-    /// `setsockopt` of a timeout: the socket, true for sending, nanoseconds or 0.
-    SetSocketTimeout(i32, bool, u64),
-    /// `getsockopt` of a timeout: the socket, true for sending, the place of the value and of its length.
-    GetSocketTimeout(i32, bool, u64, u64),
+    /// `setsockopt` of a timeout: the socket, true for sending, nanoseconds or 0, the place of the value.
+    SetSocketTimeout(i32, bool, u64, u64),
+    /// `getsockopt` of a timeout: the place of the value and of its length.
+    GetSocketTimeout(u64, u64),
+    /// A call that receives from a socket until it has all that it asked for.
+    ReceiveAll(i32),
+    /// A pseudo-terminal is opened.
+    OpenTerminal,
+    /// A look for children that have ended.
+    LookForChildren,
     /// `times`, whose result is a time.
     Times,
     /// `sysinfo`, whose first field is a time.
@@ -214,7 +229,11 @@ fn other(call: &Call) -> Plan {
         libc::SYS_clone if call.arguments[0] & CLONE_UNTRACED != 0 => {
             Plan::Refuse("clone(CLONE_UNTRACED)", libc::EPERM)
         }
+        libc::SYS_ioctl if call.arguments[1] & 0xffff_ffff == UNLOCK_TERMINAL => Plan::OpenTerminal,
+        libc::SYS_wait4 if call.arguments[2] & NO_WAIT != 0 => Plan::LookForChildren,
+        libc::SYS_waitid if call.arguments[3] & NO_WAIT != 0 => Plan::LookForChildren,
         libc::SYS_ptrace => Plan::Note("ptrace"),
+        libc::SYS_io_submit => Plan::Note("io_submit (time may pass until it is done)"),
         libc::SYS_clock_nanosleep if Family::of(call.arguments[0] as i32).is_none() => {
             Plan::Note("clock_nanosleep of processor time")
         }
@@ -263,7 +282,8 @@ fn timer(call: &Call, memory: &impl Memory) -> Option<Plan> {
             Plan::SetInterval(setting, third)
         }
         libc::SYS_getitimer if number == 0 => Plan::GetInterval(second),
-        libc::SYS_timerfd_settime => {
+        // The clock is never set, which is what the second flag is about. The kernel refuses others.
+        libc::SYS_timerfd_settime if second & 0xffff_fffc == 0 => {
             Plan::SetTimerFile(number, second & ABSOLUTE != 0, setting(third, timespec)?, fourth)
         }
         libc::SYS_timerfd_gettime => Plan::GetTimerFile(number, second),
@@ -295,18 +315,17 @@ fn notification(memory: &impl Memory, address: u64) -> Option<Notification> {
     }
 }
 
-/// Plans a call that sets or reads the timeout of a socket.
+/// Plans a call that sets or reads the timeout of a socket, or keeps to it in several steps.
 fn socket(call: &Call, memory: &impl Memory) -> Option<Plan> {
     let [socket, level, option, value, length, _] = call.arguments;
-    if level as i32 != libc::SOL_SOCKET || !SOCKET_TIMEOUTS.contains(&(option as i32)) {
-        return None;
-    }
-    let is_sending = option % 2 == 1;
+    let is_timeout = level as i32 == libc::SOL_SOCKET && SOCKET_TIMEOUTS.contains(&(option as i32));
     match call.number {
-        libc::SYS_setsockopt if length as i32 >= 16 => {
-            Some(Plan::SetSocketTimeout(socket as i32, is_sending, timeval(memory, value)?))
+        libc::SYS_setsockopt if is_timeout && length as i32 >= 16 => {
+            Some(Plan::SetSocketTimeout(socket as i32, option % 2 == 1, timeval(memory, value)?, value))
         }
-        libc::SYS_getsockopt => Some(Plan::GetSocketTimeout(socket as i32, is_sending, value, length)),
+        libc::SYS_getsockopt if is_timeout => Some(Plan::GetSocketTimeout(value, length)),
+        libc::SYS_recvfrom if value & ALL != 0 => Some(Plan::ReceiveAll(socket as i32)),
+        libc::SYS_recvmsg if option & ALL != 0 => Some(Plan::ReceiveAll(socket as i32)),
         _ => None,
     }
 }
@@ -362,6 +381,8 @@ fn wait(call: &Call, memory: &impl Memory, clocks: &Clocks, zero: Option<u64>) -
         },
         libc::SYS_futex_waitv => absolute(3, Family::of(call.arguments[4] as i32)?),
         FUTEX_WAIT_CALL => absolute(4, Family::of(call.arguments[5] as i32)?),
+        // The result tells of the signals of timers.
+        libc::SYS_rt_sigtimedwait if call.arguments[2] == 0 => plan(NEVER, Change::Argument(2, 0), again, None),
         libc::SYS_rt_sigtimedwait => limited(2, again, None),
         libc::SYS_semtimedop => limited(3, again, None),
         libc::SYS_mq_timedsend | libc::SYS_mq_timedreceive => absolute(4, Family::Realtime),
@@ -465,14 +486,20 @@ pub(crate) fn loop_call(call: &Call, memory: &impl Memory) -> LoopCall {
         libc::SYS_ppoll => is_zero(2),
         libc::SYS_select | libc::SYS_pselect6 => is_zero(4),
         libc::SYS_epoll_pwait2 => is_zero(3),
-        libc::SYS_sched_yield
+        // Sleeps for no time: others are waits.
+        libc::SYS_nanosleep
+        | libc::SYS_clock_nanosleep
+        | libc::SYS_sched_yield
         | libc::SYS_clock_gettime
         | libc::SYS_gettimeofday
+        | libc::SYS_time
         | libc::SYS_getpid
         | libc::SYS_gettid
         | libc::SYS_rt_sigprocmask
         | libc::SYS_wait4
         | libc::SYS_waitid => return LoopCall::Looks,
+        // Threads that were woken by it show that they run.
+        libc::SYS_futex if !FUTEX_TIMED.contains(&(call.arguments[1] & 0x7f)) => return LoopCall::Looks,
         _ => false,
     };
     if polls { LoopCall::Polls } else { LoopCall::Works }
@@ -593,9 +620,9 @@ pub(super) mod tests {
             Plan::CreateTimer(Family::Monotonic, notification, 16)
         );
         let option = |number, name| planned(number, [5, 1, name, 16, 16, 0], &memory);
-        assert_eq!(option(libc::SYS_setsockopt, 20), Plan::SetSocketTimeout(5, false, 3 * SECOND));
-        assert_eq!(option(libc::SYS_setsockopt, 67), Plan::SetSocketTimeout(5, true, 3 * SECOND));
-        assert_eq!(option(libc::SYS_getsockopt, 21), Plan::GetSocketTimeout(5, true, 16, 16));
+        assert_eq!(option(libc::SYS_setsockopt, 20), Plan::SetSocketTimeout(5, false, 3 * SECOND, 16));
+        assert_eq!(option(libc::SYS_setsockopt, 67), Plan::SetSocketTimeout(5, true, 3 * SECOND, 16));
+        assert_eq!(option(libc::SYS_getsockopt, 21), Plan::GetSocketTimeout(16, 16));
         assert_eq!(option(libc::SYS_setsockopt, 2), Plan::Pass);
     }
 

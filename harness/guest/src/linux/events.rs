@@ -5,12 +5,9 @@ use super::calls;
 use super::places;
 use super::state::{Phase, Tracer};
 use super::sys::{self, CALL_STOP, EVENT_STOP, Event};
-use super::table::{Activity, Process, Thread};
+use super::table::{Activity, GroupStop, Process, Thread};
 use super::waits::next_random;
 use super::watch;
-
-/// The result with which a wait on a socket without a limit is interrupted.
-const RESTART: i64 = -512;
 
 impl Tracer {
     /// Handles all events that are there. Returns false if there were none, and `None` if nothing is traced any more.
@@ -22,7 +19,12 @@ impl Tracer {
                     is_any = true;
                     self.handle(event);
                 }
-                Ok(None) => return Some(is_any),
+                Ok(None) => {
+                    for thread in std::mem::take(&mut self.looking) {
+                        self.resume(thread, 0);
+                    }
+                    return Some(is_any);
+                }
                 Err(_) => return None,
             }
         }
@@ -48,7 +50,9 @@ impl Tracer {
         if matches!(entry.activity, Activity::Starting) {
             entry.activity = Activity::Running;
         }
-        entry.is_stopped = false;
+        if entry.is_stopped() {
+            entry.group_stop = GroupStop::Continued;
+        }
         entry.is_dead = false;
         let signal = libc::WSTOPSIG(status);
         let event = status >> 16;
@@ -100,6 +104,13 @@ impl Tracer {
 
     /// Hands a signal on.
     fn on_signal(&mut self, thread: i32, signal: i32) {
+        let process = self.table.threads.get(&thread).map_or(0, |thread| thread.process);
+        if self.timers.has_posix(process)
+            && let Some(number) = sys::stopped_by_timer(thread)
+            && let Some(overrun) = self.timers.deliver(process, number).filter(|overrun| *overrun > 0)
+        {
+            sys::set_overrun(thread, overrun);
+        }
         self.continue_if_ignored(thread, signal);
         if let Some(entry) = self.table.threads.get_mut(&thread)
             && entry.restart.is_some()
@@ -116,14 +127,24 @@ impl Tracer {
     fn continue_if_ignored(&mut self, thread: i32, signal: i32) {
         let Some(entry) = self.table.threads.get_mut(&thread) else { return };
         let interrupted = entry.interrupted.take();
+        if entry.group_stop == GroupStop::Continued {
+            // The stop has interrupted the call.
+            return;
+        }
         let Ok(mut registers) = sys::registers(thread) else { return };
-        if registers.result() == -i64::from(libc::EINTR)
-            && calls::fails_at_signals(registers.call().number)
-            && watch::is_ignored(thread, signal)
-        {
+        let may_go_on = interrupted.is_some() || calls::fails_at_signals(registers.call().number);
+        if registers.result() != -i64::from(libc::EINTR) || !(may_go_on || self.has_socket_timeouts) {
+            return;
+        }
+        if !watch::is_ignored(thread, signal) {
+            return;
+        }
+        if may_go_on {
             entry.restart = interrupted;
             registers.set_result(calls::RESTARTED);
             let _ = sys::set_registers(thread, &registers);
+        } else {
+            self.restart_socket_wait(thread);
         }
     }
 
@@ -131,7 +152,7 @@ impl Tracer {
     fn on_event_stop(&mut self, thread: i32, signal: i32) {
         let Some(entry) = self.table.threads.get_mut(&thread) else { return };
         if matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU) {
-            entry.is_stopped = true;
+            entry.group_stop = GroupStop::Stopped;
             let _ = sys::listen(thread);
             return;
         }
@@ -140,16 +161,12 @@ impl Tracer {
         {
             spin.stack = places::stack(thread, &registers);
         }
-        if let Some(wait) = entry.socket_wait.filter(|wait| wait.is_over) {
-            entry.socket_wait = None;
-            if let Ok(mut registers) = sys::registers(thread)
-                && registers.result() == RESTART
-            {
-                entry.timed_out_at = Some(self.clocks.elapsed);
-                self.report.timeouts += 1;
-                self.answer(thread, &mut registers, wait.timeout);
-                return;
-            }
+        let is_continued = entry.group_stop == GroupStop::Continued;
+        if self.end_socket_wait(thread) {
+            return;
+        }
+        if !is_continued {
+            self.restart_socket_wait(thread);
         }
         self.resume(thread, 0);
     }

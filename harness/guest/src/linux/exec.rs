@@ -37,7 +37,10 @@ impl Tracer {
         }
         let is_native = sys::registers(thread).is_ok_and(|registers| registers.is_native());
         let rights = file.as_deref().map_or(Rights::Own, rights);
+        let is_closed =
+            sys::registers(thread).is_ok_and(|registers| !sys::read_memory(thread, registers.stack(), &mut [0; 8]));
         let refusal = match rights {
+            _ if is_closed => Some((REFUSED_MEMORY, "program that may not be read (killed: its clocks would be real)")),
             _ if !is_native => {
                 Some((REFUSED_MACHINE, "program for i386 (killed: only those for x86-64 can be traced)"))
             }
@@ -98,8 +101,10 @@ impl Tracer {
             self.resume(thread, 0);
             return;
         }
-        let Some(image) = &self.image else {
-            self.finish_program(thread, -1, &vector);
+        let process = self.table.threads.get(&thread).map_or(0, |thread| thread.process);
+        // In another namespace the number of the shared memory is unknown, or that of something else.
+        let Some(image) = self.image.as_ref().filter(|_| watch::shares_memory(process)) else {
+            self.finish_program(thread, -i64::from(libc::EINVAL), &vector);
             self.resume(thread, 0);
             return;
         };
@@ -136,6 +141,10 @@ const REFUSED_MACHINE: &str = "it is made for i386, and only programs for x86-64
 /// The reason for which a setuid command is refused.
 const REFUSED_RIGHTS: &str = "it has the setuid bit, and a traced program does not get the rights of its owner: run it as \
                               that user, or outside";
+
+/// The reason for which a command is refused whose file its user may execute, but not read.
+const REFUSED_MEMORY: &str = "its file may be executed but not read, which closes its memory to the tracer as well: \
+                              permit reading (chmod +r), or run it as its owner";
 
 /// The rights with which a program would run, were it not traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

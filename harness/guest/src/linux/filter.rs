@@ -7,7 +7,9 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-use super::calls::{CLONE_UNTRACED, FUTEX_TIMED, FUTEX_WAIT_CALL, IO_PGETEVENTS, SOCKET_TIMEOUTS};
+use super::calls::{
+    ALL, CLONE_UNTRACED, FUTEX_TIMED, FUTEX_WAIT_CALL, IO_PGETEVENTS, NO_WAIT, SOCKET_TIMEOUTS, UNLOCK_TERMINAL,
+};
 
 /// A test of one argument.
 type Condition = (u8, Length, Op, u64);
@@ -37,17 +39,21 @@ pub(crate) fn stops(seeded: bool) -> Vec<(i64, Vec<Vec<Condition>>)> {
         (libc::SYS_futex, timed_futex.to_vec()),
         (libc::SYS_futex_waitv, is_set(3)),
         (FUTEX_WAIT_CALL, is_set(4)),
-        (libc::SYS_rt_sigtimedwait, is_set(2)),
         (libc::SYS_semtimedop, is_set(3)),
         (libc::SYS_mq_timedsend, is_set(4)),
         (libc::SYS_mq_timedreceive, is_set(4)),
         (libc::SYS_recvmmsg, is_set(4)),
         (libc::SYS_io_getevents, is_set(4)),
         (IO_PGETEVENTS, is_set(4)),
+        (libc::SYS_recvfrom, vec![vec![(3, Length::Dword, Op::MaskedEq(ALL), ALL)]]),
+        (libc::SYS_recvmsg, vec![vec![(2, Length::Dword, Op::MaskedEq(ALL), ALL)]]),
         (libc::SYS_setsockopt, options.clone()),
         (libc::SYS_getsockopt, options),
         (libc::SYS_clock_gettime, clocks),
         (libc::SYS_clone, untraced),
+        (libc::SYS_ioctl, vec![vec![is(1, UNLOCK_TERMINAL)]]),
+        (libc::SYS_wait4, vec![vec![(2, Length::Dword, Op::MaskedEq(NO_WAIT), NO_WAIT)]]),
+        (libc::SYS_waitid, vec![vec![(3, Length::Dword, Op::MaskedEq(NO_WAIT), NO_WAIT)]]),
         (libc::SYS_setitimer, vec![vec![is(0, 0)]]),
         (libc::SYS_getitimer, vec![vec![is(0, 0)]]),
     ];
@@ -64,9 +70,11 @@ pub(crate) fn stops(seeded: bool) -> Vec<(i64, Vec<Vec<Condition>>)> {
         libc::SYS_timer_gettime,
         libc::SYS_timer_getoverrun,
         libc::SYS_timer_delete,
+        libc::SYS_rt_sigtimedwait,
         libc::SYS_clone3,
         libc::SYS_io_uring_setup,
         libc::SYS_ptrace,
+        libc::SYS_io_submit,
         libc::SYS_adjtimex,
         libc::SYS_clock_adjtime,
         libc::SYS_clock_settime,

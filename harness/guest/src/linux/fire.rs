@@ -1,11 +1,9 @@
 //! Rest: due deadlines end their waits, clients are answered, and time moves on.
 
-use super::calls;
 use super::clocks::{NEVER, round_up};
 use super::state::Tracer;
 use super::sys;
-use super::table::{Activity, SocketWait};
-use super::watch;
+use super::table::Activity;
 use crate::outcome::End;
 
 /// A step that was taken at rest.
@@ -30,7 +28,7 @@ impl Tracer {
         if next <= now {
             return self.fire(next);
         }
-        if self.find_socket_waits() {
+        if self.deliver_terminal_data() && !self.is_at_rest() || self.find_socket_waits() {
             return Progress::Some;
         }
         let next = self.next_deadline();
@@ -81,7 +79,7 @@ impl Tracer {
             }
         }
         let processes: Vec<i32> = self.table.processes.keys().copied().collect();
-        self.timers.expire(deadline, &processes);
+        self.timers.expire(deadline, self.clocks.elapsed, &processes);
         progress
     }
 
@@ -106,32 +104,5 @@ impl Tracer {
             }
         }
         next
-    }
-
-    /// Looks for threads that have begun to wait on a socket with a timeout. Time has not moved since: they began now.
-    fn find_socket_waits(&mut self) -> bool {
-        if self.sockets.values().all(|timeouts| *timeouts == [0, 0]) {
-            return false;
-        }
-        let mut is_any = false;
-        for (thread, entry) in &mut self.table.threads {
-            let Some(account) = entry.resting.filter(|_| matches!(entry.activity, Activity::Running)) else { continue };
-            if entry.socket_wait.is_some_and(|wait| wait.account == account) {
-                continue;
-            }
-            let found = watch::blocked_call(*thread).and_then(|(number, arguments)| {
-                let (is_sending, timeout) = calls::socket_wait(number)?;
-                let socket = watch::socket_of(entry.process, *arguments.first()? as i32)?;
-                let length = self.sockets.get(&socket)?[usize::from(is_sending)];
-                (length > 0).then_some((length, timeout))
-            });
-            let (deadline, timeout) = match found {
-                Some((length, timeout)) => (self.clocks.after(length), timeout),
-                None => (NEVER, 0),
-            };
-            entry.socket_wait = Some(SocketWait { account, deadline, timeout, is_over: false });
-            is_any |= deadline != NEVER;
-        }
-        is_any
     }
 }

@@ -14,6 +14,10 @@ use super::sys::SharedMemory;
 
 const PAGE: usize = 4096;
 
+/// The place in the page for values of calls, behind the code: two numbers each, of which the second one is zero.
+const LENT: usize = (CODE_OFFSET + CODE.len()).next_multiple_of(16);
+const LENT_PLACES: usize = (PAGE - LENT) / 16;
+
 /// The shared image.
 pub(crate) struct Image {
     memory: SharedMemory,
@@ -21,6 +25,8 @@ pub(crate) struct Image {
     page: usize,
     /// The offset of a system call instruction in the kernel's image.
     pub(crate) system_call: u64,
+    /// The number of values that were lent.
+    lent: usize,
 }
 
 impl Image {
@@ -31,7 +37,7 @@ impl Image {
         let page = vdso.len();
         let Some(content) = patched(vdso) else { return Ok(None) };
         let memory = SharedMemory::new(&content)?;
-        Ok(Some(Self { memory, page, system_call: system_call as u64 }))
+        Ok(Some(Self { memory, page, system_call: system_call as u64, lent: 0 }))
     }
 
     /// The number of the shared memory segment.
@@ -44,6 +50,14 @@ impl Image {
         let difference = clocks.realtime_start.wrapping_sub(clocks.monotonic_start);
         self.memory.store(self.page + DIFFERENCE, difference);
         self.memory.store(self.page + MONOTONIC, clocks.now(Family::Monotonic));
+    }
+
+    /// Keeps a time of whole seconds for an argument of one call, and returns its offset. Later ones take its place.
+    pub(crate) fn lend(&mut self, seconds: u64) -> u64 {
+        let place = self.page + LENT + self.lent % LENT_PLACES * 16;
+        self.lent += 1;
+        self.memory.store(place, seconds);
+        place as u64
     }
 
     /// Returns the address of a `timespec` of zero in a program that has the image at `base`.

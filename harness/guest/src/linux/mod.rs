@@ -16,9 +16,12 @@ mod places;
 mod rest;
 mod routes;
 mod run;
+mod sockets;
 mod state;
 mod sys;
 mod table;
+mod terminals;
+mod timer_files;
 mod timers;
 mod waits;
 mod watch;
@@ -41,7 +44,7 @@ pub(crate) use self::sys::order_on_signals as terminate_on_signals;
 use self::sys::{Interrupter, Step};
 use self::table::Activity;
 use crate::outcome::{End, GuestError, Outcome, TracerThread};
-use crate::settings::{Command, Epoch, Settings};
+use crate::settings::{Command, Epoch, Network, Settings};
 
 /// The monotonic clocks at the start of a guest with a fixed epoch: a machine that has run for a day.
 const UPTIME: u64 = 86_400 * SECOND;
@@ -118,6 +121,13 @@ fn trace(
         tracer.warn(format!(
             "no network namespace of its own ({error}): peers outside live in real time, and ports are shared"
         ));
+    }
+    if tracer.settings.network == Network::Shared {
+        tracer.warn(
+            "the network is that of the machine: peers outside live in real time, and time may pass while data is on \
+             its way"
+                .to_owned(),
+        );
     }
     tracer.set_time(0);
     let main = tracer.main.process;

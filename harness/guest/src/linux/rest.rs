@@ -7,13 +7,13 @@
 
 use super::outside::Outside;
 use super::state::Tracer;
-use super::table::{Activity, Thread};
+use super::table::{Activity, GroupStop, Thread};
 use super::watch::{CHANNEL, Sleep};
 
 impl Thread {
     /// Returns true if it sleeps, and not until a program outside has done its part.
-    fn is_asleep(&mut self, thread: i32, outside: &Outside) -> bool {
-        if self.is_stopped || self.is_dead {
+    pub(super) fn is_asleep(&mut self, thread: i32, outside: &Outside) -> bool {
+        if self.is_stopped() || self.is_dead {
             return true;
         }
         match self.activity {
@@ -47,7 +47,7 @@ impl Tracer {
             && let Some(entry) = self.table.threads.get_mut(&thread)
         {
             entry.resting = None;
-            if !entry.is_stopped && !entry.is_dead && !entry.watch.is_blocked() {
+            if !entry.is_stopped() && !entry.is_dead && !entry.watch.is_blocked() {
                 // Only a main thread stays after its end, until the others have ended.
                 entry.is_dead = thread == entry.process && entry.watch.is_dead();
                 if !entry.is_dead {
@@ -60,7 +60,7 @@ impl Tracer {
         }
         let outside = &self.outside;
         let asleep = |thread: i32, entry: &mut Thread| entry.is_asleep(thread, outside);
-        let same = |_, entry: &mut Thread| entry.is_stopped || Some(entry.watch.account()) == entry.sample;
+        let same = |_, entry: &mut Thread| entry.is_stopped() || Some(entry.watch.account()) == entry.sample;
         for is_quiet in [&asleep as &dyn Fn(i32, &mut Thread) -> bool, &same] {
             for (thread, entry) in &mut self.table.threads {
                 if !is_quiet(*thread, entry) {
@@ -73,6 +73,9 @@ impl Tracer {
         self.busy = None;
         for entry in self.table.threads.values_mut() {
             if entry.resting.is_none() {
+                if entry.group_stop == GroupStop::Continued {
+                    entry.group_stop = GroupStop::None;
+                }
                 entry.resting = entry.sample;
                 entry.running_time = entry.sample.map_or(0, |account| account.running_time());
             }

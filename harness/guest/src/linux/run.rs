@@ -17,6 +17,12 @@ use crate::report::Spin;
 /// The pauses between two attempts to prove rest, in nanoseconds. The first ones only let others run.
 const PAUSES: [u64; 8] = [0, 0, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000];
 
+/// The proofs that fail at once, after a stop, before later ones are put off: the programs wake each other.
+const EARLY: u32 = 8;
+
+/// The real time by which they are put off. Most often, a thread stops again before.
+const SOON: u64 = 30_000;
+
 /// The longest pause while nothing is due, and the real time between two looks for orders while threads are busy.
 const IDLE: u64 = 1_000_000;
 
@@ -26,9 +32,11 @@ const FAREWELL: u64 = 200_000_000;
 /// The real time between two looks at the processor time of busy programs.
 const LOOK: u64 = 100_000_000;
 
-/// The real time between two probes of a busy thread, and the processor time that it has used before.
-const PROBE: u64 = 20_000_000;
+/// The real time between two probes of a busy thread, and the processor time that it has used before: beside others
+/// that run, and alone.
+const PROBE: u64 = 2_000_000;
 const BUSY: u64 = 10_000_000;
+const BUSY_ALONE: u64 = 2_000_000;
 /// The polls of a probed thread after which it waits for the clock to show more than its deadline.
 const POLLS: u32 = 3;
 /// The real time for which a thread that does work is not probed again.
@@ -47,11 +55,16 @@ impl Tracer {
             self.check_end();
             if is_any || attempts == 0 {
                 // A thread that goes on most often stops again soon, at the next wait.
-                sys::yield_now();
+                if self.early_proofs < EARLY {
+                    sys::yield_now();
+                } else {
+                    self.wait_event(SOON);
+                }
                 attempts = 1;
                 continue;
             }
             if self.is_at_rest() {
+                self.early_proofs = 0;
                 match self.handle_events() {
                     None => return,
                     // A thread may run again.
@@ -75,6 +88,9 @@ impl Tracer {
                     Progress::Idle => self.wait_idle(),
                 }
                 continue;
+            }
+            if attempts == 1 {
+                self.early_proofs += 1;
             }
             self.wait_busy(attempts);
             attempts += 1;
@@ -185,7 +201,8 @@ impl Tracer {
     /// Begins to look at the calls of a thread that has been busy since the last rest.
     ///
     /// Time does not move at a deadline until all threads rest. A program that waits until the clock shows more than
-    /// the deadline, as Python's `subprocess` does, polls without a limit then.
+    /// the deadline, as Python's `subprocess` does, polls without a limit then; so does Python's `Connection.poll`,
+    /// whose deadline is the moment at which it begins.
     fn probe(&mut self, now: u64) {
         if now < self.last_rest.max(self.last_probe).saturating_add(PROBE) {
             return;
@@ -193,36 +210,66 @@ impl Tracer {
         self.last_probe = now;
         let elapsed = self.clocks.elapsed;
         let Some(thread) = self.busy else { return };
-        let Some(entry) = self.table.threads.get_mut(&thread) else { return };
+        let Some(entry) = self.table.threads.get(&thread) else { return };
+        if entry.works_until > now || entry.probe.is_some() || !matches!(entry.activity, Activity::Running) {
+            return;
+        }
         let used = entry.watch.account().running_time().saturating_sub(entry.running_time);
-        // Only a wait that ended at this moment can have a deadline that the clock does not exceed.
-        let may_wait = entry.timed_out_at == Some(elapsed) && used >= BUSY && entry.works_until <= now;
-        let is_free = entry.probe.is_none() && matches!(entry.activity, Activity::Running);
-        if may_wait && is_free && sys::interrupt(thread).is_ok() {
+        // Besides one that is alone, only a wait that ended at this moment can have a deadline that the clock does not
+        // exceed.
+        let has_ended = entry.timed_out_at == Some(elapsed) && used >= BUSY;
+        let may_wait = has_ended || used >= BUSY_ALONE && self.is_alone(thread);
+        if may_wait
+            && sys::interrupt(thread).is_ok()
+            && let Some(entry) = self.table.threads.get_mut(&thread)
+        {
             entry.probe = Some(Probe::default());
         }
     }
 
-    /// Looks at a call of a probed thread. If it only polls, time moves on by a millisecond.
+    /// Returns true if all other threads have slept since the last time that this was asked.
+    fn is_alone(&mut self, thread: i32) -> bool {
+        let outside = &self.outside;
+        let mut is_alone = true;
+        for (other, entry) in self.table.threads.iter_mut().filter(|(other, _)| **other != thread) {
+            let account = entry.watch.account();
+            let has_slept = entry.probed.replace(account) == Some(account);
+            is_alone &= has_slept && !entry.is_napping() && entry.is_asleep(*other, outside);
+        }
+        is_alone
+    }
+
+    /// Looks at a call of a probed thread. If it only polls, or is alone and does no work, time moves on by a
+    /// millisecond.
     pub(crate) fn on_probed_call(&mut self, thread: i32) {
         let Some(entry) = self.table.threads.get_mut(&thread) else { return };
         let Some(probe) = &mut entry.probe else { return };
-        probe.is_inside = !probe.is_inside;
-        if !probe.is_inside {
-            return;
-        }
         let Ok(registers) = sys::registers(thread) else { return };
-        match calls::loop_call(&registers.call(), &ProgramMemory(thread)) {
-            LoopCall::Polls => probe.polls += 1,
+        let Some(call) = probe.inside.take() else {
+            probe.inside = Some(calls::loop_call(&registers.call(), &ProgramMemory(thread)));
+            return;
+        };
+        match call {
             LoopCall::Looks => probe.others += 1,
-            LoopCall::Works => probe.others = LOOKS,
+            LoopCall::Works if registers.result() != -i64::from(libc::EAGAIN) => {
+                self.end_probe(thread, sys::real_monotonic() + WORKS);
+                return;
+            }
+            // There was nothing to do.
+            LoopCall::Polls | LoopCall::Works => probe.polls += 1,
         }
-        if probe.polls >= POLLS {
-            entry.probe = None;
+        let (polls, others) = (probe.polls, probe.others);
+        if polls >= POLLS || others >= LOOKS && self.is_alone(thread) {
+            self.end_probe(thread, 0);
             self.creep(GRAIN);
-        } else if probe.others >= LOOKS {
-            entry.probe = None;
-            entry.works_until = sys::real_monotonic() + WORKS;
+        } else if others >= LOOKS {
+            self.end_probe(thread, sys::real_monotonic() + WORKS);
+        }
+    }
+
+    fn end_probe(&mut self, thread: i32, works_until: u64) {
+        if let Some(entry) = self.table.threads.get_mut(&thread) {
+            (entry.probe, entry.works_until) = (None, works_until);
         }
     }
 

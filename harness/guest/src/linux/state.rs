@@ -38,13 +38,19 @@ pub(crate) struct Tracer {
     pub(crate) image: Option<Image>,
     pub(crate) table: Table,
     pub(crate) timers: Timers,
-    /// The timeouts of sockets by their numbers, for receiving and for sending; 0 for none.
+    /// True once a program has opened a pseudo-terminal.
+    pub(crate) has_terminals: bool,
+    /// True once a program has set a timeout of a socket.
+    pub(crate) has_socket_timeouts: bool,
+    /// Timeouts of sockets by their numbers, for receiving and for sending, where the tracer must not ask the kernel.
     pub(crate) sockets: BTreeMap<u64, [u64; 2]>,
     pub(crate) control: Control,
     pub(crate) report: Report,
     unvirtual: BTreeMap<(&'static str, String), u64>,
     /// Threads that stopped before their parent announced them.
     pub(crate) unannounced: BTreeSet<i32>,
+    /// Threads that look for children that have ended, once all events are handled.
+    pub(crate) looking: Vec<i32>,
     /// The main process, and its wait status once it has ended.
     pub(crate) main: Child,
     pub(crate) status: Option<i32>,
@@ -60,6 +66,8 @@ pub(crate) struct Tracer {
     pub(crate) end: End,
     pub(crate) order: Arc<AtomicU8>,
     pub(crate) interrupter: Interrupter,
+    /// The proofs that have failed at once since the last rest.
+    pub(crate) early_proofs: u32,
     /// The thread that was busy at the last proof.
     pub(crate) busy: Option<i32>,
     /// The busy thread that was interrupted to see where it runs.
@@ -103,11 +111,14 @@ impl Tracer {
             image,
             table: Table::default(),
             timers: Timers::default(),
+            has_terminals: false,
+            has_socket_timeouts: false,
             sockets: BTreeMap::new(),
             control,
             report: Report::default(),
             unvirtual: BTreeMap::new(),
             unannounced: BTreeSet::new(),
+            looking: Vec::new(),
             main,
             status: None,
             outside: Outside::default(),
@@ -118,6 +129,7 @@ impl Tracer {
             end: End::Exited,
             order,
             interrupter,
+            early_proofs: 0,
             busy: None,
             inspected: None,
             start: now,

@@ -174,6 +174,28 @@ struct TimerSignal {
     rest: [u64; 12],
 }
 
+/// Returns the POSIX timer whose signal a thread has stopped with; `None` for other signals.
+pub(crate) fn stopped_by_timer(thread: i32) -> Option<i32> {
+    let info = signal_information(thread)?;
+    (info.code == libc::SI_TIMER).then_some(info.timer)
+}
+
+fn signal_information(thread: i32) -> Option<TimerSignal> {
+    // SAFETY: plain integers; zero is a value of each.
+    let mut info: TimerSignal = unsafe { zeroed() };
+    ptrace(libc::PTRACE_GETSIGINFO, thread, 0, &raw mut info as usize).ok()?;
+    Some(info)
+}
+
+/// Writes the overrun of the timer's signal with which a thread has stopped.
+pub(crate) fn set_overrun(thread: i32, overrun: i32) {
+    if let Some(mut info) = signal_information(thread) {
+        info.overrun = overrun;
+        // A thread that was killed at this moment needs no signal.
+        let _ = ptrace(libc::PTRACE_SETSIGINFO, thread, 0, &raw const info as usize);
+    }
+}
+
 /// Sends the signal of a POSIX timer to a process, or to one of its threads.
 pub(crate) fn send_timer_signal(process: i32, thread: Option<i32>, signal: i32, timer: i32, value: u64) {
     let code = libc::SI_TIMER;
@@ -205,19 +227,22 @@ pub(crate) fn cannot_share(process: i32, file: i32) -> bool {
     file_of(process, file).is_err_and(|error| error.raw_os_error().is_some_and(is_forbidden))
 }
 
-/// Returns true if both are one open file. On kernels that cannot tell, all files differ.
-pub(crate) fn is_same_file(one: &OwnedFd, other: &OwnedFd) -> bool {
-    /// `KCMP_FILE` of `linux/kcmp.h`.
-    const FILE: c_int = 0;
-    let own = std::process::id();
-    // SAFETY: the call compares two numbers of files of this process.
-    unsafe { libc::syscall(libc::SYS_kcmp, own, own, FILE, one.as_raw_fd(), other.as_raw_fd()) == 0 }
+/// Returns the seconds of a timeout of a socket; `None` for other files.
+pub(crate) fn socket_timeout(socket: &OwnedFd, is_sending: bool) -> Option<u64> {
+    let option = if is_sending { libc::SO_SNDTIMEO } else { libc::SO_RCVTIMEO };
+    let mut value = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let mut length = size_of::<libc::timeval>() as libc::socklen_t;
+    let socket = socket.as_raw_fd();
+    // SAFETY: the kernel writes at most `length` bytes to `value`, and both outlive the call.
+    let result =
+        unsafe { libc::getsockopt(socket, libc::SOL_SOCKET, option, (&raw mut value).cast(), &raw mut length) };
+    (result == 0).then_some(value.tv_sec as u64)
 }
 
-/// Sets a timer file to expire after `nanoseconds` of real time; 0 disarms it.
-pub(crate) fn set_timer_file(file: &OwnedFd, nanoseconds: i64) -> io::Result<()> {
-    let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    let value = libc::itimerspec { it_interval: zero, it_value: libc::timespec { tv_sec: 0, tv_nsec: nanoseconds } };
+/// Sets a timer file to expire after seconds and nanoseconds of real time, and then each `interval` seconds.
+pub(crate) fn set_timer_file(file: &OwnedFd, (seconds, nanoseconds): (u64, i64), interval: u64) -> io::Result<()> {
+    let time = |tv_sec: u64, tv_nsec| libc::timespec { tv_sec: tv_sec as i64, tv_nsec };
+    let value = libc::itimerspec { it_interval: time(interval, 0), it_value: time(seconds, nanoseconds) };
     // SAFETY: `value` outlives the call, and the old value is not asked for.
     check(i64::from(unsafe { libc::timerfd_settime(file.as_raw_fd(), 0, &raw const value, null_mut()) }))?;
     Ok(())

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::arch::Call;
-use super::calls::{Notification, Wait};
+use super::calls::{LoopCall, Notification, Wait};
 use super::clocks::Family;
 use super::sys::Registers;
-use super::watch::{Account, Watch};
+use super::watch::{self, Account, Watch};
 
 /// The activity of a thread, as far as the tracer takes part in it.
 #[derive(Debug)]
@@ -40,6 +40,10 @@ pub(crate) struct ActiveWait {
 pub(crate) enum Pending {
     /// `timer_create`, which writes the number to an address.
     CreateTimer(Family, Notification, u64),
+    /// `setsockopt` of a timeout, with the place of the value and, if that was changed, the value.
+    SetTimeout(u64, Option<[u8; 16]>),
+    /// `getsockopt` of a timeout, which writes the value and its length to these places.
+    GetTimeout(u64, u64),
     /// `times`.
     Times,
     /// `sysinfo`, which writes to an address.
@@ -78,23 +82,37 @@ pub(crate) struct Restart {
 }
 
 /// A wait on a socket with a timeout.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SocketWait {
     /// The account of the thread at the beginning: it has not run since.
     pub(crate) account: Account,
+    /// The number of the call, its arguments and its place.
+    pub(crate) call: (i64, Vec<u64>),
     pub(crate) deadline: u64,
     pub(crate) timeout: i64,
+    /// True once it was interrupted because of its deadline.
     pub(crate) is_over: bool,
+    /// True if the same call goes on after an interruption.
+    pub(crate) is_restarted: bool,
 }
 
 /// A look at the calls of a busy thread, which stops at each of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Probe {
-    /// True between the entry of a call and its exit.
-    pub(crate) is_inside: bool,
+    /// The kind of the call, between its entry and its exit.
+    pub(crate) inside: Option<LoopCall>,
     /// Numbers of calls that poll, and of others that do no work.
     pub(crate) polls: u32,
     pub(crate) others: u32,
+}
+
+/// A stop of a whole process, as by `SIGSTOP`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GroupStop {
+    None,
+    Stopped,
+    /// It is over, and the thread has not rested since.
+    Continued,
 }
 
 /// One thread.
@@ -102,8 +120,7 @@ pub(crate) struct Probe {
 pub(crate) struct Thread {
     pub(crate) process: i32,
     pub(crate) activity: Activity,
-    /// True in a group stop.
-    pub(crate) is_stopped: bool,
+    pub(crate) group_stop: GroupStop,
     /// True once it has ended and others of its process live on.
     pub(crate) is_dead: bool,
     /// True while it waits for a child of `vfork`.
@@ -112,6 +129,8 @@ pub(crate) struct Thread {
     /// A wait that has failed with `EINTR`: it goes on if the signal turns out to be ignored.
     pub(crate) interrupted: Option<Restart>,
     pub(crate) probe: Option<Probe>,
+    /// Its account when a probe looked whether another thread is alone.
+    pub(crate) probed: Option<Account>,
     /// The virtual time at which its last wait timed out.
     pub(crate) timed_out_at: Option<u64>,
     /// The real time until which it is not probed: it did work.
@@ -137,12 +156,13 @@ impl Thread {
         Self {
             process,
             activity,
-            is_stopped: false,
+            group_stop: GroupStop::None,
             is_dead: false,
             is_vforking: false,
             restart: None,
             interrupted: None,
             probe: None,
+            probed: None,
             timed_out_at: None,
             works_until: 0,
             socket_wait: None,
@@ -160,8 +180,18 @@ impl Thread {
     pub(crate) fn deadline(&self) -> Option<u64> {
         match &self.activity {
             Activity::Waiting(active) if !active.is_over => Some(active.wait.deadline),
-            _ => self.socket_wait.filter(|wait| !wait.is_over).map(|wait| wait.deadline),
+            _ => self.socket_wait.as_ref().filter(|wait| !wait.is_over).map(|wait| wait.deadline),
         }
+    }
+
+    /// Returns true in a group stop.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.group_stop == GroupStop::Stopped
+    }
+
+    /// Returns true if it is in a nap, which ends in real time.
+    pub(crate) fn is_napping(&self) -> bool {
+        matches!(&self.activity, Activity::Waiting(active) if active.nap_end.is_some())
     }
 
     /// Returns true if the tracer follows its calls to their exits.
@@ -195,6 +225,12 @@ impl Table {
             return None;
         }
         self.processes.remove(&process).map(|_| process)
+    }
+
+    /// Returns the thread of a process that has this number in its own namespace.
+    pub(crate) fn numbered(&self, process: i32, number: i32) -> Option<i32> {
+        let own = self.threads.iter().filter(|(_, entry)| entry.process == process).map(|(thread, _)| *thread);
+        own.into_iter().find(|thread| watch::inner_number(*thread) == Some(number))
     }
 
     /// Returns the name of the program that a thread executes.

@@ -1,228 +1,333 @@
-//! The timers of traced programs: alarms, timer files and POSIX timers. The kernel's own are never armed.
+//! The timers of traced programs: alarms, timer files and POSIX timers. The kernel's own never expire.
 
-use std::fs;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::calls::{Notification, Setting};
 use super::clocks::{Clocks, Family, NEVER};
 use super::sys;
+use super::timer_files::{self, TimerFile};
+use super::watch;
+
+/// The expirations that may be due at a time, one after the other. More are one expiration that counts them, as for
+/// intervals of nanoseconds.
+const MOST_DUE: u64 = 16;
 
 /// The object that a timer belongs to, which says how it expires.
-#[derive(Debug)]
-pub(crate) enum Kind {
-    /// `alarm` and `setitimer`: a signal to the process.
-    Alarm,
-    /// A timer file: the number under which it was set, and a copy of it.
-    File(i32, OwnedFd),
-    /// A POSIX timer: its number and its notification.
-    Posix(i32, Notification),
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    /// `alarm` and `setitimer` of a process: a signal to it.
+    Alarm(i32),
+    /// A timer file, by the number that its object has here.
+    File(u64),
+    /// A POSIX timer: its process and its number there.
+    Posix(i32, i32),
+}
+
+/// The signal of a POSIX timer. At most one of each timer is pending; further expirations are counted.
+#[derive(Clone, Copy, Debug)]
+struct Signal {
+    notification: Notification,
+    is_pending: bool,
+    /// Expirations since the pending one.
+    overrun: u64,
+    /// Those of the last signal that was delivered.
+    last_overrun: u64,
 }
 
 /// One timer.
-#[derive(Debug)]
-pub(crate) struct Timer {
-    process: i32,
-    kind: Kind,
+#[derive(Clone, Copy, Debug)]
+struct Timer {
     family: Family,
     deadline: u64,
     interval: u64,
+    /// The signal of a POSIX timer.
+    signal: Option<Signal>,
+    /// A process that had the timer file open, and its number there.
+    place: (i32, i32),
 }
 
 impl Timer {
-    /// Makes a timer that is not set.
-    pub(crate) fn new(process: i32, kind: Kind, family: Family) -> Self {
-        Self { process, kind, family, deadline: NEVER, interval: 0 }
-    }
-
-    /// Sets the timer, and returns its setting before.
-    pub(crate) fn set(&mut self, clocks: &Clocks, is_absolute: bool, setting: Setting) -> Setting {
-        let before = self.setting(clocks);
-        if let Kind::File(_, copy) = &self.kind {
-            // Unread expirations are forgotten. It cannot fail for a timer file.
-            let _ = sys::set_timer_file(copy, 0);
-        }
-        self.interval = setting.interval;
-        self.deadline = match setting.first {
-            0 => NEVER,
-            time if is_absolute => clocks.at(self.family, time),
-            length => clocks.after(length),
-        };
-        let now = clocks.now(self.family);
-        if is_absolute && (1..=now).contains(&setting.first) {
-            self.catch_up(clocks, now - setting.first);
-        }
-        before
-    }
-
-    /// Expires a timer file whose first time was so long ago, at once and as often as it has missed.
-    fn catch_up(&mut self, clocks: &Clocks, missed: u64) {
-        let Kind::File(_, copy) = &self.kind else { return };
-        let (ticks, deadline) = match missed.checked_div(self.interval) {
-            Some(periods) => (1 + periods, clocks.after(self.interval - missed % self.interval)),
-            None => (1, NEVER),
-        };
-        add_ticks(copy, ticks);
-        self.deadline = deadline;
+    const fn new(family: Family) -> Self {
+        Self { family, deadline: NEVER, interval: 0, signal: None, place: (0, 0) }
     }
 
     /// Returns the time that is left, and the interval.
-    pub(crate) fn setting(&self, clocks: &Clocks) -> Setting {
+    fn setting(&self, clocks: &Clocks) -> Setting {
         let first = if self.deadline == NEVER { 0 } else { clocks.left(self.deadline).max(1) };
         Setting { first, interval: self.interval }
     }
+
+    /// Moves the deadline past an expiration, and returns the number of those that are over.
+    fn pass(&mut self, elapsed: u64) -> u64 {
+        let due = elapsed.saturating_sub(self.deadline).checked_div(self.interval).unwrap_or(0);
+        let ticks = if due > MOST_DUE { due + 1 } else { 1 };
+        self.deadline =
+            if self.interval == 0 { NEVER } else { self.deadline.saturating_add(self.interval.saturating_mul(ticks)) };
+        ticks
+    }
 }
 
-/// All timers of a guest.
+/// All timers of a guest, and the deadlines of those that are set.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    timers: Vec<Timer>,
+    by_key: BTreeMap<Key, Timer>,
+    deadlines: BTreeSet<(u64, Key)>,
+    /// The number of timer files that were set for the first time.
+    files: u64,
 }
 
 impl Timers {
-    /// Returns the alarm of a process.
-    pub(crate) fn alarm(&mut self, process: i32) -> &mut Timer {
-        let is_it = |timer: &Timer| timer.process == process && matches!(timer.kind, Kind::Alarm);
-        let make = || Timer::new(process, Kind::Alarm, Family::Monotonic);
-        self.find_or_add(is_it, make)
+    /// Sets the alarm of a process, and returns its setting before.
+    pub(crate) fn set_alarm(&mut self, process: i32, clocks: &Clocks, setting: Setting) -> Setting {
+        self.set(Key::Alarm(process), Timer::new(Family::Monotonic), clocks, false, setting)
     }
 
-    /// Returns the timer of a timer file; `None` if the number is not that of one.
-    pub(crate) fn file(&mut self, process: i32, number: i32) -> Option<&mut Timer> {
-        let copy = sys::file_of(process, number).ok()?;
-        let (clock, _) = file_information(&copy)?;
-        let family = Family::of(clock)?;
-        let same = |timer: &Timer| match &timer.kind {
-            Kind::File(_, known) => sys::is_same_file(known, &copy),
-            _ => false,
-        };
-        let index = self.timers.iter().position(same).unwrap_or_else(|| {
-            self.timers.push(Timer::new(process, Kind::File(number, copy), family));
-            self.timers.len() - 1
+    /// Returns the setting of the alarm of a process.
+    pub(crate) fn alarm(&self, process: i32, clocks: &Clocks) -> Setting {
+        self.setting(Key::Alarm(process), clocks).unwrap_or_default()
+    }
+
+    /// Sets a timer file, and returns its setting before; `None` if the number is not that of one.
+    pub(crate) fn set_file(
+        &mut self,
+        (process, number): (i32, i32),
+        clocks: &Clocks,
+        is_absolute: bool,
+        setting: Setting,
+    ) -> Option<Setting> {
+        let file = TimerFile::open(process, number)?;
+        let family = Family::of(file.clock)?;
+        let old = file.mark.and_then(|mark| self.take(Key::File(mark)));
+        let before = old.map(|timer| timer.setting(clocks)).unwrap_or_default();
+        if setting.first == 0 {
+            file.set(None);
+            return Some(before);
+        }
+        let mark = file.mark.unwrap_or_else(|| {
+            self.files += 1;
+            self.files
         });
-        Some(&mut self.timers[index])
+        // Unread expirations are forgotten.
+        file.set(Some(mark));
+        let key = Key::File(mark);
+        let timer = Timer { place: (process, number), ..Timer::new(family) };
+        self.set(key, timer, clocks, is_absolute, setting);
+        let now = clocks.now(family);
+        if is_absolute && (1..=now).contains(&setting.first) {
+            // It expires at once, as often as it has missed, and keeps its phase.
+            let missed = now - setting.first;
+            let (ticks, deadline) = match missed.checked_div(setting.interval) {
+                Some(periods) => (1 + periods, clocks.after(setting.interval - missed % setting.interval)),
+                None => (1, NEVER),
+            };
+            file.add_ticks(ticks);
+            if let Some(timer) = self.take(key) {
+                self.put(key, Timer { deadline, ..timer });
+            }
+        }
+        Some(before)
     }
 
-    /// Returns a POSIX timer; `None` if it is not virtual.
-    pub(crate) fn posix(&mut self, process: i32, number: i32) -> Option<&mut Timer> {
-        self.timers.iter_mut().find(|timer| timer.is_posix(process, number))
+    /// Returns the setting of a timer file; `None` if the number is not that of one that was set.
+    pub(crate) fn file(&self, process: i32, number: i32, clocks: &Clocks) -> Option<Setting> {
+        let mark = timer_files::mark(process, number)?;
+        Some(self.setting(Key::File(mark), clocks).unwrap_or_default())
     }
 
     /// Adds a POSIX timer.
     pub(crate) fn create(&mut self, process: i32, number: i32, family: Family, notification: Notification) {
-        self.delete(process, number);
-        self.timers.push(Timer::new(process, Kind::Posix(number, notification), family));
+        let key = Key::Posix(process, number);
+        self.take(key);
+        let signal = Signal { notification, is_pending: false, overrun: 0, last_overrun: 0 };
+        self.put(key, Timer { signal: Some(signal), ..Timer::new(family) });
+    }
+
+    /// Sets a POSIX timer, and returns its setting before; `None` if it is not virtual.
+    pub(crate) fn set_posix(
+        &mut self,
+        (process, number): (i32, i32),
+        clocks: &Clocks,
+        is_absolute: bool,
+        setting: Setting,
+    ) -> Option<Setting> {
+        let key = Key::Posix(process, number);
+        let timer = *self.by_key.get(&key)?;
+        Some(self.set(key, timer, clocks, is_absolute, setting))
+    }
+
+    /// Returns the setting of a POSIX timer; `None` if it is not virtual.
+    pub(crate) fn posix(&self, process: i32, number: i32, clocks: &Clocks) -> Option<Setting> {
+        self.setting(Key::Posix(process, number), clocks)
+    }
+
+    /// Returns the expirations that the last signal of a POSIX timer stood for beside its own; `None` if it is not
+    /// virtual.
+    pub(crate) fn overrun(&self, process: i32, number: i32) -> Option<i32> {
+        let signal = self.by_key.get(&Key::Posix(process, number))?.signal?;
+        Some(i32::try_from(signal.last_overrun).unwrap_or(i32::MAX))
+    }
+
+    /// Returns true if a process has POSIX timers.
+    pub(crate) fn has_posix(&self, process: i32) -> bool {
+        self.by_key.range(Key::Posix(process, i32::MIN)..=Key::Posix(process, i32::MAX)).next().is_some()
+    }
+
+    /// Notes that the signal of a POSIX timer was delivered, and returns its overrun; `None` if it is not virtual.
+    pub(crate) fn deliver(&mut self, process: i32, number: i32) -> Option<i32> {
+        let signal = self.by_key.get_mut(&Key::Posix(process, number))?.signal.as_mut()?;
+        signal.deliver();
+        self.overrun(process, number)
     }
 
     /// Removes a POSIX timer.
     pub(crate) fn delete(&mut self, process: i32, number: i32) {
-        self.timers.retain(|timer| !timer.is_posix(process, number));
+        self.take(Key::Posix(process, number));
     }
 
     /// Removes the POSIX timers of a process that executes another program.
     pub(crate) fn execute(&mut self, process: i32) {
-        self.timers.retain(|timer| timer.process != process || !matches!(timer.kind, Kind::Posix(..)));
+        let own = Key::Posix(process, i32::MIN)..=Key::Posix(process, i32::MAX);
+        let keys: Vec<Key> = self.by_key.range(own).map(|(key, _)| *key).collect();
+        for key in keys {
+            self.take(key);
+        }
     }
 
     /// Removes the timers of a process that has ended. Others may still have its timer files.
     pub(crate) fn end(&mut self, process: i32) {
-        self.timers.retain(|timer| timer.process != process || matches!(timer.kind, Kind::File(..)));
+        self.take(Key::Alarm(process));
+        self.execute(process);
     }
 
     /// Returns the next deadline.
     pub(crate) fn next(&self) -> u64 {
-        self.timers.iter().map(|timer| timer.deadline).min().unwrap_or(NEVER)
+        self.deadlines.first().map_or(NEVER, |(deadline, _)| *deadline)
     }
 
-    /// Expires the timers with exactly this deadline. `processes` are those that live. Returns their number.
-    pub(crate) fn expire(&mut self, deadline: u64, processes: &[i32]) -> usize {
-        let mut expired = 0;
-        self.timers.retain_mut(|timer| {
-            if timer.deadline != deadline {
-                return true;
+    /// Expires the timers with exactly this deadline. `processes` are those that live.
+    pub(crate) fn expire(&mut self, deadline: u64, elapsed: u64, processes: &[i32]) {
+        let due: Vec<Key> = self
+            .deadlines
+            .range((deadline, Key::Alarm(i32::MIN))..)
+            .map_while(|(at, key)| (*at == deadline).then_some(*key))
+            .collect();
+        for key in due {
+            let Some(mut timer) = self.take(key) else { continue };
+            let ticks = timer.pass(elapsed);
+            match key {
+                Key::Alarm(process) => {
+                    // A process that has just ended needs no signal.
+                    let _ = sys::kill(process, libc::SIGALRM);
+                }
+                Key::File(mark) => match timer_files::find(mark, timer.place, processes) {
+                    Some(place) => {
+                        timer.place = place;
+                        if let Some(file) = TimerFile::open(place.0, place.1) {
+                            file.add_ticks(ticks);
+                        }
+                    }
+                    // No process has it open any more.
+                    None => continue,
+                },
+                Key::Posix(process, number) => {
+                    if let Some(signal) = &mut timer.signal {
+                        signal.send(process, number, ticks);
+                    }
+                }
             }
-            if !timer.is_open(processes) {
-                return false;
-            }
-            timer.deadline = if timer.interval == 0 { NEVER } else { timer.deadline.saturating_add(timer.interval) };
-            timer.notify();
-            expired += 1;
-            true
-        });
-        expired
+            self.put(key, timer);
+        }
     }
 
-    fn find_or_add(&mut self, is_it: impl Fn(&Timer) -> bool, make: impl FnOnce() -> Timer) -> &mut Timer {
-        let index = self.timers.iter().position(is_it).unwrap_or_else(|| {
-            self.timers.push(make());
-            self.timers.len() - 1
-        });
-        &mut self.timers[index]
-    }
-}
-
-impl Timer {
-    fn is_posix(&self, process: i32, number: i32) -> bool {
-        self.process == process && matches!(self.kind, Kind::Posix(known, _) if known == number)
+    fn setting(&self, key: Key, clocks: &Clocks) -> Option<Setting> {
+        self.by_key.get(&key).map(|timer| timer.setting(clocks))
     }
 
-    /// Returns false for a timer file that no process has open any more.
-    fn is_open(&mut self, processes: &[i32]) -> bool {
-        let Kind::File(number, copy) = &mut self.kind else { return true };
-        let is_it = |process: i32, number: i32| {
-            sys::file_of(process, number).is_ok_and(|other| sys::is_same_file(copy, &other))
+    /// Sets a timer, which is `new` if it was not set before, and returns its setting before.
+    fn set(&mut self, key: Key, new: Timer, clocks: &Clocks, is_absolute: bool, setting: Setting) -> Setting {
+        let mut timer = self.take(key).unwrap_or(new);
+        let before = timer.setting(clocks);
+        timer.interval = setting.interval;
+        timer.deadline = match setting.first {
+            0 => NEVER,
+            time if is_absolute => clocks.at(timer.family, time),
+            length => clocks.after(length),
         };
-        if is_it(self.process, *number) {
-            return true;
-        }
-        for process in processes {
-            let Some(other) = timer_files(*process).into_iter().find(|number| is_it(*process, *number)) else {
-                continue;
-            };
-            (self.process, *number) = (*process, other);
-            return true;
-        }
-        false
+        self.put(key, timer);
+        before
     }
 
-    fn notify(&self) {
-        match &self.kind {
-            Kind::Alarm => {
-                // A process that has just ended needs no signal.
-                let _ = sys::kill(self.process, libc::SIGALRM);
+    fn take(&mut self, key: Key) -> Option<Timer> {
+        let timer = self.by_key.remove(&key)?;
+        self.deadlines.remove(&(timer.deadline, key));
+        Some(timer)
+    }
+
+    /// Puts a timer into the table. Only POSIX timers stay there while they are not set.
+    fn put(&mut self, key: Key, timer: Timer) {
+        if timer.deadline != NEVER {
+            self.deadlines.insert((timer.deadline, key));
+        }
+        if timer.deadline != NEVER || timer.signal.is_some() {
+            self.by_key.insert(key, timer);
+        }
+    }
+}
+
+impl Signal {
+    fn deliver(&mut self) {
+        self.is_pending = false;
+        self.last_overrun = std::mem::take(&mut self.overrun);
+    }
+
+    /// Sends the signal for some expirations, or counts them if it is still pending.
+    fn send(&mut self, process: i32, number: i32, ticks: u64) {
+        let Notification { signal, value, thread } = self.notification;
+        if signal == 0 {
+            return;
+        }
+        if self.is_pending {
+            if watch::is_pending(thread.unwrap_or(process), signal) {
+                self.overrun = self.overrun.saturating_add(ticks);
+                return;
             }
-            Kind::File(_, copy) => add_ticks(copy, 1),
-            Kind::Posix(_, Notification { signal: 0, .. }) => {}
-            Kind::Posix(number, Notification { signal, value, thread }) => {
-                let value = value.unwrap_or(*number as u64);
-                sys::send_timer_signal(self.process, *thread, *signal, *number, value);
-            }
+            // A file of signals has received it.
+            self.deliver();
         }
+        self.is_pending = true;
+        self.overrun = ticks - 1;
+        sys::send_timer_signal(process, thread, signal, number, value.unwrap_or(number as u64));
     }
 }
 
-/// Adds unread expirations to a timer file.
-fn add_ticks(copy: &OwnedFd, ticks: u64) {
-    let (_, unread) = file_information(copy).unwrap_or_default();
-    // Kernels without checkpoints cannot count: there, the file expires once.
-    if sys::set_ticks(copy, unread + ticks).is_err() && sys::set_timer_file(copy, 1).is_ok() {
-        while file_information(copy).is_some_and(|(_, ticks)| ticks == 0) {
-            sys::yield_now();
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLOCKS: Clocks = Clocks { elapsed: 10, monotonic_start: 100, realtime_start: 5000 };
+
+    #[test]
+    fn the_table_keeps_only_what_is_set() {
+        let mut timers = Timers::default();
+        let setting = |first, interval| Setting { first, interval };
+        assert_eq!(timers.set_alarm(7, &CLOCKS, setting(5, 0)), setting(0, 0));
+        assert_eq!((timers.next(), timers.alarm(7, &CLOCKS)), (15, setting(5, 0)));
+        assert_eq!(timers.set_alarm(7, &CLOCKS, setting(0, 0)), setting(5, 0));
+        assert!(timers.by_key.is_empty() && timers.next() == NEVER);
+        let none = Notification { signal: 0, value: None, thread: None };
+        timers.create(7, 1, Family::Realtime, none);
+        assert_eq!(timers.set_posix((7, 1), &CLOCKS, true, setting(5020, 30)), Some(setting(0, 0)));
+        assert_eq!((timers.next(), timers.set_posix((7, 2), &CLOCKS, true, setting(1, 1))), (20, None));
+        timers.expire(20, 20, &[7]);
+        assert_eq!((timers.next(), timers.overrun(7, 1), timers.has_posix(6)), (50, Some(0), false));
+        timers.end(7);
+        assert!(timers.by_key.is_empty() && timers.deadlines.is_empty());
     }
-}
 
-/// Returns the clock and the unread expirations of a timer file; `None` for other files.
-fn file_information(file: &OwnedFd) -> Option<(i32, u64)> {
-    let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
-    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    Some((field("clockid:")?.parse().ok()?, field("ticks:")?.parse().ok()?))
-}
-
-/// Returns the numbers of a process's timer files.
-fn timer_files(process: i32) -> Vec<i32> {
-    let Ok(files) = fs::read_dir(format!("/proc/{process}/fd")) else { return Vec::new() };
-    let is_timer =
-        |path: &std::path::Path| fs::read_link(path).is_ok_and(|target| target.to_string_lossy().contains("[timerfd]"));
-    let files = files.flatten().filter(|file| is_timer(&file.path()));
-    files.filter_map(|file| file.file_name().to_str()?.parse().ok()).collect()
+    #[test]
+    fn many_expirations_are_one() {
+        let mut timer = Timer { deadline: 10, interval: 2, ..Timer::new(Family::Monotonic) };
+        assert_eq!((timer.pass(1000), timer.deadline), (496, 1002));
+        assert_eq!((timer.pass(1003), timer.deadline), (1, 1004));
+    }
 }

@@ -1,12 +1,11 @@
 //! Stops at system calls: a timed wait becomes one without a limit, and its result is the one that it would have had.
 
 use super::arch::Architecture as _;
-use super::calls::{self, Bytes, Change, Ending, Form, Plan, Setting, Wait, encode, encode_setting};
+use super::calls::{self, Bytes, Change, Ending, Form, Notification, Plan, Setting, Wait, encode, encode_setting};
 use super::clocks::{Family, GRAIN, NEVER, SECOND};
 use super::state::{ProgramMemory, Tracer};
 use super::sys::{self, Registers};
 use super::table::{ActiveWait, Activity, Pending, Restart};
-use super::watch;
 
 /// The naps of a thread that end at rest between two moves of time. Later ones are sleeps.
 const NAPS: u32 = 64;
@@ -15,7 +14,6 @@ const NAPS: u32 = 64;
 const TICKS: u64 = 100;
 
 const FAULT: i64 = -(libc::EFAULT as i64);
-const INVALID: i64 = -(libc::EINVAL as i64);
 
 impl Tracer {
     /// Handles a stop of the filter.
@@ -28,7 +26,7 @@ impl Tracer {
         let plan = calls::plan(&call, &ProgramMemory(thread), &self.clocks, zero);
         if let Some(entry) = self.table.threads.get_mut(&thread) {
             entry.interrupted = None;
-            if !matches!(plan, Plan::Wait(_)) {
+            if !matches!(plan, Plan::Wait(_) | Plan::ReceiveAll(_)) {
                 // Nothing is restarted any more, or without a time that is left.
                 entry.restart = None;
             }
@@ -53,12 +51,23 @@ impl Tracer {
                 let result = self.random(thread, address, length);
                 self.answer(thread, &mut registers, result);
             }
+            Plan::OpenTerminal => {
+                self.has_terminals = true;
+                self.resume(thread, 0);
+            }
+            // The tracer sees the end of a child before its parent does, but a pidfd shows it at once.
+            Plan::LookForChildren => self.looking.push(thread),
             Plan::Times => self.follow(thread, Pending::Times),
             Plan::SystemInformation(address) => self.follow(thread, Pending::SystemInformation(address)),
+            Plan::SetSocketTimeout(file, is_sending, length, value) => {
+                self.set_socket_timeout(thread, (file, is_sending), (length, value), registers);
+            }
+            Plan::GetSocketTimeout(value, length) => self.follow(thread, Pending::GetTimeout(value, length)),
+            Plan::ReceiveAll(file) => self.receive_all(thread, file, registers),
             Plan::CreateTimer(family, notification, address) => {
                 self.follow(thread, Pending::CreateTimer(family, notification, address));
             }
-            plan => match self.timer_call(thread, &plan).or_else(|| self.socket_call(thread, &plan)) {
+            plan => match self.timer_call(thread, &plan) {
                 Some(result) => self.answer(thread, &mut registers, result),
                 None => self.resume(thread, 0),
             },
@@ -75,38 +84,34 @@ impl Tracer {
         match *plan {
             Plan::Alarm(seconds) => {
                 let setting = Setting { first: seconds * SECOND, interval: 0 };
-                let left = self.timers.alarm(process).set(&clocks, false, setting).first;
+                let left = self.timers.set_alarm(process, &clocks, setting).first;
                 // To the nearest second, but not to 0 while an alarm is pending.
                 Some(((left + SECOND / 2) / SECOND).max(u64::from(left > 0)) as i64)
             }
             Plan::SetInterval(setting, old) => {
-                Some(put(old, self.timers.alarm(process).set(&clocks, false, setting), Form::Timeval))
+                Some(put(old, self.timers.set_alarm(process, &clocks, setting), Form::Timeval))
             }
-            Plan::GetInterval(address) => {
-                Some(put(address, self.timers.alarm(process).setting(&clocks), Form::Timeval))
-            }
+            Plan::GetInterval(address) => Some(put(address, self.timers.alarm(process, &clocks), Form::Timeval)),
             Plan::SetTimerFile(file, is_absolute, setting, old) => {
-                let Some(timer) = self.timers.file(process, file) else {
+                let Some(before) = self.timers.set_file((process, file), &clocks, is_absolute, setting) else {
                     if sys::cannot_share(process, file) {
                         self.note("timerfd_settime (a sandbox forbids pidfd_getfd)", thread);
                     }
                     return None;
                 };
-                let before = timer.set(&clocks, is_absolute, setting);
                 Some(put(old, before, Form::Timespec))
             }
             Plan::GetTimerFile(file, address) => {
-                Some(put(address, self.timers.file(process, file)?.setting(&clocks), Form::Timespec))
+                Some(put(address, self.timers.file(process, file, &clocks)?, Form::Timespec))
             }
             Plan::SetTimer(number, is_absolute, setting, old) => {
-                let before = self.timers.posix(process, number)?.set(&clocks, is_absolute, setting);
+                let before = self.timers.set_posix((process, number), &clocks, is_absolute, setting)?;
                 Some(put(old, before, Form::Timespec))
             }
             Plan::GetTimer(number, address) => {
-                Some(put(address, self.timers.posix(process, number)?.setting(&clocks), Form::Timespec))
+                Some(put(address, self.timers.posix(process, number, &clocks)?, Form::Timespec))
             }
-            // A signal is sent for each expiration: time does not move on while a program handles one.
-            Plan::GetOverrun(number) => self.timers.posix(process, number).map(|_| 0),
+            Plan::GetOverrun(number) => self.timers.overrun(process, number).map(i64::from),
             Plan::DeleteTimer(number) => {
                 self.timers.delete(process, number);
                 None
@@ -115,35 +120,8 @@ impl Tracer {
         }
     }
 
-    /// Answers a call on the timeout of a socket. `None` leaves it to the kernel, which knows of no timeout.
-    fn socket_call(&mut self, thread: i32, plan: &Plan) -> Option<i64> {
-        let process = self.table.threads.get(&thread)?.process;
-        match *plan {
-            Plan::SetSocketTimeout(file, is_sending, length) => {
-                let socket = watch::socket_of(process, file)?;
-                self.sockets.entry(socket).or_default()[usize::from(is_sending)] = length;
-                Some(0)
-            }
-            Plan::GetSocketTimeout(file, is_sending, value, length) => {
-                let socket = watch::socket_of(process, file)?;
-                let timeout = self.sockets.get(&socket)?[usize::from(is_sending)];
-                let mut size = [0; 4];
-                if !sys::read_memory(thread, length, &mut size) {
-                    return Some(FAULT);
-                }
-                if u32::from_ne_bytes(size) < 16 {
-                    return Some(INVALID);
-                }
-                let is_written = Self::write(thread, value, &encode(timeout, Form::Timeval))
-                    && Self::write(thread, length, &16_u32.to_ne_bytes());
-                Some(if is_written { 0 } else { FAULT })
-            }
-            _ => None,
-        }
-    }
-
     /// Lets the kernel do the call, and stops at its result.
-    fn follow(&mut self, thread: i32, pending: Pending) {
+    pub(super) fn follow(&mut self, thread: i32, pending: Pending) {
         if let Some(entry) = self.table.threads.get_mut(&thread) {
             entry.probe = None;
             entry.activity = Activity::Calling(pending);
@@ -169,16 +147,22 @@ impl Tracer {
             Pending::CreateTimer(family, notification, address) if registers.result() == 0 => {
                 let mut number = [0; 4];
                 if sys::read_memory(thread, address, &mut number) {
+                    let receiver = notification.thread.and_then(|number| self.table.numbered(process, number));
+                    let notification = Notification { thread: receiver, ..notification };
                     self.timers.create(process, i32::from_ne_bytes(number), family, notification);
                 }
             }
-            Pending::SystemInformation(_) | Pending::CreateTimer(..) => {}
+            Pending::SetTimeout(value, former) => Self::on_timeout_set(thread, value, former, registers),
+            Pending::GetTimeout(value, length) if registers.result() == 0 => {
+                Self::on_timeout_read(thread, value, length);
+            }
+            Pending::SystemInformation(_) | Pending::CreateTimer(..) | Pending::GetTimeout(..) => {}
         }
         self.resume(thread, 0);
     }
 
     /// Begins a wait.
-    fn begin_wait(&mut self, thread: i32, mut wait: Wait, mut registers: Registers) {
+    pub(super) fn begin_wait(&mut self, thread: i32, mut wait: Wait, mut registers: Registers) {
         self.report.waits += 1;
         let Some(entry) = self.table.threads.get_mut(&thread) else { return };
         entry.probe = None;
@@ -219,7 +203,12 @@ impl Tracer {
         let ActiveWait { wait, mut original, is_over, .. } = *active;
         let ending = calls::ending(&wait, registers.result(), is_over);
         let (result, left) = match ending {
-            Ending::Woken(result) => (result, self.clocks.left(wait.deadline)),
+            Ending::Woken(result) => {
+                if wait.call.number == libc::SYS_rt_sigtimedwait && result > 0 {
+                    self.on_awaited_signal(thread, wait.call.arguments[1]);
+                }
+                (result, self.clocks.left(wait.deadline))
+            }
             Ending::TimedOut(result) => {
                 self.report.timeouts += 1;
                 if let Some(thread) = self.table.threads.get_mut(&thread) {
@@ -248,6 +237,24 @@ impl Tracer {
         original.set_result(result);
         let _ = sys::set_registers(thread, &original);
         self.resume(thread, 0);
+    }
+
+    /// Writes the overrun of a POSIX timer whose signal a thread has waited for, to its `siginfo_t`.
+    fn on_awaited_signal(&mut self, thread: i32, information: u64) {
+        /// The places of the code and of the timer's number, before its overrun.
+        const CODE: u64 = 8;
+        const TIMER: u64 = 16;
+        let read = |place| {
+            let mut number = [0; 4];
+            let is_read = information != 0 && sys::read_memory(thread, information + place, &mut number);
+            is_read.then_some(i32::from_ne_bytes(number))
+        };
+        let process = self.table.threads.get(&thread).map_or(0, |thread| thread.process);
+        if read(CODE) == Some(libc::SI_TIMER)
+            && let Some(overrun) = read(TIMER).and_then(|number| self.timers.deliver(process, number))
+        {
+            Self::write(thread, information + TIMER + 4, &overrun.to_ne_bytes());
+        }
     }
 
     /// Fills a program's memory with numbers of its thread's sequence. Returns the result of `getrandom`.

@@ -129,10 +129,21 @@ pub(crate) fn is_ignored(thread: i32, signal: i32) -> bool {
     has_signal(thread, "SigIgn:", signal) || (by_default.contains(&signal) && !is_caught(thread, signal))
 }
 
+/// Returns true if a signal is pending for a thread or for its process.
+pub(crate) fn is_pending(thread: i32, signal: i32) -> bool {
+    has_signal(thread, "SigPnd:", signal) || has_signal(thread, "ShdPnd:", signal)
+}
+
 fn has_signal(thread: i32, set: &str, signal: i32) -> bool {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
     let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix(set)?.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// Returns the number of a thread in its own namespace.
+pub(crate) fn inner_number(thread: i32) -> Option<i32> {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_whitespace().last()?.parse().ok()
 }
 
 /// Returns the name of a thread.
@@ -155,9 +166,23 @@ pub(crate) fn blocked_call(thread: i32) -> Option<(i64, Vec<u64>)> {
     Some((number, words.map_while(hex).collect()))
 }
 
+/// Returns true if shared memory of System V has the same numbers in a process as here.
+pub(crate) fn shares_memory(process: i32) -> bool {
+    let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/ipc")).ok();
+    let own = namespace("self");
+    own.is_none() || namespace(&process.to_string()) == own
+}
+
 /// Returns the name of a process's open file: a path, or `pipe:[…]` or `socket:[…]` with its number.
 pub(crate) fn file_name(process: i32, file: i32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{process}/fd/{file}")).ok()
+}
+
+/// Returns the numbers and names of a process's open files.
+pub(crate) fn files(process: i32) -> Vec<(i32, PathBuf)> {
+    let Ok(files) = fs::read_dir(format!("/proc/{process}/fd")) else { return Vec::new() };
+    let file = |file: fs::DirEntry| Some((file.file_name().to_str()?.parse().ok()?, fs::read_link(file.path()).ok()?));
+    files.flatten().filter_map(file).collect()
 }
 
 /// Returns the number of a socket, by which all its copies are known; `None` for other files.

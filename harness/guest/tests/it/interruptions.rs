@@ -18,6 +18,52 @@ print(one.poll(10), round(time.monotonic() - start, 3))
     assert_eq!(finished.lines(), ["timed out 5.001", "False 15.002"]);
 }
 
+/// Python's deadline is the moment of the call then, and the clock has to exceed it while nothing else runs.
+#[test]
+fn a_poll_that_waits_for_no_time_ends() {
+    let finished = run(python(
+        "
+import multiprocessing, time
+from concurrent.futures import ProcessPoolExecutor
+start = time.monotonic()
+one, other = multiprocessing.Pipe()
+print([one.poll() for _ in range(5)], time.monotonic() - start < 0.1)
+with ProcessPoolExecutor(2) as pool: print(list(pool.map(time.sleep, [5, 5])), int(time.monotonic() - start))
+",
+    ));
+    assert_eq!(finished.lines(), ["[False, False, False, False, False] True", "[None, None] 5"]);
+    assert!(finished.report().spins.is_empty() && finished.report().real_time.as_secs() < 20, "{finished:?}");
+}
+
+/// Time is all that such a program can wait for while all others sleep.
+#[test]
+fn a_loop_without_work_passes_time_while_all_others_sleep() {
+    let finished = run(python(
+        "
+import os, socket, threading, time
+start = time.monotonic()
+def at(what): print(what, 0.02 <= time.monotonic() - start < 0.2, flush=True)
+def begin(): global start; start = time.monotonic()
+while time.monotonic() < start + 0.02: os.sched_yield()
+at('yield'); begin()
+one, other = socket.socketpair(); one.setblocking(False)
+while time.monotonic() < start + 0.02:
+    try: one.recv(1)
+    except BlockingIOError: pass
+at('receive'); begin()
+child = os.fork()
+if child == 0: time.sleep(0.02); os._exit(0)
+while os.waitpid(child, os.WNOHANG)[0] == 0: pass
+at('child'); begin()
+done = []; threading.Timer(0.02, lambda: done.append(1)).start()
+while not done: time.sleep(0)
+at('sleep')
+",
+    ));
+    assert_eq!(finished.lines(), ["yield True", "receive True", "child True", "sleep True"]);
+    assert!(finished.report().spins.is_empty(), "{finished:?}");
+}
+
 /// A program that works for long at the moment of a deadline does not move time.
 #[test]
 fn work_at_a_deadline_does_not_move_time() {

@@ -4,6 +4,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod bad_input;
+mod c_programs;
 mod clocks;
 mod containers;
 mod interruptions;

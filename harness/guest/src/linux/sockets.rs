@@ -1,0 +1,200 @@
+//! Timeouts of sockets.
+//!
+//! The kernel keeps them in a form in which they do not end there, so that copies share them and accepted sockets
+//! inherit them as ever. A thread that rests in a call on such a socket waits until its timeout.
+
+use super::arch::Architecture as _;
+use super::calls::{self, Change, Form, Wait, encode};
+use super::clocks::NEVER;
+use super::state::Tracer;
+use super::sys::{self, Registers};
+use super::table::{Activity, Pending, SocketWait};
+use super::watch;
+
+/// The seconds of real time that the kernel keeps for a timeout of zero. Each microsecond of virtual time is one more.
+/// The kernel takes up to twice as many.
+const ENDLESS: u64 = 1 << 52;
+
+/// The argument of `setsockopt` and `getsockopt` with the address of the value.
+const VALUE: usize = 3;
+
+const AGAIN: i64 = -(libc::EAGAIN as i64);
+const INTERRUPTED: i64 = -(libc::EINTR as i64);
+
+/// The result with which a wait without a timeout is interrupted.
+const RESTART: i64 = -512;
+
+/// Returns the seconds that mean a timeout in nanoseconds.
+fn coded(nanoseconds: u64) -> u64 {
+    ENDLESS + (nanoseconds / 1000).min(ENDLESS - 1)
+}
+
+/// Returns the timeout in nanoseconds that seconds mean; `None` for one that is not virtual.
+fn decoded(seconds: u64) -> Option<u64> {
+    seconds.checked_sub(ENDLESS).filter(|microseconds| *microseconds > 0).map(|microseconds| microseconds * 1000)
+}
+
+impl Tracer {
+    /// Lets the kernel set a timeout that means a virtual one.
+    pub(crate) fn set_socket_timeout(
+        &mut self,
+        thread: i32,
+        (file, is_sending): (i32, bool),
+        (length, value): (u64, u64),
+        mut registers: Registers,
+    ) {
+        let Some(process) = self.table.threads.get(&thread).map(|thread| thread.process) else { return };
+        self.has_socket_timeouts |= length > 0;
+        if sys::cannot_share(process, file)
+            && let Some(socket) = watch::socket_of(process, file)
+        {
+            self.sockets.entry(socket).or_default()[usize::from(is_sending)] = length;
+        }
+        if length == 0 {
+            self.resume(thread, 0);
+            return;
+        }
+        let base = self.table.image(thread);
+        let place = base.and_then(|base| self.image.as_mut().map(|image| base + image.lend(coded(length))));
+        let mut former = [0; 16];
+        if let Some(place) = place {
+            registers.set_argument(VALUE, place);
+            let _ = sys::set_registers(thread, &registers);
+        } else if sys::read_memory(thread, value, &mut former) {
+            Self::write(thread, value, &[coded(length).to_ne_bytes(), [0; 8]].concat());
+        }
+        self.follow(thread, Pending::SetTimeout(value, place.is_none().then_some(former)));
+    }
+
+    /// Gives a program its value back after it has set a timeout.
+    pub(crate) fn on_timeout_set(thread: i32, value: u64, former: Option<[u8; 16]>, mut registers: Registers) {
+        if let Some(former) = former {
+            Self::write(thread, value, &former);
+        } else {
+            registers.set_argument(VALUE, value);
+            let _ = sys::set_registers(thread, &registers);
+        }
+    }
+
+    /// Shows a program the virtual timeout that the kernel's means.
+    pub(crate) fn on_timeout_read(thread: i32, value: u64, length: u64) {
+        let (mut size, mut seconds) = ([0; 4], [0; 8]);
+        if sys::read_memory(thread, length, &mut size)
+            && u32::from_ne_bytes(size) >= 16
+            && sys::read_memory(thread, value, &mut seconds)
+            && let Some(timeout) = decoded(u64::from_ne_bytes(seconds))
+        {
+            Self::write(thread, value, &encode(timeout, Form::Timeval));
+        }
+    }
+
+    /// Begins a call that receives in pieces: all of them within one timeout.
+    pub(crate) fn receive_all(&mut self, thread: i32, file: i32, registers: Registers) {
+        let process = self.table.threads.get(&thread).map_or(0, |thread| thread.process);
+        let Some(length) = self.socket_timeout(process, file, false) else {
+            self.resume(thread, 0);
+            return;
+        };
+        let call = registers.call();
+        let deadline = self.clocks.after(length);
+        let change = Change::Argument(0, call.arguments[0]);
+        let wait = Wait { call, deadline, change, timeout: Some(AGAIN), remainder: None, is_sleep: false };
+        self.begin_wait(thread, wait, registers);
+    }
+
+    /// Returns the virtual timeout of a socket in nanoseconds; `None` if it has none.
+    fn socket_timeout(&self, process: i32, file: i32, is_sending: bool) -> Option<u64> {
+        if !self.has_socket_timeouts {
+            return None;
+        }
+        if let Ok(copy) = sys::file_of(process, file) {
+            return decoded(sys::socket_timeout(&copy, is_sending)?);
+        }
+        // A sandbox forbids it: only what was set is known.
+        let length = self.sockets.get(&watch::socket_of(process, file)?)?[usize::from(is_sending)];
+        (length > 0).then_some(length)
+    }
+
+    /// Looks for threads that have begun to wait on a socket with a timeout. Time has not moved since: they began now.
+    pub(crate) fn find_socket_waits(&mut self) -> bool {
+        if !self.has_socket_timeouts {
+            return false;
+        }
+        let resting = self.table.threads.iter().filter_map(|(thread, entry)| {
+            let account = entry.resting.filter(|_| matches!(entry.activity, Activity::Running))?;
+            let is_known = entry.socket_wait.as_ref().is_some_and(|wait| wait.account == account);
+            (!is_known).then_some((*thread, account))
+        });
+        let mut is_any = false;
+        for (thread, account) in resting.collect::<Vec<_>>() {
+            let Some(entry) = self.table.threads.get(&thread) else { continue };
+            let call = watch::blocked_call(thread).unwrap_or_default();
+            let restarted = entry.socket_wait.as_ref().filter(|wait| wait.is_restarted && wait.call == call);
+            let restarted = restarted.map(|wait| (wait.deadline, wait.timeout));
+            let found = restarted.or_else(|| {
+                let (is_sending, timeout) = calls::socket_wait(call.0)?;
+                let length = self.socket_timeout(entry.process, *call.1.first()? as i32, is_sending)?;
+                Some((self.clocks.after(length), timeout))
+            });
+            let (deadline, timeout) = found.unwrap_or((NEVER, 0));
+            let wait = SocketWait { account, call, deadline, timeout, is_over: false, is_restarted: false };
+            if let Some(entry) = self.table.threads.get_mut(&thread) {
+                entry.socket_wait = Some(wait);
+            }
+            is_any |= deadline != NEVER;
+        }
+        is_any
+    }
+
+    /// Ends the wait on a socket of a thread that was interrupted at its timeout. Returns false if it was another
+    /// wait, or if the call has ended by itself.
+    pub(crate) fn end_socket_wait(&mut self, thread: i32) -> bool {
+        let Some(entry) = self.table.threads.get_mut(&thread) else { return false };
+        let Some(wait) = entry.socket_wait.take_if(|wait| wait.is_over) else { return false };
+        let Ok(mut registers) = sys::registers(thread) else { return false };
+        if ![INTERRUPTED, RESTART].contains(&registers.result()) {
+            return false;
+        }
+        entry.timed_out_at = Some(self.clocks.elapsed);
+        self.report.timeouts += 1;
+        self.answer(thread, &mut registers, wait.timeout);
+        true
+    }
+
+    /// Lets a call on a socket with a timeout go on that was interrupted by nothing that the program may see. The
+    /// kernel ends such a call with `EINTR`, also where it starts others again.
+    pub(crate) fn restart_socket_wait(&mut self, thread: i32) {
+        let Ok(mut registers) = sys::registers(thread) else { return };
+        if registers.result() != INTERRUPTED || calls::socket_wait(registers.call().number).is_none() {
+            return;
+        }
+        let Some(entry) = self.table.threads.get_mut(&thread) else { return };
+        if let Some(wait) = &mut entry.socket_wait {
+            wait.is_restarted = true;
+        }
+        registers.set_result(calls::RESTARTED);
+        let _ = sys::set_registers(thread, &registers);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn timeouts_are_kept_to_the_microsecond(microseconds in 1_u64..ENDLESS) {
+            let seconds = coded(microseconds * 1000);
+            prop_assert_eq!(decoded(seconds), Some(microseconds * 1000));
+            // `MAX_SCHEDULE_TIMEOUT` at a thousand ticks a second.
+            prop_assert!(seconds < i64::MAX as u64 / 1000 - 1);
+        }
+
+        #[test]
+        fn other_timeouts_are_not_virtual(seconds in 0..=ENDLESS) {
+            prop_assert_eq!(decoded(seconds), None);
+        }
+    }
+}

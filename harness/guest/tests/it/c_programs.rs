@@ -1,0 +1,158 @@
+//! Programs in C for calls that other languages do not show. What they print is what they print without a tracer.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use plumbline_guest::{Guest, GuestError, Network};
+
+use super::support::{Finished, epoch, python, run, shell, skip};
+
+/// Compiles a program of the folder `c`.
+fn compile(folder: &Path, name: &str) -> PathBuf {
+    let program = folder.join(name);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/c").join(name).with_extension("c");
+    let output = Command::new("cc").args(["-Wall", "-pthread", "-o"]).arg(&program).arg(source).output();
+    let output = output.expect("a C compiler");
+    assert!(output.status.success(), "{output:?}");
+    program
+}
+
+fn run_c(name: &str) -> Finished {
+    let folder = tempfile::tempdir().expect("a folder");
+    run(Guest::new(compile(folder.path(), name)).epoch(epoch()))
+}
+
+#[test]
+fn timeouts_of_sockets_are_inherited_and_shared() {
+    let expected = "accepted 0 0
+35 0 16
+inherited -1 EAGAIN 35
+local ones are not 0 35
+0 0 16
+in pieces 6 70
+the rest 2 75
+each of several messages has a limit of its own 4 130
+set by a copy -1 EAGAIN 150
+set by a child -1 EAGAIN 155
+of a passed copy -1 EAGAIN 160
+a handler -1 EINTR 170
+ignored -1 EAGAIN 215
+a handler -1 EINTR 225
+ignored -1 EAGAIN 270
+stopped and continued -1 EINTR 290
+connect -1 EINPROGRESS 310
+none 0 310
+0 0 16";
+    assert_eq!(run_c("sockets").lines().join("\n"), expected);
+}
+
+const TIMERS: &str = "handler, overrun 4 55
+counted 4 55
+waited 0 85
+counted 2 85
+waited 0 90
+counted 0 90
+handler, overrun 0 125
+handler, overrun 0 130
+calls 5 190
+open 1 200
+closed 0 215
+a copy is open 1 225
+read 1 225
+interval 10 225
+left 10 225
+long ago 1 225
+interval 0 225
+left 0 225
+unknown flag -1 EINVAL 225
+a nanosecond 1 225
+each nanosecond 1 226";
+
+#[test]
+fn timers_count_expirations_that_were_missed() {
+    let finished = run_c("timers");
+    assert_eq!(finished.lines().join("\n"), TIMERS);
+    assert!(finished.report().real_time.as_secs() < 20, "6,000 timers that are gone: {finished:?}");
+}
+
+/// The threads of a process have other numbers in a PID namespace, and shared memory in an IPC namespace.
+#[test]
+fn timers_reach_threads_in_namespaces() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile(folder.path(), "timers");
+    let finished = run(Guest::new("unshare").args(["--pid", "--ipc", "--fork"]).arg(program).epoch(epoch()));
+    if finished.output.contains("unshare failed") {
+        skip("guest: unshare", finished.output.trim());
+        return;
+    }
+    assert_eq!(finished.lines().join("\n"), TIMERS);
+    assert!(finished.report().warnings[0].contains("could not map the clocks"), "{finished:?}");
+}
+
+#[test]
+fn a_readable_pidfd_has_a_child_to_wait_for() {
+    let expected = ["missed 0 0", "poll 0 10", "epoll 0 20", "epoll 1 30", "waitid 0 30", "status 7 30"];
+    assert_eq!(run_c("pidfds").lines(), expected);
+}
+
+/// A thread of the kernel carries data through a pseudo-terminal, while all others sleep.
+#[test]
+fn data_in_a_terminal_is_in_flight() {
+    let finished = run(python(
+        "
+import os, pty, select, time
+sleeper = os.fork()
+if sleeper == 0: time.sleep(7777777); os._exit(0)
+child, terminal = pty.fork()
+if child == 0: os.execvp('sh', ['sh', '-i'])
+start = time.monotonic()
+def expect(text):
+    seen = b''
+    while text not in seen:
+        assert select.select([terminal], [], [], 600)[0], seen
+        seen += os.read(terminal, 1000)
+for number in range(100):
+    os.write(terminal, b'echo $((%d + 1))-\\n' % number)
+    expect(b'%d-\\r' % (number + 1))
+print('commands', time.monotonic() - start)
+os.write(terminal, b'sleep 5; echo $((70 + 7))-\\n'); expect(b'77-'); print('slept', time.monotonic() - start)
+os.write(terminal, b'sleep 100\\n'); time.sleep(3); os.write(terminal, b'\\x03')
+time.sleep(1); os.write(terminal, b'echo $((80 + 8))-\\n'); expect(b'88-'); print('stopped', time.monotonic() - start)
+os.write(terminal, b'exit\\n'); os.waitpid(child, 0)
+os.kill(sleeper, 9); os.wait()
+",
+    ));
+    assert_eq!(finished.lines(), ["commands 0.0", "slept 5.0", "stopped 9.0"]);
+}
+
+/// A program that may be executed but not read is closed to the tracer, unless that is privileged.
+#[test]
+fn programs_that_may_not_be_read_are_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("closed");
+    // A file that this process writes may be open in a child that another test has just forked.
+    let copy = |from: &str, to: &Path| Command::new("cp").arg(from).arg(to).status().expect("cp").success();
+    assert!(copy("/bin/true", &program));
+    let permit = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
+    permit(&program, 0o111).expect("permissions");
+    permit(folder.path(), 0o755).expect("permissions");
+    if std::fs::File::open(&program).is_ok() {
+        let tracer = folder.path().join("plumbline-guest");
+        assert!(copy(env!("CARGO_BIN_EXE_plumbline-guest"), &tracer));
+        let rights = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+        let output = Command::new("setpriv").args(rights).arg(tracer).arg("--").arg(program).output();
+        let Ok(output) = output.map_err(|error| skip("guest: setuid", &error.to_string())) else { return };
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(126) && errors.contains("may be executed but not read"), "{errors}");
+        return;
+    }
+    let error = Guest::new(program).run().expect_err("refused");
+    assert!(matches!(error, GuestError::Refused { .. }) && error.to_string().contains("chmod +r"), "{error}");
+}
+
+#[test]
+fn the_network_of_the_machine_is_a_warning() {
+    let finished = run(shell("sleep 5").network(Network::Shared));
+    assert!(finished.report().warnings[0].contains("peers outside live in real time"), "{finished:?}");
+}
