@@ -470,6 +470,8 @@ pub(crate) fn fails_at_signals(number: i64) -> bool {
 pub(crate) enum LoopCall {
     /// It looks for events without waiting.
     Polls,
+    /// It lets others run, or looks for children that have ended.
+    Yields,
     /// It changes nothing.
     Looks,
     /// It does work, or waits.
@@ -490,14 +492,14 @@ pub(crate) fn loop_call(call: &Call, memory: &impl Memory) -> LoopCall {
         libc::SYS_nanosleep
         | libc::SYS_clock_nanosleep
         | libc::SYS_sched_yield
-        | libc::SYS_clock_gettime
+        | libc::SYS_wait4
+        | libc::SYS_waitid => return LoopCall::Yields,
+        libc::SYS_clock_gettime
         | libc::SYS_gettimeofday
         | libc::SYS_time
         | libc::SYS_getpid
         | libc::SYS_gettid
-        | libc::SYS_rt_sigprocmask
-        | libc::SYS_wait4
-        | libc::SYS_waitid => return LoopCall::Looks,
+        | libc::SYS_rt_sigprocmask => return LoopCall::Looks,
         // Threads that were woken by it show that they run.
         libc::SYS_futex if !FUTEX_TIMED.contains(&(call.arguments[1] & 0x7f)) => return LoopCall::Looks,
         _ => false,

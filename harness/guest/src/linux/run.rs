@@ -239,7 +239,7 @@ impl Tracer {
         is_alone
     }
 
-    /// Looks at a call of a probed thread. If it only polls, or is alone and does no work, time moves on by a
+    /// Looks at a call of a probed thread. If it only polls, or is alone and only yields, time moves on by a
     /// millisecond.
     pub(crate) fn on_probed_call(&mut self, thread: i32) {
         let Some(entry) = self.table.threads.get_mut(&thread) else { return };
@@ -251,6 +251,7 @@ impl Tracer {
         };
         match call {
             LoopCall::Looks => probe.others += 1,
+            LoopCall::Yields => (probe.others, probe.yields) = (probe.others + 1, probe.yields + 1),
             LoopCall::Works if registers.result() != -i64::from(libc::EAGAIN) => {
                 self.end_probe(thread, sys::real_monotonic() + WORKS);
                 return;
@@ -258,8 +259,8 @@ impl Tracer {
             // There was nothing to do.
             LoopCall::Polls | LoopCall::Works => probe.polls += 1,
         }
-        let (polls, others) = (probe.polls, probe.others);
-        if polls >= POLLS || others >= LOOKS && self.is_alone(thread) {
+        let (polls, others, yields) = (probe.polls, probe.others, probe.yields);
+        if polls >= POLLS || others >= LOOKS && yields >= LOOKS / 2 && self.is_alone(thread) {
             self.end_probe(thread, 0);
             self.creep(GRAIN);
         } else if others >= LOOKS {

@@ -101,8 +101,9 @@ pub(crate) struct SocketWait {
 pub(crate) struct Probe {
     /// The kind of the call, between its entry and its exit.
     pub(crate) inside: Option<LoopCall>,
-    /// Numbers of calls that poll, and of others that do no work.
+    /// Numbers of calls that poll, of those that yield, and of these and others that do no work.
     pub(crate) polls: u32,
+    pub(crate) yields: u32,
     pub(crate) others: u32,
 }
 

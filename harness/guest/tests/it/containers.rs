@@ -35,6 +35,16 @@ time.sleep(100)
     let finished = run(python(timer));
     let calls: Vec<&str> = finished.report().unvirtual.iter().map(|call| call.call.as_str()).collect();
     println!("timer: {} {}", finished.outcome.status, calls.join(", "));
+    let socket = "
+import socket, struct, time
+start = time.monotonic()
+one, other = socket.socketpair()
+one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack('ll', 7, 500000))
+print(struct.unpack('ll', one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, 16)))
+try: one.recv(1)
+except BlockingIOError: print(time.monotonic() - start)
+";
+    println!("socket: {}", run(python(socket)).lines().join(" "));
 }
 
 #[test]
@@ -44,4 +54,5 @@ fn the_tracer_needs_no_capability() {
     assert!(text.contains("shell: 00:00:00 01:00:00\n"), "{output:?}");
     let named = "timer: exit status: 0 timerfd_settime (a sandbox forbids pidfd_getfd)\n";
     assert!(text.contains(named), "{output:?}");
+    assert!(text.contains("socket: (7, 500000) 7.5\n"), "{output:?}");
 }
