@@ -17,12 +17,6 @@ use crate::report::Spin;
 /// The pauses between two attempts to prove rest, in nanoseconds. The first ones only let others run.
 const PAUSES: [u64; 8] = [0, 0, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000];
 
-/// The proofs that fail at once, after a stop, before later ones are put off: the programs wake each other.
-const EARLY: u32 = 8;
-
-/// The real time by which they are put off. Most often, a thread stops again before.
-const SOON: u64 = 30_000;
-
 /// The longest pause while nothing is due, and the real time between two looks for orders while threads are busy.
 const IDLE: u64 = 1_000_000;
 
@@ -55,16 +49,11 @@ impl Tracer {
             self.check_end();
             if is_any || attempts == 0 {
                 // A thread that goes on most often stops again soon, at the next wait.
-                if self.early_proofs < EARLY {
-                    sys::yield_now();
-                } else {
-                    self.wait_event(SOON);
-                }
+                sys::yield_now();
                 attempts = 1;
                 continue;
             }
             if self.is_at_rest() {
-                self.early_proofs = 0;
                 match self.handle_events() {
                     None => return,
                     // A thread may run again.
@@ -88,9 +77,6 @@ impl Tracer {
                     Progress::Idle => self.wait_idle(),
                 }
                 continue;
-            }
-            if attempts == 1 {
-                self.early_proofs += 1;
             }
             self.wait_busy(attempts);
             attempts += 1;

@@ -66,8 +66,6 @@ pub(crate) struct Tracer {
     pub(crate) end: End,
     pub(crate) order: Arc<AtomicU8>,
     pub(crate) interrupter: Interrupter,
-    /// The proofs that have failed at once since the last rest.
-    pub(crate) early_proofs: u32,
     /// The thread that was busy at the last proof.
     pub(crate) busy: Option<i32>,
     /// The busy thread that was interrupted to see where it runs.
@@ -129,7 +127,6 @@ impl Tracer {
             end: End::Exited,
             order,
             interrupter,
-            early_proofs: 0,
             busy: None,
             inspected: None,
             start: now,
