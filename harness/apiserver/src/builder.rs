@@ -22,6 +22,7 @@ pub struct ApiServerBuilder {
     refuse_privileged: bool,
     kubernetes_version: KubernetesVersion,
     reported_version: Option<String>,
+    legacy_apis: bool,
     audit: Option<AuditLog>,
     actor_name: Option<fn(&Origin) -> String>,
 }
@@ -138,6 +139,13 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Serves versions that Kubernetes removed, such as `policy/v1beta1`, as views of the present ones, for clients that
+    /// are older than the release.
+    pub fn legacy_apis(mut self) -> Self {
+        self.legacy_apis = true;
+        self
+    }
+
     /// Sets the destination of audit events. By default none are written.
     pub fn audit_log(mut self, log: AuditLog) -> Self {
         self.audit = Some(log);
@@ -166,6 +174,7 @@ impl ApiServerBuilder {
             allow_privileged: !self.refuse_privileged,
             kubernetes_version: self.kubernetes_version,
             reported_version: self.reported_version,
+            legacy_apis: self.legacy_apis,
             authority: None,
             audit: self.audit,
             actor_name: self.actor_name.unwrap_or(defaults.actor_name),

@@ -100,6 +100,8 @@ mod ids;
 pub mod json;
 #[cfg(feature = "controllers")]
 pub mod kubelet;
+#[cfg(test)]
+mod legacy_tests;
 #[cfg(feature = "listener")]
 pub mod listener;
 #[cfg(all(test, feature = "controllers"))]

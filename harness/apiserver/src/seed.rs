@@ -151,7 +151,7 @@ impl ApiServer {
         kind.strategy.default(&mut object);
         let is_definition = kind.group == custom::GROUP && kind.plural == custom::RESOURCE;
         if is_definition {
-            object = self.complete_definition(object);
+            object = self.complete_definition(kind.to_storage(object));
         }
         let now = crate::registry::time::rfc3339(self.clock().now());
         let key = [&*kind.plural, metadata::namespace(&object), metadata::name(&object)];

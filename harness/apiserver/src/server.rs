@@ -39,6 +39,7 @@ use crate::x509::CertificateAuthority;
 
 /// The configuration of a server.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent settings")]
 pub struct ApiServerConfig {
     /// The clock behind creation timestamps, grace periods and watch timeouts.
     pub clock: Clock,
@@ -63,6 +64,8 @@ pub struct ApiServerConfig {
     /// The version to report at `/version` and for nodes, such as `v1.36.2`, or with its commit `v1.36.2/HASH`; that of
     /// the release by default.
     pub reported_version: Option<String>,
+    /// Serves versions that Kubernetes removed, such as `policy/v1beta1`, as views of the present ones.
+    pub legacy_apis: bool,
     /// The authority that signs the certificates of approved requests; by default one that is made from the seed.
     pub authority: Option<CertificateAuthority>,
     /// The audit log, if one is to be written.
@@ -140,6 +143,7 @@ impl ApiServerConfig {
             allow_privileged: true,
             kubernetes_version: KubernetesVersion::default(),
             reported_version: None,
+            legacy_apis: false,
             authority: None,
             audit: None,
             actor_name: |origin| origin.short_name().to_owned(),
@@ -201,6 +205,8 @@ impl ApiServer {
             RecordMode::All | RecordMode::Off => Transcript::new(),
         };
         let registry = Registry::shared(config.kubernetes_version, config.version_and_commit(), Registry::builtin);
+        let registry =
+            if config.legacy_apis { Arc::new(Registry::clone(&registry).with_legacy_apis()) } else { registry };
         let shared = ServerState {
             store: Store::new(config.history),
             transcript: transcript.with_names(config.recorded_names.clone()),

@@ -9,10 +9,10 @@ use regex::Regex;
 use super::formats::format_of;
 use super::root_schema::check_root;
 use super::selectable_fields::validate_selectable;
-use super::structural_schema::{SchemaOptions, validate_schema};
+use super::structural_schema::{SchemaOptions, has_extensions, is_structural, validate_schema};
 use super::{ca_bundle, names, text};
 use crate::field_errors::{BadValue, ErrorList, Path};
-use crate::json::fields::is_empty_value;
+use crate::json::fields::{is_empty_value, value_default};
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::registry::admissionregistration::webhooks::{client_config, review_versions};
@@ -41,6 +41,9 @@ impl Strategy for DefinitionStrategy {
         if spec.get("conversion").is_none_or(Value::is_null) {
             spec.insert("conversion", json!({"strategy": "None"}));
         }
+        if let Some(Value::Object(service)) = object.pointer_mut("/spec/conversion/webhook/clientConfig/service") {
+            value_default(service, "port", 443);
+        }
         if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut)
             && status.get("storedVersions").and_then(Value::as_array).is_none_or(Vec::is_empty)
             && !stored.is_empty()
@@ -61,22 +64,7 @@ impl Strategy for DefinitionStrategy {
     }
 
     fn validate(&self, object: &Value) -> ErrorList {
-        let mut errors = meta::validate(object, false, NameFormat::Subdomain, &Path::new("metadata"));
-        let spec = &object["spec"];
-        let name = metadata::name(object);
-        if !name.is_empty() && name != format!("{}.{}", text(&spec["names"], "plural"), text(spec, "group")) {
-            errors.invalid(&Path::new("metadata.name"), name, "must be spec.names.plural+\".\"+spec.group");
-        }
-        if !metadata::generate_name(object).is_empty() {
-            let path = Path::new("metadata.generateName");
-            let prefix = metadata::generate_name(object);
-            errors.invalid(&path, prefix, "must be spec.names.plural+\".\"+spec.group");
-        }
-        validate_spec(spec, None, &mut errors);
-        validate_stored_versions(object, &mut errors);
-        validate_approval(object, &mut errors);
-        validate_preserving(spec, &mut errors);
-        errors
+        validate_new(object, RequestVersion::V1)
     }
 
     fn warnings_on_create(&self, object: &Value) -> Vec<String> {
@@ -104,31 +92,67 @@ impl Strategy for DefinitionStrategy {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
-        let mut errors = ErrorList::new();
-        validate_spec(&new["spec"], Some(&old["spec"]), &mut errors);
-        validate_ca_bundle(new, old, &mut errors);
-        let mut immutable = |pointer: &str, field: &str| {
-            checks::validate_immutable(new.pointer(pointer), old.pointer(pointer), &Path::new(field), &mut errors);
-        };
-        if names::is_established(old) {
-            immutable("/spec/scope", "spec.scope");
-            immutable("/spec/names/kind", "spec.names.kind");
-        }
-        immutable("/spec/group", "spec.group");
-        immutable("/spec/names/plural", "spec.names.plural");
-        validate_stored_versions(new, &mut errors);
-        if approval(new) != approval(old) {
-            validate_approval(new, &mut errors);
-        }
-        if old["spec"]["preserveUnknownFields"] != json!(true) {
-            validate_preserving(&new["spec"], &mut errors);
-        }
-        errors
+        validate_replacement(new, old, RequestVersion::V1)
     }
 
     fn allow_unconditional_update(&self) -> bool {
         false
     }
+}
+
+/// The version of a request for definitions. Objects are in the form of `v1`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RequestVersion {
+    /// `v1`, with all rules.
+    V1,
+    /// `v1beta1`, with the rules of Kubernetes 1.21.
+    V1Beta1,
+}
+
+/// Validates a new definition.
+pub(super) fn validate_new(object: &Value, version: RequestVersion) -> ErrorList {
+    let mut errors = meta::validate(object, false, NameFormat::Subdomain, &Path::new("metadata"));
+    let spec = &object["spec"];
+    let name = metadata::name(object);
+    if !name.is_empty() && name != format!("{}.{}", text(&spec["names"], "plural"), text(spec, "group")) {
+        errors.invalid(&Path::new("metadata.name"), name, "must be spec.names.plural+\".\"+spec.group");
+    }
+    if !metadata::generate_name(object).is_empty() {
+        let path = Path::new("metadata.generateName");
+        let prefix = metadata::generate_name(object);
+        errors.invalid(&path, prefix, "must be spec.names.plural+\".\"+spec.group");
+    }
+    validate_spec(spec, None, version, &mut errors);
+    validate_stored_versions(object, &mut errors);
+    if version == RequestVersion::V1 {
+        validate_approval(object, &mut errors);
+        validate_preserving(spec, &mut errors);
+    }
+    errors
+}
+
+/// Validates an update of a definition.
+pub(super) fn validate_replacement(new: &Value, old: &Value, version: RequestVersion) -> ErrorList {
+    let mut errors = ErrorList::new();
+    validate_spec(&new["spec"], Some(&old["spec"]), version, &mut errors);
+    validate_ca_bundle(new, old, &mut errors);
+    let mut immutable = |pointer: &str, field: &str| {
+        checks::validate_immutable(new.pointer(pointer), old.pointer(pointer), &Path::new(field), &mut errors);
+    };
+    if names::is_established(old) {
+        immutable("/spec/scope", "spec.scope");
+        immutable("/spec/names/kind", "spec.names.kind");
+    }
+    immutable("/spec/group", "spec.group");
+    immutable("/spec/names/plural", "spec.names.plural");
+    validate_stored_versions(new, &mut errors);
+    if version == RequestVersion::V1 && approval(new) != approval(old) {
+        validate_approval(new, &mut errors);
+    }
+    if version == RequestVersion::V1 && !is_preserving(&old["spec"]) {
+        validate_preserving(&new["spec"], &mut errors);
+    }
+    errors
 }
 
 /// Returns the storage version, as the initial value of `status.storedVersions`.
@@ -184,13 +208,13 @@ fn has_default(schema: &Value) -> bool {
     }
 }
 
+/// Returns true if custom resources keep fields that their schema does not have.
+pub(super) fn is_preserving(spec: &Value) -> bool {
+    spec["preserveUnknownFields"] == json!(true)
+}
+
 fn validate_preserving(spec: &Value, errors: &mut ErrorList) {
-    if spec["preserveUnknownFields"] == json!(true) {
-        let versions = spec["versions"].as_array().into_iter().flatten();
-        if versions.into_iter().any(|version| has_default(&version["schema"]["openAPIV3Schema"])) {
-            let why = "must be false in order to use defaults in the schema";
-            errors.invalid(&Path::new("spec.preserveUnknownFields"), true, why);
-        }
+    if is_preserving(spec) {
         let why =
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         errors.invalid(&Path::new("spec.preserveUnknownFields"), true, why);
@@ -227,6 +251,10 @@ fn validate_stored_versions(object: &Value, errors: &mut ErrorList) {
 #[derive(Debug, Clone, Copy)]
 struct SpecRules<'a> {
     schemas: SchemaOptions,
+    /// Each version needs a schema.
+    schema_required: bool,
+    /// Custom resources keep unknown fields although a schema has defaults.
+    keeps_with_defaults: bool,
     /// True if the status is a subresource in a version.
     status: bool,
     /// The spec before an update.
@@ -234,18 +262,36 @@ struct SpecRules<'a> {
 }
 
 impl<'a> SpecRules<'a> {
-    fn new(spec: &Value, old: Option<&'a Value>) -> Self {
-        let stored = |old: &'a Value| {
-            let schema = |version: &'a Value| version.pointer("/schema/openAPIV3Schema");
-            SchemaOptions::for_update(versions_of(old).iter().filter_map(schema))
-        };
+    fn new(spec: &Value, old: Option<&'a Value>, version: RequestVersion) -> Self {
+        let is_v1 = version == RequestVersion::V1;
+        let stored = old.map_or(SchemaOptions::ALL, |old| SchemaOptions::for_update(schemas_of(old)));
+        let defaults = is_v1 || old.is_some_and(|old| schemas_of(old).any(has_default));
+        let keeps_with_defaults = is_preserving(spec) && defaults && schemas_of(spec).any(has_default);
+        let structural = !is_preserving(spec)
+            || keeps_with_defaults
+            || schemas_of(spec).any(has_extensions)
+            || is_v1 && old.is_none_or(|old| schemas_of(old).all(is_structural));
         let has_status = |version: &Value| version.pointer("/subresources/status").is_some_and(|one| !one.is_null());
-        Self { schemas: old.map_or(SchemaOptions::ALL, stored), status: versions_of(spec).iter().any(has_status), old }
+        let has_schemas = |old: &Value| schemas_of(old).count() == versions_of(old).len();
+        Self {
+            schemas: SchemaOptions { structural, defaults, known_types: is_v1 && stored.known_types, ..stored },
+            schema_required: is_v1 && old.is_none_or(has_schemas),
+            keeps_with_defaults,
+            status: versions_of(spec).iter().any(has_status),
+            old,
+        }
     }
 }
 
-fn validate_spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
-    let rules = SpecRules::new(spec, old);
+/// Returns the schemas of a definition's versions.
+fn schemas_of(spec: &Value) -> impl Iterator<Item = &Value> + Clone {
+    versions_of(spec)
+        .iter()
+        .filter_map(|version| version.pointer("/schema/openAPIV3Schema").filter(|one| !one.is_null()))
+}
+
+fn validate_spec(spec: &Value, old: Option<&Value>, version: RequestVersion, errors: &mut ErrorList) {
+    let rules = SpecRules::new(spec, old, version);
     let group = text(spec, "group");
     let malformed = name_rules::dns1123_subdomain(group);
     if group.is_empty() {
@@ -263,6 +309,11 @@ fn validate_spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     validate_versions(spec, &rules, errors);
     validate_names(&spec["names"], errors);
     validate_shared(spec, &rules, errors);
+    let strategy = text(&spec["conversion"], "strategy");
+    if is_preserving(spec) && strategy != "None" {
+        let why = "must be None if spec.preserveUnknownFields is true";
+        errors.invalid(&Path::new("spec.conversion.strategy"), strategy, why);
+    }
     validate_conversion(&spec["conversion"], errors);
 }
 
@@ -301,8 +352,17 @@ fn validate_versions(spec: &Value, rules: &SpecRules<'_>, errors: &mut ErrorList
     let versions = versions_of(spec);
     for (index, version) in versions.iter().enumerate() {
         if version.pointer("/schema/openAPIV3Schema").is_none_or(Value::is_null) {
-            errors.required(&Path::new(&format!("spec.versions[{index}].schema.openAPIV3Schema")), "");
+            let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
+            if rules.schema_required {
+                errors.required(&Path::new(&path), "");
+            } else if !is_preserving(spec) && version["served"] == json!(true) {
+                errors.required(&Path::new(&path), "because otherwise all fields are pruned");
+            }
         }
+    }
+    if rules.keeps_with_defaults {
+        let why = "must be false in order to use defaults in the schema";
+        errors.invalid(&Path::new("spec.preserveUnknownFields"), true, why);
     }
     for (index, version) in versions.iter().enumerate() {
         let prefix = format!("spec.versions[{index}]");

@@ -4,6 +4,7 @@
 //! - [`CustomResource`] (in `registry/custom.rs`): the extra data of a [`Resource`] that a definition declares
 //! - `definition_strategy`, `selectable_fields`: strategy and validation of `CustomResourceDefinition` objects
 //! - `structural_schema`, `root_schema`, `schema_defaults`: validation of the schemas in definitions
+//! - `legacy`: definitions in `v1beta1`
 //! - `names`: accepted names, and the conditions of a definition
 //! - `strategy`, `defaults`, `validate`: strategy, defaulting and validation of custom resources
 //! - `formats`: the formats of their strings; `embedded`: the objects that are embedded in them
@@ -20,6 +21,7 @@ mod definition_strategy;
 mod embedded;
 mod formats;
 mod index;
+mod legacy;
 mod names;
 mod root_schema;
 mod schema_defaults;
@@ -38,6 +40,7 @@ use ring::digest::{SHA256, digest};
 pub(crate) use super::registry::custom::{
     CLEANUP_FINALIZER, CustomResource, CustomResourceScale, GROUP, OtherVersion, RESOURCE, WebhookConversion,
 };
+use super::registry::legacy::VIEWS;
 use super::registry::{
     Conversion, ObjectLister, Registry, Resource, SelectableField, StaticStr, StorageId, Subresource,
 };
@@ -56,6 +59,8 @@ pub(crate) use embedded::embedded_error;
 /// The verbs of custom resources, in discovery's order.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
+const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+
 /// Marks kinds whose objects may be stored in another version; [`Resource::to_storage`] and [`Resource::from_storage`]
 /// convert them by the definition.
 static SHARED: Conversion = Conversion { to_storage: |object| object, from_storage: |object| object };
@@ -64,6 +69,11 @@ impl Registry {
     /// Returns all built-in resources that kube-apiserver 1.36 serves by default, in every version.
     pub(crate) fn builtin() -> Self {
         Self::with_definitions(DefinitionStrategy)
+    }
+
+    /// Returns this registry with the versions that Kubernetes removed.
+    pub(crate) fn with_legacy_apis(self) -> Self {
+        self.with_views(VIEWS.iter().chain([&legacy::VIEW]))
     }
 }
 
@@ -179,6 +189,7 @@ fn kind(definition: &Value, version: &Value, versions: &[OtherVersion], several:
         storage: StorageId { group: group.clone().into(), resource: text(names, "plural").to_owned().into() },
         conversion: elsewhere.then_some(&SHARED),
         storage_version_hash: storage_version_hash(spec).into(),
+        deprecation: (version["deprecated"] == json!(true)).then(|| deprecation(spec, version).into()),
         reset_fields,
         status_keeps_metadata: false,
         table: TableHandler::DEFAULT,
@@ -192,10 +203,15 @@ fn kind(definition: &Value, version: &Value, versions: &[OtherVersion], several:
 
 fn custom_kind(definition: &Value, version: &Value) -> CustomResource {
     let name = metadata::name(definition).to_owned();
-    let schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_else(|| json!({}));
-    let preserve = definition["spec"]["preserveUnknownFields"] == json!(true)
-        || schema["x-kubernetes-preserve-unknown-fields"] == json!(true);
-    let types = Schema::from_structural(Some(&schema), preserve).or_else(|error| {
+    let mut schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_else(|| json!({}));
+    let types = if definition_strategy::is_preserving(&definition["spec"]) {
+        // Unknown fields are kept at every level, and clients must not take them for mistakes.
+        schema[PRESERVE] = json!(true);
+        Schema::from_structural(None, true)
+    } else {
+        Schema::from_structural(Some(&schema), schema[PRESERVE] == json!(true))
+    };
+    let types = types.or_else(|error| {
         tracing::warn!(definition = name, %error, "serving a custom resource without its schema");
         Schema::from_structural(None, true)
     });
@@ -208,7 +224,6 @@ fn custom_kind(definition: &Value, version: &Value) -> CustomResource {
     });
     let columns = version.get("additionalPrinterColumns").cloned();
     let status = subresources.get("status").is_some_and(Value::is_object);
-    let deprecation = (version["deprecated"] == json!(true)).then(|| deprecation(&definition["spec"], version));
     let ending = metadata::is_deleted(definition);
     CustomResource {
         definition: name,
@@ -217,7 +232,6 @@ fn custom_kind(definition: &Value, version: &Value) -> CustomResource {
         columns,
         scale,
         status,
-        deprecation,
         ending,
         conversion: webhook_conversion(&definition["spec"]),
         revision: metadata::resource_version(definition).parse().unwrap_or(0),

@@ -28,8 +28,13 @@ enum SchemaLevel {
     Field,
 }
 
-/// Rules that stored definitions may break: `validationOptions` of `validation.go`.
+/// The reason why new definitions in `v1beta1` have no defaults.
+const NO_DEFAULTS_IN_BETA: &str =
+    "(cannot set default values in apiextensions.k8s.io/v1beta1 CRDs, must use apiextensions.k8s.io/v1)";
+
+/// Rules that stored definitions, and those in `v1beta1`, may break: `validationOptions` of `validation.go`.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one of upstream's independent options")]
 pub(super) struct SchemaOptions {
     /// Defaults must not have unknown fields.
     pub pruned_defaults: bool,
@@ -37,11 +42,24 @@ pub(super) struct SchemaOptions {
     pub atomic_sets: bool,
     /// Items of sets and maps, and the keys of maps, must not be nullable; keys must be required or have a default.
     pub map_list_keys: bool,
+    /// Types must be known.
+    pub known_types: bool,
+    /// Schemas must be structural.
+    pub structural: bool,
+    /// Defaults are allowed.
+    pub defaults: bool,
 }
 
 impl SchemaOptions {
     /// All rules, as for new definitions.
-    pub(super) const ALL: Self = Self { pruned_defaults: true, atomic_sets: true, map_list_keys: true };
+    pub(super) const ALL: Self = Self {
+        pruned_defaults: true,
+        atomic_sets: true,
+        map_list_keys: true,
+        known_types: true,
+        structural: true,
+        defaults: true,
+    };
 
     /// Returns the rules for an update of a definition: those that the schemas of its stored versions keep.
     pub(super) fn for_update<'s>(stored: impl Iterator<Item = &'s Value> + Clone) -> Self {
@@ -54,6 +72,8 @@ impl SchemaOptions {
                 map_list_keys(schema, "", &mut errors);
                 !errors.is_empty()
             }),
+            known_types: keeps(has_unknown_type),
+            ..Self::ALL
         }
     }
 }
@@ -68,14 +88,37 @@ fn schema_has(schema: &Value, depth: usize, wanted: fn(&Value) -> bool) -> bool 
         && (wanted(schema) || all.any(|part| schema_has(part, depth + 1, wanted)))
 }
 
+/// Returns true if a schema uses extensions of Kubernetes, which need a structural schema.
+pub(super) fn has_extensions(schema: &Value) -> bool {
+    const EXTENSIONS: [&str; 4] = [EMBEDDED, INT_OR_STRING, LIST_KEYS, "x-kubernetes-validations"];
+    schema_has(schema, 0, |schema| {
+        let is_given = |field: &str| !schema[field].is_null();
+        is_given(PRESERVE) || is_given(LIST_TYPE) || EXTENSIONS.iter().any(|field| is_set(schema, field))
+    })
+}
+
+/// Returns true if a schema is structural.
+pub(super) fn is_structural(schema: &Value) -> bool {
+    let mut errors = ErrorList::new();
+    structural(schema, SchemaLevel::Root, "", 0, &mut errors);
+    check_complete(schema, "", 0, &mut errors);
+    is_convertible(schema, 0) && errors.is_empty()
+}
+
+fn has_unknown_type(schema: &Value) -> bool {
+    let kind = text(schema, "type");
+    !kind.is_empty() && !TYPES.contains(&kind)
+}
+
 /// Validates the schema of a version, whose path is `path`.
 pub(super) fn validate_schema(schema: &Value, path: &str, options: SchemaOptions, errors: &mut ErrorList) {
-    let root = SchemaContext { options, depth: 0, root: true, inside_meta: false, no_defaults: None };
+    let no_defaults = (!options.defaults).then_some(NO_DEFAULTS_IN_BETA);
+    let root = SchemaContext { options, depth: 0, root: true, inside_meta: false, no_defaults };
     if flag(schema, "nullable") {
         errors.forbidden(&Path::new(&format!("{path}.nullable")), "nullable cannot be true at the root");
     }
     let mut structure = ErrorList::new();
-    if !is_convertible(schema, 0) {
+    if !options.structural || !is_convertible(schema, 0) {
         supported(schema, path, root, errors);
         return;
     }
@@ -413,7 +456,7 @@ fn supported(schema: &Value, path: &str, context: SchemaContext, errors: &mut Er
 fn keywords(schema: &Value, path: &str, context: SchemaContext, errors: &mut ErrorList) {
     let at = |field: &str| format!("{path}.{field}");
     let kind = text(schema, "type");
-    if !kind.is_empty() && !TYPES.contains(&kind) {
+    if context.options.known_types && has_unknown_type(schema) {
         errors.not_supported(&Path::new(&at("type")), kind, TYPES);
     }
     if let Some(place) = context.no_defaults

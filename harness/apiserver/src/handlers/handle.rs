@@ -213,7 +213,7 @@ fn deprecation(kind: &Resource, method: &Method) -> Option<Cow<'static, str>> {
     let text = match (&*kind.group, &*kind.plural) {
         ("", "endpoints") => "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
         ("", "componentstatuses") if method == Method::GET => "v1 ComponentStatus is deprecated in v1.19+",
-        _ => return kind.custom.as_ref()?.deprecation.clone().map(Cow::Owned),
+        _ => return kind.deprecation.clone(),
     };
     Some(Cow::Borrowed(text))
 }

@@ -1,6 +1,6 @@
 //! The built-in types as OpenAPI schemas, from `definitions.tsv`; upstream's are in `pkg/generated/openapi`. PURE.
 //!
-//! `xtask` generates the table from upstream's documents. A line holds the name of a type without `io.k8s.` and its
+//! `xtask` generates the table from upstream's documents; `legacy.tsv` is kept by hand. A line holds the name of a type without `io.k8s.` and its
 //! schema; the lines below it, which begin with a tab, hold its properties. References are names without
 //! `#/components/schemas/io.k8s.`.
 
@@ -88,8 +88,35 @@ fn describe(schema: &mut Value, description: Option<&str>) {
 /// Reads the table and adds the descriptions.
 pub(crate) fn read() -> BTreeMap<String, Value> {
     let mut types = BTreeMap::new();
+    read_rows(include_str!("definitions.tsv"), &mut types);
+    types
+}
+
+/// Adds the types of versions that Kubernetes removed: those of a version of the group that is in the table, under other
+/// names. What differs is in `legacy.tsv`.
+fn add_removed(registry: &Registry, types: &mut BTreeMap<String, Value>) {
+    for kind in registry.kinds() {
+        let like = registry.kinds().find(|other| {
+            (&other.group, &other.plural) == (&kind.group, &kind.plural) && types.contains_key(&*other.schema)
+        });
+        let packages = like.and_then(|like| like.schema.rsplit_once('.')).zip(kind.schema.rsplit_once('.'));
+        let Some(((known, _), (own, _))) = packages.filter(|_| !types.contains_key(&*kind.schema)) else { continue };
+        let (known, own) = (format!("{known}."), format!("{own}."));
+        let renamed = |(name, schema): (&String, &Value)| {
+            let short = name.strip_prefix(&known)?;
+            let schema = schema.to_string().replace(&format!("{PREFIX}{known}"), &format!("{PREFIX}{own}"));
+            Some((own.clone() + short, serde_json::from_str(&schema).ok()?))
+        };
+        let added: Vec<(String, Value)> = types.iter().filter_map(renamed).collect();
+        types.extend(added);
+    }
+    read_rows(include_str!("legacy.tsv"), types);
+}
+
+/// Reads the rows of a table and adds the descriptions.
+fn read_rows(rows: &str, types: &mut BTreeMap<String, Value>) {
     let mut last = String::new();
-    for row in include_str!("definitions.tsv").lines().filter(|row| !row.starts_with('#')) {
+    for row in rows.lines().filter(|row| !row.starts_with('#')) {
         let mut cells = row.rsplitn(2, '\t');
         let (Some(schema), Some(name)) = (cells.next(), cells.next()) else { continue };
         let mut schema: Value = serde_json::from_str(schema).unwrap_or_default();
@@ -108,7 +135,6 @@ pub(crate) fn read() -> BTreeMap<String, Value> {
             types.insert(last.clone(), schema);
         }
     }
-    types
 }
 
 /// Writes references in full. A reference that has a description or a default goes into `allOf`: version 3.0 ignores
@@ -142,7 +168,9 @@ fn list_values(schema: &mut Value) {
 
 fn build_types() -> BTreeMap<String, Value> {
     let mut types = read();
-    for kind in Registry::builtin().kinds() {
+    let registry = Registry::builtin().with_legacy_apis();
+    add_removed(&registry, &mut types);
+    for kind in registry.kinds() {
         let gvk = |kind_name: &str| json!([{"group": kind.group, "kind": kind_name, "version": kind.version}]);
         if let Some(schema) = types.get_mut(kind.schema.as_ref()) {
             schema["x-kubernetes-group-version-kind"] = gvk(&kind.kind);

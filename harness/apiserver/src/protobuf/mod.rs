@@ -2,8 +2,9 @@
 //! `staging/src/k8s.io/apimachinery/pkg/runtime/serializer/protobuf/protobuf.go` of Kubernetes 1.36. PURE.
 //!
 //! Replies to clients that prefer protobuf are made by [`from_json`] and its neighbours. `protobuf/fields.txt` lists
-//! the field numbers, one line per message: `Name: number field type; …`. A type is a message of the same package,
-//! `package.Name`, `[]T`, `{}T` (map by string) or a scalar; the field `&` inlines a message.
+//! the field numbers, one line per message: `Name: number field type; …`; `legacy.txt` adds the messages of removed
+//! versions that differ. A type is a message of the same package, `package.Name`, `[]T`, `{}T` (map by string) or a
+//! scalar; the field `&` inlines a message.
 //!
 //! This is own code because `prost-reflect` would decode into messages of its own, from which the JSON of Kubernetes
 //! (quantities, times, `IntOrString`, raw objects, maps in the order of their keys) has to be made in a second step,
@@ -68,7 +69,7 @@ type MessageFields = BTreeMap<u64, FieldType>;
 static MESSAGES: LazyLock<BTreeMap<(&'static str, &'static str), MessageFields>> = LazyLock::new(|| {
     let mut messages = BTreeMap::new();
     let mut package = "";
-    for line in include_str!("fields.txt").lines() {
+    for line in include_str!("fields.txt").lines().chain(include_str!("legacy.txt").lines()) {
         if let Some(name) = line.strip_prefix("# ") {
             package = name;
         } else if let Some((name, body)) = line.split_once(':') {
@@ -140,10 +141,11 @@ impl<'b> Envelope<'b> {
 /// Returns package and name of the message of a kind.
 fn find_message(api_version: &str, kind: &str) -> Option<(&'static str, &'static str)> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let package = match group.split('.').next().unwrap_or_default() {
-        "" => "core",
-        "autoscaling" if version == "v2" => "autoscalingv2",
-        first => first,
+    let package = match (group.split('.').next().unwrap_or_default(), version) {
+        ("", _) => "core",
+        ("autoscaling", "v2" | "v2beta2") => "autoscalingv2",
+        ("apiextensions", "v1beta1") => "apiextensionsv1beta1",
+        (first, _) => first,
     };
     let known = |package: &str| MESSAGES.keys().find(|(known, name)| *known == package && *name == kind).copied();
     known(package).or_else(|| known("meta"))

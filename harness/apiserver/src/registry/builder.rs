@@ -44,6 +44,7 @@ pub(super) fn resource(
         storage: StorageId { group: group.into(), resource: plural.into() },
         conversion: None,
         storage_version_hash: "".into(),
+        deprecation: None,
         reset_fields: ResetFields::default(),
         status_keeps_metadata: false,
         table: TableHandler::DEFAULT,

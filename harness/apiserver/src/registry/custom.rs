@@ -62,8 +62,6 @@ pub(crate) struct CustomResource {
     pub scale: Option<CustomResourceScale>,
     /// `true` if `status` is a subresource.
     pub status: bool,
-    /// The warning sent to clients of a deprecated version.
-    pub deprecation: Option<String>,
     /// `true` while the definition is being deleted: objects cannot be created then.
     pub ending: bool,
     /// The resourceVersion of the definition. Objects that were stored before it may be of another schema.

@@ -45,6 +45,7 @@ pub(crate) mod generic;
 pub(crate) mod int_or_percent;
 mod kind_strategy;
 pub(crate) mod label_selector;
+pub(crate) mod legacy;
 mod lister;
 pub(crate) mod meta;
 pub(crate) mod names;

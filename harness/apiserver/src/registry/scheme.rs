@@ -209,7 +209,6 @@ mod tests {
             columns: None,
             scale: None,
             status: false,
-            deprecation: None,
             ending: false,
             revision: 0,
             conversion: None,

@@ -56,6 +56,8 @@ pub(crate) struct Resource {
     pub conversion: Option<&'static Conversion>,
     /// `storageVersionHash` in discovery; empty if nothing is stored.
     pub storage_version_hash: StaticStr,
+    /// The warning that is sent with every reply about a deprecated version.
+    pub deprecation: Option<StaticStr>,
     /// Fields that an endpoint does not change.
     pub reset_fields: ResetFields,
     /// The status endpoint leaves labels, annotations, finalizers and owners as they are.

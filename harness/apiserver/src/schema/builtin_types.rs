@@ -60,7 +60,8 @@ fn index(package: usize) -> &'static TypeIndex {
         LazyLock::new(|| PACKAGES.iter().map(|_| OnceLock::new()).collect());
     INDEXES[package].get_or_init(|| {
         let mut index = TypeIndex::new();
-        for definition in definitions(PACKAGES[package].text) {
+        let Package { text, replaced, .. } = &PACKAGES[package];
+        for definition in definitions(text).chain(definitions(replaced)) {
             let Some((head, body)) = definition.split_once(':') else { continue };
             if let Some(target) = head.strip_prefix("= ") {
                 index.extend(body.split_whitespace().map(|name| (name, TableEntry::Alias(target))));

@@ -174,15 +174,16 @@ pub fn kinds<'o>(objects: impl IntoIterator<Item = &'o Value>) -> Resources {
     resources
 }
 
-/// Returns the resource of a custom resource definition, in its first version.
+/// Returns the resource of a custom resource definition, in its first version. In `v1beta1` it may have a single version
+/// and no scope.
 pub(crate) fn resource_of_definition(crd: &Value) -> Resource {
     let spec = &crd["spec"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     Resource {
         group: text(&spec["group"]).into(),
-        version: text(&spec["versions"][0]["name"]).into(),
+        version: text(spec.pointer("/versions/0/name").unwrap_or(&spec["version"])).into(),
         plural: text(&spec["names"]["plural"]).into(),
         kind: text(&spec["names"]["kind"]).into(),
-        namespaced: spec["scope"] == "Namespaced",
+        namespaced: spec["scope"] != "Cluster",
     }
 }

@@ -487,7 +487,10 @@ impl EnvironmentArgs {
         let kubernetes = self.kubernetes_version.unwrap_or_default();
         let cluster: Arc<dyn Cluster> = match self.real.of(self.cluster) {
             None if subject.is_virtual() && !self.wall_clock => Arc::new(EmbeddedCluster { role, kubernetes }),
-            None => Arc::new(ServedCluster { role, kubernetes, plain: self.http, seed: self.seed(), around: None }),
+            None => {
+                let (plain, seed) = (self.http, self.seed());
+                Arc::new(ServedCluster { role, kubernetes, plain, seed, ..ServedCluster::default() })
+            }
             Some(real) => self.remote(&real, logs, external)?,
         };
         let test_bed = TestBed { cluster, subject };

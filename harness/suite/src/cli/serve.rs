@@ -107,6 +107,12 @@ pub struct ServeArgs {
     /// (v1.36.2/HASH), kubectl --match-server-version accepts it
     #[arg(long, value_name = "VERSION", conflicts_with = "kubernetes_version")]
     version: Option<ReportedVersion>,
+    /// Serve versions that Kubernetes removed, as views of the present ones, for old clients: policy/v1beta1,
+    /// batch/v1beta1, apiextensions.k8s.io/v1beta1, autoscaling/v2beta2, and v1beta1 of rbac.authorization.k8s.io,
+    /// admissionregistration.k8s.io, storage.k8s.io, scheduling.k8s.io, coordination.k8s.io, node.k8s.io,
+    /// apiregistration.k8s.io, events.k8s.io
+    #[arg(long)]
+    legacy_apis: bool,
     /// Serve requests without a token as the user system:anonymous, as kube-apiserver does; with false they get 401
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     anonymous_auth: bool,
@@ -377,6 +383,7 @@ impl ServeArgs {
             record,
             kubernetes_version: self.version.as_ref().map_or(self.kubernetes_version, |version| version.release),
             reported_version: self.version.as_ref().map(|version| version.text.clone()),
+            legacy_apis: self.legacy_apis,
             disabled: disabled.iter().filter_map(|disabled| disabled.plugin()).collect(),
             allow_privileged: self.allow_privileged,
             audit: self.audit_log_path.as_deref().map(audit_log).transpose()?,
@@ -417,6 +424,7 @@ impl ServeArgs {
     fn seeds_from_files(&self, spec: &WorldSpec) -> Result<Vec<Value>, ServeError> {
         let mut config = ApiServerConfig::new(Clock::wall());
         config.kubernetes_version = spec.kubernetes_version;
+        config.legacy_apis = spec.legacy_apis;
         let server = ApiServer::new(config);
         let mut seeds = Vec::new();
         for path in &self.seed_from {

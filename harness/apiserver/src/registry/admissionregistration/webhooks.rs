@@ -1,54 +1,119 @@
 //! Webhook configurations of both kinds. See `pkg/apis/admissionregistration/validation/validation.go` and
-//! `pkg/apis/admissionregistration/v1/defaults.go`. PURE.
+//! `pkg/apis/admissionregistration/{v1,v1beta1}/defaults.go`. PURE.
 
 use crate::expressions::admission::AdmissionVariables;
 use crate::field_errors::{ErrorList, Path};
-use crate::json::fields::{array_field, items_mut, non_null, object_mut, str_field, value_default};
-use crate::json::{Map, Value};
+use crate::json::fields::{array_field, is_empty_value, items_mut, non_null, object_mut, str_field, value_default};
+use crate::json::{Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::registry::admissionregistration::matching::{
     self, FAILURE_POLICIES, MATCH_POLICIES, REINVOCATIONS, match_conditions, rule,
 };
 use crate::registry::admissionregistration::policies;
 use crate::registry::generic::{Generation, Generic};
+use crate::registry::strategy::{Strategy, StrategyContext};
 use crate::registry::{checks, label_selector, names};
 
 /// The rules of webhook configurations.
-pub(super) const STRATEGY: Generic = Generic { generation: Generation::AllButStatus, ..policies::STRATEGY };
+const STRATEGY: Generic = Generic { generation: Generation::AllButStatus, ..policies::STRATEGY };
 
-/// Defaults of `ValidatingWebhookConfiguration`.
-pub(super) fn defaults(map: &mut Map) {
-    const TIMEOUT_SECONDS: i64 = 10;
-    for webhook in items_mut(map, "webhooks") {
-        value_default(webhook, "failurePolicy", "Fail");
-        value_default(webhook, "timeoutSeconds", TIMEOUT_SECONDS);
-        matching::default_match_resources(webhook);
-        if let Some(service) = object_mut(webhook, "clientConfig").and_then(|config| object_mut(config, "service")) {
-            value_default(service, "port", 443);
+/// The strategy of webhook configurations.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::registry) struct WebhookConfigurations {
+    /// The webhooks are mutating ones.
+    pub mutating: bool,
+    /// The version is `v1beta1`, whose defaults differ and whose webhooks may have side effects.
+    pub beta: bool,
+}
+
+impl WebhookConfigurations {
+    /// Validates a configuration that is new, or that replaces `old`.
+    fn check(self, object: &Value, old: Option<&Value>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let root = Path::new("webhooks");
+        let hooks = array_field(object, "webhooks");
+        let before = old.map_or(&[][..], |old| array_field(old, "webhooks"));
+        let has_effects = |hook: &Value| !NO_SIDE_EFFECTS.contains(&str_field(hook, "sideEffects"));
+        let side_effects: &[&str] =
+            if self.beta || before.iter().any(has_effects) { &SIDE_EFFECTS } else { &NO_SIDE_EFFECTS };
+        let is_unique = !self.beta && (0..before.len()).all(|index| !is_named_again(before, index));
+        for (index, hook) in hooks.iter().enumerate() {
+            let path = root.index(index);
+            webhook(hook, self.mutating, side_effects, &path, &mut errors);
+            if is_unique && is_named_again(hooks, index) {
+                errors.duplicate(&path.child("name"), str_field(hook, "name"));
+            }
         }
+        errors
     }
 }
 
-const SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
+impl Strategy for WebhookConfigurations {
+    fn default(&self, object: &mut Value) {
+        const TIMEOUT_SECONDS: i64 = 10;
+        const BETA_TIMEOUT_SECONDS: i64 = 30;
+        let Some(map) = object.as_object_mut() else { return };
+        for webhook in items_mut(map, "webhooks") {
+            if self.beta {
+                value_default(webhook, "failurePolicy", "Ignore");
+                value_default(webhook, "matchPolicy", "Exact");
+                value_default(webhook, "sideEffects", "Unknown");
+                value_default(webhook, "timeoutSeconds", BETA_TIMEOUT_SECONDS);
+                if is_empty_value(webhook.get("admissionReviewVersions")) {
+                    webhook.insert("admissionReviewVersions", json!(["v1beta1"]));
+                }
+            }
+            value_default(webhook, "failurePolicy", "Fail");
+            value_default(webhook, "timeoutSeconds", TIMEOUT_SECONDS);
+            matching::default_match_resources(webhook);
+            if self.mutating {
+                value_default(webhook, "reinvocationPolicy", "Never");
+            }
+            if let Some(service) = object_mut(webhook, "clientConfig").and_then(|config| object_mut(config, "service"))
+            {
+                value_default(service, "port", 443);
+            }
+        }
+    }
+
+    fn prepare_for_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) {
+        STRATEGY.prepare_for_create(object, ctx);
+    }
+
+    fn validate(&self, object: &Value) -> ErrorList {
+        let mut errors = STRATEGY.validate(object);
+        errors.append(self.check(object, None));
+        errors
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) {
+        STRATEGY.prepare_for_update(new, old, ctx);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = STRATEGY.validate_update(new, old);
+        errors.append(self.check(new, Some(old)));
+        errors
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        STRATEGY.unconditional
+    }
+}
+
+const NO_SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
+
+const SIDE_EFFECTS: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];
 
 const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
-pub(super) fn validate(object: &Value, mutating: bool) -> ErrorList {
-    let mut errors = ErrorList::new();
-    let root = Path::new("webhooks");
-    let hooks = array_field(object, "webhooks");
-    for (index, hook) in hooks.iter().enumerate() {
-        let path = root.index(index);
-        webhook(hook, mutating, &path, &mut errors);
-        let name = str_field(hook, "name");
-        if !name.is_empty() && hooks[..index].iter().any(|other| str_field(other, "name") == name) {
-            errors.duplicate(&path.child("name"), name);
-        }
-    }
-    errors
+/// Returns true if a webhook has the name of one before it.
+fn is_named_again(hooks: &[Value], index: usize) -> bool {
+    let name = str_field(&hooks[index], "name");
+    !name.is_empty() && hooks[..index].iter().any(|other| str_field(other, "name") == name)
 }
 
-fn webhook(hook: &Value, mutating: bool, path: &Path<'_>, errors: &mut ErrorList) {
+fn webhook(hook: &Value, mutating: bool, side_effects: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
     qualified_name(str_field(hook, "name"), &path.child("name"), errors);
     let rules = path.child("rules");
     for (index, one) in array_field(hook, "rules").iter().enumerate() {
@@ -57,9 +122,9 @@ fn webhook(hook: &Value, mutating: bool, path: &Path<'_>, errors: &mut ErrorList
     checks::one_of(hook, "failurePolicy", &FAILURE_POLICIES, path, errors);
     checks::one_of(hook, "matchPolicy", &MATCH_POLICIES, path, errors);
     if str_field(hook, "sideEffects").is_empty() {
-        errors.required(&path.child("sideEffects"), format!("must specify one of {}", SIDE_EFFECTS.join(", ")));
+        errors.required(&path.child("sideEffects"), format!("must specify one of {}", side_effects.join(", ")));
     }
-    checks::one_of(hook, "sideEffects", &SIDE_EFFECTS, path, errors);
+    checks::one_of(hook, "sideEffects", side_effects, path, errors);
     if let Some(seconds) = hook["timeoutSeconds"].as_i64().filter(|seconds| !(1..=30).contains(seconds)) {
         let why = "the timeout value must be between 1 and 30 seconds";
         errors.invalid(&path.child("timeoutSeconds"), seconds, why);

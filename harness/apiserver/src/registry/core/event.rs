@@ -69,6 +69,10 @@ pub(crate) struct CoreV1Event;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EventsV1Event;
 
+/// The strategy of `events.k8s.io/v1beta1` events: those of `v1` with the rules of core `v1`.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::registry) struct EventsV1Beta1Event;
+
 /// Converts between the two groups.
 pub(crate) const CONVERSION: Conversion = Conversion { to_storage: to_core, from_storage: from_core };
 
@@ -83,7 +87,7 @@ const RENAMED_FIELDS: [(&str, &str); 7] = [
     ("deprecatedCount", "count"),
 ];
 
-fn to_core(mut event: Value) -> Value {
+pub(in crate::registry) fn to_core(mut event: Value) -> Value {
     if let Some(map) = event.as_object_mut() {
         for (new, core) in RENAMED_FIELDS {
             if let Some(value) = map.remove(new) {
@@ -96,7 +100,7 @@ fn to_core(mut event: Value) -> Value {
     event
 }
 
-fn from_core(mut event: Value) -> Value {
+pub(in crate::registry) fn from_core(mut event: Value) -> Value {
     if let Some(map) = event.as_object_mut() {
         for (new, core) in RENAMED_FIELDS {
             if let Some(value) = map.remove(core) {
@@ -203,6 +207,24 @@ impl Strategy for EventsV1Event {
         }
         immutable(&new, &old, &mut errors);
         errors
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+}
+
+impl Strategy for EventsV1Beta1Event {
+    fn default(&self, object: &mut Value) {
+        EventsV1Event.default(object);
+    }
+
+    fn validate(&self, object: &Value) -> ErrorList {
+        validate_legacy(&to_core(object.clone()), "reportingController")
+    }
+
+    fn validate_update(&self, new: &Value, _old: &Value) -> ErrorList {
+        self.validate(new)
     }
 
     fn allow_create_on_update(&self) -> bool {

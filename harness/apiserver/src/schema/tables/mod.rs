@@ -25,6 +25,7 @@ mod admission;
 mod core_v1;
 mod extension;
 mod infrastructure;
+mod legacy;
 mod meta;
 mod workloads;
 
@@ -38,6 +39,8 @@ pub(super) struct Package {
     pub(super) go: &'static str,
     /// The table.
     pub(super) text: &'static str,
+    /// Definitions that replace those of the table, in the same notation.
+    pub(super) replaced: &'static str,
     /// The `apiVersion` of its kinds; `None` if it has none.
     pub(super) api_version: Option<&'static str>,
 }
@@ -46,10 +49,14 @@ impl Package {
     const fn serving(self, api_version: &'static str) -> Self {
         Self { api_version: Some(api_version), ..self }
     }
+
+    const fn replacing(self, replaced: &'static str) -> Self {
+        Self { replaced, ..self }
+    }
 }
 
 const fn package(short: &'static str, prefix: &'static str, go: &'static str, text: &'static str) -> Package {
-    Package { short, prefix, go, text, api_version: None }
+    Package { short, prefix, go, text, replaced: "", api_version: None }
 }
 
 /// All packages of built-in types.
@@ -90,4 +97,45 @@ pub(super) const PACKAGES: &[Package] = &[
     package("node", "io.k8s.api.node.v1", "v1", infrastructure::NODE).serving("node.k8s.io/v1"),
     package("resource", "io.k8s.api.resource.v1", "v1", infrastructure::RESOURCE).serving("resource.k8s.io/v1"),
     package("storage", "io.k8s.api.storage.v1", "v1", infrastructure::STORAGE).serving("storage.k8s.io/v1"),
+    // Versions that Kubernetes removed, with the types of the version that is stored (`registry/legacy.rs`).
+    package("policyv1beta1", "io.k8s.api.policy.v1beta1", "v1beta1", workloads::POLICY)
+        .replacing(legacy::POLICY)
+        .serving("policy/v1beta1"),
+    package("batchv1beta1", "io.k8s.api.batch.v1beta1", "v1beta1", workloads::BATCH).serving("batch/v1beta1"),
+    package("autoscalingv2beta2", "io.k8s.api.autoscaling.v2beta2", "v2beta2", workloads::AUTOSCALINGV2)
+        .replacing(legacy::AUTOSCALING)
+        .serving("autoscaling/v2beta2"),
+    package("schedulingv1beta1", "io.k8s.api.scheduling.v1beta1", "v1beta1", workloads::SCHEDULING)
+        .serving("scheduling.k8s.io/v1beta1"),
+    package("rbacv1beta1", "io.k8s.api.rbac.v1beta1", "v1beta1", access::RBAC)
+        .serving("rbac.authorization.k8s.io/v1beta1"),
+    package(
+        "admissionregistrationv1beta1",
+        "io.k8s.api.admissionregistration.v1beta1",
+        "v1beta1",
+        extension::ADMISSIONREGISTRATION,
+    )
+    .serving("admissionregistration.k8s.io/v1beta1"),
+    package(
+        "apiextensionsv1beta1",
+        "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1beta1",
+        "v1beta1",
+        extension::APIEXTENSIONS,
+    )
+    .replacing(legacy::APIEXTENSIONS)
+    .serving("apiextensions.k8s.io/v1beta1"),
+    package(
+        "apiregistrationv1beta1",
+        "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1beta1",
+        "v1beta1",
+        extension::APIREGISTRATION,
+    )
+    .serving("apiregistration.k8s.io/v1beta1"),
+    package("coordinationv1beta1", "io.k8s.api.coordination.v1beta1", "v1beta1", infrastructure::COORDINATION)
+        .serving("coordination.k8s.io/v1beta1"),
+    package("eventsv1beta1", "io.k8s.api.events.v1beta1", "v1beta1", infrastructure::EVENTS)
+        .serving("events.k8s.io/v1beta1"),
+    package("nodev1beta1", "io.k8s.api.node.v1beta1", "v1beta1", infrastructure::NODE).serving("node.k8s.io/v1beta1"),
+    package("storagev1beta1", "io.k8s.api.storage.v1beta1", "v1beta1", infrastructure::STORAGE)
+        .serving("storage.k8s.io/v1beta1"),
 ];
