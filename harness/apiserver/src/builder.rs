@@ -139,8 +139,8 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Serves versions that Kubernetes removed, such as `policy/v1beta1`, as views of the present ones, for clients that
-    /// are older than the release.
+    /// Serves versions that Kubernetes removed, such as `policy/v1beta1`, as views of the present ones, for clients
+    /// that are older than the release.
     pub fn legacy_apis(mut self) -> Self {
         self.legacy_apis = true;
         self

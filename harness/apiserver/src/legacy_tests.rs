@@ -1,15 +1,18 @@
 //! Requests through versions that Kubernetes removed.
 
+use std::sync::Arc;
+
 use futures::StreamExt as _;
 use http::{HeaderValue, Method, header};
 use rstest::rstest;
 
 use crate::clock::Clock;
 use crate::json::{Value, json};
+use crate::registry::Registry;
 use crate::request::{ApiRequest, Reply, ReplyBody};
 use crate::server::ApiServer;
 use crate::store::ResourceId;
-use crate::{clock, protobuf};
+use crate::{clock, protobuf, schema};
 
 const BUDGETS: &str = "/apis/policy/v1beta1/namespaces/default/poddisruptionbudgets";
 
@@ -209,6 +212,20 @@ async fn replies_warn_of_the_removal() {
                 .headers
                 .contains_key(header::WARNING)
         );
+    }
+}
+
+/// Each view has types for JSON and for protobuf.
+#[test]
+fn every_version_has_types() {
+    let present = Registry::builtin();
+    for kind in Registry::builtin().with_legacy_apis().kinds() {
+        if present.get(&kind.group, &kind.version, &kind.plural).is_none() {
+            let by_kind = schema::schema_of(&kind.api_version(), &kind.kind).unwrap();
+            assert!(Arc::ptr_eq(&by_kind, &schema::builtin(&kind.schema).unwrap()), "{}", kind.schema);
+            let object = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": "a"}});
+            assert!(!protobuf::object_message(&object).is_empty(), "{}", kind.schema);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! Follows `pkg/apis/apiextensions/{v1/conversion.go,v1beta1/defaults.go,validation/validation.go}` in
 //! `staging/src/k8s.io/apiextensions-apiserver`. PURE.
 //!
-//! What all versions of a definition have in common is at the top of its spec in `v1beta1`.
+//! In `v1beta1`, fields in which all versions of a definition agree are at the top of its spec.
 
 use std::sync::Arc;
 
@@ -223,5 +223,40 @@ fn validate_shared(spec: &Value, errors: &mut ErrorList) {
     let version = str_field(spec, "version");
     if versions.first().is_some_and(|first| !version.is_empty() && str_field(first, "name") != version) {
         errors.invalid(&path.child("version"), version, "must match the first version in spec.versions");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::crd::tests::widgets;
+
+    /// Makes all versions the same but for their names, and adds what has another place in `v1beta1`.
+    fn uniform(conversion: Value) -> Value {
+        let mut object = widgets();
+        let last = object["spec"]["versions"][1].clone();
+        for name in ["schema", "subresources", "additionalPrinterColumns"] {
+            object["spec"]["versions"][0][name] = last[name].clone();
+        }
+        object["spec"]["conversion"] = conversion;
+        object["spec"]["preserveUnknownFields"] = json!(true);
+        object
+    }
+
+    #[rstest]
+    #[case::differing_versions(widgets())]
+    #[case::equal_versions(uniform(json!({"strategy": "None"})))]
+    #[case::webhook(uniform(json!({"strategy": "Webhook",
+        "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://x/"}}})))]
+    fn conversions_lose_nothing(#[case] object: Value) {
+        let beta = from_v1(object.clone());
+        assert_eq!(
+            (&beta["spec"]["version"], &beta["apiVersion"]),
+            (&json!("v1beta1"), &json!("apiextensions.k8s.io/v1beta1"))
+        );
+        assert_eq!(beta["spec"].get("validation").is_some(), object["spec"].get("preserveUnknownFields").is_some());
+        assert_eq!(to_v1(beta), object);
     }
 }

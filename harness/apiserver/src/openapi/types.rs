@@ -1,8 +1,8 @@
 //! The built-in types as OpenAPI schemas, from `definitions.tsv`; upstream's are in `pkg/generated/openapi`. PURE.
 //!
-//! `xtask` generates the table from upstream's documents; `legacy.tsv` is kept by hand. A line holds the name of a type without `io.k8s.` and its
-//! schema; the lines below it, which begin with a tab, hold its properties. References are names without
-//! `#/components/schemas/io.k8s.`.
+//! `xtask` generates the table from upstream's documents; `legacy.tsv` is kept by hand. A line holds the name of a type
+//! without `io.k8s.` and its schema; the lines below it, which begin with a tab, hold its properties. References are
+//! names without `#/components/schemas/io.k8s.`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -92,8 +92,8 @@ pub(crate) fn read() -> BTreeMap<String, Value> {
     types
 }
 
-/// Adds the types of versions that Kubernetes removed: those of a version of the group that is in the table, under other
-/// names. What differs is in `legacy.tsv`.
+/// Adds the types of versions that Kubernetes removed: those of a version of the group that is in the table, under
+/// other names. The ones that differ are in `legacy.tsv`.
 fn add_removed(registry: &Registry, types: &mut BTreeMap<String, Value>) {
     for kind in registry.kinds() {
         let like = registry.kinds().find(|other| {

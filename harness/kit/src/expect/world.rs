@@ -174,8 +174,8 @@ pub fn kinds<'o>(objects: impl IntoIterator<Item = &'o Value>) -> Resources {
     resources
 }
 
-/// Returns the resource of a custom resource definition, in its first version. In `v1beta1` it may have a single version
-/// and no scope.
+/// Returns the resource of a custom resource definition, in its first version. A definition in `v1beta1` may have one
+/// version outside of the list, and no scope.
 pub(crate) fn resource_of_definition(crd: &Value) -> Resource {
     let spec = &crd["spec"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

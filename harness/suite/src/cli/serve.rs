@@ -107,10 +107,7 @@ pub struct ServeArgs {
     /// (v1.36.2/HASH), kubectl --match-server-version accepts it
     #[arg(long, value_name = "VERSION", conflicts_with = "kubernetes_version")]
     version: Option<ReportedVersion>,
-    /// Serve versions that Kubernetes removed, as views of the present ones, for old clients: policy/v1beta1,
-    /// batch/v1beta1, apiextensions.k8s.io/v1beta1, autoscaling/v2beta2, and v1beta1 of rbac.authorization.k8s.io,
-    /// admissionregistration.k8s.io, storage.k8s.io, scheduling.k8s.io, coordination.k8s.io, node.k8s.io,
-    /// apiregistration.k8s.io, events.k8s.io
+    /// Serve removed versions, such as policy/v1beta1, as views of the present ones
     #[arg(long)]
     legacy_apis: bool,
     /// Serve requests without a token as the user system:anonymous, as kube-apiserver does; with false they get 401

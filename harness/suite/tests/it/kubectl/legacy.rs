@@ -46,7 +46,10 @@ fn old_manifests_are_applied_and_read_in_both_versions() {
             "Warning: batch/v1beta1 CronJob is deprecated in v1.21+, unavailable in v1.25+; use batch/v1 CronJob";
         assert!(warning.contains(text), "{warning}");
         let marked = "deprecated-v1beta1-empty-selector-match";
-        session.expect("get pdb.v1beta1.policy b -o jsonpath={.apiVersion}{.spec.selector}", "policy/v1beta1{}\n");
+        session.expect(
+            "get poddisruptionbudgets.v1beta1.policy b -o jsonpath={.apiVersion}{.spec.selector}",
+            "policy/v1beta1{}\n",
+        );
         session.expect_in("get pdb b -o yaml", &["apiVersion: policy/v1\n", marked, "operator: Exists"]);
         session.expect("patch cronjobs.v1beta1.batch j -p {\"spec\":{\"suspend\":true}}", "cronjob.batch/j patched\n");
         session.expect("get cronjob j -o jsonpath={.apiVersion}{.spec.suspend}", "batch/v1true\n");
@@ -60,8 +63,10 @@ fn old_manifests_are_applied_and_read_in_both_versions() {
         session.expect(&format!("apply -f {widget}"), "widget.example.com/w created\n");
         session.expect("get wd", "NAME SIZE\nw 3\n");
         session.expect("get wd w -o jsonpath={.spec.other}", "x\n");
-        session
-            .expect("delete pdb.v1beta1.policy b", "poddisruptionbudget.policy \"b\" deleted from default namespace\n");
+        session.expect(
+            "delete poddisruptionbudgets.v1beta1.policy b",
+            "poddisruptionbudget.policy \"b\" deleted from default namespace\n",
+        );
         session
             .expect_in(&format!("delete -f {file} --ignore-not-found"), &["customresourcedefinition", "cronjob.batch"]);
     });
