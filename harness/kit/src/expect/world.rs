@@ -187,3 +187,21 @@ pub(crate) fn resource_of_definition(crd: &Value) -> Resource {
         namespaced: spec["scope"] != "Cluster",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn definitions_of_both_versions_name_their_kind() {
+        let names = json!({"plural": "widgets", "kind": "Widget"});
+        let stable =
+            json!({"spec": {"group": "ex.io", "names": names, "scope": "Namespaced", "versions": [{"name": "v1"}]}});
+        let beta = json!({"spec": {"group": "ex.io", "names": names, "version": "v1"}});
+        assert_eq!(resource_of_definition(&stable), resource_of_definition(&beta));
+        let cluster = json!({"spec": {"group": "ex.io", "names": names, "version": "v1", "scope": "Cluster"}});
+        assert!(!resource_of_definition(&cluster).namespaced);
+    }
+}

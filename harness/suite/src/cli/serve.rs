@@ -80,7 +80,7 @@ pub struct ServeArgs {
     /// With --kubelet, time from a pod's binding until it is ready
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "500ms", requires = "kubelets")]
     ready_after: Duration,
-    /// With --kubelet, images that cannot be pulled, such as web:broken; `*` is any text. Their pods wait
+    /// With --kubelet, images that cannot be pulled, such as web:broken; `*` is any text
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',', requires = "kubelets")]
     missing_images: Vec<String>,
     /// With --kubelet, time after which pods end that are not restarted and do not say when they end; without it, only
