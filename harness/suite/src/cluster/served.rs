@@ -37,8 +37,6 @@ pub struct ServedCluster {
     pub role: Option<Role>,
     /// The release of Kubernetes that the server behaves as.
     pub kubernetes: KubernetesVersion,
-    /// Versions that Kubernetes removed are served.
-    pub legacy_apis: bool,
     /// Plain HTTP instead of HTTPS.
     pub plain: bool,
     /// Seed of what is drawn for each fixture, such as the names of its objects; `None` draws nothing.
@@ -113,7 +111,6 @@ impl Cluster for ServedCluster {
             let defaults = ApiServerConfig::new(clock.clone());
             let config = ApiServerConfig {
                 kubernetes_version: self.kubernetes,
-                legacy_apis: self.legacy_apis,
                 own_paths: false,
                 seed: drawn.as_ref().map_or(defaults.seed, |drawn| drawn.server_seed),
                 recorded_names: drawn.clone().map_or_else(RecordedNames::default, |drawn| {

@@ -94,13 +94,7 @@ pub fn run(job: &WorkerJob, around: Option<Around>) -> Facts {
         Ok(role) => role,
         Err(why) => return ended(EndingKind::Environment, why.to_string()),
     };
-    let cluster = ServedCluster {
-        role,
-        legacy_apis: job.program.legacy_apis,
-        plain: job.program.http,
-        around,
-        ..ServedCluster::default()
-    };
+    let cluster = ServedCluster { role, plain: job.program.http, around, ..ServedCluster::default() };
     let subject = Command {
         name: job.program.name.clone(),
         argv: job.program.argv.clone(),
