@@ -3,6 +3,7 @@
 //! Source: `pkg/controller/ttl/ttl_controller.go`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use plumbline::expect::world::ObjectStates;
 use plumbline::explore::breach::Breach;
@@ -43,6 +44,16 @@ pub(super) fn wrong_values(fixture: &Fixture, _: &ObjectStates, explored: Explor
     found.into_iter().collect()
 }
 
+/// A moment of the controller, whose news it may read one by one or as one: an instant, or the time from its start until
+/// all its informers have their first lists.
+struct Moment {
+    at: Duration,
+    /// The ranges before it.
+    ranges: BTreeSet<usize>,
+    /// The number of nodes before it.
+    nodes: usize,
+}
+
 /// The places in [`TTL_RANGES`] to which the informer of a replica leads, each with the number of entries before it.
 struct KnownRanges(Vec<(usize, BTreeSet<usize>)>);
 
@@ -54,39 +65,52 @@ impl KnownRanges {
         let mut news: Vec<bool> = Vec::new();
         let mut before = 0;
         let mut at = 0;
+        let starts = explored.knowledge.first_lists(replica);
+        let mut moment = Moment { at: Duration::ZERO, ranges: BTreeSet::from([0]), nodes: 0 };
         for step in explored.knowledge.steps(replica, View::Possible) {
             match step {
                 KnownStep::Sees(key, sighting) if key.resource == "nodes" => {
                     if sighting.position != at {
-                        ranges.follow(at, before, &news);
+                        ranges.follow(at, (before, &moment), &news);
                         (before, at) = (nodes.len(), sighting.position);
                         news.clear();
+                    }
+                    let started = starts.partition_point(|(entry, _)| *entry < sighting.position).saturating_sub(1);
+                    let synced = starts.get(started).map_or(Some(Duration::ZERO), |(_, synced)| *synced);
+                    let noticed = sighting.at.max(synced.unwrap_or(Duration::MAX));
+                    if noticed != moment.at {
+                        moment = Moment { at: noticed, ranges: ranges.last(), nodes: before };
                     }
                     let is_there = sighting.state.is_some();
                     let is_news = if is_there { nodes.insert(&key.name) } else { nodes.remove(key.name.as_str()) };
                     news.extend(is_news.then_some(is_there));
                 }
                 KnownStep::Starts(entry) => {
-                    ranges.follow(at, before, &news);
+                    ranges.follow(at, (before, &moment), &news);
                     ranges.0.push((entry.seq, BTreeSet::from([0])));
                     (before, at) = (0, entry.seq);
+                    moment = Moment { at: Duration::ZERO, ranges: BTreeSet::from([0]), nodes: 0 };
                     nodes.clear();
                     news.clear();
                 }
                 KnownStep::Sees(..) | KnownStep::Entry(_) => {}
             }
         }
-        ranges.follow(at, before, &news);
+        ranges.follow(at, (before, &moment), &news);
         ranges
     }
 
+    fn last(&self) -> BTreeSet<usize> {
+        self.0.last().map(|(_, last)| last.clone()).unwrap_or_default()
+    }
+
     /// Follows nodes that come and go at the same moment. Controllers count them one by one, in any order, so the
-    /// number may pass a bound in between.
-    fn follow(&mut self, position: usize, nodes: usize, news: &[bool]) {
+    /// number may pass a bound in between, or count only the nodes that are left of all news of the moment.
+    fn follow(&mut self, position: usize, (nodes, moment): (usize, &Moment), news: &[bool]) {
         if news.is_empty() {
             return;
         }
-        let last = self.0.last().map(|(_, last)| last.clone()).unwrap_or_default();
+        let last = self.last();
         let come = news.iter().filter(|comes| **comes).count();
         let go = news.len() - come;
         let mut passed = last.clone();
@@ -103,6 +127,12 @@ impl KnownRanges {
                 }
                 reached.insert(range);
             }
+        }
+        let now = nodes + come - go;
+        let counts: Vec<usize> =
+            if now < moment.nodes { (now..moment.nodes).rev().collect() } else { (moment.nodes + 1..=now).collect() };
+        for range in &moment.ranges {
+            reached.insert(counts.iter().fold(*range, |range, count| next_ttl_range(range, *count)));
         }
         self.0.push((position, passed));
         self.0.push((position, reached));
@@ -142,6 +172,24 @@ mod tests {
             history.happens(10, "nodes/n0", None);
         }
         history.writes(10, Actor::Ttl, "patch nodes/n1", json!({}), Some(annotated(value)));
+        let found = history.judged("ttl", wrong_values);
+        assert_eq!(found.is_empty(), fine, "{found:?}");
+    }
+
+    /// Eleven of 101 nodes go at once, at the start or later.
+    #[rstest]
+    #[case::one_by_one(0, "15", true)]
+    #[case::as_one(0, "0", true)]
+    #[case::later(10, "0", false)]
+    fn news_of_a_moment_may_be_read_as_one(#[case] at: u64, #[case] value: &str, #[case] fine: bool) {
+        let annotated = |value: &str| json!({"metadata": {"name": "a", "annotations": {TTL_ANNOTATION: value}}});
+        let named = |number| json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("n{number}")}});
+        let initial: Vec<Value> = (0..101).map(named).collect();
+        let mut history = History::new(&initial);
+        for number in 0..11 {
+            history.happens(at, &format!("nodes/n{number}"), None);
+        }
+        history.writes(at, Actor::Ttl, "patch nodes/n99", json!({}), Some(annotated(value)));
         let found = history.judged("ttl", wrong_values);
         assert_eq!(found.is_empty(), fine, "{found:?}");
     }

@@ -447,6 +447,13 @@ impl<'a> Knowledge<'a> {
         })
     }
 
+    /// Returns each start of the controllers, and the time at which all informers of a replica had a first list;
+    /// `None`: never.
+    #[must_use]
+    pub fn first_lists(&self, replica: Option<u8>) -> Vec<(usize, Option<Duration>)> {
+        self.synced(replica).into_iter().map(|first| (first.started, first.done.map(|(_, at)| at))).collect()
+    }
+
     /// Returns for each start of the controllers when all informers of a replica had a first list of their resource.
     fn synced(&self, replica: Option<u8>) -> Vec<FirstLists> {
         let mut starts = vec![FirstLists { started: 0, done: Some((0, Duration::ZERO)) }];
