@@ -22,6 +22,8 @@ pub(super) struct Disturbances {
     pub(super) until: Duration,
     /// Their number; news that come late together are one.
     pub(super) count: u32,
+    /// Number of those that are writes which met another write: in another order of the same requests there are others.
+    pub(super) conflicts: u32,
     /// Number of starts after the first.
     pub(super) starts: u32,
     /// True if an informer showed a change late.
@@ -48,6 +50,8 @@ impl Disturbances {
             }
             let end = exchange.reply.as_ref().map_or(entry.at, |reply| reply.at);
             found.note(end, exchange.request.resource == "events");
+            let is_conflict = |reply: &RecordedReply| reply.status == 409 && !reply.lost && reply.at == entry.at;
+            found.conflicts += u32::from(exchange.reply.as_ref().is_some_and(is_conflict));
             if exchange.reply.as_ref().is_none_or(is_failure) {
                 let name = exchange.request.name.clone().unwrap_or_default();
                 *found.failures.entry((entry.actor(), exchange.request.resource.clone(), name)).or_default() += 1;

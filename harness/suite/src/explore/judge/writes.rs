@@ -24,7 +24,7 @@ pub(super) fn excess(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec
     let starts = 1 + disturbances.starts;
     // What nothing disturbs can still happen in another order, in which changes that were handled together are handled
     // one by one.
-    let is_ordered = disturbances.count == 0;
+    let is_ordered = disturbances.count == disturbances.conflicts;
     let changes_of_others = |key: &RequestKey| {
         let is_other = |entry: &&TranscriptEntry| match &entry.what {
             EntryKind::Change(change) => change.resource != "events" && !key.resource.starts_with(&change.resource),
