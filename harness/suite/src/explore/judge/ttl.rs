@@ -44,9 +44,9 @@ pub(super) fn wrong_values(fixture: &Fixture, _: &ObjectStates, explored: Explor
     found.into_iter().collect()
 }
 
-/// A moment of the controller, whose news it may read one by one or as one: an instant, or the time from its start until
-/// all its informers have their first lists.
-struct Moment {
+/// A time whose news the controller may read one by one or as one: an instant, or from its start until all its
+/// informers have their first lists.
+struct NewsWindow {
     at: Duration,
     /// The ranges before it.
     ranges: BTreeSet<usize>,
@@ -66,37 +66,37 @@ impl KnownRanges {
         let mut before = 0;
         let mut at = 0;
         let starts = explored.knowledge.first_lists(replica);
-        let mut moment = Moment { at: Duration::ZERO, ranges: BTreeSet::from([0]), nodes: 0 };
+        let mut window = NewsWindow { at: Duration::ZERO, ranges: BTreeSet::from([0]), nodes: 0 };
         for step in explored.knowledge.steps(replica, View::Possible) {
             match step {
                 KnownStep::Sees(key, sighting) if key.resource == "nodes" => {
                     if sighting.position != at {
-                        ranges.follow(at, (before, &moment), &news);
+                        ranges.follow(at, (before, &window), &news);
                         (before, at) = (nodes.len(), sighting.position);
                         news.clear();
                     }
                     let started = starts.partition_point(|(entry, _)| *entry < sighting.position).saturating_sub(1);
                     let synced = starts.get(started).map_or(Some(Duration::ZERO), |(_, synced)| *synced);
                     let noticed = sighting.at.max(synced.unwrap_or(Duration::MAX));
-                    if noticed != moment.at {
-                        moment = Moment { at: noticed, ranges: ranges.last(), nodes: before };
+                    if noticed != window.at {
+                        window = NewsWindow { at: noticed, ranges: ranges.last(), nodes: before };
                     }
                     let is_there = sighting.state.is_some();
                     let is_news = if is_there { nodes.insert(&key.name) } else { nodes.remove(key.name.as_str()) };
                     news.extend(is_news.then_some(is_there));
                 }
                 KnownStep::Starts(entry) => {
-                    ranges.follow(at, (before, &moment), &news);
+                    ranges.follow(at, (before, &window), &news);
                     ranges.0.push((entry.seq, BTreeSet::from([0])));
                     (before, at) = (0, entry.seq);
-                    moment = Moment { at: Duration::ZERO, ranges: BTreeSet::from([0]), nodes: 0 };
+                    window = NewsWindow { at: Duration::ZERO, ranges: BTreeSet::from([0]), nodes: 0 };
                     nodes.clear();
                     news.clear();
                 }
                 KnownStep::Sees(..) | KnownStep::Entry(_) => {}
             }
         }
-        ranges.follow(at, (before, &moment), &news);
+        ranges.follow(at, (before, &window), &news);
         ranges
     }
 
@@ -106,7 +106,7 @@ impl KnownRanges {
 
     /// Follows nodes that come and go at the same moment. Controllers count them one by one, in any order, so the
     /// number may pass a bound in between, or count only the nodes that are left of all news of the moment.
-    fn follow(&mut self, position: usize, (nodes, moment): (usize, &Moment), news: &[bool]) {
+    fn follow(&mut self, position: usize, (nodes, window): (usize, &NewsWindow), news: &[bool]) {
         if news.is_empty() {
             return;
         }
@@ -130,8 +130,8 @@ impl KnownRanges {
         }
         let now = nodes + come - go;
         let counts: Vec<usize> =
-            if now < moment.nodes { (now..moment.nodes).rev().collect() } else { (moment.nodes + 1..=now).collect() };
-        for range in &moment.ranges {
+            if now < window.nodes { (now..window.nodes).rev().collect() } else { (window.nodes + 1..=now).collect() };
+        for range in &window.ranges {
             reached.insert(counts.iter().fold(*range, |range, count| next_ttl_range(range, *count)));
         }
         self.0.push((position, passed));
