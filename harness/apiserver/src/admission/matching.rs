@@ -33,26 +33,35 @@ impl Invocation {
         }
     }
 
+    /// Returns an invocation for another version. Its objects are those of the request until it is converted.
     fn equivalent(attributes: &Attributes, own: &Arc<Resource>, other: &Arc<Resource>) -> Self {
         let whole = attributes.subresource.is_empty() || attributes.subresource == "status";
-        let convert = |object: &Value| {
-            if whole { own.converted_to(other, object.clone()) } else { object.clone() }
-        };
         let kind = if whole { gvk(other) } else { attributes.kind.clone() };
-        Self {
-            kind,
-            resource: gvr(other),
-            object: attributes.object.as_ref().map(convert),
-            old: attributes.old.as_ref().map(convert),
-            converted: whole.then(|| (own.clone(), other.clone())),
+        let converted = whole.then(|| (own.clone(), other.clone()));
+        Self { kind, resource: gvr(other), converted, ..Self::direct(attributes) }
+    }
+
+    /// Converts the objects to the version of the invocation.
+    ///
+    /// # Errors
+    /// The conversion webhook fails.
+    pub(super) async fn convert(mut self, host: &dyn AdmissionHost) -> Result<Self, Status> {
+        if let Some((own, other)) = self.converted.clone() {
+            for object in [&mut self.old, &mut self.object].into_iter().flatten() {
+                *object = host.convert(&own, &other, std::mem::take(object)).await?;
+            }
         }
+        Ok(self)
     }
 
     /// Returns an object of the invocation's version in that of the request.
-    pub(super) fn restore(&self, object: Value) -> Value {
+    ///
+    /// # Errors
+    /// The conversion webhook fails.
+    pub(super) async fn restore(&self, host: &dyn AdmissionHost, object: Value) -> Result<Value, Status> {
         match &self.converted {
-            Some((own, other)) => other.converted_to(own, object),
-            None => object,
+            Some((own, other)) => host.convert(other, own, object).await,
+            None => Ok(object),
         }
     }
 
@@ -136,12 +145,12 @@ fn by_rules(registry: &Registry, rules: &[Value], equivalent: bool, attributes: 
     }
     let Gvr { group, version, resource } = &attributes.resource;
     let own = registry.get(group, version, resource).filter(|_| equivalent)?;
+    let subresource = &attributes.subresource;
+    let mut others = registry.equivalents(own);
+    others.retain(|other| subresource.is_empty() || other.subresource(subresource).is_some());
     rules.iter().find_map(|rule| {
-        let others = registry.kinds().filter(|other| {
-            other.storage == own.storage && (&other.group, &other.version) != (&own.group, &own.version)
-        });
-        let mut others = others.filter(|other| rule_matches(rule, attributes, &gvr(other)));
-        others.next().map(|other| Invocation::equivalent(attributes, own, other))
+        let other = others.iter().find(|other| rule_matches(rule, attributes, &gvr(other)))?;
+        Some(Invocation::equivalent(attributes, own, other))
     })
 }
 

@@ -26,12 +26,14 @@ mod webhooks;
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
+
 use crate::clock::Clock;
 use crate::expressions::AccessReviewer;
 use crate::json::Value;
 use crate::outbound::Outbound;
-use crate::registry::{ObjectLister, Registry};
-use crate::schema::{DecodeError, Schema};
+use crate::registry::{ObjectLister, Registry, Resource};
+use crate::schema::{self, Schema};
 use crate::status::Status;
 
 pub(crate) use attributes::{AdmissionOperation, Attributes, GROUP, Gvk, Gvr};
@@ -61,8 +63,17 @@ pub(crate) trait AdmissionHost: Sync {
     fn annotate(&self, key: String, value: String);
     /// Returns the schema of the objects that are admitted.
     fn schema(&self) -> Arc<Schema>;
-    /// Fills in the defaults of the object that is admitted.
-    fn default(&self, object: &mut Value);
+    /// Returns the reason why an object is not of the kind that is admitted, in the version of the request or another.
+    fn kind_error(&self, kind: Option<&Resource>, object: &Value) -> Option<String>;
+    /// Fills in the defaults of the object that is admitted, or of one of its other versions.
+    fn default(&self, kind: Option<&Resource>, object: &mut Value);
+    /// Converts an object from a version of its resource to another one.
+    fn convert<'c>(
+        &'c self,
+        own: &'c Resource,
+        other: &'c Resource,
+        object: Value,
+    ) -> BoxFuture<'c, Result<Value, Status>>;
     /// Runs the mutating admission plugins again, after a webhook or a policy changed the object.
     fn admit_again(&self, object: &mut Value) -> Result<(), Status>;
 }
@@ -79,7 +90,7 @@ pub(crate) async fn mutate(
     let mut policies = Reinvocation::default();
     let mut webhooks = Reinvocation::default();
     let before = attributes.object.clone();
-    mutation::run(host, config, attributes, &mut policies)?;
+    mutation::run(host, config, attributes, &mut policies).await?;
     webhooks::mutate(host, config, attributes, &mut webhooks).await?;
     if attributes.object == before {
         return Ok(());
@@ -87,7 +98,7 @@ pub(crate) async fn mutate(
     if let Some(object) = &mut attributes.object {
         host.admit_again(object)?;
     }
-    mutation::run_again(host, config, attributes, &mut policies)?;
+    mutation::run_again(host, config, attributes, &mut policies).await?;
     webhooks::mutate_again(host, config, attributes, &mut webhooks).await
 }
 
@@ -100,19 +111,33 @@ pub(crate) async fn validate(
     if attributes.is_exempt() {
         return Ok(());
     }
-    policies::validate(host, config, attributes)?;
+    policies::validate(host, config, attributes).await?;
     webhooks::validate(host, config, attributes).await
 }
 
-/// Returns the object that a mutation made: decoded by `schema`, in the version that is stored, with its defaults.
-fn mutated(
-    host: &dyn AdmissionHost,
-    schema: &Schema,
-    invocation: &Invocation,
-    changed: &Value,
-) -> Result<Value, DecodeError> {
-    let decoded = schema.convert(changed)?;
-    let mut object = invocation.restore(decoded.value);
-    host.default(&mut object);
+/// Returns the object that a mutation made: decoded, with its defaults, in the version of the invocation.
+///
+/// # Errors
+/// The object is not one of its kind any more.
+fn mutated(host: &dyn AdmissionHost, invocation: &Invocation, changed: &Value) -> Result<Value, String> {
+    let other = invocation.other().map(|other| &**other);
+    let mut object = match other {
+        // Custom resources are pruned in the version of the request.
+        Some(other) if other.is_unstructured() => changed.clone(),
+        _ => schema_of(host, invocation).convert(changed).map_err(|error| error.to_string())?.value,
+    };
+    if let Some(why) = host.kind_error(other, &object) {
+        return Err(why);
+    }
+    host.default(other, &mut object);
     Ok(object)
+}
+
+/// Returns the schema of the objects of an invocation.
+fn schema_of(host: &dyn AdmissionHost, invocation: &Invocation) -> Arc<Schema> {
+    let Some(other) = invocation.other() else { return host.schema() };
+    match &other.custom {
+        Some(custom) => custom.types.clone(),
+        None => schema::builtin(&other.schema).unwrap_or_else(|| host.schema()),
+    }
 }

@@ -6,15 +6,15 @@ use super::config::{AdmissionConfig, Mutation, Policy};
 use super::matching::Invocation;
 use super::policies::for_each_binding;
 use super::reinvocation::Reinvocation;
-use super::{AdmissionHost, mutated};
+use super::{AdmissionHost, mutated, schema_of};
 use crate::expressions::admission::{Activation, BudgetExceeded, ExpressionError};
 use crate::expressions::cost::OBJECT_BUDGET;
 use crate::expressions::{CompileError, JsonError, to_json};
-use crate::json::{Map, Value};
+use crate::json::Value;
 use crate::managedfields::PathElementError;
 use crate::metadata;
-use crate::patch;
-use crate::schema::{DecodeError, ElementRelationship, Schema, TypeKind, TypeRef};
+use crate::patch::{self, json::OperationError};
+use crate::schema::{ElementRelationship, Schema, TypeKind, TypeRef};
 use crate::status::Status;
 
 /// A policy, its binding and the namespace and name of its parameter.
@@ -27,27 +27,43 @@ struct PolicyError {
 }
 
 /// Applies the mutating policies.
-pub(super) fn run(
+pub(super) async fn run(
     host: &dyn AdmissionHost,
     config: &AdmissionConfig,
     attributes: &mut Attributes,
     again: &mut Reinvocation<InvocationKey>,
 ) -> Result<(), Status> {
-    apply_all(host, config, attributes, again, false)
+    apply_all(host, config, attributes, again, false).await
 }
 
 /// Applies the policies again that ask for it and were applied before a later change.
-pub(super) fn run_again(
+pub(super) async fn run_again(
     host: &dyn AdmissionHost,
     config: &AdmissionConfig,
     attributes: &mut Attributes,
     again: &mut Reinvocation<InvocationKey>,
 ) -> Result<(), Status> {
     again.begin_again(attributes.object.as_ref());
-    apply_all(host, config, attributes, again, true)
+    apply_all(host, config, attributes, again, true).await
 }
 
-fn apply_all(
+/// A policy that is applied with one binding and one of its parameters.
+struct Application<'p> {
+    policy: &'p Policy,
+    binding: String,
+    params: Option<Value>,
+    /// The index of its version among all invocations.
+    version: usize,
+}
+
+impl Application<'_> {
+    fn key(&self) -> InvocationKey {
+        let named = |param: &Value| format!("{}/{}", metadata::namespace(param), metadata::name(param));
+        (self.policy.name.clone(), self.binding.clone(), self.params.as_ref().map(named).unwrap_or_default())
+    }
+}
+
+async fn apply_all(
     host: &dyn AdmissionHost,
     config: &AdmissionConfig,
     attributes: &mut Attributes,
@@ -55,45 +71,72 @@ fn apply_all(
     second: bool,
 ) -> Result<(), Status> {
     let mut errors: Vec<PolicyError> = Vec::new();
-    let mut found: Vec<(&Policy, String, Invocation, Option<Value>)> = Vec::new();
+    let mut found: Vec<Application<'_>> = Vec::new();
+    // As upstream, the object has a state for each version: a policy does not see what those of another version changed.
+    let mut versions: Vec<Invocation> = Vec::new();
     for policy in &config.mutating_policies {
         for_each_binding(host, policy, attributes, &mut |binding, outcome| {
-            let name = binding.map(|binding| binding.name.clone()).unwrap_or_default();
+            let binding = binding.map(|binding| binding.name.clone()).unwrap_or_default();
             match outcome {
-                Ok((invocation, params)) => found.push((policy, name, invocation.clone(), params.cloned())),
+                Ok((invocation, params)) => {
+                    let version = versions.iter().position(|known| known.resource == invocation.resource);
+                    let version = version.unwrap_or_else(|| {
+                        versions.push(invocation.clone());
+                        versions.len() - 1
+                    });
+                    found.push(Application { policy, binding, params: params.cloned(), version });
+                }
                 Err(error) => {
-                    errors.push(PolicyError { message: describe(policy, &name, &error.to_string()), reason: "" });
+                    errors.push(PolicyError { message: describe(policy, &binding, &error.to_string()), reason: "" });
                 }
             }
-        });
+        })
+        .await;
     }
-    for (policy, binding, invocation, params) in found {
-        let param = params.as_ref().map(|param| format!("{}/{}", metadata::namespace(param), metadata::name(param)));
-        let key = (policy.name.clone(), binding.clone(), param.unwrap_or_default());
+    let mut last = None;
+    for application in found {
+        let key = application.key();
         if second && !again.is_due(&key) {
             continue;
         }
-        let before = attributes.object.clone();
-        if let Err(error) = apply(host, policy, attributes, (&invocation, params.as_ref()))
-            && !policy.ignores_failures
-        {
-            errors.push(PolicyError { message: describe(policy, &binding, &error.to_string()), reason: "Invalid" });
+        let Some(invocation) = versions.get_mut(application.version) else { continue };
+        let before = invocation.object.clone();
+        let policy = application.policy;
+        match apply(host, policy, attributes, (invocation, application.params.as_ref())) {
+            Ok(true) => last = Some(application.version),
+            Err(error) if !policy.ignores_failures => {
+                let message = describe(policy, &application.binding, &error.to_string());
+                errors.push(PolicyError { message, reason: "Invalid" });
+            }
+            Ok(false) | Err(_) => {}
         }
-        if attributes.object != before {
+        if invocation.object != before {
+            last = Some(application.version);
             again.mark_changed();
         }
         if policy.is_reinvoked {
             again.record(key);
         }
     }
+    if let Some(invocation) = last.and_then(|version| versions.get(version))
+        && let Some(object) = invocation.object.clone()
+    {
+        let failed = |status: Status| Status::internal(format!("failed to convert object: {}", status.message));
+        attributes.object = Some(invocation.restore(host, object).await.map_err(failed)?);
+    }
     again.end_round(attributes.object.as_ref());
-    let Some(first) = errors.first() else { return Ok(()) };
+    refusal(attributes, errors).map_or(Ok(()), Err)
+}
+
+/// Returns the refusal that names all policies which could not be applied.
+fn refusal(attributes: &Attributes, errors: Vec<PolicyError>) -> Option<Status> {
+    let first = errors.first()?;
     let mut status = attributes.forbidden("");
     status.message.clone_from(&first.message);
     if !first.reason.is_empty() {
         first.reason.clone_into(&mut status.reason);
     }
-    Err(errors.into_iter().fold(status, |status, error| status.with_cause("", error.message, "")))
+    Some(errors.into_iter().fold(status, |status, error| status.with_cause("", error.message, "")))
 }
 
 fn describe(policy: &Policy, binding: &str, why: &str) -> String {
@@ -131,49 +174,42 @@ enum MutationError {
     NoList,
     #[error("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch")]
     NoPatch,
-    #[error("JSON Patch: {}", unappliable(.0))]
-    Operation(Value),
+    #[error("JSON Patch: {0}")]
+    Operation(OperationError),
     /// The object is not one of its kind any more.
-    #[error(transparent)]
-    Object(#[from] DecodeError),
+    #[error("{0}")]
+    Object(String),
 }
 
-/// Applies one policy with one set of parameters.
+/// Applies one policy with one set of parameters; returns true if its mutations were reached.
 fn apply(
     host: &dyn AdmissionHost,
     policy: &Policy,
-    attributes: &mut Attributes,
-    (invocation, params): (&Invocation, Option<&Value>),
-) -> Result<(), MutationError> {
-    let mut invocation = invocation.clone();
-    // An earlier policy may have changed the object.
-    if invocation.other().is_none() {
-        invocation.object.clone_from(&attributes.object);
-    }
+    attributes: &Attributes,
+    (invocation, params): (&mut Invocation, Option<&Value>),
+) -> Result<bool, MutationError> {
     if !policy.conditions.is_empty() {
-        let values = RequestValues::of(host, attributes, &invocation, false).with(params, true);
+        let values = RequestValues::of(host, attributes, invocation, false).with(params, true);
         let mut activation = Activation::new(values, &policy.variables);
         if !conditions::hold(&policy.conditions, &mut activation, policy.ignores_failures)? {
-            return Ok(());
+            return Ok(false);
         }
     }
     for mutation in &policy.mutations {
         let Some(object) = invocation.object.clone() else { continue };
-        let values = RequestValues::of(host, attributes, &invocation, true).with(params, true);
+        let values = RequestValues::of(host, attributes, invocation, true).with(params, true);
         let mut activation = Activation::new(values, &policy.variables);
         let changed = match mutation {
             Mutation::ApplyConfiguration(expression) => {
                 let config = evaluate(&mut activation, expression)?;
-                merged(&host.schema(), &object, config)?
+                merged(&schema_of(host, invocation), &object, config)?
             }
             Mutation::JsonPatch(expression) => patched(&object, &evaluate(&mut activation, expression)?)?,
         };
         let Some(changed) = changed else { continue };
-        let changed = mutated(host, &host.schema(), &invocation, &changed)?;
-        invocation.object = Some(changed.clone());
-        attributes.object = Some(changed);
+        invocation.object = Some(mutated(host, invocation, &changed).map_err(MutationError::Object)?);
     }
-    Ok(())
+    Ok(true)
 }
 
 fn evaluate(
@@ -239,39 +275,17 @@ fn find_atomics(schema: &Schema, ty: TypeRef, value: &Value, path: String, found
     }
 }
 
-/// Returns the error of an operation that cannot be applied.
-fn unappliable(operation: &Value) -> String {
-    let text = |field: &str| operation[field].as_str().unwrap_or_default();
-    let op = text("op");
-    let path = text("path");
-    let key = path.rsplit('/').next().unwrap_or_default();
-    match op {
-        "remove" => {
-            format!("error in remove for path: '{path}': Unable to remove nonexistent key: {key}: missing value")
-        }
-        "replace" => format!("replace operation does not apply: doc is missing key: {path}: missing value"),
-        "add" => format!("add operation does not apply: doc is missing path: \"{path}\": missing value"),
-        _ => format!("{op} operation does not apply: doc is missing path: {path}: missing value"),
-    }
-}
-
 /// Applies a JSON patch; `None` if a `test` in it fails.
 fn patched(object: &Value, operations: &Value) -> Result<Option<Value>, MutationError> {
     let Value::Array(operations) = operations else {
         return Err(MutationError::NoList);
     };
-    let mut current = object.clone();
-    for operation in operations {
-        let Some(fields) = operation.as_object() else {
-            return Err(MutationError::NoPatch);
-        };
-        let fields: Map = fields.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        let is_test = fields.get("op").is_some_and(|op| *op == "test");
-        match patch::json::apply(current, vec![Value::Object(fields)]) {
-            Ok(changed) => current = changed,
-            Err(_) if is_test => return Ok(None),
-            Err(_) => return Err(MutationError::Operation(operation.clone())),
-        }
+    if !operations.iter().all(Value::is_object) {
+        return Err(MutationError::NoPatch);
     }
-    Ok(Some(current))
+    match patch::json::apply(object.clone(), operations.clone()) {
+        Ok(changed) => Ok(Some(changed)),
+        Err(OperationError::Test(_)) => Ok(None),
+        Err(error) => Err(MutationError::Operation(error)),
+    }
 }

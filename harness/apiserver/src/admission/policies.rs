@@ -64,10 +64,10 @@ enum ParameterError {
 
 /// Gets a binding, if it is known, and how it matches with one of its parameters.
 pub(super) type EachBinding<'e> =
-    dyn FnMut(Option<&Binding>, Result<(&Invocation, Option<&Value>), ConfigurationError>) + 'e;
+    dyn FnMut(Option<&Binding>, Result<(&Invocation, Option<&Value>), ConfigurationError>) + Send + 'e;
 
 /// Validates a request by all policies; the first refusal counts.
-pub(super) fn validate(
+pub(super) async fn validate(
     host: &dyn AdmissionHost,
     config: &AdmissionConfig,
     attributes: &Attributes,
@@ -85,7 +85,8 @@ pub(super) fn validate(
             {
                 denied = Some(refusal(policy, binding, attributes, denial));
             }
-        });
+        })
+        .await;
         for (key, values) in annotations {
             host.annotate(format!("{}/{key}", policy.name), values.join(", "));
         }
@@ -94,19 +95,20 @@ pub(super) fn validate(
 }
 
 /// Calls a function for each binding and each of its parameters that apply to a request, or with the error of the
-/// configuration unless the policy ignores failures.
-pub(super) fn for_each_binding(
+/// configuration unless the policy ignores failures. The objects are converted once, for the first binding.
+pub(super) async fn for_each_binding(
     host: &dyn AdmissionHost,
     policy: &Policy,
     attributes: &Attributes,
     each: &mut EachBinding<'_>,
 ) {
     let constraints = &policy.spec["matchConstraints"];
-    let invocation = match matching::matches(host, Criteria::of_match_resources(constraints), attributes) {
+    let mut invocation = match matching::matches(host, Criteria::of_match_resources(constraints), attributes) {
         Ok(Some(invocation)) => invocation,
         Ok(None) => return,
         Err(status) => return misconfigured(policy, each, None, &status.message),
     };
+    let mut is_converted = false;
     for binding in &policy.bindings {
         let resources = &binding.spec["matchResources"];
         if resources.is_object() {
@@ -119,10 +121,35 @@ pub(super) fn for_each_binding(
                 }
             }
         }
-        match parameters(host, policy, binding, attributes) {
-            Ok(all) => all.iter().for_each(|params| each(Some(binding), Ok((&invocation, params.as_ref())))),
-            Err(error) => misconfigured(policy, each, Some(binding), &error.to_string()),
+        let parameters = match parameters(host, policy, binding, attributes) {
+            Ok(parameters) => parameters,
+            Err(error) => {
+                misconfigured(policy, each, Some(binding), &error.to_string());
+                continue;
+            }
+        };
+        if !is_converted && !parameters.is_empty() {
+            match invocation.clone().convert(host).await {
+                Ok(converted) => invocation = converted,
+                Err(status) => {
+                    unconverted(policy, each, binding, &status.message);
+                    continue;
+                }
+            }
+            is_converted = true;
         }
+        for params in &parameters {
+            each(Some(binding), Ok((&invocation, params.as_ref())));
+        }
+    }
+}
+
+/// Reports an object that cannot be converted; mutating policies blame themselves, validating ones the binding.
+fn unconverted(policy: &Policy, each: &mut EachBinding<'_>, binding: &Binding, why: &str) {
+    if policy.validations.is_empty() {
+        misconfigured(policy, each, None, why);
+    } else {
+        misconfigured(policy, each, Some(binding), &format!("failed to convert object version: {why}"));
     }
 }
 

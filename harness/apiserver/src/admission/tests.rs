@@ -527,3 +527,101 @@ fn objects_are_converted_by_a_webhook() {
         assert!(server.clock().elapsed() < Duration::from_secs(30));
     });
 }
+
+/// Returns the message of a request whose object a webhook patches with these operations.
+async fn patched_with(server: &ApiServer, operations: serde_json::Value) -> String {
+    server.handle_webhook(HOOK, move |review| {
+        let operations = operations.clone();
+        async move { answer(&review, true, patch(&operations)) }
+    });
+    let (code, answer) = send(server, Method::POST, MAPS, map("m")).await;
+    assert_eq!((code, &answer["reason"]), (500, &json!("InternalError")), "{answer}");
+    answer["message"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The texts of `patch.go` in `gopkg.in/evanphx/json-patch.v4`, which
+/// `pkg/admission/plugin/webhook/mutating/dispatcher.go` of `k8s.io/apiserver` passes on.
+#[test]
+fn a_patch_that_cannot_be_applied_is_an_internal_error() {
+    let cases = [
+        (
+            r#"{"op": "remove", "path": "/data/z"}"#,
+            "error in remove for path: '/data/z': Unable to remove nonexistent key: z: missing value",
+        ),
+        (
+            r#"{"op": "add", "path": "/x/y", "value": 1}"#,
+            "add operation does not apply: doc is missing path: \"/x/y\": missing value",
+        ),
+        (
+            r#"{"op": "replace", "path": "/x/y", "value": 1}"#,
+            "replace operation does not apply: doc is missing path: /x/y: missing value",
+        ),
+        (r#"{"op": "test", "path": "/data/k", "value": "w"}"#, "testing value /data/k failed: test failed"),
+        (
+            r#"{"op": "test", "path": "/x/y", "value": 1}"#,
+            "test operation does not apply: is missing path: /x/y: missing value",
+        ),
+        (
+            r#"{"op": "move", "from": "/data/z", "path": "/data/y"}"#,
+            "error in move for path: 'z': Unable to remove nonexistent key: z: missing value",
+        ),
+        (
+            r#"{"op": "copy", "from": "/x/z", "path": "/data/y"}"#,
+            "copy operation does not apply: doc is missing from path: /x/z: missing value",
+        ),
+        (
+            r#"{"op": "add", "path": "/metadata/finalizers/7", "value": "a/b"}"#,
+            "error in add for path: '/metadata/finalizers/7': Unable to access invalid index: 7: invalid index referenced",
+        ),
+        (
+            r#"{"op": "add", "path": "/metadata/finalizers/q", "value": "a/b"}"#,
+            "error in add for path: '/metadata/finalizers/q': value was not a proper array index: 'q': strconv.Atoi: parsing \"q\": invalid syntax",
+        ),
+        (r#"{"op": "add", "value": 1}"#, "add operation failed to decode path: missing value"),
+        (
+            r#"{"op": "test", "value": 1}"#,
+            "test operation failed to decode path: operation missing path field: missing value",
+        ),
+        (
+            r#"{"op": "copy", "path": "/data/y"}"#,
+            "copy operation failed to decode from: operation, missing from field: missing value",
+        ),
+        (r#"{"op": "swap", "path": "/data/y"}"#, "Unexpected kind: swap"),
+        (
+            r#"{"op": "add", "path": "/data", "value": {"a": 1}}"#,
+            "json: cannot unmarshal number into Go struct field ConfigMap.data of type string",
+        ),
+        (
+            r#"{"op": "replace", "path": "/kind", "value": "Pod"}"#,
+            "converting (v1.Pod) to (core.ConfigMap): unknown conversion",
+        ),
+        (
+            r#"{"op": "replace", "path": "/kind", "value": "Foo"}"#,
+            "no kind \"Foo\" is registered for version \"v1\" in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+        ),
+    ];
+    virtually(|server| async move {
+        webhook(&server, true, json!({"failurePolicy": "Ignore"})).await;
+        for (operation, why) in cases {
+            let first = serde_json::json!({"op": "add", "path": "/metadata/finalizers", "value": ["a/a"]});
+            let operation: serde_json::Value = serde_json::from_str(operation).unwrap();
+            let message = patched_with(&server, serde_json::json!([first, operation])).await;
+            assert_eq!(message, format!("Internal error occurred: {why}"));
+        }
+    });
+}
+
+/// A mutating policy's patch leaves the object as it is if a `test` fails, but not if a path is missing:
+/// `pkg/admission/plugin/policy/mutating/patch/json_patch.go`.
+#[test]
+fn a_policy_whose_patch_cannot_be_applied_denies() {
+    virtually(|server| async move {
+        let patch = "[JSONPatch{op: 'test', path: '/x/y', value: 'v'}]";
+        let mutations = json!([{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}]);
+        mutating(&server, "patch", json!({"mutations": mutations})).await;
+        let (code, refused) = send(&server, Method::POST, MAPS, map("m")).await;
+        let why = "JSON Patch: test operation does not apply: is missing path: /x/y: missing value";
+        let message = format!("policy 'patch' with binding 'patch' denied request: {why}");
+        assert_eq!((code, refused["message"].as_str()), (403, Some(message.as_str())));
+    });
+}

@@ -12,8 +12,8 @@ use crate::expressions::admission::Activation;
 use crate::json::fields::array_field;
 use crate::json::{Value, json};
 use crate::outbound::ClientConfig;
+use crate::patch;
 use crate::status::{GroupResource, Status};
-use crate::{patch, schema};
 
 /// The reason why a webhook did not allow a request.
 enum WebhookError {
@@ -34,9 +34,20 @@ fn criteria(spec: &Value) -> Criteria<'_> {
     }
 }
 
-/// Returns how a webhook matches a request; `None` if it is not called.
-fn invocation(host: &dyn AdmissionHost, hook: &Webhook, attributes: &Attributes) -> Result<Option<Invocation>, Status> {
-    let Some(invocation) = matching::matches(host, criteria(&hook.spec), attributes)? else { return Ok(None) };
+/// Returns how a webhook matches a request, with the objects in the version that it gets; `None` if it is not called.
+async fn invocation(
+    host: &dyn AdmissionHost,
+    hook: &Webhook,
+    attributes: &Attributes,
+    converted: &mut Vec<Invocation>,
+) -> Result<Option<Invocation>, Status> {
+    let Some(matched) = matching::matches(host, criteria(&hook.spec), attributes)? else { return Ok(None) };
+    let known = converted.iter().find(|known| known.resource == matched.resource).cloned();
+    let invocation = match known {
+        Some(known) => known,
+        None => matched.convert(host).await.map_err(|status| Status::internal(status.message))?,
+    };
+    converted.push(invocation.clone());
     if hook.conditions.is_empty() {
         return Ok(Some(invocation));
     }
@@ -94,16 +105,16 @@ async fn call_mutating(
     attributes: &mut Attributes,
     again: &mut Reinvocation<WebhookId>,
 ) -> Result<(), Status> {
-    let Some(invocation) = invocation(host, hook, attributes)? else { return Ok(()) };
+    let Some(invocation) = invocation(host, hook, attributes, &mut Vec::new()).await? else { return Ok(()) };
     let patched = match call(host, hook, attributes, &invocation, true).await {
         Ok(answer) => patched(host, hook, &invocation, &answer),
         Err(error) => Err(error),
     };
-    let mutated = matches!(&patched, Ok(Some(object)) if attributes.object.as_ref() != Some(object));
+    let mutated = matches!(&patched, Ok(Some(object)) if invocation.object.as_ref() != Some(object));
     let call = json!({"configuration": hook.id.0, "webhook": hook.name, "mutated": mutated});
     host.annotate(key.to_owned(), call.to_string());
     if let Some(Some(object)) = settle(host, hook, key, patched)? {
-        attributes.object = Some(object);
+        attributes.object = Some(invocation.restore(host, object).await?);
         if mutated {
             again.mark_changed();
         }
@@ -164,10 +175,8 @@ fn patched(
         return Err(WebhookError::Failed(format!("unsupported patch type {:?}", answer.patch_type)));
     }
     let internal = |why: String| WebhookError::Refused(Status::internal(why));
-    let changed = patch::json::apply(object.clone(), operations)
-        .map_err(|_| internal("a patch of an admission webhook cannot be applied to the object".to_owned()))?;
-    let types = invocation.other().and_then(|other| schema::builtin(&other.schema)).unwrap_or_else(|| host.schema());
-    mutated(host, &types, invocation, &changed).map(Some).map_err(|error| internal(error.to_string()))
+    let changed = patch::json::apply(object.clone(), operations).map_err(|error| internal(error.to_string()))?;
+    mutated(host, invocation, &changed).map(Some).map_err(internal)
 }
 
 fn undecodable(why: &str) -> String {
@@ -181,8 +190,9 @@ pub(super) async fn validate(
     attributes: &Attributes,
 ) -> Result<(), Status> {
     let mut called = Vec::new();
+    let mut converted = Vec::new();
     for hook in &config.validating_webhooks {
-        if let Some(invocation) = invocation(host, hook, attributes)? {
+        if let Some(invocation) = invocation(host, hook, attributes, &mut converted).await? {
             called.push((hook, invocation));
         }
     }

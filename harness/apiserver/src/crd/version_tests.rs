@@ -260,3 +260,122 @@ async fn fields_that_exist_after_a_conversion_select_events() {
     assert_eq!(next(rest, "MODIFIED", 1).await, ["s2"]);
     assert!(rest.next().await.is_none(), "the watch ends after its time");
 }
+
+const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
+
+/// Rules about shirts of v1beta1.
+fn beta_rules() -> Value {
+    json!([{"operations": ["*"], "apiGroups": ["ex.io"], "apiVersions": ["v1beta1"], "resources": ["shirts"]}])
+}
+
+/// Creates a webhook for shirts of v1beta1 with this path.
+async fn beta_webhook(server: &ApiServer, kind: &str, path: &str) {
+    let body = json!({"metadata": {"name": "hooks"}, "webhooks": [{
+        "name": "h.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"], "rules": beta_rules(),
+        "clientConfig": {"service": {"namespace": "default", "name": "hook", "path": path}}}]});
+    send(server, Method::POST, &format!("{REGISTRATION}/{kind}"), body).await;
+}
+
+/// `TestWebhookConverter` and `TestCRDMatchConditions` have no such case; see `ConvertToGVK` of
+/// `pkg/admission/conversion.go` in `k8s.io/apiserver`.
+#[tokio::test(start_paused = true)]
+async fn webhooks_get_the_version_of_their_rules() {
+    use base64::Engine as _;
+
+    let server = server_with_shirts().await;
+    let seen = std::sync::Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let reviews = seen.clone();
+    server.handle_webhook("https://hook.default.svc:443/admit", move |review| {
+        reviews.lock().push(Value::from(review["request"].clone()));
+        async move {
+            let request = &review["request"];
+            let operations = serde_json::json!([{"op": "replace", "path": "/spec/hue", "value": "red"}]);
+            let mut response = serde_json::json!({"uid": request["uid"], "allowed": true});
+            if request["operation"] != "DELETE" {
+                response["patchType"] = "JSONPatch".into();
+                response["patch"] = base64::engine::general_purpose::STANDARD.encode(operations.to_string()).into();
+            }
+            serde_json::json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response})
+        }
+    });
+    beta_webhook(&server, "mutatingwebhookconfigurations", "/admit").await;
+    let shirt =
+        json!({"apiVersion": "ex.io/v1", "kind": "Shirt", "metadata": {"name": "s"}, "spec": {"color": "blue"}});
+    let created = send(&server, Method::POST, "/apis/ex.io/v1/shirts", shirt).await;
+    assert_eq!((&created["apiVersion"], &created["spec"]), (&json!("ex.io/v1"), &json!({"color": "red"})));
+    send(&server, Method::DELETE, "/apis/ex.io/v1/shirts/s", Value::Null).await;
+    let seen = seen.lock();
+    let [create, delete] = seen.as_slice() else { panic!("{seen:?}") };
+    assert_eq!((&create["kind"]["version"], &create["requestKind"]["version"]), (&json!("v1beta1"), &json!("v1")));
+    assert_eq!(
+        (&create["object"]["apiVersion"], &create["object"]["spec"]),
+        (&json!("ex.io/v1beta1"), &json!({"hue": "blue"}))
+    );
+    assert_eq!(
+        (&delete["oldObject"]["apiVersion"], &delete["oldObject"]["spec"]),
+        (&json!("ex.io/v1beta1"), &json!({"hue": "red"}))
+    );
+}
+
+/// The admission of a deletion sees the object in the version of the request, not in that which is stored.
+#[tokio::test(start_paused = true)]
+async fn policies_see_the_version_of_their_rules() {
+    let server = server_with_shirts().await;
+    let policy = json!({"metadata": {"name": "p"}, "spec": {"matchConstraints": {"resourceRules": beta_rules()},
+        "validations": [{"expression": "(oldObject == null ? object : oldObject).spec.hue != 'blue'", "message": "too blue"}]}});
+    let path = format!("{REGISTRATION}/validatingadmissionpolicies");
+    send(&server, Method::POST, &path, policy).await;
+    let binding = json!({"metadata": {"name": "p"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}});
+    let shirt = |color: &str| json!({"apiVersion": "ex.io/v1", "kind": "Shirt", "metadata": {"name": "s"}, "spec": {"color": color}});
+    send(&server, Method::POST, "/apis/ex.io/v1/shirts", shirt("blue")).await;
+    send(&server, Method::POST, &format!("{REGISTRATION}/validatingadmissionpolicybindings"), binding).await;
+    for version in ["v1", "v1beta1"] {
+        let path = format!("/apis/ex.io/{version}/shirts/s");
+        let refused = reply(&server, Method::DELETE, &path, Value::Null).await;
+        let ReplyBody::Full(bytes) = refused.body else { panic!("no full body") };
+        let refused: Value = serde_json::from_slice(&bytes).unwrap();
+        let message = refused["message"].as_str().unwrap_or_default();
+        assert!(message.ends_with("denied request: too blue"), "{refused}");
+    }
+    let green =
+        json!({"apiVersion": "ex.io/v1", "kind": "Shirt", "metadata": {"name": "g"}, "spec": {"color": "green"}});
+    send(&server, Method::POST, "/apis/ex.io/v1/shirts", green).await;
+}
+
+/// The managers of another version own what a conversion makes of their fields: `update` and `prune` of
+/// `merge/update.go` in `sigs.k8s.io/structured-merge-diff`.
+#[tokio::test(start_paused = true)]
+async fn managers_of_another_version_own_converted_fields() {
+    let server = server_with_shirts().await;
+    let apply = async |version: &str, manager: &str, spec: Value| {
+        let path = format!("/apis/ex.io/{version}/shirts/s");
+        let mut request = ApiRequest::new(Method::PATCH, &path);
+        request.query = format!("fieldManager={manager}");
+        request.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/apply-patch+yaml"));
+        let body =
+            json!({"apiVersion": format!("ex.io/{version}"), "kind": "Shirt", "metadata": {"name": "s"}, "spec": spec});
+        request.body = body.to_string().into();
+        let ReplyBody::Full(bytes) = server.handle(request).await.body else { panic!("no full body") };
+        serde_json::from_slice::<Value>(&bytes).unwrap()
+    };
+    apply("v1beta1", "one", json!({"hue": "blue", "quantity": 1})).await;
+    let conflict = apply("v1", "two", json!({"color": "red"})).await;
+    let why = "Apply failed with 1 conflict: conflict with \"one\": .spec.hue";
+    assert_eq!(conflict["message"], why, "{conflict}");
+    let shared = apply("v1", "two", json!({"color": "blue"})).await;
+    assert_eq!(shared["spec"], json!({"color": "blue", "quantity": 1}), "{shared}");
+    // The first manager goes on in v1 without the color, which the second one still owns.
+    let given_up = apply("v1", "one", json!({"branded": true})).await;
+    assert_eq!(given_up["spec"], json!({"color": "blue", "branded": true}), "{given_up}");
+    let update = async |version: &str, field: &str| {
+        let path = format!("/apis/ex.io/{version}/shirts/s");
+        let mut shirt = send(&server, Method::GET, &path, Value::Null).await;
+        shirt["spec"][field] = "green".into();
+        send(&server, Method::PUT, &path, shirt).await
+    };
+    let updated = update("v1beta1", "hue").await;
+    let entries = updated["metadata"]["managedFields"].as_array().unwrap();
+    let owners = entries.iter().map(|entry| (entry["apiVersion"].as_str().unwrap(), &entry["fieldsV1"]["f:spec"]));
+    let owners: Vec<_> = owners.collect();
+    assert_eq!(owners, [("ex.io/v1", &json!({"f:branded": {}})), ("ex.io/v1beta1", &json!({"f:hue": {}})),]);
+}

@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use super::authorization;
 use super::request_scope::RequestScope;
+use super::versions;
+use super::{authorization, body};
 use crate::admission::{self, AdmissionConfig, AdmissionHost, AdmissionOperation, Attributes, Gvk, Gvr};
 use crate::clock::Clock;
 use crate::expressions::AccessReviewer;
+use crate::json::fields::str_field;
 use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::outbound::Outbound;
-use crate::registry::{ObjectLister, Registry};
+use crate::registry::{ObjectLister, Registry, Resource};
 use crate::request::{DeleteOptions, Propagation};
 use crate::schema::{self, Schema};
 use crate::status::Status;
@@ -48,18 +50,21 @@ impl<'s> Admission<'s> {
     }
 
     /// Returns the admission of a deletion; `None` if nothing is configured.
-    fn of_deletion(scope: &'s RequestScope<'_>, stored: &StoredObject, options: &DeleteOptions) -> Option<Self> {
-        let config = scope.server.admission()?;
-        let old = Some(scope.value(stored));
-        let dry_run = options.dry_run;
-        Some(Self {
+    async fn of_deletion(
+        scope: &'s RequestScope<'_>,
+        stored: &StoredObject,
+        options: &DeleteOptions,
+    ) -> Result<Option<Self>, Status> {
+        let Some(config) = scope.server.admission() else { return Ok(None) };
+        let old = Arc::unwrap_or_clone(scope.current_value(stored).await?);
+        Ok(Some(Self {
             scope,
             config,
             operation: AdmissionOperation::Delete,
-            old,
+            old: Some(old),
             options: delete_options(options),
-            dry_run,
-        })
+            dry_run: options.dry_run,
+        }))
     }
 
     /// Runs mutating policies and webhooks; returns the object that they make.
@@ -76,6 +81,9 @@ impl<'s> Admission<'s> {
                 let mut object = object;
                 scale::apply(&mut object, &changed, self.scope.scale_paths().as_ref())?;
                 Ok(object)
+            }
+            Some(changed) if self.scope.kind.is_unstructured() && !self.is_scale() => {
+                Ok(self.scope.schema().convert(&changed).map_or(changed, |pruned| pruned.value))
             }
             Some(changed) if !self.is_scale() => Ok(changed),
             _ => Ok(object),
@@ -160,7 +168,7 @@ pub(super) async fn admit_deletion(
     stored: &StoredObject,
     options: &DeleteOptions,
 ) -> Result<(), Status> {
-    match Admission::of_deletion(scope, stored, options) {
+    match Admission::of_deletion(scope, stored, options).await? {
         Some(admission) => Box::pin(admission.run_all(None)).await,
         None => Ok(()),
     }
@@ -266,10 +274,34 @@ impl AdmissionHost for Admission<'_> {
         schema::builtin(foreign).unwrap_or_else(|| self.scope.schema().clone())
     }
 
-    fn default(&self, object: &mut Value) {
-        if !self.is_foreign() {
-            self.scope.kind.strategy.default(object);
+    fn kind_error(&self, kind: Option<&Resource>, object: &Value) -> Option<String> {
+        if self.is_foreign() {
+            return None;
         }
+        let own = kind.unwrap_or(&self.scope.kind);
+        let api_version = str_field(object, "apiVersion");
+        let given = str_field(object, "kind");
+        if own.is_unstructured() {
+            // Validation refuses another kind.
+            return given.is_empty().then(|| format!("Object 'Kind' is missing in '{object}'"));
+        }
+        let same = given.is_empty() || (given == own.kind && api_version == own.api_version());
+        (!same).then(|| body::wrong_kind_error(self.scope, given, api_version))
+    }
+
+    fn default(&self, kind: Option<&Resource>, object: &mut Value) {
+        if !self.is_foreign() {
+            kind.unwrap_or(&self.scope.kind).strategy.default(object);
+        }
+    }
+
+    fn convert<'c>(
+        &'c self,
+        own: &'c Resource,
+        other: &'c Resource,
+        object: Value,
+    ) -> BoxFuture<'c, Result<Value, Status>> {
+        Box::pin(versions::admitted(self.scope.server, own, other, object))
     }
 
     fn admit_again(&self, object: &mut Value) -> Result<(), Status> {

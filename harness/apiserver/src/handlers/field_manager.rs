@@ -2,6 +2,7 @@
 //! See `staging/src/k8s.io/apimachinery/pkg/util/managedfields/fieldmanager.go`.
 
 use super::request_scope::RequestScope;
+use super::versions::KindVersions;
 use crate::json::Value;
 use crate::managedfields::{self, WriteInfo};
 use crate::patch::{self, apply::ApplyRequest};
@@ -23,14 +24,20 @@ pub(crate) fn update_managed_fields(
         return new;
     }
     let api_version = scope.kind.api_version();
-    managedfields::update(schema, old, &mut new, &managed_fields_write(scope, manager, &api_version));
+    let versions = KindVersions::of(scope);
+    managedfields::update(schema, old, &mut new, &managed_fields_write(scope, manager, &api_version, &versions));
     new
 }
 
-fn managed_fields_write<'w>(scope: &'w RequestScope<'_>, manager: &'w str, api_version: &'w str) -> WriteInfo<'w> {
+fn managed_fields_write<'w>(
+    scope: &'w RequestScope<'_>,
+    manager: &'w str,
+    api_version: &'w str,
+    versions: &'w KindVersions<'_>,
+) -> WriteInfo<'w> {
     let subresource = scope.path.subresource.as_str();
     let reset = scope.kind.reset_fields.of(subresource);
-    WriteInfo { manager, api_version, subresource, reset, now: scope.server.clock().now() }
+    WriteInfo { manager, api_version, subresource, reset, versions, now: scope.server.clock().now() }
 }
 
 /// Applies the body by server-side apply; returns the object with defaults.
@@ -89,8 +96,9 @@ pub(crate) fn apply_config(
     force: bool,
 ) -> Result<Value, Status> {
     let api_version = scope.kind.api_version();
-    let request =
-        ApplyRequest { write: managed_fields_write(scope, manager, &api_version), force, kind: &scope.kind.kind };
+    let versions = KindVersions::of(scope);
+    let write = managed_fields_write(scope, manager, &api_version, &versions);
+    let request = ApplyRequest { write, force, kind: &scope.kind.kind };
     let mut applied = patch::apply::apply(scope.schema(), old, config, &request)?;
     scope.kind.strategy.default(&mut applied);
     Ok(applied)

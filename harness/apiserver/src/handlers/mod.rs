@@ -10,7 +10,7 @@
 //! - `route`: dispatch by path and method
 //! - `read`: get and list, and the start of a watch; [`super::watch`] streams the events
 //! - `write`: create, update, and the guaranteed update that patches and subresources share; `write_outcome`: its data
-//! - `patch`: patches and server-side apply; `field_manager`: managed fields
+//! - `patch`: patches and server-side apply; `field_manager`: managed fields; `versions`: conversion for them
 //! - `admission`: webhooks and policies; `aggregate`: requests for aggregated APIs; `classify`: flow schemas
 //! - `service_account`: the admission plugin that finds the accounts of pods; `certificates`: those of signing requests
 //! - `escalation`: the rights that roles and bindings may grant; `pod_security`: what namespaces allow in pods
@@ -60,6 +60,7 @@ mod subresources;
 #[cfg(test)]
 mod tests;
 mod token;
+mod versions;
 mod write;
 mod write_outcome;
 

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use super::options::manager_or_user_agent;
 use super::parsed_request::ParsedRequest;
 use super::service_addresses;
+use super::versions::Conversions;
 use crate::audit::AuditAnnotations;
 use crate::crd::{WebhookConversion, conversion};
 use crate::json::Value;
@@ -35,6 +36,7 @@ pub(crate) struct RequestScope<'a> {
     warnings: Mutex<Vec<String>>,
     annotations: Mutex<AuditAnnotations>,
     schema: OnceLock<Arc<Schema>>,
+    pub(super) conversions: Mutex<Conversions>,
 }
 
 impl<'a> RequestScope<'a> {
@@ -55,6 +57,7 @@ impl<'a> RequestScope<'a> {
             warnings: Mutex::new(Vec::new()),
             annotations: Mutex::default(),
             schema: OnceLock::new(),
+            conversions: Mutex::default(),
         }
     }
 

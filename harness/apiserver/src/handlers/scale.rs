@@ -24,7 +24,7 @@ const SCALE_SCHEMA: &str = "io.k8s.api.autoscaling.v1.Scale";
 pub(super) async fn handle(scope: &RequestScope<'_>, verb: &str) -> Result<Reply, Status> {
     let negotiated = reply::negotiate(scope)?;
     if verb == "get" {
-        let shown = scale_of(scope, &scope.value(&*scope.stored()?))?;
+        let shown = scale_of(scope, &*scope.current_value(&*scope.stored()?).await?)?;
         return show_scale(scope, &shown, negotiated);
     }
     if verb == "patch" && scope.request.header(CONTENT_TYPE).starts_with("application/apply-patch") {

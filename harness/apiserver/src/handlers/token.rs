@@ -8,7 +8,7 @@ use super::{admission, body, reply};
 use crate::authn::{Claims, ISSUER};
 use crate::json::fields::{array_field, is_empty_value, str_field};
 use crate::json::{Value, json};
-use crate::managedfields::{self, WriteInfo};
+use crate::managedfields::{self, OneVersion, WriteInfo};
 use crate::registry::{ErrorList, Path};
 use crate::request::Reply;
 use crate::status::{GroupResource, Status};
@@ -77,7 +77,8 @@ pub(super) async fn issue(scope: &RequestScope<'_>) -> Result<Reply, Status> {
         let options = WriteOptions::parse(scope.query, "CreateOptions", None)?;
         let manager = scope.manager(&options.field_manager);
         let api_version = "authentication.k8s.io/v1";
-        let write = WriteInfo { manager: &manager, api_version, subresource: "token", reset: None, now };
+        let versions = &OneVersion;
+        let write = WriteInfo { manager: &manager, api_version, subresource: "token", reset: None, versions, now };
         managedfields::update(&schema, None, &mut body, &write);
     }
     if is_empty_value(body["spec"].get("audiences")) {

@@ -65,7 +65,7 @@ async fn create_object(
     manager: &str,
     dry_run: bool,
 ) -> Result<WriteOutcome, Status> {
-    object = field_manager::update_managed_fields(scope, None, object, manager);
+    object = scope.resolved(|| field_manager::update_managed_fields(scope, None, object.clone(), manager)).await;
     admit_namespace(scope, &object)?;
     service_account::admit(scope, &mut object).await?;
     scope.kind.strategy.admit_create(&mut object, &scope.context())?;
@@ -240,7 +240,7 @@ pub(crate) async fn guaranteed_update(
             return Err(uid_mismatch(scope, wanted, current.uid()));
         }
         let old = scope.current_value(&current).await?;
-        let new = transform(Some(&old))?;
+        let new = scope.resolved(|| transform(Some(&old))).await?;
         let new = prepare_update(scope, (part, rules), new, &old, current.revision()).await?;
         if part != WriteTarget::Status {
             quota::charge(scope, &new, Some(&old), rules.dry_run)?;
@@ -282,7 +282,7 @@ async fn create_on_update(
     if let Some(wanted) = rules.uid.as_deref() {
         return Err(uid_mismatch(scope, wanted, ""));
     }
-    let mut object = transform(None)?;
+    let mut object = scope.resolved(|| transform(None)).await?;
     // The right to update or to patch is not enough.
     authorization::authorize_verb(scope, "create")?;
     object_lifecycle::wipe_system_fields(&mut object);

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::WriteInfo;
 use super::set::FieldSet;
+use super::versions::Changes;
 use crate::json::{Map, Value};
 
 /// Largest number of entries with operation `Update`; older ones are merged.
@@ -224,23 +225,36 @@ impl ManagedEntries {
         self.0.retain(|e| !e.set.is_empty());
     }
 
+    pub(super) fn retain(&mut self, keep: impl Fn(&ManagedFieldsEntry) -> bool) {
+        self.0.retain(keep);
+    }
+
     /// Removes these fields from all managers.
-    pub(crate) fn release(&mut self, set: &FieldSet) {
-        if set.is_empty() {
-            return;
-        }
+    pub(super) fn remove_fields(&mut self, set: &FieldSet) {
         for entry in &mut self.0 {
             entry.set.difference(set);
         }
         self.remove_empty();
     }
 
+    /// Removes the changed and removed fields from all managers.
+    pub(super) fn release(&mut self, changes: &Changes) {
+        self.release_where(changes, |_| true);
+        self.remove_empty();
+    }
+
     /// Removes the changed and removed fields from all managers except the applier.
-    pub(crate) fn remove_fields_of_others(&mut self, write: &WriteInfo<'_>, changed: &FieldSet, removed: &FieldSet) {
-        for entry in &mut self.0 {
-            if !entry.belongs_to(write, Operation::Apply) {
-                entry.set.difference(changed);
-                entry.set.difference(removed);
+    pub(crate) fn release_others(&mut self, write: &WriteInfo<'_>, changes: &Changes) {
+        self.release_where(changes, |entry| !entry.belongs_to(write, Operation::Apply));
+    }
+
+    fn release_where(&mut self, changes: &Changes, of: impl Fn(&ManagedFieldsEntry) -> bool) {
+        for entry in self.0.iter_mut().filter(|entry| of(entry)) {
+            let changed = changes.of(entry);
+            for fields in [&changed.modified, &changed.added, &changed.removed] {
+                if !fields.is_empty() {
+                    entry.set.difference(fields);
+                }
             }
         }
     }

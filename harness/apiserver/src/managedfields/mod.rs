@@ -10,6 +10,7 @@
 //! path_element.rs identity of list items
 //! entry.rs     the entries of managedFields: reading, order, limits
 //! reset.rs     fields that an endpoint never changes
+//! versions.rs  objects in the versions of other entries
 //! ```
 //!
 //! [`update`] handles everything except server-side apply, which is in [`super::patch::apply`]. As in kube-apiserver,
@@ -21,17 +22,19 @@ mod entry;
 mod path_element;
 mod reset;
 mod set;
+mod versions;
 
 use jiff::Timestamp;
 
 use crate::json::{Map, Value};
 
-pub(crate) use compare::{Comparison, compare};
+pub(crate) use compare::compare;
 pub(crate) use entry::Operation;
 pub(crate) use entry::{ManagedEntries, ManagedFieldsEntry, stamp};
 pub(crate) use path_element::{PathElementError, index_key, list_item_path_element};
 pub(crate) use reset::ResetFields;
 pub(crate) use set::{FieldSet, build_node, format_path_element, is_member};
+pub(crate) use versions::{Changes, OneVersion, OwnershipError, VersionConverter, VersionedObject, Versions};
 
 use super::schema::Schema;
 
@@ -49,6 +52,8 @@ pub(crate) struct WriteInfo<'a> {
     pub subresource: &'a str,
     /// Fields that the endpoint does not change ([`ResetFields`]).
     pub reset: Option<&'a FieldSet>,
+    /// The other versions of the kind.
+    pub versions: &'a dyn VersionConverter,
     /// The server's time.
     pub now: Timestamp,
 }
@@ -87,7 +92,7 @@ pub(crate) fn remove_ownership(object: &mut Value, path: &[&str]) {
     let Some(mut entries) = take_managed_fields(object).and_then(|value| ManagedEntries::read(value).ok()) else {
         return;
     };
-    entries.release(&FieldSet::of_fields(&[path]));
+    entries.remove_fields(&FieldSet::of_fields(&[path]));
     entries.write(object);
 }
 
@@ -109,23 +114,20 @@ fn is_reset(sent: Option<&Value>) -> bool {
 }
 
 /// Moves the changed fields from the other managers to `write.manager`.
+///
+/// # Errors
+/// Items of a list cannot be identified, or an object cannot be converted to the version of another manager.
 pub(crate) fn move_ownership(
     schema: &Schema,
     live: Option<&Value>,
     new: &Value,
     entries: &mut ManagedEntries,
     write: &WriteInfo<'_>,
-) -> Result<(), PathElementError> {
-    let mut comparison = compare(schema, live.unwrap_or_else(|| schema.empty()), new)?;
-    comparison.exclude(write.reset);
-    let Comparison { removed, modified, added } = comparison;
-    let mut own = added;
-    own.union(modified);
-    if own.is_empty() && removed.is_empty() {
-        return Ok(());
-    }
-    entries.release(&own);
-    entries.release(&removed);
+) -> Result<(), OwnershipError> {
+    let changes = Changes::between(schema, (live, new), entries, write, |_| false)?;
+    entries.release(&changes);
+    let mut own = changes.own.added;
+    own.union(changes.own.modified);
     own.strip_meta();
     if !own.is_empty() {
         entries.add_fields(write, own);

@@ -13,7 +13,8 @@ const CONFIG_MAP: &str = "io.k8s.api.core.v1.ConfigMap";
 const DEPLOYMENT: &str = "io.k8s.api.apps.v1.Deployment";
 
 fn write<'a>(manager: &'a str, api_version: &'a str) -> WriteInfo<'a> {
-    WriteInfo { manager, api_version, subresource: "", reset: None, now: "2026-01-02T03:04:05.6Z".parse().unwrap() }
+    let now = "2026-01-02T03:04:05.6Z".parse().unwrap();
+    WriteInfo { manager, api_version, subresource: "", reset: None, versions: &OneVersion, now }
 }
 
 fn managed(schema: &str, live: Option<&Value>, mut new: Value, manager: &str) -> Value {

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use super::super::schema::{FieldValidation, decode_json_patch};
-use super::super::status::{Details, Status};
+use super::super::status::{Details, Status, go_quote};
 use crate::json::{Map, Value};
 
 /// Largest number of operations in a patch.
@@ -44,22 +44,48 @@ pub(crate) fn decode(body: &[u8], validation: FieldValidation) -> Result<(Vec<St
     Ok((decoded.strict.into_iter().map(|e| format!("json patch {e}")).collect(), operations))
 }
 
+/// The error of an operation, in the library's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum OperationError {
+    /// A path does not exist in the document.
+    #[error("{0}: missing value")]
+    Missing(String),
+    /// The value at a path is another one than a `test` asks for.
+    #[error("testing value {0} failed: test failed")]
+    Test(String),
+    #[error("{0}")]
+    Other(String),
+}
+
+impl OperationError {
+    fn within(self, context: &str) -> Self {
+        match self {
+            Self::Missing(why) => Self::Missing(format!("{context}: {why}")),
+            Self::Test(path) => Self::Test(path),
+            Self::Other(why) => Self::Other(format!("{context}: {why}")),
+        }
+    }
+}
+
+/// Returns the reply to a PATCH with an operation that cannot be applied; it does not say what is wrong.
+pub(crate) fn unprocessable() -> Status {
+    Status::failure(422, "Invalid", "the server rejected our request due to an error in our request")
+        .with_details(Details::default())
+}
+
 /// Applies the operations one after the other.
 ///
 /// # Errors
-/// 422 if an operation cannot be applied; kube-apiserver does not report which one.
-pub(crate) fn apply(document: Value, operations: Vec<Value>) -> Result<Value, Status> {
+/// An operation cannot be applied.
+pub(crate) fn apply(document: Value, operations: Vec<Value>) -> Result<Value, OperationError> {
     let mut patching = PatchState { depth: depth(&document), document, copied: 0, looks: 0 };
     for operation in operations {
-        let Value::Object(operation) = operation else { return Err(unprocessable()) };
-        patching.step(operation).ok_or_else(unprocessable)?;
+        let Value::Object(operation) = operation else {
+            return Err(OperationError::Other("Unexpected kind: unknown".to_owned()));
+        };
+        patching.step(operation)?;
     }
     Ok(patching.document)
-}
-
-fn unprocessable() -> Status {
-    Status::failure(422, "Invalid", "the server rejected our request due to an error in our request")
-        .with_details(Details::default())
 }
 
 /// A document between two operations.
@@ -74,60 +100,134 @@ struct PatchState {
 }
 
 impl PatchState {
-    /// Applies one operation; `None` if it cannot be applied.
-    fn step(&mut self, mut operation: Map) -> Option<()> {
+    fn step(&mut self, mut operation: Map) -> Result<(), OperationError> {
         let value = operation.remove("value");
         let text = |name: &str| operation.get(name).and_then(Value::as_str);
-        let path = text("path");
-        match text("op")? {
-            "add" => self.add(path?, value.unwrap_or(Value::Null)),
-            "remove" => remove(&mut self.document, path?).map(drop),
-            "replace" => {
-                let value = value.unwrap_or(Value::Null);
-                self.reserve_depth(segments(path?) + depth(&value))?;
-                replace(&mut self.document, path?, value)
+        let kind = text("op").unwrap_or("unknown");
+        let missing = |why: &str| OperationError::Missing(format!("{kind} operation {why}"));
+        let no_path = || match kind {
+            "add" | "remove" | "copy" => missing("failed to decode path"),
+            _ => missing("failed to decode path: operation missing path field"),
+        };
+        let path = || text("path").ok_or_else(no_path);
+        let from = || text("from").ok_or_else(|| missing("failed to decode from: operation, missing from field"));
+        match kind {
+            "add" => {
+                let at = path()?;
+                self.reserve_depth(segments(at) + value.as_ref().map_or(0, depth))?;
+                let lost = || missing(&format!("does not apply: doc is missing path: \"{at}\""));
+                let (container, key) = locate(&mut self.document, at).ok_or_else(lost)?;
+                add(container, &key, value.unwrap_or(Value::Null))
+                    .map_err(|error| error.within(&format!("error in add for path: '{at}'")))
             }
-            "move" => {
-                let from = text("from")?;
-                let moved = remove(&mut self.document, from)?;
-                let mut bound = segments(path?) + self.depth.saturating_sub(segments(from));
-                if bound > MAX_DEPTH && self.looks < MAX_DEPTH_SCANS {
-                    // The bound still counts parts that were removed: measure the depth.
-                    self.looks += 1;
-                    self.depth = depth(&self.document);
-                    bound = segments(path?) + depth(&moved);
-                }
-                self.reserve_depth(bound)?;
-                add(&mut self.document, path?, moved)
+            "remove" => {
+                let at = path()?;
+                let lost = || missing(&format!("does not apply: doc is missing path: \"{at}\""));
+                let (container, key) = locate(&mut self.document, at).ok_or_else(lost)?;
+                let removed = remove(container, &key);
+                removed.map(drop).map_err(|error| error.within(&format!("error in remove for path: '{at}'")))
             }
-            "copy" => {
-                let copied = get(&mut self.document, text("from")?)?.into_owned();
-                self.copied += serde_json::to_vec(&copied).map_or(usize::MAX / 2, |text| text.len());
-                if self.copied > MAX_COPIED {
-                    return None;
-                }
-                self.add(path?, copied)
-            }
-            "test" => {
-                let value = value.unwrap_or(Value::Null);
-                if path?.is_empty() {
-                    return (self.document == value).then_some(());
-                }
-                (*get(&mut self.document, path?)? == value).then_some(())
-            }
-            _ => None,
+            "replace" => self.replace(path()?, value.unwrap_or(Value::Null)),
+            "move" => self.move_value(from()?, path),
+            "copy" => self.copy_value(from()?, path),
+            "test" => self.test(path()?, value.as_ref()),
+            _ => Err(OperationError::Other(format!("Unexpected kind: {kind}"))),
         }
     }
 
-    fn add(&mut self, path: &str, value: Value) -> Option<()> {
+    fn replace(&mut self, path: &str, value: Value) -> Result<(), OperationError> {
         self.reserve_depth(segments(path) + depth(&value))?;
-        add(&mut self.document, path, value)
+        if path.is_empty() {
+            if !matches!(value, Value::Object(_) | Value::Array(_)) {
+                let why = "replace operation value must be object or array: %!w(<nil>)";
+                return Err(OperationError::Other(why.to_owned()));
+            }
+            self.document = value;
+            return Ok(());
+        }
+        let missing = |what: &str| {
+            OperationError::Missing(format!("replace operation does not apply: doc is missing {what}: {path}"))
+        };
+        let (container, key) = locate(&mut self.document, path).ok_or_else(|| missing("path"))?;
+        match container {
+            Value::Array(items) => {
+                let at = index(&key, items.len()).map_err(|_| missing("key"))?;
+                *items.get_mut(at).ok_or_else(|| missing("key"))? = value;
+            }
+            container => set(container, &key, value),
+        }
+        Ok(())
     }
 
-    /// Raises the bound of the depth; `None` if the document would be too deep.
-    fn reserve_depth(&mut self, bound: usize) -> Option<()> {
+    fn move_value<'p>(
+        &mut self,
+        from: &str,
+        path: impl Fn() -> Result<&'p str, OperationError>,
+    ) -> Result<(), OperationError> {
+        let missing =
+            |what: &str| OperationError::Missing(format!("move operation does not apply: doc is missing {what}"));
+        let lost = || missing(&format!("from path: {from}"));
+        let (container, key) = locate(&mut self.document, from).ok_or_else(lost)?;
+        let moved =
+            remove(container, &key).map_err(|error| error.within(&format!("error in move for path: '{key}'")))?;
+        let path = path()?;
+        let mut bound = segments(path) + self.depth.saturating_sub(segments(from));
+        if bound > MAX_DEPTH && self.looks < MAX_DEPTH_SCANS {
+            // The bound still counts parts that were removed: measure the depth.
+            self.looks += 1;
+            self.depth = depth(&self.document);
+            bound = segments(path) + depth(&moved);
+        }
+        self.reserve_depth(bound)?;
+        let lost = || missing(&format!("destination path: {path}"));
+        let (container, key) = locate(&mut self.document, path).ok_or_else(lost)?;
+        add(container, &key, moved).map_err(|error| error.within(&format!("error in move for path: '{path}'")))
+    }
+
+    fn copy_value<'p>(
+        &mut self,
+        from: &str,
+        path: impl Fn() -> Result<&'p str, OperationError>,
+    ) -> Result<(), OperationError> {
+        let missing =
+            |what: &str| OperationError::Missing(format!("copy operation does not apply: doc is missing {what}"));
+        let lost = || missing(&format!("from path: {from}"));
+        let (container, key) = locate(&mut self.document, from).ok_or_else(lost)?;
+        let copied =
+            get(container, &key).map_err(|error| error.within(&format!("error in copy for from: '{from}'")))?;
+        let copied = copied.cloned().unwrap_or_default();
+        let path = path()?;
+        self.copied += serde_json::to_vec(&copied).map_or(usize::MAX / 2, |text| text.len());
+        if self.copied > MAX_COPIED {
+            let copied = self.copied;
+            return Err(OperationError::Other(format!(
+                "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {MAX_COPIED}"
+            )));
+        }
+        self.reserve_depth(segments(path) + depth(&copied))?;
+        let lost = || missing(&format!("destination path: {path}"));
+        let (container, key) = locate(&mut self.document, path).ok_or_else(lost)?;
+        add(container, &key, copied).map_err(|error| error.within("error while adding value during copy"))
+    }
+
+    fn test(&mut self, path: &str, value: Option<&Value>) -> Result<(), OperationError> {
+        let wanted = value.unwrap_or(&Value::Null);
+        let found = if path.is_empty() {
+            Some(&self.document)
+        } else {
+            let lost = || OperationError::Missing(format!("test operation does not apply: is missing path: {path}"));
+            let (container, key) = locate(&mut self.document, path).ok_or_else(lost)?;
+            get(container, &key).map_err(|error| error.within(&format!("error in test for path: '{path}'")))?
+        };
+        let same = found.unwrap_or(&Value::Null) == wanted;
+        same.then_some(()).ok_or_else(|| OperationError::Test(path.to_owned()))
+    }
+
+    /// Raises the bound of the depth.
+    fn reserve_depth(&mut self, bound: usize) -> Result<(), OperationError> {
         self.depth = self.depth.max(bound);
-        (bound <= MAX_DEPTH).then_some(())
+        let deep = || OperationError::Other("exceeded max depth".to_owned());
+        (bound <= MAX_DEPTH).then_some(()).ok_or_else(deep)
     }
 }
 
@@ -159,7 +259,7 @@ fn locate<'d, 'p>(document: &'d mut Value, path: &'p str) -> Option<(&'d mut Val
         container = match container {
             Value::Object(map) => map.get_mut(&*unescape(last))?,
             Value::Array(items) => {
-                let at = index(last, items.len())?;
+                let at = index(last, items.len()).ok()?;
                 items.get_mut(at)?
             }
             _ => return None,
@@ -177,64 +277,71 @@ fn unescape(segment: &str) -> Cow<'_, str> {
     }
 }
 
-/// Parses an index; negative ones count from the end. The result may be out of range.
-fn index(segment: &str, length: usize) -> Option<usize> {
-    let at: i64 = segment.parse().ok()?;
-    if at >= 0 { usize::try_from(at).ok() } else { length.checked_sub(usize::try_from(-at).ok()?) }
+/// Parses an index; negative ones count from the end. The result may be too large.
+fn index(segment: &str, length: usize) -> Result<usize, OperationError> {
+    let at: i64 = segment.parse().map_err(|error: std::num::ParseIntError| {
+        let out = matches!(error.kind(), std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow);
+        let why = if out { "value out of range" } else { "invalid syntax" };
+        OperationError::Other(format!("strconv.Atoi: parsing {}: {why}", go_quote(segment)))
+    })?;
+    let magnitude = usize::try_from(at.unsigned_abs()).unwrap_or(usize::MAX);
+    if at >= 0 { Ok(magnitude) } else { length.checked_sub(magnitude).ok_or_else(|| no_index(segment)) }
 }
 
-fn get<'d>(document: &'d mut Value, path: &str) -> Option<Cow<'d, Value>> {
-    let (container, key) = locate(document, path)?;
+fn no_index(segment: &str) -> OperationError {
+    let at = segment.parse::<i64>().map_or_else(|_| segment.to_owned(), |at| at.to_string());
+    OperationError::Other(format!("Unable to access invalid index: {at}: invalid index referenced"))
+}
+
+/// Returns the value at a key; `None` for a missing member of an object.
+fn get<'d>(container: &'d Value, key: &str) -> Result<Option<&'d Value>, OperationError> {
     match container {
-        Value::Object(map) => Some(map.get(&*key).map_or(Cow::Owned(Value::Null), Cow::Borrowed)),
-        Value::Array(items) => items.get(index(&key, items.len())?).map(Cow::Borrowed),
-        _ => None,
+        Value::Array(items) => {
+            let at = index(key, items.len())?;
+            items.get(at).map(Some).ok_or_else(|| no_index(key))
+        }
+        other => Ok(other.get(key)),
     }
 }
 
-fn add(document: &mut Value, path: &str, value: Value) -> Option<()> {
-    let (container, key) = locate(document, path)?;
+fn set(container: &mut Value, key: &str, value: Value) {
+    if let Value::Object(map) = container {
+        map.insert(key, value);
+    }
+}
+
+fn add(container: &mut Value, key: &str, value: Value) -> Result<(), OperationError> {
     match container {
-        Value::Object(map) => _ = map.insert(key.into_owned(), value),
         Value::Array(items) if key == "-" => items.push(value),
         Value::Array(items) => {
+            let improper = format!("value was not a proper array index: '{key}'");
             // Negative indexes count from the end of the list after insertion.
-            let at = index(&key, items.len() + 1).filter(|&at| at <= items.len())?;
+            let at = index(key, items.len() + 1).map_err(|error| match key.parse::<i64>() {
+                Ok(_) => error,
+                Err(_) => error.within(&improper),
+            })?;
+            if at > items.len() {
+                return Err(no_index(key));
+            }
             items.insert(at, value);
         }
-        _ => return None,
+        container => set(container, key, value),
     }
-    Some(())
+    Ok(())
 }
 
-fn remove(document: &mut Value, path: &str) -> Option<Value> {
-    let (container, key) = locate(document, path)?;
+fn remove(container: &mut Value, key: &str) -> Result<Value, OperationError> {
     match container {
-        Value::Object(map) => map.remove(&*key),
         Value::Array(items) => {
-            let at = index(&key, items.len()).filter(|&at| at < items.len())?;
-            Some(items.remove(at))
+            let at = index(key, items.len())?;
+            if at >= items.len() {
+                return Err(no_index(key));
+            }
+            Ok(items.remove(at))
         }
-        _ => None,
-    }
-}
-
-fn replace(document: &mut Value, path: &str, value: Value) -> Option<()> {
-    if path.is_empty() {
-        if !matches!(value, Value::Object(_) | Value::Array(_)) {
-            return None;
+        other => {
+            let removed = other.as_object_mut().and_then(|map| map.remove(key));
+            removed.ok_or_else(|| OperationError::Missing(format!("Unable to remove nonexistent key: {key}")))
         }
-        *document = value;
-        return Some(());
     }
-    let (container, key) = locate(document, path)?;
-    match container {
-        Value::Object(map) => _ = map.insert(key.into_owned(), value),
-        Value::Array(items) => {
-            let at = index(&key, items.len())?;
-            *items.get_mut(at)? = value;
-        }
-        _ => return None,
-    }
-    Some(())
 }

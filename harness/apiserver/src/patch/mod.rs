@@ -80,7 +80,7 @@ pub(crate) fn apply_checked_patch(
         PatchType::Json => {
             let (strict, operations) = json::decode(body, validation)?;
             let paths = operations.clone();
-            let value = json::apply(live, operations)?;
+            let value = json::apply(live, operations).map_err(|_| json::unprocessable())?;
             let shown = || go_rendering::show(schema, &value, &PatchTrace::by_operations(&paths, body));
             let decoded = convert(schema, &value, shown).map_err(|error| error.to_string()).and_then(judge);
             finish(decoded, strict, validation, shown)

@@ -76,7 +76,7 @@ pub(crate) struct CustomResource {
 
 impl CustomResource {
     /// Returns the other version with this apiVersion.
-    pub(super) fn other(&self, api_version: &str) -> Option<&OtherVersion> {
+    pub(crate) fn other(&self, api_version: &str) -> Option<&OtherVersion> {
         self.others.iter().find(|other| other.api_version == api_version)
     }
 

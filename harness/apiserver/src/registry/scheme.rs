@@ -160,6 +160,20 @@ impl Registry {
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.groups.values().flat_map(|versions| versions.values().flat_map(BTreeMap::values))
     }
+
+    /// Returns the other resources with the same objects; for a custom resource also the versions that are not served.
+    pub(crate) fn equivalents(&self, own: &Resource) -> Vec<Arc<Resource>> {
+        let Some(custom) = &own.custom else {
+            let is_other = |other: &&Arc<Resource>| (&other.group, &other.version) != (&own.group, &own.version);
+            return self.kinds().filter(|other| other.storage == own.storage).filter(is_other).cloned().collect();
+        };
+        let others = custom.others.iter().map(|other| {
+            let version = other.api_version.rsplit('/').next().unwrap_or_default();
+            let served = self.get(&own.group, version, &own.plural).cloned();
+            served.unwrap_or_else(|| Arc::new(own.in_version(other, version)))
+        });
+        others.collect()
+    }
 }
 
 #[cfg(test)]

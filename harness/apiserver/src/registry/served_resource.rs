@@ -9,7 +9,7 @@ use crate::managedfields::ResetFields;
 use crate::metadata;
 use crate::printers::custom::CustomColumns;
 use crate::printers::{Printer, TableHandler};
-use crate::registry::custom::{self, CustomResource};
+use crate::registry::custom::{self, CustomResource, OtherVersion};
 use crate::registry::strategy::Strategy;
 use crate::status::GroupResource;
 
@@ -161,16 +161,28 @@ impl Resource {
         if object["apiVersion"] == *self.api_version() { object } else { self.read_as_own(object) }
     }
 
-    /// Returns an object of this resource in another version of it for admission, with all its fields. Objects that a
-    /// webhook would have to convert stay as they are.
+    /// Returns an object of this resource in another version of it, with all its fields. A conversion webhook is not
+    /// asked.
     pub(crate) fn converted_to(&self, other: &Resource, mut object: Value) -> Value {
-        match &other.custom {
-            None => other.from_storage(self.to_storage(object)),
-            Some(own) if own.conversion.is_some() => object,
-            Some(_) => {
-                object["apiVersion"] = other.api_version().into();
-                object
-            }
+        if other.custom.is_none() {
+            return other.from_storage(self.to_storage(object));
+        }
+        object["apiVersion"] = other.api_version().into();
+        object
+    }
+
+    /// Returns another version of a custom resource, which is not served, without its subresources.
+    pub(super) fn in_version(&self, other: &OtherVersion, version: &str) -> Self {
+        let custom = self.custom.as_ref().map(|own| {
+            let others = Vec::new();
+            Arc::new(CustomResource { types: other.types.clone(), others, ..CustomResource::clone(own) })
+        });
+        Self {
+            version: version.to_owned().into(),
+            subresources: Vec::new(),
+            strategy: other.strategy.clone(),
+            custom,
+            ..self.clone()
         }
     }
 

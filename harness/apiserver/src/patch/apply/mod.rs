@@ -12,11 +12,11 @@ mod validate;
 use crate::json::{Map, Value};
 
 pub(crate) use merge::merge;
-pub(crate) use validate::fits;
+pub(crate) use validate::{fits, misfit};
 
 use super::super::managedfields::{
-    BEFORE_FIRST_APPLY, Comparison, FieldSet, ManagedEntries, ManagedFieldsEntry, Operation, PathElementError,
-    WriteInfo, compare, move_ownership, stamp, take_managed_fields,
+    BEFORE_FIRST_APPLY, Changes, FieldSet, ManagedEntries, ManagedFieldsEntry, Operation, OwnershipError,
+    VersionedObject, Versions, WriteInfo, compare, move_ownership, stamp, take_managed_fields,
 };
 use super::super::schema::Schema;
 use super::super::status::{Cause, Status};
@@ -156,7 +156,7 @@ fn merge_config(
     if let Some(reset) = write.reset {
         set.recursive_difference(reset);
     }
-    let last = entries.find_mut(write, Operation::Apply).map(|e| std::mem::take(&mut e.set));
+    let last = entries.find_mut(write, Operation::Apply).map(|e| (std::mem::take(&mut e.set), e.api_version.clone()));
     match entries.find_mut(write, Operation::Apply) {
         Some(entry) => {
             entry.set = set;
@@ -165,11 +165,16 @@ fn merge_config(
         None => entries.push(ManagedFieldsEntry::of(write, Operation::Apply, set)),
     }
     let merged = match last {
-        Some(last) if !last.is_empty() => prune::prune(schema, merged, &last, &entries),
+        Some((last, version)) if !last.is_empty() => {
+            let versions = Versions::of(schema, write);
+            let merged = VersionedObject::of_request(schema, merged);
+            prune::prune(&versions, merged, (&last, &version), &entries)
+                .map_err(|e| internal_error(format!("failed to prune fields: {e}")))?
+        }
         _ => merged,
     };
-    let conflicts = transfer_ownership(schema, live, &merged, &mut entries, write)
-        .map_err(|e| internal_error(format!("failed to compare objects: {e}")))?;
+    let conflicts =
+        transfer_ownership(schema, live, &merged, &mut entries, write).map_err(|e| internal_error(e.to_string()))?;
     if !force && !conflicts.is_empty() {
         return Ok(MergeOutcome::Conflicts(conflicts));
     }
@@ -200,21 +205,22 @@ fn transfer_ownership(
     merged: &Value,
     entries: &mut ManagedEntries,
     write: &WriteInfo<'_>,
-) -> Result<Vec<Conflict>, PathElementError> {
-    let mut comparison = compare(schema, live, merged)?;
-    comparison.exclude(write.reset);
-    let Comparison { removed, modified, added } = comparison;
-    let mut changed = modified;
-    changed.union(added);
+) -> Result<Vec<Conflict>, OwnershipError> {
+    let by_applier = |entry: &ManagedFieldsEntry| entry.belongs_to(write, Operation::Apply);
+    let changes = Changes::between(schema, (Some(live), merged), entries, write, by_applier)?;
     let mut conflicts: Vec<(&ManagedFieldsEntry, FieldSet)> = entries
         .iter()
-        .filter(|e| !e.belongs_to(write, Operation::Apply))
-        .map(|e| (e, e.set.intersection(&changed)))
+        .filter(|e| !by_applier(e))
+        .map(|e| {
+            let mut changed = e.set.intersection(&changes.of(e).modified);
+            changed.union(e.set.intersection(&changes.of(e).added));
+            (e, changed)
+        })
         .filter(|(_, set)| !set.is_empty())
         .collect();
     conflicts.sort_by(|a, b| a.0.identity().cmp(&b.0.identity()));
     let conflicts = conflicts.into_iter().map(|(e, set)| Conflict { manager: e.describe(), set }).collect();
-    entries.remove_fields_of_others(write, &changed, &removed);
+    entries.release_others(write, &changes);
     Ok(conflicts)
 }
 

@@ -1,30 +1,76 @@
 //! Removes fields that a manager applied before and now leaves out, unless another manager owns them. Follows `prune`
 //! in `merge/update.go` and `typed/remove.go` of `sigs.k8s.io/structured-merge-diff/v6`.
 
-use super::super::super::managedfields::{FieldSet, ManagedEntries, is_member, list_item_path_element};
+use super::super::super::managedfields::{
+    FieldSet, ManagedEntries, OwnershipError, VersionedObject, Versions, is_member, list_item_path_element,
+};
 use super::super::super::schema::{ElementRelationship, ListType, Schema, TypeKind, TypeRef};
 use super::fieldset;
 use crate::json::{Map, Value};
 
-/// Prunes `merged`. `last` is the manager's set before this apply; `entries` has its new set.
-pub(super) fn prune(schema: &Schema, merged: Value, last: &FieldSet, entries: &ManagedEntries) -> Value {
-    let last = ensure_named_fields_are_members(schema, last);
-    let pruned = remove(schema, &merged, &last);
-    let mut managed = FieldSet::default();
-    for entry in entries.iter() {
-        managed.union(entry.set.clone());
-    }
-    // Restores items that a manager owns.
-    let all = ensure_named_fields_are_members(schema, &fieldset::to_field_set(schema, &merged));
-    let mut kept = ensure_named_fields_are_members(schema, &fieldset::to_field_set(schema, &pruned));
-    kept.union(ensure_named_fields_are_members(schema, &managed));
-    let mut unwanted = all.clone();
-    unwanted.difference(&kept);
-    let pruned = remove(schema, &merged, &unwanted);
+/// Prunes `merged`. `last` is the manager's set before this apply, with its version; `entries` has its new set.
+///
+/// # Errors
+/// An object cannot be converted to the version of another manager.
+pub(super) fn prune<'v>(
+    versions: &Versions<'v>,
+    merged: VersionedObject<'v>,
+    (last, last_version): (&FieldSet, &str),
+    entries: &ManagedEntries,
+) -> Result<Value, OwnershipError> {
+    let Some(start) = versions.convert(&merged, last_version, "merged object to last applied version")? else {
+        return Ok(merged.object);
+    };
+    let last = ensure_named_fields_are_members(start.schema(), last);
+    let pruned = start.with(remove(start.schema(), &start.object, &last));
+    let pruned = restore_owned(versions, start.clone(), pruned, entries, last_version)?;
+    let Some(pruned) = versions.convert(&pruned, last_version, "pruned object to last applied version")? else {
+        return Ok(merged.object);
+    };
     // Restores fields that this manager never applied but that were removed with their container.
-    let mut gone = all;
-    gone.difference(&ensure_named_fields_are_members(schema, &fieldset::to_field_set(schema, &pruned)));
-    remove(schema, &merged, &gone.intersection(&last))
+    let schema = start.schema();
+    let mut gone = members(&start);
+    gone.difference(&members(&pruned));
+    let result = start.with(remove(schema, &start.object, &gone.intersection(&last)));
+    let result = versions.convert(&result, versions.own, "pruned object to applied version")?;
+    Ok(result.unwrap_or(merged).object)
+}
+
+/// Restores the items that a manager owns. The fields of the version that was applied last come first: conversions to
+/// the others may need them.
+fn restore_owned<'v>(
+    versions: &Versions<'v>,
+    mut merged: VersionedObject<'v>,
+    mut pruned: VersionedObject<'v>,
+    entries: &ManagedEntries,
+    first: &str,
+) -> Result<VersionedObject<'v>, OwnershipError> {
+    let mut owned: Vec<(&str, FieldSet)> = Vec::new();
+    for entry in entries.iter() {
+        match owned.iter_mut().find(|(version, _)| *version == entry.api_version) {
+            Some((_, set)) => set.union(entry.set.clone()),
+            None => owned.push((&entry.api_version, entry.set.clone())),
+        }
+    }
+    owned.sort_by_key(|(version, _)| *version != first);
+    for (version, managed) in owned {
+        let Some(all) = versions.convert(&merged, version, "merged object")? else { continue };
+        merged = all;
+        let Some(rest) = versions.convert(&pruned, version, "pruned object")? else { continue };
+        let schema = merged.schema();
+        let mut kept = members(&rest);
+        kept.union(ensure_named_fields_are_members(schema, &managed));
+        let mut unwanted = members(&merged);
+        unwanted.difference(&kept);
+        pruned = merged.with(remove(schema, &merged.object, &unwanted));
+    }
+    Ok(pruned)
+}
+
+/// Returns the fields of an object, with all declared fields on the way to them.
+fn members(object: &VersionedObject<'_>) -> FieldSet {
+    let schema = object.schema();
+    ensure_named_fields_are_members(schema, &fieldset::to_field_set(schema, &object.object))
 }
 
 /// Adds all declared fields on the way to the set's members.

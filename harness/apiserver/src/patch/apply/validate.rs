@@ -19,6 +19,12 @@ pub(crate) fn fits(schema: &Schema, value: &Value) -> bool {
     errors(schema, value, true).is_empty()
 }
 
+/// Returns why an object does not fit its schema, in which items may occur twice.
+pub(crate) fn misfit(schema: &Schema, value: &Value) -> Option<String> {
+    let errors = errors(schema, value, true);
+    (!errors.is_empty()).then(|| message(&errors))
+}
+
 fn errors(schema: &Schema, value: &Value, duplicates: bool) -> Vec<String> {
     let mut validator = Validator { schema, path: String::new(), errors: Vec::new(), duplicates };
     validator.value(schema.root(), value);
