@@ -129,9 +129,9 @@ impl PendingEvent {
         request: &ApiRequest,
         target: &Target,
         verb: &str,
-        users: (&UserInfo, Option<Value>),
+        users: (&UserInfo, Option<Value>, &str),
     ) -> Self {
-        let (user, impersonated) = users;
+        let (user, impersonated, constraint) = users;
         let query = if request.query.is_empty() { String::new() } else { format!("?{}", request.query) };
         let mut event = Map::new();
         let mut set = |name: &str, value: Value| drop(event.insert(name, value));
@@ -149,6 +149,9 @@ impl PendingEvent {
         set("user", described_user(user));
         if let Some(user) = impersonated {
             set("impersonatedUser", user);
+        }
+        if !constraint.is_empty() {
+            set("authenticationMetadata", json!({"impersonationConstraint": constraint}));
         }
         let sources = sources(request);
         if !sources.is_empty() {

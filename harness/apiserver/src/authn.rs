@@ -37,6 +37,8 @@ pub(crate) struct Claims {
     pub uid: String,
     /// Kind (`pod`, `secret`, `node`), name and UID of the object that the token is bound to.
     pub bound: Option<(String, String, String)>,
+    /// Name and UID of the node on which the pod runs that the token is bound to; the UID of a missing node is empty.
+    pub node: Option<(String, String)>,
     /// Audiences of the token.
     pub audiences: Vec<String>,
     /// ID of the token (`jti`).
@@ -56,6 +58,12 @@ impl Claims {
             extra.insert(format!("authentication.kubernetes.io/{kind}-name"), vec![name.clone()]);
             extra.insert(format!("authentication.kubernetes.io/{kind}-uid"), vec![uid.clone()]);
         }
+        if let Some((name, uid)) = &self.node {
+            extra.insert("authentication.kubernetes.io/node-name".to_owned(), vec![name.clone()]);
+            if !uid.is_empty() {
+                extra.insert("authentication.kubernetes.io/node-uid".to_owned(), vec![uid.clone()]);
+            }
+        }
         let groups = vec![
             "system:serviceaccounts".to_owned(),
             format!("system:serviceaccounts:{namespace}"),
@@ -71,6 +79,12 @@ impl Claims {
         });
         if let Some((kind, name, uid)) = &self.bound {
             own[kind] = json!({"name": name, "uid": uid});
+        }
+        if let Some((name, uid)) = &self.node {
+            own["node"] = json!({"name": name});
+            if !uid.is_empty() {
+                own["node"]["uid"] = uid.as_str().into();
+            }
         }
         json!({
             "aud": self.audiences,
@@ -92,12 +106,15 @@ impl Claims {
             let target = own.get(kind)?;
             Some((kind.to_owned(), text(target, "name")?, text(target, "uid").unwrap_or_default()))
         });
+        let node = own.get("node").filter(|_| own.get("pod").is_some());
+        let node = node.and_then(|node| Some((text(node, "name")?, text(node, "uid").unwrap_or_default())));
         let audiences = claims["aud"].as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         Some(Self {
             namespace: text(own, "namespace")?,
             account: text(account, "name")?,
             uid: text(account, "uid")?,
             bound,
+            node,
             audiences,
             id: text(claims, "jti")?,
             issued: claims["iat"].as_i64()?,
@@ -154,6 +171,7 @@ mod tests {
             account: "robot".to_owned(),
             uid: "u1".to_owned(),
             bound: Some(("pod".to_owned(), "p".to_owned(), "u2".to_owned())),
+            node: Some(("n".to_owned(), "u3".to_owned())),
             audiences: vec![ISSUER.to_owned()],
             id: "j".to_owned(),
             issued: 100,
@@ -180,5 +198,7 @@ mod tests {
         assert_eq!(user.groups, ["system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated"]);
         assert_eq!(user.extra[CREDENTIAL], ["JTI=j"]);
         assert_eq!(user.extra["authentication.kubernetes.io/pod-name"], ["p"]);
+        assert_eq!(user.extra["authentication.kubernetes.io/node-name"], ["n"]);
+        assert_eq!(user.extra["authentication.kubernetes.io/node-uid"], ["u3"]);
     }
 }

@@ -99,6 +99,7 @@ async fn sync(
             account: account.name().to_owned(),
             uid: account.uid().to_owned(),
             bound: Some(("secret".to_owned(), name.clone(), stored.uid().to_owned())),
+            node: None,
             audiences: vec![ISSUER.to_owned()],
             id: stored.uid().to_owned(),
             issued: server.clock().now().as_second(),

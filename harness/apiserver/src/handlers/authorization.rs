@@ -1,17 +1,16 @@
 //! Authorization of requests that are not the administrator's: impersonation (`kubectl --as`) and service account
 //! tokens.
 //!
-//! The administrator may impersonate every user, other callers those that their roles allow. The request itself is then
-//! authorized by the stored roles and bindings, and by the rights of every authenticated user. Follows
-//! `impersonation/impersonation.go` and `authorization.go` in `staging/src/k8s.io/apiserver/pkg/endpoints/filters` of
-//! Kubernetes 1.36.
+//! The administrator may impersonate every user, other callers those that their roles allow (`impersonation_modes`). The
+//! request itself is then authorized by the stored roles and bindings, and by the rights of every authenticated user.
+//! Follows `authorization.go` in `staging/src/k8s.io/apiserver/pkg/endpoints/filters` of Kubernetes 1.36.
 
 use std::borrow::Cow;
 
 use http::HeaderValue;
 use http::header::HeaderName;
 
-use super::impersonation::{AUTHENTICATED, EffectiveUser, SERVICE_ACCOUNT, UNAUTHENTICATED};
+use super::impersonation::{AUTHENTICATED, EffectiveUser, UNAUTHENTICATED};
 use super::parsed_request::ParsedRequest;
 use super::rbac;
 use super::request_scope::RequestScope;
@@ -65,36 +64,58 @@ fn decision<'r>(server: &ApiServer, parsed: &'r ParsedRequest) -> &'r Result<Str
 }
 
 /// Returns the reason why the user of a request may do something, to a resource or with the request's path, or the
-/// refusal. What the administrator does needs no reason.
+/// refusal. What the administrator does needs no reason; the refusal of an impersonation comes first.
 fn decide(
     server: &ApiServer,
     parsed: &ParsedRequest,
     resource: Option<&ResourcePath>,
     verb: &str,
 ) -> Result<String, Status> {
-    let caller = &parsed.user;
-    if let Some(wanted) = parsed.impersonated.as_ref().map_err(Status::clone)? {
-        let limited = EffectiveUser::unless_privileged(caller);
-        if let Some(refused) = limited.and_then(|limited| check_impersonation(server, &limited, wanted)) {
-            return Err(refused);
-        }
-    }
+    parsed.impersonated.as_ref().map_err(Status::clone)?;
     let Some(user) = limited_user(parsed) else { return Ok(String::new()) };
+    permit(server, &user, parsed, (resource, Asked { shown: verb, verb }))
+}
+
+/// The verb for which a user needs a right.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'v> {
+    /// The verb that roles name.
+    pub(super) shown: &'v str,
+    /// The verb of the request.
+    pub(super) verb: &'v str,
+}
+
+/// Returns the reason why a user may do something, to a resource or with the request's path.
+///
+/// # Errors
+/// The user may not do it.
+pub(super) fn permit(
+    server: &ApiServer,
+    user: &EffectiveUser,
+    parsed: &ParsedRequest,
+    (resource, asked): (Option<&ResourcePath>, Asked<'_>),
+) -> Result<String, Status> {
+    let verb = asked.shown;
     let mut spec = user.spec();
-    let (resource, name, why) = if let Some(path) = resource {
-        let name = authorized_name(path, verb, &parsed.query);
+    if let Some(path) = resource {
+        let name = authorized_name(path, asked.verb, &parsed.query);
         spec["resourceAttributes"] = attributes(path, verb);
         spec["resourceAttributes"]["name"] = json!(name);
-        (GroupResource::new(&path.group, &path.resource), name, describe_attributes(path, verb))
+        allowance(server, user, &spec).ok_or_else(|| refusal(&user.name, (path, &name), verb, ""))
     } else {
         let path = &parsed.request.path;
         spec["nonResourceAttributes"] = json!({"path": path, "verb": verb});
-        (GroupResource::new("", ""), Cow::Borrowed(""), format!("{verb} path {path:?}"))
-    };
-    allowance(server, &user, &spec).ok_or_else(|| {
-        let why = format!("User {:?} cannot {why}", user.name);
-        Status::forbidden(resource, &name, &why)
-    })
+        let why = || format!("User {:?} cannot {verb} path {path:?}", user.name);
+        allowance(server, user, &spec).ok_or_else(|| Status::forbidden(GroupResource::new("", ""), "", &why()))
+    }
+}
+
+/// Returns the refusal of something that a user may not do to a resource: `ForbiddenStatusError` of
+/// `handlers/responsewriters/errors.go`.
+pub(super) fn refusal(user: &str, (path, name): (&ResourcePath, &str), verb: &str, why: &str) -> Status {
+    let colon = if why.is_empty() { "" } else { ": " };
+    let why = format!("User {user:?} cannot {}{colon}{why}", describe_attributes(path, verb));
+    Status::forbidden(GroupResource::new(&path.group, &path.resource), name, &why)
 }
 
 /// Returns the user whose rights a request has; `None` if it may do everything.
@@ -122,31 +143,6 @@ fn authorized_name<'p>(path: &'p ResourcePath, verb: &str, query: &Query) -> Cow
     let name = selector.as_ref().and_then(|selector| selector.required_value("metadata.name"));
     let name = name.filter(|name| names::path_segment(name, false).is_empty());
     Cow::Owned(name.unwrap_or_default().to_owned())
-}
-
-/// Returns the refusal of a user who may not impersonate another one: checks the name and each of the groups.
-fn check_impersonation(server: &ApiServer, user: &EffectiveUser, wanted: &EffectiveUser) -> Option<Status> {
-    let account = wanted.name.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':'));
-    let name = match account {
-        Some((namespace, name)) => ("serviceaccounts", namespace, name),
-        None => ("users", "", wanted.name.as_str()),
-    };
-    let groups = wanted.groups.iter().filter(|group| account.is_none() && *group != AUTHENTICATED);
-    let groups = groups.map(|group| ("groups", "", group.as_str()));
-    std::iter::once(name).chain(groups).find_map(|(resource, namespace, name)| {
-        let path = ResourcePath {
-            resource: resource.to_owned(),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            version: "v1".to_owned(),
-            ..ResourcePath::default()
-        };
-        let mut spec = user.spec();
-        spec["resourceAttributes"] = attributes(&path, "impersonate");
-        let why = || format!("User {:?} cannot {}", user.name, describe_attributes(&path, "impersonate"));
-        let refused = || Status::forbidden(GroupResource::new("", resource), name, &why());
-        (!is_allowed(server, user, &spec)).then(refused)
-    })
 }
 
 /// Returns the status of a review about the user in its spec.

@@ -13,7 +13,7 @@ use super::describe::{record_parsed, record_reply};
 use super::impersonation::EffectiveUser;
 use super::parsed_request::ParsedRequest;
 use super::request_scope::RequestScope;
-use super::{aggregate, authorization, debug_endpoints, reply, route};
+use super::{aggregate, authorization, debug_endpoints, impersonation_modes, reply, route};
 use crate::audit::PendingEvent;
 use crate::crd;
 use crate::discovery;
@@ -31,6 +31,7 @@ use crate::watch::{Watch, too_old_resource_version};
 /// Handles a request.
 pub(crate) async fn handle(server: &ApiServer, mut parsed: ParsedRequest) -> Reply {
     let is_broken = body_to_json(&mut parsed.request) == Err(ProtobufError::Raw);
+    impersonation_modes::resolve(server, &mut parsed);
     let recorded = server.config().record != RecordMode::Off;
     let arrived = server.transcript().names().request(record_parsed(&parsed, recorded));
     let event = server.config().audit.as_ref().map(|log| {
@@ -40,7 +41,7 @@ pub(crate) async fn handle(server: &ApiServer, mut parsed: ParsedRequest) -> Rep
             &parsed.request,
             &parsed.target,
             &parsed.verb,
-            (&parsed.user, impersonated),
+            (&parsed.user, impersonated, &parsed.constraint),
         )
     });
     let faults = server.faults();

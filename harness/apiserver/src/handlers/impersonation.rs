@@ -4,7 +4,8 @@
 
 use super::rbac::MASTERS;
 use crate::json::{Key, Map, Value, json};
-use crate::request::ApiRequest;
+use crate::name_formats::{dns1123_label, dns1123_subdomain};
+use crate::request::{ApiRequest, unescape_path};
 use crate::status::Status;
 use crate::user::UserInfo;
 
@@ -18,7 +19,7 @@ const ANONYMOUS: &str = "system:anonymous";
 pub(super) const AUTHENTICATED: &str = "system:authenticated";
 pub(super) const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// Start of the names of service accounts.
-pub(super) const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
+const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 const SYSTEM_ACCOUNTS: &str = "system:serviceaccounts:kube-system";
 
 /// The user on whose behalf a request is authorized.
@@ -31,7 +32,7 @@ pub(super) struct EffectiveUser {
 }
 
 impl EffectiveUser {
-    /// Returns the user that the request impersonates, if any.
+    /// Returns the user that the request wants to impersonate, if any, with the groups that it names.
     ///
     /// # Errors
     /// Groups, a UID or extra fields are given without a name.
@@ -50,11 +51,14 @@ impl EffectiveUser {
         let mut extra = Map::new();
         for header in request.headers.keys() {
             if let Some(key) = header.as_str().strip_prefix(EXTRA) {
-                extra.insert(key.to_owned(), json!(texts(header.as_str())));
+                let key = unescape_path(key).unwrap_or_else(|| key.to_owned());
+                let values = extra.entry(key).or_insert_with(|| json!([]));
+                if let Value::Array(values) = values {
+                    values.extend(texts(header.as_str()).into_iter().map(Value::from));
+                }
             }
         }
         if !name.is_empty() {
-            let groups = with_implied_groups(&name, groups);
             return Ok(Some(Self { name, groups, uid, extra }));
         }
         if groups.is_empty() && uid.is_empty() && extra.is_empty() {
@@ -65,8 +69,21 @@ impl EffectiveUser {
 
     /// Returns the user with this name, in the groups that follow from it.
     pub(super) fn named(name: &str) -> Self {
-        let groups = with_implied_groups(name, Vec::new());
-        Self { name: name.to_owned(), groups, uid: String::new(), extra: Map::new() }
+        let user = Self { name: name.to_owned(), groups: Vec::new(), uid: String::new(), extra: Map::new() };
+        user.with_implied_groups()
+    }
+
+    /// Adds the groups that follow from the name.
+    pub(super) fn with_implied_groups(mut self) -> Self {
+        if let (true, Some((namespace, _))) = (self.groups.is_empty(), account_of(&self.name)) {
+            self.groups = vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
+        }
+        let has = |group: &str| self.groups.iter().any(|one| one == group);
+        let own = if self.name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
+        if !has(own) && !has(UNAUTHENTICATED) {
+            self.groups.push(own.to_owned());
+        }
+        self
     }
 
     /// Returns the caller, unless it may do everything: the administrator and the accounts of kube-system. Upstream
@@ -107,18 +124,10 @@ impl EffectiveUser {
     }
 }
 
-/// Adds the groups that follow from a name.
-fn with_implied_groups(name: &str, mut groups: Vec<String>) -> Vec<String> {
-    if let (true, Some((namespace, _))) =
-        (groups.is_empty(), name.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':')))
-    {
-        groups = vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
-    }
-    let own = if name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
-    if !groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED) {
-        groups.push(own.to_owned());
-    }
-    groups
+/// Returns namespace and name of a service account.
+pub(super) fn account_of(user: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = user.strip_prefix(SERVICE_ACCOUNT)?.split_once(':')?;
+    (dns1123_label(namespace).is_empty() && dns1123_subdomain(name).is_empty()).then_some((namespace, name))
 }
 
 /// Upstream prints the user in Go syntax.
@@ -144,6 +153,23 @@ mod tests {
     use http::{HeaderValue, Method};
 
     use super::*;
+
+    /// `unescapeExtraKey` of `impersonation.go`.
+    #[test]
+    fn keys_of_extras_are_unescaped() {
+        let mut request = ApiRequest::new(Method::GET, "/api");
+        for (header, value) in [
+            ("Impersonate-User", "x"),
+            ("Impersonate-Extra-Acme.com%2fProject", "a"),
+            ("Impersonate-Extra-scope", "b"),
+            ("Impersonate-Extra-bad%zz", "c"),
+        ] {
+            let name = http::HeaderName::from_bytes(header.as_bytes()).expect("a name");
+            request.headers.append(name, HeaderValue::from_static(value));
+        }
+        let user = EffectiveUser::of(&request).expect("read").expect("a user");
+        assert_eq!(user.info()["extra"], json!({"acme.com/project": ["a"], "bad%zz": ["c"], "scope": ["b"]}));
+    }
 
     #[test]
     fn groups_without_a_name_are_refused() {

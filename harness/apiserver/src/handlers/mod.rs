@@ -4,7 +4,8 @@
 //! A `RequestScope` holds a request for a resource and its context. Every step is a function of its module that takes
 //! the scope, so a call such as `write::create(scope)` names the file.
 //!
-//! - `parsed_request`: what is read from a request, once; `impersonation`: its users; `authorization`: their rights
+//! - `parsed_request`: what is read from a request, once; `impersonation`: its users; `authorization`: their rights;
+//!   `impersonation_modes`: the rights to impersonate
 //! - [`handle`]: records the request, applies faults, serves it; `describe`: requests and replies for the transcript
 //! - `debug_endpoints`: metrics and the transcript
 //! - `route`: dispatch by path and method
@@ -39,6 +40,7 @@ mod event_converter;
 mod field_manager;
 mod handle;
 mod impersonation;
+mod impersonation_modes;
 mod log;
 pub(crate) mod options;
 mod parsed_request;

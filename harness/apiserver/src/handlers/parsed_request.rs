@@ -25,8 +25,10 @@ pub(crate) struct ParsedRequest {
     pub(crate) verb: Cow<'static, str>,
     /// The authenticated user.
     pub(crate) user: Arc<UserInfo>,
-    /// The user that the request impersonates, or the refusal of headers that name none.
+    /// The user that the request impersonates, or the refusal: of headers that name none, or of the user.
     pub(super) impersonated: Result<Option<EffectiveUser>, Status>,
+    /// The verb of the constrained mode of impersonation; empty if there is none.
+    pub(super) constraint: String,
     /// The user on whose behalf the request is made, if that is not the authenticated one: the impersonated one, or the
     /// one that the configuration names for the client.
     pub(super) acting: Option<EffectiveUser>,
@@ -51,14 +53,43 @@ impl ParsedRequest {
         let impersonated = EffectiveUser::of(&request);
         let decision = OnceLock::new();
         let acting = match &impersonated {
-            Ok(Some(user)) => Some(user.clone()),
+            Ok(Some(user)) => Some(user.clone().with_implied_groups()),
             // The server's own requests are not restricted.
             _ if request.user_agent() == crd::USER_AGENT => None,
             _ => server.config().user_of_client.user_of(&origin).map(|name| EffectiveUser::named(&name)),
         };
         let acting_info = acting.as_ref().map(EffectiveUser::user);
-        let number = None;
-        Self { request, target, query, verb, user, impersonated, acting, acting_info, origin, number, decision }
+        Self {
+            request,
+            target,
+            query,
+            verb,
+            user,
+            impersonated,
+            constraint: String::new(),
+            acting,
+            acting_info,
+            origin,
+            number: None,
+            decision,
+        }
+    }
+
+    /// Sets the user that the request impersonates, with the verb of the mode that allows it, or the refusal.
+    pub(super) fn set_impersonated(&mut self, resolved: Result<(EffectiveUser, String), Status>) {
+        match resolved {
+            Ok((user, constraint)) => {
+                self.acting_info = Some(user.user());
+                self.acting = Some(user.clone());
+                self.impersonated = Ok(Some(user));
+                self.constraint = constraint;
+            }
+            Err(refusal) => {
+                self.acting = None;
+                self.acting_info = None;
+                self.impersonated = Err(refusal);
+            }
+        }
     }
 
     /// Returns the user that the request impersonates, if it names one.

@@ -38,6 +38,15 @@ fn check_bound_object(scope: &RequestScope<'_>, target: &Value) -> Result<(Strin
     }
 }
 
+/// Returns name and UID of the node of the pod that a token is bound to.
+fn node_of_pod(scope: &RequestScope<'_>, bound: Option<&(String, String, String)>) -> Option<(String, String)> {
+    let (_, name, _) = bound.filter(|(kind, ..)| kind == "pod")?;
+    let pod = scope.server.get(&ResourceId::new("", "pods"), &scope.path.namespace, name)?;
+    let node = pod.field("spec.nodeName").filter(|node| !node.is_empty())?;
+    let stored = scope.server.get(&ResourceId::new("", "nodes"), "", node);
+    Some((node.to_owned(), stored.map(|node| node.uid().to_owned()).unwrap_or_default()))
+}
+
 /// Issues a token for a service account.
 pub(super) async fn issue(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     const LIFETIME_SECONDS: i64 = 3600;
@@ -88,6 +97,7 @@ pub(super) async fn issue(scope: &RequestScope<'_>) -> Result<Reply, Status> {
         namespace: scope.path.namespace.clone(),
         account: scope.path.name.clone(),
         uid: account.uid().to_owned(),
+        node: node_of_pod(scope, bound.as_ref()),
         bound,
         audiences: array_field(&body["spec"], "audiences")
             .iter()

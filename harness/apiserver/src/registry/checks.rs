@@ -47,7 +47,7 @@ pub(crate) const POSITIVE_MESSAGE: &str = "must be greater than 0";
 pub(super) const IMMUTABLE_MESSAGE: &str = "field is immutable";
 
 /// Validates a text such as `acme.io/foo`.
-pub(super) fn domain_prefixed_path(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn domain_prefixed_path(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     const FORMAT: &str = "[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+";
     if text.is_empty() {
         return errors.required(path, "");

@@ -216,6 +216,11 @@ fn parse_int(text: &str) -> Result<i64, NumberError> {
     })
 }
 
+/// Returns a text without the escapes of a URL's path: Go's `url.PathUnescape`. `None` if an escape is malformed.
+pub(crate) fn unescape_path(text: &str) -> Option<String> {
+    unescape(text, false)
+}
+
 fn unescape(text: &str, plus_is_space: bool) -> Option<String> {
     if !text.bytes().any(|byte| byte == b'%' || (byte == b'+' && plus_is_space)) {
         return Some(text.to_owned());
