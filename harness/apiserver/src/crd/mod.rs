@@ -130,11 +130,6 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Returns the value at a simple path such as `.spec.replicas`.
-fn lookup<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
-    path.split('.').filter(|step| !step.is_empty()).try_fold(object, |value, step| value.get(step))
-}
-
 fn texts(value: &Value) -> Vec<StaticStr> {
     value
         .as_array()

@@ -3,13 +3,14 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{CustomResource, cel, defaults, embedded, lookup, text, validate};
+use super::{CustomResource, cel, defaults, embedded, text, validate};
 use crate::field_errors::{ErrorList, ErrorType, Path};
 use crate::json::fields::object_or_insert;
 use crate::json::{Key, Value};
 use crate::metadata;
 use crate::registry::prepare::{copy_field, set_generation};
 use crate::registry::{NameFormat, Strategy, StrategyContext, meta};
+use crate::subresources::scale::{nested_int64, nested_string};
 
 /// The strategy of one served version of a definition.
 #[derive(Debug)]
@@ -74,60 +75,23 @@ impl CustomResourceStrategy {
         }
         replicas(object, &scale.status_replicas, errors);
         if let Some(selector) = &scale.label_selector
-            && let Some(value) = lookup(object, selector).filter(|value| !value.is_string() && !value.is_null())
+            && let Err(error) = nested_string(object, selector)
         {
-            let why = format!("{selector} accessor error: {value} is of the type {}, expected string", go_type(value));
-            errors.invalid(&Path::new(selector), "", why);
+            errors.invalid(&Path::new(selector), "", error.to_string());
         }
-    }
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
     }
 }
 
 /// Checks that the replicas at a path are a non-negative 32 bit integer; an absent value counts as 0.
 fn replicas(object: &Value, path: &str, errors: &mut ErrorList) {
     let field = Path::new(path);
-    let mut value = object;
-    for step in path.split('.').filter(|step| !step.is_empty()) {
-        if !value.is_object() {
-            let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let why = format!(
-                "{path} accessor error: {shown} is of the type {}, expected map[string]interface{{}}",
-                go_type(value)
-            );
-            errors.invalid(&field, 0_i64, why);
-            return;
-        }
-        match value.get(step) {
-            None => return,
-            Some(next) => value = next,
-        }
-    }
-    match value.as_i64() {
-        None if value.is_null() => {}
-        None => {
-            let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            errors.invalid(
-                &field,
-                0_i64,
-                format!("{path} accessor error: {shown} is of the type {}, expected int64", go_type(value)),
-            );
-        }
-        Some(number) if number < 0 => errors.invalid(&field, number, "should be a non-negative integer"),
-        Some(number) if number > i64::from(i32::MAX) => {
+    match nested_int64(object, path) {
+        Err(error) => errors.invalid(&field, 0_i64, error.to_string()),
+        Ok(Some(number)) if number < 0 => errors.invalid(&field, number, "should be a non-negative integer"),
+        Ok(Some(number)) if number > i64::from(i32::MAX) => {
             errors.invalid(&field, number, format!("should be less than or equal to {}", i32::MAX));
         }
-        Some(_) => {}
+        Ok(_) => {}
     }
 }
 

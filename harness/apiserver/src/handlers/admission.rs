@@ -113,7 +113,11 @@ impl<'s> Admission<'s> {
 
     /// Returns an object as admission sees it: for `scale`, the Scale.
     fn shown(&self, object: &Value) -> Result<Value, Status> {
-        if self.is_scale() { scale::scale_of(object, self.scope.scale_paths().as_ref()) } else { Ok(object.clone()) }
+        if !self.is_scale() {
+            return Ok(object.clone());
+        }
+        let scale = scale::scale_of(object, self.scope.scale_paths().as_ref());
+        scale.map_err(|error| Status::untyped_error(error.to_string()))
     }
 
     fn attributes(&self, object: Option<Value>) -> Result<Attributes, Status> {

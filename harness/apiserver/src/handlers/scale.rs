@@ -24,7 +24,8 @@ const SCALE_SCHEMA: &str = "io.k8s.api.autoscaling.v1.Scale";
 pub(super) async fn handle(scope: &RequestScope<'_>, verb: &str) -> Result<Reply, Status> {
     let negotiated = reply::negotiate(scope)?;
     if verb == "get" {
-        let shown = scale_of(scope, &*scope.current_value(&*scope.stored()?).await?)?;
+        let object = scope.current_value(&*scope.stored()?).await?;
+        let shown = scale::shown_scale(&object, scope.scale_paths().as_ref())?;
         return show_scale(scope, &shown, negotiated);
     }
     if verb == "patch" && scope.request.header(CONTENT_TYPE).starts_with("application/apply-patch") {
@@ -35,7 +36,7 @@ pub(super) async fn handle(scope: &RequestScope<'_>, verb: &str) -> Result<Reply
     let manager = scope.manager(&options.field_manager);
     let written = write::guaranteed_update(scope, WriteTarget::Whole, &rules, &mut |old| {
         let old = old.ok_or_else(|| scope.not_found(&scope.path.name))?;
-        let wanted = wanted(&current_scale(scope, old)?)?;
+        let wanted = wanted(&scale::current_scale(old, scope.scale_paths().as_ref())?)?;
         let uid = metadata::uid(&wanted);
         let present = metadata::uid(old);
         if !uid.is_empty() && uid != present {
@@ -115,14 +116,17 @@ async fn apply_scale(scope: &RequestScope<'_>) -> Result<Value, Status> {
         let force = options.force.unwrap_or(false);
         let before = with_owned_replicas(scope, old)?;
         let mut new = field_manager::apply_config(scope, Some(&before), config.clone(), &options.field_manager, force)
-            .map_err(|refusal| with_scale_api_version(refusal, &scope.kind.api_version()))?;
-        if scope.scale_paths().is_none() && replicas_are_owned(scope, old) && !replicas_are_owned(scope, &new) {
+            .map_err(|refusal| in_terms_of_scale(scope, refusal))?;
+        if replicas_are_owned(scope, old) && !replicas_are_owned(scope, &new) {
             // The last owner gave up the field: a Scale without replicas means zero, not the default.
-            new["spec"]["replicas"] = 0.into();
+            scale::set_replicas(&mut new, &paths, 0.into());
         }
         drop_scale_entry_times(&mut new);
-        let errors = scale::validate(&scale_of(scope, &new)?);
-        if errors.is_empty() {
+        let wanted = scale_of(scope, &new)?;
+        scale::check_replicas(wanted.pointer("/spec/replicas"), scope.scale_paths().as_ref())?;
+        let errors = scale::validate(&wanted);
+        // For custom resources, their own validation refuses bad replicas.
+        if errors.is_empty() || scope.scale_paths().is_some() {
             return Ok(new);
         }
         Err(Status::invalid("autoscaling", "Scale", &scope.path.name, &errors))
@@ -132,16 +136,6 @@ async fn apply_scale(scope: &RequestScope<'_>) -> Result<Value, Status> {
         WriteOutcome::Stored { stored, .. } => scale_of(scope, &scope.value(stored)),
         WriteOutcome::Transient { object, .. } => scale_of(scope, object),
     }
-}
-
-/// Returns the Scale that a write starts from; missing replicas of a custom resource count as zero.
-fn current_scale(scope: &RequestScope<'_>, object: &Value) -> Result<Value, Status> {
-    scale_of(scope, object).or_else(|refusal| {
-        let paths = scope.scale_paths().ok_or(refusal)?;
-        let mut filled = object.clone();
-        scale::set_replicas(&mut filled, &paths, 0.into());
-        scale_of(scope, &filled)
-    })
 }
 
 /// Returns a function that makes the desired Scale from the current one.
@@ -187,8 +181,15 @@ fn is_scaled_to_zero(scope: &RequestScope<'_>, old: &Value, wanted: &Value) -> b
 /// Returns the object that an apply of a Scale starts from: replicas without an owner get `before-first-apply`.
 fn with_owned_replicas(scope: &RequestScope<'_>, object: &Value) -> Result<Value, Status> {
     let mut object = object.clone();
-    if replicas_are_owned(scope, &object) || scale_of(scope, &object)?.pointer("/spec/replicas").is_none() {
+    let paths = scope.scale_paths();
+    let replicas = scale::current_scale(&object, paths.as_ref())?.pointer("/spec/replicas").cloned();
+    if replicas_are_owned(scope, &object) {
         return Ok(object);
+    }
+    let Some(replicas) = replicas else { return Ok(object) };
+    if let Some(paths) = &paths {
+        // Missing replicas are the smallest number, which is owned as any other.
+        scale::set_replicas(&mut object, paths, replicas);
     }
     let mut fields = json!({});
     for step in replicas_path(scope).rsplit('.').filter(|step| !step.is_empty()) {
@@ -215,16 +216,22 @@ fn replicas_are_owned(scope: &RequestScope<'_>, object: &Value) -> bool {
     entries.is_some_and(|entries| entries.iter().any(|entry| entry["fieldsV1"].pointer(&pointer).is_some()))
 }
 
+/// Returns the Scale of an object that was written.
 fn scale_of(scope: &RequestScope<'_>, object: &Value) -> Result<Value, Status> {
-    scale::scale_of(object, scope.scale_paths().as_ref())
+    scale::scale_of(object, scope.scale_paths().as_ref()).map_err(|error| Status::bad_request(error.to_string()))
 }
 
-/// Replaces the owners' API version in conflicts by the Scale's, as upstream.
-fn with_scale_api_version(mut refusal: Status, own_version: &str) -> Status {
-    let reword = |text: &mut String| *text = text.replace(&format!("using {own_version}"), "using autoscaling/v1");
+/// Replaces the owners' API version and the path of the replicas in conflicts by the Scale's, as upstream.
+fn in_terms_of_scale(scope: &RequestScope<'_>, mut refusal: Status) -> Status {
+    let version = format!("using {}", scope.kind.api_version());
+    let path = replicas_path(scope);
+    let reword = |text: &mut String| {
+        *text = text.replace(&version, "using autoscaling/v1").replace(&path, ".spec.replicas");
+    };
     reword(&mut refusal.message);
-    if let Some(details) = &mut refusal.details {
-        details.causes.iter_mut().for_each(|cause| reword(&mut cause.message));
+    for cause in refusal.details.iter_mut().flat_map(|details| &mut details.causes) {
+        reword(&mut cause.message);
+        reword(&mut cause.field);
     }
     refusal
 }
@@ -239,4 +246,91 @@ fn drop_scale_entry_times(object: &mut Value) {
         }
     }
     entries.sort_by_key(|entry| (entry["operation"] != "Apply", entry.get("time").is_some()));
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderValue, Method};
+
+    use super::*;
+    use crate::ApiServerConfig;
+    use crate::clock::Clock;
+    use crate::request::{ApiRequest, ReplyBody};
+    use crate::server::ApiServer;
+
+    const WEB: &str = "/apis/ex.io/v1/webs/w/scale";
+    const APPLY: &str = "application/apply-patch+yaml";
+    const MERGE: &str = "application/merge-patch+json";
+
+    async fn send(server: &ApiServer, method: Method, path: &str, media: &'static str, body: Value) -> (u16, Value) {
+        let mut request = ApiRequest::new(method, path);
+        request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+        request.body = if body.is_null() { bytes::Bytes::new() } else { body.to_string().into() };
+        let ReplyBody::Full(bytes) = server.handle(request).await.body else { panic!("no stream was asked for") };
+        let body: Value = serde_json::from_slice(&bytes).expect("JSON");
+        (u16::try_from(body["code"].as_u64().unwrap_or(200)).expect("a code"), body)
+    }
+
+    /// A server with a custom resource that has these fields.
+    async fn server_with(fields: Value) -> ApiServer {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::wall()));
+        let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let definition = json!({"metadata": {"name": "webs.ex.io"}, "spec": {"group": "ex.io", "scope": "Cluster",
+            "names": {"plural": "webs", "kind": "Web"}, "versions": [{"name": "v1", "served": true, "storage": true,
+                "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.size.count",
+                    "statusReplicasPath": ".status.count"}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}}}]}});
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        assert_eq!(send(&server, Method::POST, definitions, "application/json", definition).await.0, 200);
+        let mut web = json!({"apiVersion": "ex.io/v1", "kind": "Web", "metadata": {"name": "w"}});
+        for (field, value) in fields.as_object().into_iter().flatten() {
+            web[field.as_str()] = value.clone();
+        }
+        let (code, created) = send(&server, Method::POST, "/apis/ex.io/v1/webs", "application/json", web).await;
+        assert_eq!(code, 200, "{created}");
+        server
+    }
+
+    fn applied(spec: Value) -> Value {
+        json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "w"}, "spec": spec})
+    }
+
+    /// `scaleUpdatedObjectInfo` of `pkg/registry/customresource/etcd.go` in `apiextensions-apiserver`.
+    #[tokio::test]
+    async fn replicas_that_are_missing_are_written() {
+        let missing = "the spec replicas field \".spec.size.count\" cannot be empty";
+        let server = server_with(json!({})).await;
+        let (code, read) = send(&server, Method::GET, WEB, MERGE, Value::Null).await;
+        let why = "Internal error occurred: the spec replicas field \".spec.size.count\" does not exist";
+        assert_eq!((code, read["message"].as_str()), (500, Some(why)));
+        let (code, refused) = send(&server, Method::PATCH, WEB, MERGE, json!({"metadata": {"labels": {}}})).await;
+        assert_eq!((code, refused["message"].as_str()), (400, Some(missing)));
+        let path = format!("{WEB}?fieldManager=m");
+        let (code, refused) = send(&server, Method::PATCH, &path, APPLY, applied(json!({}))).await;
+        assert_eq!((code, refused["message"].as_str()), (400, Some(missing)), "{refused}");
+        let (code, refused) = send(&server, Method::PATCH, &path, APPLY, applied(json!({"replicas": 2}))).await;
+        let why = "Apply failed with 1 conflict: conflict with \"before-first-apply\" with subresource \"scale\" using autoscaling/v1: .spec.replicas";
+        assert_eq!((code, refused["message"].as_str()), (409, Some(why)));
+        let forced = format!("{path}&force=true");
+        let (code, scale) = send(&server, Method::PATCH, &forced, APPLY, applied(json!({"replicas": 2}))).await;
+        assert_eq!((code, &scale["spec"]), (200, &json!({"replicas": 2})), "{scale}");
+        let (code, scale) = send(&server, Method::PATCH, &path, APPLY, applied(json!({}))).await;
+        assert_eq!((code, &scale["spec"]), (200, &json!({})), "{scale}");
+        let (_, web) = send(&server, Method::GET, "/apis/ex.io/v1/webs/w", MERGE, Value::Null).await;
+        assert_eq!(web["spec"], json!({"size": {"count": 0}}));
+    }
+
+    #[tokio::test]
+    async fn a_merge_patch_and_a_put_set_missing_replicas() {
+        let server = server_with(json!({})).await;
+        let (code, scale) = send(&server, Method::PATCH, WEB, MERGE, json!({"spec": {"replicas": 3}})).await;
+        assert_eq!((code, &scale["spec"]), (200, &json!({"replicas": 3})), "{scale}");
+        let server = server_with(json!({})).await;
+        let (code, scale) = send(&server, Method::PUT, WEB, "application/json", applied(json!({"replicas": 4}))).await;
+        assert_eq!((code, &scale["spec"]), (200, &json!({"replicas": 4})), "{scale}");
+        let operations = json!([{"op": "test", "path": "/spec/replicas", "value": 4},
+            {"op": "replace", "path": "/spec/replicas", "value": 5}]);
+        let (code, scale) = send(&server, Method::PATCH, WEB, "application/json-patch+json", operations).await;
+        assert_eq!((code, &scale["spec"]), (200, &json!({"replicas": 5})), "{scale}");
+    }
 }

@@ -8,6 +8,7 @@ use crate::field_errors::{ErrorList, Path};
 use crate::json::fields::{array_field, object_or_insert, str_field};
 use crate::json::{Map, Value, json};
 use crate::metadata;
+use crate::patch::go_text;
 use crate::registry::{NameFormat, checks, meta};
 use crate::status::Status;
 
@@ -32,14 +33,53 @@ impl Default for ScalePaths {
     }
 }
 
-/// Returns the Scale of an object; `paths` are those of a custom resource.
+/// The replicas of a Scale whose object has none: the smallest number. A write has to replace it.
+const NO_REPLICAS: i64 = i32::MIN as i64;
+
+/// Returns the Scale of an object; `paths` are those of a custom resource, whose missing replicas count as zero.
 ///
 /// # Errors
-/// 500 for a custom resource whose desired replicas are missing or not an integer.
-pub(crate) fn scale_of(object: &Value, paths: Option<&ScalePaths>) -> Result<Value, Status> {
+/// Replicas of a custom resource are not an integer, or its selector is not a text.
+pub(crate) fn scale_of(object: &Value, paths: Option<&ScalePaths>) -> Result<Value, NestedFieldError> {
     match paths {
-        Some(paths) => from_custom(object, paths),
+        Some(paths) => Ok(from_custom(object, paths)?.0),
         None => Ok(from_builtin(object)),
+    }
+}
+
+/// Like [`scale_of`], for reads.
+///
+/// # Errors
+/// 500 also for a custom resource without the desired replicas.
+pub(crate) fn shown_scale(object: &Value, paths: Option<&ScalePaths>) -> Result<Value, Status> {
+    let Some(paths) = paths else { return Ok(from_builtin(object)) };
+    let (scale, found) = from_custom(object, paths).map_err(|error| Status::untyped_error(error.to_string()))?;
+    let missing = || Status::internal(format!("the spec replicas field {:?} does not exist", paths.spec_replicas));
+    found.then_some(scale).ok_or_else(missing)
+}
+
+/// Like [`scale_of`], for writes: missing replicas of a custom resource are the smallest number.
+///
+/// # Errors
+/// 500 as for reads, but for missing replicas.
+pub(crate) fn current_scale(object: &Value, paths: Option<&ScalePaths>) -> Result<Value, Status> {
+    let Some(paths) = paths else { return Ok(from_builtin(object)) };
+    let (mut scale, found) = from_custom(object, paths).map_err(|error| Status::untyped_error(error.to_string()))?;
+    if !found {
+        scale["spec"]["replicas"] = NO_REPLICAS.into();
+    }
+    Ok(scale)
+}
+
+/// Returns the refusal of a write that leaves the replicas of a custom resource missing.
+pub(crate) fn check_replicas(replicas: Option<&Value>, paths: Option<&ScalePaths>) -> Result<(), Status> {
+    let missing = replicas.and_then(Value::as_i64) == Some(NO_REPLICAS);
+    match paths.filter(|_| missing) {
+        None => Ok(()),
+        Some(paths) => {
+            let path = &paths.spec_replicas;
+            Err(Status::bad_request(format!("the spec replicas field {path:?} cannot be empty")))
+        }
     }
 }
 
@@ -54,33 +94,78 @@ fn int_field(object: &Value, part: &str, field: &str) -> i64 {
     object.get(part).and_then(|p| p.get(field)).and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// Returns the Scale of a custom resource.
+/// Returns the Scale of a custom resource, and whether it has the desired replicas.
+fn from_custom(object: &Value, paths: &ScalePaths) -> Result<(Value, bool), NestedFieldError> {
+    let wanted = nested_int64(object, &paths.spec_replicas)?;
+    let observed = nested_int64(object, &paths.status_replicas)?.unwrap_or(0);
+    let selector = paths.label_selector.as_deref().map(|path| nested_string(object, path)).transpose()?.flatten();
+    Ok((build(object, wanted.unwrap_or(0), observed, selector.unwrap_or_default()), wanted.is_some()))
+}
+
+/// A value that is not of the type that is read: `NestedFieldNoCopy` of
+/// `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/helpers.go`.
+#[derive(Debug, thiserror::Error)]
+#[error("{path} accessor error: {shown} is of the type {found}, expected {wanted}")]
+pub(crate) struct NestedFieldError {
+    path: String,
+    shown: String,
+    found: &'static str,
+    wanted: &'static str,
+}
+
+fn wrong_type(path: String, value: &Value, wanted: &'static str) -> NestedFieldError {
+    let found = match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    };
+    NestedFieldError { path, shown: go_text(value), found, wanted }
+}
+
+/// Returns the value at a path such as `.spec.replicas`; `None` if it is missing, or something on the way is null.
+fn nested<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, NestedFieldError> {
+    let mut value = object;
+    let mut walked = String::new();
+    for step in path.strip_prefix('.').unwrap_or(path).split('.') {
+        walked.push('.');
+        walked.push_str(step);
+        match value {
+            Value::Null => return Ok(None),
+            Value::Object(fields) => match fields.get(step) {
+                Some(next) => value = next,
+                None => return Ok(None),
+            },
+            other => return Err(wrong_type(walked, other, "map[string]interface{}")),
+        }
+    }
+    Ok(Some(value))
+}
+
+/// Returns the integer at a path.
 ///
 /// # Errors
-/// 500 if the desired replicas are missing or not an integer; kube-apiserver cannot build a Scale then either.
-fn from_custom(object: &Value, paths: &ScalePaths) -> Result<Value, Status> {
-    let number = |path: &str| -> Result<Option<i64>, Status> {
-        match lookup(object, path) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => match value.as_i64() {
-                Some(number) => Ok(Some(number)),
-                None => Err(Status::internal(format!("{path} accessor error: {value} is not an int64"))),
-            },
-        }
-    };
-    let Some(wanted) = number(&paths.spec_replicas)? else {
-        let why = format!("the spec replicas field {:?} does not exist", paths.spec_replicas);
-        return Err(Status::internal(why));
-    };
-    let observed = number(&paths.status_replicas)?.unwrap_or(0);
-    let selector = paths
-        .label_selector
-        .as_deref()
-        .and_then(|path| lookup(object, path))
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .to_owned();
-    Ok(build(object, wanted, observed, &selector))
+/// The value is something else, or a value on the way is no object.
+pub(crate) fn nested_int64(object: &Value, path: &str) -> Result<Option<i64>, NestedFieldError> {
+    let Some(value) = nested(object, path)? else { return Ok(None) };
+    let number = value.as_i64().filter(|_| !matches!(value, Value::Number(number) if number.is_f64()));
+    number.map(Some).ok_or_else(|| wrong_type(full_path(path), value, "int64"))
+}
+
+/// Returns the text at a path.
+///
+/// # Errors
+/// The value is something else, or a value on the way is no object.
+pub(crate) fn nested_string<'a>(object: &'a Value, path: &str) -> Result<Option<&'a str>, NestedFieldError> {
+    let Some(value) = nested(object, path)? else { return Ok(None) };
+    value.as_str().map(Some).ok_or_else(|| wrong_type(full_path(path), value, "string"))
+}
+
+fn full_path(path: &str) -> String {
+    format!(".{}", path.strip_prefix('.').unwrap_or(path))
 }
 
 fn build(object: &Value, wanted: i64, observed: i64, selector: &str) -> Value {
@@ -115,10 +200,11 @@ pub(crate) fn validate(scale: &Value) -> ErrorList {
 /// resourceVersion becomes the object's, so that the store checks it.
 ///
 /// # Errors
-/// 422 for an invalid Scale.
+/// 422 for an invalid Scale, 400 for one whose replicas are still missing.
 pub(crate) fn apply(object: &mut Value, scale: &Value, paths: Option<&ScalePaths>) -> Result<(), Status> {
     let errors = validate(scale);
-    // For custom resources, their own validation rejects bad replicas.
+    // For custom resources, their own validation refuses bad replicas.
+    check_replicas(scale.pointer("/spec/replicas"), paths)?;
     if paths.is_none() && !errors.is_empty() {
         return Err(Status::invalid("autoscaling", "Scale", metadata::name(object), &errors));
     }
@@ -130,7 +216,7 @@ pub(crate) fn apply(object: &mut Value, scale: &Value, paths: Option<&ScalePaths
                 spec.insert("replicas", replicas.into());
             }
         }
-        Some(paths) => set_at_path(object, &paths.spec_replicas, replicas.into()),
+        Some(paths) => set_replicas(object, paths, replicas.into()),
     }
     let version = str_field(metadata, "resourceVersion");
     if let Some(own) = object_or_insert(object, "metadata") {
@@ -148,16 +234,8 @@ pub(crate) fn set_replicas(object: &mut Value, paths: &ScalePaths, replicas: Val
     set_at_path(object, &paths.spec_replicas, replicas);
 }
 
-fn steps(path: &str) -> impl Iterator<Item = &str> {
-    path.split('.').filter(|s| !s.is_empty())
-}
-
-fn lookup<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
-    steps(path).try_fold(object, |value, step| value.get(step))
-}
-
 fn set_at_path(object: &mut Value, path: &str, value: Value) {
-    let mut steps: Vec<&str> = steps(path).collect();
+    let mut steps: Vec<&str> = path.split('.').filter(|step| !step.is_empty()).collect();
     let Some(last) = steps.pop() else { return };
     let mut place = object;
     for step in steps {
@@ -248,9 +326,24 @@ mod tests {
         let paths = ScalePaths { label_selector: Some(".status.sel".to_owned()), ..ScalePaths::default() };
         let object =
             json!({"metadata": {"name": "c"}, "spec": {"replicas": 4}, "status": {"replicas": 4, "sel": "a=b"}});
-        let scale = from_custom(&object, &paths).expect("scale");
+        let scale = scale_of(&object, Some(&paths)).expect("scale");
         assert_eq!(scale["spec"]["replicas"], 4);
         assert_eq!(scale["status"], json!({"replicas": 4, "selector": "a=b"}));
-        assert_eq!(from_custom(&json!({"spec": {}}), &paths).expect_err("no replicas").code, 500);
+        let refused = shown_scale(&json!({"spec": {}}), Some(&paths)).expect_err("no replicas");
+        let why = "Internal error occurred: the spec replicas field \".spec.replicas\" does not exist";
+        assert_eq!((refused.code, refused.message.as_str()), (500, why));
+    }
+
+    /// `NestedInt64` and `NestedString` of `unstructured/helpers.go`.
+    #[rstest]
+    #[case::text(json!({"spec": {"replicas": "x"}}), ".spec.replicas accessor error: x is of the type string, expected int64")]
+    #[case::null(json!({"spec": {"replicas": null}}), ".spec.replicas accessor error: <nil> is of the type <nil>, expected int64")]
+    #[case::float(json!({"spec": {"replicas": 1.5}}), ".spec.replicas accessor error: 1.5 is of the type float64, expected int64")]
+    #[case::no_object(json!({"spec": [1, 2]}), ".spec.replicas accessor error: [1 2] is of the type []interface {}, expected map[string]interface{}")]
+    #[case::status(json!({"spec": {"replicas": 1}, "status": {"replicas": {"a": 1}}}), ".status.replicas accessor error: map[a:1] is of the type map[string]interface {}, expected int64")]
+    #[case::selector(json!({"spec": {"replicas": 1}, "status": {"sel": true}}), ".status.sel accessor error: true is of the type bool, expected string")]
+    fn values_of_other_types_are_errors(#[case] object: Value, #[case] why: &str) {
+        let paths = ScalePaths { label_selector: Some(".status.sel".to_owned()), ..ScalePaths::default() };
+        assert_eq!(shown_scale(&object, Some(&paths)).expect_err("refused").message, why);
     }
 }
