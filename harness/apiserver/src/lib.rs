@@ -94,6 +94,7 @@ mod go_base64;
 mod go_duration;
 mod go_json;
 mod go_regex;
+mod go_url;
 mod handlers;
 mod idle_apply;
 mod ids;

@@ -12,6 +12,7 @@ use super::selectable_fields::validate_selectable;
 use super::structural_schema::{SchemaOptions, has_extensions, is_structural, validate_schema};
 use super::{ca_bundle, names, text};
 use crate::field_errors::{BadValue, ErrorList, Path};
+use crate::go_url::Url;
 use crate::json::fields::{is_empty_value, value_default};
 use crate::json::{Value, json};
 use crate::metadata;
@@ -193,7 +194,7 @@ fn validate_approval(object: &Value, errors: &mut ErrorList) {
 }
 
 fn is_url(text: &str) -> bool {
-    text.parse::<http::Uri>().is_ok_and(|uri| uri.scheme().is_some() && uri.host().is_some_and(|host| !host.is_empty()))
+    Url::parse(text).is_ok_and(|url| !url.host.is_empty() && !url.scheme.is_empty())
 }
 
 /// Returns true if a schema declares a default at any depth.

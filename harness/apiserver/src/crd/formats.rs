@@ -11,6 +11,7 @@ use regex::Regex;
 use super::text;
 use crate::expressions::{is_base64, is_date, is_date_time};
 use crate::go_duration::go_duration;
+use crate::go_url::Url;
 use crate::json::Value;
 use crate::name_formats::{dns1123_label, dns1123_subdomain};
 
@@ -102,7 +103,7 @@ pub(super) fn has_format(format: &str, text: &str) -> bool {
         "k8slongname" => dns1123_subdomain(text).is_empty(),
         "k8sshortname" => dns1123_label(text).is_empty(),
         "mac" => is_mac(text),
-        "uri" => is_uri(text),
+        "uri" => Url::parse_request_uri(text).is_ok(),
         name @ ("hexcolor" | "rgbcolor" | "ssn" | "uuid" | "uuid3" | "uuid4" | "uuid5") => matches(name, text),
         _ => true,
     }
@@ -199,15 +200,6 @@ fn is_hostname(text: &str) -> bool {
     let first = letters.next().is_some_and(|first| first != '-');
     let rest = letters.as_str().strip_prefix('-').unwrap_or(letters.as_str());
     fits && first && matches("hostlabel", top) && !rest.contains('-') && rest.chars().count() <= 62
-}
-
-/// Returns true for a URL with a scheme or an absolute path, as Go's `ParseRequestURI`.
-fn is_uri(text: &str) -> bool {
-    let scheme = text.split_once(':').is_some_and(|(scheme, _)| {
-        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
-    });
-    (scheme || text.starts_with('/')) && !text.contains(|c: char| c.is_ascii_control() || c == ' ')
 }
 
 /// Returns true for Go's durations, and for texts that have a number with a unit in words: `ParseDuration` of

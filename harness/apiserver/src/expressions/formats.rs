@@ -1,11 +1,11 @@
-//! The named formats of texts, and the parts of URLs that are escaped. PURE. Follows `format.go` and `urls.go` in
+//! The named formats of texts. PURE. Follows `format.go` in
 //! `staging/src/k8s.io/apiserver/pkg/cel/library` of Kubernetes 1.36, and `pkg/validation/strfmt` of kube-openapi.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::go_url::Url;
 use crate::name_formats;
 
 /// A format of texts: `kubernetes.NamedFormat`.
@@ -41,7 +41,7 @@ pub(super) static FORMATS: [NamedFormat; 13] = [
     }),
     format("dns1035LabelPrefix", 30, |text| name_formats::dns1035_label(&name_formats::mask_trailing_dash(text))),
     format("labelValue", 40, name_formats::label_value),
-    format("uri", 1103, |text| uri_error(text).into_iter().collect()),
+    format("uri", 1103, |text| Url::parse_request_uri(text).err().iter().map(ToString::to_string).collect()),
     format("uuid", 70, |text| unless(is_uuid(text), "does not match the UUID format")),
     format("byte", 84, |text| unless(is_base64(text), "invalid base64")),
     format("date", 71, |text| unless(is_date(text), "invalid date")),
@@ -50,12 +50,6 @@ pub(super) static FORMATS: [NamedFormat; 13] = [
 
 fn unless(valid: bool, why: &str) -> Vec<String> {
     if valid { Vec::new() } else { vec![why.to_owned()] }
-}
-
-/// Returns the error of Go's `ParseRequestURI`.
-fn uri_error(text: &str) -> Option<String> {
-    let why = if text.is_empty() { "empty url" } else { "invalid URI for request" };
-    Url::parse(text).is_none().then(|| format!("parse {text:?}: {why}"))
 }
 
 fn is_uuid(text: &str) -> bool {
@@ -85,93 +79,6 @@ pub(crate) fn is_date_time(text: &str) -> bool {
     let (Some(date), Some(time)) = (parts.next(), parts.next()) else { return false };
     let Some(found) = PATTERN.as_ref().and_then(|pattern| pattern.captures(time)) else { return false };
     is_date(date) && &found[1] <= "23" && &found[2] <= "59" && &found[3] <= "59"
-}
-
-/// A URL or an absolute path.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Url {
-    pub(super) scheme: String,
-    pub(super) host: String,
-    path: String,
-    query: String,
-}
-
-impl Url {
-    /// Parses a text as Go's `ParseRequestURI`; a fragment is dropped.
-    pub(super) fn parse(given: &str) -> Option<Self> {
-        if given.is_empty() || given.contains(|c: char| c.is_ascii_control()) {
-            return None;
-        }
-        let (given, _) = given.split_once('#').unwrap_or((given, ""));
-        let (given, query) = given.split_once('?').unwrap_or((given, ""));
-        let of = |scheme: &str, host: &str, path: &str| {
-            unescaped(path, false)?;
-            let [scheme, host, path, query] = [scheme, host, path, query].map(str::to_owned);
-            Some(Self { scheme, host, path, query })
-        };
-        if given.starts_with('/') {
-            return of("", "", given);
-        }
-        let (scheme, rest) = given.split_once(':')?;
-        let begins = scheme.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
-        if !begins || !scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)) || !rest.starts_with('/')
-        {
-            return None;
-        }
-        let scheme = scheme.to_ascii_lowercase();
-        let Some(after) = rest.strip_prefix("//") else { return of(&scheme, "", rest) };
-        let (authority, path) = after.split_at(after.find('/').unwrap_or(after.len()));
-        let host = authority.rsplit('@').next().unwrap_or_default();
-        if host.contains(' ') { None } else { of(&scheme, host, path) }
-    }
-
-    /// Returns the path, escaped where it must be.
-    pub(super) fn escaped_path(&self) -> String {
-        const MARKS: &str = "-_.~/$&+,:;=@";
-        let valid = |c: char| c.is_ascii_alphanumeric() || MARKS.contains(c) || "!'()*[]%".contains(c);
-        if self.path.chars().all(valid) {
-            return self.path.clone();
-        }
-        let hex = |digit: u8| char::from_digit(digit.into(), 16).unwrap_or('0').to_ascii_uppercase();
-        let mut escaped = String::new();
-        for byte in unescaped(&self.path, false).unwrap_or_default() {
-            match char::from(byte) {
-                c if c.is_ascii_alphanumeric() || MARKS.contains(c) => escaped.push(c),
-                _ => escaped.extend(['%', hex(byte >> 4), hex(byte & 15)]),
-            }
-        }
-        escaped
-    }
-
-    /// Returns the values of each key of the query. What cannot be read is left out.
-    pub(super) fn query(&self) -> BTreeMap<String, Vec<String>> {
-        let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for pair in self.query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')) {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let text = |escaped: &str| Some(String::from_utf8_lossy(&unescaped(escaped, true)?).into_owned());
-            if let (Some(key), Some(value)) = (text(key), text(value)) {
-                values.entry(key).or_default().push(value);
-            }
-        }
-        values
-    }
-}
-
-/// Returns the bytes of an escaped text; `None` if an escape is not complete. In a query, `+` is a space.
-fn unescaped(text: &str, query: bool) -> Option<Vec<u8>> {
-    let mut bytes = text.bytes();
-    let mut plain = Vec::with_capacity(text.len());
-    while let Some(byte) = bytes.next() {
-        plain.push(match byte {
-            b'%' => {
-                let mut digit = || char::from(bytes.next()?).to_digit(16);
-                u8::try_from(digit()? * 16 + digit()?).ok()?
-            }
-            b'+' if query => b' ',
-            other => other,
-        });
-    }
-    Some(plain)
 }
 
 #[cfg(test)]
@@ -205,35 +112,5 @@ mod tests {
     #[case("datetime", "2021-01-01t23:59:59.5+01:00", "2021-01-01T24:00:00Z")]
     fn formats(#[case] name: &str, #[case] good: &str, #[case] bad: &str) {
         assert_eq!((errors(name, good), errors(name, bad)), (0, 1));
-    }
-
-    /// The examples in the comments of `urls.go`.
-    #[rstest]
-    #[case("https://example.com/path?k1=a&k2=b&k2=c", "k1=a k2=b,c")]
-    #[case("https://example.com/path?key with spaces=value with spaces", "key with spaces=value with spaces")]
-    #[case("https://example.com/path?", "")]
-    #[case("https://example.com/path", "")]
-    #[case::escaped("/p?a%20b=c+d&bad=%zz&semi=1;2&flag#k=v", "a b=c d flag=")]
-    fn queries(#[case] url: &str, #[case] expected: &str) {
-        let query = Url::parse(url).expect("a URL").query();
-        let pairs: Vec<String> = query.iter().map(|(key, values)| format!("{key}={}", values.join(","))).collect();
-        assert_eq!(pairs.join(" "), expected);
-    }
-
-    #[rstest]
-    #[case("https://example.com/path with spaces/", "/path%20with%20spaces/")]
-    #[case("https://example.com/a%2Fb", "/a%2Fb")]
-    #[case("https://example.com", "")]
-    fn paths(#[case] url: &str, #[case] expected: &str) {
-        assert_eq!(Url::parse(url).expect("a URL").escaped_path(), expected);
-    }
-
-    #[rstest]
-    #[case("https://a b/")]
-    #[case("relative/path")]
-    #[case("http://a/%zz")]
-    #[case("")]
-    fn no_urls(#[case] text: &str) {
-        assert_eq!(Url::parse(text), None);
     }
 }

@@ -16,10 +16,11 @@ use cel::common::types::{
 use cel::common::value::{CowVal, StaticVal, Val};
 use cel::{DeclarationError, Env, ExecutionError};
 
-use super::formats::{FORMATS, NamedFormat, Url};
+use super::formats::{FORMATS, NamedFormat};
 use super::macros;
 use super::semver::{Version, VersionError};
 use super::shared::SharedValue;
+use crate::go_url::Url;
 use crate::quantity::Quantity;
 
 type CelResult<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
@@ -120,7 +121,7 @@ fn globals() -> Vec<FunctionEntry> {
         ("jsonpatch.escapeKey", None, vec![&TEXT], |args| {
             text(string_argument(&args, 0).replace('~', "~0").replace('/', "~1"))
         }),
-        ("isURL", None, vec![&TEXT], |args| bool_value(Url::parse(string_argument(&args, 0)).is_some())),
+        ("isURL", None, vec![&TEXT], |args| bool_value(Url::parse_request_uri(string_argument(&args, 0)).is_ok())),
         ("url", None, vec![&TEXT], |args| library_value(parse_url(string_argument(&args, 0))?)),
         ("isQuantity", None, vec![&TEXT], |args| bool_value(Quantity::parse(string_argument(&args, 0)).is_some())),
         ("quantity", None, vec![&TEXT], |args| {
@@ -193,8 +194,8 @@ fn addresses() -> Vec<FunctionEntry> {
     vec![
         ("getScheme", Some(&URL), vec![], |args| part(&args, |url| url.scheme.clone())),
         ("getHost", Some(&URL), vec![], |args| part(&args, |url| url.host.clone())),
-        ("getHostname", Some(&URL), vec![], |args| part(&args, |url| split_host(&url.host).0)),
-        ("getPort", Some(&URL), vec![], |args| part(&args, |url| split_host(&url.host).1)),
+        ("getHostname", Some(&URL), vec![], |args| part(&args, |url| url.hostname().to_owned())),
+        ("getPort", Some(&URL), vec![], |args| part(&args, |url| url.port().to_owned())),
         ("getEscapedPath", Some(&URL), vec![], |args| part(&args, Url::escaped_path)),
         ("getQuery", Some(&URL), vec![], |args| match args[0].downcast_ref::<LibraryValue>() {
             Some(LibraryValue::Url(url)) => Ok(CowVal::owned(query_map(url))),
@@ -562,22 +563,12 @@ fn contains_ip<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> CelResult<'b, 'v> {
     bool_value(same && differing >= u32::from(*bits))
 }
 
+/// Reads a URL. Upstream parses it twice, because `ParseRequestURI` takes a fragment for a part of the path.
 fn parse_url(given: &str) -> Result<LibraryValue, ExecutionError> {
-    Url::parse(given).map(LibraryValue::Url).ok_or_else(|| {
-        let why = format!("parse {given:?}: invalid URI for request");
-        function_error("url", format!("URL parse error during conversion from string: {why}"))
-    })
-}
-
-/// Splits a host into name and port.
-fn split_host(host: &str) -> (String, String) {
-    let bare = |name: &str| name.trim_start_matches('[').trim_end_matches(']').to_owned();
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) && !name.ends_with(':') => {
-            (bare(name), port.to_owned())
-        }
-        _ => (bare(host), String::new()),
-    }
+    let parsed = Url::parse_request_uri(given).and_then(|_| Url::parse(given));
+    parsed
+        .map(LibraryValue::Url)
+        .map_err(|error| function_error("url", format!("URL parse error during conversion from string: {error}")))
 }
 
 fn part<'b, 'v>(args: &[CowVal<'b, 'v>], of: fn(&Url) -> String) -> CelResult<'b, 'v> {

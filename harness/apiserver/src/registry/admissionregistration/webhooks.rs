@@ -3,8 +3,9 @@
 
 use crate::expressions::admission::AdmissionVariables;
 use crate::field_errors::{ErrorList, Path};
+use crate::go_url::Url;
 use crate::json::fields::{array_field, is_empty_value, items_mut, non_null, object_mut, str_field, value_default};
-use crate::json::{Value, json};
+use crate::json::{Map, Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::registry::admissionregistration::matching::{
     self, FAILURE_POLICIES, MATCH_POLICIES, REINVOCATIONS, match_conditions, rule,
@@ -160,40 +161,68 @@ pub(crate) fn client_config(config: &Value, path: &Path<'_>, errors: &mut ErrorL
         (None, None) | (Some(_), Some(_)) => errors.required(path, "exactly one of url or service is required"),
         (Some(url), None) => webhook_url(url, &path.child("url"), errors),
         (None, Some(service)) => {
-            let path = path.child("service");
-            for field in ["name", "namespace"] {
-                if str_field(service, field).is_empty() {
-                    errors.required(&path.child(field), format!("service {field} is required"));
-                }
-            }
-            if let Some(port) = service["port"].as_i64().filter(|port| names::port_number(*port).is_some()) {
-                let why = names::port_number(port).unwrap_or_default();
-                errors.invalid(&path.child("port"), port, format!("port is not valid: {why}"));
-            }
+            webhook_service(service, &path.child("service"), errors);
         }
     }
 }
 
-fn webhook_url(url: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    const FORM: &str = "; desired format: https://host[/path]";
-    let Ok(uri) = url.parse::<http::Uri>() else {
-        return errors.required(path, format!("url must be a valid URL: {url:?}{FORM}"));
-    };
-    if uri.scheme_str() != Some("https") {
-        let scheme = uri.scheme_str().unwrap_or_default();
-        errors.invalid(path, scheme, format!("'https' is the only allowed URL scheme{FORM}"));
+/// Validates the service of a webhook: `ValidateWebhookService` of `pkg/util/webhook/validation.go` in `k8s.io/apiserver`.
+/// Its callers pass name and namespace in the wrong order, so each is missed in the place of the other.
+fn webhook_service(service: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for (field, shown) in [("namespace", "name"), ("name", "namespace")] {
+        if str_field(service, field).is_empty() {
+            errors.required(&path.child(shown), "");
+        }
     }
-    if uri.host().unwrap_or_default().is_empty() {
+    if let Some(port) = service["port"].as_i64()
+        && let Some(why) = names::port_number(port)
+    {
+        errors.invalid(&path.child("port"), port, format!("port is not valid: {why}"));
+    }
+    let given = str_field(service, "path");
+    let path = path.child("path");
+    match given {
+        "" | "/" => return,
+        "//" => return errors.invalid(&path, given, "segment[0] may not be empty"),
+        _ => {}
+    }
+    if !given.starts_with('/') {
+        errors.invalid(&path, given, "must start with a '/'");
+    }
+    let mut steps = given.chars();
+    steps.next();
+    let steps = steps.as_str();
+    for (index, step) in steps.strip_suffix('/').unwrap_or(steps).split('/').enumerate() {
+        if step.is_empty() {
+            errors.invalid(&path, given, format!("segment[{index}] may not be empty"));
+            continue;
+        }
+        for why in names::dns1123_subdomain(step) {
+            errors.invalid(&path, given, format!("segment[{index}]: {why}"));
+        }
+    }
+}
+
+fn webhook_url(given: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    const FORM: &str = "; desired format: https://host[/path]";
+    let url = match Url::parse(given) {
+        Ok(url) => url,
+        Err(error) => return errors.required(path, format!("url must be a valid URL: {error}{FORM}")),
+    };
+    if url.scheme != "https" {
+        errors.invalid(path, &*url.scheme, format!("'https' is the only allowed URL scheme{FORM}"));
+    }
+    if url.host.is_empty() {
         errors.invalid(path, "", format!("host must be specified{FORM}"));
     }
-    if let Some((user, _)) = uri.authority().and_then(|authority| authority.as_str().split_once('@')) {
-        errors.invalid(path, user, "user information is not permitted in the URL");
+    if let Some(user) = &url.user {
+        errors.invalid(path, &**user, "user information is not permitted in the URL");
     }
-    if let Some((_, fragment)) = url.split_once('#') {
-        errors.invalid(path, fragment, "fragments are not permitted in the URL");
+    if !url.fragment.is_empty() {
+        errors.invalid(path, &*url.fragment, "fragments are not permitted in the URL");
     }
-    if let Some(query) = uri.query() {
-        errors.invalid(path, query, "query parameters are not permitted in the URL");
+    if !url.raw_query.is_empty() {
+        errors.invalid(path, &*url.raw_query, "query parameters are not permitted in the URL");
     }
 }
 
