@@ -12,6 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::pull_parser::{JsonToken, PullParser, SyntaxError, TOO_DEEP, operation_values};
+use super::structural::{PRUNED, UNKNOWN};
 use super::{ElementRelationship, ListType, Scalar, Schema, StructField, StructType, Type, TypeKind, TypeRef, scalar};
 use crate::json::{Key, Map, Number, Value};
 use crate::status::go_quote;
@@ -253,6 +254,7 @@ impl<'a> Decoder<'a> {
         let expected = schema.get(ty);
         let token = self.reader.peek()?;
         match (&expected.shape, token) {
+            (TypeKind::Any, _) if schema.structural && matches!(&*expected.go, PRUNED | UNKNOWN) => self.unknown(),
             (TypeKind::Any, _) => {
                 self.raw = &*expected.go == "runtime.RawExtension";
                 let value = self.any();
@@ -269,6 +271,8 @@ impl<'a> Decoder<'a> {
             (TypeKind::Scalar(scalar), JsonToken::String | JsonToken::Number | JsonToken::True | JsonToken::False) => {
                 self.scalar(*scalar, &expected.go, token)
             }
+            // Upstream prunes what is of another type, too, before it is refused.
+            _ if schema.structural && &*expected.go == PRUNED => self.unknown(),
             _ if schema.structural => self.any(),
             (TypeKind::Scalar(Scalar::Bytes), JsonToken::Array) => self.byte_list(),
             (TypeKind::Scalar(Scalar::Quantity), _) => {
@@ -325,6 +329,24 @@ impl<'a> Decoder<'a> {
             self.owner = owner;
         }
         Ok(Value::Object(map))
+    }
+
+    /// Reads a value of which no fields are known, so that they are removed.
+    fn unknown(&mut self) -> Result<Value, SyntaxError> {
+        match self.reader.peek()? {
+            JsonToken::Object => {
+                self.reader.enter()?;
+                let mut first = true;
+                let mut known = BTreeSet::new();
+                while let Some(name) = self.reader.key(&mut first)? {
+                    self.strict_error("unknown", &name);
+                    self.pruned(name, &mut known)?;
+                }
+                Ok(Value::Object(Map::new()))
+            }
+            JsonToken::Array => self.list(Self::unknown),
+            _ => self.any(),
+        }
     }
 
     /// Reads a field that pruning removes. Upstream has decoded it before that, so duplicates in it are reported.

@@ -149,3 +149,42 @@ fn a_cursor_finds_what_a_search_finds() {
     assert_eq!(found, names.map(|name| shape.index(name)));
     assert_eq!(found.iter().flatten().count(), 6);
 }
+
+/// `prune` and `skipPrune` of `pkg/apiserver/schema/pruning/algorithm.go` in `apiextensions-apiserver`.
+#[rstest]
+#[case::any_values(json!({"additionalProperties": true}), r#"{"a": {"b": 1}, "c": [{"d": 1}, 2], "e": 3}"#,
+    json!({"a": {}, "c": [{}, 2], "e": 3}), &["v.a.b", "v.c[0].d"])]
+#[case::preserved_around_values(json!({"x-kubernetes-preserve-unknown-fields": true,
+    "additionalProperties": {"type": "object", "properties": {"k": {"type": "string"}}}}),
+    r#"{"a": {"k": "1", "x": 2}}"#, json!({"a": {"k": "1"}}), &["v.a.x"])]
+#[case::preserved_around_fields(json!({"x-kubernetes-preserve-unknown-fields": true,
+    "properties": {"a": {"type": "object", "properties": {"k": {"type": "string"}}}}}),
+    r#"{"a": {"k": "1", "x": 2}, "b": {"x": 2}}"#, json!({"a": {"k": "1"}, "b": {"x": 2}}), &["v.a.x"])]
+#[case::a_text_is_expected(json!({"properties": {"a": {"type": "string"}}}), r#"{"a": {"x": 1}, "b": 1}"#, json!({"a": {}}), &["v.a.x", "v.b"])]
+#[case::a_list_is_expected(json!({"properties": {"a": {"type": "array", "items": {"type": "string"}}}}),
+    r#"{"a": {"x": 1}}"#, json!({"a": {}}), &["v.a.x"])]
+#[case::an_object_is_expected(json!({"properties": {"a": {"type": "object"}}}), r#"{"a": [{"x": 1}]}"#, json!({"a": [{}]}), &["v.a[0].x"])]
+#[case::a_number_or_text(json!({"properties": {"a": {"x-kubernetes-int-or-string": true}}}), r#"{"a": {"x": 1}}"#, json!({"a": {}}), &["v.a.x"])]
+#[case::items_of_a_preserved_list(json!({"properties": {"a": {"type": "array", "x-kubernetes-preserve-unknown-fields": true,
+    "items": {"type": "object", "properties": {"k": {"type": "object"}}}}}}),
+    r#"{"a": [{"x": 1, "k": {"y": 1}}]}"#, json!({"a": [{"x": 1, "k": {}}]}), &["v.a[0].k.y"])]
+#[case::a_preserved_value_of_another_type(json!({"properties": {"a": {"type": "string", "x-kubernetes-preserve-unknown-fields": true}}}),
+    r#"{"a": {"x": 1}}"#, json!({"a": {"x": 1}}), &[])]
+#[case::embedded(json!({"properties": {"a": {"type": "object", "x-kubernetes-embedded-resource": true,
+    "properties": {"spec": {"type": "object"}}}}}),
+    r#"{"a": {"apiVersion": "v1", "kind": "K", "metadata": {"name": "n"}, "spec": {"x": 1}, "z": 1}}"#,
+    json!({"a": {"apiVersion": "v1", "kind": "K", "metadata": {"name": "n"}, "spec": {}}}), &["v.a.spec.x", "v.a.z"])]
+fn unknown_fields_are_pruned(
+    #[case] schema: Value,
+    #[case] value: &str,
+    #[case] kept: Value,
+    #[case] unknown: &[&str],
+) {
+    let mut inner = schema;
+    inner["type"] = "object".into();
+    let root = json!({"type": "object", "properties": {"v": inner}});
+    let types = Schema::from_structural(Some(&root), false).unwrap();
+    let decoded = types.decode(format!("{{\"v\": {value}}}").as_bytes()).unwrap();
+    let unknown: Vec<String> = unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
+    assert_eq!((&decoded.value["v"], decoded.strict), (&kept, unknown));
+}

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use super::structural::{PRUNED, UNKNOWN};
 use super::{DecodedBody, Scalar, Schema, TypeKind, TypeRef, scalar};
 use crate::json::{Map, Value};
 use crate::status::go_quote;
@@ -38,6 +39,15 @@ impl Schema {
     }
 }
 
+/// Removes all fields from a value of which none are known.
+fn drop_fields(value: &mut Value) {
+    match value {
+        Value::Object(map) => *map = Map::new(),
+        Value::Array(items) => items.iter_mut().for_each(drop_fields),
+        _ => {}
+    }
+}
+
 struct Converter<'a> {
     schema: &'a Schema,
     path: String,
@@ -50,7 +60,12 @@ impl Converter<'_> {
             return Ok(());
         }
         match (self.schema.shape(ty), value) {
-            (TypeKind::Any, _) => Ok(()),
+            (TypeKind::Any, value) => {
+                if self.schema.structural && matches!(&*self.schema.get(ty).go, PRUNED | UNKNOWN) {
+                    drop_fields(value);
+                }
+                Ok(())
+            }
             (TypeKind::Struct(shape), Value::Object(map)) => self.structure(shape, map),
             (TypeKind::Struct(_), other) => Err(UnstructuredError::Struct(go_kind(other))),
             (TypeKind::Map(shape), Value::Object(map)) => {
