@@ -5,7 +5,7 @@ use crate::expressions::admission::AdmissionVariables;
 use crate::field_errors::{ErrorList, Path};
 use crate::go_url::Url;
 use crate::json::fields::{array_field, is_empty_value, items_mut, non_null, object_mut, str_field, value_default};
-use crate::json::{Map, Value, json};
+use crate::json::{Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::registry::admissionregistration::matching::{
     self, FAILURE_POLICIES, MATCH_POLICIES, REINVOCATIONS, match_conditions, rule,
