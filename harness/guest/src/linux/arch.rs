@@ -135,76 +135,110 @@ pub(crate) const DIFFERENCE: usize = 8;
 /// The offset in the page of a `timespec` of zero.
 pub(crate) const ZERO: usize = 16;
 
+/// The offset in the page of the most nanoseconds that are counted now.
+pub(crate) const MOST_COUNTED: usize = 32;
+
+/// The offset, in the page behind, of the last reading of `CLOCK_REALTIME` that was counted.
+pub(crate) const LAST: usize = 4096;
+
 /// The functions that replace those of the vDSO: their names there, and their offsets in `CODE`.
 pub(crate) const FUNCTIONS: [(&str, usize); 5] = [
     ("__vdso_clock_gettime", 0),
-    ("__vdso_gettimeofday", 0x43),
-    ("__vdso_time", 0x81),
-    ("__vdso_clock_getres", 0xa2),
-    ("__vdso_getrandom", 0xaa),
+    ("__vdso_gettimeofday", 0xa8),
+    ("__vdso_time", 0xe6),
+    ("__vdso_clock_getres", 0x107),
+    ("__vdso_getrandom", 0x10f),
 ];
 
-/// Position-independent code that reads the clocks from the beginning of its page. Each clock is one number, so that
-/// it is read whole.
+/// Position-independent code that reads the clocks from the beginning of its page, each of which is one number, so that
+/// it is read whole. Readings of `CLOCK_REALTIME` are counted as `Clocks::reading` says, in the page behind.
 #[rustfmt::skip]
-pub(crate) const CODE: [u8; 0xb2] = [
+pub(crate) const CODE: [u8; 0x117] = [
     // clock_gettime(edi: clock, rsi: timespec)
-    0x83, 0xff, 0x0b,                         //       cmp    edi, 11
-    0x77, 0x36,                               //       ja     kernel
-    0xb8, 0xf3, 0x0b, 0x00, 0x00,             //       mov    eax, 0xbf3   both families
-    0x0f, 0xa3, 0xf8,                         //       bt     eax, edi
-    0x73, 0x2c,                               //       jae    kernel
-    0x48, 0x8b, 0x05, 0xaa, 0xff, 0xff, 0xff, //       mov    rax, [MONOTONIC]
-    0xb9, 0x21, 0x09, 0x00, 0x00,             //       mov    ecx, 0x921   realtime clocks
-    0x0f, 0xa3, 0xf9,                         //       bt     ecx, edi
-    0x73, 0x07,                               //       jae    split
-    0x48, 0x03, 0x05, 0xa1, 0xff, 0xff, 0xff, //       add    rax, [DIFFERENCE]
-    0x31, 0xd2,                               // split:xor    edx, edx
-    0xb9, 0x00, 0xca, 0x9a, 0x3b,             //       mov    ecx, 1000000000
-    0x48, 0xf7, 0xf1,                         //       div    rcx
-    0x48, 0x89, 0x06,                         //       mov    [rsi], rax
-    0x48, 0x89, 0x56, 0x08,                   //       mov    [rsi+8], rdx
-    0x31, 0xc0,                               //       xor    eax, eax
-    0xc3,                                     //       ret
-    0xb8, 0xe4, 0x00, 0x00, 0x00,             // kernel:mov   eax, 228
-    0x0f, 0x05,                               //       syscall
-    0xc3,                                     //       ret
+    0x83, 0xff, 0x0b,                                      //        cmp    edi, 11
+    0x0f, 0x87, 0x97, 0x00, 0x00, 0x00,                    //        ja     kernel
+    0xb8, 0xf3, 0x0b, 0x00, 0x00,                          //        mov    eax, 0xbf3  both families
+    0x0f, 0xa3, 0xf8,                                      //        bt     eax, edi
+    0x0f, 0x83, 0x89, 0x00, 0x00, 0x00,                    //        jae    kernel
+    0x48, 0x8b, 0x05, 0xa2, 0xff, 0xff, 0xff,              //        mov    rax, [MONOTONIC]
+    0xb9, 0x21, 0x09, 0x00, 0x00,                          //        mov    ecx, 0x921  realtime clocks
+    0x0f, 0xa3, 0xf9,                                      //        bt     ecx, edi
+    0x73, 0x64,                                            //        jae    split
+    0x48, 0x03, 0x05, 0x99, 0xff, 0xff, 0xff,              //        add    rax, [DIFFERENCE]
+    0x85, 0xff,                                            //        test   edi, edi
+    0x75, 0x59,                                            //        jne    split       only CLOCK_REALTIME is counted
+    0x49, 0x89, 0xc0,                                      //        mov    r8, rax     now
+    0x4c, 0x8b, 0x0d, 0xa3, 0xff, 0xff, 0xff,              //        mov    r9, [MOST_COUNTED]
+    0x48, 0x8b, 0x05, 0x7c, 0x0f, 0x00, 0x00,              //        mov    rax, [LAST]
+    0x49, 0x89, 0xc2,                                      // again: mov    r10, rax
+    0x4d, 0x29, 0xc2,                                      //        sub    r10, r8
+    0x72, 0x0b,                                            //        jb     moved
+    0x4d, 0x39, 0xca,                                      //        cmp    r10, r9
+    0x73, 0x37,                                            //        jae    most
+    0x4c, 0x8d, 0x50, 0x01,                                //        lea    r10, [rax+1]
+    0xeb, 0x21,                                            //        jmp    store
+    0x49, 0x89, 0xc3,                                      // moved: mov    r11, rax
+    0x31, 0xd2,                                            //        xor    edx, edx
+    0xb9, 0xe8, 0x03, 0x00, 0x00,                          //        mov    ecx, 1000
+    0x48, 0xf7, 0xf1,                                      //        div    rcx
+    0x4c, 0x89, 0xd8,                                      //        mov    rax, r11
+    0x4c, 0x89, 0xc9,                                      //        mov    rcx, r9
+    0x48, 0xd1, 0xe9,                                      //        shr    rcx, 1
+    0x48, 0x39, 0xca,                                      //        cmp    rdx, rcx
+    0x72, 0x02,                                            //        jb     keep
+    0x31, 0xd2,                                            //        xor    edx, edx
+    0x4d, 0x8d, 0x14, 0x10,                                // keep:  lea    r10, [r8+rdx]
+    0xf0, 0x4c, 0x0f, 0xb1, 0x15, 0x3f, 0x0f, 0x00, 0x00,  // store: lock cmpxchg [LAST], r10
+    0x75, 0xc1,                                            //        jne    again
+    0x4c, 0x89, 0xd0,                                      //        mov    rax, r10
+    0xeb, 0x04,                                            //        jmp    split
+    0x4b, 0x8d, 0x04, 0x08,                                // most:  lea    rax, [r8+r9]
+    0x31, 0xd2,                                            // split: xor    edx, edx
+    0xb9, 0x00, 0xca, 0x9a, 0x3b,                          //        mov    ecx, 1000000000
+    0x48, 0xf7, 0xf1,                                      //        div    rcx
+    0x48, 0x89, 0x06,                                      //        mov    [rsi], rax
+    0x48, 0x89, 0x56, 0x08,                                //        mov    [rsi+8], rdx
+    0x31, 0xc0,                                            //        xor    eax, eax
+    0xc3,                                                  //        ret
+    0xb8, 0xe4, 0x00, 0x00, 0x00,                          // kernel:mov    eax, 228
+    0x0f, 0x05,                                            //        syscall
+    0xc3,                                                  //        ret
     // gettimeofday(rdi: timeval, rsi: timezone)
-    0x48, 0x85, 0xff,                         //       test   rdi, rdi
-    0x74, 0x2a,                               //       je     zone
-    0x48, 0x8b, 0x05, 0x71, 0xff, 0xff, 0xff, //       mov    rax, [MONOTONIC]
-    0x48, 0x03, 0x05, 0x72, 0xff, 0xff, 0xff, //       add    rax, [DIFFERENCE]
-    0x31, 0xd2,                               //       xor    edx, edx
-    0xb9, 0x00, 0xca, 0x9a, 0x3b,             //       mov    ecx, 1000000000
-    0x48, 0xf7, 0xf1,                         //       div    rcx
-    0x48, 0x89, 0x07,                         //       mov    [rdi], rax
-    0x89, 0xd0,                               //       mov    eax, edx
-    0x31, 0xd2,                               //       xor    edx, edx
-    0xb9, 0xe8, 0x03, 0x00, 0x00,             //       mov    ecx, 1000
-    0xf7, 0xf1,                               //       div    ecx
-    0x48, 0x89, 0x47, 0x08,                   //       mov    [rdi+8], rax
-    0x48, 0x85, 0xf6,                         // zone: test   rsi, rsi
-    0x74, 0x07,                               //       je     done
-    0x48, 0xc7, 0x06, 0x00, 0x00, 0x00, 0x00, //       mov    qword [rsi], 0
-    0x31, 0xc0,                               // done: xor    eax, eax
-    0xc3,                                     //       ret
+    0x48, 0x85, 0xff,                                      //        test   rdi, rdi
+    0x74, 0x2a,                                            //        je     zone
+    0x48, 0x8b, 0x05, 0x0c, 0xff, 0xff, 0xff,              //        mov    rax, [MONOTONIC]
+    0x48, 0x03, 0x05, 0x0d, 0xff, 0xff, 0xff,              //        add    rax, [DIFFERENCE]
+    0x31, 0xd2,                                            //        xor    edx, edx
+    0xb9, 0x00, 0xca, 0x9a, 0x3b,                          //        mov    ecx, 1000000000
+    0x48, 0xf7, 0xf1,                                      //        div    rcx
+    0x48, 0x89, 0x07,                                      //        mov    [rdi], rax
+    0x89, 0xd0,                                            //        mov    eax, edx
+    0x31, 0xd2,                                            //        xor    edx, edx
+    0xb9, 0xe8, 0x03, 0x00, 0x00,                          //        mov    ecx, 1000
+    0xf7, 0xf1,                                            //        div    ecx
+    0x48, 0x89, 0x47, 0x08,                                //        mov    [rdi+8], rax
+    0x48, 0x85, 0xf6,                                      // zone:  test   rsi, rsi
+    0x74, 0x07,                                            //        je     done
+    0x48, 0xc7, 0x06, 0x00, 0x00, 0x00, 0x00,              //        mov    qword [rsi], 0
+    0x31, 0xc0,                                            // done:  xor    eax, eax
+    0xc3,                                                  //        ret
     // time(rdi: time_t)
-    0x48, 0x8b, 0x05, 0x38, 0xff, 0xff, 0xff, //       mov    rax, [MONOTONIC]
-    0x48, 0x03, 0x05, 0x39, 0xff, 0xff, 0xff, //       add    rax, [DIFFERENCE]
-    0x31, 0xd2,                               //       xor    edx, edx
-    0xb9, 0x00, 0xca, 0x9a, 0x3b,             //       mov    ecx, 1000000000
-    0x48, 0xf7, 0xf1,                         //       div    rcx
-    0x48, 0x85, 0xff,                         //       test   rdi, rdi
-    0x74, 0x03,                               //       je     end
-    0x48, 0x89, 0x07,                         //       mov    [rdi], rax
-    0xc3,                                     // end:  ret
+    0x48, 0x8b, 0x05, 0xd3, 0xfe, 0xff, 0xff,              //        mov    rax, [MONOTONIC]
+    0x48, 0x03, 0x05, 0xd4, 0xfe, 0xff, 0xff,              //        add    rax, [DIFFERENCE]
+    0x31, 0xd2,                                            //        xor    edx, edx
+    0xb9, 0x00, 0xca, 0x9a, 0x3b,                          //        mov    ecx, 1000000000
+    0x48, 0xf7, 0xf1,                                      //        div    rcx
+    0x48, 0x85, 0xff,                                      //        test   rdi, rdi
+    0x74, 0x03,                                            //        je     end
+    0x48, 0x89, 0x07,                                      //        mov    [rdi], rax
+    0xc3,                                                  // end:   ret
     // clock_getres(edi: clock, rsi: timespec)
-    0xb8, 0xe5, 0x00, 0x00, 0x00,             //       mov    eax, 229
-    0x0f, 0x05,                               //       syscall
-    0xc3,                                     //       ret
+    0xb8, 0xe5, 0x00, 0x00, 0x00,                          //        mov    eax, 229
+    0x0f, 0x05,                                            //        syscall
+    0xc3,                                                  //        ret
     // getrandom(…): the C library makes the system call instead
-    0x48, 0xc7, 0xc0, 0xda, 0xff, 0xff, 0xff, //       mov    rax, -ENOSYS
-    0xc3,                                     //       ret
+    0x48, 0xc7, 0xc0, 0xda, 0xff, 0xff, 0xff,              //        mov    rax, -ENOSYS
+    0xc3,                                                  //        ret
 ];
 
 /// The length of a jump instruction.

@@ -115,6 +115,8 @@ pub(crate) enum Plan {
     Answer(i64, Vec<Bytes>),
     /// It waits.
     Wait(Wait),
+    /// `clock_gettime` of the time of day, with the place for it.
+    ReadRealtime(u64),
     /// `getrandom`: an address and a length.
     Random(u64, u64),
     /// `alarm`, in seconds.
@@ -247,6 +249,7 @@ fn clock(call: &Call, clocks: &Clocks) -> Option<Plan> {
     let [first, second, ..] = call.arguments;
     let realtime = clocks.now(Family::Realtime);
     let plan = match call.number {
+        libc::SYS_clock_gettime if first as i32 == libc::CLOCK_REALTIME => Plan::ReadRealtime(second),
         libc::SYS_clock_gettime => {
             let bytes = encode(clocks.now(Family::of(first as i32)?), Form::Timespec);
             Plan::Answer(0, vec![Bytes { address: second, bytes }])

@@ -9,6 +9,13 @@ pub(crate) const GRAIN: u64 = 1_000_000;
 /// One second in nanoseconds.
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
+/// One microsecond in nanoseconds.
+const MICROSECOND: u64 = 1000;
+
+/// The most nanoseconds by which readings of `CLOCK_REALTIME` exceed the time. Since it is less than half a
+/// microsecond, the nearest microsecond tells which deadline was meant.
+const MOST_COUNTED: u64 = 499;
+
 /// A family of clocks that show the same virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
@@ -46,14 +53,52 @@ impl Clocks {
         self.start(family) + self.elapsed
     }
 
-    /// Returns the deadline `length` after now.
-    pub(crate) fn after(&self, length: u64) -> u64 {
-        self.elapsed.saturating_add(length)
+    /// Returns the most nanoseconds that readings of `CLOCK_REALTIME` count now. Inside a microsecond, where only a
+    /// client stops time, they count none: the seconds and microseconds that programs show do not change.
+    pub(crate) fn most_counted(&self) -> u64 {
+        if self.now(Family::Realtime).is_multiple_of(MICROSECOND) { MOST_COUNTED } else { 0 }
     }
 
-    /// Returns the deadline at which a clock shows `time`. A time before the start is a deadline at the start.
+    /// Returns what `CLOCK_REALTIME` shows to a process to which it has shown `last`, once it has counted `by`
+    /// nanoseconds; a reading is one. When time has moved, the count goes on where it was, so that no two readings are
+    /// closer than the time between them. It begins again once it has become large.
+    ///
+    /// `arch::CODE` counts readings in the same way.
+    pub(crate) fn counted(&self, last: u64, by: u64) -> u64 {
+        let now = self.now(Family::Realtime);
+        let most = self.most_counted();
+        let before = match last.checked_sub(now) {
+            Some(count) => Some(count),
+            // The first reading after a move of time shows the same count as the last one before it.
+            None => (last % MICROSECOND).checked_sub(1).filter(|count| *count + 1 < most / 2),
+        };
+        now + before.map_or(by.saturating_sub(1), |count| count.saturating_add(by)).min(most)
+    }
+
+    /// Returns the deadline `length` after now, to the nearest microsecond: a length that a program has computed from
+    /// readings of `CLOCK_REALTIME` has their nanoseconds. A length is not rounded to nothing.
+    pub(crate) fn after(&self, length: u64) -> u64 {
+        let nearest = self.nearest(length);
+        self.elapsed.saturating_add(if nearest == 0 { length } else { nearest })
+    }
+
+    /// Returns the deadline at which a clock shows `time`, to the nearest microsecond. A time before the start is a
+    /// deadline at the start.
     pub(crate) fn at(&self, family: Family, time: u64) -> u64 {
-        if time == NEVER { NEVER } else { time.saturating_sub(self.start(family)) }
+        match time.checked_sub(self.now(family)) {
+            _ if time == NEVER => NEVER,
+            // The program has read it in this instant.
+            Some(left) if family == Family::Realtime && self.nearest(left) == 0 => self.elapsed,
+            Some(left) => self.after(left),
+            None => time.saturating_sub(self.start(family)),
+        }
+    }
+
+    fn nearest(&self, length: u64) -> u64 {
+        if self.most_counted() == 0 {
+            return length;
+        }
+        length.checked_add(MICROSECOND / 2).map_or(NEVER, |length| length / MICROSECOND * MICROSECOND)
     }
 
     /// Returns the time from now to a deadline; 0 if it is over.
@@ -88,6 +133,42 @@ mod tests {
         assert_eq!(clocks.after(NEVER - 1), NEVER);
         assert_eq!(clocks.left(4 * SECOND), 0);
         assert_eq!(clocks.left(7 * SECOND), 2 * SECOND);
+    }
+
+    #[test]
+    fn deadlines_are_those_that_were_meant() {
+        let clocks = Clocks { elapsed: 5 * SECOND, monotonic_start: 100 * SECOND, realtime_start: 1000 * SECOND };
+        let six = 6 * SECOND;
+        for length in [SECOND - 499, SECOND - 1, SECOND, SECOND + 499] {
+            assert_eq!(clocks.after(length), six, "{length}");
+            assert_eq!(clocks.at(Family::Realtime, 1005 * SECOND + length), six, "{length}");
+            assert_eq!(clocks.at(Family::Monotonic, 105 * SECOND + length), six, "{length}");
+        }
+        assert_eq!(clocks.after(SECOND + 500), six + 1000);
+        assert_eq!(clocks.after(3), 5 * SECOND + 3, "a wait for three nanoseconds is one");
+        assert_eq!(clocks.at(Family::Monotonic, 105 * SECOND + 3), 5 * SECOND + 3);
+        assert_eq!(clocks.at(Family::Realtime, 1005 * SECOND + 499), 5 * SECOND, "it is over");
+        let inside = Clocks { elapsed: 5 * SECOND + 7, ..clocks };
+        assert_eq!(inside.after(SECOND - 7), six);
+        assert_eq!(inside.at(Family::Realtime, 1006 * SECOND), six);
+    }
+
+    #[test]
+    fn readings_count_until_there_are_many() {
+        let clocks = Clocks { elapsed: 5 * SECOND, monotonic_start: 0, realtime_start: 1000 * SECOND };
+        let now = 1005 * SECOND;
+        assert_eq!(
+            [0, now, now + 1, now + 498, now + 499, NEVER].map(|last| clocks.counted(last, 1) - now),
+            [0, 1, 2, 499, 499, 499]
+        );
+        let later = Clocks { elapsed: 6 * SECOND, ..clocks };
+        assert_eq!(
+            [now, now + 7, now + 248, now + 249].map(|last| later.counted(last, 1) - now - SECOND),
+            [0, 7, 248, 0]
+        );
+        assert_eq!([0, now, now + 200, now + 300].map(|last| clocks.counted(last, 248) - now), [247, 248, 448, 499]);
+        let inside = Clocks { elapsed: 6 * SECOND + 1, ..clocks };
+        assert_eq!([now, now + 7, now + SECOND + 1].map(|last| inside.counted(last, 1) - now - SECOND), [1, 1, 1]);
     }
 
     #[test]

@@ -220,15 +220,11 @@ impl Tracer {
 
     /// Copies what a forked process has from its parent.
     fn inherit(&mut self, process: i32, parent: i32) {
-        let Some((program, image)) =
-            self.table.processes.get(&parent).map(|parent| (parent.program.clone(), parent.image))
-        else {
-            return;
-        };
+        let Some(parent) = self.table.processes.get(&parent).cloned() else { return };
         if let Some(process) = self.table.processes.get_mut(&process)
             && process.program.is_empty()
         {
-            (process.program, process.image) = (program, image);
+            *process = parent;
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use super::arch::{Architecture as _, Call};
+use super::arch::Architecture as _;
 use super::state::Tracer;
 use super::sys::{self, Registers};
 use super::table::{Activity, AuxiliaryVector, Mapping};
@@ -33,7 +33,7 @@ impl Tracer {
         if let Some(entry) = self.table.processes.get_mut(&process) {
             let name = file.as_deref().and_then(Path::file_name);
             entry.program = name.map_or_else(|| "?".to_owned(), |name| name.to_string_lossy().into_owned());
-            entry.image = None;
+            (entry.image, entry.last) = (None, 0);
         }
         let is_native = sys::registers(thread).is_ok_and(|registers| registers.is_native());
         let rights = file.as_deref().map_or(Rights::Own, rights);
@@ -73,11 +73,15 @@ impl Tracer {
         let Ok(mut registers) = sys::registers(thread) else { return };
         match step {
             Mapping::Exec => self.prepare_program(thread, registers),
-            Mapping::Enter(original, vector) => {
-                self.set_activity(thread, Activity::Mapping(Mapping::Leave(original, vector)));
+            Mapping::Enter(original, vector, place) => {
+                self.set_activity(thread, Activity::Mapping(Mapping::Leave(original, vector, place)));
                 self.resume(thread, 0);
             }
-            Mapping::Leave(original, vector) => {
+            Mapping::Leave(original, vector, None) if registers.result() > 0 => {
+                let place = registers.result() as u64;
+                self.map(thread, original, vector, Some(place));
+            }
+            Mapping::Leave(original, vector, _) => {
                 let result = registers.result();
                 self.finish_program(thread, result, &vector);
                 registers = *original;
@@ -103,16 +107,21 @@ impl Tracer {
         }
         let process = self.table.threads.get(&thread).map_or(0, |thread| thread.process);
         // In another namespace the number of the shared memory is unknown, or that of something else.
-        let Some(image) = self.image.as_ref().filter(|_| watch::shares_memory(process)) else {
+        if self.image.is_none() || !watch::shares_memory(process) {
             self.finish_program(thread, -i64::from(libc::EINVAL), &vector);
             self.resume(thread, 0);
             return;
-        };
-        let flags = (libc::SHM_RDONLY | libc::SHM_EXEC) as u64;
-        let call = Call { number: libc::SYS_shmat, arguments: [image.id() as u64, 0, flags, 0, 0, 0] };
-        let mut changed = registers;
+        }
+        self.map(thread, Box::new(registers), vector, None);
+    }
+
+    /// Makes a program call for a place, or map the image at a place.
+    fn map(&mut self, thread: i32, original: Box<Registers>, vector: AuxiliaryVector, place: Option<u64>) {
+        let Some(image) = &self.image else { return };
+        let call = place.map_or_else(|| image.reserve(), |place| image.attach(place));
+        let mut changed = *original;
         changed.prepare(vector.vdso + image.system_call, &call);
-        self.set_activity(thread, Activity::Mapping(Mapping::Enter(Box::new(registers), vector)));
+        self.set_activity(thread, Activity::Mapping(Mapping::Enter(original, vector, place)));
         let _ = sys::set_registers(thread, &changed);
         self.resume(thread, 0);
     }

@@ -1,13 +1,16 @@
 //! The image that takes the place of the vDSO in traced programs: the kernel's, with clock functions that read a page
 //! which the tracer writes.
 //!
-//! The programs map it and read its address from their auxiliary vector, so that no code of theirs is changed.
+//! The programs map it and read its address from their auxiliary vector, so that no code of theirs is changed. Behind it
+//! lies a page that a program shares only with its forks, in which they count their readings of the time of day.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-use super::arch::{CODE, CODE_OFFSET, DIFFERENCE, FUNCTIONS, MONOTONIC, SYSTEM_CALL, ZERO, jump};
+use super::arch::{
+    CODE, CODE_OFFSET, Call, DIFFERENCE, FUNCTIONS, LAST, MONOTONIC, MOST_COUNTED, SYSTEM_CALL, ZERO, jump,
+};
 use super::clocks::{Clocks, Family};
 use super::elf;
 use super::sys::SharedMemory;
@@ -40,15 +43,30 @@ impl Image {
         Ok(Some(Self { memory, page, system_call: system_call as u64, lent: 0 }))
     }
 
-    /// The number of the shared memory segment.
-    pub(crate) fn id(&self) -> i32 {
-        self.memory.id()
+    /// The call with which a program makes a place for the image and for the page behind it.
+    pub(crate) fn reserve(&self) -> Call {
+        let access = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+        let kind = (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u64;
+        let length = (self.page + LAST + PAGE) as u64;
+        Call { number: libc::SYS_mmap, arguments: [0, length, access, kind, u64::MAX, 0] }
+    }
+
+    /// The call with which a program maps the image there.
+    pub(crate) fn attach(&self, place: u64) -> Call {
+        let flags = (libc::SHM_RDONLY | libc::SHM_EXEC | libc::SHM_REMAP) as u64;
+        Call { number: libc::SYS_shmat, arguments: [self.memory.id() as u64, place, flags, 0, 0, 0] }
+    }
+
+    /// Returns the address of the last reading that was counted in a program that has the image at `base`.
+    pub(crate) fn last(&self, base: u64) -> u64 {
+        base + (self.page + LAST) as u64
     }
 
     /// Sets the clocks of all programs.
     pub(crate) fn show(&self, clocks: &Clocks) {
         let difference = clocks.realtime_start.wrapping_sub(clocks.monotonic_start);
         self.memory.store(self.page + DIFFERENCE, difference);
+        self.memory.store(self.page + MOST_COUNTED, clocks.most_counted());
         self.memory.store(self.page + MONOTONIC, clocks.now(Family::Monotonic));
     }
 

@@ -55,10 +55,10 @@ pub(crate) enum Pending {
 pub(crate) enum Mapping {
     /// The exec returns next.
     Exec,
-    /// The call that maps it is next.
-    Enter(Box<Registers>, AuxiliaryVector),
+    /// The call that maps it is next, or the one that makes a place for it, as long as there is none.
+    Enter(Box<Registers>, AuxiliaryVector, Option<u64>),
     /// The call returns next.
-    Leave(Box<Registers>, AuxiliaryVector),
+    Leave(Box<Registers>, AuxiliaryVector, Option<u64>),
 }
 
 /// The entries of a program's auxiliary vector that the tracer changes.
@@ -203,12 +203,14 @@ impl Thread {
 }
 
 /// One process.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Process {
     /// The name of its program.
     pub(crate) program: String,
     /// The address of the image of the clocks.
     pub(crate) image: Option<u64>,
+    /// The time of day that it has read last, if it asks the kernel.
+    pub(crate) last: u64,
 }
 
 /// All threads and processes.

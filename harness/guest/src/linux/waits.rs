@@ -47,6 +47,11 @@ impl Tracer {
                 self.answer(thread, &mut registers, if is_written { result } else { FAULT });
             }
             Plan::Wait(wait) => self.begin_wait(thread, wait, registers),
+            Plan::ReadRealtime(address) => {
+                let time = encode(self.count(thread, 1), Form::Timespec);
+                let is_written = Self::write(thread, address, &time);
+                self.answer(thread, &mut registers, if is_written { 0 } else { FAULT });
+            }
             Plan::Random(address, length) => {
                 let result = self.random(thread, address, length);
                 self.answer(thread, &mut registers, result);
@@ -172,18 +177,24 @@ impl Tracer {
                 && restart.instruction == original.instruction()
                 && restart.stack == original.stack()
         };
+        let left = self.clocks.left(wait.deadline);
+        let is_counted = left <= self.clocks.most_counted();
         let mut nap_end = None;
         if let Some(restart) = entry.restart.take().filter(is_restart) {
             wait.deadline = restart.deadline;
-        } else if wait.is_sleep && self.clocks.left(wait.deadline) < GRAIN {
+        } else if wait.is_sleep && left < GRAIN || is_counted {
             if entry.naps.0 != self.clocks.elapsed {
                 entry.naps = (self.clocks.elapsed, 0);
             }
-            if entry.naps.1 < NAPS {
+            if left > 0 && entry.naps.1 < NAPS {
                 entry.naps.1 += 1;
                 self.report.naps += 1;
-                nap_end = Some(sys::real_monotonic() + self.clocks.left(wait.deadline));
+                nap_end = Some(sys::real_monotonic() + left);
                 wait.deadline = self.clocks.elapsed;
+                if is_counted {
+                    // The rest of a wait for a time of day, after which that is there.
+                    self.count(thread, left);
+                }
             }
         }
         match wait.change {
@@ -191,7 +202,7 @@ impl Tracer {
             Change::Argument(index, value) => registers.set_argument(index, value),
         }
         let active = ActiveWait { wait, original, nap_end, is_over: false };
-        entry.activity = Activity::Waiting(Box::new(active));
+        self.set_activity(thread, Activity::Waiting(Box::new(active)));
         let _ = sys::set_registers(thread, &registers);
         self.resume(thread, 0);
     }
@@ -255,6 +266,26 @@ impl Tracer {
         {
             Self::write(thread, information + TIMER + 4, &overrun.to_ne_bytes());
         }
+    }
+
+    /// Counts nanoseconds in the time of day that a thread's program reads, and returns that time.
+    fn count(&mut self, thread: i32, by: u64) -> u64 {
+        let place = self.table.image(thread).and_then(|base| self.image.as_ref().map(|image| image.last(base)));
+        let process = self.table.threads.get(&thread).map(|thread| thread.process);
+        let entry = process.and_then(|process| self.table.processes.get_mut(&process));
+        let mut bytes = [0; 8];
+        let last = match place.filter(|place| sys::read_memory(thread, *place, &mut bytes)) {
+            Some(_) => u64::from_ne_bytes(bytes),
+            None => entry.as_ref().map_or(0, |entry| entry.last),
+        };
+        let reading = self.clocks.counted(last, by);
+        if let Some(entry) = entry {
+            entry.last = reading;
+        }
+        if let Some(place) = place {
+            sys::write_memory(thread, place, &reading.to_ne_bytes());
+        }
+        reading
     }
 
     /// Fills a program's memory with numbers of its thread's sequence. Returns the result of `getrandom`.

@@ -75,6 +75,25 @@ fn timers_count_expirations_that_were_missed() {
     assert!(finished.report().real_time.as_secs() < 20, "6,000 timers that are gone: {finished:?}");
 }
 
+/// The readings after a wait go on with the nanoseconds of those before, unless there were many.
+#[test]
+fn waits_for_a_time_of_day_end_when_it_is_there() {
+    let expected = "semaphore once 5.000
+condition once 10.000
+sleep once 15.000
+file once 20.000
+timer once 25.000
+rest once 30.000
+semaphore again 35.000
+condition again 40.000
+sleep again 45.000
+file again 50.000
+timer again 55.000
+rest again 60.000
+over 60.000";
+    assert_eq!(run_c("realtime").lines().join("\n"), expected);
+}
+
 /// The threads of a process have other numbers in a PID namespace, and shared memory in an IPC namespace.
 #[test]
 fn timers_reach_threads_in_namespaces() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use plumbline_guest::{Epoch, Guest};
 
 use super::roles::role;
-use super::support::{epoch, python, run, shell, start};
+use super::support::{epoch, python, run, shell, skip, start};
 
 #[test]
 fn all_clocks_show_virtual_time() {
@@ -20,7 +20,8 @@ def read(clock):
     return pair[0] * 10**9 + pair[1]
 real, monotonic = [0, 5, 8, 11], [1, 4, 6, 7, 9]
 for _ in range(3):
-    for clock in real: assert read(clock) == time.clock_gettime_ns(clock) == time.time_ns(), clock
+    for clock in real: assert read(clock) // 1000 == time.clock_gettime_ns(clock) // 1000 == time.time_ns() // 1000
+    for clock in real[1:]: assert read(clock) == time.clock_gettime_ns(clock) == time.time_ns() // 1000 * 1000, clock
     for clock in monotonic: assert read(clock) == time.clock_gettime_ns(clock) == time.monotonic_ns(), clock
     pair = (ctypes.c_long * 2)()
     for call in (lambda: libc.gettimeofday(pair, None), lambda: libc.syscall(96, pair, None)):
@@ -31,7 +32,7 @@ for _ in range(3):
     assert libc.sysinfo(uptime) == 0 and uptime[0] == int(time.monotonic())
     time.sleep(12.345)
 assert time.process_time() < 10 and time.thread_time() < 10
-print(time.time_ns(), time.monotonic_ns())
+print(time.time_ns() // 1000 * 1000, time.monotonic_ns())
 ",
     ));
     let elapsed: u64 = 3 * 12_345_000_000;
@@ -39,6 +40,90 @@ print(time.time_ns(), time.monotonic_ns())
     let monotonic = 86_400_000_000_000 + elapsed;
     assert_eq!(finished.lines(), [format!("{real} {monotonic}")]);
     assert!(finished.report().warnings.is_empty(), "{finished:?}");
+}
+
+/// client-go names an Event after the nanosecond (`makeEvent` in tools/record/event.go): the second one of an instant
+/// would be refused.
+const READINGS: &str = "
+import ctypes, os, threading, time
+libc = ctypes.CDLL(None)
+start = 1893456000 * 10**9
+def passed(): return time.time_ns() - start
+def asked():
+    pair = (ctypes.c_long * 2)()
+    assert libc.syscall(228, 0, pair) == 0  # past the vDSO
+    return pair[0] * 10**9 + pair[1] - start
+print(passed(), passed(), asked(), passed())
+time.sleep(1); print(passed(), asked(), time.clock_gettime_ns(5) - start, passed(), flush=True)
+names = []
+workers = [threading.Thread(target=lambda: names.extend(passed() for _ in range(50))) for _ in range(4)]
+for worker in workers: worker.start()
+for worker in workers: worker.join()
+print(len(set(names)), max(names))
+print(len({passed() for _ in range(1000)}), passed(), asked(), len({time.monotonic_ns() for _ in range(1000)}))
+time.sleep(1); print(passed(), passed())
+";
+
+const COUNTED: [&str; 5] = [
+    "0 1 2 3",
+    "1000000003 1000000004 1000000000 1000000005",
+    "200 1000000205",
+    "294 1000000499 1000000499 1",
+    "2000000000 2000000001",
+];
+
+#[test]
+fn no_two_readings_of_the_time_of_day_are_equal() {
+    assert_eq!(run(python(READINGS)).lines(), COUNTED);
+}
+
+/// In an IPC namespace of its own, a program asks the kernel.
+#[test]
+fn readings_of_a_program_that_asks_the_kernel_are_counted_too() {
+    let command =
+        ["--ipc", "--", super::support::python_program().to_str().expect("a path"), "-S", "-E", "-c", READINGS];
+    let finished = run(Guest::new("unshare").args(command).epoch(epoch()));
+    if finished.output.contains("unshare failed") {
+        skip("guest: unshare", finished.output.trim());
+        return;
+    }
+    assert_eq!(finished.lines(), COUNTED);
+    assert!(finished.report().warnings[0].contains("could not map the clocks"), "{finished:?}");
+}
+
+/// Programs that execute others count each from the beginning; forks go on.
+#[test]
+fn each_program_counts_its_own_readings() {
+    let script = "date +%N; date +%N; sleep 0.5; date +%N";
+    assert_eq!(run(shell(script)).lines(), ["000000000", "000000000", "500000000"]);
+    let finished = run(python(
+        "
+import os, time
+for _ in range(3):
+    if os.fork() == 0: print(time.time_ns() % 1000, flush=True); os._exit(0)
+    os.wait()
+print(time.time_ns() % 1000)
+",
+    ));
+    assert_eq!(finished.lines(), ["0", "1", "2", "3"]);
+}
+
+#[test]
+fn an_hour_of_seconds_is_exact() {
+    let finished = run(python(
+        "
+import time
+start, day = time.monotonic_ns(), time.time_ns()
+for second in range(1, 3601):
+    deadline = time.time_ns() + 10**9
+    while (left := deadline - time.time_ns()) > 0: time.sleep(left / 1e9)
+    assert time.monotonic_ns() - start == second * 10**9, second
+    assert (time.time_ns() - day) // 1000 == second * 10**6, second
+print(time.strftime('%T', time.gmtime()))
+",
+    ));
+    assert_eq!(finished.lines(), ["01:00:00"]);
+    assert_eq!(finished.report().hops, 3600);
 }
 
 #[test]

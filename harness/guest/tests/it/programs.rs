@@ -161,7 +161,7 @@ fn go_waits_in_every_way() {
         let guest = plumbline_guest::Guest::new(&program).arg("-test.v").env("GOMAXPROCS", processors);
         let finished = run(guest.epoch(super::support::epoch()));
         let lines = finished.lines();
-        assert_eq!(lines.iter().filter(|line| line.starts_with("--- PASS")).count(), 6, "{lines:#?}");
+        assert_eq!(lines.iter().filter(|line| line.starts_with("--- PASS")).count(), 7, "{lines:#?}");
         is_fast(&finished, 4490.0);
         assert!(finished.seconds() < 4491.0, "{finished:?}");
     }

@@ -4,6 +4,7 @@ package waits
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -24,6 +25,21 @@ func TestSleep(t *testing.T) {
 	start := time.Now()
 	time.Sleep(time.Hour)
 	took(t, start, time.Hour)
+}
+
+// As client-go names its Events.
+func TestNames(t *testing.T) {
+	start := time.Now()
+	names := map[string]bool{}
+	for range 100 {
+		names[fmt.Sprintf("pod.%x", time.Now().UnixNano())] = true
+	}
+	if len(names) != 100 {
+		t.Errorf("%d names", len(names))
+	}
+	if time.Since(start) != 0 {
+		t.Errorf("took %v", time.Since(start))
+	}
 }
 
 func TestTicker(t *testing.T) {
