@@ -2,12 +2,15 @@
 
 use serde::Serialize;
 
+use crate::json::fields::spec_of;
 use crate::json::{Value, json};
 use crate::metadata;
-use crate::registry::{Registry, custom};
+use crate::registry::{Registry, Resource, StrategyContext, custom};
 use crate::schema;
 use crate::server::{ApiServer, draft, storage_id};
+use crate::status::Status;
 use crate::store::ResourceId;
+use crate::user::UserInfo;
 
 /// The reason why an object could not be seeded.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +35,16 @@ pub enum SeedError {
         /// `kind` of the object.
         kind: String,
         /// The error of the store.
+        reason: String,
+    },
+    /// The object cannot be as a creation would make it ([`ApiServer::seed_as_created`]). Correct it.
+    #[error("{kind} {name:?}: {reason}")]
+    Refused {
+        /// `kind` of the object.
+        kind: String,
+        /// Its name, after its namespace and a slash if it has one.
+        name: String,
+        /// The reason, with what to do.
         reason: String,
     },
     /// The typed object has no JSON form, for example because a map has keys that are not strings.
@@ -78,9 +91,39 @@ impl ApiServer {
     pub fn seed(&self, objects: impl IntoIterator<Item: Into<Value>>) -> Result<(), SeedError> {
         for object in objects {
             // Read again for each object: a custom resource definition among them adds resources.
-            self.seed_one(&self.registry(), object.into())?;
+            self.seed_one(&self.registry(), object.into(), false)?;
         }
         Ok(())
+    }
+
+    /// Like [`ApiServer::seed`], and gives objects what a creation adds beside defaults: `generation`, a service's
+    /// addresses, a job's selector and labels, finalizers of claims, volumes and namespaces, the parts of a status.
+    /// What an object has stays, its uid, times, owners, status, generation and addresses included. Admission plugins
+    /// neither refuse an object nor taint a node.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use plumbline_apiserver::{ApiServer, ResourceId, clock};
+    /// use serde_json::json;
+    ///
+    /// clock::run_virtual(async {
+    ///     let server = ApiServer::builder().build();
+    ///     server.seed_as_created([json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+    ///         "spec": {"ports": [{"port": 80}]}})])?;
+    ///     let web = server.get(&ResourceId::new("", "services"), "default", "web").expect("stored");
+    ///     assert_eq!(web.value()["spec"]["clusterIP"], "10.0.0.17");
+    ///     Ok::<_, plumbline_apiserver::SeedError>(())
+    /// })??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Like [`ApiServer::seed`], and [`SeedError::Refused`] for an object with fields that are unknown or of wrong
+    /// types, or for which there is no free address.
+    pub fn seed_as_created(&self, objects: impl IntoIterator<Item: Into<Value>>) -> Result<(), SeedError> {
+        objects.into_iter().try_for_each(|object| self.seed_one(&self.registry(), object.into(), true))
     }
 
     /// Like [`ApiServer::seed`], for typed objects such as those of `k8s_openapi` and of `#[derive(CustomResource)]`,
@@ -122,16 +165,11 @@ impl ApiServer {
         let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
         let registry = self.registry();
         let Some(kind) = registry.resource_for_kind(group, version, text("kind")) else { return Ok(()) };
-        let types = kind.custom.as_ref().map(|custom| custom.types.clone()).or_else(|| schema::builtin(&kind.schema));
-        let wrong = |reason| Err(FieldsError { kind: kind.kind.to_string(), reason });
-        match types.map(|types| types.convert(&object.clone().into())) {
-            Some(Err(error)) => wrong(error.to_string()),
-            Some(Ok(decoded)) if !decoded.strict.is_empty() => wrong(decoded.strict.join(", ")),
-            _ => Ok(()),
-        }
+        let decoded = decoded(kind, &object.clone().into());
+        decoded.map(drop).map_err(|reason| FieldsError { kind: kind.kind.to_string(), reason })
     }
 
-    fn seed_one(&self, registry: &Registry, mut object: Value) -> Result<(), SeedError> {
+    fn seed_one(&self, registry: &Registry, mut object: Value, as_created: bool) -> Result<(), SeedError> {
         let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         let api_version = text("apiVersion");
         let kind_name = text("kind");
@@ -148,14 +186,18 @@ impl ApiServer {
             metadata::fields_mut(&mut object).insert("namespace", namespace.into());
             self.seed_namespace(namespace);
         }
+        let id = [metadata::namespace(&object), metadata::name(&object)].map(str::to_owned);
+        let refused = |reason: String| {
+            let name = id.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join("/");
+            SeedError::Refused { kind: kind_name.clone(), name, reason }
+        };
+        if as_created {
+            object = decoded(kind, &object).map_err(|why| refused(format!("{why}; correct the field or remove it")))?;
+        }
         kind.strategy.default(&mut object);
         let is_definition = kind.group == custom::GROUP && kind.plural == custom::RESOURCE;
-        if is_definition {
-            object = self.complete_definition(kind.to_storage(object));
-        }
         let now = crate::registry::time::rfc3339(self.clock().now());
-        let key = [&*kind.plural, metadata::namespace(&object), metadata::name(&object)];
-        let uid = self.ids().uid_of(&key);
+        let uid = self.ids().uid_of(&[&*kind.plural, &*id[0], &*id[1]]);
         let metadata = metadata::fields_mut(&mut object);
         metadata.remove("resourceVersion");
         metadata.entry("creationTimestamp").or_insert_with(|| now.into());
@@ -163,6 +205,14 @@ impl ApiServer {
         if kind.custom.is_some() {
             // As after a creation: programs compare it with their `observedGeneration`.
             metadata.entry("generation").or_insert_with(|| 1.into());
+        }
+        if as_created {
+            let complete = self.as_created(kind, object);
+            let advice = "set the field, which is then taken as it is";
+            object = complete.map_err(|status| refused(format!("{}; {advice}", status.message)))?;
+        }
+        if is_definition {
+            object = self.complete_definition(kind.to_storage(object));
         }
         let resource = storage_id(kind);
         let draft = draft(kind, object);
@@ -176,6 +226,33 @@ impl ApiServer {
             self.register_definitions();
         }
         Ok(())
+    }
+
+    /// Returns a defaulted object with what the strategy of its kind adds to new objects.
+    fn as_created(&self, kind: &Resource, object: Value) -> Result<Value, Status> {
+        let user = UserInfo::administrator();
+        let context = StrategyContext { now: self.clock().now(), user: &user, lookup: self };
+        let mut created = object.clone();
+        // A node of a file has the taints that its author wants.
+        if kind.kind != "Node" {
+            let mut admitted = created.clone();
+            if kind.strategy.admit_create(&mut admitted, &context).is_ok() {
+                created = admitted;
+            }
+        }
+        kind.strategy.prepare_for_create(&mut created, &context);
+        // Set by the server in creations, so that strategies replace what the object has.
+        let spec = spec_of(&object);
+        if spec.get("username").or_else(|| spec.get("finalizers")).is_some() {
+            created["spec"] = spec.clone();
+        }
+        for part in ["metadata", "status"] {
+            if let Some(given) = object.get(part) {
+                overlay(&mut created[part], given);
+            }
+        }
+        kind.strategy.begin_seed(&mut created, &context)?;
+        Ok(created)
     }
 
     /// Creates the namespace unless it exists, with the fields that a real cluster's namespaces have.
@@ -207,3 +284,29 @@ impl ApiServer {
         }
     }
 }
+
+/// Returns an object as a request with `fieldValidation=Strict` is decoded, or the reason why it is refused.
+fn decoded(kind: &Resource, object: &Value) -> Result<Value, String> {
+    let types = kind.custom.as_ref().map(|custom| custom.types.clone()).or_else(|| schema::builtin(&kind.schema));
+    match types.map(|types| types.convert(object)) {
+        Some(Err(error)) => Err(error.to_string()),
+        Some(Ok(decoded)) if !decoded.strict.is_empty() => Err(decoded.strict.join(", ")),
+        Some(Ok(decoded)) => Ok(decoded.value),
+        None => Ok(object.clone()),
+    }
+}
+
+/// Puts the fields of `given` into `object`, those of objects within it one by one.
+fn overlay(object: &mut Value, given: &Value) {
+    match (object, given) {
+        (Value::Object(object), Value::Object(given)) => {
+            for (field, value) in given {
+                overlay(object.entry(field.as_str()).or_insert(Value::Null), value);
+            }
+        }
+        (object, given) => *object = given.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -68,6 +68,11 @@ pub(crate) trait Strategy: Send + Sync + Debug {
         Ok(())
     }
 
+    /// Like [`Strategy::begin_create`] for an object that exists before the first request: what it has is not checked.
+    fn begin_seed(&self, object: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        self.begin_create(object, ctx)
+    }
+
     /// Like [`Strategy::begin_create`] for a valid update.
     fn begin_update(&self, _new: &mut Value, _old: &Value, _ctx: &StrategyContext<'_>) -> Result<(), Status> {
         Ok(())

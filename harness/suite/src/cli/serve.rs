@@ -442,9 +442,7 @@ impl ServeArgs {
                 if !object.is_object() {
                     return Err(refused(&"not an object"));
                 }
-                // Fields of unknown kinds are left to the server.
-                server.check_fields(&object).map_err(|error| refused(&error))?;
-                server.seed([object.clone()]).map_err(|error| refused(&error))?;
+                server.seed_as_created([object.clone()]).map_err(|error| refused(&error))?;
                 seeds.push(object);
             }
         }
@@ -567,7 +565,7 @@ pub(super) fn around(flags: &[String]) -> Result<Around, AroundError> {
     let settings = spec.clone();
     let address = SocketAddr::from(([127, 0, 0, 1], 6443));
     let start = move |server: &ApiServer| {
-        server.seed(spec.seeds.iter().cloned())?;
+        server.seed_as_created(spec.seeds.iter().cloned())?;
         server.seed(bootstrap::objects(address, server.clock().now()))?;
         let mut running = spec.start_loops(server);
         if !spec.loops.contains(&ControllerLoop::Volumes) {

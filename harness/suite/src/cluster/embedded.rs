@@ -100,7 +100,7 @@ impl Sandbox for EmbeddedSandbox {
     }
 
     fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<RecordedJson>, SeedError>> {
-        let seeded = seed(&self.server, objects);
+        let seeded = seed(&self.server, objects, false);
         async { seeded }.boxed_local()
     }
 
@@ -122,9 +122,10 @@ impl Sandbox for EmbeddedSandbox {
     }
 }
 
-/// Seeds `objects` on `server` and returns all objects that the server then has.
-pub(super) fn seed(server: &ApiServer, objects: Vec<Value>) -> Result<Vec<RecordedJson>, SeedError> {
-    server.seed(objects).map_err(|error| SeedError::Failed(error.to_string()))?;
+/// Seeds `objects` on `server`, possibly as if they had been created, and returns all objects that it then has.
+pub(super) fn seed(server: &ApiServer, objects: Vec<Value>, as_created: bool) -> Result<Vec<RecordedJson>, SeedError> {
+    let seeded = if as_created { server.seed_as_created(objects) } else { server.seed(objects) };
+    seeded.map_err(|error| SeedError::Failed(error.to_string()))?;
     let resources = server.stored_resources();
     let stored = resources.iter().flat_map(|resource| server.list(resource, None));
     Ok(stored.map(RecordedJson::from).collect())

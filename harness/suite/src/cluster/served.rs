@@ -136,8 +136,7 @@ impl Cluster for ServedCluster {
             let serving = tokio::spawn(listening.serve(stop.clone()));
             let around = self.around.as_ref().map(|around| (around.start)(&server)).transpose();
             let around = around.map_err(|error| failed(&error))?;
-            let sandbox =
-                ServedSandbox { server, drawn, kubeconfig, stop, gate, serving, _around: around, _folder: folder };
+            let sandbox = ServedSandbox { server, drawn, kubeconfig, stop, gate, serving, around, _folder: folder };
             Ok(Box::new(sandbox) as Box<dyn Sandbox>)
         }
         .boxed_local()
@@ -152,7 +151,8 @@ struct ServedSandbox {
     stop: CancellationToken,
     gate: ConnectionGate,
     serving: JoinHandle<()>,
-    _around: Option<JoinSet<()>>,
+    /// The parts of a cluster beside the server. With them objects are seeded as a cluster would have stored them.
+    around: Option<JoinSet<()>>,
     _folder: tempfile::TempDir,
 }
 
@@ -215,7 +215,7 @@ impl Sandbox for ServedSandbox {
 
     fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<RecordedJson>, SeedError>> {
         let Some(drawn) = &self.drawn else {
-            let seeded = seed(&self.server, objects);
+            let seeded = seed(&self.server, objects, self.around.is_some());
             return async { seeded }.boxed_local();
         };
         let own = |stored: RecordedJson| {
@@ -223,7 +223,7 @@ impl Sandbox for ServedSandbox {
             drawn.names().own_in(&mut object);
             RecordedJson::from(object)
         };
-        let seeded = seed(&self.server, drawn.objects(objects));
+        let seeded = seed(&self.server, drawn.objects(objects), self.around.is_some());
         let seeded =
             seeded.map(|stored| stored.into_iter().filter(|object| !drawn.is_extra(object)).map(own).collect());
         async { seeded }.boxed_local()

@@ -168,7 +168,7 @@ impl WorldSpec {
     }
 
     fn seed(&self, server: &ApiServer) -> Result<(), WorldError> {
-        server.seed(self.seeds.iter().cloned()).map_err(WorldError::Seed)?;
+        server.seed_as_created(self.seeds.iter().cloned()).map_err(WorldError::Seed)?;
         let Some(address) = self.address else { return Ok(()) };
         let objects = bootstrap::objects(address, server.clock().now());
         server.seed(objects).map_err(WorldError::DefaultObjects)

@@ -98,3 +98,33 @@ fn mistakes_without_any_fault_are_found(#[case] bug: &str, #[case] text: &str) {
     let (code, out, err) = explored(bug, &["--plans", "1", "--no-shrink"]);
     assert!(matches!(code, Some(5 | 100)) && out.contains(text), "{out}{err}");
 }
+
+/// A job without the selector that a creation generates would be refused when the program updates it.
+#[test]
+fn given_objects_are_as_if_created() {
+    if !can_run() {
+        return;
+    }
+    let script = "python3 harness/suite/tests/it/programs/labels.py {server} {token-file}";
+    let objects = "/apis/batch/v1/namespaces/default/jobs/a /api/v1/namespaces/default/services/a";
+    let scenario = "harness/suite/tests/it/programs/labels.yaml";
+    let command = format!("{script} {objects}");
+    let output = plumbline(&[
+        "explore",
+        "--command",
+        &command,
+        "--scenario",
+        scenario,
+        "--http",
+        "--run-limit",
+        "5m",
+        "--replay",
+        "scenario/labels:none",
+    ]);
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{out}{}", String::from_utf8_lossy(&output.stderr));
+    for update in ["PUT    jobs/a 200", "PUT    services/a 200"] {
+        assert!(out.contains(update), "{out}");
+    }
+    assert!(!out.contains("clusterIP") && !out.contains("selector"), "{out}");
+}

@@ -155,6 +155,20 @@ pub(super) fn allocate(service: &mut Value, ctx: &StrategyContext<'_>) -> Result
     Ok(())
 }
 
+/// Like [`allocate`], but takes a service that has its addresses and ports as it is, which is quick for thousands.
+pub(super) fn allocate_missing(service: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+    if !needs_address(kind_of(service)) {
+        return Ok(());
+    }
+    default_ip_families(service);
+    let spec = spec_of(service);
+    let without_port = |port: &Value| port.get("nodePort").and_then(Value::as_i64).unwrap_or(0) == 0;
+    let is_missing = (!is_headless(service) && is_empty_value(spec.get("clusterIP")))
+        || (needs_node_port(service) && array_field(spec, "ports").iter().any(without_port))
+        || (needs_health_check(service) && is_empty_value(spec.get("healthCheckNodePort")));
+    if is_missing { allocate(service, ctx) } else { Ok(()) }
+}
+
 /// Validates IP addresses and families, which upstream checks first, for a cluster with IPv4 only.
 pub(super) fn validate_ip_families(service: &Value) -> ErrorList {
     let mut errors = ErrorList::new();

@@ -161,6 +161,10 @@ impl Strategy for Service {
         allocate::allocate(object, ctx)
     }
 
+    fn begin_seed(&self, object: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        allocate::allocate_missing(object, ctx)
+    }
+
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
         copy_field(new, old, "status");
         allocate::normalize_update(new, old);
