@@ -51,6 +51,11 @@ enum ClockKind {
     Wall,
 }
 
+/// Returns the instant of virtual time of a reading of a traced process: readings of one instant differ by nanoseconds.
+fn instant(reading: Timestamp) -> Timestamp {
+    Timestamp::from_microsecond(reading.as_microsecond()).unwrap_or(reading)
+}
+
 impl Clock {
     /// Creates a clock that shows `epoch` now and follows tokio's (paused) time from here on.
     ///
@@ -72,7 +77,7 @@ impl Clock {
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
     pub fn traced() -> Self {
-        Self::starting(Timestamp::now(), ClockKind::Traced)
+        Self::starting(instant(Timestamp::now()), ClockKind::Traced)
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
@@ -116,7 +121,8 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         let now = match self.kind {
             ClockKind::Virtual => self.epoch().checked_add(self.elapsed()).unwrap_or(Timestamp::MAX),
-            ClockKind::Traced | ClockKind::Wall => Timestamp::now(),
+            ClockKind::Traced => instant(Timestamp::now()),
+            ClockKind::Wall => Timestamp::now(),
         };
         let skew = SignedDuration::from_millis(self.skew.load(Ordering::Relaxed));
         now.checked_add(skew).unwrap_or(now)

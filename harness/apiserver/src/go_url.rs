@@ -1,7 +1,7 @@
 //! URLs as Go reads them: `Parse`, `ParseRequestURI` and the methods of `URL` in Go's `net/url/url.go`. PURE.
 
+use core::net::Ipv6Addr;
 use std::collections::BTreeMap;
-use std::net::Ipv6Addr;
 
 use crate::status::go_quote;
 
@@ -56,7 +56,7 @@ enum Part {
 pub(crate) struct Url {
     /// The scheme in lower case; empty for paths.
     pub(crate) scheme: String,
-    /// What follows the scheme of a URL such as `mailto:x`.
+    /// The text after the scheme of a URL such as `mailto:x`.
     opaque: String,
     /// The escaped text before the `@`, if there is one.
     pub(crate) user: Option<String>,

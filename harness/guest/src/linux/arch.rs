@@ -136,7 +136,7 @@ pub(crate) const DIFFERENCE: usize = 8;
 pub(crate) const ZERO: usize = 16;
 
 /// The offset in the page of the most nanoseconds that are counted now.
-pub(crate) const MOST_COUNTED: usize = 32;
+pub(crate) const MOST_COUNTED_OFFSET: usize = 32;
 
 /// The offset, in the page behind, of the last reading of `CLOCK_REALTIME` that was counted.
 pub(crate) const LAST: usize = 4096;
@@ -168,7 +168,7 @@ pub(crate) const CODE: [u8; 0x117] = [
     0x85, 0xff,                                            //        test   edi, edi
     0x75, 0x59,                                            //        jne    split       only CLOCK_REALTIME is counted
     0x49, 0x89, 0xc0,                                      //        mov    r8, rax     now
-    0x4c, 0x8b, 0x0d, 0xa3, 0xff, 0xff, 0xff,              //        mov    r9, [MOST_COUNTED]
+    0x4c, 0x8b, 0x0d, 0xa3, 0xff, 0xff, 0xff,              //        mov    r9, [MOST_COUNTED_OFFSET]
     0x48, 0x8b, 0x05, 0x7c, 0x0f, 0x00, 0x00,              //        mov    rax, [LAST]
     0x49, 0x89, 0xc2,                                      // again: mov    r10, rax
     0x4d, 0x29, 0xc2,                                      //        sub    r10, r8

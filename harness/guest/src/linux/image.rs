@@ -1,15 +1,15 @@
 //! The image that takes the place of the vDSO in traced programs: the kernel's, with clock functions that read a page
 //! which the tracer writes.
 //!
-//! The programs map it and read its address from their auxiliary vector, so that no code of theirs is changed. Behind it
-//! lies a page that a program shares only with its forks, in which they count their readings of the time of day.
+//! The programs map it and read its address from their auxiliary vector, so that no code of theirs is changed. Behind
+//! it lies a page that a program shares only with its forks, in which they count their readings of the time of day.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
 use super::arch::{
-    CODE, CODE_OFFSET, Call, DIFFERENCE, FUNCTIONS, LAST, MONOTONIC, MOST_COUNTED, SYSTEM_CALL, ZERO, jump,
+    CODE, CODE_OFFSET, Call, DIFFERENCE, FUNCTIONS, LAST, MONOTONIC, MOST_COUNTED_OFFSET, SYSTEM_CALL, ZERO, jump,
 };
 use super::clocks::{Clocks, Family};
 use super::elf;
@@ -66,7 +66,7 @@ impl Image {
     pub(crate) fn show(&self, clocks: &Clocks) {
         let difference = clocks.realtime_start.wrapping_sub(clocks.monotonic_start);
         self.memory.store(self.page + DIFFERENCE, difference);
-        self.memory.store(self.page + MOST_COUNTED, clocks.most_counted());
+        self.memory.store(self.page + MOST_COUNTED_OFFSET, clocks.most_counted());
         self.memory.store(self.page + MONOTONIC, clocks.now(Family::Monotonic));
     }
 

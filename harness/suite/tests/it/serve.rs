@@ -183,7 +183,7 @@ fn tokens_of_service_accounts_let_in() {
     let disguised = format!("{token}\r\nimpersonate-user: x\r\nimpersonate-group: system:masters");
     let refused = send("GET", "/api/v1/nodes", &disguised, "");
     assert_eq!(refused.status, 403);
-    let why = r#"users "x" is forbidden: User "system:serviceaccount:default:robot" cannot impersonate resource "users" in API group "" at the cluster scope"#;
+    let why = r#"nodes is forbidden: User "system:serviceaccount:default:robot" cannot impersonate-on:user-info:list resource "nodes" in API group "" at the cluster scope"#;
     assert_eq!(refused.json()["message"], why);
     assert_eq!(send("GET", "/metrics", &token, "").status, 403);
     let role = r#"{"metadata":{"name":"r"},"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["list"]}]}"#;
@@ -247,8 +247,8 @@ fn seeds_that_are_wrong_are_named() {
         ("syntax.yaml", format!("{pod}---\nkind: [Pod\n"), "syntax.yaml: ", "line "),
         ("kind.yaml", format!("{pod}---\napiVersion: v1\nkind: Pid\nmetadata: {{name: a}}\n"), "kind.yaml: document 2: ", "kind \"Pid\" in apiVersion \"v1\" is not served"),
         ("name.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {}\n".to_owned(), "name.yaml: document 1: ", "Pod without metadata.name"),
-        ("type.yaml", pod.replace("image: b", "image: 7"), "type.yaml: document 1: Pod: ", "Container.spec.containers.image of type string"),
-        ("field.yaml", pod.replace("containers:", "contaners:"), "field.yaml: document 1: Pod: ", "unknown field \"spec.contaners\""),
+        ("type.yaml", pod.replace("image: b", "image: 7"), "type.yaml: document 1: Pod \"default/a\": ", "Container.spec.containers.image of type string"),
+        ("field.yaml", pod.replace("containers:", "contaners:"), "field.yaml: document 1: Pod \"default/a\": ", "unknown field \"spec.contaners\""),
         ("item.json", r#"{"kind":"List","apiVersion":"v1","items":[{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}},7]}"#.to_owned(), "item.json: document 1: items[1]: ", "not an object"),
     ];
     for (name, text, place, why) in &cases {
