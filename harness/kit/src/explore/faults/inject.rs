@@ -33,6 +33,9 @@ const ACROSS: Duration = Duration::from_secs(1);
 /// The delay of such a request if no step follows soon.
 const NO_STEP: Duration = Duration::from_secs(5);
 
+/// Time in which controllers act upon a step.
+const ACTS: Duration = Duration::from_secs(9);
+
 /// Time from an event until the watch that missed it breaks, or controllers start again.
 const SOON_AFTER: Duration = Duration::from_secs(1);
 
@@ -308,11 +311,21 @@ pub(super) fn stale_restart(number: u16, point: &FaultPoint, _: Duration) -> Inj
 
 /// Lets the controllers act upon the event, and start again on a server whose lists and watches are from before it.
 pub(super) fn time_travel(number: u16, point: &FaultPoint, _: Duration) -> Injection {
+    travel(point, point.at + SOON_AFTER, point.at + secs(number))
+}
+
+/// The same, but the controllers start again after they have acted upon the next step of the history, too.
+pub(super) fn time_travel_across(number: u16, point: &FaultPoint, _: Duration) -> Injection {
+    let start = point.at + across(point) + ACTS;
+    travel(point, start, start + secs(number))
+}
+
+/// Starts the controllers at `start` on a server whose lists and watches are from before the event until `end`.
+fn travel(point: &FaultPoint, start: Duration, end: Duration) -> Injection {
     let resource = point.target.resource.clone();
     let restart = vec![Action::Watch(hold_of(point)), Action::Control(Control::Restart)];
     let fresh = vec![Action::Watch(WatchFault::FreshList(resource.clone())), release_of(point, false)];
-    let steps = vec![(point.at + SOON_AFTER, restart), (point.at + secs(number), fresh)];
-    Injection::of_watches(point, vec![WatchFault::StaleList(resource)], steps)
+    Injection::of_watches(point, vec![WatchFault::StaleList(resource)], vec![(start, restart), (end, fresh)])
 }
 
 pub(super) fn last(_: u16, point: &FaultPoint, _: Duration) -> Injection {

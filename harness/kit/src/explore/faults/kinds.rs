@@ -35,6 +35,8 @@ enum Place {
     Change,
     /// Events of watches.
     Event,
+    /// Events that a step of the history follows soon.
+    EventBeforeStep,
     /// The whole run.
     Run,
 }
@@ -43,7 +45,9 @@ impl Place {
     fn includes(self, point: &FaultPoint) -> bool {
         let verb = match point.site {
             Site::Request(verb) => verb,
-            Site::Event => return self == Self::Event,
+            Site::Event => {
+                return self == Self::Event || self == Self::EventBeforeStep && point.next_step.is_some();
+            }
             Site::Run => return self == Self::Run,
         };
         let writes = matches!(verb, Verb::Post | Verb::Put | Verb::Patch | Verb::Delete);
@@ -58,7 +62,7 @@ impl Place {
             Self::ObjectWrite => writes && !of_event,
             Self::Update => matches!(verb, Verb::Put | Verb::Patch) && !of_event,
             Self::Change => matches!(verb, Verb::Put | Verb::Patch | Verb::Delete) && !of_event,
-            Self::Event | Self::Run => false,
+            Self::Event | Self::EventBeforeStep | Self::Run => false,
         }
     }
 }
@@ -143,7 +147,7 @@ const SUBJECT: Row = Row { at: &[Place::ObjectWrite, Place::Event], weaker: &[],
 use FaultTrait as T;
 
 /// All kinds of fault, from the weakest to the strongest of each family.
-static ROWS: [Row; 44] = [
+static ROWS: [Row; 45] = [
     // A conflict of a delete means that its precondition failed.
     Row { name: "409", number: 409, at: &[Place::Update], ..REPLY },
     Row { name: "410", number: 410, at: &[Place::Read], weaker: &[], ..REPLY },
@@ -433,6 +437,17 @@ static ROWS: [Row; 44] = [
         traits: &[T::Restarts, T::ControlsSubject, T::IsForProgramsAlone],
         weaker: &["stale-restart-30s"],
         inject: inject::time_travel,
+        ..WATCH
+    },
+    // The same, after the controllers acted upon the next step of the history, too.
+    Row {
+        name: "time-travel-across",
+        number: 30,
+        at: &[Place::EventBeforeStep],
+        lasts: LONGEST_ACROSS.saturating_add(secs(40)),
+        traits: &[T::Restarts, T::ControlsSubject, T::IsForProgramsAlone],
+        weaker: &["time-travel-30s"],
+        inject: inject::time_travel_across,
         ..WATCH
     },
 ];

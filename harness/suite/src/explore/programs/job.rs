@@ -252,8 +252,8 @@ pub struct Facts {
     pub finalizers: BTreeSet<String>,
     /// Objects that the program created or changed and that point to an object that is gone.
     pub left: BTreeMap<String, String>,
-    /// Objects that the program deleted, with the time of its first request in milliseconds, and the request.
-    pub deleted: BTreeMap<String, (u64, String)>,
+    /// Objects that the program deleted.
+    pub deleted: BTreeMap<String, Deletion>,
     /// Number of times that the clients of the steps created and deleted each object, and were refused.
     #[serde(default)]
     pub by_steps: BTreeMap<String, [u32; 3]>,
@@ -281,6 +281,18 @@ pub struct Facts {
     pub log: Vec<String>,
     /// The transcript.
     pub transcript: String,
+}
+
+/// The deletions of an object by the program.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Deletion {
+    /// Time of the first request in milliseconds.
+    pub at: u64,
+    /// The first request.
+    pub request: String,
+    /// Number of requests that took effect, with the last of them.
+    pub effective: (u32, String),
 }
 
 /// A write or deletion of an object whose present state the program had not seen.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use plumbline::explore::breach::{ALIVE, Breach, END_STATE, FRESH, QUIET, converged_text, restarted_text};
 use serde_json::{Value, json};
 
-use super::job::{EndingKind, Facts, Request};
+use super::job::{Deletion, EndingKind, Facts, Request};
 use super::reference::Reference;
 use super::state::{LEFT, MISSING, StateDifference, Volatile};
 
@@ -26,7 +26,7 @@ pub const ORACLES: [(&str, &str); 15] = [
     ("refused", "the server refuses no request of the run without faults as invalid"),
     ("rights", "the program has the rights for what it requests"),
     ("blind", "no object is deleted or overwritten of which the program had not seen the present state"),
-    (DELETES, "no object is deleted that the program leaves alone, or deletes later, without the fault"),
+    (DELETES, "no object is deleted that the program leaves alone, or deletes later or less often, without the fault"),
     ("writes", "no object is written far more often than without the fault"),
 ];
 
@@ -271,17 +271,28 @@ fn storms(requests: &[Request]) -> Vec<Breach> {
     found.into_values().collect()
 }
 
-/// Returns objects that the program deletes, and leaves alone without the fault or deletes later: a fault delays, and
-/// hastens nothing. What has a random name, or exists in some runs only, may go in any of them.
+/// Returns objects that the program deletes, and leaves alone without the fault, or deletes later or less often: a fault
+/// delays, and hastens nothing. What has a random name, or exists in some runs only, may go in any of them.
 fn more_deletions(volatile: &Volatile, without: &Facts, facts: &Facts) -> Vec<Breach> {
-    let breach = |(object, (at, request)): (&String, &(u64, String))| {
-        let usual = without.deleted.get(object).map(|(at, _)| *at);
-        let is_early = usual.is_none_or(|usual| at + EARLY < usual);
-        if !is_early || object.contains("(random)") || volatile.contains(object) {
+    let breach = |(object, deletion): (&String, &Deletion)| {
+        if object.contains("(random)") || volatile.contains(object) {
             return None;
         }
-        let when = usual.map_or("never".to_owned(), |usual| format!("not before {} s", usual / 1000));
-        let text = format!("{request}: without the fault the program deletes it {when}");
+        let usual = without.deleted.get(object);
+        let is_early = usual.is_none_or(|usual| deletion.at + EARLY < usual.at);
+        let is_repeated = usual.is_some_and(|usual| deletion.effective.0 > usual.effective.0);
+        let text = match usual {
+            None => format!("{}: without the fault the program never deletes it", deletion.request),
+            Some(usual) if is_early => {
+                let seconds = usual.at / 1000;
+                format!("{}: without the fault the program deletes it not before {seconds} s", deletion.request)
+            }
+            Some(usual) if is_repeated => {
+                let (count, last) = &deletion.effective;
+                format!("{last}: it is deleted {count} times; without the fault {}", usual.effective.0)
+            }
+            Some(_) => return None,
+        };
         Some(of_object(DELETES, object, "deleted", facts, text, &json!({ "exists": target(object) })))
     };
     facts.deleted.iter().filter_map(breach).collect()

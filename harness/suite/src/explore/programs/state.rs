@@ -3,10 +3,13 @@
 //! Left out are versions, uids, times and what else [`essence`] leaves out, random names that the server made, and the
 //! fields that differed between runs without faults.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use plumbline::explore::state::essence;
 use plumbline::metadata;
+use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -84,6 +87,36 @@ pub fn stable_name(object: &Value, name: &str) -> Option<String> {
     prefix.filter(|prefix| name.starts_with(*prefix)).map(|prefix| format!("{prefix}{RANDOM}"))
 }
 
+/// The name of the volume that the admission of pods adds, before its random end.
+const TOKEN_VOLUME: &str = "kube-api-access-";
+
+/// Returns the text with words in place of uids and of the random end of a token volume's name; `None` if it has none.
+fn blurred(text: &str) -> Option<String> {
+    static UID: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").ok());
+    if text.starts_with(TOKEN_VOLUME) && text.len() == TOKEN_VOLUME.len() + 5 {
+        return Some(format!("{TOKEN_VOLUME}{RANDOM}"));
+    }
+    match UID.as_ref()?.replace_all(text, "(uid)") {
+        Cow::Owned(text) => Some(text),
+        Cow::Borrowed(_) => None,
+    }
+}
+
+/// Replaces uids and random names inside of texts: those of containers and of volumes have the uid of a pod or claim.
+fn blur_texts(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Some(blurred) = blurred(text) {
+                *text = blurred;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(blur_texts),
+        Value::Object(fields) => fields.values_mut().for_each(blur_texts),
+        _ => {}
+    }
+}
+
 /// Removes the versions of other objects from references to them.
 fn forget_versions(value: &mut Value) {
     match value {
@@ -125,12 +158,15 @@ impl EndState {
     ) -> Self {
         let mut named: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for (resource, namespace, name, object) in objects.into_iter().filter(|(resource, ..)| *resource != EVENTS) {
-            let mut object = essence(object);
+            let mut object = object.clone();
+            blur_texts(&mut object);
+            let mut object = essence(&object);
             forget_allocated(&mut object);
             forget_versions(&mut object);
             rename(&mut object, renamed);
             let name = renamed.get(name).map_or(name, String::as_str);
-            named.entry(key(resource, namespace, name)).or_default().push(object);
+            let name = blurred(name).unwrap_or_else(|| name.to_owned());
+            named.entry(key(resource, namespace, &name)).or_default().push(object);
         }
         let mut objects = BTreeMap::new();
         for (key, mut equal) in named {
@@ -252,6 +288,21 @@ mod tests {
         let random = objects.iter().filter_map(|(name, object)| Some(((*name).to_owned(), stable_name(object, name)?)));
         let renamed = random.collect();
         EndState::new(objects.iter().map(|(name, object)| ("pods", Some("default"), *name, object)), &renamed)
+    }
+
+    #[test]
+    fn uids_inside_of_texts_do_not_count() {
+        let pod = |uid: &str, end: &str| {
+            json!({"spec": {"volumes": [{"name": format!("kube-api-access-{end}")}]},
+                   "status": {"id": format!("containerd://{uid}/a")}})
+        };
+        let one = ("12345678-0a0a-4b4b-8c8c-0123456789ab", "x7k2p");
+        let other = ("20301231-0a0a-4b4b-8c8c-0123456789ab", "abcde");
+        let states = [one, other].map(|(uid, end)| {
+            let volume = format!("pvc-{uid}");
+            state(&[("a", pod(uid, end)), (&volume, json!({"spec": {}}))])
+        });
+        assert_eq!(states[0], states[1]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use plumbline::transcript::{
 use serde_json::Value;
 
 use super::blind::blind;
-use super::job::{Ending, EndingKind, Facts, Point, RecordedExit, Request, millis};
+use super::job::{Deletion, Ending, EndingKind, Facts, Point, RecordedExit, Request, millis};
 use super::locks::Locks;
 use super::script::ProgramScript;
 use super::state::{EVENTS, EndState, Expected, key, stable_name};
@@ -171,7 +171,7 @@ pub(super) fn survey(
 fn deleted(
     entries: &[TranscriptEntry],
     (random, locks): (&BTreeMap<String, String>, &Locks),
-) -> BTreeMap<String, (u64, String)> {
+) -> BTreeMap<String, Deletion> {
     let requests = entries.iter().filter_map(|entry| match &entry.what {
         EntryKind::Request(exchange) if entry.actor().is_subject() && exchange.request.verb == "delete" => {
             Some((entry, exchange))
@@ -183,15 +183,20 @@ fn deleted(
             && !locks.has_request(&exchange.request)
             && exchange.reply.as_ref().is_some_and(|reply| reply.status < 300)
     });
-    let named = done.filter_map(|(entry, exchange)| {
+    let mut found: BTreeMap<String, Deletion> = BTreeMap::new();
+    for (entry, exchange) in done {
         let request = &exchange.request;
-        let name = request.name.as_deref()?;
+        let Some(name) = request.name.as_deref() else { continue };
         let name = random.get(name).map_or(name, String::as_str);
-        let deletion = (millis(entry.at), line(entry, exchange));
-        Some((key(&request.resource, request.namespace.as_deref(), name), deletion))
-    });
-    // Collected from the last one, so that the first deletion of each object is left.
-    named.collect::<Vec<_>>().into_iter().rev().collect()
+        let text = line(entry, exchange);
+        let deletion = found
+            .entry(key(&request.resource, request.namespace.as_deref(), name))
+            .or_insert_with(|| Deletion { at: millis(entry.at), request: text.clone(), ..Deletion::default() });
+        if change_of(entries, entry.seq).is_some_and(|(_, change)| !is_idle(change)) {
+            deletion.effective = (deletion.effective.0 + 1, text);
+        }
+    }
+    found
 }
 
 fn described(entry: &TranscriptEntry) -> Option<String> {
@@ -265,7 +270,10 @@ fn collect_requests(
             at: millis(entry.at),
             verb: request.verb.clone(),
             resource: request.resource_path(),
-            object: format!("{}/{}", request.namespace.as_deref().unwrap_or_default(), name.unwrap_or_default()),
+            object: match &*request.resource {
+                "" => request.path.clone(),
+                _ => format!("{}/{}", request.namespace.as_deref().unwrap_or_default(), name.unwrap_or_default()),
+            },
             code: reply.map_or(0, |reply| reply.status),
             refusal: words.collect::<Vec<_>>().join(": "),
             faulted: reply.is_none_or(|reply| reply.fault.is_some() || reply.lost),
