@@ -84,7 +84,8 @@ impl Launcher {
             .arg(VERB)
             .arg(job)
             .arg(facts)
-            .env("TMPDIR", &self.folder)
+            // Programs keep certificates there, which others must not see.
+            .env("TMPDIR", job.parent().unwrap_or(&self.folder))
             .epoch(epoch)
             .seed(1)
             .spin_guard(SPIN)
@@ -106,7 +107,8 @@ impl Launcher {
         let mut child = std::process::Command::new(&self.worker)
             .arg(VERB)
             .args([job, facts])
-            .env("TMPDIR", &self.folder)
+            // Programs keep certificates there, which others must not see.
+            .env("TMPDIR", job.parent().unwrap_or(&self.folder))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(words)

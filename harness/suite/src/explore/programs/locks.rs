@@ -10,6 +10,7 @@ use plumbline::transcript::{Attributed as _, Change, EntryKind, RecordedRequest,
 use serde_json::Value;
 
 use super::state::key;
+use crate::explore::run::entries::is_of_subject;
 
 /// The annotation with the holder of a lock.
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
@@ -78,10 +79,6 @@ fn is_renewal(change: &Change) -> bool {
     };
     let others_of_old: BTreeMap<String, Value> = others(old);
     change.resource == "leases" && old.get(RENEWED) != new.get(RENEWED) && others_of_old == others(new)
-}
-
-fn is_of_subject(change: &Change, entries: &[TranscriptEntry]) -> bool {
-    change.request.and_then(|seq| entries.get(seq)).is_some_and(|request| request.actor().is_subject())
 }
 
 #[cfg(test)]

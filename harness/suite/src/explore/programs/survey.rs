@@ -22,9 +22,8 @@ use super::locks::Locks;
 use super::script::ProgramScript;
 use super::state::{EVENTS, EndState, Expected, key, stable_name};
 use crate::explore::histories::facts::step_times;
-use crate::explore::run::entries::{change_of, key_of_request};
+use crate::explore::run::entries::{change_of, is_of_subject, key_of_request};
 use crate::explore::run::knowledge::Knowledge;
-use crate::explore::run::moments::moments;
 use crate::runner::{ProgramExit, RunError, RunRecord};
 
 /// Number of requests that the facts list.
@@ -521,7 +520,7 @@ fn finalizers(entries: &[TranscriptEntry], expected: Option<&Expected>) -> BTree
     };
     let mut own: BTreeSet<String> = expected.map(|expected| expected.finalizers.clone()).unwrap_or_default();
     for change in changes(entries) {
-        if change.request.and_then(|seq| entries.get(seq)).is_some_and(|request| request.actor().is_subject()) {
+        if is_of_subject(change, entries) {
             let (old, new) = (names(change.old.as_ref()), names(change.new.as_ref()));
             own.extend(old.symmetric_difference(&new).cloned());
         }
@@ -560,10 +559,10 @@ fn found_points(
     found.extend(renewals(&entries[begin..], locks));
     found.retain(|point| point.seq >= begin);
     found.sort_by_key(|point| point.seq);
-    let moments = moments(entries, &found);
+    let moments = changes_around(entries, &found, locks);
     let mut occurrences: BTreeMap<String, u32> = BTreeMap::new();
     let mut all = Vec::with_capacity(found.len());
-    for (mut point, moment) in found.into_iter().zip(moments) {
+    for (mut point, around) in found.into_iter().zip(moments) {
         if let Some(stable) = random.get(&point.target.name) {
             point.target.name = stable.replace("(random)", "*");
         }
@@ -572,9 +571,31 @@ fn found_points(
         *count += 1;
         point.occurrence = *count;
         let lock = is_lock(&point);
-        all.push(Point { lock, ..Point::new(&point, (moment.before, moment.after)) });
+        all.push(Point { lock, ..Point::new(&point, around) });
     }
     all
+}
+
+/// Returns the number of changes before each point, and after it took effect. Requests that change nothing do not count,
+/// so that the points of a loop without work are equal.
+fn changes_around(entries: &[TranscriptEntry], points: &[FaultPoint], locks: &Locks) -> Vec<(usize, usize)> {
+    let mut count = 0;
+    let mut before = Vec::with_capacity(entries.len());
+    let mut after = BTreeMap::new();
+    for entry in entries {
+        before.push(count);
+        let EntryKind::Change(change) = &entry.what else { continue };
+        let is_heartbeat = change.resource == "leases" && !is_of_subject(change, entries);
+        if !is_idle(change) && change.resource != EVENTS && !locks.has_change(change) && !is_heartbeat {
+            count += 1;
+            after.extend(change.request.map(|request| (request, count)));
+        }
+    }
+    let around = |point: &FaultPoint| {
+        let before = before.get(point.seq).copied().unwrap_or(count);
+        (before, after.get(&point.seq).copied().unwrap_or(before))
+    };
+    points.iter().map(around).collect()
 }
 
 /// Returns the first renewals of each lock of the program.

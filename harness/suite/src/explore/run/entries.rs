@@ -51,6 +51,12 @@ pub fn is_start(entry: &TranscriptEntry) -> bool {
     matches!(&entry.what, EntryKind::Note(text) if text == STARTS)
 }
 
+/// Returns true for a change by the subject.
+#[must_use]
+pub fn is_of_subject(change: &Change, entries: &[TranscriptEntry]) -> bool {
+    change.request.and_then(|seq| entries.get(seq)).is_some_and(|request| request.actor().is_subject())
+}
+
 /// Returns the request that led to a change.
 #[must_use]
 pub fn changed_by(entry: &TranscriptEntry) -> Option<usize> {
