@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plumbline::transcript::{Attributed as _, Change, EntryKind, RecordedRequest, TranscriptEntry};
+use plumbline::transcript::{Change, EntryKind, RecordedRequest, TranscriptEntry};
 use serde_json::Value;
 
 use super::state::key;
