@@ -1,4 +1,4 @@
-//! URLs as Go reads them: `Parse`, `ParseRequestURI` and the methods of `URL` in Go's `net/url/url.go`. PURE.
+//! URLs as Go reads them: `Parse`, `ParseRequestURI` and the methods of `URL` in Go's `net/url/url.go`.
 
 use core::net::Ipv6Addr;
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ enum Part {
 pub(crate) struct Url {
     /// The scheme in lower case; empty for paths.
     pub(crate) scheme: String,
-    /// The text after the scheme of a URL such as `mailto:x`.
+    /// The part after the scheme of a URL such as `mailto:x`.
     opaque: String,
     /// The escaped text before the `@`, if there is one.
     pub(crate) user: Option<String>,

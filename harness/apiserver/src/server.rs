@@ -363,7 +363,11 @@ impl ApiServer {
     /// object that it is bound to still exist with the same uid.
     pub(crate) fn valid_token(&self, token: &str) -> Option<Claims> {
         let claims = self.shared.tokens.read(token)?;
-        let now = self.clock().now().as_second();
+        (self.clock().now().as_second() < claims.expires && self.are_present(&claims)).then_some(claims)
+    }
+
+    /// Returns true if the account of a token and the object that it is bound to exist with the same uid.
+    fn are_present(&self, claims: &Claims) -> bool {
         let exists = |resource: &str, namespace: &str, name: &str, uid: &str| {
             self.get(&ResourceId::new("", resource), namespace, name).is_some_and(|found| found.uid() == uid)
         };
@@ -372,8 +376,16 @@ impl ApiServer {
             "secret" => exists("secrets", &claims.namespace, name, uid),
             _ => exists("nodes", "", name, uid),
         });
-        let account = exists("serviceaccounts", &claims.namespace, &claims.account, &claims.uid);
-        (now < claims.expires && bound && account).then_some(claims)
+        bound && exists("serviceaccounts", &claims.namespace, &claims.account, &claims.uid)
+    }
+
+    /// Returns false for a request with the token of an account that is gone, or with one of another server. The
+    /// listener has checked other credentials. Needs no clock.
+    pub(crate) fn holds_present_token(&self, request: &ApiRequest) -> bool {
+        let token = token_of(request);
+        request.certificate.is_some()
+            || !token.contains('.')
+            || self.shared.tokens.read(token).is_some_and(|claims| self.are_present(&claims))
     }
 
     /// Returns true if this server signed the service account token, which may have expired. Needs no clock.
@@ -392,8 +404,7 @@ impl ApiServer {
         if let Some(certificate) = &request.certificate {
             return certificate.0.clone();
         }
-        let given = request.header(http::header::AUTHORIZATION);
-        let token = given.split_once(' ').map_or("", |(_, token)| token.trim());
+        let token = token_of(request);
         // Expiry is not checked again: a token that expires during the request must not turn its user into the
         // administrator.
         let claims = if token.contains('.') { self.shared.tokens.read(token) } else { None };
@@ -445,6 +456,11 @@ impl ApiServer {
     pub fn compact(&self, revision: u64) {
         self.shared.store.compact(revision);
     }
+}
+
+/// Returns the bearer token of a request.
+fn token_of(request: &ApiRequest) -> &str {
+    request.header(http::header::AUTHORIZATION).split_once(' ').map_or("", |(_, token)| token.trim())
 }
 
 /// Returns the storage location of a resource's objects.

@@ -72,7 +72,7 @@ async fn apply_all(
 ) -> Result<(), Status> {
     let mut errors: Vec<PolicyError> = Vec::new();
     let mut found: Vec<Application<'_>> = Vec::new();
-    // As upstream, the object has a state for each version: a policy does not see the changes by those of another one.
+    // As upstream, the object has a state for each version: a policy does not see the changes of those of another one.
     let mut versions: Vec<Invocation> = Vec::new();
     for policy in &config.mutating_policies {
         for_each_binding(host, policy, attributes, &mut |binding, outcome| {

@@ -2,8 +2,8 @@
 //! tokens.
 //!
 //! The administrator may impersonate every user, other callers those that their roles allow (`impersonation_modes`).
-//! The request itself is then authorized by the stored roles and bindings, and by the rights of every authenticated user.
-//! Follows `authorization.go` in `staging/src/k8s.io/apiserver/pkg/endpoints/filters` of Kubernetes 1.36.
+//! The request itself is then authorized by the stored roles and bindings, and by the rights of every authenticated
+//! user. Follows `authorization.go` in `staging/src/k8s.io/apiserver/pkg/endpoints/filters` of Kubernetes 1.36.
 
 use std::borrow::Cow;
 
@@ -73,12 +73,12 @@ fn decide(
 ) -> Result<String, Status> {
     parsed.impersonated.as_ref().map_err(Status::clone)?;
     let Some(user) = limited_user(parsed) else { return Ok(String::new()) };
-    permit(server, &user, parsed, (resource, RequiredVerb { shown: verb, verb }))
+    permit(server, &user, parsed, (resource, VerbCheck { shown: verb, verb }))
 }
 
 /// The verb for which a user needs a right.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RequiredVerb<'v> {
+pub(super) struct VerbCheck<'v> {
     /// The verb that roles name.
     pub(super) shown: &'v str,
     /// The verb of the request.
@@ -93,7 +93,7 @@ pub(super) fn permit(
     server: &ApiServer,
     user: &EffectiveUser,
     parsed: &ParsedRequest,
-    (resource, asked): (Option<&ResourcePath>, RequiredVerb<'_>),
+    (resource, asked): (Option<&ResourcePath>, VerbCheck<'_>),
 ) -> Result<String, Status> {
     let verb = asked.shown;
     let mut spec = user.spec();

@@ -2,7 +2,7 @@
 //! `impersonation/{constrained_impersonation,mode}.go` in `staging/src/k8s.io/apiserver/pkg/endpoints/filters` of
 //! Kubernetes 1.36. Its caches of past decisions have no counterpart here: the modes are always tried in order.
 
-use super::authorization::{self, RequiredVerb};
+use super::authorization::{self, VerbCheck};
 use super::impersonation::{EffectiveUser, account_of};
 use super::parsed_request::ParsedRequest;
 use super::rbac::MASTERS;
@@ -112,7 +112,7 @@ impl Attempt<'_> {
             && let Some(caller) = self.caller
         {
             let verb = format!("impersonate-on:{}:{}", self.mode.name(), self.parsed.verb);
-            let asked = RequiredVerb { shown: &verb, verb: &self.parsed.verb };
+            let asked = VerbCheck { shown: &verb, verb: &self.parsed.verb };
             authorization::permit(self.server, caller, self.parsed, (self.parsed.target.resource(), asked))?;
         }
         let mut user = wanted.clone();
@@ -128,15 +128,15 @@ impl Attempt<'_> {
     /// Checks one right about the resource, subresource and namespace.
     fn check_one(&self, group: &str, [resource, subresource, namespace]: [&str; 3], name: &str) -> Result<(), Status> {
         let Some(caller) = self.caller else { return Ok(()) };
-        let path = impersonated_path(group, [resource, subresource, namespace], name);
+        let path = path_to(group, [resource, subresource, namespace], name);
         let verb = self.mode.verb();
-        let asked = RequiredVerb { shown: &verb, verb: &verb };
+        let asked = VerbCheck { shown: &verb, verb: &verb };
         authorization::permit(self.server, caller, self.parsed, (Some(&path), asked)).map(drop)
     }
 
     /// Returns the refusal of something that cannot be impersonated in this mode.
     fn never(&self, resource: &str, name: &str, why: &str) -> Status {
-        let path = impersonated_path(AUTHENTICATION, [resource, "", ""], name);
+        let path = path_to(AUTHENTICATION, [resource, "", ""], name);
         authorization::refusal(&self.parsed.user.name, (&path, name), &self.mode.verb(), why)
     }
 
@@ -203,7 +203,7 @@ impl Attempt<'_> {
 }
 
 /// Returns the path of what is impersonated.
-fn impersonated_path(group: &str, [resource, subresource, namespace]: [&str; 3], name: &str) -> ResourcePath {
+fn path_to(group: &str, [resource, subresource, namespace]: [&str; 3], name: &str) -> ResourcePath {
     ResourcePath {
         group: group.to_owned(),
         version: "v1".to_owned(),

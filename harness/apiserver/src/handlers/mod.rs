@@ -17,7 +17,7 @@
 //! - `escalation`: the rights that roles and bindings may grant; `pod_security`: what namespaces allow in pods
 //! - `delete`: one object or a collection; `service_addresses`: the addresses that come and go with services
 //! - `subresources`: subresources other than `status`; the larger ones in `scale`, `token`, `log` and `proxy`
-//! - `reviews`, `component_status`: kinds that are not stored
+//! - `reviews`, `component_status`: kinds that are not stored; `control_rights`: who may control the server itself
 //! - `body`: decoding of bodies; `status_update_fast_path`: a shortcut for status updates; `reply`: encoding of replies
 
 use crate::request::{ApiRequest, Reply};
@@ -32,6 +32,7 @@ mod certificates;
 #[cfg(feature = "listener")]
 mod classify;
 mod component_status;
+mod control_rights;
 mod debug_endpoints;
 mod delete;
 mod describe;
@@ -76,6 +77,13 @@ impl ApiServer {
     /// Handles a request.
     pub async fn handle(&self, request: ApiRequest) -> Reply {
         self.handle_parsed(ParsedRequest::new(self, request)).await
+    }
+
+    /// Returns the refusal of a request about the server itself, such as one that injects faults: only members of
+    /// `system:masters` may make it, and users whose roles allow its path, as `cluster-admin` does. Needs no clock.
+    #[must_use]
+    pub fn refuse_control(&self, request: &ApiRequest) -> Option<Reply> {
+        control_rights::check(self, request).err().map(Reply::from)
     }
 
     /// Handles a request that is parsed.

@@ -19,8 +19,8 @@ use crate::status::Status;
 /// An object and the version to which it is converted.
 type Question = (Value, String);
 
-/// The objects that a webhook converted during a request, and those that it is to convert next. Field ownership is
-/// computed without waiting; [`RequestScope::resolved`] waits between its attempts.
+/// Conversions by webhook during a request: those that are done, and those that are wanted. Field ownership is computed
+/// without waiting; [`RequestScope::resolved`] waits between its attempts.
 #[derive(Debug, Default)]
 pub(super) struct Conversions {
     known: Vec<(Question, Result<Value, String>)>,

@@ -111,7 +111,7 @@ impl<'v> Versions<'v> {
     }
 }
 
-/// The fields that a write changes, in the version of the request and in those of all entries.
+/// The changes of a write, in the version of the request and in those of all entries.
 #[derive(Debug)]
 pub(crate) struct Changes {
     /// The changes in the version of the request.

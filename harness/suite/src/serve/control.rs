@@ -67,6 +67,12 @@ pub(super) fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ControlError
 
 /// Handles a request to a world: its control API here, everything else in its API server.
 pub(super) async fn handle(world: &Arc<ServedWorld>, request: ApiRequest) -> Reply {
+    // A token that opens the world's API is not enough: only administrators may control the world.
+    if request.path.starts_with("/plumbline/")
+        && let Some(refusal) = world.server().refuse_control(&request)
+    {
+        return refusal;
+    }
     let outcome = match request.path.as_str() {
         "/plumbline/clock" => clock(world, &request).await,
         "/plumbline/faults" => faults(world, &request),

@@ -94,6 +94,9 @@ impl ServeHandler {
 
     /// Handles a request about the worlds themselves.
     async fn worlds(&self, origin: &Origin, request: &ApiRequest, name: &str) -> Result<Reply, ControlError> {
+        if let Some(refusal) = origin.first.server().refuse_control(request) {
+            return Ok(refusal);
+        }
         match (&request.method, name) {
             (&Method::GET, "") => {
                 let worlds = self.shared.worlds.read();

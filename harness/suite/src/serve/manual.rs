@@ -211,7 +211,7 @@ async fn answer(server: &ApiServer, request: ApiRequest, mut reply: oneshot::Sen
 
 /// Returns false if the request has a service account's token that is no longer valid. The listener, which runs in
 /// another time, checks the signature alone.
-fn is_allowed(server: &ApiServer, request: &ApiRequest) -> bool {
+pub(super) fn is_allowed(server: &ApiServer, request: &ApiRequest) -> bool {
     let token = request.header(header::AUTHORIZATION).split_once(' ').map_or("", |(_, token)| token.trim());
     !token.contains('.') || RequestHandler::issued_token(server, token)
 }

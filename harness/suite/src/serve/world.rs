@@ -11,6 +11,7 @@ use plumbline_apiserver::ApiServer;
 use plumbline_apiserver::faults::WatchEnd;
 use plumbline_apiserver::listener::RequestHandler;
 use plumbline_apiserver::request::{ApiRequest, Reply};
+use plumbline_apiserver::status::Status;
 use plumbline_guest::AsyncClock;
 use tokio_util::sync::CancellationToken;
 
@@ -18,7 +19,7 @@ use crate::guest;
 
 use super::error::WorldError;
 use super::fault_rules::{self, ServedFault};
-use super::manual::ManualWorld;
+use super::manual::{ManualWorld, is_allowed};
 use super::spec::{ClockMode, WorldSpec};
 use super::state::WorldState;
 
@@ -153,6 +154,8 @@ impl ServedWorld {
     pub async fn handle(&self, request: ApiRequest) -> Reply {
         match &self.place {
             Place::Manual(world) => world.handle(request).await,
+            // The listener accepts a token that any of its worlds has issued.
+            Place::Wall(_) if !is_allowed(&self.server(), &request) => Status::unauthorized().into(),
             // The trait's method: it moves long requests to where they hold up no others.
             Place::Wall(_) => RequestHandler::handle(&self.server(), request).await,
         }

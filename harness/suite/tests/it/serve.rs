@@ -186,6 +186,36 @@ fn tokens_of_service_accounts_let_in() {
     let why = r#"nodes is forbidden: User "system:serviceaccount:default:robot" cannot impersonate-on:user-info:list resource "nodes" in API group "" at the cluster scope"#;
     assert_eq!(refused.json()["message"], why);
     assert_eq!(send("GET", "/metrics", &token, "").status, 403);
+    assert_eq!(send("POST", "/plumbline/worlds", TOKEN, r#"{"name": "other", "clock": "manual"}"#).status, 201);
+    let control = [
+        ("POST", "/plumbline/faults", r#"["POST pods/* 500"]"#),
+        ("POST", "/plumbline/clock", r#"{"advance": "1s"}"#),
+        ("GET", "/plumbline/state", ""),
+        ("GET", "/plumbline/transcript?format=text", ""),
+        ("GET", "/plumbline/transcript", ""),
+        ("GET", "/plumbline/worlds", ""),
+        ("DELETE", "/plumbline/worlds/other", ""),
+    ];
+    for (method, path, body) in control {
+        let refused = send(method, path, &token, body);
+        assert_eq!(refused.status, 403, "{path}");
+        let verb = method.to_ascii_lowercase();
+        let path = path.split('?').next().unwrap_or_default();
+        let user = "system:serviceaccount:default:robot";
+        let why = format!("forbidden: User \"{user}\" cannot {verb} path \"{path}\"");
+        assert_eq!(refused.json()["message"], why);
+    }
+    assert_eq!(
+        send("GET", "/plumbline/worlds/other/plumbline/clock", &token, "").status,
+        401,
+        "it has no such account"
+    );
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    let admin = r#"{"metadata":{"name":"a"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},"subjects":[{"kind":"ServiceAccount","name":"robot","namespace":"default"}]}"#;
+    assert_eq!(send("POST", bindings, TOKEN, admin).status, 201);
+    assert_eq!(send("GET", "/plumbline/worlds", &token, "").status, 200);
+    assert_eq!(send("GET", "/plumbline/transcript?format=text", &token, "").status, 200);
+    assert_eq!(send("DELETE", &format!("{bindings}/a"), TOKEN, "").status, 200);
     let role = r#"{"metadata":{"name":"r"},"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["list"]}]}"#;
     let binding = r#"{"metadata":{"name":"b"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"r"},"subjects":[{"kind":"ServiceAccount","name":"robot"}]}"#;
     let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
@@ -199,6 +229,7 @@ fn tokens_of_service_accounts_let_in() {
     let given = send("POST", &format!("{own}/robot/token"), TOKEN, wanted).json();
     let token = given["status"]["token"].as_str().expect("a token").to_owned();
     assert_eq!(send("GET", "/api/v1/nodes", &token, "").status, 200);
+    assert_eq!(send("GET", "/plumbline/worlds", &token, "").status, 403);
 }
 
 #[test]

@@ -167,8 +167,8 @@ pub(crate) fn client_config(config: &Value, path: &Path<'_>, errors: &mut ErrorL
 }
 
 /// Validates the service of a webhook: `ValidateWebhookService` of `pkg/util/webhook/validation.go` in
-/// `k8s.io/apiserver`.
-/// Its callers pass name and namespace in the wrong order, so each is missed in the place of the other.
+/// `k8s.io/apiserver`. Its callers pass name and namespace in the wrong order, so each is missed in the place of the
+/// other.
 fn webhook_service(service: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (field, shown) in [("namespace", "name"), ("name", "namespace")] {
         if str_field(service, field).is_empty() {
