@@ -2,10 +2,14 @@
 //! `staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor/tableconvertor.go` of
 //! Kubernetes 1.36. PURE.
 
+use std::sync::LazyLock;
+
 use jiff::Timestamp;
+use regex::Regex;
 
 use super::column::{self, definition, describe};
 use super::duration;
+use crate::field_errors::go_json;
 use crate::json::path::JsonPath;
 use crate::json::{Value, json};
 
@@ -102,6 +106,7 @@ impl CustomColumn {
             ("string", Value::Null) => json!("<no value>"),
             (_, Value::Null) => Value::Null,
             ("string", Value::String(text)) => json!(text),
+            ("string", other @ (Value::Array(_) | Value::Object(_))) => json!(go_json(other)),
             ("string", other) => json!(other.to_string()),
             ("integer", Value::Number(number)) => match (number.as_i64(), number.as_f64()) {
                 (Some(integer), _) => json!(integer),
@@ -110,13 +115,25 @@ impl CustomColumn {
             },
             ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.into_owned(),
             ("date", Value::String(text)) if text.is_empty() || text == "null" => json!(duration::UNKNOWN),
+            ("date", Value::String(text)) if !is_rfc3339(text) => json!("<invalid>"),
             ("date", Value::String(text)) => match text.parse::<Timestamp>() {
+                Ok(then) if then == ZERO_TIME => json!(duration::UNKNOWN),
                 Ok(_) => json!(duration::since(Some(&value), now)),
                 Err(_) => json!("<invalid>"),
             },
             _ => Value::Null,
         }
     }
+}
+
+/// The zero time of Go, the first second of year 1.
+const ZERO_TIME: Timestamp = Timestamp::constant(-62_135_596_800, 0);
+
+/// Returns true for the form that Go's `time.RFC3339` has; the crate `jiff` reads more.
+fn is_rfc3339(text: &str) -> bool {
+    const FORM: &str = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$";
+    static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(FORM).ok());
+    PATTERN.as_ref().is_some_and(|pattern| pattern.is_match(text))
 }
 
 #[cfg(test)]
@@ -132,6 +149,16 @@ mod tests {
     #[case("boolean", json!(true), json!(true))]
     #[case("date", json!("2026-01-01T00:00:00Z"), json!("60s"))]
     #[case("date", json!("yesterday"), json!("<invalid>"))]
+    #[case("date", json!("2026-01-01 00:00:00Z"), json!("<invalid>"))]
+    #[case("date", json!("2026-01-01T00:00Z"), json!("<invalid>"))]
+    #[case("date", json!("2026-01-01T01:00:00+01:00"), json!("60s"))]
+    #[case("date", json!("0001-01-01T00:00:00Z"), json!("<unknown>"))]
+    #[case("date", json!(5), Value::Null)]
+    #[case("number", json!(5), json!(5))]
+    #[case("boolean", json!("true"), Value::Null)]
+    #[case("string", json!({"a": "<b>"}), json!("{\"a\":\"\\u003cb\\u003e\"}"))]
+    #[case("string", json!(["a", 1]), json!("[\"a\",1]"))]
+    #[case("string", json!(true), json!("true"))]
     #[case("date", json!(""), json!("<unknown>"))]
     #[case("string", json!(null), json!("<no value>"))]
     #[case("integer", json!(null), Value::Null)]

@@ -144,30 +144,41 @@ fn field_selector(selector: &Value, allowed: &[&str], path: &Path<'_>, errors: &
         errors.required(&path.child("fieldPath"), "");
         return;
     }
+    let refuse = |why: String, errors: &mut ErrorList| {
+        errors.invalid(&path.child("fieldPath"), field, format!("error converting fieldPath: {why}"));
+    };
     if version != "v1" {
-        let why = format!("error converting fieldPath: unsupported pod version: {version}");
-        return errors.invalid(&path.child("fieldPath"), field, why);
+        return refuse(format!("unsupported pod version: {version}"), errors);
     }
-    if let Some((map, key)) = field.strip_suffix("']").and_then(|f| f.split_once("['")) {
-        let key = if map == "metadata.annotations" { key.to_lowercase() } else { key.to_owned() };
-        match map {
-            "metadata.annotations" | "metadata.labels" => {
-                for message in names::qualified_name(&key) {
-                    errors.invalid(path, key.as_str(), message);
-                }
-            }
-            other => errors.invalid(path, other, "does not support subscript"),
+    let subscripted = field.strip_suffix("']").and_then(|f| f.split_once("['")).filter(|(map, _)| !map.is_empty());
+    if let Some((map, key)) = subscripted {
+        let key = match map {
+            "metadata.annotations" => key.to_lowercase(),
+            "metadata.labels" => key.to_owned(),
+            _ => return refuse(format!("field label does not support subscript: {field}"), errors),
+        };
+        for message in names::qualified_name(&key) {
+            errors.invalid(path, subscript_of(field), message);
         }
         return;
     }
+    // Old clients send `spec.host`.
+    let field = if field == "spec.host" { "spec.nodeName" } else { field };
     let known = FIELDS.contains(&field)
-        || matches!(field, "metadata.annotations" | "metadata.labels" | "spec.restartPolicy" | "status.phase");
+        || matches!(
+            field,
+            "metadata.annotations" | "metadata.labels" | "spec.restartPolicy" | "spec.schedulerName" | "status.phase"
+        );
     if !known {
-        let why = format!("error converting fieldPath: field label not supported: {field}");
-        errors.invalid(&path.child("fieldPath"), field, why);
+        refuse(format!("field label not supported: {field}"), errors);
     } else if !allowed.contains(&field) {
         errors.not_supported(&path.child("fieldPath"), field, allowed);
     }
+}
+
+/// Returns the key in a path such as `metadata.labels['a']`.
+fn subscript_of(field: &str) -> &str {
+    field.split_once("['").map_or("", |(_, key)| key.trim_end_matches("']"))
 }
 
 /// Validates a reference to a container's resource.
@@ -276,5 +287,44 @@ pub(super) fn key_items(source: &Value, path: &Path<'_>, errors: &mut ErrorList)
         }
         paths::local_path(target, &path.child("path"), errors);
         paths::mode(item.get("mode"), &path.child("mode"), errors);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::json::json;
+
+    /// `ConvertDownwardAPIFieldLabel` of `pkg/apis/core/pods/helpers.go`, and `validateObjectFieldSelector` of
+    /// `pkg/apis/core/validation/validation.go`.
+    #[rstest]
+    #[case::name("metadata.name", "")]
+    #[case::label("metadata.labels['a/b']", "")]
+    #[case::upper_annotation("metadata.annotations['A/b']", "")]
+    #[case::old("spec.host", "")]
+    #[case::scheduler(
+        "spec.schedulerName",
+        "f.fieldPath: Unsupported value: \"spec.schedulerName\": supported values: "
+    )]
+    #[case::unknown(
+        "spec.x",
+        "f.fieldPath: Invalid value: \"spec.x\": error converting fieldPath: field label not supported: spec.x"
+    )]
+    #[case::subscript(
+        "spec.x['a']",
+        "f.fieldPath: Invalid value: \"spec.x['a']\": error converting fieldPath: field label does not support subscript: spec.x['a']"
+    )]
+    #[case::subscript_alone(
+        "['a']",
+        "f.fieldPath: Invalid value: \"['a']\": error converting fieldPath: field label not supported: ['a']"
+    )]
+    #[case::bad_key("metadata.annotations['A B']", "f: Invalid value: \"A B\": name part must consist of")]
+    fn paths_of_fields(#[case] field: &str, #[case] why: &str) {
+        let mut errors = ErrorList::new();
+        field_selector(&json!({"apiVersion": "v1", "fieldPath": field}), FIELDS, &Path::new("f"), &mut errors);
+        let found = errors.to_aggregate_message().unwrap_or_default();
+        assert!(found.starts_with(why) && (found.is_empty() == why.is_empty()), "{found}");
     }
 }
