@@ -576,8 +576,8 @@ fn found_points(
     all
 }
 
-/// Returns the number of changes before each point, and after it took effect. Requests that change nothing do not count,
-/// so that the points of a loop without work are equal.
+/// Returns the number of changes before each point, and after it took effect. Requests that change nothing do not
+/// count, so that the points of a loop without work are equal.
 fn changes_around(entries: &[TranscriptEntry], points: &[FaultPoint], locks: &Locks) -> Vec<(usize, usize)> {
     let mut count = 0;
     let mut before = Vec::with_capacity(entries.len());
