@@ -271,8 +271,8 @@ fn storms(requests: &[Request]) -> Vec<Breach> {
     found.into_values().collect()
 }
 
-/// Returns objects that the program deletes, and leaves alone without the fault, or deletes later or less often: a fault
-/// delays, and hastens nothing. What has a random name, or exists in some runs only, may go in any of them.
+/// Returns objects that the program deletes, and leaves alone without the fault, or deletes later or less often: a
+/// fault delays, and hastens nothing. What has a random name, or exists in some runs only, may go in any of them.
 fn more_deletions(volatile: &Volatile, without: &Facts, facts: &Facts) -> Vec<Breach> {
     let breach = |(object, deletion): (&String, &Deletion)| {
         if object.contains("(random)") || volatile.contains(object) {
