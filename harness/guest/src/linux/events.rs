@@ -56,6 +56,9 @@ impl Tracer {
         entry.is_dead = false;
         let signal = libc::WSTOPSIG(status);
         let event = status >> 16;
+        if entry.probe.is_some_and(|probe| !probe.has_begun) {
+            entry.probe = Some(Self::begun_probe(thread, !matches!(event, 0 | EVENT_STOP)));
+        }
         match event {
             0 if signal == CALL_STOP => self.on_call_stop(thread),
             0 => self.on_signal(thread, signal),

@@ -62,7 +62,7 @@ impl Tracer {
             // The files of the thread that had this number before show that thread.
             entry.watch = Watch::new(process, thread);
             (entry.resting, entry.sample, entry.restart, entry.socket_wait) = (None, None, None, None);
-            entry.is_vforking = false;
+            (entry.is_vforking, entry.probe) = (false, None);
             entry.activity = Activity::Mapping(Mapping::Exec);
         }
         self.resume(thread, 0);

@@ -99,6 +99,10 @@ pub(crate) struct SocketWait {
 /// A look at the calls of a busy thread, which stops at each of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Probe {
+    /// False until the thread has stopped, maybe inside of a call.
+    pub(crate) has_begun: bool,
+    /// The time of day that its program had read last at the first call.
+    pub(crate) last: Option<u64>,
     /// The kind of the call, between its entry and its exit.
     pub(crate) inside: Option<LoopCall>,
     /// Numbers of calls that poll, of those that yield, and of these and others that do no work.
@@ -197,7 +201,7 @@ impl Thread {
 
     /// Returns true if the tracer follows its calls to their exits.
     pub(crate) fn is_followed(&self) -> bool {
-        self.probe.is_some()
+        self.probe.is_some_and(|probe| probe.has_begun)
             || matches!(self.activity, Activity::Waiting(_) | Activity::Calling(_) | Activity::Mapping(_))
     }
 }

@@ -270,22 +270,29 @@ impl Tracer {
 
     /// Counts nanoseconds in the time of day that a thread's program reads, and returns that time.
     fn count(&mut self, thread: i32, by: u64) -> u64 {
-        let place = self.table.image(thread).and_then(|base| self.image.as_ref().map(|image| image.last(base)));
+        let reading = self.clocks.counted(self.last_reading(thread), by);
         let process = self.table.threads.get(&thread).map(|thread| thread.process);
-        let entry = process.and_then(|process| self.table.processes.get_mut(&process));
-        let mut bytes = [0; 8];
-        let last = match place.filter(|place| sys::read_memory(thread, *place, &mut bytes)) {
-            Some(_) => u64::from_ne_bytes(bytes),
-            None => entry.as_ref().map_or(0, |entry| entry.last),
-        };
-        let reading = self.clocks.counted(last, by);
-        if let Some(entry) = entry {
+        if let Some(entry) = process.and_then(|process| self.table.processes.get_mut(&process)) {
             entry.last = reading;
         }
-        if let Some(place) = place {
+        if let Some(place) = self.place_of_last(thread) {
             sys::write_memory(thread, place, &reading.to_ne_bytes());
         }
         reading
+    }
+
+    /// Returns the time of day that a thread's program has read last.
+    pub(crate) fn last_reading(&self, thread: i32) -> u64 {
+        let mut bytes = [0; 8];
+        if self.place_of_last(thread).is_some_and(|place| sys::read_memory(thread, place, &mut bytes)) {
+            return u64::from_ne_bytes(bytes);
+        }
+        let process = self.table.threads.get(&thread).map(|thread| thread.process);
+        process.and_then(|process| self.table.processes.get(&process)).map_or(0, |entry| entry.last)
+    }
+
+    fn place_of_last(&self, thread: i32) -> Option<u64> {
+        self.table.image(thread).and_then(|base| self.image.as_ref().map(|image| image.last(base)))
     }
 
     /// Fills a program's memory with numbers of its thread's sequence. Returns the result of `getrandom`.

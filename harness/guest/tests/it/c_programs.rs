@@ -94,6 +94,14 @@ over 60.000";
     assert_eq!(run_c("realtime").lines().join("\n"), expected);
 }
 
+/// The tracer's order finds such a loop at one of its calls most often.
+#[test]
+fn a_loop_of_sleeps_for_no_time_passes_time() {
+    let finished = run_c("idle");
+    assert_eq!(finished.lines(), ["over 1"]);
+    assert!(finished.report().real_time.as_secs() < 30, "{finished:?}");
+}
+
 /// The threads of a process have other numbers in a PID namespace, and shared memory in an IPC namespace.
 #[test]
 fn timers_reach_threads_in_namespaces() {
