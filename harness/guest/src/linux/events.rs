@@ -114,7 +114,7 @@ impl Tracer {
         {
             sys::set_overrun(thread, overrun);
         }
-        self.continue_if_ignored(thread, signal);
+        self.continue_if_ignored(thread, Some(signal));
         if let Some(entry) = self.table.threads.get_mut(&thread)
             && entry.restart.is_some()
             && watch::is_caught(thread, signal)
@@ -125,9 +125,10 @@ impl Tracer {
         self.resume(thread, signal);
     }
 
-    /// Lets a call go on that a signal has interrupted which the process ignores. The kernel does not wake a thread for
-    /// such a signal if it is not traced; most calls are started again after it, and some fail with `EINTR`.
-    fn continue_if_ignored(&mut self, thread: i32, signal: i32) {
+    /// Lets a call go on that was interrupted by a signal which the process ignores, or by the tracer's order to stop.
+    /// The kernel does not wake a thread that is not traced for such a signal; most calls are started again after it,
+    /// and some fail with `EINTR`.
+    fn continue_if_ignored(&mut self, thread: i32, signal: Option<i32>) {
         let Some(entry) = self.table.threads.get_mut(&thread) else { return };
         let interrupted = entry.interrupted.take();
         if entry.group_stop == GroupStop::Continued {
@@ -139,7 +140,7 @@ impl Tracer {
         if registers.result() != -i64::from(libc::EINTR) || !(may_go_on || self.has_socket_timeouts) {
             return;
         }
-        if !watch::is_ignored(thread, signal) {
+        if signal.is_some_and(|signal| !watch::is_ignored(thread, signal)) {
             return;
         }
         if may_go_on {
@@ -151,7 +152,7 @@ impl Tracer {
         }
     }
 
-    /// Handles a group stop, the end of one, a thread's first stop, and a thread that was interrupted at a deadline.
+    /// Handles a group stop, the end of one, a thread's first stop, and the stop of a thread that was ordered to.
     fn on_event_stop(&mut self, thread: i32, signal: i32) {
         let Some(entry) = self.table.threads.get_mut(&thread) else { return };
         if matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU) {
@@ -164,13 +165,10 @@ impl Tracer {
         {
             spin.stack = places::stack(thread, &registers);
         }
-        let is_continued = entry.group_stop == GroupStop::Continued;
         if self.end_socket_wait(thread) {
             return;
         }
-        if !is_continued {
-            self.restart_socket_wait(thread);
-        }
+        self.continue_if_ignored(thread, None);
         self.resume(thread, 0);
     }
 

@@ -72,13 +72,14 @@ pub(crate) struct AuxiliaryVector {
     pub(crate) random: Option<u64>,
 }
 
-/// A wait that a signal has interrupted and that the kernel starts again: it keeps its deadline.
+/// A wait that was interrupted and that the kernel starts again: it keeps its deadline, and a nap its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Restart {
     pub(crate) call: Call,
     pub(crate) instruction: u64,
     pub(crate) stack: u64,
     pub(crate) deadline: u64,
+    pub(crate) nap_end: Option<u64>,
 }
 
 /// A wait on a socket with a timeout.

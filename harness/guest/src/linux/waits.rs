@@ -181,7 +181,7 @@ impl Tracer {
         let is_counted = left <= self.clocks.most_counted();
         let mut nap_end = None;
         if let Some(restart) = entry.restart.take().filter(is_restart) {
-            wait.deadline = restart.deadline;
+            (wait.deadline, nap_end) = (restart.deadline, restart.nap_end);
         } else if wait.is_sleep && left < GRAIN || is_counted {
             if entry.naps.0 != self.clocks.elapsed {
                 entry.naps = (self.clocks.elapsed, 0);
@@ -211,7 +211,7 @@ impl Tracer {
     pub(crate) fn end_wait(&mut self, thread: i32, active: &ActiveWait) {
         self.set_activity(thread, Activity::Running);
         let Ok(registers) = sys::registers(thread) else { return };
-        let ActiveWait { wait, mut original, is_over, .. } = *active;
+        let ActiveWait { wait, mut original, nap_end, is_over } = *active;
         let ending = calls::ending(&wait, registers.result(), is_over);
         let (result, left) = match ending {
             Ending::Woken(result) => {
@@ -234,7 +234,7 @@ impl Tracer {
                 let instruction = original.instruction();
                 let stack = original.stack();
                 if let Some(thread) = self.table.threads.get_mut(&thread) {
-                    let restart = Some(Restart { call, instruction, stack, deadline });
+                    let restart = Some(Restart { call, instruction, stack, deadline, nap_end });
                     let is_restarted = result != -i64::from(libc::EINTR);
                     (thread.restart, thread.interrupted) = if is_restarted { (restart, None) } else { (None, restart) };
                 }
