@@ -20,6 +20,12 @@ const PAUSES: [u64; 8] = [0, 0, 10_000, 20_000, 50_000, 100_000, 200_000, 500_00
 /// The longest pause while nothing is due, and the real time between two looks for orders while threads are busy.
 const IDLE: u64 = 1_000_000;
 
+/// The longest real time that a yield takes on a machine that is not crowded, and the pause in its place on one that is.
+const LONG_YIELD: u64 = 200_000;
+const CROWDED_PAUSE: u64 = 50_000;
+/// The real time for which a machine is taken to be crowded after a long yield.
+const CROWDED: u64 = 100_000_000;
+
 /// The real time that others have to end by themselves once the command has ended.
 const FAREWELL: u64 = 200_000_000;
 
@@ -48,10 +54,16 @@ impl Tracer {
         while let Some(is_any) = self.handle_events() {
             self.check_end();
             if is_any || attempts == 0 {
-                // A thread that goes on most often stops again soon, at the next wait.
-                sys::yield_now();
                 attempts = 1;
-                continue;
+                // A thread that goes on most often stops again soon, at the next wait. One that stops all the time must
+                // not keep others from what they are owed in real time.
+                let now = sys::real_monotonic();
+                if now < self.next_orders {
+                    if self.let_run(now) {
+                        attempts = 0;
+                    }
+                    continue;
+                }
             }
             if self.is_at_rest() {
                 match self.handle_events() {
@@ -64,6 +76,7 @@ impl Tracer {
                     Some(false) => {}
                 }
                 (self.last_rest, self.ended_time, self.crept) = (sys::real_monotonic(), 0, 0);
+                self.next_orders = self.last_rest + IDLE;
                 if self.status.is_some() && self.phase != Phase::Killing {
                     self.kill_left_over();
                     continue;
@@ -113,20 +126,36 @@ impl Tracer {
         }
         let pause = PAUSES[attempts.min(PAUSES.len() - 1)];
         if pause == 0 {
-            sys::yield_now();
+            self.let_run(now);
             return;
         }
         self.wait_event(pause.min(nap_end.saturating_sub(now)).max(1));
     }
 
-    /// Waits for an event and handles it.
-    fn wait_event(&mut self, nanoseconds: u64) {
+    /// Lets others run for a moment. Returns true if an event was handled.
+    ///
+    /// A thread that yields lets all others have a turn that wait for its processor, which are milliseconds for each
+    /// stop beside programs that compute. One that sleeps goes on at once after the stop.
+    fn let_run(&mut self, now: u64) -> bool {
+        if now < self.crowded_until {
+            return self.wait_event(CROWDED_PAUSE);
+        }
+        sys::yield_now();
+        let after = sys::real_monotonic();
+        if after - now > LONG_YIELD {
+            self.crowded_until = after + CROWDED;
+        }
+        false
+    }
+
+    /// Waits for an event and handles it. Returns false if there was none.
+    fn wait_event(&mut self, nanoseconds: u64) -> bool {
         self.interrupter.set(nanoseconds);
         let event = sys::next_event(true);
         self.interrupter.set(0);
-        if let Ok(Some(event)) = event {
-            self.handle(event);
-        }
+        let Ok(Some(event)) = event else { return false };
+        self.handle(event);
+        true
     }
 
     /// Ends the run when it is time to.

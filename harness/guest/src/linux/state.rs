@@ -77,6 +77,8 @@ pub(crate) struct Tracer {
     pub(crate) last_probe: u64,
     pub(crate) next_orders: u64,
     pub(crate) next_look: u64,
+    /// The real time until which a yield is taken to last long.
+    pub(crate) crowded_until: u64,
     /// The processor time of processes that have ended since the last rest, and that at which time crept last.
     pub(crate) ended_time: u64,
     pub(crate) crept: u64,
@@ -134,6 +136,7 @@ impl Tracer {
             last_probe: 0,
             next_orders: 0,
             next_look: 0,
+            crowded_until: 0,
             ended_time: 0,
             crept: 0,
         }

@@ -50,6 +50,47 @@ print(time.monotonic_ns() - start)
     assert!(finished.report().naps >= 100, "{finished:?}");
 }
 
+/// The end of a nap is due in real time also where the tracer's turns on a processor are rare, and events frequent.
+#[test]
+fn naps_end_on_a_crowded_machine() {
+    let finished = run(python(
+        "
+import subprocess, sys, time
+start = time.monotonic_ns()
+def run(program): return subprocess.Popen([sys.executable, '-S', '-E', '-c', program], stdin=subprocess.PIPE)
+crowd = [run('while True: pass') for _ in range(6)]
+child = run('import select, sys\\nwhile not select.select([sys.stdin], [], [], 0)[0]: pass')
+for _ in range(100): time.sleep(0.00001)
+child.stdin.close()
+child.wait()
+for busy in crowd: busy.kill(); busy.wait()
+print(time.monotonic_ns() - start)
+",
+    ));
+    assert_eq!(finished.lines(), ["0"]);
+}
+
+/// The kernel starts the call of a sleep again after a signal that is ignored.
+#[test]
+fn an_interrupted_nap_ends() {
+    let finished = run(python(
+        "
+import subprocess, sys, time
+start = time.monotonic_ns()
+busy = '''
+import os, select, signal, sys
+while not select.select([sys.stdin], [], [], 0)[0]: os.kill(os.getppid(), signal.SIGURG)
+'''
+child = subprocess.Popen([sys.executable, '-S', '-E', '-c', busy], stdin=subprocess.PIPE)
+for _ in range(100): time.sleep(0.0009)
+child.stdin.close()
+child.wait()
+print(time.monotonic_ns() - start)
+",
+    ));
+    assert_eq!(finished.lines(), ["0"]);
+}
+
 /// The reader of the output lives in real time, and begins late.
 #[test]
 fn full_output_does_not_move_time() {
