@@ -97,6 +97,19 @@ pub(crate) fn dns1123_subdomain(value: &str) -> Vec<String> {
     errors
 }
 
+/// Validates a subdomain with a wildcard as its first label: `IsWildcardDNS1123Subdomain`.
+pub(crate) fn wildcard_subdomain(value: &str) -> Vec<String> {
+    const MESSAGE: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character";
+    let mut errors = Vec::new();
+    if value.len() > SUBDOMAIN_MAX {
+        errors.push(max_len_error(SUBDOMAIN_MAX));
+    }
+    if !value.strip_prefix("*.").is_some_and(is_subdomain) {
+        errors.push(regex_error(MESSAGE, &format!("\\*\\.{SUBDOMAIN_FORMAT}"), &["*.example.com"]));
+    }
+    errors
+}
+
 /// Validates a subdomain in which underscores are allowed.
 pub(crate) fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
     let mut errors = Vec::new();

@@ -31,13 +31,7 @@ pub(crate) struct DeleteOutcome {
 pub(crate) async fn object(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let negotiated = reply::negotiate(scope)?;
     let options = delete_options(scope)?;
-    if scope.kind.group == "batch"
-        && scope.kind.plural == "jobs"
-        && options.propagation.is_none()
-        && options.orphan_dependents.is_none()
-    {
-        scope.warn(JOB_WARNING);
-    }
+    warn_of_orphans(scope, &options);
     let mut deleted = delete_named(scope, &scope.path.namespace, &scope.path.name, &options).await?;
     if !deleted.gone {
         let shown = scope.converted(vec![deleted.object]).await?.pop();
@@ -61,6 +55,7 @@ pub(crate) async fn collection(scope: &RequestScope<'_>) -> Result<Reply, Status
         list.version_match = Some(VersionMatch::Exact);
     }
     let options = delete_options(scope)?;
+    warn_of_orphans(scope, &options);
     let listed = read::list_objects(scope, &list).await?;
     for stored in &listed.items {
         match delete_named(scope, stored.namespace(), stored.name(), &options).await {
@@ -69,6 +64,14 @@ pub(crate) async fn collection(scope: &RequestScope<'_>) -> Result<Reply, Status
         }
     }
     listed.reply(scope, negotiated)
+}
+
+/// Warns about the pods of jobs that are deleted without a policy: `pkg/registry/batch/job/storage/storage.go`.
+fn warn_of_orphans(scope: &RequestScope<'_>, options: &DeleteOptions) {
+    let is_job = scope.kind.group == "batch" && scope.kind.plural == "jobs";
+    if is_job && options.propagation.is_none() && options.orphan_dependents.is_none() {
+        scope.warn(JOB_WARNING);
+    }
 }
 
 fn delete_options(scope: &RequestScope<'_>) -> Result<DeleteOptions, Status> {

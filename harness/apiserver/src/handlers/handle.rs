@@ -146,14 +146,12 @@ async fn serve(server: &ApiServer, parsed: &ParsedRequest, break_after: Option<D
     let scope = RequestScope::new(server, kind, Cow::Borrowed(path), parsed);
     let dispatched = Box::pin(route::dispatch(&scope, break_after)).await;
     let mut reply = dispatched.unwrap_or_else(|status| reply::error(&scope, &status));
-    for warning in scope.take_warnings() {
-        reply.warn(&warning);
-    }
+    let mut warnings: Vec<String> =
+        deprecation(&scope.kind, &request.method).map(Cow::into_owned).into_iter().collect();
+    warnings.extend(scope.take_warnings());
+    reply.add_warnings(&warnings);
     if let Some(annotations) = scope.take_annotations() {
         reply.extensions.insert(annotations);
-    }
-    if let Some(warning) = deprecation(&scope.kind, &request.method) {
-        reply.warn(&warning);
     }
     let definition = path.group == crd::GROUP && path.resource == crd::RESOURCE;
     let ours = request.user_agent() == crd::USER_AGENT;

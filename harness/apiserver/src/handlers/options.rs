@@ -98,7 +98,9 @@ impl ListOptions {
                 errors.not_supported(&path, version_match, known);
             }
         }
-        if self.watch && !self.continue_token.is_empty() {
+        // A watch from no version has `sendInitialEvents` and a match by default: `SetListOptionsDefaults`.
+        let by_default = self.send_initial_events.is_none() && matches!(&*self.resource_version, "" | "0");
+        if self.watch && !self.continue_token.is_empty() && (by_default || !version_match.is_empty()) {
             errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
         }
         if !self.watch {

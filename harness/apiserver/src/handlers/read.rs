@@ -222,7 +222,8 @@ fn decode_continue(scope: &RequestScope<'_>, token: &str) -> Result<ListPosition
     if start.is_empty() {
         return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
     }
-    if start.split('/').any(|part| part == "." || part == "..") {
+    // `path.Clean` would change such a key.
+    if start.strip_prefix('/').unwrap_or(start).split('/').any(|part| matches!(part, "" | "." | "..")) {
         return Err(invalid(start));
     }
     let prefix = if scope.path.namespace.is_empty() { String::new() } else { format!("{}/", scope.path.namespace) };

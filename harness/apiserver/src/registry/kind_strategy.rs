@@ -24,6 +24,8 @@ pub(super) struct KindStrategy {
     pub check: fn(&Value) -> ErrorList,
     /// Kind-specific validation of an update, beside that of the new object.
     pub check_update: fn(&Value, &Value) -> ErrorList,
+    /// Kind-specific validation of a write to the status.
+    pub check_status: fn(&Value) -> ErrorList,
     /// Kind-specific validation of a new object among others.
     pub check_among_others: fn(&Value, &StrategyContext<'_>) -> ErrorList,
     /// Drops what clients cannot set.
@@ -43,6 +45,7 @@ impl KindStrategy {
             finalizer: "",
             check: |_| ErrorList::new(),
             check_update: |_, _| ErrorList::new(),
+            check_status: |_| ErrorList::new(),
             check_among_others: |_, _| ErrorList::new(),
             drop_fields: |_| {},
             warn: |_, _| Vec::new(),
@@ -87,6 +90,13 @@ impl KindStrategy {
     #[must_use]
     pub(crate) const fn check_update_with(mut self, check: fn(&Value, &Value) -> ErrorList) -> Self {
         self.check_update = check;
+        self
+    }
+
+    /// Adds kind-specific validation of writes to the status.
+    #[must_use]
+    pub(crate) const fn check_status_with(mut self, check: fn(&Value) -> ErrorList) -> Self {
+        self.check_status = check;
         self
     }
 
@@ -167,6 +177,10 @@ impl Strategy for KindStrategy {
         errors.append((self.check)(new));
         errors.append((self.check_update)(new, old));
         errors
+    }
+
+    fn validate_status_update(&self, new: &Value, _old: &Value) -> ErrorList {
+        (self.check_status)(new)
     }
 
     fn warnings_on_create(&self, object: &Value) -> Vec<String> {

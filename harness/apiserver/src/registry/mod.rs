@@ -36,6 +36,7 @@ mod resource;
 mod scheduling;
 mod storage;
 
+mod addresses;
 mod builder;
 pub(crate) mod builtin;
 pub(crate) mod checks;
@@ -68,6 +69,8 @@ mod example;
 mod tests;
 #[cfg(test)]
 mod update_rules;
+#[cfg(test)]
+mod warning_tests;
 
 pub use lister::AdmissionPlugin;
 pub(crate) use lister::{ObjectLister, topology_labels};

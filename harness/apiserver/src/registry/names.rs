@@ -5,7 +5,7 @@ use std::net::IpAddr;
 pub(crate) use crate::name_formats::{
     config_map_key, dns1035_label, dns1123_label, dns1123_subdomain, dns1123_subdomain_with_underscore, env_var_name,
     inclusive_range_error, label_value, mask_trailing_dash, path_segment, percent, port_name, port_number,
-    qualified_name, regex_error,
+    qualified_name, regex_error, wildcard_subdomain,
 };
 
 /// The required format of object names.

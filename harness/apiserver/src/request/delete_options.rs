@@ -66,7 +66,10 @@ impl DeleteOptions {
     /// 400 if a field has a wrong type, 422 if a value is not allowed.
     pub fn from_body(body: &Value) -> Result<Self, Status> {
         let wrong = |name: &str, value: &Value, wanted: &str| {
-            let found = value.json_type();
+            let found = match value {
+                Value::Number(number) => format!("number {number}"),
+                other => other.json_type().to_owned(),
+            };
             Status::bad_request(format!(
                 "json: cannot unmarshal {found} into Go struct field DeleteOptions.{name} of type {wanted}"
             ))
@@ -133,6 +136,7 @@ mod tests {
     #[rstest]
     #[case(json!({"propagationPolicy": "Orphan", "orphanDependents": true}), "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Invalid value: \"Orphan\": orphanDependents and deletionPropagation cannot be both set")]
     #[case(json!({"gracePeriodSeconds": "x"}), "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of type int64")]
+    #[case(json!({"gracePeriodSeconds": 1.5}), "json: cannot unmarshal number 1.5 into Go struct field DeleteOptions.gracePeriodSeconds of type int64")]
     #[case(json!({"dryRun": ["Foo"]}), "DeleteOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: [\"Foo\"]: supported values: \"All\"")]
     fn delete_options_are_checked(#[case] body: Value, #[case] message: &str) {
         assert_eq!(DeleteOptions::from_body(&body).unwrap_err().message, message);

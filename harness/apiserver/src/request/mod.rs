@@ -4,6 +4,7 @@
 
 pub(crate) mod delete_options;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -144,13 +145,25 @@ impl Reply {
         reply
     }
 
-    /// Adds a `Warning: 299` header unless the same text is present already.
-    pub fn warn(&mut self, text: &str) {
-        let quoted = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\""))
-            && !self.headers.get_all(http::header::WARNING).iter().any(|present| *present == value)
-        {
-            self.headers.append(http::header::WARNING, value);
+    /// Adds a `Warning: 299` header for each of these texts. If they are too long together, each is cut, and those that
+    /// still do not fit are left out: `staging/src/k8s.io/apiserver/pkg/endpoints/filters/warning.go`.
+    pub fn add_warnings(&mut self, texts: &[String]) {
+        const TOTAL_MAX: usize = 4 << 10;
+        const CUT_TO: usize = 256;
+        let mut known = BTreeSet::new();
+        let texts = || texts.iter().filter(|text| !text.is_empty() && !text.contains(char::is_control));
+        let cut = texts().map(|text| text.chars().count()).sum::<usize>() > TOTAL_MAX;
+        let mut written = 0;
+        for text in texts().filter(|text| known.insert(text.as_str())) {
+            if cut && written >= TOTAL_MAX {
+                break;
+            }
+            let shown: String = text.chars().take(if cut { CUT_TO } else { usize::MAX }).collect();
+            let quoted = shown.replace('\\', "\\\\").replace('"', "\\\"");
+            if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
+                written += shown.chars().count();
+                self.headers.append(http::header::WARNING, value);
+            }
         }
     }
 }
@@ -354,6 +367,29 @@ mod tests {
     #[case("/api/v1/%zz")]
     fn other_paths(#[case] text: &str) {
         assert_eq!(Target::parse(text), Target::NonResource(text.to_owned()));
+    }
+
+    fn warnings(texts: &[String]) -> Vec<String> {
+        let mut reply = Reply::json(200, "");
+        reply.add_warnings(texts);
+        let headers = reply.headers.get_all(http::header::WARNING).iter();
+        headers.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
+    }
+
+    /// `TestTruncation` in `warning_test.go` next to upstream's file.
+    #[test]
+    fn warnings_are_limited() {
+        assert_eq!(
+            warnings(&["a \"b\" \\ ü".into(), "a".into(), "a".into(), "x\ny".into(), String::new()]),
+            ["299 - \"a \\\"b\\\" \\\\ ü\"", "299 - \"a\"",]
+        );
+        let fitting: Vec<String> = (0..8).map(|i| format!("{i:0512}")).collect();
+        assert_eq!(warnings(&fitting).len(), 8);
+        assert!(warnings(&fitting)[7].contains(&fitting[7]));
+        let long: Vec<String> = (0..100).map(|i| format!("{i:03}{}", "é".repeat(400))).collect();
+        let cut = warnings(&long);
+        assert_eq!(cut.len(), 16, "4,096 characters in pieces of 256");
+        assert_eq!(cut[15].chars().count(), 256 + "299 - \"\"".len());
     }
 
     #[test]

@@ -5,7 +5,6 @@ mod der;
 mod issue;
 mod request;
 
-#[cfg(test)]
 pub(crate) use der::pem_block;
 pub use issue::CertificateAuthority;
 #[cfg(feature = "listener")]

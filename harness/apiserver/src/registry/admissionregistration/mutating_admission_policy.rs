@@ -26,7 +26,11 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     .cluster()
     .categories(&["api-extensions"])
     .hash("LYmCf+UMVdg=")
-    .rules(KindStrategy::new(policies::STRATEGY, policies::defaults).check_with(validate))
+    .rules(
+        KindStrategy::new(policies::STRATEGY, policies::defaults)
+            .check_with(validate)
+            .warn_with(policies::name_warnings),
+    )
     .columns(COLUMNS)
 }
 

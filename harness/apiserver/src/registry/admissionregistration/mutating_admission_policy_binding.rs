@@ -19,7 +19,11 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     .cluster()
     .categories(&["api-extensions"])
     .hash("90V5FRZZ3Zg=")
-    .rules(KindStrategy::new(policies::STRATEGY, bindings::defaults).check_with(validate))
+    .rules(
+        KindStrategy::new(policies::STRATEGY, bindings::defaults)
+            .check_with(validate)
+            .warn_with(policies::name_warnings),
+    )
     .columns(bindings::COLUMNS)
 }
 

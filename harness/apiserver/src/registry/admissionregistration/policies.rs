@@ -5,6 +5,7 @@ use crate::expressions::admission::{AdmissionVariables, ReturnType};
 use crate::field_errors::{ErrorList, Path};
 use crate::json::fields::{array_field, non_null, object_mut, str_field, value_default};
 use crate::json::{Map, Value, json};
+use crate::metadata;
 use crate::printers::column::{CellSource, Column, Description};
 use crate::printers::format::{UNSET, text};
 use crate::registry::admissionregistration::matching::{
@@ -18,6 +19,15 @@ const SPEC: Path<'static> = Path::new("spec");
 /// The rules of policies and their bindings.
 pub(super) const STRATEGY: Generic =
     Generic { generation: Generation::Spec, unconditional: false, namespaced: false, ..Generic::NEW };
+
+/// Returns the warning about a name with the suffix of configurations in files: `WarningsForStaticSuffix` in
+/// `pkg/apis/admissionregistration/validation/static_suffix.go`.
+pub(super) fn name_warnings(object: &Value, _old: Option<&Value>) -> Vec<String> {
+    const SUFFIX: &str = ".static.k8s.io";
+    let why = "are reserved for static manifest-based configurations and cannot be managed via the API";
+    let is_reserved = metadata::name(object).ends_with(SUFFIX);
+    Vec::from_iter(is_reserved.then(|| format!("metadata.name: names ending with {SUFFIX:?} {why}")))
+}
 
 /// Defaults of `ValidatingAdmissionPolicy` and `MutatingAdmissionPolicy`.
 pub(super) fn defaults(map: &mut Map) {

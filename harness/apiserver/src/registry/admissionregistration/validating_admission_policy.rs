@@ -29,7 +29,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     .categories(&["api-extensions"])
     .status_without_metadata()
     .hash("6OxvlMmQ6is=")
-    .rules(KindStrategy::new(STRATEGY, policies::defaults).check_with(validate))
+    .rules(KindStrategy::new(STRATEGY, policies::defaults).check_with(validate).warn_with(policies::name_warnings))
     .columns(COLUMNS)
 }
 

@@ -22,7 +22,11 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     .cluster()
     .categories(&["api-extensions"])
     .hash("v9715VZqakg=")
-    .rules(KindStrategy::new(policies::STRATEGY, bindings::defaults).check_with(validate))
+    .rules(
+        KindStrategy::new(policies::STRATEGY, bindings::defaults)
+            .check_with(validate)
+            .warn_with(policies::name_warnings),
+    )
     .columns(bindings::COLUMNS)
 }
 

@@ -97,6 +97,14 @@ impl Strategy for WebhookConfigurations {
         errors
     }
 
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        policies::name_warnings(object, None)
+    }
+
+    fn warnings_on_update(&self, new: &Value, old: &Value) -> Vec<String> {
+        policies::name_warnings(new, Some(old))
+    }
+
     fn allow_unconditional_update(&self) -> bool {
         STRATEGY.unconditional
     }

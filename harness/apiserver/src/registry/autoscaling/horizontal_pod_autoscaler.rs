@@ -29,7 +29,11 @@ pub(in crate::registry) fn v2() -> ResourceBuilder {
     .categories(&["all"])
     .status()
     .hash("qwQve8ut294=")
-    .rules(KindStrategy::new(Generic { status: true, ..Generic::NEW }, default_v2).check_with(validate))
+    .rules(
+        KindStrategy::new(Generic { status: true, ..Generic::NEW }, default_v2)
+            .check_with(validate)
+            .check_status_with(validate_status),
+    )
     .columns(COLUMNS)
 }
 
@@ -47,7 +51,11 @@ pub(in crate::registry) fn v1() -> ResourceBuilder {
     .status()
     .hash("qwQve8ut294=")
     .with_conversion(&CONVERSION)
-    .rules(KindStrategy::new(Generic { status: true, ..Generic::NEW }, default_v1).check_with(validate_v1))
+    .rules(
+        KindStrategy::new(Generic { status: true, ..Generic::NEW }, default_v1)
+            .check_with(validate_v1)
+            .check_status_with(validate_status),
+    )
     .columns(COLUMNS)
 }
 
@@ -210,6 +218,16 @@ fn validate_v1(object: &Value) -> ErrorList {
         errors.invalid(&path, most, "must be greater than or equal to `minReplicas`");
     }
     reference(&spec["scaleTargetRef"], false, &SPEC.child("scaleTargetRef"), &mut errors);
+    errors
+}
+
+/// Validates the status: `ValidateHorizontalPodAutoscalerStatusUpdate`.
+fn validate_status(object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let path = Path::new("status");
+    for field in ["currentReplicas", "desiredReplicas"] {
+        checks::validate_non_negative(object["status"].get(field), &path.child(field), &mut errors);
+    }
     errors
 }
 

@@ -6,8 +6,10 @@ use std::net::IpAddr;
 use crate::field_errors::{ErrorList, Path};
 use crate::json::fields::{array_field, items_mut, semantic_equal, str_field, text_default};
 use crate::json::{Map, Value, json};
+use crate::metadata;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{NONE, items, number, text};
+use crate::registry::addresses;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::meta;
 use crate::registry::names::{self, NameFormat};
@@ -39,8 +41,6 @@ const METADATA: Path<'static> = Path::new("metadata");
 
 const SUBSETS: Path<'static> = Path::new("subsets");
 
-const WARNING: &str = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
-
 impl Strategy for Endpoints {
     fn default(&self, object: &mut Value) {
         if let Some(map) = object.as_object_mut() {
@@ -64,17 +64,34 @@ impl Strategy for Endpoints {
         errors
     }
 
-    fn warnings_on_create(&self, _object: &Value) -> Vec<String> {
-        vec![WARNING.to_owned()]
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        warnings(object)
     }
 
-    fn warnings_on_update(&self, _new: &Value, _old: &Value) -> Vec<String> {
-        vec![WARNING.to_owned()]
+    fn warnings_on_update(&self, new: &Value, _old: &Value) -> Vec<String> {
+        warnings(new)
     }
 
     fn allow_create_on_update(&self) -> bool {
         true
     }
+}
+
+/// Returns the warnings about endpoints, except for those of their controller: `endpointsWarnings`.
+fn warnings(endpoints: &Value) -> Vec<String> {
+    if metadata::label(endpoints, "endpoints.kubernetes.io/managed-by") == Some("endpoint-controller") {
+        return Vec::new();
+    }
+    let mut warnings = Vec::new();
+    for (i, subset) in array_field(endpoints, "subsets").iter().enumerate() {
+        for list in ["addresses", "notReadyAddresses"] {
+            for (j, address) in array_field(subset, list).iter().enumerate() {
+                let path = format!("subsets[{i}].{list}[{j}].ip");
+                warnings.extend(addresses::ip_warning(&path, str_field(address, "ip")));
+            }
+        }
+    }
+    warnings
 }
 
 fn subsets(object: &Value, errors: &mut ErrorList) {
@@ -101,9 +118,7 @@ fn subsets(object: &Value, errors: &mut ErrorList) {
 fn address(address: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let ip = str_field(address, "ip");
     let ip_path = path.child("ip");
-    if ip.parse::<IpAddr>().is_err() {
-        errors.invalid(&ip_path, ip, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
-    }
+    addresses::legacy_ip(ip, &ip_path, errors);
     let name = str_field(address, "hostname");
     if !name.is_empty() {
         for message in names::dns1123_label(name) {
@@ -119,8 +134,8 @@ fn address(address: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 /// Rejects addresses that cannot be endpoints.
-fn endpoint_ip(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    let Ok(ip) = text.parse::<IpAddr>() else {
+pub(in crate::registry) fn endpoint_ip(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(ip) = addresses::sloppy_ip(text) else {
         errors.invalid(path, text, "must be a valid IP address");
         return;
     };

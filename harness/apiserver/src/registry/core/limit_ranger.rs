@@ -2,6 +2,8 @@
 //!
 //! See `plugin/pkg/admission/limitranger/admission.go`.
 
+use std::collections::BTreeSet;
+
 use crate::json::fields::{array_field, object_or_insert, str_field};
 use crate::json::{Map, Value};
 use crate::metadata;
@@ -26,7 +28,23 @@ pub(super) fn admit_pod(pod: &mut Value, ctx: &StrategyContext<'_>) -> Result<()
             limits.iter().copied().filter(|l| str_field(l, "type") == "Container").collect();
         set_defaults(pod, &of_containers);
     }
-    for range in &ranges {
+    check_pod(pod, &ranges)
+}
+
+/// Checks a pod whose resources change against the limit ranges of its namespace.
+///
+/// # Errors
+///
+/// 403 that lists all violated bounds.
+pub(super) fn admit_resize(pod: &Value, old: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+    if metadata::is_deleted(old) {
+        return Ok(());
+    }
+    check_pod(pod, &ctx.lookup.list("", "limitranges", metadata::namespace(pod)))
+}
+
+fn check_pod(pod: &Value, ranges: &[Value]) -> Result<(), Status> {
+    for range in ranges {
         let limits = range.get("spec").map_or(&[][..], |s| array_field(s, "limits"));
         let mut broken = Vec::new();
         for limit in limits {
@@ -181,7 +199,11 @@ pub(in crate::registry) fn admit_claim(claim: &Value, ctx: &StrategyContext<'_>)
     Ok(())
 }
 
-fn forbid(resource: &str, object: &Value, mut broken: Vec<String>) -> Result<(), Status> {
+/// Refuses an object with the texts of violations, each once: `NewAggregate` in
+/// `staging/src/k8s.io/apimachinery/pkg/util/errors/errors.go`.
+fn forbid(resource: &str, object: &Value, broken: Vec<String>) -> Result<(), Status> {
+    let mut known = BTreeSet::new();
+    let mut broken: Vec<String> = broken.into_iter().filter(|text| known.insert(text.clone())).collect();
     let why = match broken.len() {
         0 => return Ok(()),
         1 => broken.remove(0),
@@ -239,6 +261,16 @@ mod tests {
         let ranges = Ranges(limit);
         let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &ranges };
         let refused = admit_pod(&mut pod(resources), &ctx).expect_err("out of bounds");
+        assert_eq!(refused.message, format!("pods \"p\" is forbidden: {why}"));
+    }
+
+    #[test]
+    fn the_same_violation_of_two_containers_is_named_once() {
+        let ranges = Ranges(json!({"type": "Container", "min": {"cpu": "1"}}));
+        let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &ranges };
+        let mut two = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a"}, {"name": "b"}]}});
+        let refused = admit_pod(&mut two, &ctx).expect_err("out of bounds");
+        let why = "minimum cpu usage per Container is 1.  No request is specified";
         assert_eq!(refused.message, format!("pods \"p\" is forbidden: {why}"));
     }
 

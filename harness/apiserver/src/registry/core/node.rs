@@ -13,9 +13,10 @@ use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::duration;
 use crate::printers::format::{NONE, flag, items, text, text_or};
 use crate::quantity::Quantity;
+use crate::registry::addresses;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::lister::AdmissionPlugin;
-use crate::registry::names::{self, NameFormat, is_cidr};
+use crate::registry::names::{self, NameFormat};
 use crate::registry::prepare::copy_field;
 use crate::registry::resource_list;
 use crate::registry::resource_names::is_integer_resource;
@@ -68,6 +69,9 @@ fn warnings(node: &Value) -> Vec<String> {
     }
     if !str_field(spec, "externalID").is_empty() {
         described.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
+    }
+    for (index, cidr) in array_field(spec, "podCIDRs").iter().filter_map(Value::as_str).enumerate() {
+        described.extend(addresses::cidr_warnings(&format!("spec.podCIDRs[{index}]"), cidr));
     }
     described
 }
@@ -191,10 +195,7 @@ fn validate_node(node: &Value) -> ErrorList {
     let path = Path::new("spec");
     let path = path.child("podCIDRs");
     for (i, cidr) in cidrs.iter().filter_map(Value::as_str).enumerate() {
-        if !is_cidr(cidr) {
-            let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-            errors.invalid(&path.index(i), cidr, why);
-        }
+        addresses::legacy_cidr(cidr, &path.index(i), &mut errors);
     }
     if sixes > 1 || cidrs.len() - sixes > 1 {
         let shown = Value::Array(cidrs.to_vec());

@@ -93,9 +93,12 @@ fn admit_default_class(claim: &mut Value, ctx: &StrategyContext<'_>) {
     }
 }
 
-/// The plugin `PersistentVolumeClaimResize`: only bound claims of a class that allows it may grow. See
-/// `plugin/pkg/admission/storage/persistentvolume/resize/admission.go`.
+/// The plugins `LimitRanger`, and `PersistentVolumeClaimResize`: only bound claims of a class that allows it may grow.
+/// See `plugin/pkg/admission/storage/persistentvolume/resize/admission.go`.
 fn admit_resize(new: &Value, old: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+    if !metadata::is_deleted(old) {
+        limit_ranger::admit_claim(new, ctx)?;
+    }
     let (Some(wanted), Some(known)) = (storage(new), storage(old)) else { return Ok(()) };
     if wanted <= known {
         return Ok(());
@@ -139,11 +142,19 @@ fn warnings(claim: &Value, _old: Option<&Value>) -> Vec<String> {
     if metadata::annotation(claim, BETA_CLASS).is_some() {
         warnings.push(format!("metadata.annotations[{BETA_CLASS}]: {BETA_CLASS_WARNING}"));
     }
+    warnings.extend(spec_warnings(&claim["spec"], "spec"));
+    warnings
+}
+
+/// Returns the warnings about the spec of a claim or of a template for claims:
+/// `GetWarningsForPersistentVolumeClaimSpec`.
+pub(in crate::registry) fn spec_warnings(spec: &Value, path: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
     for field in ["requests", "limits"] {
-        let text = claim.pointer(&format!("/spec/resources/{field}/storage")).map(resource_list::quantity_text);
+        let text = spec.pointer(&format!("/resources/{field}/storage")).map(resource_list::quantity_text);
         let fraction = text.filter(|text| Quantity::parse(text).is_some_and(|amount| !amount.is_whole()));
         warnings.extend(fraction.map(|text| {
-            format!("spec.resources.{field}[storage]: fractional byte value {text:?} is invalid, must be an integer")
+            format!("{path}.resources.{field}[storage]: fractional byte value {text:?} is invalid, must be an integer")
         }));
     }
     warnings

@@ -25,6 +25,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .rules(
             KindStrategy::new(Generic { status: true, ..Generic::NEW }, |_| {})
                 .check_with(validate)
+                .check_status_with(validate_status)
                 .check_update_with(validate_update),
         )
         .columns(COLUMNS)
@@ -44,10 +45,18 @@ const SCOPES: [&str; 7] = [
 fn validate(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = object.get("spec").unwrap_or(&Value::Null);
-    let hard = SPEC.child("hard");
-    for (name, amount) in amounts(spec.get("hard")) {
-        let path = hard.key(&name);
-        quota_resource(&name, &path, &mut errors);
+    validate_amounts(spec.get("hard"), &SPEC.child("hard"), &mut errors);
+    scopes(spec, &mut errors);
+    if let Some(selector) = non_null(spec, "scopeSelector") {
+        scope_selector(spec, selector, &mut errors);
+    }
+    errors
+}
+
+fn validate_amounts(list: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+    for (name, amount) in amounts(list) {
+        let path = path.key(&name);
+        quota_resource(&name, &path, errors);
         if amount.sign() < 0 {
             errors.invalid(&path, quantity_value(amount), "must be greater than or equal to 0");
         }
@@ -55,9 +64,14 @@ fn validate(object: &Value) -> ErrorList {
             errors.invalid(&path, quantity_value(amount), "must be an integer");
         }
     }
-    scopes(spec, &mut errors);
-    if let Some(selector) = non_null(spec, "scopeSelector") {
-        scope_selector(spec, selector, &mut errors);
+}
+
+/// Validates the status of a resource quota: `ValidateResourceQuotaStatusUpdate`.
+fn validate_status(object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let path = Path::new("status");
+    for field in ["hard", "used"] {
+        validate_amounts(object["status"].get(field), &path.child(field), &mut errors);
     }
     errors
 }

@@ -13,6 +13,7 @@ use crate::registry::core::data::{MAX_SIZE, decoded_length, drop_empty, entries,
 use crate::registry::names::{self, NameFormat};
 use crate::registry::strategy::Strategy;
 use crate::registry::{checks, meta};
+use crate::x509::pem_block;
 
 const METADATA: Path<'static> = Path::new("metadata");
 
@@ -80,6 +81,62 @@ impl Strategy for Secret {
         errors.append(self.validate(new));
         errors
     }
+
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        Vec::from_iter(key_pair_error(object).filter(|_| str_field(object, "type") == "kubernetes.io/tls"))
+    }
+
+    fn warnings_on_update(&self, new: &Value, _old: &Value) -> Vec<String> {
+        self.warnings_on_create(new)
+    }
+}
+
+/// Returns the error of Go's `tls.X509KeyPair` about a pair that is no PEM. Pairs of PEM are not read further.
+fn key_pair_error(secret: &Value) -> Option<String> {
+    let of = |key: &str| decode(str_field(&secret["data"], key));
+    let certificate = pem_types(&of("tls.crt"));
+    let wrong = |what: &str, wanted: &str, types: &[String]| match types {
+        [] => format!("tls: failed to find any PEM data in {what} input"),
+        _ => format!(
+            "tls: failed to find {wanted} in {what} input after skipping PEM blocks of the following types: [{}]",
+            types.join(" ")
+        ),
+    };
+    if !certificate.iter().any(|kind| kind == "CERTIFICATE") {
+        let switched = matches!(&*certificate, [kind] if kind.ends_with("PRIVATE KEY"));
+        return Some(if switched {
+            "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs may have been switched".to_owned()
+        } else {
+            wrong("certificate", "\"CERTIFICATE\" PEM block", &certificate)
+        });
+    }
+    let key = pem_types(&of("tls.key"));
+    if key.iter().any(|kind| kind == "PRIVATE KEY" || kind.ends_with(" PRIVATE KEY")) {
+        return None;
+    }
+    let switched = matches!(&*key, [kind] if kind == "CERTIFICATE");
+    Some(if switched {
+        "tls: found a certificate rather than a key in the PEM for the private key".to_owned()
+    } else {
+        wrong("key", "PEM block with type ending in \"PRIVATE KEY\"", &key)
+    })
+}
+
+/// Returns the types of the PEM blocks in a text, in their order.
+fn pem_types(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut rest = &*text;
+    let mut types = Vec::new();
+    while let Some((_, after)) = rest.split_once("-----BEGIN ") {
+        rest = after;
+        let Some((kind, _)) = after.split_once("-----").filter(|(kind, _)| !kind.contains('\n')) else { continue };
+        if let Some(block) = pem_block(&format!("-----BEGIN {after}"), kind).filter(|block| !block.is_empty()) {
+            types.push(kind.to_owned());
+            rest = after.split_once("-----END ").map_or("", |(_, rest)| rest);
+            drop(block);
+        }
+    }
+    types
 }
 
 /// Validates the keys that a secret's type requires.

@@ -1,17 +1,16 @@
 //! `discovery.k8s.io/v1` `EndpointSlice`. See `pkg/registry/discovery/endpointslice/strategy.go` and
 //! `pkg/apis/discovery/validation/validation.go`.
 
-use std::net::IpAddr;
-
 use crate::field_errors::{ErrorList, Path};
 use crate::json::fields::{array_field, items_mut, non_null, str_field, text_default, value_default};
 use crate::json::{Map, Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{UNSET, items};
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::core::endpoints;
 use crate::registry::generic::{Generation, Generic};
 use crate::registry::kind_strategy::KindStrategy;
-use crate::registry::{checks, names};
+use crate::registry::{addresses, checks, names};
 
 /// The resource `endpointslices` of `discovery.k8s.io/v1`.
 pub(in crate::registry) fn definition() -> ResourceBuilder {
@@ -99,6 +98,53 @@ fn ports(ports: &[Value], errors: &mut ErrorList) {
     }
 }
 
+/// Validates one address. Errors about its family name the list.
+fn slice_address(address: &str, kind: &str, (list, path): (&Path<'_>, &Path<'_>), errors: &mut ErrorList) {
+    match kind {
+        "IPv4" => {
+            if !addresses::legacy_ip(address, path, errors) {
+                return;
+            }
+            if address.contains(':') {
+                errors.invalid(list, address, "must be an IPv4 address");
+            }
+        }
+        "IPv6" => {
+            let wrong = names::object_name(names::NameFormat::Address, address, false);
+            if !wrong.is_empty() {
+                return wrong.into_iter().for_each(|why| errors.invalid(path, address, why));
+            }
+            if !address.contains(':') {
+                errors.invalid(list, address, "must be an IPv6 address");
+            }
+        }
+        "FQDN" => return domain(address, path, errors),
+        _ => return,
+    }
+    endpoints::endpoint_ip(address, path, errors);
+}
+
+/// Validates a fully qualified domain name: `IsFullyQualifiedDomainName`.
+fn domain(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if name.is_empty() {
+        return errors.required(path, "");
+    }
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let wrong = names::dns1123_subdomain(name);
+    if !wrong.is_empty() {
+        return errors.invalid(path, name, wrong.join(","));
+    }
+    if !name.contains('.') {
+        return errors.invalid(path, name, "should be a domain with at least two segments separated by dots");
+    }
+    for label in name.split('.') {
+        let wrong = names::dns1123_label(label);
+        if !wrong.is_empty() {
+            return errors.invalid(path, label, wrong.join(","));
+        }
+    }
+}
+
 fn endpoint(endpoint: &Value, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let root = path.child("addresses");
     let addresses = array_field(endpoint, "addresses");
@@ -108,15 +154,7 @@ fn endpoint(endpoint: &Value, kind: &str, path: &Path<'_>, errors: &mut ErrorLis
         _ => {}
     }
     for (index, address) in addresses.iter().filter_map(Value::as_str).enumerate() {
-        match (kind, address.parse::<IpAddr>()) {
-            ("IPv4" | "IPv6", Err(_)) => {
-                let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-                errors.invalid(&root.index(index), address, why);
-            }
-            ("IPv4", Ok(ip)) if !ip.is_ipv4() => errors.invalid(&root, address, "must be an IPv4 address"),
-            ("IPv6", Ok(ip)) if !ip.is_ipv6() => errors.invalid(&root, address, "must be an IPv6 address"),
-            _ => {}
-        }
+        slice_address(address, kind, (&root, &root.index(index)), errors);
     }
     if let Some(node) = non_null(endpoint, "nodeName").and_then(Value::as_str) {
         checks::format(node, names::dns1123_subdomain, &path.child("nodeName"), errors);

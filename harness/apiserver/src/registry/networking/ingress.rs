@@ -1,8 +1,6 @@
 //! `networking.k8s.io/v1` Ingress. See `pkg/registry/networking/ingress/strategy.go` and
 //! `pkg/apis/networking/validation/validation.go`.
 
-use std::net::IpAddr;
-
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{
     array_field, non_null, object_or_default, object_or_insert, spec_of, str_field, value_default,
@@ -16,7 +14,7 @@ use crate::registry::generic::{Generation, Generic};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::networking::reference::typed_reference;
 use crate::registry::strategy::StrategyContext;
-use crate::registry::{checks, names};
+use crate::registry::{addresses, checks, names};
 
 /// The resource `ingresses` of `networking.k8s.io/v1`.
 pub(in crate::registry) fn definition() -> ResourceBuilder {
@@ -33,7 +31,10 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
                 admit_default_class(ingress, ctx);
                 Ok(())
             })
-            .check_with(validate),
+            .check_with(validate)
+            .check_status_with(validate_status)
+            .check_among_others_with(|ingress, _| validate_class_annotation(ingress))
+            .warn_with(|ingress, old| class_warning(ingress, old.is_some()).into_iter().collect()),
         )
         .columns(COLUMNS)
 }
@@ -50,7 +51,7 @@ fn defaults(map: &mut Map) {
 fn admit_default_class(ingress: &mut Value, ctx: &StrategyContext<'_>) {
     const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
     let is_given = non_null(spec_of(ingress), "ingressClassName").is_some();
-    if is_given || metadata::annotation(ingress, "kubernetes.io/ingress.class").is_some() {
+    if is_given || metadata::annotation(ingress, CLASS_ANNOTATION).is_some() {
         return;
     }
     let classes = ctx.lookup.list_holding("networking.k8s.io", "ingressclasses", "", "is-default-class");
@@ -62,6 +63,31 @@ fn admit_default_class(ingress: &mut Value, ctx: &StrategyContext<'_>) {
     if let (Some(class), Some(spec)) = (newest, object_or_insert(ingress, "spec")) {
         spec.insert("ingressClassName", metadata::name(class).into());
     }
+}
+
+/// The annotation that named the class of an ingress before the field.
+const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
+
+/// Returns the warning about a new ingress that names its class in the annotation only.
+fn class_warning(ingress: &Value, is_update: bool) -> Option<String> {
+    let by_field = non_null(spec_of(ingress), "ingressClassName").is_some();
+    metadata::annotation(ingress, CLASS_ANNOTATION).filter(|_| !by_field && !is_update)?;
+    Some(format!("annotation {CLASS_ANNOTATION:?} is deprecated, please use 'spec.ingressClassName' instead"))
+}
+
+/// Validates that the annotation and the field of a new ingress name the same class.
+fn validate_class_annotation(ingress: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let class = non_null(spec_of(ingress), "ingressClassName").and_then(Value::as_str);
+    let annotated = metadata::annotation(ingress, CLASS_ANNOTATION);
+    if let (Some(class), Some(annotated)) = (class, annotated)
+        && class != annotated
+    {
+        let path = Path::new("annotations");
+        let why = "must match `ingressClassName` when both are specified";
+        errors.invalid(&path.child(CLASS_ANNOTATION), annotated, why);
+    }
+    errors
 }
 
 const SPEC: Path<'static> = Path::new("spec");
@@ -104,17 +130,39 @@ fn validate(object: &Value) -> ErrorList {
     errors
 }
 
+/// Validates the load balancer in the status: `ValidateIngressLoadBalancerStatus`.
+fn validate_status(ingress: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let status = Path::new("status");
+    let balancer = status.child("loadBalancer");
+    let all = balancer.child("ingress");
+    for (index, point) in array_field(&ingress["status"]["loadBalancer"], "ingress").iter().enumerate() {
+        let path = all.index(index);
+        let (ip, name) = (str_field(point, "ip"), str_field(point, "hostname"));
+        if !ip.is_empty() {
+            addresses::legacy_ip(ip, &path.child("ip"), &mut errors);
+        }
+        if !name.is_empty() {
+            checks::format(name, names::dns1123_subdomain, &path.child("hostname"), &mut errors);
+            if addresses::sloppy_ip(name).is_some() {
+                errors.invalid(&path.child("hostname"), name, "must be a DNS name, not an IP address");
+            }
+        }
+    }
+    errors
+}
+
 fn host(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    // A wildcard may replace the first label.
-    let plain = name.strip_prefix("*.").unwrap_or(name);
-    for message in names::dns1123_subdomain(plain) {
+    let wildcard = name.contains('*');
+    let wrong = if wildcard { names::wildcard_subdomain(name) } else { names::dns1123_subdomain(name) };
+    for message in wrong {
         errors.invalid(path, name, message);
     }
 }
 
 fn ingress_rule(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let name = str_field(rule, "host");
-    if name.parse::<IpAddr>().is_ok() {
+    if addresses::sloppy_ip(name).is_some() {
         errors.invalid(&path.child("host"), name, "must be a DNS name, not an IP address");
     }
     if !name.is_empty() {
@@ -248,6 +296,13 @@ mod tests {
     #[rstest]
     #[case::nothing(json!({}), &["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"])]
     #[case::star(json!({"rules": [{"host": "*.a.b"}]}), &[])]
+    #[case::wildcards(
+        json!({"rules": [{"host": "*"}, {"host": "a.*.b"}]}),
+        &[
+            "spec.rules[0].host: Invalid value: \"*\": a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+            "spec.rules[1].host: Invalid value: \"a.*.b\": a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+        ]
+    )]
     #[case::paths(
         json!({"rules": [{"http": {"paths": [{"path": "x"}, {"path": "x", "pathType": "Exact", "backend": {}}]}}]}),
         &[

@@ -11,7 +11,7 @@ use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::generic::{Generation, Generic};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::label_selector;
-use crate::registry::names::{self, is_cidr};
+use crate::registry::{addresses, names};
 
 const SPEC: Path<'static> = Path::new("spec");
 
@@ -21,7 +21,9 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .short(&["netpol"])
         .hash("YpfwF18m1G8=")
         .rules(
-            KindStrategy::new(Generic { generation: Generation::Spec, ..Generic::NEW }, defaults).check_with(validate),
+            KindStrategy::new(Generic { generation: Generation::Spec, ..Generic::NEW }, defaults)
+                .check_with(validate)
+                .warn_with(warnings),
         )
         .columns(COLUMNS)
 }
@@ -74,6 +76,24 @@ fn validate(object: &Value) -> ErrorList {
     errors
 }
 
+/// Returns the warnings about unusual ranges: `networkPolicyWarnings` of the strategy.
+fn warnings(policy: &Value, _old: Option<&Value>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (rules, peers) in [("ingress", "from"), ("egress", "to")] {
+        for (i, rule) in array_field(spec_of(policy), rules).iter().enumerate() {
+            for (j, peer) in array_field(rule, peers).iter().enumerate() {
+                let Some(block) = non_null(peer, "ipBlock") else { continue };
+                let path = format!("spec.{rules}[{i}].{peers}[{j}].ipBlock");
+                warnings.extend(addresses::cidr_warnings(&format!("{path}.cidr"), str_field(block, "cidr")));
+                for (k, text) in array_field(block, "except").iter().filter_map(Value::as_str).enumerate() {
+                    warnings.extend(addresses::cidr_warnings(&format!("{path}.except[{k}]"), text));
+                }
+            }
+        }
+    }
+    warnings
+}
+
 fn policy_port(port: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let protocol = str_field(port, "protocol");
     if !matches!(protocol, "TCP" | "UDP" | "SCTP") {
@@ -124,9 +144,14 @@ fn policy_peer(peer: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let block_path = path.child("ipBlock");
     if cidr.is_empty() {
         errors.required(&block_path.child("cidr"), "");
-    } else if !is_cidr(cidr) {
-        let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-        errors.invalid(&block_path.child("cidr"), cidr, why);
+    } else if let Some(outer) = addresses::legacy_cidr(cidr, &block_path.child("cidr"), errors) {
+        let all = block_path.child("except");
+        for (index, text) in array_field(block, "except").iter().filter_map(Value::as_str).enumerate() {
+            let inner = addresses::legacy_cidr(text, &all.index(index), errors);
+            if inner.is_some_and(|inner| !outer.strictly_contains(&inner)) {
+                errors.invalid(&all.index(index), text, "must be a strict subset of `cidr`");
+            }
+        }
     }
     if count > 0 {
         errors.forbidden(path, "may not specify both ipBlock and another peer");

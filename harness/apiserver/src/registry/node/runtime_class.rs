@@ -6,6 +6,7 @@ use crate::json::fields::{array_field, non_null, str_field};
 use crate::json::{Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::core::pod::warnings::deprecated_label;
 use crate::registry::core::pod::{resources, scheduling};
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
@@ -22,9 +23,17 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
                 |_| {},
             )
             .check_with(validate)
+            .warn_with(warnings)
             .check_update_with(|new, old| checks::unchanged(new, old, &["handler"])),
         )
         .columns(COLUMNS)
+}
+
+/// Returns the warnings about deprecated labels of nodes: `GetWarningsForRuntimeClass` in `pkg/api/node/util.go`.
+fn warnings(class: &Value, _old: Option<&Value>) -> Vec<String> {
+    let labels = class["scheduling"]["nodeSelector"].as_object().into_iter().flatten();
+    let texts = labels.filter_map(|(label, _)| deprecated_label(label));
+    texts.map(|text| format!("scheduling.nodeSelector: {text}")).collect()
 }
 
 /// Validates a `RuntimeClass`, except for its metadata. See `pkg/apis/node/validation/validation.go`.

@@ -18,6 +18,7 @@ use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::resource::claim_spec::{attribute_name, entries, for_items, for_set, taint};
 use crate::registry::storage::common;
 use crate::registry::{checks, names};
+use crate::status::go_quote;
 
 /// The resource `resourceslices` of `resource.k8s.io/v1`.
 pub(in crate::registry) fn definition() -> ResourceBuilder {
@@ -29,12 +30,20 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
             KindStrategy::new(Generic { generation: Generation::Spec, namespaced: false, ..Generic::NEW }, |_| {})
                 .check_with(slice)
                 .check_update_with(slice_update)
+                .warn_with(warnings)
                 .drop_with(drop_disabled_fields),
         )
         .columns(COLUMNS)
 }
 
 const SPEC: Path<'static> = Path::new("spec");
+
+/// Returns the warning about the name of a driver.
+fn warnings(slice: &Value, _old: Option<&Value>) -> Vec<String> {
+    let driver = str_field(spec_of(slice), "driver");
+    let why = format!("driver names should be lowercase; {} contains uppercase characters", go_quote(driver));
+    Vec::from_iter((driver != driver.to_lowercase()).then(|| format!("spec.driver: {why}")))
+}
 
 /// Most devices of a slice, and of one whose devices have taints or consume counters.
 const MOST_DEVICES: usize = 128;

@@ -2,7 +2,9 @@
 //! `pkg/apis/storage/validation/validation.go`.
 
 use crate::field_errors::{ErrorList, Path};
-use crate::json::fields::{array_field, is_empty_value, object_or_default, spec_of, str_field, value_default};
+use crate::json::fields::{
+    array_field, is_empty_value, non_null, object_or_default, semantic_equal, spec_of, str_field, value_default,
+};
 use crate::json::{Map, Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{NONE, UNSET, flag, items, joined, text};
@@ -18,7 +20,12 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", "io.k8s.api.storage.v1.CSIDriver")
         .cluster()
         .hash("hL6j/rwBV5w=")
-        .rules(KindStrategy::new(CONDITIONAL, defaults).check_with(validate).check_update_with(validate_update))
+        .rules(
+            KindStrategy::new(CONDITIONAL, defaults)
+                .check_with(validate)
+                .check_update_with(validate_update)
+                .warn_with(warnings),
+        )
         .columns(COLUMNS)
 }
 
@@ -33,6 +40,17 @@ fn defaults(map: &mut Map) {
     if is_empty_value(spec.get("volumeLifecycleModes")) {
         spec.insert("volumeLifecycleModes", json!(["Persistent"]));
     }
+}
+
+/// Returns the warning about new requests for tokens that are not kept in secrets.
+fn warnings(driver: &Value, old: Option<&Value>) -> Vec<String> {
+    const WARNING: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
+    let spec = spec_of(driver);
+    let requests = spec.get("tokenRequests");
+    let is_known = old.is_some_and(|old| semantic_equal(requests, spec_of(old).get("tokenRequests")));
+    let is_set = non_null(spec, "serviceAccountTokenInSecrets").is_some();
+    let warns = !is_empty_value(requests) && !is_known && !is_set;
+    Vec::from_iter(warns.then(|| WARNING.to_owned()))
 }
 
 /// Validates a `CSIDriver`.

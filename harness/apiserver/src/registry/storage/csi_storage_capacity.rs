@@ -3,9 +3,10 @@
 
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::Value;
-use crate::json::fields::{non_null, semantic_equal, str_field};
+use crate::json::fields::{array_field, non_null, semantic_equal, str_field};
 use crate::quantity::Quantity;
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::core::pod::warnings::deprecated_label;
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::{checks, label_selector, names};
@@ -23,8 +24,24 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     .rules(
         KindStrategy::new(Generic { unconditional: false, ..Generic::NEW }, |_| {})
             .check_with(validate)
-            .check_update_with(validate_update),
+            .check_update_with(validate_update)
+            .warn_with(warnings),
     )
+}
+
+/// Returns the warnings about deprecated labels of nodes: `GetWarningsForNodeSelector` in `pkg/api/node/util.go`.
+fn warnings(capacity: &Value, _old: Option<&Value>) -> Vec<String> {
+    let topology = &capacity["nodeTopology"];
+    let mut warnings = Vec::new();
+    for (i, expression) in array_field(topology, "matchExpressions").iter().enumerate() {
+        let key = str_field(expression, "key");
+        let text = deprecated_label(key);
+        warnings.extend(text.map(|text| format!("nodeTopology.matchExpressions[{i}].key: {key} is {text}")));
+    }
+    for (label, _) in topology["matchLabels"].as_object().into_iter().flatten() {
+        warnings.extend(deprecated_label(label).map(|text| format!("nodeTopology.matchLabels.{label}: {text}")));
+    }
+    warnings
 }
 
 /// Validates a `CSIStorageCapacity`.

@@ -9,6 +9,7 @@ use crate::json::{Map, Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::default_class;
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::core::pod::warnings::deprecated_label;
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::storage::common::{parameters, provisioner};
@@ -23,7 +24,8 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .rules(
             KindStrategy::new(Generic { namespaced: false, ..Generic::NEW }, defaults)
                 .check_with(validate)
-                .check_update_with(validate_update),
+                .check_update_with(validate_update)
+                .warn_with(warnings),
         )
         .columns(COLUMNS)
 }
@@ -32,6 +34,19 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
 fn defaults(map: &mut Map) {
     text_default(map, "reclaimPolicy", "Delete");
     text_default(map, "volumeBindingMode", "Immediate");
+}
+
+/// Returns the warnings about deprecated labels of nodes: `GetWarningsForStorageClass` in `pkg/api/storage/util.go`.
+fn warnings(class: &Value, _old: Option<&Value>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (i, term) in array_field(class, "allowedTopologies").iter().enumerate() {
+        for (j, expression) in array_field(term, "matchLabelExpressions").iter().enumerate() {
+            let text = deprecated_label(str_field(expression, "key"));
+            let path = format!("allowedTopologies[{i}].matchLabelExpressions[{j}].key");
+            warnings.extend(text.map(|text| format!("{path}: {text}")));
+        }
+    }
+    warnings
 }
 
 /// Validates a `StorageClass`.

@@ -3,6 +3,7 @@
 
 pub(super) mod defaults;
 mod policies;
+mod status;
 pub(super) mod validation;
 
 use jiff::Timestamp;
@@ -121,6 +122,10 @@ impl Strategy for Job {
         let mut errors = STRATEGY.validate_update(new, old);
         errors.append(validation::validate_job_update(new, old));
         errors
+    }
+
+    fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
+        status::validate(new, old)
     }
 
     fn warnings_on_create(&self, object: &Value) -> Vec<String> {

@@ -5,7 +5,7 @@ use crate::json::fields::{array_field, non_null, object_or_insert, str_field};
 use crate::json::{Value, json};
 use crate::metadata;
 
-const PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
+pub(in crate::registry) const PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 const LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 /// Returns the field that says the same as an annotation; `None` if it says nothing valid.
@@ -44,6 +44,15 @@ pub(super) fn sync_fields(pod: &mut Value) {
             }
         }
     }
+}
+
+/// Returns true if a container in a template has an annotation and no field, and the pod has another profile.
+pub(in crate::registry) fn ignores_annotation(template: &Value, container: &Value) -> bool {
+    let given = annotation(template, container).filter(|_| profile(container).is_none());
+    given.is_some_and(|given| {
+        let of_pod = profile(&template["spec"]);
+        of_pod.is_none() || of_pod != field_of(given).as_ref()
+    })
 }
 
 /// Returns the warnings about annotations, after [`sync_fields`]: about those that became a field, or could not.

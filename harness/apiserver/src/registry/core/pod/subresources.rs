@@ -9,6 +9,7 @@ use crate::json::{Map, Value};
 use crate::metadata;
 use crate::quantity::Quantity;
 use crate::registry::core::internal_json;
+use crate::registry::core::limit_ranger;
 use crate::registry::core::pod::qos;
 use crate::registry::core::pod::validation::{METADATA, SPEC, metadata_and_spec};
 use crate::registry::meta;
@@ -263,8 +264,11 @@ fn needed_features(new: &Value, old: &Value) -> Vec<&'static str> {
     needed
 }
 
-/// The admission plugin `PodResize`: the requests of a bound pod must fit its node.
+/// The admission plugins `LimitRanger`, and `PodResize`: the requests of a bound pod must fit its node.
 pub(super) fn admit(subresource: &str, new: &Value, old: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+    if subresource == "resize" {
+        limit_ranger::admit_resize(new, old, ctx)?;
+    }
     let spec = spec_of(new);
     let node_name = str_field(spec, "nodeName");
     if node_name.is_empty() || metadata::generation(new) == metadata::generation(old) {

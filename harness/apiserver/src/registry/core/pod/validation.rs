@@ -7,6 +7,7 @@ use crate::field_errors::{BadValue, ErrorList, FieldError, Path};
 use crate::json::fields::{array_field, non_null, spec_of, str_field};
 use crate::json::{Map, Value, json};
 use crate::metadata;
+use crate::registry::addresses;
 use crate::registry::core::internal_json;
 use crate::registry::core::pod::containers::{self, PodContext, trimmed_image};
 use crate::registry::core::pod::{env, os, paths, resources, scheduling, volumes, windows};
@@ -215,7 +216,7 @@ fn names_in_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let aliases = path.child("hostAliases");
     for (i, alias) in array_field(spec, "hostAliases").iter().enumerate() {
         let path = aliases.index(i);
-        ip(str_field(alias, "ip"), &path.child("ip"), errors);
+        addresses::legacy_ip(str_field(alias, "ip"), &path.child("ip"), errors);
         let names_path = path.child("hostnames");
         for (j, name) in array_field(alias, "hostnames").iter().enumerate() {
             let name = name.as_str().unwrap_or_default();
@@ -280,13 +281,6 @@ fn resource_claims(claims: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
                 push_messages(name, names::dns1123_subdomain(name), &path.child(field), errors);
             }
         }
-    }
-}
-
-/// Validates an IP address in the lenient format of legacy fields.
-fn ip(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    if text.parse::<std::net::IpAddr>().is_err() {
-        errors.invalid(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
     }
 }
 
@@ -415,7 +409,7 @@ fn dns_config(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         errors.invalid(&path_of, shown, "must not have more than 3 nameservers");
     }
     for (i, server) in servers.iter().enumerate() {
-        ip(server.as_str().unwrap_or_default(), &path_of.index(i), errors);
+        addresses::legacy_ip(server.as_str().unwrap_or_default(), &path_of.index(i), errors);
     }
     let searches = array_field(config, "searches");
     let path_of = path.child("searches");
@@ -587,7 +581,7 @@ pub(super) fn status_update(new: &Value, old: &Value) -> ErrorList {
     }
     let ips = path.child("podIPs");
     for (i, address) in array_field(now, "podIPs").iter().enumerate() {
-        ip(str_field(address, "ip"), &ips.index(i), &mut errors);
+        addresses::legacy_ip(str_field(address, "ip"), &ips.index(i), &mut errors);
     }
     validate_one_ip_per_family(array_field(now, "podIPs"), &ips, &mut errors);
     let hosts = array_field(now, "hostIPs");
@@ -596,7 +590,7 @@ pub(super) fn status_update(new: &Value, old: &Value) -> ErrorList {
         errors.invalid(&path.index(0).child("ip"), first, "must be equal to `hostIP`");
     }
     for (i, address) in hosts.iter().enumerate() {
-        ip(str_field(address, "ip"), &path.index(i), &mut errors);
+        addresses::legacy_ip(str_field(address, "ip"), &path.index(i), &mut errors);
     }
     validate_one_ip_per_family(hosts, &path, &mut errors);
     errors

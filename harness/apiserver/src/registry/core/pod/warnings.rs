@@ -2,10 +2,12 @@
 
 use crate::field_errors::Path;
 use crate::json::Value;
-use crate::json::fields::{array_field, str_field};
+use crate::json::fields::{array_field, non_null, str_field};
 use crate::metadata;
 use crate::quantity::Quantity;
-use crate::registry::core::pod::overlaps;
+use crate::registry::addresses;
+use crate::registry::core::persistent_volume_claim;
+use crate::registry::core::pod::{app_armor, overlaps};
 use crate::registry::names;
 use crate::registry::resource_list::quantity_text;
 use crate::status::go_quote;
@@ -21,14 +23,19 @@ pub(in crate::registry) fn pod_warnings(pod: &Value, prefix: &str) -> Vec<String
     let empty = Value::Null;
     let spec = pod.get("spec").unwrap_or(&empty);
     warnings.scheduling(spec);
+    warnings.annotations(pod);
     warnings.volumes(spec);
     warnings.found.extend(overlaps::overlap_warnings(spec));
     warnings.duplicate_item_warnings(spec);
+    if profile(spec, "seccompProfile").is_none() && metadata::annotation(pod, POD_SECCOMP).is_some() {
+        warnings.annotation(POD_SECCOMP, SECCOMP_ADVICE);
+    }
     for field in CONTAINERS {
         for (i, container) in array_field(spec, field).iter().enumerate() {
             let spec_path = warnings.root.child("spec");
             let all = spec_path.child(field);
             let path = all.index(i).to_string();
+            warnings.profiles(pod, container, !prefix.is_empty());
             warnings.container(container, &path);
         }
     }
@@ -38,6 +45,7 @@ pub(in crate::registry) fn pod_warnings(pod: &Value, prefix: &str) -> Vec<String
         warnings.add(&path, "must be >= 0; negative values are invalid and will be treated as 1");
     }
     warnings.affinity(spec);
+    warnings.addresses(spec);
     warnings.found
 }
 
@@ -58,7 +66,7 @@ pub(in crate::registry) fn pod_template_warnings(object: &Value, old: Option<&Va
 }
 
 /// Returns the warning about a deprecated node label.
-fn deprecated_label(label: &str) -> Option<&'static str> {
+pub(in crate::registry) fn deprecated_label(label: &str) -> Option<&'static str> {
     let text = match label {
         "beta.kubernetes.io/arch" => "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
         "beta.kubernetes.io/os" => "deprecated since v1.14; use \"kubernetes.io/os\" instead",
@@ -71,9 +79,46 @@ fn deprecated_label(label: &str) -> Option<&'static str> {
         "beta.kubernetes.io/instance-type" => {
             "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead"
         }
+        "app.kubernetes.io/created-by" => "deprecated since v1.9",
+        "scheduler.alpha.kubernetes.io/preferAvoidPods" => "deprecated since v1.22; use Taints and Tolerations instead",
+        "node-role.kubernetes.io/master" => "use \"node-role.kubernetes.io/control-plane\" instead",
         _ => return None,
     };
     Some(text)
+}
+
+/// Annotations without a function.
+const DEPRECATED_ANNOTATIONS: [(&str, &str); 3] = [
+    (
+        "scheduler.alpha.kubernetes.io/critical-pod",
+        "non-functional in v1.16+; use the \"priorityClassName\" field instead",
+    ),
+    ("security.alpha.kubernetes.io/sysctls", "non-functional in v1.11+; use the \"sysctls\" field instead"),
+    ("security.alpha.kubernetes.io/unsafe-sysctls", "non-functional in v1.11+; use the \"sysctls\" field instead"),
+];
+
+/// The annotations that held the seccomp profiles of a pod and, with its name appended, of a container.
+const POD_SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/pod";
+
+const CONTAINER_SECCOMP: &str = "container.seccomp.security.alpha.kubernetes.io/";
+
+/// Returns the warnings about terms of a node selector: `GetWarningsForNodeSelectorTerm` in `pkg/api/node/util.go`.
+pub(in crate::registry) fn node_term_warnings(term: &Value, look_at_values: bool, path: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (i, expression) in array_field(term, "matchExpressions").iter().enumerate() {
+        let path = format!("{path}.matchExpressions[{i}]");
+        let key = str_field(expression, "key");
+        if let Some(text) = deprecated_label(key) {
+            warnings.push(format!("{path}.key: {key} is {text}"));
+        }
+        for (j, value) in array_field(expression, "values").iter().enumerate().filter(|_| look_at_values) {
+            let value = value.as_str().unwrap_or_default();
+            for message in names::label_value(value) {
+                warnings.push(format!("{path}.values[{j}]: {value} is invalid, {message}"));
+            }
+        }
+    }
+    warnings
 }
 
 /// Deprecated volume types.
@@ -88,6 +133,13 @@ const DEPRECATED_VOLUMES: &[(&str, &str)] = &[
     ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
+
+const SECCOMP_ADVICE: &str = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
+
+/// Returns a profile in the security context of a pod's spec or of a container.
+fn profile<'a>(of: &'a Value, field: &str) -> Option<&'a Value> {
+    of.get("securityContext").and_then(|context| non_null(context, field))
+}
 
 struct Warnings<'a> {
     root: Path<'a>,
@@ -120,12 +172,12 @@ impl Warnings<'_> {
             let path = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
             for (i, term) in array_field(required, "nodeSelectorTerms").iter().enumerate() {
                 let path = format!("{}[{i}]", self.in_spec(path));
-                self.node_term(term, false, &path);
+                self.found.extend(node_term_warnings(term, false, &path));
             }
         }
         for (i, term) in array_field(terms, "preferredDuringSchedulingIgnoredDuringExecution").iter().enumerate() {
             let path = format!("{}[{i}].preference", self.in_spec(preferred));
-            self.node_term(term.get("preference").unwrap_or(&Value::Null), true, &path);
+            self.found.extend(node_term_warnings(&term["preference"], true, &path));
         }
         for (i, constraint) in array_field(spec, "topologySpreadConstraints").iter().enumerate() {
             let path = format!("{}[{i}]", self.in_spec("topologySpreadConstraints"));
@@ -139,20 +191,19 @@ impl Warnings<'_> {
         }
     }
 
-    fn node_term(&mut self, term: &Value, look_at_values: bool, path: &str) {
-        for (i, expression) in array_field(term, "matchExpressions").iter().enumerate() {
-            let key = str_field(expression, "key");
-            if let Some(text) = deprecated_label(key) {
-                self.add(&format!("{path}.matchExpressions[{i}].key"), &format!("{key} is {text}"));
-            }
-            for (j, value) in array_field(expression, "values").iter().enumerate().filter(|_| look_at_values) {
-                let value = value.as_str().unwrap_or_default();
-                for message in names::label_value(value) {
-                    let path = format!("{path}.matchExpressions[{i}].values[{j}]");
-                    self.add(&path, &format!("{value} is invalid, {message}"));
-                }
+    /// Warns about annotations that are replaced by fields.
+    fn annotations(&mut self, pod: &Value) {
+        for (key, text) in DEPRECATED_ANNOTATIONS {
+            if metadata::annotation(pod, key).is_some() {
+                self.annotation(key, text);
             }
         }
+    }
+
+    fn annotation(&mut self, key: &str, text: &str) {
+        let metadata = self.root.child("metadata");
+        let path = metadata.child("annotations").key(key).to_string();
+        self.add(&path, text);
     }
 
     fn volumes(&mut self, spec: &Value) {
@@ -162,6 +213,10 @@ impl Warnings<'_> {
                     let path = format!("{}[{i}].{kind}", self.in_spec("volumes"));
                     self.add(&path, text);
                 }
+            }
+            if let Some(claim) = volume.pointer("/ephemeral/volumeClaimTemplate/spec") {
+                let path = format!("{}[{i}].ephemeral.volumeClaimTemplate.spec", self.in_spec("volumes"));
+                self.found.extend(persistent_volume_claim::spec_warnings(claim, &path));
             }
         }
     }
@@ -199,6 +254,31 @@ impl Warnings<'_> {
                 let why = format!("fractional byte value {} is invalid, must be an integer", go_quote(&text));
                 self.add(&format!("{path}[{name}]"), &why);
             }
+        }
+    }
+
+    /// Warns about annotations that hold the profiles of a container. Those of `AppArmor` in pods become fields.
+    fn profiles(&mut self, pod: &Value, container: &Value, is_template: bool) {
+        let name = str_field(container, "name");
+        let key = format!("{CONTAINER_SECCOMP}{name}");
+        if profile(container, "seccompProfile").is_none() && metadata::annotation(pod, &key).is_some() {
+            self.annotation(&key, SECCOMP_ADVICE);
+        }
+        if is_template && app_armor::ignores_annotation(pod, container) {
+            let advice = "deprecated since v1.30; use the \"appArmorProfile\" field instead";
+            self.annotation(&format!("{}{name}", app_armor::PREFIX), advice);
+        }
+    }
+
+    /// Warns about addresses in an unusual form.
+    fn addresses(&mut self, spec: &Value) {
+        let servers = array_field(&spec["dnsConfig"], "nameservers").iter().filter_map(Value::as_str);
+        let servers = servers.enumerate().map(|(i, server)| (format!("dnsConfig.nameservers[{i}]"), server));
+        let aliases = array_field(spec, "hostAliases").iter().enumerate();
+        let aliases = aliases.map(|(i, alias)| (format!("hostAliases[{i}].ip"), str_field(alias, "ip")));
+        for (field, address) in servers.chain(aliases) {
+            let path = self.in_spec(&field);
+            self.found.extend(addresses::ip_warning(&path, address));
         }
     }
 
@@ -336,6 +416,16 @@ mod tests {
         json!({"containers": [{"resources": {"limits": {"memory": "100m"}}}]}),
         &["spec.containers[0].resources.limits[memory]: fractional byte value \"100m\" is invalid, must be an integer"]
     )]
+    #[case::addresses(
+        json!({"dnsConfig": {"nameservers": ["FD00::1"]}, "hostAliases": [{"ip": "fd00:0::1"}]}),
+        &["spec.dnsConfig.nameservers[0]: IPv6 address \"FD00::1\" should be in RFC 5952 canonical format (\"fd00::1\")",
+            "spec.hostAliases[0].ip: IPv6 address \"fd00:0::1\" should be in RFC 5952 canonical format (\"fd00::1\")"]
+    )]
+    #[case::claim(
+        json!({"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"resources": {
+            "requests": {"storage": "1500m"}}}}}}]}),
+        &["spec.volumes[0].ephemeral.volumeClaimTemplate.spec.resources.requests[storage]: fractional byte value \"1500m\" is invalid, must be an integer"]
+    )]
     #[case::host(
         json!({"containers": [{"ports": [{"name": "n", "containerPort": 1, "protocol": "TCP", "hostIP": "1.2.3.4"}]}]}),
         &["spec.containers[0].ports[0]: hostIP set without hostPort: {Name:n HostPort:0 ContainerPort:1 Protocol:TCP HostIP:1.2.3.4}"]
@@ -350,5 +440,20 @@ mod tests {
     )]
     fn texts(#[case] spec: Value, #[case] expected: &[&str]) {
         assert_eq!(pod_warnings(&json!({"spec": spec}), ""), expected);
+    }
+
+    /// `TestWarnings` in `pkg/api/pod/warnings_test.go`.
+    #[test]
+    fn annotations_without_a_field() {
+        let annotations = json!({"scheduler.alpha.kubernetes.io/critical-pod": "", "seccomp.security.alpha.kubernetes.io/pod": "x",
+            "container.seccomp.security.alpha.kubernetes.io/c": "x", "container.apparmor.security.beta.kubernetes.io/c": "unconfined"});
+        let pod = json!({"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "c"}]}});
+        let critical = "metadata.annotations[scheduler.alpha.kubernetes.io/critical-pod]: non-functional in v1.16+; use the \"priorityClassName\" field instead";
+        let of_pod = "metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]: non-functional in v1.27+; use the \"seccompProfile\" field instead";
+        let of_container = "metadata.annotations[container.seccomp.security.alpha.kubernetes.io/c]: non-functional in v1.27+; use the \"seccompProfile\" field instead";
+        assert_eq!(pod_warnings(&pod, ""), [critical, of_pod, of_container]);
+        let of_template = pod_warnings(&pod, "template");
+        let armor = "template.metadata.annotations[container.apparmor.security.beta.kubernetes.io/c]: deprecated since v1.30; use the \"appArmorProfile\" field instead";
+        assert_eq!(of_template[3], armor);
     }
 }

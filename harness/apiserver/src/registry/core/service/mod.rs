@@ -10,6 +10,8 @@ mod validation;
 use crate::field_errors::{ErrorList, Path};
 use crate::json::fields::{array_field, drop_zero, is_empty_value, object_or_insert, spec_of, str_field, text_default};
 use crate::json::{Value, json};
+use crate::metadata;
+use crate::registry::addresses;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::core::service::fields::{is_external, kind_of, needs_address};
 use crate::registry::meta;
@@ -37,6 +39,10 @@ pub(crate) struct Service;
 
 const METADATA: Path<'static> = Path::new("metadata");
 
+/// The annotation that chose the topology mode before another.
+const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+
+/// Returns the warnings about a service: `pkg/api/service/warnings.go`.
 fn warnings(service: &Value) -> Vec<String> {
     let spec = spec_of(service);
     let external = kind_of(service) == "ExternalName";
@@ -44,6 +50,17 @@ fn warnings(service: &Value) -> Vec<String> {
     let headless = kind_of(service) == "ClusterIP" && str_field(spec, "clusterIP") == "None";
     let with_ips = !array_field(spec, "externalIPs").is_empty();
     let mut warnings = Vec::new();
+    if metadata::annotation(service, TOPOLOGY_HINTS).is_some() {
+        let other = "service.kubernetes.io/topology-mode";
+        warnings.push(format!("annotation {TOPOLOGY_HINTS} is deprecated, please use {other} instead"));
+    }
+    let unusual = |field: &'static str| {
+        let listed = array_field(spec, field).iter().filter_map(Value::as_str).enumerate();
+        listed.filter_map(move |(i, address)| addresses::ip_warning(&format!("spec.{field}[{i}]"), address))
+    };
+    if !headless {
+        warnings.extend(unusual("clusterIPs"));
+    }
     if headless {
         if !str_field(spec, "loadBalancerIP").is_empty() {
             warnings.push("spec.loadBalancerIP is ignored for headless services".to_owned());
@@ -54,8 +71,14 @@ fn warnings(service: &Value) -> Vec<String> {
         if str_field(spec, "sessionAffinity") != "None" {
             warnings.push("spec.SessionAffinity is ignored for headless services".to_owned());
         }
-    } else if with_ips && !external {
+    }
+    warnings.extend(unusual("externalIPs"));
+    if with_ips && !external && !headless {
         warnings.push("spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned());
+    }
+    warnings.extend(addresses::ip_warning("spec.loadBalancerIP", str_field(spec, "loadBalancerIP")));
+    for (i, range) in array_field(spec, "loadBalancerSourceRanges").iter().filter_map(Value::as_str).enumerate() {
+        warnings.extend(addresses::cidr_warnings(&format!("spec.loadBalancerSourceRanges[{i}]"), range));
     }
     if with_ips && external {
         warnings.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());

@@ -5,13 +5,14 @@
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::Value;
 use crate::json::fields::{array_field, is_empty_value, semantic_equal, spec_of, str_field};
+use crate::metadata;
+use crate::registry::core::endpoints;
 use crate::registry::core::service::fields::{is_external, is_headless, kind_of, needs_address, needs_health_check};
 use crate::registry::meta;
-use crate::registry::names::{self, is_cidr};
+use crate::registry::{addresses, names};
 
+const METADATA: Path<'static> = Path::new("metadata");
 const SPEC: Path<'static> = Path::new("spec");
-
-const BAD_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
 fn list_json(spec: &Value, field: &str) -> BadValue {
     BadValue::Raw(Value::Array(array_field(spec, field).to_vec()).to_string())
@@ -64,7 +65,7 @@ pub(super) fn service(service: &Value, errors: &mut ErrorList) {
         errors.not_supported(&SPEC.child("type"), kind, &allowed);
     }
     unique_ports(ports, kind, &ports_path, errors);
-    source_ranges(spec, kind, errors);
+    source_ranges(service, kind, errors);
     if spec.get("allocateLoadBalancerNodePorts").is_some_and(|v| !v.is_null()) && kind != "LoadBalancer" {
         let why = "may only be used when `type` is 'LoadBalancer'";
         errors.forbidden(&SPEC.child("allocateLoadBalancerNodePorts"), why);
@@ -194,7 +195,11 @@ pub(super) fn balancer_class_update(new: &Value, old: &Value, errors: &mut Error
     }
 }
 
-fn source_ranges(spec: &Value, kind: &str, errors: &mut ErrorList) {
+/// The annotation that held the ranges before the field.
+const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
+
+fn source_ranges(service: &Value, kind: &str, errors: &mut ErrorList) {
+    let spec = spec_of(service);
     let ranges = array_field(spec, "loadBalancerSourceRanges");
     // Upstream's path has the field's Go name.
     let path = SPEC.child("LoadBalancerSourceRanges");
@@ -203,9 +208,17 @@ fn source_ranges(spec: &Value, kind: &str, errors: &mut ErrorList) {
     }
     for (i, range) in ranges.iter().enumerate() {
         let range = range.as_str().unwrap_or_default().trim();
-        if !is_cidr(range) {
-            errors.invalid(&path.index(i), range, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
-        }
+        addresses::legacy_cidr(range, &path.index(i), errors);
+    }
+    let annotated = metadata::annotation(service, SOURCE_RANGES).filter(|_| ranges.is_empty());
+    let Some(annotated) = annotated else { return };
+    let annotations = METADATA.child("annotations");
+    let path = annotations.key(SOURCE_RANGES);
+    if kind != "LoadBalancer" {
+        errors.forbidden(&path, "may only be used when `type` is 'LoadBalancer'");
+    }
+    for range in annotated.split(',').filter(|_| !annotated.trim().is_empty()) {
+        addresses::legacy_cidr(range.trim(), &path, errors);
     }
 }
 
@@ -225,8 +238,8 @@ pub(super) fn validate_load_balancer_status(service: &Value, errors: &mut ErrorL
         let path = path.index(i);
         let ip = str_field(point, "ip");
         let host = str_field(point, "hostname");
-        if !ip.is_empty() && ip.parse::<std::net::IpAddr>().is_err() {
-            errors.invalid(&path.child("ip"), ip, BAD_IP);
+        if !ip.is_empty() {
+            addresses::legacy_ip(ip, &path.child("ip"), errors);
         }
         match point.get("ipMode").and_then(Value::as_str) {
             Some(_) if ip.is_empty() => {
@@ -292,9 +305,8 @@ pub(super) fn addresses(spec: &Value, kind: &str, errors: &mut ErrorList) {
                 let why = "'None' must be the first and only value";
                 errors.invalid(&path, list_json(spec, "clusterIPs"), why);
             }
-        } else if address.parse::<std::net::IpAddr>().is_err() {
-            bad = true;
-            errors.invalid(&path.index(i), address, BAD_IP);
+        } else {
+            bad |= !addresses::legacy_ip(address, &path.index(i), errors);
         }
     }
     if list.len() > 2 {
@@ -336,27 +348,10 @@ fn external_addresses(spec: &Value, errors: &mut ErrorList) {
     for (i, address) in array_field(spec, "externalIPs").iter().enumerate() {
         let address = address.as_str().unwrap_or_default();
         let path = path.index(i);
-        let Ok(ip) = address.parse::<std::net::IpAddr>() else {
-            errors.invalid(&path, address, BAD_IP);
+        if !addresses::legacy_ip(address, &path, errors) {
             continue;
-        };
-        if ip.is_unspecified() {
-            errors.invalid(&path, address, format!("may not be unspecified ({address})"));
         }
-        if ip.is_loopback() {
-            errors.invalid(&path, address, "may not be in the loopback range (127.0.0.0/8, ::1/128)");
-        }
-        let (link_local, link_local_multicast) = match ip {
-            std::net::IpAddr::V4(ip) => (ip.is_link_local(), ip.octets()[..3] == [224, 0, 0]),
-            std::net::IpAddr::V6(ip) => (ip.is_unicast_link_local(), ip.segments()[0] & 0xff0f == 0xff02),
-        };
-        if link_local {
-            errors.invalid(&path, address, "may not be in the link-local range (169.254.0.0/16, fe80::/10)");
-        }
-        if link_local_multicast {
-            let why = "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)";
-            errors.invalid(&path, address, why);
-        }
+        endpoints::endpoint_ip(address, &path, errors);
     }
 }
 
