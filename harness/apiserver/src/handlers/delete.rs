@@ -19,6 +19,9 @@ use crate::{crd, metadata, yaml};
 
 const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
 
+/// Priority classes that stay: `pkg/registry/scheduling/priorityclass/storage/storage.go`.
+const SYSTEM_PRIORITIES: [&str; 2] = ["system-node-critical", "system-cluster-critical"];
+
 /// The result of a deletion.
 pub(crate) struct DeleteOutcome {
     /// The object in the state that the reply shows.
@@ -32,6 +35,10 @@ pub(crate) async fn object(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let negotiated = reply::negotiate(scope)?;
     let options = delete_options(scope)?;
     warn_of_orphans(scope, &options);
+    if scope.kind.group == "scheduling.k8s.io" && SYSTEM_PRIORITIES.contains(&&*scope.path.name) {
+        let why = "this is a system priority class and cannot be deleted";
+        return Err(Status::forbidden(scope.group_resource(), &scope.path.name, why));
+    }
     let mut deleted = delete_named(scope, &scope.path.namespace, &scope.path.name, &options).await?;
     if !deleted.gone {
         let shown = scope.converted(vec![deleted.object]).await?.pop();

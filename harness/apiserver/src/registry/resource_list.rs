@@ -16,9 +16,8 @@ pub(super) fn amounts(list: Option<&Value>) -> ResourceList {
     list.filter_map(|(name, amount)| Some((name.to_string(), Quantity::of(amount)?))).collect()
 }
 
-/// Returns the resources of a pod: the sum of its containers or the peak of its init phase, plus the overhead.
-pub(crate) fn pod_resources(pod: &Value, field: &str) -> ResourceList {
-    let spec = pod.get("spec").unwrap_or(&Value::Null);
+/// Returns the resources of the containers of a pod: their sum or the peak of the init phase.
+pub(super) fn container_resources(spec: &Value, field: &str) -> ResourceList {
     let of = |container: &Value| amounts(container.pointer(&format!("/resources/{field}")));
     let mut total = ResourceList::new();
     for container in array_field(spec, "containers") {
@@ -38,6 +37,13 @@ pub(crate) fn pod_resources(pod: &Value, field: &str) -> ResourceList {
         max_all(&mut most, &own);
     }
     max_all(&mut total, &most);
+    total
+}
+
+/// Returns the resources of a pod: its own or those of its containers, plus the overhead.
+pub(crate) fn pod_resources(pod: &Value, field: &str) -> ResourceList {
+    let spec = pod.get("spec").unwrap_or(&Value::Null);
+    let mut total = container_resources(spec, field);
     total.extend(amounts(spec.pointer(&format!("/resources/{field}"))));
     for (name, amount) in amounts(spec.get("overhead")) {
         match total.get_mut(&name) {

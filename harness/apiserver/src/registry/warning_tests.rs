@@ -44,25 +44,28 @@ const STATIC: &str = "metadata.name: names ending with \".static.k8s.io\" are re
     &["annotation \"kubernetes.io/ingress.class\" is deprecated, please use 'spec.ingressClassName' instead"])]
 #[case::ingress_with_both("ingresses", json!({"metadata": {"annotations": {CLASS: "nginx"}}, "spec": {"ingressClassName": "nginx"}}), &[])]
 #[case::storage_class("storageclasses", json!({"allowedTopologies": [{"matchLabelExpressions": [{"key": "failure-domain.beta.kubernetes.io/zone"}]}]}),
-    &[&format!("allowedTopologies[0].matchLabelExpressions[0].key: {OLD_ZONE}")])]
+    &[&*format!("allowedTopologies[0].matchLabelExpressions[0].key: {OLD_ZONE}")])]
 #[case::capacity("csistoragecapacities", json!({"nodeTopology": {"matchLabels": {"failure-domain.beta.kubernetes.io/zone": "a"},
     "matchExpressions": [{"key": "failure-domain.beta.kubernetes.io/zone"}]}}), &[
-    &format!("nodeTopology.matchExpressions[0].key: failure-domain.beta.kubernetes.io/zone is {OLD_ZONE}"),
-    &format!("nodeTopology.matchLabels.failure-domain.beta.kubernetes.io/zone: {OLD_ZONE}"),
+    &*format!("nodeTopology.matchExpressions[0].key: failure-domain.beta.kubernetes.io/zone is {OLD_ZONE}"),
+    &*format!("nodeTopology.matchLabels.failure-domain.beta.kubernetes.io/zone: {OLD_ZONE}"),
 ])]
 #[case::runtime_class("runtimeclasses", json!({"scheduling": {"nodeSelector": {"node-role.kubernetes.io/master": ""}}}),
     &["scheduling.nodeSelector: use \"node-role.kubernetes.io/control-plane\" instead"])]
 #[case::driver("csidrivers", json!({"spec": {"tokenRequests": [{"audience": "a"}]}}), &[TOKENS])]
 #[case::driver_with_secrets("csidrivers", json!({"spec": {"tokenRequests": [{"audience": "a"}], "serviceAccountTokenInSecrets": false}}), &[])]
 #[case::account("serviceaccounts", json!({"metadata": {"annotations": {MOUNTABLE: "true"}}}),
-    &[&format!("metadata.annotations[{MOUNTABLE}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets")])]
+    &[&*format!("metadata.annotations[{MOUNTABLE}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets")])]
 #[case::slice("resourceslices", json!({"spec": {"driver": "Gpu.example.com"}}),
     &["spec.driver: driver names should be lowercase; \"Gpu.example.com\" contains uppercase characters"])]
 #[case::policy("validatingadmissionpolicies", json!({"metadata": {"name": "a.static.k8s.io"}}), &[STATIC])]
 #[case::webhook("mutatingwebhookconfigurations", json!({"metadata": {"name": "a.static.k8s.io"}}), &[STATIC])]
 #[case::volume("persistentvolumes", json!({"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
     {"key": "failure-domain.beta.kubernetes.io/zone"}]}]}}}}),
-    &[&format!("spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0].key: failure-domain.beta.kubernetes.io/zone is {OLD_ZONE}")])]
+    &[&*format!("spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0].key: failure-domain.beta.kubernetes.io/zone is {OLD_ZONE}")])]
+#[case::names("endpointslices", json!({"addressType": "FQDN", "endpoints": []}), &["spec.addressType: FQDN endpoints are deprecated"])]
+#[case::addresses("endpointslices", json!({"addressType": "IPv6", "endpoints": [{"addresses": ["FD00::1"]}]}),
+    &["endpoints[0].addresses[0]: IPv6 address \"FD00::1\" should be in RFC 5952 canonical format (\"fd00::1\")"])]
 #[case::secret("secrets", json!({"type": "kubernetes.io/tls", "data": {"tls.crt": "aGVsbG8=", "tls.key": "aGVsbG8="}}),
     &["tls: failed to find any PEM data in certificate input"])]
 fn new_objects(#[case] plural: &str, #[case] object: Value, #[case] expected: &[&str]) {
@@ -99,6 +102,18 @@ fn updates(#[case] plural: &str, #[case] new: Value, #[case] old: Value, #[case]
 ])]
 #[case::slice_of_names("endpointslices", json!({"addressType": "FQDN", "endpoints": [{"addresses": ["a.b."]}, {"addresses": ["a"]}]}), &[
     "endpoints[1].addresses[0]: Invalid value: \"a\": should be a domain with at least two segments separated by dots",
+])]
+#[case::api("apiservices", json!({"spec": {"group": "x.io", "version": "v1", "groupPriorityMinimum": 20001, "versionPriority": 1,
+    "service": {"name": "s", "namespace": "n", "port": 0}, "caBundle": "YWJj", "insecureSkipTLSVerify": true}}), &[
+    "metadata.namespace: Forbidden: not allowed on this type",
+    "metadata.name: Invalid value: \"a\": must be `spec.version+\".\"+spec.group`: \"v1.x.io\"",
+    "spec.groupPriorityMinimum: Invalid value: 20001: must be positive and less than 20000",
+    "spec.service.port: Invalid value: 0: port is not valid: must be between 1 and 65535, inclusive",
+    "spec.insecureSkipTLSVerify: Invalid value: true: may not be true if caBundle is present",
+])]
+#[case::driver("csidrivers", json!({"spec": {"serviceAccountTokenInSecrets": true, "fsGroupPolicy": "File"}}), &[
+    "metadata.namespace: Forbidden: not allowed on this type",
+    "spec.serviceAccountTokenInSecrets: Invalid value: true: serviceAccountTokenInSecrets is set but no tokenRequests are specified",
 ])]
 #[case::ranges("services", json!({"metadata": {"annotations": {"service.beta.kubernetes.io/load-balancer-source-ranges": "10.0.0.0/8, x"}},
     "spec": {"type": "LoadBalancer", "ports": [{"port": 1, "protocol": "TCP", "targetPort": 1}], "sessionAffinity": "None",

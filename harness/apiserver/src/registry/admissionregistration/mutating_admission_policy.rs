@@ -60,15 +60,16 @@ fn validate(object: &Value) -> ErrorList {
             }
         };
         let kind = str_field(mutation, "patchType");
-        if non_null(mutation, other).is_some() {
-            errors.forbidden(&path.child(other), format!("must not be set when patchType is {kind}"));
-        }
         match non_null(mutation, own) {
-            None => errors.required(&path.child(own), format!("must be set when patchType is {kind}")),
+            None => errors.required(&path.child(own), format!("must be specified when patchType is {kind}")),
             Some(patch) => {
                 let path = path.child(own);
                 expression(patch, "expression", &known, returns, &path, &mut errors);
             }
+        }
+        if non_null(mutation, other).is_some() {
+            let why = format!("must not be specified when patchType is {kind}");
+            errors.invalid(&path.child(other), format!("{{{other}}}"), why);
         }
     }
     checks::required_one_of(spec, "reinvocationPolicy", &REINVOCATIONS, &SPEC, &mut errors);

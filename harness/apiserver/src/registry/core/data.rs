@@ -41,6 +41,6 @@ pub(super) fn validate_immutable_data(new: &Value, old: &Value, fields: &[&str],
 }
 
 /// Returns the decoded length of a base64 text.
-pub(super) fn decoded_length(text: &str) -> usize {
+pub(in crate::registry) fn decoded_length(text: &str) -> usize {
     text.trim_end_matches('=').len() * 3 / 4
 }

@@ -37,6 +37,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
                 .warn_with(warnings)
                 .with_finalizer(CLAIM_FINALIZER)
                 .check_with(validate)
+                .check_status_with(validate_status)
                 .drop_with(complete_data_sources),
         )
         .columns(COLUMNS)
@@ -218,7 +219,9 @@ fn validate_update(new: &Value, old: &Value) -> ErrorList {
         }
     }
     errors.append(unchanged_mode(new, old));
-    if old.pointer("/status/currentVolumeAttributesClassName").is_some_and(|class| !class.is_null()) {
+    let of = |claim: &Value| non_null(&claim["spec"], "volumeAttributesClassName").cloned();
+    let has_class = non_null(&old["status"], "currentVolumeAttributesClassName").is_some();
+    if has_class && of(new) != of(old) {
         let why = match non_null(&new["spec"], "volumeAttributesClassName").and_then(Value::as_str) {
             None => "update to nil is forbidden when status.currentVolumeAttributesClassName is not nil",
             Some("") => "update to empty string is forbidden when status.currentVolumeAttributesClassName is not nil",
@@ -272,6 +275,58 @@ fn validate(claim: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     validate_spec(claim.get("spec").unwrap_or(&Value::Null), &Path::new("spec"), &mut errors);
     errors
+}
+
+/// Validates the status of a claim: `ValidatePersistentVolumeClaimStatusUpdate`.
+fn validate_status(claim: &Value) -> ErrorList {
+    const STATES: [&str; 5] = [
+        "ControllerResizeInProgress",
+        "ControllerResizeInfeasible",
+        "NodeResizeInProgress",
+        "NodeResizeInfeasible",
+        "NodeResizePending",
+    ];
+    let mut errors = ErrorList::new();
+    let status = &claim["status"];
+    let path = Path::new("status");
+    if array_field(&claim["spec"], "accessModes").is_empty() {
+        errors.required(&Path::new("Spec").child("accessModes"), "");
+    }
+    for field in ["capacity", "allocatedResources"] {
+        let root = path.child(field);
+        for (name, amount) in resource_list::amounts(status.get(field)) {
+            if field == "allocatedResources" && !validate_resource_key(&name, &root, &mut errors) {
+                continue;
+            }
+            if amount.sign() < 0 {
+                let shown = BadValue::Raw(amount.rounded_up().to_string());
+                errors.invalid(&root.key(&name), shown, "must be a valid resource quantity");
+            }
+        }
+    }
+    let root = path.child("allocatedResourceStatuses");
+    for (name, state) in status["allocatedResourceStatuses"].as_object().into_iter().flatten() {
+        validate_resource_key(name, &root, &mut errors);
+        if !STATES.contains(&state.as_str().unwrap_or_default()) {
+            errors.not_supported(&root, name.as_str(), &STATES);
+        }
+    }
+    errors
+}
+
+/// Validates the name of a resource of a claim; returns true if it is valid.
+fn validate_resource_key(name: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool {
+    let wrong = names::qualified_name(name);
+    let native = !name.contains('/') || name.contains("kubernetes.io/");
+    let unknown = wrong.is_empty() && native && name != "storage";
+    if unknown {
+        errors.not_supported(path, name, &["storage"]);
+    }
+    let valid = wrong.is_empty() && !unknown;
+    for why in wrong {
+        errors.invalid(path, name, why);
+    }
+    valid
 }
 
 /// Validates the spec of a claim.

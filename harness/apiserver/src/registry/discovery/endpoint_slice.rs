@@ -4,6 +4,7 @@
 use crate::field_errors::{ErrorList, Path};
 use crate::json::fields::{array_field, items_mut, non_null, str_field, text_default, value_default};
 use crate::json::{Map, Value, json};
+use crate::metadata;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{UNSET, items};
 use crate::registry::builder::{ResourceBuilder, resource};
@@ -19,6 +20,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .rules(
             KindStrategy::new(Generic { generation: Generation::AllButStatus, ..Generic::NEW }, defaults)
                 .check_with(validate)
+                .warn_with(warnings)
                 .check_update_with(validate_update),
         )
         .columns(COLUMNS)
@@ -75,6 +77,26 @@ fn validate(object: &Value) -> ErrorList {
 /// Validates an update of an `EndpointSlice`.
 fn validate_update(new: &Value, old: &Value) -> ErrorList {
     checks::unchanged(new, old, &["addressType"])
+}
+
+/// Returns the warnings about slices, except for those of their controllers: `warnOnDeprecatedAddressType` and
+/// `warnOnBadIPs`.
+fn warnings(slice: &Value, _old: Option<&Value>) -> Vec<String> {
+    const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+    const CONTROLLERS: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
+    let mut warnings = Vec::new();
+    if str_field(slice, "addressType") == "FQDN" {
+        warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
+    }
+    if metadata::label(slice, MANAGED_BY).is_some_and(|name| CONTROLLERS.contains(&name)) {
+        return warnings;
+    }
+    for (i, endpoint) in array_field(slice, "endpoints").iter().enumerate() {
+        for (j, address) in array_field(endpoint, "addresses").iter().filter_map(Value::as_str).enumerate() {
+            warnings.extend(addresses::ip_warning(&format!("endpoints[{i}].addresses[{j}]"), address));
+        }
+    }
+    warnings
 }
 
 fn ports(ports: &[Value], errors: &mut ErrorList) {

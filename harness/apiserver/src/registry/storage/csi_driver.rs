@@ -92,6 +92,10 @@ fn validate(object: &Value) -> ErrorList {
         let path = SPEC.child("nodeAllocatableUpdatePeriodSeconds");
         errors.invalid(&path, seconds, "must be greater than or equal to 10 seconds");
     }
+    if let Some(given) = non_null(spec, "serviceAccountTokenInSecrets").filter(|_| requests.is_empty()) {
+        let why = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+        errors.invalid(&SPEC.child("serviceAccountTokenInSecrets"), given, why);
+    }
     errors
 }
 

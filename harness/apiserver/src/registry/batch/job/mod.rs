@@ -86,7 +86,8 @@ impl Strategy for Job {
         let add = |target: &mut Value| {
             let Some(map) = object_or_insert(target, "labels") else { return };
             for (key, value) in labels {
-                map.insert(key.to_owned(), value.into());
+                // Validation refuses other values.
+                map.entry(key).or_insert_with(|| value.into());
             }
         };
         if let Some(metadata) = object.pointer_mut("/spec/template/metadata") {
@@ -102,13 +103,16 @@ impl Strategy for Job {
             metadata::set(object, "labels", labels);
         }
         if let Some(spec) = object_or_insert(object, "spec") {
-            let selector = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
-            spec.entry("selector").or_insert(selector);
+            let selector = spec.entry("selector").or_insert_with(|| json!({}));
+            if let Some(labels) = object_or_insert(selector, "matchLabels") {
+                labels.entry("batch.kubernetes.io/controller-uid").or_insert_with(|| uid.into());
+            }
         }
     }
 
     fn validate(&self, object: &Value) -> ErrorList {
         let mut errors = STRATEGY.validate(object);
+        errors.append(validation::validate_generated_selector(object));
         errors.append(validation::validate_job(object));
         errors.append(validation::validate_indexed_job_name(object));
         errors

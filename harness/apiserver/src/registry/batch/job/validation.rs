@@ -2,12 +2,15 @@
 //! `pkg/apis/batch/validation/validation.go`. PURE.
 
 use crate::field_errors::{BadValue, ErrorList, Path};
-use crate::json::Value;
-use crate::json::fields::{non_null, spec_of, str_field};
+use crate::json::fields::{
+    array_field, is_empty_value, non_null, object_or_insert, semantic_equal, spec_of, str_field,
+};
+use crate::json::{Value, json};
 use crate::metadata;
 use crate::registry::batch::job::policies;
+use crate::registry::core::internal_json;
 use crate::registry::core::pod::{self, validation, warnings};
-use crate::registry::{checks, label_selector, names};
+use crate::registry::{checks, conditions, label_selector, names};
 
 const SPEC: Path<'static> = Path::new("spec");
 
@@ -55,10 +58,7 @@ pub(super) fn validate_job_update(new: &Value, old: &Value) -> ErrorList {
         keep("completions");
     }
     keep("selector");
-    if before.get("suspend") != Some(&Value::Bool(true)) && now.get("template") != before.get("template") {
-        let shown = BadValue::Raw(pod::template_text(now.get("template").unwrap_or(&Value::Null)));
-        errors.invalid(&SPEC.child("template"), shown, checks::IMMUTABLE_MESSAGE);
-    }
+    template_update(now, old, &mut errors);
     let mut keep =
         |field: &str| checks::validate_immutable(now.get(field), before.get(field), &SPEC.child(field), &mut errors);
     for field in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
@@ -69,6 +69,114 @@ pub(super) fn validate_job_update(new: &Value, old: &Value) -> ErrorList {
     if moved && completions != now.get("parallelism") {
         let why = "can only be modified in tandem with spec.parallelism";
         errors.invalid(&SPEC.child("completions"), BadValue::from(completions), why);
+    }
+    errors
+}
+
+/// Validates the change of a job's template: it may be scheduled in another way and have other resources while the job
+/// is suspended and has no pods, and is immutable otherwise. See `validatePodTemplateUpdate` and, in the strategy,
+/// `shouldAllowMutablePodTemplate`.
+fn template_update(now: &Value, old: &Value, errors: &mut ErrorList) {
+    let before = spec_of(old);
+    let status = old.get("status").unwrap_or(&Value::Null);
+    let suspended = before["suspend"] == true;
+    let idle = non_null(status, "startTime").is_none() || conditions::is_true(status, "Suspended");
+    let mutable = suspended && idle && status.get("active").and_then(Value::as_i64).unwrap_or(0) == 0;
+    let template = now.get("template").unwrap_or(&Value::Null);
+    let mut expected = before.get("template").cloned().unwrap_or_default();
+    if mutable {
+        take_scheduling(&mut expected, template);
+        take_resources(&mut expected["spec"], &template["spec"]);
+        if !semantic_equal(template.get("spec"), expected.get("spec")) {
+            let shown = BadValue::Raw(internal_json::compact("PodSpec", &template["spec"]));
+            errors.invalid(&SPEC.child("template.spec"), shown, checks::IMMUTABLE_MESSAGE);
+        }
+    } else if !semantic_equal(Some(template), Some(&expected)) {
+        let shown = BadValue::Raw(pod::template_text(template));
+        errors.invalid(&SPEC.child("template"), shown, checks::IMMUTABLE_MESSAGE);
+    }
+}
+
+/// Replaces the affinity to nodes and other directives of a template by those of another.
+fn take_scheduling(template: &mut Value, other: &Value) {
+    const NODES: &str = "nodeAffinity";
+    let wanted = non_null(&other["spec"], "affinity");
+    let affinity = match (wanted, non_null(&template["spec"], "affinity")) {
+        (None, None) => None,
+        (Some(wanted), None) => Some(wanted.get(NODES).map_or_else(|| json!({}), |nodes| json!({NODES: nodes}))),
+        (wanted, Some(known)) => {
+            let mut known = known.clone();
+            match (wanted.and_then(|wanted| wanted.get(NODES)), known.as_object_mut()) {
+                (Some(nodes), Some(known)) => drop(known.insert(NODES, nodes.clone())),
+                (None, Some(known)) => drop(known.remove(NODES)),
+                (_, None) => {}
+            }
+            Some(known).filter(|known| wanted.is_some() || !is_empty_value(Some(known)))
+        }
+    };
+    let mut set = |part: &str, field: &str, value: Option<Value>| {
+        let Some(part) = object_or_insert(template, part) else { return };
+        match value {
+            Some(value) => drop(part.insert(field.to_owned(), value)),
+            None => drop(part.remove(field)),
+        }
+    };
+    set("spec", "affinity", affinity);
+    for (part, field) in [
+        ("spec", "nodeSelector"),
+        ("spec", "tolerations"),
+        ("spec", "schedulingGates"),
+        ("metadata", "annotations"),
+        ("metadata", "labels"),
+    ] {
+        set(part, field, other[part].get(field).cloned());
+    }
+}
+
+/// Replaces the resources of containers by those of the containers with the same names and places in another spec.
+fn take_resources(spec: &mut Value, other: &Value) {
+    for list in ["containers", "initContainers"] {
+        let wanted = array_field(other, list);
+        let Some(known) = spec.get_mut(list).and_then(Value::as_array_mut) else { continue };
+        if known.len() != wanted.len() {
+            continue;
+        }
+        for (known, wanted) in known.iter_mut().zip(wanted).filter(|(known, wanted)| known["name"] == wanted["name"]) {
+            known["resources"] = wanted["resources"].clone();
+        }
+    }
+}
+
+/// Validates the selector and the labels of a new job, unless it has its own selector: `validateGeneratedSelector`.
+pub(super) fn validate_generated_selector(job: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let spec = spec_of(job);
+    if spec["manualSelector"] == true || non_null(spec, "selector").is_none() {
+        return errors;
+    }
+    let (uid, name) = (metadata::uid(job), metadata::name(job));
+    let expected = [
+        ("controller-uid", uid),
+        ("job-name", name),
+        ("batch.kubernetes.io/controller-uid", uid),
+        ("batch.kubernetes.io/job-name", name),
+    ];
+    let labels = spec.pointer("/template/metadata/labels");
+    let path = SPEC.child("template");
+    let path = path.child("metadata");
+    let path = path.child("labels");
+    for (key, value) in expected {
+        let why = format!("must be '{value}'");
+        match labels.and_then(|labels| labels.get(key)) {
+            None => errors.required(&path.key(key), why),
+            Some(found) if found != value => errors.invalid(&path.key(key), BadValue::from(labels), why),
+            Some(_) => {}
+        }
+    }
+    let generated: Value = expected.into_iter().map(|(key, value)| (key.to_owned(), Value::from(value))).collect();
+    if label_selector::matches(spec.get("selector"), Some(&generated)) == Some(false) {
+        let shown = BadValue::Raw(label_selector::selector_json(spec.get("selector")));
+        errors.invalid(&SPEC.child("selector"), shown, "`selector` not auto-generated");
     }
     errors
 }
@@ -151,7 +259,6 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::json::json;
 
     fn spec() -> Value {
         json!({"parallelism": 1, "completions": 1, "completionMode": "NonIndexed",
@@ -184,5 +291,57 @@ mod tests {
         let errors = validate_job_update(&new, &old);
         let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(texts, ["spec.completions: Invalid value: 5: field is immutable"]);
+    }
+
+    /// `TestValidateJobUpdate` next to upstream's file.
+    #[rstest]
+    #[case::scheduling("/nodeSelector", json!({"a": "b"}), json!({}), true, &[])]
+    #[case::affinity("/affinity", json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}), json!({}), true, &[])]
+    #[case::affinity_to_pods("/affinity", json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}),
+        json!({}), true, &["spec.template.spec"])]
+    #[case::resources("/containers/0/resources", json!({"limits": {"cpu": "1"}}), json!({}), true, &[])]
+    #[case::image("/containers/0/image", json!("j"), json!({}), true, &["spec.template.spec"])]
+    #[case::stopped("/nodeSelector", json!({"a": "b"}),
+        json!({"startTime": "x", "conditions": [{"type": "Suspended", "status": "True"}]}), true, &[])]
+    #[case::stopping("/nodeSelector", json!({"a": "b"}), json!({"startTime": "x"}), true, &["spec.template"])]
+    #[case::running("/nodeSelector", json!({"a": "b"}), json!({}), false, &["spec.template"])]
+    fn the_template_of_a_suspended_job_changes(
+        #[case] pointer: &str,
+        #[case] value: Value,
+        #[case] status: Value,
+        #[case] suspend: bool,
+        #[case] expected: &[&str],
+    ) {
+        let mut before = spec();
+        before["suspend"] = suspend.into();
+        let mut after = before.clone();
+        let mut place = &mut after["template"]["spec"];
+        for step in pointer.split('/').skip(1) {
+            place = match step.parse::<usize>() {
+                Ok(index) => &mut place[index],
+                Err(_) => &mut place[step],
+            };
+        }
+        *place = value;
+        let mut errors = ErrorList::new();
+        template_update(&after, &json!({"spec": before, "status": status}), &mut errors);
+        assert_eq!(errors.iter().map(|error| error.field.as_str()).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn selectors_are_generated() {
+        let labels = json!({"a": "b", "controller-uid": "u", "job-name": "x"});
+        let job = json!({"metadata": {"name": "j", "uid": "u"}, "spec": {"selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": labels}}}});
+        let errors: Vec<String> = validate_generated_selector(&job).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            errors,
+            [
+                "spec.template.metadata.labels[job-name]: Invalid value: {\"a\":\"b\",\"controller-uid\":\"u\",\"job-name\":\"x\"}: must be 'j'",
+                "spec.template.metadata.labels[batch.kubernetes.io/controller-uid]: Required value: must be 'u'",
+                "spec.template.metadata.labels[batch.kubernetes.io/job-name]: Required value: must be 'j'",
+                "spec.selector: Invalid value: {\"matchLabels\":{\"a\":\"b\"}}: `selector` not auto-generated",
+            ]
+        );
     }
 }

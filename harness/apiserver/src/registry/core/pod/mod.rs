@@ -3,6 +3,7 @@
 //! See `pkg/registry/core/pod/strategy.go`.
 
 pub(in crate::registry) mod admission;
+mod annotations;
 mod app_armor;
 mod columns;
 mod containers;

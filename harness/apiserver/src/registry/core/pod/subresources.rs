@@ -10,6 +10,7 @@ use crate::metadata;
 use crate::quantity::Quantity;
 use crate::registry::core::internal_json;
 use crate::registry::core::limit_ranger;
+use crate::registry::core::pod::annotations;
 use crate::registry::core::pod::qos;
 use crate::registry::core::pod::validation::{METADATA, SPEC, metadata_and_spec};
 use crate::registry::meta;
@@ -78,6 +79,9 @@ fn restore_other_fields(new: &mut Value, old: &Value) {
 pub(super) fn validate(subresource: &str, new: &Value, old: &Value) -> ErrorList {
     let mut errors = meta::validate_update(new, old, &METADATA);
     metadata_and_spec(new, &mut errors);
+    if subresource == "ephemeralcontainers" {
+        annotations::validate_update(new, old, &mut errors);
+    }
     let mirror = metadata::annotation(old, MIRROR).is_some();
     if mirror {
         let why = match subresource {

@@ -10,9 +10,10 @@ use crate::metadata;
 use crate::registry::addresses;
 use crate::registry::core::internal_json;
 use crate::registry::core::pod::containers::{self, PodContext, trimmed_image};
-use crate::registry::core::pod::{env, os, paths, resources, scheduling, volumes, windows};
+use crate::registry::core::pod::{annotations, env, os, resources, scheduling, volumes, windows};
 use crate::registry::names::{self, NameFormat};
 use crate::registry::prepare::{copy_member, spec_values_equal, specs_equal};
+use crate::registry::resource_list::{amounts, container_resources};
 use crate::registry::{checks, meta};
 
 pub(super) const METADATA: Path<'static> = Path::new("metadata");
@@ -32,12 +33,13 @@ pub(super) fn create(pod: &Value) -> ErrorList {
     if !str_field(spec, "nodeName").is_empty() && !array_field(spec, "schedulingGates").is_empty() {
         errors.forbidden(&SPEC.child("nodeName"), "cannot be set until all schedulingGates have been cleared");
     }
+    annotations::match_fields(pod, &SPEC, &mut errors);
     errors
 }
 
 pub(super) fn metadata_and_spec(pod: &Value, errors: &mut ErrorList) {
     errors.append(meta::validate(pod, true, NameFormat::Subdomain, &METADATA));
-    annotations(pod, errors);
+    annotations::validate(pod, &METADATA.child("annotations"), errors);
     let spec = spec_of(pod);
     pod_spec(spec, Some(metadata::name(pod)), &SPEC, errors);
     if str_field(spec, "serviceAccountName").is_empty() {
@@ -47,40 +49,6 @@ pub(super) fn metadata_and_spec(pod: &Value, errors: &mut ErrorList) {
         let path = SPEC.child(field);
         for (i, container) in array_field(spec, field).iter().enumerate() {
             trimmed_image(container, &path.index(i), errors);
-        }
-    }
-}
-
-/// Validates annotations that have a meaning for the server.
-fn annotations(pod: &Value, errors: &mut ErrorList) {
-    const MIRROR: &str = "kubernetes.io/config.mirror";
-    const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
-    let Some(annotations) = pod.pointer("/metadata/annotations") else { return };
-    let path = METADATA.child("annotations");
-    let value = |key: &str| annotations.get(key).and_then(Value::as_str);
-    if let Some(mirror) = value(MIRROR).filter(|_| str_field(spec_of(pod), "nodeName").is_empty()) {
-        errors.invalid(&path.key(MIRROR), mirror, "must set spec.nodeName if mirror pod annotation is set");
-    }
-    seccomp_annotations(annotations, &path, errors);
-    let is_number =
-        |text: &str| text.parse::<i32>().is_ok_and(|_| !text.starts_with('+') && !text.starts_with('0') || text == "0");
-    if let Some(cost) = value(COST).filter(|cost| !is_number(cost)) {
-        errors.invalid(&path.key(COST), cost, "must be a 32bit integer");
-    }
-}
-
-/// Validates the deprecated seccomp annotations.
-fn seccomp_annotations(annotations: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    for (key, value) in annotations.as_object().into_iter().flatten() {
-        let is_pod = key == "seccomp.security.alpha.kubernetes.io/pod";
-        let is_container = key.starts_with("container.seccomp.security.alpha.kubernetes.io/");
-        let value = value.as_str().unwrap_or_default();
-        if !is_pod && !is_container || matches!(value, "runtime/default" | "docker/default" | "unconfined") {
-            continue;
-        }
-        match value.strip_prefix("localhost/") {
-            Some(file) => paths::descending_path(file, &path.child(key), errors),
-            None => errors.invalid(&path.child(key), value, "must be a valid seccomp profile"),
         }
     }
 }
@@ -112,11 +80,40 @@ pub(in crate::registry) fn template(template: &Value, path: &Path<'_>, errors: &
     if let Some(annotations) = metadata.get("annotations").and_then(Value::as_object) {
         meta::validate_annotations(annotations, &path.child("annotations"), errors);
     }
+    annotations::validate(template, &path.child("annotations"), errors);
     let spec = spec_of(template);
     let path = path.child("spec");
     pod_spec(spec, None, &path, errors);
+    annotations::match_fields(template, &path, errors);
     if !array_field(spec, "ephemeralContainers").is_empty() {
         errors.forbidden(&path.child("ephemeralContainers"), "ephemeral containers not allowed in pod template");
+    }
+}
+
+/// Requires the resources of a pod to suffice for those of its containers: `validatePodResourceConsistency`.
+fn pod_level(spec: &Value, own: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for field in ["requests", "limits"] {
+        let path = path.child(field);
+        let given = amounts(own.get(field));
+        for (name, sum) in container_resources(spec, field) {
+            let counts = field == "requests" || name.starts_with("hugepages-");
+            if let Some(given) = given.get(&name).filter(|given| counts && sum > **given) {
+                let why = format!("must be greater than or equal to aggregate container {field} of {sum}");
+                errors.invalid(&path.key(&name), given.to_string(), why);
+            }
+        }
+    }
+    let limits = amounts(own.get("limits"));
+    let all = path.child("containers");
+    for (index, container) in array_field(spec, "containers").iter().enumerate() {
+        for (name, limit) in amounts(container.pointer("/resources/limits")) {
+            if let Some(most) = limits.get(&name).filter(|most| limit > **most) {
+                let path = all.index(index);
+                let path = path.key(&name);
+                let why = format!("must be less than or equal to pod limits of {most}");
+                errors.invalid(&path.child("limits"), limit.to_string(), why);
+            }
+        }
     }
 }
 
@@ -136,6 +133,7 @@ fn pod_spec(spec: &Value, pod: Option<&str>, path: &Path<'_>, errors: &mut Error
         }
         resources::requirements(own, true, &path, errors);
         containers::validate_claims(array_field(own, "claims"), spec, &path.child("claims"), errors);
+        pod_level(spec, own, &path, errors);
     }
     host_network(spec, pod.is_some(), path, errors);
     let policies = ["Always", "OnFailure", "Never"];
@@ -413,9 +411,14 @@ fn dns_config(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
     let searches = array_field(config, "searches");
     let path_of = path.child("searches");
+    let shown = || BadValue::Raw(Value::Array(searches.to_vec()).to_string());
     if searches.len() > 32 {
-        let shown = BadValue::Raw(Value::Array(searches.to_vec()).to_string());
-        errors.invalid(&path_of, shown, "must not have more than 32 search paths");
+        errors.invalid(&path_of, shown(), "must not have more than 32 search paths");
+    }
+    let length: usize = searches.iter().filter_map(Value::as_str).map(|search| search.len() + 1).sum();
+    if length.saturating_sub(1) > 2048 {
+        let why = "must not have more than 2048 characters (including spaces) in the search list";
+        errors.invalid(&path_of, shown(), why);
     }
     for (i, search) in searches.iter().filter_map(Value::as_str).enumerate() {
         if search != "." {
@@ -438,6 +441,7 @@ const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].imag
 pub(super) fn update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = meta::validate_update(new, old, &METADATA);
     metadata_and_spec(new, &mut errors);
+    annotations::validate_update(new, old, &mut errors);
     let now = spec_of(new);
     let before = spec_of(old);
     for field in ["containers", "initContainers"] {
@@ -565,6 +569,7 @@ fn put_back_node_affinity(map: &mut Map, before: &Value) {
 /// Validates a status update of a pod.
 pub(super) fn status_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = meta::validate_update(new, old, &METADATA);
+    annotations::validate_update(new, old, &mut errors);
     let empty = Value::Null;
     let now = new.get("status").unwrap_or(&empty);
     let before = old.get("status").unwrap_or(&empty);

@@ -13,7 +13,7 @@ use crate::registry::resource_list::quantity_text;
 use crate::status::go_quote;
 
 /// The container lists in upstream's order.
-const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+pub(super) const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
@@ -98,9 +98,9 @@ const DEPRECATED_ANNOTATIONS: [(&str, &str); 3] = [
 ];
 
 /// The annotations that held the seccomp profiles of a pod and, with its name appended, of a container.
-const POD_SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/pod";
+pub(super) const POD_SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/pod";
 
-const CONTAINER_SECCOMP: &str = "container.seccomp.security.alpha.kubernetes.io/";
+pub(super) const CONTAINER_SECCOMP: &str = "container.seccomp.security.alpha.kubernetes.io/";
 
 /// Returns the warnings about terms of a node selector: `GetWarningsForNodeSelectorTerm` in `pkg/api/node/util.go`.
 pub(in crate::registry) fn node_term_warnings(term: &Value, look_at_values: bool, path: &str) -> Vec<String> {
