@@ -26,6 +26,8 @@ const STATIC: &str = "metadata.name: names ending with \".static.k8s.io\" are re
     &["subsets[0].addresses[0].ip: IPv6 address \"FD00::1\" should be in RFC 5952 canonical format (\"fd00::1\")"])]
 #[case::endpoints_of_the_controller("endpoints", json!({"metadata": {"labels": {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}},
     "subsets": [{"addresses": [{"ip": "FD00::1"}]}]}), &[])]
+#[case::quota("resourcequotas", json!({"spec": {"hard": {"memory": "2Gi", "limits.memory": "1024Mi", "requests.cpu": "1",
+    "limits.cpu": "1"}}}), &["ResourceQuota memory (2Gi) should be less than limits.memory (1Gi)"])]
 #[case::node("nodes", json!({"spec": {"podCIDRs": ["FD00::/64"]}}),
     &["spec.podCIDRs[0]: IPv6 CIDR value \"FD00::/64\" should be in RFC 5952 canonical format (\"fd00::/64\")"])]
 #[case::service("services", json!({"metadata": {"annotations": {"service.kubernetes.io/topology-aware-hints": "auto"}},

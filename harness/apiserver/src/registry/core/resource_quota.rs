@@ -26,9 +26,24 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
             KindStrategy::new(Generic { status: true, ..Generic::NEW }, |_| {})
                 .check_with(validate)
                 .check_status_with(validate_status)
-                .check_update_with(validate_update),
+                .check_update_with(validate_update)
+                .warn_with(|quota, old| if old.is_none() { warnings(quota) } else { Vec::new() }),
         )
         .columns(COLUMNS)
+}
+
+/// Warns of requests above limits: `WarningsOnCreate` in `pkg/registry/core/resourcequota/strategy.go`.
+fn warnings(quota: &Value) -> Vec<String> {
+    let hard = amounts(quota.pointer("/spec/hard"));
+    let warning = |name: &str| {
+        let limits = format!("limits.{name}");
+        let requests = format!("requests.{name}");
+        let bare = matches!(name, "cpu" | "memory").then(|| hard.get_key_value(name)).flatten();
+        let (requests, request) = hard.get_key_value(&requests).or(bare)?;
+        let limit = hard.get(&limits).filter(|limit| request > *limit)?;
+        Some(format!("ResourceQuota {requests} ({request}) should be less than {limits} ({limit})"))
+    };
+    ["cpu", "memory", "storage", "ephemeral-storage"].into_iter().filter_map(warning).collect()
 }
 
 const SCOPES: [&str; 7] = [
