@@ -91,13 +91,18 @@ impl Registry {
     }
 }
 
-/// Makes the conversion between versions whose objects differ in `apiVersion` only.
+/// Makes a view whose objects differ from those of the other version in `apiVersion` only.
 macro_rules! same_shape {
-    ($version:literal, $stored:literal) => {
-        &Conversion {
-            to_storage: |object| with_version(object, $stored),
-            from_storage: |object| with_version(object, $version),
-        }
+    ($group:literal, $version:literal, $of:literal, $plurals:expr, $releases:expr) => {
+        View::new(
+            ($group, $version, $of),
+            $plurals,
+            $releases,
+            &Conversion {
+                to_storage: |object| with_version(object, concat!($group, "/", $of)),
+                from_storage: |object| with_version(object, concat!($group, "/", $version)),
+            },
+        )
     };
 }
 
@@ -106,68 +111,39 @@ fn with_version(mut object: Value, version: &'static str) -> Value {
     object
 }
 
-const RBAC: &str = "rbac.authorization.k8s.io";
-
-const STORAGE: &str = "storage.k8s.io";
-
-const STORAGE_CONVERSION: &Conversion = same_shape!("storage.k8s.io/v1beta1", "storage.k8s.io/v1");
-
 /// All views but that of definitions, which are implemented outside of this module.
 pub(crate) const VIEWS: &[View] = &[
     View::new(("policy", "v1beta1", "v1"), &["poddisruptionbudgets"], ("1.21", "1.25"), &BUDGETS),
-    View::new(("batch", "v1beta1", "v1"), &["cronjobs"], ("1.21", "1.25"), same_shape!("batch/v1beta1", "batch/v1")),
-    View::new(
-        ("autoscaling", "v2beta2", "v2"),
-        &["horizontalpodautoscalers"],
-        ("1.23", "1.26"),
-        same_shape!("autoscaling/v2beta2", "autoscaling/v2"),
-    ),
-    View::new(
-        (RBAC, "v1beta1", "v1"),
+    same_shape!("batch", "v1beta1", "v1", &["cronjobs"], ("1.21", "1.25")),
+    same_shape!("autoscaling", "v2beta2", "v2", &["horizontalpodautoscalers"], ("1.23", "1.26")),
+    same_shape!(
+        "rbac.authorization.k8s.io",
+        "v1beta1",
+        "v1",
         &["clusterrolebindings", "clusterroles", "rolebindings", "roles"],
-        ("1.17", "1.22"),
-        same_shape!("rbac.authorization.k8s.io/v1beta1", "rbac.authorization.k8s.io/v1"),
+        ("1.17", "1.22")
     ),
-    View::new(
-        ("admissionregistration.k8s.io", "v1beta1", "v1"),
+    same_shape!(
+        "admissionregistration.k8s.io",
+        "v1beta1",
+        "v1",
         &["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
-        ("1.16", "1.22"),
-        same_shape!("admissionregistration.k8s.io/v1beta1", "admissionregistration.k8s.io/v1"),
+        ("1.16", "1.22")
     )
     .rules(|stored| Arc::new(WebhookConfigurations { mutating: stored.plural.starts_with("mutating"), beta: true })),
-    View::new(
-        (STORAGE, "v1beta1", "v1"),
+    same_shape!(
+        "storage.k8s.io",
+        "v1beta1",
+        "v1",
         &["csidrivers", "storageclasses", "volumeattachments"],
-        ("1.19", "1.22"),
-        STORAGE_CONVERSION,
+        ("1.19", "1.22")
     ),
-    View::new((STORAGE, "v1beta1", "v1"), &["csinodes"], ("1.17", "1.22"), STORAGE_CONVERSION),
-    View::new((STORAGE, "v1beta1", "v1"), &["csistoragecapacities"], ("1.24", "1.27"), STORAGE_CONVERSION),
-    View::new(
-        ("scheduling.k8s.io", "v1beta1", "v1"),
-        &["priorityclasses"],
-        ("1.14", "1.22"),
-        same_shape!("scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1"),
-    ),
-    View::new(
-        ("coordination.k8s.io", "v1beta1", "v1"),
-        &["leases"],
-        ("1.19", "1.22"),
-        same_shape!("coordination.k8s.io/v1beta1", "coordination.k8s.io/v1"),
-    ),
-    View::new(
-        ("node.k8s.io", "v1beta1", "v1"),
-        &["runtimeclasses"],
-        ("1.22", "1.25"),
-        same_shape!("node.k8s.io/v1beta1", "node.k8s.io/v1"),
-    )
-    .without_replacement(),
-    View::new(
-        ("apiregistration.k8s.io", "v1beta1", "v1"),
-        &["apiservices"],
-        ("1.19", "1.22"),
-        same_shape!("apiregistration.k8s.io/v1beta1", "apiregistration.k8s.io/v1"),
-    ),
+    same_shape!("storage.k8s.io", "v1beta1", "v1", &["csinodes"], ("1.17", "1.22")),
+    same_shape!("storage.k8s.io", "v1beta1", "v1", &["csistoragecapacities"], ("1.24", "1.27")),
+    same_shape!("scheduling.k8s.io", "v1beta1", "v1", &["priorityclasses"], ("1.14", "1.22")),
+    same_shape!("coordination.k8s.io", "v1beta1", "v1", &["leases"], ("1.19", "1.22")),
+    same_shape!("node.k8s.io", "v1beta1", "v1", &["runtimeclasses"], ("1.22", "1.25")).without_replacement(),
+    same_shape!("apiregistration.k8s.io", "v1beta1", "v1", &["apiservices"], ("1.19", "1.22")),
     View::new(
         ("events.k8s.io", "v1beta1", "v1"),
         &["events"],
