@@ -44,9 +44,7 @@ pub(crate) fn parse<T>(file: &Path, text: &str, read: impl FnOnce(&Cursor<'_>) -
 }
 
 fn whole(file: &Path, message: String) -> Problems {
-    let file = file.to_owned();
-    let path = String::new();
-    Problems(vec![Problem { file, line: 0, column: 0, path, row: None, message, hint: None }])
+    Problems(vec![Problem::of_file(file, message, None)])
 }
 
 /// Reads a text that is not blank.

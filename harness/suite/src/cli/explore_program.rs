@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use plumbline::explore::faults::plan::Token;
+use plumbline::fixture::{Problem, Problems};
 use plumbline::time::Stopwatch;
 use plumbline::world::server_resources;
 use serde_json::Value;
@@ -241,8 +242,10 @@ pub(super) fn main(command: &str, args: &ExploreArgs) -> Result<Exit, CliError> 
 fn subjects(program: &ExploredProgram, own: &ProgramArgs) -> Result<Vec<ScenarioSubject>, CliError> {
     let manifests = definitions(&own.manifests)?;
     let read = |file: &PathBuf| {
-        let text = fs::read_to_string(file)
-            .map_err(|error| CliError::Environment(format!("unable to read {}: {error}", file.display())))?;
+        let text = fs::read_to_string(file).map_err(|error| {
+            let problem = Problem::of_file(file, format!("unable to read the scenario: {error}"), None);
+            CliError::BadFixtures(Problems(vec![problem]))
+        })?;
         let scenario = Scenario { file: file.clone(), text, manifests: manifests.clone() };
         search::subject(program, scenario).map_err(CliError::BadFixtures)
     };

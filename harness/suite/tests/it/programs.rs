@@ -128,3 +128,11 @@ fn given_objects_are_as_if_created() {
     }
     assert!(!out.contains("clusterIP") && !out.contains("selector"), "{out}");
 }
+
+#[test]
+fn a_missing_scenario_is_named() {
+    let output = plumbline(&["explore", "--command", "true", "--scenario", "no-such.yaml"]);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(err.contains("no-such.yaml: unable to read the scenario: No such file"), "{err}");
+    assert_eq!(output.status.code(), Some(3), "{err}");
+}
