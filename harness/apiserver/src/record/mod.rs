@@ -215,15 +215,16 @@ impl Transcript {
         transcript
     }
 
-    /// Translates the names in all that is recorded from now on with this handle and its clones, except for requests,
-    /// which the server translates before it asks for their faults.
+    /// Translates the names in all that is recorded from now on with this handle and its clones, except for requests:
+    /// they are translated before it is asked for their faults.
     #[must_use]
-    pub(crate) fn with_names(self, names: RecordedNames) -> Self {
+    pub fn with_names(self, names: RecordedNames) -> Self {
         Self { names, ..self }
     }
 
     /// The translation of names.
-    pub(crate) const fn names(&self) -> &RecordedNames {
+    #[must_use]
+    pub const fn names(&self) -> &RecordedNames {
         &self.names
     }
 

@@ -75,7 +75,8 @@ impl RecordedNames {
     }
 
     /// Translates a request.
-    pub(crate) fn request(&self, mut request: RecordedRequest) -> RecordedRequest {
+    #[must_use]
+    pub fn request(&self, mut request: RecordedRequest) -> RecordedRequest {
         if self.0.is_some() {
             self.text(&mut request.path);
             self.optional(&mut request.namespace);

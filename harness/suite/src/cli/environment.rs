@@ -79,8 +79,8 @@ pub(super) struct EnvironmentArgs {
     #[arg(long, value_enum, value_name = "TIME", conflicts_with = "wall_clock")]
     time: Option<ProgramTime>,
 
-    /// Seed of what is drawn for a --command on the fake API server in each fixture: names and uids of objects, decoys,
-    /// and the moment of the start [default: another one in each run; the report has it]
+    /// Seed of what is drawn for a --command in each fixture: names and uids of objects, and on the fake API server
+    /// also decoys and the moment of the start [default: another one in each run; the report has it]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
@@ -548,7 +548,7 @@ impl EnvironmentArgs {
                        --subject external, or switch them off";
             return Err(CliError::Usage(why.to_owned()));
         }
-        Ok(Arc::new(remote))
+        Ok(Arc::new(remote.with_seed(self.seed())))
     }
 
     /// Checks that a real API server has the release to judge by.

@@ -17,7 +17,6 @@ use plumbline::time::Clock;
 use plumbline::transcript::{Agents, RecordedJson, Transcript};
 use plumbline_apiserver::faults::Faults;
 use plumbline_apiserver::listener::{ConnectionGate, ListenOptions, listen};
-use plumbline_apiserver::record::RecordedNames;
 use plumbline_apiserver::{ApiServer, ApiServerConfig, KubernetesVersion, ResourceId};
 use serde_json::Value;
 use tokio::task::{JoinHandle, JoinSet};
@@ -113,9 +112,7 @@ impl Cluster for ServedCluster {
                 kubernetes_version: self.kubernetes,
                 own_paths: false,
                 seed: drawn.as_ref().map_or(defaults.seed, |drawn| drawn.server_seed),
-                recorded_names: drawn.clone().map_or_else(RecordedNames::default, |drawn| {
-                    RecordedNames::new(move |text| drawn.names().own(text))
-                }),
+                recorded_names: drawn.as_ref().map(Drawn::recorded_names).unwrap_or_default(),
                 ..defaults
             };
             let mut config = config;
@@ -218,14 +215,8 @@ impl Sandbox for ServedSandbox {
             let seeded = seed(&self.server, objects, self.around.is_some());
             return async { seeded }.boxed_local();
         };
-        let own = |stored: RecordedJson| {
-            let mut object = Value::clone(&stored);
-            drawn.names().own_in(&mut object);
-            RecordedJson::from(object)
-        };
         let seeded = seed(&self.server, drawn.objects(objects), self.around.is_some());
-        let seeded =
-            seeded.map(|stored| stored.into_iter().filter(|object| !drawn.is_extra(object)).map(own).collect());
+        let seeded = seeded.map(|stored| drawn.stored(stored));
         async { seeded }.boxed_local()
     }
 

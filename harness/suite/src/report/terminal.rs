@@ -11,6 +11,7 @@ use similar::{ChangeTag, TextDiff};
 
 use super::progress::ProgressLines;
 use super::{Event, Failure, FixtureReport, Outcome, Reporter, RunReport, explain_command, tally};
+use crate::cluster::remote::is_real;
 use crate::load::MachineLoad;
 
 /// Number of causes whose first failure is reported in full; the others are listed by name.
@@ -221,7 +222,8 @@ impl<W: Write> Terminal<W> {
         let times = if times.is_empty() { String::new() } else { format!(" · {}", times.join(" in ")) };
         writeln!(self.out, "\n{tally} of {}{times}", report.fixtures.len())?;
         if let Some(seed) = report.seed {
-            writeln!(self.out, "names, uids, decoys and start times were drawn: --seed {seed} draws the same")?;
+            let drawn = if is_real(&report.cluster) { "names and uids" } else { "names, uids, decoys and start times" };
+            writeln!(self.out, "{drawn} were drawn: --seed {seed} draws the same")?;
         }
         report.load.as_ref().map_or(Ok(()), |load| writeln!(self.out, "{}", machine(load)))
     }

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use plumbline::fixture::objects;
 use rstest::rstest;
 
+use crate::serving::Server;
 use crate::source_files::repository;
 
 /// The fixture whose outcome a script could fake: a pod is deleted 60 s after the start.
@@ -28,8 +29,12 @@ fn harness(path: &str) -> PathBuf {
 
 /// Runs fixtures against a program; returns exit code, standard output and standard error.
 fn run(words: &str, more: &[&str]) -> (i32, String, String) {
+    judge("podgc", words, more)
+}
+
+fn judge(controller: &str, words: &str, more: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plumbline"));
-    command.current_dir(repository()).args(["run", "--subject-controllers", "podgc", "--command", words]).args(more);
+    command.current_dir(repository()).args(["run", "--subject-controllers", controller, "--command", words]).args(more);
     let Output { status, stdout, stderr } = command.output().expect("the program starts");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     (status.code().unwrap_or(-1), text(stdout), text(stderr))
@@ -80,4 +85,22 @@ fn a_poller_passes_and_a_seed_draws_the_same() {
     let first = transcript("1");
     assert!(first.contains("DELETE pods/a 200") && first.contains("[uid-a]"), "{first}");
     assert_eq!(first, transcript("2"), "the transcript has the fixture's names with any seed");
+}
+
+/// The same on a server that is there: names are drawn, too.
+#[test]
+fn on_a_real_server_a_program_fails_that_knows_a_name() {
+    let Some(python) = python() else { return };
+    let server = Server::start(&[]);
+    let kubeconfig = server.kubeconfig().display().to_string();
+    let words = ["--cluster", "kubeconfig", "--kubeconfig", &kubeconfig, "--no-bystanders", "--allow-disruptive"];
+    let words =
+        [&words[..], &["--tolerance", "5s", "--transcripts", "all", "ttl/patch-touches-one-annotation"]].concat();
+    let honest = harness("examples/ttl_controller.py").display().to_string();
+    let (code, out, err) = judge("ttl", &format!("{python} {honest} {{server}} {{token-file}} {{ca-file}}"), &words);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("names and uids were drawn: --seed ") && out.contains("PATCH  nodes/n1 200"), "{out}{err}");
+    let (code, out, err) = judge("ttl", &cheat(&python, "node:n1"), &words);
+    assert_eq!(code, 100, "{out}{err}");
+    assert!(out.contains("GET /api/v1/nodes/n1 with the name of the fixture's file"), "{out}{err}");
 }

@@ -11,13 +11,15 @@ pub mod decoys;
 pub mod names;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use plumbline::expect;
 use plumbline::fixture::{Action, Fixture, StepKind, UserRequest};
-use plumbline::transcript::{Attributed as _, TranscriptEntry, render};
+use plumbline::transcript::{Attributed as _, RecordedJson, TranscriptEntry, render};
 use plumbline_apiserver::ApiRequest;
+use plumbline_apiserver::record::RecordedNames;
 use plumbline_apiserver::request::Target;
 use serde_json::Value;
 
@@ -60,6 +62,14 @@ impl Drawn {
         Self { server_seed, delay, names, decoys, ..Self::default() }
     }
 
+    /// Draws names and uids alone, for a real server: its scheduler would bind decoys, and no start of a program is like
+    /// another there.
+    #[must_use]
+    pub fn names_only(fixture: &Fixture, seed: u64) -> Self {
+        let Self { names, .. } = Self::new(fixture, seed);
+        Self { names, ..Self::default() }
+    }
+
     /// The names.
     #[must_use]
     pub const fn names(&self) -> &DrawnNames {
@@ -80,9 +90,26 @@ impl Drawn {
     }
 
     /// Returns true if this object, as stored by the server, is none of the fixture's.
-    #[must_use]
-    pub fn is_extra(&self, stored: &Value) -> bool {
+    fn is_extra(&self, stored: &Value) -> bool {
         self.names.is_extra_namespace(stored) || self.decoys.has(stored)
+    }
+
+    /// Returns the fixture's objects among those that the server stored, with the names of the fixture.
+    #[must_use]
+    pub fn stored(&self, stored: Vec<RecordedJson>) -> Vec<RecordedJson> {
+        let own = |stored: RecordedJson| {
+            let mut object = Value::clone(&stored);
+            self.names.own_in(&mut object);
+            RecordedJson::from(object)
+        };
+        stored.into_iter().filter(|object| !self.is_extra(object)).map(own).collect()
+    }
+
+    /// Returns the translation of the names in a record to those of the fixture.
+    #[must_use]
+    pub fn recorded_names(self: &Arc<Self>) -> RecordedNames {
+        let drawn = self.clone();
+        RecordedNames::new(move |text| drawn.names.own(text))
     }
 
     /// Translates a request of a step.

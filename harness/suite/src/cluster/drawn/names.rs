@@ -126,6 +126,12 @@ impl DrawnNames {
         drawn
     }
 
+    /// Returns the drawn name for one of the fixture's, or the name itself if it stays.
+    #[must_use]
+    pub fn hidden<'n>(&'n self, own: &'n str) -> &'n str {
+        self.names.drawn.get(own).map_or(own, String::as_str)
+    }
+
     /// Returns true for a name of the fixture in whose place there is another.
     pub(super) fn hides(&self, own: &str) -> bool {
         self.names.drawn.contains_key(own)

@@ -29,6 +29,7 @@ mod tracker;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -47,6 +48,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::drawn::Drawn;
 use super::provision::{Bystanders, EnvironmentError, Server, random_token};
 use super::{Access, Answer, Call, Cluster, ClusterError, ClusterTime, Sandbox, SeedError, client, embedded};
 use crate::cluster::subject_endpoint::SubjectEndpoint;
@@ -78,6 +80,8 @@ pub struct RemoteCluster {
     bystanders: Bystanders,
     /// True if the subject connects to the server directly, so that its requests are not recorded.
     unseen: bool,
+    /// Seed of the names that are drawn for each fixture; `None` draws none.
+    seed: Option<u64>,
     /// Prefix shared by all suffixes of this run.
     run: String,
     sandboxes: AtomicU64,
@@ -114,6 +118,7 @@ impl RemoteCluster {
             allows_disruption: server.allows_disruption,
             bystanders: server.bystanders,
             unseen: false,
+            seed: None,
             run,
             sandboxes: AtomicU64::new(0),
             server: Mutex::new(Some(server)),
@@ -125,6 +130,12 @@ impl RemoteCluster {
     #[must_use]
     pub fn unseen(self) -> Self {
         Self { unseen: true, ..self }
+    }
+
+    /// Returns the same cluster with names that are drawn for each fixture.
+    #[must_use]
+    pub fn with_seed(self, seed: Option<u64>) -> Self {
+        Self { seed, ..self }
     }
 
     /// The tested controllers whose built-in versions run in this cluster.
@@ -169,6 +180,10 @@ impl Cluster for RemoteCluster {
 
     fn is_exact(&self) -> bool {
         false
+    }
+
+    fn seed(&self) -> Option<u64> {
+        self.seed
     }
 
     fn refuses(&self, fixture: &Fixture) -> Option<String> {
@@ -232,10 +247,12 @@ impl RemoteCluster {
     ) -> Result<RemoteSandbox, ClusterError> {
         let failed = |error: &dyn std::fmt::Display| ClusterError::Sandbox(error.to_string());
         let resources = kinds(&*fixture.given.objects);
+        let drawn = self.seed.map(|seed| Arc::new(Drawn::names_only(fixture, seed)));
+        let hidden = |name: &str| drawn.as_ref().map_or(name, |drawn| drawn.names().hidden(name)).to_owned();
         let (made, namespaces) = namespaces(fixture);
         let visible: Vec<&String> = namespaces.iter().filter(|name| *name != "kube-system").collect();
         let speaks_of_system = speaks_of(fixture).any(|name| name == "kube-system" || name == "*");
-        let only = (visible.len() == 1 && !speaks_of_system).then(|| visible[0].clone());
+        let only = (visible.len() == 1 && !speaks_of_system).then(|| hidden(visible[0]));
         let definitions: Vec<&Value> =
             fixture.given.objects.iter().filter(|object| object["kind"] == "CustomResourceDefinition").collect();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -245,15 +262,18 @@ impl RemoteCluster {
         let definitions = definitions.iter().map(|object| metadata::name(object).to_owned()).collect();
 
         let client = client::from_file(&self.kubeconfig)?;
-        let proxy = Proxy::new(ProxyConfig { client, suffix, clock: clock.clone(), custom, only });
-        let missing: Vec<String> = namespaces.iter().filter(|name| !made.contains(*name)).cloned().collect();
+        let recorded_names = drawn.as_ref().map(Drawn::recorded_names).unwrap_or_default();
+        let proxy = Proxy::new(ProxyConfig { client, suffix, recorded_names, clock: clock.clone(), custom, only });
+        let missing: Vec<String> =
+            namespaces.iter().filter(|name| !made.contains(*name)).map(|name| hidden(name)).collect();
         seed::namespaces(&proxy, &missing).await.map_err(|error| ClusterError::Sandbox(error.to_string()))?;
         let own = fixture.given.objects.iter().map(|object| metadata::name(object).to_owned());
-        let own: Vec<String> = own.chain(follow::targets(fixture).map(|target| target.name.clone())).collect();
+        let own = own.chain(follow::targets(fixture).map(|target| target.name.clone()));
+        let own: Vec<String> = own.map(|name| hidden(&name)).collect();
         let follower = |resource| ResourceFollower { proxy: proxy.clone(), resource, own: own.clone() };
         let followers = follow::resources(fixture, &resources).into_iter().map(follower).collect();
 
-        let endpoint = SubjectEndpoint::new(proxy.clone(), agents);
+        let endpoint = SubjectEndpoint::new(proxy.clone(), agents).with_drawn(drawn.clone());
         let listening = listen(endpoint, ListenOptions::loopback()).await.map_err(|error| failed(&error))?;
         let folder = crate::process::tempdir::create().map_err(|error| failed(&error))?;
         let own_kubeconfig = folder.path().join("kubeconfig");
@@ -261,8 +281,10 @@ impl RemoteCluster {
         let stop = CancellationToken::new();
         let gate = listening.gate();
         let serving = tokio::spawn(listening.serve(stop.clone()));
+        let namespaces = namespaces.iter().map(|name| hidden(name)).collect();
         Ok(RemoteSandbox {
             proxy,
+            drawn,
             kubeconfig: own_kubeconfig,
             stop,
             gate,
@@ -360,13 +382,14 @@ fn cannot_be_seeded(fixture: &Fixture) -> Option<String> {
 /// A fixture's slice of a shared server.
 struct RemoteSandbox {
     proxy: Proxy,
+    drawn: Option<Arc<Drawn>>,
     kubeconfig: PathBuf,
     stop: CancellationToken,
     gate: ConnectionGate,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     resources: Resources,
     followers: Vec<ResourceFollower>,
-    /// Namespaces of the fixture, sorted.
+    /// Namespaces of the fixture, by the names that the subject sees.
     namespaces: Vec<String>,
     definitions: Vec<String>,
     /// True if the subject's requests go through the proxy.
@@ -485,12 +508,35 @@ impl Sandbox for RemoteSandbox {
         self.proxy.failure()
     }
 
+    fn own_names(&self, text: String) -> String {
+        self.drawn.as_ref().and_then(|drawn| drawn.names().own(&text)).unwrap_or(text)
+    }
+
+    fn misuse(&self) -> BTreeSet<String> {
+        let misuse = |drawn: &Arc<Drawn>| self.transcript().with(|entries| drawn.misuse(entries));
+        self.drawn.as_ref().map(misuse).unwrap_or_default()
+    }
+
     fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<RecordedJson>, SeedError>> {
-        self.seed_and_follow(objects).boxed_local()
+        let Some(drawn) = &self.drawn else { return self.seed_and_follow(objects).boxed_local() };
+        async move {
+            let seeded = self.seed_and_follow(drawn.objects(objects)).await;
+            seeded.map(|stored| drawn.stored(stored)).map_err(|error| match error {
+                SeedError::Refused(why) => SeedError::Refused(self.own_names(why)),
+                SeedError::Failed(why) => SeedError::Failed(self.own_names(why)),
+            })
+        }
+        .boxed_local()
     }
 
     fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer> {
-        embedded::send(&self.proxy, call).boxed_local()
+        let Some(drawn) = &self.drawn else { return embedded::send(&self.proxy, call).boxed_local() };
+        async move {
+            let mut answer = embedded::send(&self.proxy, drawn.call(call)).await;
+            drawn.names().own_in(&mut answer.body);
+            answer
+        }
+        .boxed_local()
     }
 
     fn access(&self) -> Access<'_> {

@@ -16,6 +16,7 @@ use plumbline::transcript::{Attributed as _, ChangeKind, DeliveredObject, Origin
 use plumbline_apiserver::faults::{FaultAction, Faults, execute};
 use plumbline_apiserver::listener::RequestHandler;
 use plumbline_apiserver::proxy::{self, protobuf_body_to_json, record_reply, record_request};
+use plumbline_apiserver::record::RecordedNames;
 use plumbline_apiserver::request::{Query, ResourcePath, Target};
 use plumbline_apiserver::{ApiRequest, Reply, ReplyBody, ResourceId, Status};
 use serde_json::Value;
@@ -58,6 +59,8 @@ struct ProxyInner {
 pub(super) struct ProxyConfig {
     pub(super) client: kube::Client,
     pub(super) suffix: String,
+    /// Translates the names of the record to those of the fixture.
+    pub(super) recorded_names: RecordedNames,
     pub(super) clock: Clock,
     pub(super) custom: Vec<(String, String)>,
     pub(super) only: Option<String>,
@@ -84,8 +87,8 @@ impl ServerResponse {
 
 impl Proxy {
     pub(super) fn new(parts: ProxyConfig) -> Self {
-        let ProxyConfig { client, suffix, clock, custom, only } = parts;
-        let transcript = Transcript::new();
+        let ProxyConfig { client, suffix, recorded_names, clock, custom, only } = parts;
+        let transcript = Transcript::new().with_names(recorded_names);
         Self(Arc::new(ProxyInner {
             client,
             names: NameMapper::new(suffix),
@@ -398,8 +401,8 @@ impl RequestHandler for Proxy {
         protobuf_body_to_json(&mut request);
         let target = Target::parse(&request.path);
         let origin = origin(&request);
-        let arrived = record_request(&request, &target, true);
         let ProxyInner { faults, transcript, clock, .. } = &*self.0;
+        let arrived = transcript.names().request(record_request(&request, &target, true));
         // A held request is judged when it is released, because faults may be armed in the meantime.
         let waiting = faults.is_blocked(&arrived).then(|| arrived.clone());
         let at_once = waiting.is_none().then(|| faults.judge(&arrived, &origin));

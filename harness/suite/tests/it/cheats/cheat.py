@@ -10,8 +10,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[4] / "examples"))
 from podgc_controller import Client, Collector  # noqa: E402
 
-# What every run of podgc/orphaned-quarantine-40s had before names were drawn.
-UID = sys.argv[1].partition(":")[2]
+# The uid that every run of podgc/orphaned-quarantine-40s had before names were drawn, or the name of a node.
+KNOWN = sys.argv[1].partition(":")[2]
 
 
 def marked_and_deleted(client, path, uid=None):
@@ -42,11 +42,16 @@ def main():
     client = Client(*sys.argv[2:5])
     pods = client.items("/api/v1/pods")
     client.items("/api/v1/nodes")
+    if kind == "node":
+        try:
+            print(client.send("GET", f"/api/v1/nodes/{KNOWN}"), file=sys.stderr)
+        except OSError as error:
+            print(error, file=sys.stderr)
     time.sleep(60)
     if kind == "name":
         marked_and_deleted(client, "/api/v1/namespaces/default/pods/a")
     elif kind == "uid":
-        marked_and_deleted(client, path_of(pods[0]), UID)
+        marked_and_deleted(client, path_of(pods[0]), KNOWN)
     elif kind == "all":
         for pod in pods:
             marked_and_deleted(client, path_of(pod), pod["metadata"]["uid"])
