@@ -163,7 +163,6 @@ impl Clock {
     }
 
     /// Waits until `moment`; without one, forever.
-    #[cfg(any(feature = "controllers", feature = "listener"))]
     pub(crate) async fn wait_until(&self, moment: Option<Timestamp>) {
         match moment {
             Some(moment) => self.sleep_until(moment).await,
