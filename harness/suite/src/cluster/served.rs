@@ -22,8 +22,8 @@ use serde_json::Value;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::drawn::Drawn;
-use super::embedded::{seed, send};
+use super::drawn::{self, Drawn};
+use super::embedded::seed;
 use super::{Access, Answer, Call, Cluster, ClusterError, ClusterTime, Role, Sandbox, SeedError};
 use crate::cluster::subject_endpoint::SubjectEndpoint;
 use crate::guest;
@@ -221,13 +221,7 @@ impl Sandbox for ServedSandbox {
     }
 
     fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer> {
-        let Some(drawn) = &self.drawn else { return send(&self.server, call).boxed_local() };
-        async move {
-            let mut answer = send(&self.server, drawn.call(call)).await;
-            drawn.names().own_in(&mut answer.body);
-            answer
-        }
-        .boxed_local()
+        drawn::send(&self.server, call, self.drawn.as_deref()).boxed_local()
     }
 
     fn access(&self) -> Access<'_> {

@@ -19,6 +19,7 @@ use plumbline::expect;
 use plumbline::fixture::{Action, Fixture, StepKind, UserRequest};
 use plumbline::transcript::{Attributed as _, RecordedJson, TranscriptEntry, render};
 use plumbline_apiserver::ApiRequest;
+use plumbline_apiserver::listener::RequestHandler;
 use plumbline_apiserver::record::RecordedNames;
 use plumbline_apiserver::request::Target;
 use serde_json::Value;
@@ -26,7 +27,7 @@ use serde_json::Value;
 use decoys::Decoys;
 use names::DrawnNames;
 
-use crate::cluster::Call;
+use crate::cluster::{Answer, Call, embedded};
 
 /// The latest that a run begins after the subject waits for its first read. Clients give up a request after ten seconds
 /// or more.
@@ -112,12 +113,6 @@ impl Drawn {
         RecordedNames::new(move |text| drawn.names.own(text))
     }
 
-    /// Translates a request of a step.
-    #[must_use]
-    pub fn call(&self, call: Call) -> Call {
-        self.names.hide_in_call(call)
-    }
-
     /// Remembers names and uids of the fixture's file in a request of the subject, which the server never showed it.
     pub fn look_for_known_names(&self, request: &ApiRequest) {
         let own = self.names.own(&request.path);
@@ -155,6 +150,15 @@ impl Drawn {
         });
         touched.chain(self.known.lock().iter().cloned()).collect()
     }
+}
+
+/// Sends a request of a step to a server, with the drawn names if there are some, and returns the answer with the
+/// fixture's.
+pub(super) async fn send(server: &impl RequestHandler, call: Call, drawn: Option<&Drawn>) -> Answer {
+    let Some(Drawn { names, .. }) = drawn else { return embedded::send(server, call).await };
+    let mut answer = embedded::send(server, names.hide_in_call(call)).await;
+    names.own_in(&mut answer.body);
+    answer
 }
 
 /// Returns the requests of a fixture's steps.

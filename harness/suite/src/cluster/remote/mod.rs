@@ -48,9 +48,9 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::drawn::Drawn;
+use super::drawn::{self, Drawn};
 use super::provision::{Bystanders, EnvironmentError, Server, random_token};
-use super::{Access, Answer, Call, Cluster, ClusterError, ClusterTime, Sandbox, SeedError, client, embedded};
+use super::{Access, Answer, Call, Cluster, ClusterError, ClusterTime, Sandbox, SeedError, client};
 use crate::cluster::subject_endpoint::SubjectEndpoint;
 use crate::guest;
 use crate::process::signals;
@@ -530,13 +530,7 @@ impl Sandbox for RemoteSandbox {
     }
 
     fn send(&self, call: Call) -> LocalBoxFuture<'_, Answer> {
-        let Some(drawn) = &self.drawn else { return embedded::send(&self.proxy, call).boxed_local() };
-        async move {
-            let mut answer = embedded::send(&self.proxy, drawn.call(call)).await;
-            drawn.names().own_in(&mut answer.body);
-            answer
-        }
-        .boxed_local()
+        drawn::send(&self.proxy, call, self.drawn.as_deref()).boxed_local()
     }
 
     fn access(&self) -> Access<'_> {
