@@ -63,8 +63,8 @@ impl Drawn {
         Self { server_seed, delay, names, decoys, ..Self::default() }
     }
 
-    /// Draws names and uids alone, for a real server: its scheduler would bind decoys, and no start of a program is like
-    /// another there.
+    /// Draws names and uids alone, for a real server: its scheduler would bind decoys, and no start of a program is
+    /// like another there.
     #[must_use]
     pub fn names_only(fixture: &Fixture, seed: u64) -> Self {
         let Self { names, .. } = Self::new(fixture, seed);
