@@ -2,7 +2,7 @@
 //! `staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go`, with the feature `StrictIPCIDRValidation`, which is on
 //! in 1.36. PURE.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::field_errors::{ErrorList, Path};
 use crate::status::go_quote;
