@@ -20,7 +20,8 @@ const PAUSES: [u64; 8] = [0, 0, 10_000, 20_000, 50_000, 100_000, 200_000, 500_00
 /// The longest pause while nothing is due, and the real time between two looks for orders while threads are busy.
 const IDLE: u64 = 1_000_000;
 
-/// The longest real time that a yield takes on a machine that is not crowded, and the pause in its place on one that is.
+/// The longest real time that a yield takes on a machine that is not crowded, and the pause in its place on one that
+/// is.
 const LONG_YIELD: u64 = 200_000;
 const CROWDED_PAUSE: u64 = 50_000;
 /// The real time for which a machine is taken to be crowded after a long yield.
